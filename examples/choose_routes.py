@@ -16,7 +16,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.linear_model import LinearRegression
 
-from structboost import GridPath, PredictThenOptimize
+from structboost import PredictThenOptimize
+from structboost.decisions import GridPath
 
 CITY = GridPath(5, 5)
 SIZES = (30, 100, 300, 1000)

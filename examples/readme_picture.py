@@ -13,14 +13,15 @@ from matplotlib.axes import Axes
 from skimage import data
 from sklearn.datasets import load_wine
 
-from structboost import GridPath, PredictThenOptimize, ShapeDisplay, StructBoostClassifier
+from structboost import PredictThenOptimize, ShapeDisplay, StructBoostClassifier
+from structboost.decisions import GridPath
 from structboost.segmentation import StrokeSegmenter, draw_segmentation
-from structboost.tracking import StructBoostTracker, draw_box, made_clip
+from structboost.tracking import StructBoostTracker, draw_box, make_synthetic_clip
 
 
 def draw_tracked_frame(axis: Axes) -> None:
     """Follow an object through a synthetic clip and draw the last frame."""
-    clip = made_clip(38)
+    clip = make_synthetic_clip(38)
     tracker = StructBoostTracker(random_state=0).init(clip.frames[0], clip.boxes[0])
     for frame in clip.frames[1:]:
         box = tracker.update(frame)

@@ -2,7 +2,8 @@
 
 It needs about half a minute.
 
-With photographs of your own: ``read_folder("images", "masks").images`` instead of ``made_images``.
+With photographs of your own: ``read_folder("images", "masks").images`` instead of
+``make_synthetic_images``.
 """
 
 import tempfile
@@ -13,11 +14,11 @@ from structboost.segmentation import (
     Segmenter,
     confusion,
     contact_sheet,
-    made_images,
+    make_synthetic_images,
     write_png,
 )
 
-train, test = made_images(24), made_images(6, random_state=1)
+train, test = make_synthetic_images(24), make_synthetic_images(6, random_state=1)
 print(train.name)
 
 segmenter = Segmenter(n_segments=150, verbose=1).fit(train.images, train.masks)

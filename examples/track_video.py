@@ -14,7 +14,7 @@ from structboost.tracking import (
     StructBoostTracker,
     VideoWriter,
     draw_box,
-    made_clip,
+    make_synthetic_clip,
     open_frames,
 )
 
@@ -24,7 +24,7 @@ def main(arguments: list[str]) -> None:
     if arguments:
         source, box = open_frames(arguments[0]), np.array(arguments[1].split(","), float)
     else:
-        clip = made_clip()
+        clip = make_synthetic_clip()
         source, box = enumerate(clip.frames), clip.boxes[0]
 
     tracker = StructBoostTracker()

@@ -1,16 +1,17 @@
-"""Modules that moved: their names of version 0.2 still import, with a warning."""
+"""Modules and names that moved: those of version 0.2 still work, with a warning."""
 
 from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
+from typing import Any
 
-# Names of version 0.2, and the modules that hold the same things now.
+# Modules of version 0.2, and the modules that hold the same things now.
 MOVED = {
     "boosting": ["training.boosting"],
     "columns": ["training.columns", "weak.terms", "masters.held_out"],
@@ -23,6 +24,50 @@ MOVED = {
         "contract.listed_outputs",
         "contract.separation",
     ],
+}
+# Names of version 0.2 by the package that had them, and the packages that have them now.
+OLD_NAMES = {
+    "structboost": {
+        "contract": "Marginals Measure OutputCodes Separation StackedParts",
+        "decisions": (
+            "AcyclicPath Assignment Choose Decision DecisionInput DecisionProblem GridPath "
+            "Knapsack LinearProgram MatroidBasis ShortestPath SolvedBy Tour"
+        ),
+        "engines": "Engine Processes Serial Threads",
+        "exceptions": (
+            "BinnedTableError CheckpointError ConstantPredictionWarning EmptyModelWarning "
+            "EngineError InterruptedFitWarning ModelFileError SampledOutputsWarning "
+            "SolverError TaskError TooManyOutputsError"
+        ),
+        "masters": (
+            "ConditionalLikelihood Cut CutOracle Exponential Formulation Logistic MSlack "
+            "NormBounded NormBoundedHinge OneSlack Problem RestrictedMaster SoftmaxLink "
+            "StageWise StageWiseLikelihood StageWiseRandomField StageWiseRanking"
+        ),
+        "selection": "Fold",
+        "tasks": ("CandidatePairs GraphInput Stretch labelled_stretches"),
+        "weak": (
+            "ActiveFeatureFamily Best BestCode Candidate CategoryFamily Code Column "
+            "Contributions FeatureFamily FreeSign LDAFamily LabelAugmented LearnerTable "
+            "LinearFunctionFamily Own PatchFamily PerceptronFamily PiecewiseFamily Pooling "
+            "PricingRule SVMFamily StumpFamily Term Tied TreeFamily UnionFamily "
+            "WeakLearnerFamily active_features register_weak_learner"
+        ),
+    },
+    "structboost.segmentation": {"segmentation": "MadeImages Meaning made_images"},
+    "structboost.tracking": {"tracking": "made_clip"},
+}
+# Names that changed when they moved.
+RENAMED = {
+    "Best": "BestChannel",
+    "Code": "CodeWord",
+    "MadeImages": "SyntheticImages",
+    "Meaning": "LabelMap",
+    "Measure": "SparseFeature",
+    "Own": "PerChannel",
+    "Tied": "SharedOverChannels",
+    "made_clip": "make_synthetic_clip",
+    "made_images": "make_synthetic_images",
 }
 
 
@@ -41,6 +86,8 @@ class _Loader(Loader):
         for home in reversed(homes):
             names = vars(import_module(f"structboost.{home}"))
             vars(module).update({n: value for n, value in names.items() if n[:2] != "__"})
+        old = {old: vars(module)[new] for old, new in RENAMED.items() if new in vars(module)}
+        vars(module).update(old)
 
 
 class _Finder(MetaPathFinder):
@@ -56,3 +103,34 @@ class _Finder(MetaPathFinder):
 def find_moved_modules() -> None:
     """Let imports by the names of version 0.2 find the modules of today."""
     sys.meta_path.append(_Finder())
+
+
+def with_old_names(
+    package: str, getattr_of_today: Callable[[str], Any] | None = None
+) -> Callable[[str], Any]:
+    """Return a ``__getattr__`` of a package that also returns names of version 0.2, with a warning.
+
+    Parameters
+    ----------
+    package : str
+        The package, a key of `OLD_NAMES`.
+    getattr_of_today : callable, optional
+        The ``__getattr__`` for all other names.  Without it, they raise AttributeError.
+    """
+    homes = {name: home for home, names in OLD_NAMES[package].items() for name in names.split()}
+
+    def __getattr__(name: str) -> Any:
+        if name in homes:
+            home, new = f"structboost.{homes[name]}", RENAMED.get(name, name)
+            warnings.warn(
+                f"{package}.{name} is {home}.{new} now, and its old name goes with the next "
+                f"version; write from {home} import {new}.",
+                FutureWarning,
+                stacklevel=2,
+            )
+            return getattr(import_module(home), new)
+        if getattr_of_today is None:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        return getattr_of_today(name)
+
+    return __getattr__

@@ -1,4 +1,4 @@
-"""The command ``structboost``: its subcommands, and what their exit codes mean."""
+"""Command ``structboost`` with its subcommands and exit codes."""
 
 from __future__ import annotations
 
@@ -28,36 +28,36 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns
     -------
     int
-        0 if all was done, 1 if the result is partial (something was left out, and standard error
-        says what), 2 for bad input or arguments, 130 after Ctrl-C.
+        0 if all was done, 1 if the result is partial (standard error lists what was left out), 2
+        for bad input or arguments, 130 after Ctrl-C.
     """
-    given = list(sys.argv[1:] if arguments is None else arguments)
-    if arguments is None:  # else a caller may want the warnings
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    if arguments is None:  # callers of `main` may want other warnings
         warnings.showwarning = _show_warning
     try:
-        options = _parsed(_with_minus(given))
+        options = _parse(_with_minus(words))
     except KeyboardInterrupt:  # modules are imported for seconds
-        _say(argparse.Namespace(command=given[0] if given else None), "interrupted.")
+        _print_line(argparse.Namespace(command=words[0] if words else None), "interrupted.")
         return INTERRUPTED
     return _exit_code(options)
 
 
-def _with_minus(given: Sequence[str]) -> list[str]:
-    """The words given, those that begin like ``-5,`` joined to the option before them.
+def _with_minus(words: Sequence[str]) -> list[str]:
+    """Join words that begin like ``-5,`` to the option before them.
 
-    argparse takes ``--box -5,-5,30,30`` for two options.
+    argparse would read ``--box -5,-5,30,30`` as two options.
     """
-    words: list[str] = []
-    for word in given:
-        if words and words[-1].startswith("--") and re.match(r"-[\d.]+,", word):
-            words[-1] += f"={word}"
+    joined: list[str] = []
+    for word in words:
+        if joined and joined[-1].startswith("--") and re.match(r"-[\d.]+,", word):
+            joined[-1] += f"={word}"
         else:
-            words.append(word)
-    return words
+            joined.append(word)
+    return joined
 
 
-def _parsed(given: Sequence[str]) -> argparse.Namespace:
-    """The options; only the subcommand asked for is imported."""
+def _parse(words: Sequence[str]) -> argparse.Namespace:
+    """Parse the options, importing only the subcommand in use."""
     parser = argparse.ArgumentParser(
         prog="structboost", description="Structured prediction by boosting."
     )
@@ -67,35 +67,35 @@ def _parsed(given: Sequence[str]) -> argparse.Namespace:
     subparsers = parser.add_subparsers(
         dest="command", required=True, metavar="{" + ",".join(COMMANDS) + "}"
     )
-    asked = given[0] if given else None
+    command = words[0] if words else None
     for name, (purpose, module) in COMMANDS.items():
-        if name == asked:
+        if name == command:
             importlib.import_module(module).add_arguments(subparsers)
         else:
             subparsers.add_parser(name, help=purpose, add_help=False)
-    return parser.parse_args(given)
+    return parser.parse_args(words)
 
 
 def _exit_code(options: argparse.Namespace) -> int:
-    """Run ``options.run``, which returns whether all was done; bad input becomes a line."""
+    """Run ``options.run`` and return its exit code, with one line for bad input."""
     try:
         return DONE if options.run(options) else PARTIAL
     except KeyboardInterrupt as stopped:
-        _say(options, str(stopped) or "interrupted.")
+        _print_line(options, str(stopped) or "interrupted.")
         return INTERRUPTED
     except BrokenPipeError:
         return 128 + signal.SIGPIPE
     except (ValueError, OSError) as error:  # the errors of files and images are ValueErrors
-        _say(options, str(error))
+        _print_line(options, str(error))
         return BAD_INPUT
 
 
 def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
-    """A line, without the line of code that warned."""
+    """Print a warning as one line, without its line of code."""
     sys.stderr.write(f"structboost: warning: {message}\n")
 
 
-def _say(options: argparse.Namespace, text: str) -> None:
+def _print_line(options: argparse.Namespace, text: str) -> None:
     name = " ".join(filter(None, (options.command, getattr(options, "action", None))))
     sys.stderr.write(f"structboost {name}: {text}\n")
 

@@ -1,4 +1,4 @@
-"""Exceptions and warnings of structboost, and the example that an error belongs to.
+"""Exceptions and warnings of structboost, and notes on the examples of errors.
 
 An error that a task raises keeps its class and its message, so that the caller can catch it.  The
 example is a note on the error (:pep:`678`), which the traceback shows below the message.
@@ -14,19 +14,35 @@ from typing import Any, TypeVar
 
 from numpy.typing import NDArray
 
+__all__ = [
+    "BinnedTableError",
+    "CheckpointError",
+    "ConstantPredictionWarning",
+    "EmptyModelWarning",
+    "EngineError",
+    "InterruptedFitWarning",
+    "ModelFileError",
+    "SampledOutputsWarning",
+    "SolverError",
+    "TaskError",
+    "TooManyOutputsError",
+]
+
 T = TypeVar("T")
 
 
 class TaskError(ValueError):
-    """A task broke its contract; the message names the sample and the property.
+    """Error of a task that breaks its contract.
+
+    The message names the sample and the property.
 
     Parameters
     ----------
     message : str
-        ``{sample}`` stands for the number of the example.
+        Message, in which ``{sample}`` stands for the index of the example.
     sample : int, optional
-        Number of the example, among those that the method was given.  Without it, ``X[{sample}]``
-        reads ``x``, and ``Y[{sample}]`` reads ``y``.
+        Index of the example among those of the call.  If it is None, ``X[{sample}]`` reads ``x``,
+        and ``Y[{sample}]`` reads ``y``.
     """
 
     # Subclasses may have constructors of their own.
@@ -37,13 +53,13 @@ class TaskError(ValueError):
         self._template, self.sample = message, sample
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle the template: by default an exception is copied by its shown message."""
+        """Pickle the template, since by default an exception is copied by its shown message."""
         return type(self), (self._template, self.sample), dict(vars(self))
 
-    def renumber(self, number: Callable[[int], int]) -> None:
-        """Name the example by another number than its place among those that were given."""
+    def renumber(self, index_of: Callable[[int], int]) -> None:
+        """Map the index of the example to another one."""
         if self.sample is not None:
-            self.sample = number(self.sample)
+            self.sample = index_of(self.sample)
             self.args = (_shown(self._template, self.sample),)
 
 
@@ -54,52 +70,55 @@ def _shown(message: str, sample: int | None) -> str:
 
 
 class TooManyOutputsError(TaskError):
-    """An input has more outputs than a task can sum over, so it gives no marginals for it.
+    """Error of an input with more outputs than a task can sum over for marginals.
 
-    :func:`structboost.check_task` leaves out what it would check of them.
+    :func:`structboost.check_task` skips the checks of its marginals.
     """
 
 
 class SolverError(RuntimeError):
-    """A restricted master problem could not be solved to the accuracy it needs."""
+    """Error of a restricted master problem that was not solved to the required accuracy."""
 
 
 class ModelFileError(ValueError):
-    """A file is not a model of this library, is truncated, or comes from a newer version."""
+    """Error of a file that is not a model, is truncated, or comes from a newer version."""
 
 
 class CheckpointError(ValueError):
-    """A checkpoint is torn, or belongs to another run."""
+    """Error of a checkpoint that is damaged, or belongs to another run."""
 
 
 class BinnedTableError(ValueError):
-    """A binned table on disk is damaged, or cannot be made from the given data."""
+    """Error of a binned table that is damaged, or cannot be made from the data."""
 
 
 class InterruptedFitWarning(UserWarning):
-    """Training was interrupted; the model kept so far is usable."""
+    """Warning of an interrupted training, whose model is usable."""
 
 
 class SampledOutputsWarning(UserWarning):
-    """:func:`structboost.check_task` compared the argmax with a sample of the outputs only."""
+    """Warning that :func:`structboost.check_task` compared the argmax with sampled outputs only."""
 
 
 class EmptyModelWarning(UserWarning):
-    """C is so small that the fitted model has no weak learner."""
+    """Warning of a C so small that the fitted model has no weak learner."""
 
 
 class ConstantPredictionWarning(UserWarning):
-    """The fitted model predicts one output for all training examples, whose true outputs differ."""
+    """Warning of a model that predicts the same output for all training examples.
+
+    The true outputs differ.
+    """
 
 
 class EngineError(RuntimeError):
-    """The processes or machines that train could not be kept running."""
+    """Error of an engine whose processes or machines could not be kept running."""
 
 
 def warn_user(message: str, category: type[Warning]) -> None:
-    """Warn at the line outside this package that led here."""
+    """Warn at the line outside this package that called it."""
     level, frame = 1, sys._getframe()
-    # Decorators by context managers stand between our own frames.
+    # Decorators by context managers lie between frames of this package.
     ours = ("structboost", "contextlib")
     while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] in ours:
         level, frame = level + 1, frame.f_back  # type: ignore[assignment]
@@ -107,7 +126,7 @@ def warn_user(message: str, category: type[Warning]) -> None:
 
 
 class ExampleNote(str):
-    """Which method raised an error, and the first and last example that may be the cause."""
+    """Note with the method that raised an error, and its first and last possible example."""
 
     method: str
     first: int
@@ -130,7 +149,7 @@ class ExampleNote(str):
 
 
 def on_example(name: str, i: int, method: Callable[..., T], *arguments: Any) -> T:
-    """Call a method, known as ``name``, for example ``i``; an error that it raises gets a note."""
+    """Call a method, named ``name``, for example ``i``, and add a note to its errors."""
     try:
         return method(*arguments)
     except Exception as error:
@@ -139,7 +158,7 @@ def on_example(name: str, i: int, method: Callable[..., T], *arguments: Any) -> 
 
 
 def note_examples(error: Exception, method: str, first: int, last: int) -> None:
-    """Note for which examples a method raised an error, unless the error names them already."""
+    """Add a note with the examples of an error, unless the error names them already."""
     if not names_examples(error):
         _set_notes(error, [*_notes(error), ExampleNote(method, first, last)])
 
@@ -151,18 +170,18 @@ def names_examples(error: Exception) -> bool:
 
 
 def count_examples_from(error: Exception, first: int) -> None:
-    """Count the examples that an error names from ``first``, the number of the first one given."""
+    """Add ``first`` to the indices of the examples that an error names."""
     _renumber_examples(error, lambda i: first + i)
 
 
 @contextlib.contextmanager
 def examples_numbered(rows: Sequence[int] | NDArray[Any] | None) -> Iterator[None]:
-    """A block that works on some examples; its errors name them by their numbers among all.
+    """Run a block on some examples, with their indices among all in its errors.
 
     Parameters
     ----------
     rows : sequence of int or None
-        Number of each example that the block works on; None where it is not known.
+        Index of each example of the block; None where unknown.
     """
     try:
         yield
@@ -172,11 +191,11 @@ def examples_numbered(rows: Sequence[int] | NDArray[Any] | None) -> Iterator[Non
         raise
 
 
-def _renumber_examples(error: Exception, number: Callable[[int], int]) -> None:
+def _renumber_examples(error: Exception, index_of: Callable[[int], int]) -> None:
     if isinstance(error, TaskError):
-        error.renumber(number)
+        error.renumber(index_of)
     notes = [
-        ExampleNote(note.method, number(note.first), number(note.last))
+        ExampleNote(note.method, index_of(note.first), index_of(note.last))
         if isinstance(note, ExampleNote)
         else note
         for note in _notes(error)

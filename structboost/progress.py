@@ -1,7 +1,7 @@
 """Progress as one line on standard error, for training and for the commands.
 
 A terminal or a notebook shows a bar that tqdm redraws.  Anywhere else, as in a log, the last state
-is written once, when the line is closed.  A line also says that numba compiles, once per process,
+is written once, when the line is closed.  A notice that numba compiles appears once per process,
 even where no progress is shown.
 """
 
@@ -17,6 +17,7 @@ from typing import Any, Self, TextIO
 
 from tqdm.auto import tqdm
 
+from structboost._typing import override
 from structboost.runtime.compilation import when_compiling
 
 _PULSE = 4.0  # seconds between the lines of a phase
@@ -24,13 +25,13 @@ _PULSE = 4.0  # seconds between the lines of a phase
 
 @cache
 def announce_compilation() -> None:
-    """From now on, tell the user once why the first use takes long."""
+    """Print once why the first use takes long."""
     text = "structboost compiles its inner loops, once per installation: up to a minute"
     when_compiling(lambda: tqdm.write(text, file=sys.stderr))
 
 
 class Progress:
-    """A bar with a text beside it, on ``stream`` (by default standard error) if ``visible``."""
+    """Bar with a text beside it, on ``stream`` (by default standard error) if ``visible``."""
 
     def __init__(self, *, visible: bool = True, stream: TextIO | None = None) -> None:
         self.visible, self.stream = visible, stream
@@ -39,15 +40,15 @@ class Progress:
         if visible:
             announce_compilation()
 
-    def show(self, text: str, share: float | None) -> None:
-        """Show a text, and the share that is done, 0..1; None if it is unknown."""
+    def show(self, text: str, fraction: float | None) -> None:
+        """Show a text, and the completed fraction, 0..1 or None if unknown."""
         if not self.visible:
             return
         self._text = text
-        filled = 0.0 if share is None else min(share, 1.0)
+        filled = 0.0 if fraction is None else min(fraction, 1.0)
         if self._bar is None:
             self._bar = tqdm(
-                desc=text, initial=filled, total=None if share is None else 1.0,
+                desc=text, initial=filled, total=None if fraction is None else 1.0,
                 disable=None,  # where the stream is no terminal
                 file=self.stream or sys.stderr, dynamic_ncols=True, miniters=0,
                 bar_format="|{bar}| {desc}",
@@ -68,7 +69,7 @@ class Progress:
 
 
 class ProgressLine(Progress):
-    """A count of steps: ``label`` is what is counted, such as "segmented"."""
+    """Count of steps, with a ``label`` such as "segmented"."""
 
     def __init__(self, label: str, total: int | None, visible: bool = True) -> None:
         super().__init__(visible=visible)
@@ -77,28 +78,27 @@ class ProgressLine(Progress):
         self._began = time.perf_counter()
 
     def step(self, text: str = "") -> None:
-        """Count one more; ``text`` follows the count."""
+        """Count one more step, and show ``text`` after the count."""
         self.done += 1
         self._state(text)
 
     def _state(self, text: str = "") -> None:
-        """Show count and time."""
         count = f"{self.done}" if self.total is None else f"{self.done}/{self.total}"
         seconds = f"{time.perf_counter() - self._began:.0f} s"
-        share = self.done / self.total if self.total else None
-        self.show("  ".join(filter(None, (f"{self.label} {count}", seconds, text))), share)
+        fraction = self.done / self.total if self.total else None
+        self.show("  ".join(filter(None, (f"{self.label} {count}", seconds, text))), fraction)
 
 
 class Phase(ProgressLine):
-    """A count of steps that goes on telling the time: a step may take long.
+    """Count of steps that also updates its time during a long step.
 
-    It is a context.  A log gets a line every few seconds.
+    Use it as a context.  A log gets a line every few seconds.
     """
 
     def __init__(self, label: str, total: int | None = None, visible: bool = True) -> None:
         super().__init__(label, total, visible)
         self._lock, self._ended = threading.RLock(), threading.Event()
-        self._clock = threading.Thread(target=self._tell, daemon=True)
+        self._clock = threading.Thread(target=self._pulse, daemon=True)
 
     def __enter__(self) -> Self:
         if self.visible:
@@ -112,12 +112,12 @@ class Phase(ProgressLine):
             self._clock.join()
         self.close()
 
+    @override
     def step(self, text: str = "") -> None:
-        """Count one more."""
         with self._lock:
             super().step(text)
 
-    def _tell(self) -> None:
+    def _pulse(self) -> None:
         while not self._ended.wait(_PULSE):
             with self._lock:
                 self._state()
@@ -126,7 +126,7 @@ class Phase(ProgressLine):
 
 
 class ProgressBar(Progress):
-    """A callback that redraws the line after each round of training.
+    """Callback that redraws the line after each round of training.
 
     The bar fills with the rounds or with the gap closed (on a logarithmic scale), whichever is
     further.
@@ -138,14 +138,19 @@ class ProgressBar(Progress):
         super().__init__(stream=stream)
         self.tol, self.max_rounds, self.label = tol, max_rounds, label
 
+    def end(self, reason: str) -> None:
+        """End the line with a reason behind it."""
+        self.show(f"{self._text}  {reason}", 1.0)
+        self.close()
+
     def __call__(self, record: Mapping[str, Any], trainer: Any) -> None:
         """Show ``record``, the newest entry of the history."""
-        gap, share = record["gap"], record["round"] / self.max_rounds
+        gap, fraction = record["gap"], record["round"] / self.max_rounds
         if gap is not None and 0 < self.tol < 1:
-            share = max(share, math.log(max(gap, self.tol)) / math.log(self.tol))
+            fraction = max(fraction, math.log(max(gap, self.tol)) / math.log(self.tol))
         self.show(
             f"{self.label}round {record['round']:4d}  objective {record['primal']:10.4f}  "
             f"gap {'   -  ' if gap is None else f'{100 * gap:5.2f}%'}  "
             f"{record['columns']:5d} columns  {record['seconds']:6.1f} s",
-            share,
+            fraction,
         )

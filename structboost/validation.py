@@ -1,4 +1,4 @@
-"""Checks of what users pass in; every error names the argument, the sample and the remedy."""
+"""Checks of user input, with errors that name the argument, the sample and the remedy."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from scipy import sparse
 from structboost._typing import FloatArray, IntArray
 from structboost.exceptions import warn_user
 
-# What tables are kept as.
+# Types of tables.
 TABLE_TYPES = (np.float64, np.float32, np.uint8)
-# Characters of a value in an error.
+# Largest number of characters of a value in an error.
 _LONGEST_SHOWN = 100
 
 
 class SparseRows(sparse.csr_array):
-    """A sparse table that has a length, as sequences of inputs have."""
+    """Sparse table with a length, like sequences of inputs."""
 
     def __len__(self) -> int:
         return int(self.shape[0])
 
     @classmethod
     def of(cls, table: Any) -> SparseRows:
-        """A copy of a sparse table, with sorted entries that are not 0."""
+        """Copy a sparse table, with sorted entries that are not 0."""
         rows = cls(table, copy=True)
         rows.sum_duplicates()
         rows.eliminate_zeros()
@@ -35,7 +35,7 @@ class SparseRows(sparse.csr_array):
 
 
 def checked_features(features: Any, n_features: int, *, missing: bool = False) -> NDArray[Any]:
-    """Features as a matrix of the width the model was trained on; NaN only with ``missing``."""
+    """Return features as a matrix of the model's width, with NaN only if ``missing``."""
     rows = SparseRows(features) if sparse.issparse(features) else np.asarray(features)
     if rows.dtype.kind not in "fiub":
         rows = rows.astype(np.float64)
@@ -51,7 +51,7 @@ def checked_features(features: Any, n_features: int, *, missing: bool = False) -
 
 
 def first_unusable(rows: Any, *, missing: bool) -> int | None:
-    """The first row with entries that are infinite or, unless ``missing``, NaN; None if none has.
+    """Return the first row with infinite or, unless ``missing``, NaN entries, or None.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ def first_unusable(rows: Any, *, missing: bool) -> int | None:
 
 
 def unusable(missing: bool) -> str:
-    """What features must not be, in words."""
+    """Describe in words the values that features must not have."""
     return "infinite" if missing else "NaN or infinite"
 
 
@@ -78,7 +78,7 @@ def check_examples(X: Any, Y: Any) -> None:
     check_inputs(X)
     if not hasattr(Y, "__len__"):
         raise TypeError(
-            f"Y is {shown(Y)}, no sequence; give a list of outputs, or [y] for one example."
+            f"Y is {shown(Y)}, not a sequence; give a list of outputs, or [y] for one example."
         )
     if len(X) != len(Y):
         raise ValueError(f"X has {len(X)} examples and Y {len(Y)}; they must be equally many.")
@@ -87,11 +87,11 @@ def check_examples(X: Any, Y: Any) -> None:
 
 
 def by_position(examples: Any) -> Any:
-    """Examples of which ``examples[i]`` is the one in place i.
+    """Return examples of which ``examples[i]`` is the one at index i.
 
-    Series and data frames of pandas are made arrays, or lists of objects: they take numbers for
-    labels of rows, and for names of columns.  Sparse tables get a length.  All else is returned as
-    it is.
+    Series and data frames of pandas become arrays, or lists of objects, because they use numbers as
+    labels of rows and names of columns.  Sparse tables get a length.  Other types are returned
+    unchanged.
     """
     if sparse.issparse(examples) and not isinstance(examples, SparseRows):
         return SparseRows.of(examples)
@@ -102,7 +102,7 @@ def by_position(examples: Any) -> Any:
 
 
 def rows_of(sequence: Sequence[Any], rows: IntArray) -> Any:
-    """Entries of a sequence by their indices, as a table where it is one."""
+    """Select entries of a sequence by their indices, as a table where it is one."""
     if isinstance(sequence, np.ndarray | SparseRows):
         return sequence[rows]
     return [sequence[i] for i in rows]
@@ -112,21 +112,21 @@ def check_inputs(X: Any) -> None:
     """Raise TypeError unless ``X`` has a length, as sequences and tables have."""
     if not hasattr(X, "__len__") or isinstance(X, (Mapping, set, frozenset)):
         raise TypeError(
-            f"X is {shown(X)}, no sequence; give a list of inputs, or [x] for one input x."
+            f"X is {shown(X)}, not a sequence; give a list of inputs, or [x] for one input x."
         )
 
 
 def shown(value: Any) -> str:
-    """``value`` as an error shows it: not longer than a line."""
+    """Format ``value`` for an error, on one line."""
     try:
         text = repr(value.item() if isinstance(value, np.generic) else value)
-    except ValueError:  # whole numbers of many thousand digits have none
+    except ValueError:  # whole numbers of many thousand digits raise
         text = f"a value of type {type(value).__name__}"
     return text if len(text) <= _LONGEST_SHOWN else f"{text[: _LONGEST_SHOWN - 3]}..."
 
 
 def checked_number(value: Any, name: str, wanted: str = "a number") -> float:
-    """``value`` as a float, which may be NaN or infinite; TypeError if it is True or no number."""
+    """Return ``value`` as a float, or raise TypeError if it is a bool or not a number."""
     if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
         raise TypeError(f"{name} is {shown(value)}; give {wanted}.")
     try:
@@ -138,54 +138,54 @@ def checked_number(value: Any, name: str, wanted: str = "a number") -> float:
 
 
 def checked_flag(value: Any, name: str) -> bool:
-    """``value`` as a bool; TypeError unless it is True or False."""
+    """Return ``value`` as a bool, or raise TypeError unless it is True or False."""
     if not isinstance(value, (bool, np.bool_)):
         raise TypeError(f"{name} is {shown(value)}; give True or False.")
     return bool(value)
 
 
 def checked_positive(value: Any, name: str) -> float:
-    """``value`` as a finite number above 0."""
-    number = checked_number(value, name, "a number above 0")
-    if not 0 < number < np.inf:
+    """Return ``value`` as a finite number above 0."""
+    value_as_float = checked_number(value, name, "a number above 0")
+    if not 0 < value_as_float < np.inf:
         raise ValueError(f"{name} is {shown(value)}; it must be finite and above 0.")
-    return number
+    return value_as_float
 
 
 def checked_regularisation(value: Any, name: str) -> float:
-    """``value`` as a number above 0, infinity included."""
-    number = checked_number(value, name, "a number above 0")
-    return number if number == np.inf else checked_positive(value, name)
+    """Return ``value`` as a number above 0, including infinity."""
+    value_as_float = checked_number(value, name, "a number above 0")
+    return value_as_float if value_as_float == np.inf else checked_positive(value, name)
 
 
 def checked_not_negative(value: Any, name: str) -> float:
-    """``value`` as a finite number from 0."""
-    number = checked_number(value, name, "a number from 0")
-    if not 0 <= number < np.inf:
+    """Return ``value`` as a finite number from 0."""
+    value_as_float = checked_number(value, name, "a number from 0")
+    if not 0 <= value_as_float < np.inf:
         raise ValueError(f"{name} is {shown(value)}; it must be finite and not negative.")
-    return number
+    return value_as_float
 
 
 def checked_relative_gap(value: Any, name: str) -> float:
-    """``value`` as a number from 0 to below 1."""
-    number = checked_number(value, name, "a relative gap from 0 to below 1")
-    if not 0 <= number < 1:
+    """Return ``value`` as a number from 0 to below 1."""
+    value_as_float = checked_number(value, name, "a relative gap from 0 to below 1")
+    if not 0 <= value_as_float < 1:
         raise ValueError(
             f"{name} is {shown(value)}; give a relative gap from 0 to below 1, such as 0.01."
         )
-    return number
+    return value_as_float
 
 
 def checked_share(value: Any, name: str) -> float:
-    """``value`` as a number between 0 and 1."""
-    number = checked_number(value, name, "a share between 0 and 1")
-    if not 0 < number < 1:
-        raise ValueError(f"{name} is {shown(value)}; give a share between 0 and 1, such as 0.1.")
-    return number
+    """Return ``value`` as a number between 0 and 1."""
+    value_as_float = checked_number(value, name, "a fraction between 0 and 1")
+    if not 0 < value_as_float < 1:
+        raise ValueError(f"{name} is {shown(value)}; give a fraction between 0 and 1, such as 0.1.")
+    return value_as_float
 
 
 def checked_whole_number(value: Any, name: str, largest: int | None = None) -> int:
-    """``value`` as an int from 1; floats are refused even if they are whole, as in scikit-learn."""
+    """Return ``value`` as an int from 1, refusing floats as scikit-learn does."""
     wanted = "a whole number from 1" + ("" if largest is None else f" to {largest}")
     if isinstance(value, (float, np.floating)):
         suggestion = f", such as {int(value)}" if np.isfinite(value) and value >= 1 else ""
@@ -198,7 +198,7 @@ def checked_whole_number(value: Any, name: str, largest: int | None = None) -> i
 
 
 def checked_seed(value: Any, name: str) -> int:
-    """``value`` as a seed of NumPy's generators."""
+    """Return ``value`` as a seed of NumPy's generators."""
     wanted = "a whole number from 0 below 2**32"
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
         raise TypeError(f"{name} is {shown(value)}; give {wanted}.")
@@ -208,7 +208,7 @@ def checked_seed(value: Any, name: str) -> int:
 
 
 def checked_n_jobs(value: Any, name: str = "n_jobs") -> int | None:
-    """``value`` as joblib takes it: None, or a whole number other than 0."""
+    """Return ``value`` as joblib takes it, None or a whole number other than 0."""
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
@@ -221,7 +221,7 @@ def checked_n_jobs(value: Any, name: str = "n_jobs") -> int | None:
 
 
 def checked_callbacks(value: Any) -> list[Callable[..., Any]]:
-    """``value``, None or a sequence of callables, as a list."""
+    """Return ``value``, None or a sequence of callables, as a list."""
     if value is None:
         return []
     if not isinstance(value, Sequence):
@@ -245,29 +245,29 @@ def check_declares(plug_in: Any, flag: str, argument: str, remedy: str) -> None:
 
 
 def lacking(plug_in: type, protocol: type) -> list[str]:
-    """Members of a protocol that a class lacks."""
+    """List the members of a protocol that a class lacks."""
     members = [name for name in vars(protocol) if not name.startswith("_")]
     return [name for name in members if not hasattr(plug_in, name)]
 
 
-def check_implements(made: type, by: Any, protocol: type, argument: str, remedy: str) -> None:
+def check_implements(product: type, by: Any, protocol: type, argument: str, remedy: str) -> None:
     """Raise ValueError unless a class has the members that an argument of the trainer needs.
 
     Parameters
     ----------
-    made : type
-        Class of what a plug-in makes.
+    product : type
+        Class of the objects that a plug-in makes.
     by : object
         The plug-in, for the error.
     protocol : type
-        Its members are what the argument needs.
+        Protocol with the members that the argument needs.
     argument, remedy : str
         Names of the argument, and what to write instead.
     """
-    missing = lacking(made, protocol)
+    missing = lacking(product, protocol)
     if missing:
         raise ValueError(
-            f"{argument} needs {', '.join(missing)}, which {made.__name__} of "
+            f"{argument} needs {', '.join(missing)}, which {product.__name__} of "
             f"{type(by).__name__} does not implement; {remedy}."
         )
 
@@ -296,7 +296,7 @@ def check_takes_arguments(
     """Raise TypeError unless ``value`` takes the arguments, shown as ``call`` in the error."""
     try:
         signature = inspect.signature(value)
-    except ValueError:  # some compiled functions have none
+    except ValueError:  # some compiled functions have no signature
         return
     try:
         signature.bind(*arguments, **named)
@@ -307,7 +307,7 @@ def check_takes_arguments(
 
 
 def checked_choice(value: Any, name: str, choices: tuple[str, ...]) -> str:
-    """``value`` as one of ``choices``."""
+    """Return ``value`` as one of ``choices``."""
     if not isinstance(value, str) or value not in choices:
         raise ValueError(
             f"{name} is {shown(value)}; choose one of {', '.join(map(repr, choices))}."
@@ -316,10 +316,9 @@ def checked_choice(value: Any, name: str, choices: tuple[str, ...]) -> str:
 
 
 def checked_weights(sample_weight: Any, n_examples: int) -> FloatArray:
-    """Weights of the examples, finite and not negative, scaled to a largest one from 1/2 to 1.
+    """Return the weights of the examples, scaled to a largest one from 1/2 to 1.
 
-    The scale is a power of two, so the shares stay exactly what they are, and no sum of weights
-    overflows.
+    The scale is a power of two, so ratios of weights stay exact, and no sum of weights overflows.
     """
     if sample_weight is None:
         return np.ones(n_examples)
@@ -345,13 +344,13 @@ def checked_weights(sample_weight: Any, n_examples: int) -> FloatArray:
 
 
 def checked_example_weights(sample_weight: Any, n_examples: int) -> FloatArray:
-    """Shares of the examples in the risk; they sum to 1."""
+    """Return the weights of the examples in the risk, which sum to 1."""
     weights = checked_weights(sample_weight, n_examples)
     return np.asarray(weights / weights.sum())
 
 
 def check_labels(y: Any, name: str = "y") -> None:
-    """Raise ValueError where a label is missing, or where strings and numbers are mixed."""
+    """Raise ValueError where a label is missing, or strings and numbers are mixed."""
     labels = np.asarray(y)
     if labels.dtype.kind != "O" or labels.ndim != 1:
         return
@@ -371,7 +370,7 @@ def check_labels(y: Any, name: str = "y") -> None:
 
 
 def check_relevance(y: Any) -> None:
-    """Raise ValueError where relevance is not of numbers: strings would be ordered alphabetically.
+    """Raise ValueError unless relevance is numeric, since strings would be sorted by letters.
 
     Complex numbers are left to ``validate_data``.
     """
@@ -384,7 +383,7 @@ def check_relevance(y: Any) -> None:
 
 
 def group_numbers(ids: NDArray[Any], name: str) -> IntArray:
-    """Number of the group that each entry names, in ascending order of the names.
+    """Return the index of each entry's group, in ascending order of the names.
 
     Raises
     ------
@@ -404,7 +403,7 @@ def group_numbers(ids: NDArray[Any], name: str) -> IntArray:
 
 
 def first_missing(values: NDArray[Any]) -> int | None:
-    """Place of the first value that is None, NaN or the like; None if there is none."""
+    """Return the index of the first missing value (None, NaN or the like), or None."""
     if values.dtype.kind == "O":
         return next((i for i, value in enumerate(values) if is_missing(value)), None)
     missing = values != values  # noqa: PLR0124
@@ -412,15 +411,15 @@ def first_missing(values: NDArray[Any]) -> int | None:
 
 
 def is_missing(value: Any) -> bool:
-    """Whether it is None or unequal to itself, as NaN, NaT and pandas' NA are."""
+    """Whether a value is None or unequal to itself, like NaN, NaT and pandas' NA."""
     try:
         return value is None or bool(value != value)  # noqa: PLR0124
-    except TypeError:  # pandas' NA says neither yes nor no
+    except TypeError:  # the comparison of pandas' NA is NA
         return True
 
 
 def check_class_weight(class_weight: Any) -> None:
-    """Raise unless it is None, ``"balanced"`` or a dict of labels to weights from 0."""
+    """Raise unless the value is None, ``"balanced"`` or a dict of labels to weights from 0."""
     if class_weight is None or (isinstance(class_weight, str) and class_weight == "balanced"):
         return
     if not isinstance(class_weight, Mapping):

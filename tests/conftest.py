@@ -14,3 +14,11 @@ def _ctrl_c_is_heard():
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
+
+
+@pytest.fixture(scope="session")
+def originals(tmp_path_factory):
+    """A small saved model of each kind of file, fitted when a test first asks for it."""
+    from tests.helpers.damaged_files.outcomes import Originals
+
+    return Originals(tmp_path_factory.mktemp("originals"))

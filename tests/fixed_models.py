@@ -28,7 +28,6 @@ from structboost import (
     BinnedTable,
     ChainTask,
     CodedTask,
-    Exponential,
     MultiBoostClassifier,
     MultiBoostCWClassifier,
     MultiBoostECCClassifier,
@@ -36,7 +35,6 @@ from structboost import (
     MulticlassTask,
     RankingTask,
     ShareBoostClassifier,
-    StageWiseRandomField,
     StructBoost,
     StructBoostClassifier,
     StructBoostMultiLabelClassifier,
@@ -46,6 +44,7 @@ from structboost import (
     SuperpixelCRFTask,
     TaxonomyTask,
 )
+from structboost.masters import Exponential, StageWiseRandomField
 from structboost.masters.norm_bounded_hinge import NormBoundedHinge
 from structboost.tasks.superpixel_crf import SuperpixelGraph
 from tests.helpers.engine_tasks import ChainTask as PythonChain
@@ -233,9 +232,9 @@ def linear(problem):
 
 def tracked(name, **parameters):
     from structboost import tracking
-    from structboost.tracking.synthetic_clip import made_clip
+    from structboost.tracking.synthetic_clip import make_synthetic_clip
 
-    clip = made_clip(12)
+    clip = make_synthetic_clip(12)
     tracker = getattr(tracking, name)(**parameters)
     tracker.init(clip.frames[0], clip.boxes[0])
     return {
@@ -247,9 +246,9 @@ def tracked(name, **parameters):
 
 def segmented(scribbled=False):
     from structboost.segmentation.segmenter import Segmenter
-    from structboost.segmentation.synthetic_images import made_images
+    from structboost.segmentation.synthetic_images import make_synthetic_images
 
-    made = made_images(8)
+    made = make_synthetic_images(8)
     strokes = made.scribbles if scribbled else [None] * 8
     model = Segmenter(n_segments=80, C=1.0).fit(
         made.images[:6], made.masks[:6], made.scribbles[:6] if scribbled else None

@@ -8,15 +8,14 @@ from pathlib import Path
 
 import pytest
 
-import structboost
 from structboost.masters.registry import FORMULATIONS
 from structboost.weak.pricing import RULES
 from structboost.weak.registry import FAMILIES
+from tests.helpers.source import PACKAGE, tree_of
 
 ARCHITECTURE = Path(__file__).parents[1] / "docs" / "architecture.md"
-PACKAGE = Path(structboost.__file__).parent
 # Modules and packages that every package may import.
-GENERAL = {"_typing", "exceptions", "validation", "progress", "runtime"}
+GENERAL = {"_moved", "_typing", "exceptions", "validation", "progress", "runtime"}
 PLUG_INS = ("masters", "engines", "shards", "weak", "tasks")
 
 
@@ -42,7 +41,7 @@ def imported(tree):
 
 # The package itself only collects public names.
 IMPORTS = {
-    name: imported(ast.parse(path.read_text())) - {"structboost"}
+    name: imported(tree_of(path)) - {"structboost"}
     for name, path in MODULES.items()
     if name != "structboost"
 }
@@ -135,13 +134,13 @@ def test_the_loop_and_its_setup_ask_no_plug_in_for_its_class():
         node.name
         for name, path in MODULES.items()
         if name.split(".")[1:2] and name.split(".")[1] in PLUG_INS
-        for node in ast.parse(path.read_text()).body
+        for node in tree_of(path).body
         if isinstance(node, ast.ClassDef)
         and not {"ABC", "Protocol"} & {ast.unparse(base) for base in node.bases}
     }
     assert "OneSlack" in plug_ins
     for module in ("boosting", "plan", "loop"):
-        for node in ast.walk(ast.parse((PACKAGE / "training" / f"{module}.py").read_text())):
+        for node in ast.walk(tree_of(PACKAGE / "training" / f"{module}.py")):
             if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "isinstance":
                 asked = {n.id for n in ast.walk(node.args[1]) if isinstance(n, ast.Name)}
                 assert not asked & plug_ins, f"{module}.py, line {node.lineno}"
@@ -151,7 +150,22 @@ def test_the_loop_and_its_setup_ask_no_plug_in_for_its_class():
 def test_the_loop_and_its_setup_ask_no_plug_in_for_its_name(module):
     names = {*FAMILIES, *FORMULATIONS, *RULES, "serial", "threads", "processes", "dask"}
     assert {"stump", "one_slack", "own"} <= names
-    for node in ast.walk(ast.parse((PACKAGE / "training" / f"{module}.py").read_text())):
+    for node in ast.walk(tree_of(PACKAGE / "training" / f"{module}.py")):
         if isinstance(node, ast.Compare | ast.MatchValue):
             compared = {n.value for n in ast.walk(node) if isinstance(n, ast.Constant)}
             assert not compared & names, f"line {node.lineno}"
+
+
+def test_nobody_asks_which_trainer_it_is():
+    trainers = {"Trainer", "StructBoost", "StructuredSVM", "LinearTrainer"}
+    for name, path in MODULES.items():
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "isinstance":
+                asked = {n.id for n in ast.walk(node.args[1]) if isinstance(n, ast.Name)}
+                assert not asked & trainers, f"{name}, line {node.lineno}"
+
+
+def test_overrides_of_a_task_are_looked_at_in_one_place():
+    for name, path in MODULES.items():
+        is_place = name == "structboost.contract.task"
+        assert is_place or not re.search(r"is (not )?(getattr\()?Task\b", path.read_text()), name

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import structboost
+from structboost._moved import OLD_NAMES
 
 PAGE = (Path(__file__).parents[1] / "docs" / "migrating.md").read_text(encoding="utf-8")
 ROW = re.compile(r"^\| ([a-z ]+) \| `(.+?)` \| ([a-z ]+) \| `(.+?)`[^|]*\|$", re.M)
@@ -28,7 +29,7 @@ FACES = {
 
 def fit(face, text, **more):
     kind, data, of_fit = FACES[face]
-    parameters = more | eval(f"dict({text})", {"Exponential": structboost.Exponential})
+    parameters = more | eval(f"dict({text})", {"Exponential": structboost.masters.Exponential})
     if "max_rounds" not in parameters:
         parameters.setdefault("max_iter", 2)
     with warnings.catch_warnings():
@@ -67,3 +68,11 @@ def modules_now():
 @pytest.mark.parametrize("name", modules_now())
 def test_modules_that_the_page_names_exist(name):
     pkgutil.resolve_name(f"structboost.{name.removeprefix('structboost.')}")
+
+
+def test_the_page_lists_every_name_that_left_the_top_and_its_new_package():
+    table = PAGE.split("### Names")[1].split("\n## ")[0]
+    rows = re.findall(r"^\| (`.*) \| `structboost\.(\w+)` \|$", table, re.M)
+    listed = {(home, name) for names, home in rows for name in re.findall(r"`(\w+)`", names)}
+    homes = OLD_NAMES["structboost"].items()
+    assert listed == {(home, name) for home, names in homes for name in names.split()}

@@ -47,7 +47,7 @@ def test_a_log_gets_the_last_state_in_one_plain_line():
 @pytest.mark.parametrize(
     ("total", "text"), [(3, "segmented 2/3  0 s  fast"), (None, "segmented 2  0 s  fast")]
 )
-def test_steps_are_counted(total, text, capsys):
+def test_progress_line_counts_steps(total, text, capsys):
     line = ProgressLine("segmented", total)
     line.step()
     line.step("fast")
@@ -58,7 +58,7 @@ def test_steps_are_counted(total, text, capsys):
     assert capsys.readouterr().err == ""
 
 
-def test_nothing_is_shown_where_it_is_not_wanted(capsys):
+def test_invisible_progress_shows_nothing(capsys):
     line = ProgressLine("segmented", 3, visible=False)
     line.step()
     line.close()
@@ -66,7 +66,7 @@ def test_nothing_is_shown_where_it_is_not_wanted(capsys):
 
 
 @pytest.mark.parametrize(("patience", "lines"), [(0.0, 1), (60.0, 0)])
-def test_long_compilation_is_told_once(patience, lines, monkeypatch):
+def test_long_compilation_is_announced_once(patience, lines, monkeypatch):
     registered, said = {}, []
     monkeypatch.setattr(compilation.event, "register", registered.__setitem__)
     compilation.when_compiling(lambda: said.append(True), patience)
@@ -82,7 +82,7 @@ def test_the_line_goes_to_standard_error(capsys, monkeypatch):
     assert capsys.readouterr().err.count("once per installation") == 1
 
 
-def test_only_visible_progress_tells_of_compilation(monkeypatch):
+def test_only_visible_progress_announces_compilation(monkeypatch):
     told = []
     monkeypatch.setattr(progress, "announce_compilation", lambda: told.append(True))
     ProgressLine("segmented", 3, visible=False)

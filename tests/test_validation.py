@@ -13,7 +13,6 @@ from structboost import (
     AdaBoostMOClassifier,
     BinaryTask,
     Checkpoint,
-    Exponential,
     MultiBoostClassifier,
     MultiBoostCWClassifier,
     MultiBoostECCClassifier,
@@ -29,7 +28,7 @@ from structboost import (
     StructuredSVMClassifier,
 )
 from structboost.exceptions import TaskError
-from structboost.masters import exponential
+from structboost.masters import Exponential, exponential
 from structboost.masters.one_slack import OneSlack
 from structboost.validation import checked_example_weights, shown
 from structboost.weak.binning import bin_features
@@ -85,10 +84,10 @@ COSTS = [
     (-1, ValueError, "is -1; it must be"),
 ]
 SHARES = [
-    ("x", TypeError, "is 'x'; give a share"),
-    (2.0, ValueError, r"is 2\.0; give a share between 0 and 1"),
-    (5, ValueError, "is 5; give a share between 0 and 1"),
-    (None, TypeError, "is None; give a share"),
+    ("x", TypeError, "is 'x'; give a fraction"),
+    (2.0, ValueError, r"is 2\.0; give a fraction between 0 and 1"),
+    (5, ValueError, "is 5; give a fraction between 0 and 1"),
+    (None, TypeError, "is None; give a fraction"),
 ]
 OTHERS = {
     "n_jobs": [
@@ -159,7 +158,7 @@ PARAMETERS = [one for one in PARAMETERS if not (one[0] in OF_OBJECTIVES and one[
 @pytest.mark.parametrize(
     ("make", "name"), PARAMETERS, ids=lambda value: getattr(value, "__name__", value)
 )
-def test_a_parameter_out_of_range_is_refused_and_named(make, name):
+def test_parameter_out_of_range_raises_an_error_that_names_it(make, name):
     for value, error, message in RULES[name]:
         with pytest.raises(error, match=rf"(?i:{name}).*{message}"):
             hinge(make, **{name: value}).fit(X, y)
@@ -237,7 +236,7 @@ def without_categories(make):
 
 @pytest.mark.parametrize("kind", BAD_COLUMNS)
 @pytest.mark.parametrize("make", ESTIMATORS, ids=lambda make: make.__name__)
-def test_a_column_that_is_no_numbers_is_named(make, kind):
+def test_column_that_is_not_numeric_raises_an_error_that_names_it(make, kind):
     column, message = BAD_COLUMNS[kind]
     frame = FRAME.assign(colour=column)
     held = re.escape(str(frame["colour"].dtype))  # pandas 2 holds strings as objects
@@ -255,7 +254,7 @@ def test_an_array_of_dates_is_refused(make):
 @pytest.mark.parametrize(
     "make", [StructBoostClassifier, StructBoostRanker, StructuredSVMClassifier]
 )
-def test_what_is_predicted_for_is_checked_like_what_is_trained_on(make):
+def test_inputs_of_predict_are_checked_like_those_of_fit(make):
     estimator = make().fit(FRAME, y)
     for column in (
         FRAME.colour.astype(object),
@@ -363,7 +362,7 @@ def test_a_ranker_holds_out_what_it_can():
 
 
 @pytest.mark.parametrize("make", CLASSIFIERS, ids=lambda make: make.__name__)
-def test_weights_whose_sum_overflows_are_the_shares_that_they_are(make):
+def test_weights_whose_sum_overflows_have_exact_ratios(make):
     weights = np.where(np.arange(30) < 20, 1.0, 3.0)
     limits = {"max_epochs": 20, "max_iter": 2, "max_rounds": 2}
     limit = next(name for name in limits if hasattr(make(), name))
@@ -410,7 +409,7 @@ def test_class_weights_and_sample_weights_do_not_overflow_together():
     assert huge.fit(X, y, sample_weight=np.full(30, 2.0**1000)).objective_ == plain.objective_
 
 
-def test_scaled_weights_have_the_same_shares():
+def test_scaled_weights_have_the_same_ratios():
     weights = np.random.default_rng(1).random(50)
     np.testing.assert_array_equal(checked_example_weights(weights, 50), weights / weights.sum())
     for scale in (2.0**-1000, 2.0**1000, 5e-324 / weights.min()):
@@ -439,10 +438,11 @@ def test_one_input_where_a_list_is_wanted_is_named(make):
             with pytest.raises(TypeError, match=remedy):
                 trainer.predict(single)
         with pytest.raises(
-            TypeError, match=r"X is 3, no sequence; .*give \[x\]|X is 3, no sequence; give a list"
+            TypeError,
+            match=r"X is 3, not a sequence; .*give \[x\]|X is 3, not a sequence; give a list",
         ):
             trainer.fit(3, [0])
-        with pytest.raises(TypeError, match=r"Y is 3, no sequence; .* \[y\] for one example"):
+        with pytest.raises(TypeError, match=r"Y is 3, not a sequence; .* \[y\] for one example"):
             trainer.fit(tables, 3)
     table = make(BinaryTask(), C=1.0, tol=0.1).fit(X, np.where(y > 0, 1, -1))
     with pytest.raises(TaskError, match=r"X has shape \(3,\); .*X\[\[i\]\] for one example"):

@@ -10,23 +10,24 @@ from sklearn.exceptions import ConvergenceWarning
 
 from structboost import (
     ChainTask,
-    ConstantPredictionWarning,
-    GraphInput,
     GraphTask,
     MatchingTask,
     MultiBoostCWClassifier,
     MulticlassTask,
     MultiLabelTask,
-    StageWiseLikelihood,
     StructBoost,
     StructBoostClassifier,
     StructBoostMultiLabelClassifier,
     StructBoostRanker,
     StructBoostTagger,
+    StructuredSVM,
 )
 from structboost.contract.calls import predictions
 from structboost.contract.one_output import is_constant, warn_of_one_output
 from structboost.contract.parts import StackedParts
+from structboost.exceptions import ConstantPredictionWarning, EmptyModelWarning
+from structboost.masters import StageWiseLikelihood
+from structboost.tasks import GraphInput
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(200, 4))
@@ -101,6 +102,49 @@ COIN = (np.arange(200) % 2).astype(float)[:, None]
 def test_a_model_that_predicts_one_output_for_everything_warns(fit):
     with pytest.warns(ConstantPredictionWarning, match="one output for all .* training examples"):
         fit()
+
+
+NOISE = np.random.default_rng(1)
+NOISY_X = NOISE.normal(size=(240, 3))
+NOISY_CLASSES = NOISE.integers(0, 4, 240)
+NOISY_SETS = NOISE.integers(0, 2, (240, 3))
+HALVES = np.linspace(0.5, 1.0, 240)
+
+
+@pytest.mark.parametrize(
+    "fit",
+    [
+        lambda: StructBoostClassifier(objective="svm").fit(NOISY_X, NOISY_CLASSES),
+        lambda: StructBoostClassifier(objective="svm", C=5.0).fit(NOISY_X, NOISY_CLASSES, HALVES),
+        lambda: StructBoostMultiLabelClassifier(objective="svm", loss="subset", C=5.0).fit(
+            NOISY_X, NOISY_SETS
+        ),
+        lambda: StructuredSVM(MulticlassTask(4), C=5.0).fit(NOISY_X, NOISY_CLASSES),
+    ],
+    ids=["classifier", "weights", "label sets", "trainer"],
+)
+def test_one_output_that_is_the_optimum_of_the_hinge_is_said_to_be_with_what_to_write(fit):
+    with pytest.warns(ConstantPredictionWarning, match="That is the optimum") as told:
+        fit()
+    message = str(told[-1].message)
+    assert "whatever C" in message
+    assert "objective='log_loss'" in message
+    assert "larger C" not in message
+    assert "loss='hamming'" in message
+
+
+def test_one_output_of_a_small_C_is_not_said_to_be_the_optimum():
+    rare = np.where(np.arange(240) % 10 == 0, np.sign(NOISY_X[:, 0]) > 0, 2).astype(int)
+    features = np.column_stack((NOISY_X, 3.0 * (rare == 0), 3.0 * (rare == 1)))
+    with pytest.warns(ConstantPredictionWarning, match="a larger C") as told:
+        StructuredSVM(MulticlassTask(3), C=1e-3).fit(features, rare)
+    assert "optimum" not in str(told[-1].message)
+
+
+def test_an_empty_model_of_the_subset_loss_says_what_to_write():
+    model = StructBoostMultiLabelClassifier(objective="hinge", loss="subset", C=3.0)
+    with pytest.warns(EmptyModelWarning, match="Fits at larger C were empty.*objective='log_loss'"):
+        model.fit(NOISY_X, NOISY_SETS)
 
 
 def constant_scores(task, inputs):

@@ -8,20 +8,19 @@ from typing import NamedTuple
 import cv2
 import numpy as np
 
-from benchmarks.ours.trackers import Sequence, load_sequence, track
-from benchmarks.runner.units import Result
+from benchmarks.ours.trackers import NAMES, load_sequence, track
 from structboost.inference.box_search import overlaps
 from structboost.tracking import StructBoostTracker, VideoWriter
 from structboost.tracking.object_search import size_of
 from structboost.vision.images import as_rgb
 
-NAMES = ("coke", "tiger1", "girl", "sylv", "couple", "deer", "motorrolling")
 # "cut": frames of another sequence between two, then the frames moved around; "vanish": the object
 # is painted over while the video goes on, then pasted elsewhere; "distractor": it is painted over,
 # and the object of another sequence moves around.
 KINDS = ("cut", "vanish", "distractor")
 ENCODED = "mp4"
 BEFORE, ABSENT, AFTER, IN_TIME = 40, 20, 40, 25
+CLIPS = 6
 _FAR = 2.0  # sizes of the object
 _SAME = 0.3  # overlap
 
@@ -33,9 +32,7 @@ class Absence(NamedTuple):
     truth: np.ndarray
 
 
-def made_absence(
-    sequence: Sequence, other: Sequence, kind: str, random: np.random.Generator
-) -> Absence | None:
+def made_absence(sequence, other, kind, random):
     """The object for BEFORE frames, none for ABSENT, then it is back; None if there is no room."""
     frames, truth = [as_rgb(frame) for frame in sequence.frames()], sequence.truth
     strangers = [as_rgb(frame) for frame in other.frames()]
@@ -47,39 +44,38 @@ def made_absence(
     ]
     if not starts:
         return None
-    start = int(random.choice(starts))
-    at = start + np.arange(length)
+    at = int(random.choice(starts)) + np.arange(length)
     if kind == "cut":
         at[BEFORE:] -= ABSENT
-    frames, truth = [frames[number] for number in at], truth[at].copy()
+    frames, truth = [frames[index] for index in at], truth[at].copy()
     last = truth[BEFORE - 1]
     shift = _far_shift(last, frames[0].shape, random)
     if shift is None:
         return None
     stranger = _cut_out(strangers[0], other.truth[0])
     end = BEFORE + ABSENT if kind != "distractor" else length
-    for number in range(BEFORE, length):
-        image, box, step = frames[number], truth[number].copy(), number - BEFORE
-        if number < end and kind == "cut":
+    for index in range(BEFORE, length):
+        image, box, step = frames[index], truth[index].copy(), index - BEFORE
+        if index < end and kind == "cut":
             size = image.shape[1::-1]
-            frames[number] = cv2.resize(strangers[step % len(strangers)], size)
+            frames[index] = cv2.resize(strangers[step % len(strangers)], size)
         elif kind == "cut":
-            frames[number] = np.roll(image, shift[::-1], (0, 1))
-            truth[number, :2] = box[:2] + shift
+            frames[index] = np.roll(image, shift[::-1], (0, 1))
+            truth[index, :2] = box[:2] + shift
         else:
-            frames[number] = _painted_over(image, box)
+            frames[index] = _painted_over(image, box)
             place = last[:2] + shift + [0.5 * step, 0.0]
-            if number >= end:
-                truth[number] = _pasted(frames[number], _cut_out(image, box), place)
+            if index >= end:
+                truth[index] = _pasted(frames[index], _cut_out(image, box), place)
             elif kind == "distractor":
                 same = cv2.resize(stranger, np.maximum(last[2:], 4).astype(int))
-                _pasted(frames[number], same, place)
-        if number < end:
-            truth[number] = np.nan
+                _pasted(frames[index], same, place)
+        if index < end:
+            truth[index] = np.nan
     return Absence(frames, truth)
 
 
-def measured(absence: Absence, seed: int) -> Result:
+def _measured(absence, seed):
     """Whether the object was held, was seen to be lost, came back in time, or falsely."""
     tracker = StructBoostTracker(random_state=seed)
     tracker.init(absence.frames[0], absence.truth[0])
@@ -88,21 +84,18 @@ def measured(absence: Absence, seed: int) -> Result:
         tracker.update(frame)
         lost.append(tracker.lost)
         same.append(bool(overlaps(tracker.box, truth[None])[0] > _SAME))
-    absent = np.isnan(absence.truth[:, 0])
-    end = int(np.flatnonzero(absent)[-1]) + 1
+    end = int(np.flatnonzero(np.isnan(absence.truth[:, 0]))[-1]) + 1
     back = [n for n in range(end, len(lost)) if same[n] and not lost[n]]
     seen = [n for n in range(BEFORE, end) if lost[n]]
     return {
         "held": same[BEFORE - 1] and not lost[BEFORE - 1],
         "noticed": bool(seen) and seen[0] < BEFORE + 5,
-        "frames_to_return": back[0] - end + 1 if back else None,
-        "false_returns": sum(not lost[n] for n in range(seen[0], end)) if seen else 0,
+        "in_time": bool(back) and back[0] - end + 1 <= IN_TIME,
+        "false_returns": bool(seen) and not all(lost[seen[0] : end]),
     }
 
 
-def _far_shift(
-    box: np.ndarray, shape: tuple[int, ...], random: np.random.Generator
-) -> np.ndarray | None:
+def _far_shift(box, shape, random):
     """Whole pixels to a place in the frame that is far away."""
     room = np.maximum(np.array(shape[1::-1]) - box[2:], 1.0)
     for _ in range(1000):
@@ -112,12 +105,12 @@ def _far_shift(
     return None
 
 
-def _cut_out(image: np.ndarray, box: np.ndarray) -> np.ndarray:
+def _cut_out(image, box):
     left, top, width, height = np.rint(box).astype(int)
     return image[max(top, 0) : top + height, max(left, 0) : left + width]
 
 
-def _painted_over(image: np.ndarray, box: np.ndarray) -> np.ndarray:
+def _painted_over(image, box):
     mask = np.zeros(image.shape[:2], np.uint8)
     near = np.maximum(np.floor(box[:2] - 0.12 * box[2:]), 0).astype(int)
     far = np.ceil(box[:2] + 1.12 * box[2:]).astype(int)
@@ -125,7 +118,7 @@ def _painted_over(image: np.ndarray, box: np.ndarray) -> np.ndarray:
     return cv2.inpaint(image, mask, 3, cv2.INPAINT_TELEA)
 
 
-def _pasted(image: np.ndarray, part: np.ndarray, place: np.ndarray) -> np.ndarray:
+def _pasted(image, part, place):
     """Paste into ``image``; returns the box."""
     height, width = part.shape[:2]
     left, top = np.clip(place, 0, [image.shape[1] - width, image.shape[0] - height]).astype(int)
@@ -133,39 +126,34 @@ def _pasted(image: np.ndarray, part: np.ndarray, place: np.ndarray) -> np.ndarra
     return np.array([left, top, width, height], float)
 
 
-def found_again(kind: str, name: str, data: Path, n: int) -> Result:
+def found_again(source, name, *, case):
     """Counts over the clips of a kind that are made from a sequence."""
-    names, sequence, found = (
-        [other for other in NAMES if other != name],
-        load_sequence(name, data),
-        [],
-    )
-    for seed in range(n):
-        random = np.random.default_rng([seed, NAMES.index(name), KINDS.index(kind)])
-        other = load_sequence(str(random.choice(names)), data)
-        absence = made_absence(sequence, other, kind, random)
-        found += [] if absence is None else [measured(absence, seed)]
-    held = [one for one in found if one["held"]]
-    in_time = [
-        one for one in held if one["frames_to_return"] and one["frames_to_return"] <= IN_TIME
-    ]
-    return {
-        "clips": len(found),
-        "held": len(held),
-        "noticed": sum(one["noticed"] for one in held),
-        "in_time": len(in_time),
-        "false_returns": sum(one["false_returns"] > 0 for one in held),
-    }
+    names = [other for other in NAMES if other != name]
+    sequence, clips = load_sequence(name, source.folder), []
+    for seed in range(CLIPS):
+        random = np.random.default_rng([seed, NAMES.index(name), KINDS.index(case)])
+        other = load_sequence(str(random.choice(names)), source.folder)
+        absence = made_absence(sequence, other, case, random)
+        clips += [] if absence is None else [_measured(absence, seed)]
+    held = [one for one in clips if one["held"]]
+    counts = {key: sum(one[key] for one in held) for key in ("noticed", "in_time", "false_returns")}
+    return {"clips": len(clips), "held": len(held), **counts}
 
 
-def overlap(method: str, name: str, data: Path, seed: int) -> Result:
+def overlap(source, is_encoded, *, case, seed):
     """Mean overlap with the truth, from the images or from the video that is made of them."""
-    sequence = load_sequence(name, data)
+    sequence, tracker = load_sequence(case, source.folder), StructBoostTracker
+    if not is_encoded:
+        return {"value": track(sequence, tracker, seed)["value"]}
     with TemporaryDirectory() as folder:
-        if method == ENCODED:
-            path = Path(folder) / "clip.mp4"
-            with VideoWriter(path) as writer:
-                for frame in sequence.frames():
-                    writer.write(as_rgb(frame))
-            sequence = replace(sequence, folder=path)
-        return {"value": track(sequence, "structboost", seed)["value"]}
+        return {
+            "value": track(encoded(sequence, Path(folder) / "clip.mp4"), tracker, seed)["value"]
+        }
+
+
+def encoded(sequence, path):
+    """The sequence as a video."""
+    with VideoWriter(path) as writer:
+        for frame in sequence.frames():
+            writer.write(as_rgb(frame))
+    return replace(sequence, folder=path)

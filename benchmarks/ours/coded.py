@@ -1,15 +1,12 @@
 """AdaBoost.MO and .ECC beside their totally corrective counterparts, at several rounds."""
 
-from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.model_selection import train_test_split
 from threadpoolctl import threadpool_limits
 
 from benchmarks.ours.methods import certified_gap, class_scores_of
-from benchmarks.runner.datasets import Table
 from benchmarks.runner.protocol import cpu_timed
 from structboost import (
     AdaBoostECCClassifier,
@@ -26,49 +23,40 @@ FACES = {
     "mo": (AdaBoostMOClassifier, MultiBoostMOClassifier),
     "ecc": (AdaBoostECCClassifier, MultiBoostECCClassifier),
 }
+HELD_OUT = "held_out"
 
 
-class Setting(NamedTuple):
-    """A pair of methods."""
-
-    code: str  # "mo" or "ecc"
-    weak_learner: str  # "stump" or "lda"
-    theta: str  # where the norm of the corrective one is from: "stage_wise" or "held_out"
-
-
-def compare(setting: Setting, train: Table, test: Table, seed: int) -> dict[str, Any]:
-    """Both methods on one split, under the same codes: errors, margins, and the certificate.
+def compare(code, weak_learner, theta, train, test, seed):
+    """Both methods on one split, under the same codes: errors and margins.
 
     The norm of a corrective model of T rounds is the sum of the stage-wise weights after T rounds,
     or one for all T, chosen from the paper's grid on a quarter of the training rows.
     """
-    common = {"weak_learner": setting.weak_learner, "random_state": seed, "exact": True}
-    stage_wise_face, corrective_face = (partial(face, **common) for face in FACES[setting.code])
+    common = {"weak_learner": weak_learner, "random_state": seed, "exact": True}
+    stage_wise_face, corrective_face = (partial(face, **common) for face in FACES[code])
     validated = None
-    corrective: dict[str, Any] = {}
+    corrective = {}
     with threadpool_limits(1):
         longest = stage_wise_face(max_rounds=max(ROUNDS))
         fitted, seconds = cpu_timed(longest.fit, train.X, train.y)
-        stage_wise: dict[str, Any] = {"seconds": seconds}
-        if setting.theta == "held_out":
+        stage_wise = {"seconds": seconds}
+        if theta == HELD_OUT:
             validated = held_out_theta(corrective_face, train, seed)
         for rounds in ROUNDS:
             stage = fitted.model_.at_stage(min(rounds, fitted.model_.n_stages) - 1)
-            stage_wise[str(rounds)] = facts(fitted, stage, train, test)
-            theta = validated or float(stage.weights.sum())
-            model = corrective_face(max_rounds=rounds, theta=theta, tol=1e-6)
+            stage_wise[str(rounds)] = _facts(fitted, stage, train, test)
+            norm = validated or float(stage.weights.sum())
+            model = corrective_face(max_rounds=rounds, theta=norm, tol=1e-6)
             model, corrective["seconds"] = cpu_timed(model.fit, train.X, train.y)
             corrective[str(rounds)] = {
-                **facts(model, model.model_, train, test),
-                "theta": model.theta_,
-                "gap": certified_gap(model.history_[-1]),
-                **duality(model, train),
+                **_facts(model, model.model_, train, test),
+                **{"theta": model.theta_, "gap": certified_gap(model.history_[-1])},
             }
     value = corrective[str(max(ROUNDS))]["test_error"]
     return {"stage_wise": stage_wise, "corrective": corrective, "value": value}
 
 
-def held_out_theta(face: Callable[..., Any], train: Table, seed: int) -> float:
+def held_out_theta(face, train, seed):
     """Norm of the lowest error on a quarter of the training rows; the smallest of several.
 
     The paper has five folds; those cost five times as much.
@@ -83,7 +71,7 @@ def held_out_theta(face: Callable[..., Any], train: Table, seed: int) -> float:
     return float(THETAS[int(np.argmin(errors))])
 
 
-def facts(estimator: Any, model: Any, train: Table, test: Table) -> dict[str, Any]:
+def _facts(estimator, model, train, test):
     """Errors, and the smallest margin of the training examples over the l1 norm of the weights."""
     task = estimator.task_
     scores, test_scores = (model.scores(part.X) for part in (train, test))
@@ -96,30 +84,7 @@ def facts(estimator: Any, model: Any, train: Table, test: Table) -> dict[str, An
     }
 
 
-def duality(estimator: Any, train: Table) -> dict[str, Any]:
-    """Whether ``u' rho[h_j] <= r`` for all columns, u normalised, and the gap over them.
-
-    u are the weights of the pairs (an example with a bit of its code, or with a wrong class); row
-    j of the matrix has the margins of column j alone.
-    """
-    member, weights = estimator.model_.members["x"], estimator.model_.weights
-    responses = member.learners.responses(train.X).astype(float)
-    shape = (len(train.y), estimator.model_.kinds["x"].n_channels)
-    columns = np.zeros((len(weights), *shape))
-    terms = (member.columns, member.term_learners, member.channels, member.coefficients)
-    for column, learner, channel, coefficient in zip(*terms, strict=True):
-        columns[column, :, channel] += coefficient * responses[learner]
-    matrix = np.stack([_pair_margins(estimator.task_, train.y, one) for one in columns])
-    exponents = -weights @ matrix
-    u = np.exp(exponents - exponents.max())
-    edges = matrix @ (u / u.sum())
-    # The dual variable of the norm: what the columns of positive weight have in common.
-    r = float(weights @ edges) / max(float(weights.sum()), 1e-300)
-    excess = float(edges.max() - r)
-    return {"r": r, "largest_excess": excess, "gap_over_columns": float(estimator.theta_ * excess)}
-
-
-def _pair_margins(task: Any, y: np.ndarray, scores: np.ndarray) -> np.ndarray:
+def _pair_margins(task, y, scores):
     """Margins of all pairs: bits of the code, or wrong classes."""
     if isinstance(task, CodedTask):
         return (task.code[y] * scores).ravel()

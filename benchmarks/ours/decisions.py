@@ -1,12 +1,11 @@
-"""Instances whose costs are predicted, and all methods that predict them but PyEPO's."""
+"""Instances whose costs are predicted, and all learners that predict them but PyEPO's."""
 
 from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import Any, NamedTuple
+from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegressor
@@ -15,25 +14,25 @@ from sklearn.linear_model import LinearRegression
 from sklearn.multioutput import MultiOutputRegressor
 from threadpoolctl import threadpool_limits
 
+from benchmarks.peers.boosters import peer
 from benchmarks.runner.datasets import Table
-from benchmarks.runner.protocol import Method, Params, grid, spread
-from benchmarks.runner.units import Result
-from structboost import (
+from benchmarks.runner.protocol import Method, grid, spread
+from structboost import PredictThenOptimize
+from structboost.decisions import (
     AcyclicPath,
     Assignment,
     Choose,
+    DecisionProblem,
     GridPath,
     Knapsack,
-    PredictThenOptimize,
-    Tour,
 )
-from structboost.decisions.problem import DecisionProblem
 
-FOLDER = "structures/decisions"
+NOTEBOOK = "structures/decisions/shortest_path_nb03.npz"
+KNAPSACK = "structures/decisions/knapsack.npz"
 
 
 class Instance(NamedTuple):
-    """A problem, features and true costs, and which rows are for what."""
+    """A problem, features and true costs, and the rows of each part."""
 
     problem: DecisionProblem
     X: np.ndarray  # (n, n_features), or (n, n_items, n_features)
@@ -45,28 +44,26 @@ class Instance(NamedTuple):
     expected: np.ndarray | None = None  # costs, where the generator is known
     mean_of_ratios: bool = False  # knapsack.npz's score; else the ratio of sums
 
-    def table(self, rows: np.ndarray) -> Table:
+    def table(self, rows):
         return Table(self.X[rows], self.costs[rows])
 
-    def regret(self, predicted: np.ndarray, rows: np.ndarray) -> float:
+    def regret(self, predicted, rows):
         """Relative regret of the decisions at predicted costs."""
         costs, solve_all = self.costs[rows], self.problem.solve_all
         best = np.einsum("ij,ij->i", costs, solve_all(costs))
-        found = np.einsum("ij,ij->i", costs, solve_all(np.asarray(predicted, float)))
-        regret = np.abs(found - best)
+        decided = np.einsum("ij,ij->i", costs, solve_all(np.asarray(predicted, float)))
+        regret = np.abs(decided - best)
         ratio = regret / best if self.mean_of_ratios else regret.sum() / np.abs(best).sum()
         return float(np.mean(ratio))
 
 
-def _made(
-    problem: DecisionProblem, X: np.ndarray, costs: np.ndarray, n: int, expected: np.ndarray
-) -> Instance:
+def _made(problem, X, costs, n, expected):
     """The first ``n`` rows are for training; settings are chosen on the last quarter of them."""
     rows, cut = np.arange(len(X)), n - n // 4
     return Instance(problem, X, costs, rows[:n], rows[n:], (rows[:cut], rows[cut:n]), expected)
 
 
-def routes(degree: int, seed: int, n: int = 1000, n_test: int = 4000) -> Instance:
+def routes(degree, seed, n=1000, n_test=4000):
     """PyEPO's shortest paths on a grid of 5 x 5, with noise of 0.5."""
     rng, problem = np.random.RandomState(seed), GridPath(5, 5)
     B = rng.binomial(1, 0.5, (problem.n_items, 5))
@@ -75,41 +72,27 @@ def routes(degree: int, seed: int, n: int = 1000, n_test: int = 4000) -> Instanc
     return _made(problem, x, expected * rng.uniform(0.5, 1.5, expected.shape), n, expected)
 
 
-def notebook(data_dir: Path) -> Instance:
+def notebook(data_dir):
     """The instance of PyEPO's notebook 3, and its rows."""
-    with np.load(Path(data_dir) / FOLDER / "shortest_path_nb03.npz") as file:
+    with np.load(data_dir / NOTEBOOK) as file:
         x, costs, train, test, B = (file[k] for k in ("x", "c", "train", "test", "B"))
     expected = ((x @ B.T / np.sqrt(5) + 3) ** 4 + 1) / 3.5**4
     parts = train, test, (train[:750], train[750:])
     return Instance(GridPath(5, 5), x, costs.astype(float), *parts, expected)
 
 
-def knapsack(data_dir: Path, seed: int) -> Instance:
+def knapsack(data_dir, seed):
     """Prices of half-hours, capacity 60, with the order of days of a seed."""
-    with np.load(Path(data_dir) / FOLDER / "knapsack.npz") as file:
+    with np.load(data_dir / KNAPSACK) as file:
         X, y, weights, own, order = (file[k] for k in ("X", "y", "weights", "file_train", "order"))
     X = X[:, :, 1:]  # the first column numbers the days
     rows = X[own].reshape(-1, X.shape[2])
     X = (X - rows.mean(axis=0)) / rows.std(axis=0)
     train, held, test = np.split(order[seed].astype(int), [550, 650])
-    parts = train, test, (train, held)
-    return Instance(Knapsack(weights, 60), X, y, *parts, mean_of_ratios=True)
+    return Instance(Knapsack(weights, 60), X, y, train, test, (train, held), mean_of_ratios=True)
 
 
-def tours(n: int = 200, n_test: int = 400) -> Instance:
-    """PyEPO's travelling salesman, 20 nodes, degree 4, noise of 0.5."""
-    rng, problem = np.random.RandomState(135), Tour(20)
-    places = np.concatenate((rng.uniform(-2, 2, (10, 2)), rng.normal(0, 1, (10, 2))))
-    i, j = np.triu_indices(20, 1)
-    B = rng.binomial(1, 0.5, (len(i), 5)) * rng.uniform(-2, 2, (len(i), 5))
-    x = rng.normal(0, 1, (n + n_test, 5))
-    noise = rng.uniform(0.5, 1.5, (n + n_test, len(i)))
-    lengths = np.linalg.norm(places[i] - places[j], axis=1)
-    changing = (x @ B.T / np.sqrt(5) + 3) ** 4 / 3**3
-    return _made(problem, x, np.round(lengths + changing * noise, 4), n, lengths + changing)
-
-
-def network(trial: int) -> Instance:
+def network(trial):
     """dboost's small random networks; most costs are negative, so long paths pay."""
     rng = np.random.RandomState(trial)
     arcs = [(j, i) for i in range(5) for j in range(i) if rng.rand() < 0.75 ** (i - j - 1)]
@@ -122,10 +105,10 @@ def network(trial: int) -> Instance:
     return _made(AcyclicPath(np.array(arcs), 0, 4), x, costs, 1000, expected)
 
 
-def clocks(seed: int, n: int = 500, n_test: int = 2000) -> Instance:
+def clocks(seed, n=500, n_test=2000):
     """Measured travel times on a grid of 4 x 4, by cameras whose clocks are wrong.
 
-    The time of a street depends on thresholds of the features and on a product of two.  Each day
+    The time of a street depends on thresholds of the features and on a product of two. Each day
     each junction's clock has another error, which is added to the streets that end there, and
     subtracted from those that begin there: it cancels along every route, so no decision hinges on
     it, but most of the variance does.
@@ -142,24 +125,24 @@ def clocks(seed: int, n: int = 500, n_test: int = 2000) -> Instance:
     return _made(problem, x, costs, n, times)
 
 
-def _slow_above(rng: np.random.RandomState, n_items: int) -> Callable[[np.ndarray], np.ndarray]:
+def _slow_above(rng, n_items):
     """Costs of items that rise above thresholds of features, and further above two at once."""
     shape = n_items, 3
     which = rng.randint(0, 5, (2, *shape))
     at = rng.normal(0, 0.5, (2, *shape))
     alone, together = rng.uniform(0, 2, (2, *shape))
 
-    def costs(x: np.ndarray) -> np.ndarray:
+    def costs(x):
         above, also = (x[:, w] > t for w, t in zip(which, at, strict=True))
         return 1 + (alone * above + together * (above & also)).sum(axis=2)
 
     return costs
 
 
-def thresholds(seed: int, n: int = 1000, n_test: int = 4000) -> Instance:
+def thresholds(seed, n=1000, n_test=4000):
     """Streets of a 5 x 5 grid that are slow above thresholds, and slower above two at once.
 
-    Rush hour slows a street down, rain another, and both together a third.  Sizes, noise and
+    Rush hour slows a street down, rain another, and both together a third. Sizes, noise and
     features are those of PyEPO's shortest paths; only the form of the costs is another.
     """
     rng, problem = np.random.RandomState(seed), GridPath(5, 5)
@@ -169,12 +152,12 @@ def thresholds(seed: int, n: int = 1000, n_test: int = 4000) -> Instance:
     return _made(problem, x, expected * rng.uniform(0.5, 1.5, expected.shape), n, expected)
 
 
-def rosters(seed: int, n: int = 1000, n_test: int = 4000) -> Instance:
+def rosters(seed, n=1000, n_test=4000):
     """Six jobs for six workers: how long each takes for each is known for past days.
 
-    What a worker takes for a job is as :func:`thresholds` has it for a street.  Each day each
-    worker has a form of the day, and each job a size, which no feature tells; both are added.  They
-    add the same to every roster, so no decision hinges on them.
+    A worker takes for a job as long as :func:`thresholds` has it for a street. Each day each worker
+    has a form of the day, and each job a size, which no feature tells. Both are added to every
+    roster alike, so no decision hinges on them.
     """
     rng, problem = np.random.RandomState(seed), Assignment(6, 6)
     costs_at = _slow_above(rng, problem.n_items)
@@ -186,11 +169,11 @@ def rosters(seed: int, n: int = 1000, n_test: int = 4000) -> Instance:
     return _made(problem, x, costs, n, expected)
 
 
-def offers(seed: int, n: int = 100, n_test: int = 1000) -> Instance:
+def offers(seed, n=100, n_test=1000):
     """Ten of forty offers are taken; the values of the best are many times those of others.
 
     A value is exp(2 z), where z is a standardised feature of the offer plus steps at thresholds of
-    two others, times noise.  Noise is largest where the value is, and there the offer is taken
+    two others, times noise. Noise is largest where the value is, and there the offer is taken
     anyway; the choice hinges on offers in the middle.
     """
     rng, problem = np.random.RandomState(seed), Choose(40, 10, maximize=True)
@@ -203,99 +186,79 @@ def offers(seed: int, n: int = 100, n_test: int = 1000) -> Instance:
 class TwoStage(Method):
     """A regressor of scikit-learn's kind, for each item or for all items together."""
 
-    def __init__(
-        self, name: str, make: Callable[..., Any], candidates: Sequence[Params], *, each: bool
-    ) -> None:
-        self.name, self.make, self.candidates, self.each = name, make, candidates, each
+    def __init__(self, name, make, candidates, *packages):
+        self.name, self.make, self.candidates, self.packages = name, make, candidates, packages
+        self.is_joint = name in ("least_squares", "random_forest")
 
-    def fit(self, train: Table, params: Params) -> Any:
+    def fit(self, train, params):
         model = self.make(**params)
         if train.X.ndim == 3:
             return model.fit(_rows(train.X), train.y.ravel())
-        return (MultiOutputRegressor(model) if self.each else model).fit(train.X, train.y)
+        return (model if self.is_joint else MultiOutputRegressor(model)).fit(train.X, train.y)
 
-    def output(self, model: Any, X: np.ndarray) -> np.ndarray:
+    def output(self, model, X):
         return model.predict(X) if X.ndim == 2 else model.predict(_rows(X)).reshape(X.shape[:2])
 
 
-def _rows(X: np.ndarray) -> np.ndarray:
+def _rows(X):
     return X.reshape(-1, X.shape[-1])
 
 
-def _lightgbm(**params: Any) -> Any:
-    from lightgbm import LGBMRegressor
-
-    # Without column names, which predict would miss.
-    return LGBMRegressor(n_jobs=1, verbose=-1, **params)
-
-
-def _forest(**params: Any) -> Any:
-    return RandomForestRegressor(100, max_samples=0.5, random_state=0, **params)
-
-
-def _trees(**params: Any) -> Any:
-    return HistGradientBoostingRegressor(random_state=0, **params)
-
-
-LEAST_SQUARES = TwoStage("least_squares", LinearRegression, [{}], each=False)
-FOREST = TwoStage("random_forest", _forest, grid(min_samples_leaf=(20, 10, 5, 2)), each=False)
-TREES = TwoStage(
-    "hist_gradient_boosting", _trees, grid(max_leaf_nodes=(2, 8), max_iter=(30, 80)), each=True
+_FOREST = partial(RandomForestRegressor, 100, max_samples=0.5, random_state=0)
+_TREES = partial(HistGradientBoostingRegressor, random_state=0)
+_LIGHTGBM = partial(peer, "lightgbm", "LGBMRegressor", n_jobs=1, verbose=-1)
+TWO_STAGE = (
+    TwoStage("least_squares", LinearRegression, [{}]),
+    TwoStage("random_forest", _FOREST, grid(min_samples_leaf=(20, 10, 5, 2))),
+    TwoStage("hist_gradient_boosting", _TREES, grid(max_leaf_nodes=(2, 8), max_iter=(30, 80))),
+    TwoStage("lightgbm", _LIGHTGBM, grid(num_leaves=(2, 8), n_estimators=(30, 80)), "lightgbm"),
 )
-LIGHTGBM = TwoStage(
-    "lightgbm", _lightgbm, grid(num_leaves=(2, 8), n_estimators=(30, 80)), each=True
-)
-LIGHTGBM.packages = ("lightgbm",)
-TWO_STAGE = (LEAST_SQUARES, FOREST, TREES, LIGHTGBM)
 
 
 class ByRegret(Method):
-    """Ours."""
+    """Ours; `tuned` sets the problem of the instance."""
 
-    def __init__(
-        self, name: str, problem: DecisionProblem, candidates: Sequence[Params], **settings: Any
-    ) -> None:
-        self.name, self.problem, self.candidates = name, problem, candidates
+    problem: DecisionProblem
+
+    def __init__(self, name, candidates, **settings):
+        self.name, self.candidates = name, candidates
         self.settings = {"tol": 0.05, "max_rounds": 60, "random_state": 0, **settings}
 
-    def fit(self, train: Table, params: Params) -> Any:
+    def fit(self, train, params):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
             model = PredictThenOptimize(self.problem, **self.settings, **params)
-            return model.fit(train.X, train.y), len(train.X)
+            return model.fit(train.X, train.y)
 
-    def output(self, model: Any, X: np.ndarray) -> np.ndarray:
-        return model[0].predict_costs(X)
+    def output(self, model, X):
+        return model.predict_costs(X)
 
-    def facts(self, model: Any) -> Result:
-        fitted, n = model
-        last = (fitted.passes_ or fitted.history_)[-1]
-        n_solves = last["exact_solves"] if fitted.passes_ else n * last["oracle_calls"]
-        return {"gap": last["gap"], "C": fitted.C_, "exact_solves": n + n_solves}
+    def facts(self, model):
+        return {"gap": model.history_[-1]["gap"], "C": model.C_}
 
 
 LINEAR, STUMPS, UNION, STARTED = "linear", "stumps", "linear_and_stumps", "stumps_started"
-SPARING, AUTO = "linear_sparing", "linear_auto"
-FEW_CS = grid(C=(3.0, 10.0, 30.0, 100.0))
+AUTO, EXPECTED = "linear_auto", "expected_costs"
+_CS = grid(C=(3.0, 10.0, 30.0, 100.0))
+OURS = (
+    ByRegret(LINEAR, grid(start=("none", "least_squares"), C=(1.0, 10.0)), tol=0.02),
+    ByRegret(AUTO, [{}], tol=0.01),
+    ByRegret(STUMPS, _CS, weak_learner="stump"),
+    ByRegret(UNION, [{}], weak_learner=["linear", "stump"]),
+    ByRegret(STARTED, _CS, weak_learner="stump", start="boosted"),
+)
 
 
-def ours(problem: DecisionProblem) -> dict[str, Method]:
-    """Our methods by name."""
-    started = grid(start=("none", "least_squares"), C=(1.0, 10.0))
-    settings: dict[str, tuple[list[Params], Params]] = {
-        LINEAR: (started, {"tol": 0.02}),
-        STUMPS: (FEW_CS, {"weak_learner": "stump"}),
-        UNION: ([{}], {"weak_learner": ["linear", "stump"]}),
-        STARTED: (FEW_CS, {"weak_learner": "stump", "start": "boosted"}),
-        SPARING: (started, {"spare_solves": True}),
-        AUTO: ([{}], {"tol": 0.01}),
-    }
-    return {name: ByRegret(name, problem, c, **s) for name, (c, s) in settings.items()}
+def tuned(method, instance, n_candidates):
+    """Choose a setting on training rows, fit with it, and measure; seconds are CPU seconds.
 
-
-def tuned(method: Method, instance: Instance, n_candidates: int) -> Result:
-    """Choose a setting on training rows, fit with it, and measure; seconds are CPU seconds."""
+    Without a method the costs are those that the generator expects: no prediction is better on
+    average.
+    """
+    if method is None:
+        return {"value": instance.regret(instance.expected[instance.test], instance.test)}
     fit_rows, held = instance.chosen_on
+    method.problem = instance.problem
     candidates = spread(method.candidates, n_candidates)
     values = [0.0]
     with threadpool_limits(1):
@@ -312,16 +275,7 @@ def tuned(method: Method, instance: Instance, n_candidates: int) -> Result:
         predicted = method.output(model, instance.X[instance.test])
     return {
         "value": instance.regret(predicted, instance.test),
-        "seconds": seconds,
-        "tuning_seconds": tuning_seconds,
-        "cpu_in_all": tuning_seconds + seconds,
-        "params": chosen,
-        "validation": values,
+        **{"seconds": seconds, "tuning_seconds": tuning_seconds},
+        **{"cpu_in_all": tuning_seconds + seconds, "params": chosen, "validation": values},
         **method.facts(model),
     }
-
-
-def with_expected_costs(instance: Instance) -> Result:
-    """Regret where the generator is known: nobody is better on average."""
-    assert instance.expected is not None
-    return {"value": instance.regret(instance.expected[instance.test], instance.test)}

@@ -1,7 +1,5 @@
 """One photograph cut out by strokes: ours beside GrabCut, on strokes by hand and on made ones."""
 
-from pathlib import Path
-
 import cv2
 import numpy as np
 from scipy.ndimage import distance_transform_edt, label
@@ -9,30 +7,38 @@ from skimage.graph import route_through_array
 from threadpoolctl import threadpool_limits
 
 from benchmarks.runner.protocol import cpu_timed
-from benchmarks.runner.units import Result
 from structboost.segmentation import StrokeSegmenter, read_folder, read_split
 from structboost.segmentation.image_files import read_mask
-from structboost.segmentation.labelled_folder import LabelledImage
 from structboost.segmentation.scores import SegmentationScores, confusion
 from structboost.segmentation.scribbles import BACKGROUND, OBJECT
 from structboost.vision.images import swapped_channels
 
 GRABCUT_ROUNDS = 5
-MADE = {OBJECT: 1, BACKGROUND: 3}  # as many strokes as in most given ones
+MADE = {OBJECT: 1, BACKGROUND: 3}  # as many strokes as in most sets by hand
 _WIDTH = 5  # pixels
 _DEEP = 0.4  # of the largest distance from the border of an object; the ends of a stroke have more
+HORSES, PEOPLE, BY_HAND = "weizmann_horse", "human_graz", "grabcut_bsds"
+# Set, part (None: all of it), folder of the strokes (None: made), and number of photographs.
+CASES = {
+    "set 1": (BY_HAND, None, "scribbles1", None),
+    "set 2": (BY_HAND, None, "scribbles2", None),
+    "set 1, test": (BY_HAND, "test", "scribbles1", None),
+    "set 2, test": (BY_HAND, "test", "scribbles2", None),
+    "made, people": (PEOPLE, "test", None, 30),
+    "made, horses": (HORSES, "test", None, 30),
+}
 
 
-def drawn(root: Path, part: str | None, n: int | None, seed: int) -> list[LabelledImage]:
+def drawn(root, part, n, seed):
     """Photographs of a part of a set or of all of it; all of them, or ``n`` drawn at random."""
     parts = read_split(root / "split.txt")
     names = [name for name, own in parts.items() if part in (own, None)]
     chosen = np.random.default_rng(seed).permutation(len(names))[:n]
-    kept = [names[number] for number in sorted(chosen)]
-    return read_folder(root / "images", root / "masks", names=kept, strict=True).images
+    sorted_names = [names[index] for index in sorted(chosen)]
+    return read_folder(root / "images", root / "masks", names=sorted_names, strict=True).images
 
 
-def made_strokes(mask: np.ndarray, random: np.random.Generator) -> np.ndarray:
+def made_strokes(mask, random):
     """Curves well inside the object and the background, between random places of one region."""
     strokes = np.zeros(mask.shape, np.uint8)
     for value, n in MADE.items():
@@ -51,38 +57,34 @@ def made_strokes(mask: np.ndarray, random: np.random.Generator) -> np.ndarray:
     return strokes
 
 
-def grabcut(image: np.ndarray, strokes: np.ndarray) -> np.ndarray:
-    """OpenCV's answer: what has no stroke is probably background."""
-    known = {OBJECT: cv2.GC_FGD, BACKGROUND: cv2.GC_BGD}
+def grabcut(image, strokes):
+    """OpenCV's mask: pixels without a stroke are probably background."""
     labels = np.full(strokes.shape, cv2.GC_PR_BGD, np.uint8)
-    for value, own in known.items():
+    for value, own in {OBJECT: cv2.GC_FGD, BACKGROUND: cv2.GC_BGD}.items():
         labels[strokes == value] = own
     cv2.setRNGSeed(0)
     models = np.zeros((1, 65)), np.zeros((1, 65))
-    cv2.grabCut(
-        *(swapped_channels(image), labels, None, *models, GRABCUT_ROUNDS), cv2.GC_INIT_WITH_MASK
-    )
+    picture = swapped_channels(image)
+    cv2.grabCut(picture, labels, None, *models, GRABCUT_ROUNDS, cv2.GC_INIT_WITH_MASK)
     return np.isin(labels, (cv2.GC_FGD, cv2.GC_PR_FGD)).astype(np.uint8)
 
 
-METHODS = {"structboost": StrokeSegmenter().predict, "grabcut": grabcut}
-
-
-def cut_out(
-    method: str, root: Path, part: str | None, strokes: str | None, n: int | None, seed: int
-) -> Result:
-    """Scores over photographs, with the strokes of a folder of the set or, if None, made ones."""
-    random, counts, seconds = np.random.default_rng(seed), [], []
+def cut_out(source, method, *, case):
+    """Scores over photographs, with the strokes of a folder of the set or made ones."""
+    name, part, strokes, n = CASES[case]
+    root = source.folder / "segmentation" / name
+    random, counts, seconds = np.random.default_rng(0), [], []
     with threadpool_limits(1):
-        for labelled in drawn(root, part, n, seed):
-            truth, name = labelled.mask, f"{labelled.name}.png"
-            own = (
-                made_strokes(truth, random) if strokes is None else read_mask(root / strokes / name)
-            )
-            found, spent = cpu_timed(METHODS[method], labelled.image, own)
-            counts.append(confusion(truth, found, 2))
+        for labelled in drawn(root, part, n, 0):
+            truth, file = labelled.mask, f"{labelled.name}.png"
+            by_hand = None if strokes is None else read_mask(root / strokes / file)
+            own = made_strokes(truth, random) if by_hand is None else by_hand
+            mask, spent = cpu_timed(method, labelled.image, own)
+            counts.append(confusion(truth, mask, 2))
             seconds.append(spent)
-    each = [SegmentationScores(count).iou[1] for count in counts]
-    scores = SegmentationScores.of(counts)
-    foreground = float(np.mean(each))
-    return {"value": scores.mean_iou, "foreground": foreground, "seconds": float(np.mean(seconds))}
+    foreground = float(np.mean([SegmentationScores(count).iou[1] for count in counts]))
+    value = SegmentationScores.of(counts).mean_iou
+    return {"value": value, "foreground": foreground, "seconds": float(np.mean(seconds))}
+
+
+METHODS = {"structboost": StrokeSegmenter().predict, "grabcut": grabcut}

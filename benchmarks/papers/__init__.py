@@ -1,13 +1,16 @@
-"""What is measured: one module for each page of results, its prose in the .md file beside it.
+"""Pages of results, a module each, its words in the .md file beside it.
 
-A page has ``DATASETS`` and ``QUICK_DATASETS``; ``units(name, data_dir, quick=)``, the units of a
-data set; ``records(name, finished)``, the records made of their results; ``show(made)``, the
-records as text; ``targets(made)``, what was to be reached. It may have ``plot(made, path)``,
-``PEERS``, the packages that the data sets need, and ``NOT_COMPARED``, the facts that differ from
-run to run.
+A page has ``EXPERIMENTS``, ``show(made)``, its records as tables, and ``targets(made)``. It may
+have ``derived(made)``, records with those that are made of them; ``plot(made, path)``; and
+``NOT_COMPARED``, the facts that differ from run to run.
 """
 
 import tomllib
 from pathlib import Path
 
+NAMES = (
+    *("auc", "multiclass", "speed", "scale", "defaults", "outside", "taggers", "multiboost-cw"),
+    *("hierarchy", "mo-ecc", "shareboost", "segmentation", "tracking", "structures", "decisions"),
+    *("searches", "unions", "tables", "learners", "tools"),
+)
 PRINTED = tomllib.loads(Path(__file__).with_name("printed.toml").read_text())

@@ -1,219 +1,120 @@
 """Costs predicted for decisions: regret of ours, of two-stage prediction and of PyEPO's losses."""
 
-from __future__ import annotations
-
-from collections.abc import Callable, Sequence
-from functools import partial
-from pathlib import Path
+from functools import lru_cache, partial
 
 from benchmarks.ours import decisions as ours
-from benchmarks.ours.decisions import AUTO, LINEAR, SPARING, STARTED, STUMPS, UNION, Instance
+from benchmarks.ours.decisions import AUTO, EXPECTED, LINEAR, STARTED, STUMPS, UNION
 from benchmarks.peers import network_losses
-from benchmarks.peers.network_losses import FENCHEL_YOUNG, SPO_PLUS
-from benchmarks.runner import plots
-from benchmarks.runner.protocol import Method
-from benchmarks.runner.records import Record, by, datasets_of, grouped, pick, record
-from benchmarks.runner.sources import code_version
-from benchmarks.runner.statistics import mean, median, over, summary
-from benchmarks.runner.tables import blocks, field, pivot, table
-from benchmarks.runner.targets import Target, all_of, reach
-from benchmarks.runner.units import Finished, Unit
+from benchmarks.peers.network_losses import SPO_PLUS
+from benchmarks.runner.experiment import Experiment
+from benchmarks.runner.pages import across, blocks
+from benchmarks.runner.records import lookup, median, ratio
+from benchmarks.runner.targets import all_of, each, reach
 
-DEGREES = (1, 2, 4, 6, 8)
-ROUTES = tuple(f"degree_{degree}" for degree in DEGREES)
+ROUTES = {f"degree_{degree}": degree for degree in (1, 2, 4, 6, 8)}
 OWN = ("thresholds", "rosters", "offers", "clocks")
-DATASETS = ("notebook", *ROUTES, "knapsack", "tours", "network", *OWN)
-QUICK_DATASETS = ("notebook", "clocks")
-PEERS = dict.fromkeys((name for name in DATASETS if name != "tours"), ("lightgbm",))
 # The seeds of knapsack.npz, the trials of dboost; elsewhere draws of the instance.
-REPEATS = {"knapsack": 10, "network": 10, **dict.fromkeys(OWN, 3)}
+REPEATS = {"knapsack": 5, "network": 10, **dict.fromkeys(OWN, 3)}
 CANDIDATES, QUICK_CANDIDATES = 4, 2
-
-TWO_STAGE = tuple(method.name for method in ours.TWO_STAGE)
+STAGES = tuple(method.name for method in ours.TWO_STAGE)
 BOOSTED = (STUMPS, UNION, STARTED)
-PYEPO = (SPO_PLUS, FENCHEL_YOUNG)
-# Two hundred trees for each of 190 edges show nothing; with features of items all share a model.
-# A start from boosted trees costs most of all, and is for costs that are no linear form.
-LEFT_OUT = {
-    **dict.fromkeys(DATASETS, (SPARING, STARTED)),
-    **dict.fromkeys(OWN, (SPARING,)),
-    "tours": (*TWO_STAGE[1:], *BOOSTED, AUTO, FENCHEL_YOUNG),
+FILES = {
+    **{"notebook": (ours.NOTEBOOK,), **dict.fromkeys(ROUTES, ())},
+    **{"knapsack": (ours.KNAPSACK,), "network": (), **dict.fromkeys(OWN, ())},
 }
-EXPECTED = "expected_costs"
-ORDER = (*TWO_STAGE, LINEAR, SPARING, AUTO, *BOOSTED, *PYEPO, EXPECTED)
 
 
-def instance_of(name: str, data_dir: Path) -> Callable[[int], Instance]:
-    """What makes the instance of a repeat."""
+@lru_cache(maxsize=1)
+def instance(name, folder, repeat):
     if name in ROUTES:
-        return lambda repeat: ours.routes(DEGREES[ROUTES.index(name)], 135 + repeat)
-    made: dict[str, Callable[[int], Instance]] = {
-        "notebook": lambda repeat: ours.notebook(data_dir),
-        "knapsack": partial(ours.knapsack, data_dir),
-        "tours": lambda repeat: ours.tours(),
-        "network": ours.network,
-        **{own: getattr(ours, own) for own in OWN},
+        return ours.routes(ROUTES[name], 135 + repeat)
+    makers = {
+        "notebook": partial(ours.notebook, folder),
+        "knapsack": partial(ours.knapsack, folder, repeat),
+        **{own: partial(getattr(ours, own), repeat) for own in ("network", *OWN)},
     }
-    return made[name]
+    return makers[name]()
 
 
-def methods(instance: Instance) -> dict[str, Method]:
-    """All methods by name; PyEPO's only where it is installed."""
-    found = {method.name: method for method in ours.TWO_STAGE} | ours.ours(instance.problem)
-    if network_losses.is_installed():
-        found |= network_losses.methods(instance.problem)
-    return found
+def learners(source):
+    """Learners by name; PyEPO's only where it is installed.
+
+    A start from boosted trees costs most of all, and is for costs that are no linear form.
+    """
+    peers = network_losses.METHODS if network_losses.is_installed() else ()
+    own = {method.name: method for method in (*ours.TWO_STAGE, *ours.OURS, *peers)}
+    if source.name not in OWN:
+        del own[STARTED]
+    return own if source.name == "knapsack" else {**own, EXPECTED: None}
 
 
-def units(name: str, data_dir: Path, *, quick: bool = False) -> list[Unit]:
-    make = instance_of(name, data_dir)
-    n_candidates = QUICK_CANDIDATES if quick else CANDIDATES
-    planned = []
-    for repeat in range(1 if quick else REPEATS.get(name, 1)):
-        instance = make(repeat)
-        wanted = {k: m for k, m in methods(instance).items() if k not in LEFT_OUT[name]}
-        for method in wanted.values():
-            modules = [ours.__name__, type(method).__module__]
-            params = {"repeat": repeat, "candidates": n_candidates}
-            version = code_version(modules, method.packages)
-            run = partial(ours.tuned, method, instance, n_candidates)
-            planned.append(Unit("decisions", name, method.name, params, version, run))
-        if instance.expected is not None:
-            version = code_version([ours.__name__])
-            run = partial(ours.with_expected_costs, instance)
-            planned.append(Unit("decisions", name, EXPECTED, {"repeat": repeat}, version, run))
-    return planned
+def cases(source, learner):
+    n = {"candidates": QUICK_CANDIDATES if source.quick else CANDIDATES}
+    repeats = range(1 if source.quick else REPEATS.get(source.name, 1))
+    return [{"repeat": k, **({} if learner == EXPECTED else n)} for k in repeats]
 
 
-def records(name: str, finished: Finished) -> list[Record]:
-    made = []
-    for method, results in grouped((unit.method, result) for unit, result in finished).items():
-        fields = summary(results) | over(mean, results, "exact_solves")
-        fields |= {"median": median(r["value"] for r in results)}
-        fields |= over(median, results, "cpu_in_all")
-        made.append(record(name, method, "regret", **fields))
-    return sorted(made, key=lambda r: ORDER.index(r["method"]))
+def regret(source, learner, *, repeat, candidates=0):
+    return ours.tuned(learner, instance(source.name, source.folder, repeat), candidates)
 
 
-def show(made: Sequence[Record]) -> str:
-    def percent(r: Record) -> str:
-        return f"{100 * r['value']:.2f}" if r else "-"
-
-    names = datasets_of(made)
-    order = sorted(made, key=lambda r: ORDER.index(r["method"]))
-    regrets = pivot(order, "method", "dataset", percent, names, "test regret, %")
-    ratios = _over_two_stages(order)
-    seconds = pivot(order, "method", "dataset", _seconds, names, "CPU seconds of a fit / of all")
-    solves = table(
-        pick(order, dataset="tours"),
-        [
-            field("tours", "method"),
-            field("exact solves", "exact_solves", "{:.0f}"),
-            field("regret, %", "value", "{:.2f}", 100),
-        ],
+EXPERIMENTS = [
+    Experiment(
+        *(FILES, learners, regret, cases),
+        metrics={"regret": "value"},
+        more=lambda rows: {"median": median(row["value"] for row in rows)},
+        small=("notebook", "clocks"),
+        code=(ours.__name__,),
     )
-    has_peer = any(r["method"] in PYEPO for r in made)
-    return blocks(regrets, ratios, seconds, solves, "" if has_peer else network_losses.REMEDY)
+]
 
 
-def _over_two_stages(made: Sequence[Record]) -> str:
-    """Regret on our own generators over that of the best two stages; expected costs are a floor."""
-    two_stages = [r for r in made if r["method"] in TWO_STAGE]
-    least = {
-        name: min(r["value"] for r in pick(two_stages, dataset=name))
-        for name in OWN
-        if pick(two_stages, dataset=name)
-    }
-
-    def ratio(r: Record) -> str:
-        return f"{r['value'] / least[r['dataset']]:.2f}" if r else "-"
-
-    own = [r for r in made if r["dataset"] in least]
-    names = datasets_of(own)
-    return pivot(own, "method", "dataset", ratio, names, "over the best two stages") if own else ""
+def show(made):
+    return blocks(
+        across("Test regret", made, form="{:.2%}"),
+        across("CPU seconds of a fit", made, "seconds", "{:.2f}"),
+        across("CPU seconds with the choice of settings", made, "cpu_in_all", "{:.1f}"),
+        "" if any(r["method"] == SPO_PLUS for r in made) else network_losses.REMEDY,
+    )
 
 
-def _seconds(r: Record) -> str:
-    if r.get("seconds") is None:
-        return "-"
-    return f"{r['seconds']:.2f} / {r['cpu_in_all']:.1f}"
+def targets(made):
+    at = lookup(made, "dataset", "method")
 
+    def best(name, methods):
+        values = [at(name, method) for method in methods]
+        return min((v for v in values if v is not None), default=None)
 
-def targets(made: Sequence[Record]) -> list[Target]:
-    value = {key: r["value"] for key, r in by(made, "dataset", "method").items()}
+    def of_flows(key):
+        return ratio(*(at("network", method, name=key) for method in (UNION, STAGES[2])))
 
-    def best(name: str, wanted: Sequence[str]) -> float | None:
-        return min((value[name, m] for m in wanted if (name, m) in value), default=None)
-
-    below_two_stage, beside_pyepo = [], []
-    for name in ROUTES:
-        own, two = best(name, (AUTO,)), best(name, TWO_STAGE)
-        if own is not None and two is not None:
-            below_two_stage.append((name, own <= two + 0.002))
-        if own is not None and (name, SPO_PLUS) in value:
-            beside_pyepo.append((name, own <= value[name, SPO_PLUS] + 0.001))
-    notebook = by(pick(made, dataset="notebook"), "method").get(AUTO, {})
-    own_generators = [
-        reach(
-            f"{name}: boosted over the best of the others",
-            _ratio(best(name, BOOSTED), best(name, (*TWO_STAGE, LINEAR, AUTO))),
-            *("<=", 0.8),
-        )
-        for name in OWN
+    below = [
+        (name, at(name, AUTO) <= best(name, STAGES) + 0.002)
+        for name in ROUTES
+        if None not in (best(name, STAGES), at(name, AUTO))
     ]
-    flows = by(pick(made, dataset="network"), "method")
-    tours = by(pick(made, dataset="tours"), "method")
+    beside = each(at, ROUTES, lambda own, other: own <= other + 0.001, AUTO, SPO_PLUS)
+    knapsack = at("knapsack", UNION)
+    over_linear = ratio(knapsack, best("knapsack", (LINEAR, AUTO)))
+    seconds = at("notebook", AUTO, name="cpu_in_all")
+    over_others = {n: ratio(best(n, BOOSTED), best(n, (*STAGES, LINEAR, AUTO))) for n in OWN}
     return [
-        reach("notebook instance, regret", notebook.get("value"), "<=", 0.0695, "{:.4f}"),
-        reach("CPU seconds there, with the choice of C", notebook.get("cpu_in_all"), "<=", 30),
-        all_of("linear_auto at most 0.2 points above the best two stages", below_two_stage, 5),
-        all_of("linear_auto at most 0.1 points above PyEPO's SPO+", beside_pyepo, 5),
-        reach("knapsack, linear and stumps", value.get(("knapsack", UNION)), "<=", 0.125, "{:.4f}"),
-        reach(
-            "the same over the best linear regret",
-            _ratio(value.get(("knapsack", UNION)), best("knapsack", (LINEAR, AUTO))),
-            *("<=", 1.0),
+        reach("notebook instance, regret", at("notebook", AUTO), "<=", 0.0695, "{:.4f}"),
+        reach("CPU seconds there, with the choice of C", seconds, "<=", 30),
+        all_of("linear_auto at most 0.2 points above the best two stages", below, 5),
+        all_of("linear_auto at most 0.1 points above PyEPO's SPO+", beside, 5),
+        reach("knapsack, linear and stumps", knapsack, "<=", 0.125, "{:.4f}"),
+        reach("the same over the best linear regret", over_linear, "<=", 1.0),
+        *(
+            reach(f"{name}: boosted over the best of the others", value, "<=", 0.8)
+            for name, value in over_others.items()
         ),
-        *own_generators,
         reach(
             "network: median regret over that of boosted squared error",
-            _ratio(*(flows.get(m, {}).get("median") for m in (UNION, TWO_STAGE[2]))),
-            *("<=", 1.0),
+            *(of_flows("median"), "<=", 1.0),
         ),
         reach(
             "network: seconds over those of boosted squared error",
-            _ratio(*(flows.get(m, {}).get("cpu_in_all") for m in (UNION, TWO_STAGE[2]))),
-            *("<=", 10),
-        ),
-        reach(
-            "tours: exact solves of SPO+ by gradient steps over ours",
-            _ratio(*(tours.get(m, {}).get("exact_solves") for m in (SPO_PLUS, SPARING))),
-            *(">=", 5),
-        ),
-        reach(
-            "tours: regret over that of SPO+ by gradient steps",
-            _ratio(*(tours.get(m, {}).get("value") for m in (SPARING, SPO_PLUS))),
-            *("<=", 1.02),
+            *(of_flows("cpu_in_all"), "<=", 10),
         ),
     ]
-
-
-def _ratio(value: float | None, other: float | None) -> float | None:
-    return None if value is None or not other else value / other
-
-
-def plot(made: Sequence[Record], path: Path) -> None:
-    """Regret above that of the expected costs, against the degree."""
-    on_page = [r for r in made if r["dataset"] in ROUTES]
-    if not on_page:
-        return
-    least = {r["dataset"]: r["value"] for r in pick(on_page, method=EXPECTED)}
-    with plots.panels(path, (1, 1), (5.0, 3.4)) as (_, ((axis,),)):
-        for method in ORDER[:-1]:
-            own = [r for r in pick(on_page, method=method) if r["dataset"] in least]
-            at = [DEGREES[ROUTES.index(r["dataset"])] for r in own]
-            above = [100 * (r["value"] - least[r["dataset"]]) for r in own]
-            if own:
-                axis.plot(at, above, marker="o", ms=3, label=method)
-        axis.set(xlabel="degree", ylabel="excess regret, points")
-        axis.legend(fontsize=7)

@@ -1,23 +1,18 @@
 """Hierarchical classification: Table 3 of StructBoost, on sets with natural trees of classes."""
 
-from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 from benchmarks.ours import methods as ours
-from benchmarks.runner import plots
-from benchmarks.runner.datasets import load
-from benchmarks.runner.protocol import ERROR, QUICK, Method, Objective, Protocol, tuned_unit
-from benchmarks.runner.records import Record, datasets_of, pick, record, side_by_side
-from benchmarks.runner.statistics import summary
-from benchmarks.runner.tables import Column, field, of, table, value
-from benchmarks.runner.targets import Target, all_of
-from benchmarks.runner.units import Finished, Unit
+from benchmarks.runner.datasets import load, parts, tabular
+from benchmarks.runner.experiment import Experiment
+from benchmarks.runner.pages import across, blocks
+from benchmarks.runner.protocol import ERROR, Objective, measure, splits
+from benchmarks.runner.records import lookup, mean, pick
+from benchmarks.runner.targets import all_of
 from structboost import TaxonomyTask
 
 
-def _letters(groups: str) -> list[Any]:
+def _letters(groups):
     return [[ord(letter) - ord("A") for letter in group] for group in groups.split()]
 
 
@@ -35,86 +30,54 @@ TAXONOMIES = {
         [*_letters("IY"), 17],
     ],
 }
-DATASETS = tuple(TAXONOMIES)
-QUICK_DATASETS = ("segment",)
-GAP = 0.02
 # Where a fit to 2 % takes minutes.
-COARSE_GAP = {"isolet1": 0.1}
-# The paper's grid for this experiment.
-GRID = ours.powers(0, 3)
+GAPS = {"isolet1": 0.1}
 TREE, FLAT = "structboost_tree_stumps", "structboost_flat_stumps"
 STAGE_WISE = (
     replace(ours.ADA_ECC, name="adaboost_ecc_stumps"),
     replace(ours.ADA_MH, name="adaboost_mh_stumps"),
     ours.ADA_ECC_SVM,
 )
-METHODS = (TREE, FLAT, *(method.name for method in STAGE_WISE))
-DIFFERENCE = "tree_minus_flat"
 
 
-def methods(name: str) -> tuple[Method, ...]:
-    """With the tree, and without; the stage-wise methods of the paper's table."""
-    own = {"gap": COARSE_GAP.get(name, GAP), "candidates": GRID}
-    tree = ours.Multiclass(TREE, **own, taxonomy=TAXONOMIES[name])
-    return tree, ours.Multiclass(FLAT, **own), *STAGE_WISE
+def learners(source):
+    """With the tree, and without; the stage-wise methods of the paper's table, and its grid."""
+    own = {"gap": GAPS.get(source.name, 0.02), "candidates": ours.powers(0, 3)}
+    tree = ours.Multiclass(TREE, **own, taxonomy=TAXONOMIES[source.name])
+    return {one.name: one for one in (tree, ours.Multiclass(FLAT, **own), *STAGE_WISE)}
 
 
-def units(name: str, data_dir: Path, *, quick: bool = False) -> list[Unit]:
-    data = load(name, data_dir)
-    losses = TaxonomyTask(TAXONOMIES[name]).tree.losses()
+def cases(source, learner):
+    n = 1 if (source.name, learner) == ("isolet1", ours.ADA_ECC_SVM.name) else 3
+    return [{"tree": TAXONOMIES[source.name], **one} for one in splits(n, source.quick)]
+
+
+def by_tree(source, method, *, tree, repeat, candidates):
+    """Tree loss, the mean height of the first common ancestor, and error on one split."""
+    data, losses = load(source.name, source.folder), TaxonomyTask(tree).tree.losses()
     tree_loss = Objective("tree_loss", lambda y, labels: float(losses[y, labels].mean()), -1)
-    judged = {"objective": tree_loss, "also": (ERROR,), "tree": TAXONOMIES[name]}
-    protocol = QUICK if quick else Protocol()
-    return [
-        tuned_unit("hierarchy", data, method, protocol, repeat, **judged)
-        for method in methods(name)
-        for repeat in range(protocol.repeats)
-    ]
+    return measure(method, tree_loss, parts(data.X, data.y, data.y, repeat), candidates, (ERROR,))
 
 
-def records(name: str, finished: Finished) -> list[Record]:
-    made = []
-    by_method = {m: [r for unit, r in finished if unit.method == m] for m in METHODS}
-    for method, results in by_method.items():
-        if results:
-            made.append(record(name, method, "tree_loss", **summary(results)))
-            made.append(record(name, method, "error", **summary(results, "error")))
-    tree, flat = by_method[TREE], by_method[FLAT]
-    if tree and len(tree) == len(flat):
-        each = [a["value"] - b["value"] for a, b in zip(tree, flat, strict=True)]
-        fields = {**summary([{"value": value} for value in each]), "each": each}
-        made.append(record(name, DIFFERENCE, "tree_loss", **fields))
-    return made
+METRICS = {"tree_loss": "value", "error": "error"}
+SETS = tabular(*TAXONOMIES)
+EXPERIMENTS = [Experiment(SETS, learners, by_tree, cases, METRICS, small=("segment",))]
 
 
-def show(made: Sequence[Record]) -> str:
-    def each(r: Record) -> str:
-        return " ".join(f"{v:+.4f}" for v in r.get("each", ()))
-
-    columns = [field("", "dataset")]
-    for method in METHODS:
-        columns.append(of((method, "tree_loss"), value(method, 4)))
-        columns.append(of((method, "error"), value("error", 2, 100)))
-    columns.append(of((DIFFERENCE, "tree_loss"), value("tree - flat", 4)))
-    columns.append(of((DIFFERENCE, "tree_loss"), Column("of each split", each)))
-    note = "Test tree loss (mean height of the first common ancestor) and error in %."
-    return f"{table(side_by_side(made, ['dataset'], 'method', 'metric'), columns)}\n{note}"
+def show(made):
+    losses = pick(made, metric="tree_loss")
+    return blocks(
+        across("Test tree loss (mean height of the first common ancestor)", losses, form="{:.4f}"),
+        across("Test error", pick(made, metric="error"), form="{:.2%}"),
+        across("CPU seconds of one fit", losses, "seconds"),
+    )
 
 
-def targets(made: Sequence[Record]) -> list[Target]:
-    below = [(r["dataset"], r["value"] < 0) for r in pick(made, method=DIFFERENCE)]
-    return [all_of("mean tree loss with the tree below that without", below, len(DATASETS))]
-
-
-def plot(made: Sequence[Record], path: Path) -> None:
-    names = datasets_of(made)
-    size = (2.5 + 2.2 * len(names), 3.4)
-    with plots.panels(path, (1, 1), size, grid=False) as (figure, ((axis,),)):
-        for number, method in enumerate(METHODS):
-            own = pick(made, method=method, metric="tree_loss")
-            at = [names.index(r["dataset"]) + 0.17 * (number - 2) for r in own]
-            spreads = [r["std"] or 0.0 for r in own]
-            axis.bar(at, [r["value"] for r in own], 0.16, yerr=spreads, label=method, capsize=3)
-        axis.set_xticks(range(len(names)), names)
-        axis.set_ylabel("test tree loss")
-        plots.shared_legend(figure, axis, loc="outside right center")
+def targets(made):
+    at = lookup(pick(made, metric="tree_loss"), "dataset", "method")
+    below = []
+    for name in TAXONOMIES:
+        tree, flat = (at(name, method, name="each") for method in (TREE, FLAT))
+        if tree and flat:
+            below.append((name, mean(a - b for a, b in zip(tree, flat, strict=False)) < 0))
+    return [all_of("mean tree loss with the tree below that without", below, len(TAXONOMIES))]

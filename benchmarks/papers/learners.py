@@ -1,127 +1,108 @@
-"""What learners cost: prediction, CPU to LightGBM's error, passes on chains, first use."""
+"""Costs of learners: CPU to LightGBM's error, first use."""
 
-from collections.abc import Callable, Sequence
-from functools import partial
-from pathlib import Path
+import os
+import re
+import subprocess
+import sys
+import tempfile
 
-from benchmarks.ours import costs
+import numpy as np
+from threadpoolctl import threadpool_limits
+
 from benchmarks.ours.methods import CW_TREES
-from benchmarks.peers import tree_prediction
-from benchmarks.runner import tables
-from benchmarks.runner.datasets import Table, load, split
-from benchmarks.runner.records import Record, pick, record, side_by_side
-from benchmarks.runner.sources import code_version
-from benchmarks.runner.tables import Column, field, of
-from benchmarks.runner.targets import Target, all_of, reach
-from benchmarks.runner.units import Finished, Result, Unit
-from benchmarks.structures import chains
-from benchmarks.structures.rows import content_of
+from benchmarks.peers.boosters import LIGHTGBM
+from benchmarks.runner.datasets import Table, load, split, tabular
+from benchmarks.runner.experiment import Experiment
+from benchmarks.runner.pages import across, blocks, field, listing
+from benchmarks.runner.protocol import cpu_timed
+from benchmarks.runner.provenance import ROOT
+from benchmarks.runner.records import lookup, pick, ratio
+from benchmarks.runner.targets import all_of, reach
+from structboost import StructBoostClassifier
 
-PREDICTED = "trees"
-RACES = ("usps", "pendigits", "mnist")
-LETTERS, FIRST_USE = "letters", "first-use"
-DATASETS = (PREDICTED, *RACES, LETTERS, FIRST_USE)
-QUICK_DATASETS = ("pendigits", FIRST_USE)
-PEERS = {PREDICTED: ("lightgbm", "treelite", "tl2cgen"), **dict.fromkeys(RACES, ("lightgbm",))}
-OURS, THEIRS, OWN_TREES = "structboost", "lightgbm", CW_TREES.name
-# Before masters were loosened; a third of it was asked for.
-PASSES_BEFORE = 1613
-NOT_COMPARED = frozenset({"cpu", "cpu_us"})
+RACES, FIRST_USE = ("usps", "pendigits", "mnist"), "first-use"
+THEIRS, OWN_TREES = "lightgbm", CW_TREES.name
+RACE_ROUNDS = 200
+COLD, IMPORT = "fit and predict, nothing compiled", "import structboost, beyond scikit-learn"
+CPU = "import time; began = time.process_time(); {}; print(time.process_time() - began)"
 
 
-def units(name: str, data_dir: Path, *, quick: bool = False) -> list[Unit]:
-    code = code_version([__name__, costs.__name__, tree_prediction.__name__])
-
-    def unit(method: str, content: str, run: Callable[[], Result]) -> Unit:
-        return Unit("learners", name, method, {}, f"{content} {code}", run, timed=True)
-
-    if name == FIRST_USE:
-        return [unit("classifier", "made", costs.first_use)]
-    if name == LETTERS:
-        path = Path(data_dir) / "structures/chains/letters.npz"
-        run = partial(costs.passes_on_chains, partial(chains.read, path, many=False, quick=quick))
-        return [unit("stumps", content_of(path), run)]
-    data = load("usps" if name == PREDICTED else name, data_dir)
+def to_their_error(source, learner):
+    """CPU of LightGBM's fit without settings, and of ours with the fewest rounds to its error."""
+    data = load(source.name, source.folder)
     rows = split(data.y, 0)
     train, test = (Table(data.X[part], data.y[part]) for part in (rows.train, rows.test))
-    if name == PREDICTED:
-        return [unit("all", data.content, partial(tree_prediction.race, train, data.X))]
-    return [unit("all", data.content, partial(costs.to_their_error, train, test))]
+    CW_TREES.warm_up()
+    with threadpool_limits(1):
+        their_model, their_cpu = cpu_timed(learner.fit, *train)
+        error = float(np.mean(their_model.predict(test.X) != test.y))
+        whole = CW_TREES.fit(train, {"rounds": RACE_ROUNDS})
+        errors = [np.mean(labels != test.y) for labels in whole.staged_predict(test.X)]
+        rounds = next((k + 1 for k, e in enumerate(errors) if e <= error), len(errors))
+        _, cpu = cpu_timed(CW_TREES.fit, train, {"rounds": rounds})
+    ours = {"method": OWN_TREES, "value": errors[rounds - 1], "seconds": cpu, "rounds": rounds}
+    return {"rows": [ours, {"method": THEIRS, "value": error, "seconds": their_cpu}]}
 
 
-def records(name: str, finished: Finished) -> list[Record]:
-    return [record(name, repeats=1, **one) for _, result in finished for one in result["found"]]
+def first_use(source, learner):
+    """CPU seconds of first uses, each in a process of its own."""
+    digits = "from sklearn.datasets import load_digits; data = load_digits(return_X_y=True)"
+    ours = f"from structboost import {learner.__name__}"
+    fit = CPU.format(f"{learner.__name__}().fit(*data).predict(data[0])")
+    snippet = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.S)[0]
+    began, ended = "began = time.process_time()", "print(time.process_time() - began)"
+    readme = f"import time\n{began}\n{snippet}\n{ended}"
+    seconds = {}
+    for name, code in (
+        ("fit and predict", f"{digits}; {ours}; {fit}"),
+        ("README's first lines", readme),
+    ):
+        with tempfile.TemporaryDirectory() as folder:
+            for when in ("nothing compiled", "compiled before"):
+                seconds[f"{name}, {when}"] = _cpu_of(code, folder)
+            seconds[IMPORT] = _cpu_of(f"import sklearn; {CPU.format('import structboost')}", folder)
+    return {"rows": [{"method": name, "cpu": cpu} for name, cpu in seconds.items()]}
 
 
-PREDICTION_COLUMNS = [
-    field("us of CPU per row, depth", "depth"),
-    field("rows at once", "batch", "{:,}"),
-    *(
-        Column(method, lambda r, method=method: f"{r[method]:.2f}")
-        for method in tree_prediction.CONTESTANTS
+def _cpu_of(code, cache):
+    """Number that code prints last, run with the compiled functions of a folder only."""
+    environment = {**os.environ, "NUMBA_CACHE_DIR": cache, "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-c", code]
+    run = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    return float(run.stdout.split()[-1])
+
+
+CLASSIFIER = {"classifier": StructBoostClassifier}
+EXPERIMENTS = [
+    Experiment(tabular(*RACES), {"all": LIGHTGBM}, to_their_error, small=("pendigits",)),
+    Experiment(
+        *({FIRST_USE: ()}, CLASSIFIER, first_use),
+        metrics={"cpu": "cpu"},
+        small=(FIRST_USE,),
+        code=("structboost.estimators.classifiers",),
     ),
 ]
-RACE_COLUMNS = [
-    field("to LightGBM's error", "dataset"),
-    of(THEIRS, field("LightGBM, %", "value", "{:.1f}", 100)),
-    of(THEIRS, field("CPU s", "seconds", "{:.2f}")),
-    of(OWN_TREES, field("MultiBoostCW, %", "value", "{:.1f}", 100)),
-    of(OWN_TREES, field("CPU s", "seconds", "{:.2f}")),
-    field("rounds", "rounds"),
-    Column("ratio of CPU", lambda r: f"{_ratio(r):.2f}"),
-]
-CHAIN_COLUMNS = [
-    field("OCR chain, C = 300, 6 %", "method"),
-    field("passes", "value", "{:.0f}"),
-    field("CPU s", "cpu", "{:.1f}"),
-    field("gap", "gap", "{:.1%}"),
-]
-FIRST_COLUMNS = [field("first use", "method"), field("CPU s", "value", "{:.2f}")]
 
 
-def _races(made: Sequence[Record]) -> list[Record]:
-    """A row for each race, with both contestants."""
-    return side_by_side([r for r in made if r["dataset"] in RACES], ["dataset"], "method")
-
-
-def _ratio(race: Record) -> float:
-    return float(race["of"][OWN_TREES]["seconds"] / race["of"][THEIRS]["seconds"])
-
-
-def show(made: Sequence[Record]) -> str:
-    return tables.blocks(
-        tables.table(pick(made, dataset=PREDICTED), PREDICTION_COLUMNS),
-        tables.table(_races(made), RACE_COLUMNS),
-        tables.table(pick(made, dataset=LETTERS), CHAIN_COLUMNS),
-        tables.table(pick(made, dataset=FIRST_USE), FIRST_COLUMNS),
+def show(made):
+    races = pick(made, metric="error")
+    return blocks(
+        across("Error, ours with the fewest rounds to LightGBM's", races, form="{:.1%}"),
+        across("CPU seconds", races, "seconds", "{:.2f}"),
+        listing(
+            pick(made, dataset=FIRST_USE),
+            *(field("first use", "method"), field("CPU s", "value", "{:.2f}")),
+        ),
     )
 
 
-def targets(made: Sequence[Record]) -> list[Target]:
-    large = [r for r in pick(made, dataset=PREDICTED) if r["batch"] >= tree_prediction.LARGE]
-    faster = [
-        (f"depth {r['depth']}, {r['batch']:,} rows, {peer}", r[OURS] < r[peer])
-        for r in large
-        for peer in tree_prediction.CONTESTANTS
-        if peer != OURS
-    ]
-    halves = [(r["dataset"], _ratio(r) <= 0.5) for r in _races(made)]
-    value = {(r["dataset"], r["method"]): r["value"] for r in made}
+def targets(made):
+    at = lookup(made, "dataset", "method")
+    ratios = {s: ratio(*(at(s, m, name="seconds") for m in (OWN_TREES, THEIRS))) for s in RACES}
+    halves = [(name, r <= 0.5) for name, r in ratios.items() if r is not None]
+    cold, imported = at(FIRST_USE, COLD), at(FIRST_USE, IMPORT)
     return [
-        all_of(
-            "stumps and trees predict faster than LightGBM and tl2cgen from 100 rows on", faster, 8
-        ),
         all_of("half of LightGBM's CPU to its error", halves, len(RACES)),
-        reach(
-            f"passes of m_slack on the OCR chain at most a third of {PASSES_BEFORE:,}",
-            *(value.get((LETTERS, "m_slack")), "<=", PASSES_BEFORE / 3),
-        ),
-        reach(
-            "first fit, nothing compiled, CPU seconds",
-            *(value.get((FIRST_USE, "fit and predict, nothing compiled")), "<=", 10.0),
-        ),
-        reach(
-            "import beyond that of scikit-learn, CPU seconds",
-            *(value.get((FIRST_USE, "import structboost, beyond scikit-learn")), "<=", 0.3),
-        ),
+        reach("first fit, nothing compiled, CPU seconds", cold, "<=", 10.0),
+        reach("import beyond that of scikit-learn, CPU seconds", imported, "<=", 0.3),
     ]

@@ -1,215 +1,103 @@
 """Multi-class error on Table 2's data sets: our methods, SSVM and conventional classifiers."""
 
-from collections.abc import Sequence
-from pathlib import Path
-
-import numpy as np
-
 from benchmarks.ours import methods as ours
 from benchmarks.papers import PRINTED
 from benchmarks.peers import classifiers as peers
-from benchmarks.runner import plots, tables
-from benchmarks.runner.datasets import load
-from benchmarks.runner.protocol import MANY_REPEATS, QUICK, REPEATS, Method, Protocol, tuned_unit
-from benchmarks.runner.records import Record, by, datasets_of, pick, record
-from benchmarks.runner.statistics import mean, median, over, summary
-from benchmarks.runner.tables import field
-from benchmarks.runner.targets import Target, all_of, each, reach
-from benchmarks.runner.units import Finished, Result, Unit
+from benchmarks.runner.datasets import tabular
+from benchmarks.runner.experiment import Experiment
+from benchmarks.runner.pages import across, blocks
+from benchmarks.runner.protocol import CANDIDATES, MANY_REPEATS, REPEATS, splits, tuned
+from benchmarks.runner.records import lookup, pick
+from benchmarks.runner.targets import all_of, each, reach
 
-DATASETS = (
+NAMES = (
     *("glass", "svmguide2", "svmguide4", "vowel", "dna"),
     *("segment", "satimage", "usps", "pendigits", "mnist"),
 )
-QUICK_DATASETS = ("glass", "svmguide2", "svmguide4")
-PEERS = dict.fromkeys(DATASETS, ("lightgbm",))
-
 # As fractions.
 TABLE_2 = {
-    method: dict(zip(DATASETS, [(mean / 100, std / 100) for mean, std in row], strict=True))
+    method: dict(zip(NAMES, [(mean / 100, std / 100) for mean, std in row], strict=True))
     for method, row in PRINTED["multiclass"].items()
 }
-
+STUMPS, PERCEPTRONS, TREES = "structboost_1slack", "structboost_perceptrons", "multiboost_cw_trees"
 # The gap asked for; on the large sets a smaller one costs minutes and gains nothing.
 GAP, COARSE_GAP = 0.02, 0.1
-COARSE_DATASETS = ("usps", "pendigits", "mnist")
+COARSE = ("usps", "pendigits", "mnist")
 # A round of perceptrons takes seconds there.
-FEW_PERCEPTRONS = ("usps", "mnist")
-FEW_ROUNDS = 96
-# Where a split takes seconds.
-SMALL_DATASETS = ("glass", "svmguide2", "svmguide4", "segment")
-# Repeats and candidates, where 5 and 6 do not fit into 90 minutes.
-CUT = {
-    # Raw features of very different scales: 80 s per split.
-    ("svmguide2", "ssvm"): Protocol(),
-    **{
-        (name, method): Protocol()
-        for name in SMALL_DATASETS
-        for method in ("adaboost", "structboost_perceptrons")
-    },
-    ("pendigits", "structboost_perceptrons"): Protocol(3, 3),
-    ("usps", "structboost_perceptrons"): Protocol(2, 2),
-    ("mnist", "structboost_perceptrons"): Protocol(1, 2),
-    **{("usps", method): Protocol(3, 6) for method in ("lightgbm", "histgb", "adaboost")},
-    **{("mnist", method): Protocol(3, 6) for method in ("structboost_1slack", "ssvm", "ovr_svm")},
-    **{("mnist", method): Protocol(2, 6) for method in ("lightgbm", "histgb", "adaboost")},
-    ("mnist", "multiboost_cw_trees"): Protocol(3, 6),
-    ("usps", "multiboost_cw_perceptrons"): Protocol(2, 6),
-    ("pendigits", "multiboost_cw_perceptrons"): Protocol(3, 6),
-    ("mnist", "multiboost_cw_perceptrons"): Protocol(1, 6),
+FEW_PERCEPTRONS, FEW_ROUNDS = ("usps", "mnist"), 96
+# Splits: many where test parts are small, few where a fit takes minutes.
+SPLITS = {
+    **dict.fromkeys(("glass", "svmguide2", "svmguide4"), MANY_REPEATS),
+    **{"satimage": 3, "usps": 3, "mnist": 1},
 }
-
-# Lines of figure 4, with their colours and styles.
-BOOSTED = {"structboost_1slack": "tab:blue", "structboost_perceptrons": "tab:orange"}
-STRAIGHT = {"ssvm": "--", "ovr_svm": ":"}
+SLOW = ("lightgbm", "histgb", "adaboost", PERCEPTRONS)
 
 
-def methods(name: str) -> tuple[Method, ...]:
-    """All methods, as they are run on a data set."""
-    few = {"max_rounds": FEW_ROUNDS} if name in FEW_PERCEPTRONS else {}
-    return (
-        ours.stumps(COARSE_GAP if name in COARSE_DATASETS else GAP),
+def learners(source):
+    few = {"max_rounds": FEW_ROUNDS} if source.name in FEW_PERCEPTRONS else {}
+    methods = (
+        ours.stumps(COARSE_GAP if source.name in COARSE else GAP),
         *(ours.SSVM(), peers.OneVsAllSVM(), peers.LightGBMClassifier()),
         *(peers.HistGradientBoosting(), peers.AdaBoost(), ours.ADA_ECC, ours.ADA_MH),
         *(ours.perceptrons(COARSE_GAP if few else GAP, **few), ours.CW_TREES),
-        ours.cw_perceptrons(**few),
     )
+    return {method.name: method for method in methods}
 
 
-METHODS = tuple(method.name for method in methods(""))
+def cases(source, learner):
+    n, n_candidates = SPLITS.get(source.name, REPEATS), CANDIDATES
+    if learner in SLOW[2:]:
+        n = min(n, REPEATS)
+    if learner in SLOW and source.name in FEW_PERCEPTRONS:
+        n, n_candidates = 1, CANDIDATES // (2 if source.name == "mnist" else 1)
+    gap = getattr(learners(source)[learner], "gap", None)
+    own = splits(n, source.quick, n_candidates)
+    return [one if gap is None else {"gap": gap, **one} for one in own]
 
 
-def units(name: str, data_dir: Path, *, quick: bool = False) -> list[Unit]:
-    data = load(name, data_dir)
-    usual = Protocol(MANY_REPEATS) if name in SMALL_DATASETS else Protocol()
-    plan = [(m, QUICK if quick else CUT.get((name, m.name), usual)) for m in methods(name)]
-    return [
-        tuned_unit("multiclass", data, method, protocol, k, gap=getattr(method, "gap", None))
-        for method, protocol in plan
-        for k in range(protocol.repeats)
-    ]
+SMALL = ("glass", "svmguide2", "svmguide4")
+EXPERIMENTS = [Experiment(tabular(*NAMES), learners, tuned, cases, small=SMALL)]
 
 
-def records(name: str, finished: Finished) -> list[Record]:
-    made = []
-    for method in METHODS:
-        own = [(unit, result) for unit, result in finished if unit.method == method]
-        if not (results := [result for _, result in own]):
-            continue
-        value, std = TABLE_2.get(method, {}).get(name, (None, None))
-        fields = {
-            **{**summary(results), "paper": value, "paper_std": std},
-            "first_five": mean(r["value"] for r in results[:REPEATS]),
-            **over(mean, results, "train_value"),
-            "by_round": by_round(results),
-            **over(median, results, "predict_us"),
-            "note": own[0][0].params["note"],
-        }
-        made.append(record(name, method, "error", **fields))
+def derived(made):
+    """Records with the paper's figures."""
+    for r in made:
+        r["paper"], r["paper_std"] = TABLE_2.get(r["method"], {}).get(r["dataset"], (None, None))
     return made
 
 
-def by_round(results: Sequence[Result]) -> dict[int, float]:
-    """Mean value by number of rounds; a repeat that ended earlier stays where it ended."""
-    curves = [{int(r): v for r, v in result.get("by_round", {}).items()} for result in results]
-    if not all(curves):
-        return {}
-
-    def at(curve: dict[int, float], r: int) -> float:
-        return curve[max((k for k in curve if k <= r), default=min(curve))]
-
-    rounds = sorted(set().union(*curves))
-    return {r: float(np.mean([at(curve, r) for curve in curves])) for r in rounds}
+def show(made):
+    return blocks(
+        across("Test error", made, form="{:.1%}"),
+        across("Test error in Table 2", made, "paper", "{:.1%}"),
+        across("CPU seconds of one fit, one thread", made, "seconds"),
+        across("Prediction, microseconds per sample", made, "predict_us", "{:.2f}"),
+        across("Certified gap, the worst of the repeats", made, "gap", "{:.2%}"),
+    )
 
 
-def _error(r: Record) -> str:
-    paper = r.get("paper")
-    return tables.with_std(r, 1, 100) + ("" if paper is None else f" ({100 * paper:.1f})")
+def targets(made):
+    at = lookup(made, "dataset", "method")
+    n = len(NAMES)
 
-
-BLOCKS = (
-    tables.Column("Test error, % (the paper's figure in brackets)", _error),
-    field("Mean of the first five splits, %", "first_five", "{:.2f}", 100),
-    field("Seconds of one fit, one thread", "seconds", "{:.3g}"),
-    field("Prediction, microseconds per sample", "predict_us", "{:.2f}"),
-    field("Certified gap, the worst of the repeats", "gap", "{:.2%}"),
-)
-
-
-def show(made: Sequence[Record]) -> str:
-    shown = [tables.pivot(made, "dataset", "method", block.cell, METHODS) for block in BLOCKS]
-    heads = [block.head for block in BLOCKS]
-    return tables.blocks(*(f"{head}\n{one}" for head, one in zip(heads, shown, strict=True)))
-
-
-def targets(made: Sequence[Record]) -> list[Target]:
-    values = by([r for r in made if r["value"] is not None], "dataset", "method")
-    n = len(DATASETS)
-    found = []
-    for method, least in (("structboost_1slack", 8), ("structboost_perceptrons", 7)):
+    def as_printed(method, least):
         limits = {s: value + std / REPEATS**0.5 for s, (value, std) in TABLE_2[method].items()}
-        own = [(s, r["value"] <= limits[s]) for (s, m), r in values.items() if m == method]
+        own = [
+            (r["dataset"], r["value"] <= limits[r["dataset"]]) for r in pick(made, method=method)
+        ]
         wanted = f"error of {method} at most Table 2's + std / sqrt(5), on {least} of {n}"
-        found.append(all_of(wanted, own, n, least))
-    rivals = ("multiboost_cw_trees", "lightgbm", "histgb")
-    lower = each(made, DATASETS, lambda own, *others: own <= min(others), *rivals)
-    wanted = "multiboost_cw_trees at most LightGBM's and HistGradientBoosting's error, on 6 of 10"
-    slack = {s: r for (s, m), r in values.items() if m == "structboost_1slack"}
-    fine = [s for s in DATASETS if s not in COARSE_DATASETS]
-    gaps = [(s, (slack[s]["gap"] or np.inf) <= GAP) for s in fine if s in slack]
+        return all_of(wanted, own, n, least)
+
+    lower = each(at, NAMES, lambda own, *others: own <= min(others), TREES, *SLOW[:2])
+    fine = [s for s in NAMES if s not in COARSE]
+    of_stumps = [r for r in pick(made, method=STUMPS) if r["dataset"] in fine]
+    gaps = [(r["dataset"], r["gap"] is not None and r["gap"] <= GAP) for r in of_stumps]
+    wanted = f"{TREES} at most LightGBM's and HistGradientBoosting's error, on 6 of 10"
+    seconds = at("usps", STUMPS, name="seconds")
     return [
-        *found,
+        as_printed(STUMPS, 8),
+        as_printed(PERCEPTRONS, 7),
         all_of(wanted, lower, n, 6),
         all_of("certified gap of 2 % on the smaller sets", gaps, len(fine)),
-        reach("a fit of usps in a minute, seconds", slack.get("usps", {}).get("seconds"), "<=", 60),
+        reach("a fit of usps in a minute, seconds", seconds, "<=", 60),
     ]
-
-
-def plot(made: Sequence[Record], path: Path) -> None:
-    _plot_errors(made, path)
-    _plot_rounds(made, path.with_name(f"{path.stem}-rounds.png"))
-
-
-def _plot_errors(made: Sequence[Record], path: Path) -> None:
-    """A row of points for each data set."""
-    names = datasets_of(made)
-    colours = [f"C{k}" for k in range(10)] + ["black"]
-    with plots.panels(path, (1, 1), (8.5, 0.9 + 0.55 * len(names))) as (_, ((axis,),)):
-        for number, (method, colour) in enumerate(zip(METHODS, colours, strict=True)):
-            own = pick(made, method=method)
-            at = [names.index(r["dataset"]) + 0.065 * (number - 5) for r in own]
-            marker = "D" if method.startswith(("structboost", "multiboost")) else "o"
-            style = {"color": colour, "markersize": 4.5, "linestyle": "none"}
-            if own:
-                axis.plot([100 * r["value"] for r in own], at, marker, label=method, **style)
-        printed = [100 * TABLE_2["structboost_1slack"][name][0] for name in names]
-        label = "paper, StructBoost with stumps"
-        axis.plot(printed, range(len(names)), "|", color="0.3", markersize=22, label=label)
-        axis.set(xscale="log", xlabel="test error, %")
-        axis.set_xticks([1, 2, 5, 10, 20, 50], ["1", "2", "5", "10", "20", "50"])
-        axis.set_yticks(range(len(names)), names)
-        axis.invert_yaxis()
-        axis.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
-
-
-def _plot_rounds(made: Sequence[Record], path: Path) -> None:
-    """Test error against rounds of boosting, SSVM and one-vs-all SVM as straight lines."""
-    names = datasets_of(made)
-    shape = -(-len(names) // 5), min(5, len(names))
-    size = (2.6 * shape[1], 2.4 * shape[0] + 0.4)
-    with plots.panels(path, shape, size, grid=False) as (figure, axes):
-        for axis, name in zip(axes.flat, names, strict=False):
-            for method, colour in BOOSTED.items():
-                for r in pick(made, dataset=name, method=method):
-                    points = {int(k): 100 * value for k, value in r["by_round"].items()}
-                    axis.plot(points.keys(), points.values(), color=colour, label=method)
-            for method, style in STRAIGHT.items():
-                for r in pick(made, dataset=name, method=method):
-                    axis.axhline(100 * r["value"], color="0.4", ls=style, lw=1, label=method)
-            axis.set(title=name, xscale="log")
-            plots.plain_ticks(axis)
-        for axis in axes.flat[len(names) :]:
-            axis.remove()
-        figure.supxlabel("rounds of boosting", fontsize=10)
-        figure.supylabel("test error, %", fontsize=10)
-        plots.shared_legend(figure, axes[0, 0], loc="outside upper center", ncols=4)

@@ -1,181 +1,136 @@
 """Segmentation of photographs (StructBoost, Table 6): superpixels alone, and CRFs."""
 
-import hashlib
-from collections.abc import Sequence
-from functools import lru_cache, partial
-from pathlib import Path
-
 import numpy as np
 
 from benchmarks.ours import segmenting
-from benchmarks.ours.segmenting import BASELINE, OURS, Source
-from benchmarks.runner import tables
-from benchmarks.runner.records import Record, by, datasets_of, record, side_by_side
-from benchmarks.runner.sources import code_version
-from benchmarks.runner.statistics import mean, over, std, summary
-from benchmarks.runner.tables import Column, field, of, value
-from benchmarks.runner.targets import Target, all_of, reach
-from benchmarks.runner.units import Finished, Result, Unit
+from benchmarks.ours.segmenting import BASELINE, OURS, Photographs
+from benchmarks.runner.experiment import Experiment
+from benchmarks.runner.pages import across, blocks, field, listing
+from benchmarks.runner.records import lookup, mean, pick, std
+from benchmarks.runner.targets import all_of, reach
 
-SOURCES = {
-    "weizmann_horse": Source("weizmann_horse"),
-    "human_graz": Source("human_graz"),
-    "grabcut_bsds": Source("grabcut_bsds", scribbles=("scribbles1", "scribbles2")),
-    "msrc_bicycle": Source("msrc21", foreground=10),
-    "msrc_car": Source("msrc21", foreground=9),
-    "msrc_cow": Source("msrc21", foreground=3),
-    "msrc21": Source("msrc21"),
-    "camvid": Source("camvid"),
+SETS = {
+    "weizmann_horse": Photographs("weizmann_horse"),
+    "human_graz": Photographs("human_graz"),
+    "grabcut_bsds": Photographs("grabcut_bsds", scribbles=("scribbles1", "scribbles2")),
+    "msrc_bicycle": Photographs("msrc21", foreground=10),
+    "msrc_car": Photographs("msrc21", foreground=9),
+    "msrc_cow": Photographs("msrc21", foreground=3),
+    "msrc21": Photographs("msrc21"),
+    "camvid": Photographs("camvid"),
 }
-DATASETS = tuple(SOURCES)
-QUICK_DATASETS = ("grabcut_bsds",)
-SEEDS, SEEDS_OF_MANY = 3, 1
-MANY_CLASSES = ("msrc21", "camvid")
 TWO_LABELS = ("mean_iou", "iou_foreground", "iou_background", "accuracy", "precision_recall")
-MANY_LABELS = ("mean_iou", "global_accuracy", "class_accuracy")
+MANY_LABELS = ("global_accuracy", "class_accuracy")
+METRICS = (*TWO_LABELS, *MANY_LABELS)
 
 
-def units(name: str, data_dir: Path, *, quick: bool = False) -> list[Unit]:
-    source = SOURCES[name]
-    root = source.root(data_dir)
-    if not root.is_dir():
-        raise FileNotFoundError(
-            f"{root} is missing; --data must name a directory that has segmentation/NAME."
-        )
-    version = f"{content(root)} {code_version([segmenting.__name__])}"
-
-    def unit(seed: int) -> Unit:
-        on_the_side = seed == 0 and source.folder == name
-        run = partial(segmenting.compare, source, data_dir, seed, on_the_side=on_the_side)
-        return Unit("segmentation", name, "all", {"seed": seed}, version, run)
-
-    return [
-        unit(s) for s in range(1 if quick else SEEDS_OF_MANY if name in MANY_CLASSES else SEEDS)
-    ]
+def _rows(result):
+    return [{"method": method, **own} for method, own in result["methods"].items()]
 
 
-@lru_cache(maxsize=8)
-def content(root: Path) -> str:
-    """Hash of a set's split and of the sizes and names of its files."""
-    digest = hashlib.sha256((root / "split.txt").read_bytes())
-    for path in sorted(root.rglob("*.*")):
-        digest.update(f"{path.relative_to(root)} {path.stat().st_size}".encode())
-    return digest.hexdigest()[:16]
+def _images(rows):
+    """Mean IoU of each image, by seed."""
+    return {"by_image": [row["by_image"] for row in rows if "by_image" in row]}
 
 
-def records(name: str, finished: Finished) -> list[Record]:
-    """A record for each method and metric, over the seeds.
-
-    Table 6 of the paper has the mean over bike, car and people, and no figure for these sets.
-    """
-    by_seed = [result["methods"] for _, result in finished]
-    made = []
-    for method in dict.fromkeys(method for methods in by_seed for method in methods):
-        having = [methods for methods in by_seed if method in methods]
-        results = [methods[method] for methods in having]
-        for metric in TWO_LABELS if "iou_foreground" in results[0] else MANY_LABELS:
-            others = having if method != BASELINE else []
-            differences = [m[method][metric] - m[BASELINE][metric] for m in others]
-            fields = {
-                **summary(results, metric),
-                "difference": mean(differences),
-                "difference_std": std(differences),
-                "images_won": mean(_images_won(m[method], m[BASELINE]) for m in others),
-                **over(mean, results, "argmax_ms"),
-            }
-            made.append(record(name, method, metric, **fields))
-    return made
+def cases(source, learner):
+    once = source.quick or source.name in ("msrc21", "camvid")
+    return [{"seed": seed} for seed in range(1 if once else 2)]
 
 
-def _images_won(ours: Result, theirs: Result) -> float | None:
-    """Test images on which mean IoU is above the structured SVM's, less those below."""
-    if "by_image" not in ours:
-        return None
-    difference = np.array(ours["by_image"]) - np.array(theirs["by_image"])
-    return float((difference > 1e-9).sum() - (difference < -1e-9).sum())
-
-
-def show(made: Sequence[Record]) -> str:
-    parts = []
-    for metrics in (TWO_LABELS, MANY_LABELS):
-        rows = side_by_side(made, ["dataset", "method"], "metric")
-        rows = [row for row in rows if tuple(row["of"]) == metrics]
-        scores = [of(metric, value(metric.replace("_", " "), 1, 100)) for metric in metrics]
-        parts.append(tables.table(rows, [_title(""), *scores, *FACTS]))
-        others = [row for row in rows if row["method"] != BASELINE]
-        won = field("won", "images_won", "{:+.1f}")
-        columns = [_title(f" - {BASELINE}"), *map(_difference, metrics), won]
-        parts.append(tables.table(others, columns))
-    return tables.blocks(*parts, NOTE)
-
-
-NOTE = (
-    "In %, mean ±std over the seeds. AdaBoost and SVM label single superpixels by visual words,\n"
-    "or by their relation to the scribbles, and see no other feature; unaries: all classifiers of\n"
-    "the potentials together, on all features, and no CRF; all CRFs have the same potentials and\n"
-    "candidates for C. Differences are paired by seed; won: test images with a mean IoU above\n"
-    "the SSVM's, less those below. fit s: one fit at the chosen C, potentials ready; argmax ms:\n"
-    "per image; gap: only where it is certified."
-)
-FACTS = [
-    field("C", "C", "{:g}"),
-    field("rounds", "rounds", "{:.0f}"),
-    field("gap", "gap", "{:.2%}"),
-    field("fit s", "seconds", "{:.1f}"),
-    field("argmax ms", "argmax_ms", "{:.2f}"),
+EXPERIMENTS = [
+    Experiment(
+        {name: (f"segmentation/{own.folder}",) for name, own in SETS.items()},
+        lambda source: {"all": SETS[source.name]},
+        segmenting.compare,
+        cases,
+        metrics={metric: metric for metric in METRICS},
+        rows=_rows,
+        more=_images,
+        small=("grabcut_bsds",),
+    )
 ]
 
 
-def _title(suffix: str) -> Column:
-    return Column("", lambda r: f"{r['dataset']} {r['method']}{suffix}")
+def derived(made):
+    """Records with the differences to the structured SVM, and the test images won, by seed."""
+    at = lookup(made, "dataset", "method", "metric")
+    for r in made:
+        others = [at(r["dataset"], BASELINE, r["metric"], name=key) for key in ("each", "by_image")]
+        r["difference"] = r["difference_std"] = r["images_won"] = None
+        if r["method"] != BASELINE and others[0]:
+            differences = [a - b for a, b in zip(r["each"], others[0], strict=False)]
+            r["difference"], r["difference_std"] = mean(differences), std(differences)
+            pairs = zip(r["by_image"], others[1], strict=False)
+            signs = [np.sign(np.round(np.subtract(*pair), 9)).sum() for pair in pairs]
+            r["images_won"] = float(np.mean(signs)) if signs else None
+    return [{k: v for k, v in r.items() if k != "by_image"} for r in made]
 
 
-def _difference(metric: str) -> Column:
-    """What a method has over the structured SVM, seed by seed."""
-
-    def cell(r: Record) -> str:
-        found = {"value": r.get("difference"), "std": r.get("difference_std")}
-        return tables.with_std(found, 2, 100, sign="+")
-
-    return of(metric, Column(metric.replace("_", " "), cell))
-
-
-def targets(made: Sequence[Record]) -> list[Target]:
-    values = by(made, "dataset", "method", "metric")
-    two = [n for n in datasets_of(made) if (n, OURS, "precision_recall") in values]
-
-    def at(name: str, metric: str, key: str = "value") -> float | None:
-        return values.get((name, OURS, metric), {}).get(key)
-
-    def beats(name: str, ours: str, theirs: str) -> bool:
-        both = [
-            [values[name, m, metric]["value"] for m in (ours, theirs)]
-            for metric in ("mean_iou", "precision_recall")
-        ]
-        return all(own > other for own, other in both)
-
-    alone = {
-        n: [m for s, m, _ in values if s == n and m.startswith(("adaboost", "svm"))] for n in two
-    }
-    over_alone = [
-        (n, all(beats(n, crf, one) for crf in (OURS, BASELINE) for one in alone[n])) for n in two
+def show(made):
+    scored = [r for r in made if r["metric"] in ("mean_iou", "precision_recall", "global_accuracy")]
+    compared = [
+        {**r, "value": r["difference"], "std": r["difference_std"]}
+        for r in scored
+        if r["difference"] is not None
     ]
-    over_ssvm = [(n, beats(n, OURS, BASELINE)) for n in two]
-    fast = [(n, at(n, "mean_iou", "argmax_ms") < 2.0) for n in two]  # type: ignore[operator]
+    ious, rows = pick(made, metric="mean_iou"), ("dataset", "metric")
+    crfs = [{**r, "title": f"{r['dataset']} {r['method']}"} for r in ious if r.get("argmax_ms")]
+    facts = listing(
+        crfs,
+        *(field("CRFs", "title"), field("C", "C", "{:g}"), field("rounds", "rounds", "{:.0f}")),
+        *(field("certified gap", "gap", "{:.2%}"), field("fit s", "seconds", "{:.1f}")),
+        *(field("argmax ms", "argmax_ms", "{:.2f}"), field("won", "images_won", "{:+.1f}")),
+    )
+    return blocks(
+        across("Scores on the test images", made, form="{:.1%}", rows=rows),
+        across(f"Differences to {BASELINE}, seed by seed", compared, "value", "{:+.2%}", rows=rows),
+        facts,
+        NOTE,
+    )
+
+
+NOTE = (
+    "AdaBoost and SVM label single superpixels by visual words, or by their relation to the\n"
+    "scribbles, and see no other feature; unaries: all classifiers of the potentials together, on\n"
+    "all features, and no CRF; all CRFs have the same potentials and candidates for C. Won: test\n"
+    "images with a mean IoU above the SSVM's, less those below. Seconds are of one fit at the\n"
+    "chosen C, potentials ready."
+)
+
+
+def targets(made):
+    at = lookup(made, "dataset", "method", "metric")
+    two = [r["dataset"] for r in pick(made, method=OURS, metric="precision_recall")]
+
+    def beats(name, ours, theirs):
+        metrics = ("mean_iou", "precision_recall")
+        return all(at(name, ours, metric) > at(name, theirs, metric) for metric in metrics)
+
+    def alone(name):
+        own = pick(made, dataset=name, metric="mean_iou")
+        return [r["method"] for r in own if r["method"].startswith(("adaboost", "svm"))]
+
+    over_alone = [
+        (n, all(beats(n, crf, one) for crf in (OURS, BASELINE) for one in alone(n))) for n in two
+    ]
+    fast = [(n, at(n, OURS, "mean_iou", name="argmax_ms") < 2.0) for n in two]
     horses = "weizmann_horse"
-    seconds = at(horses, "mean_iou", "seconds")
     above = "StructBoost above SSVM in mean IoU and precision = recall, on 5 of 6"
     return [
-        all_of(above, over_ssvm, 6, 5),
+        all_of(above, [(n, beats(n, OURS, BASELINE)) for n in two], 6, 5),
         all_of("both above AdaBoost and SVM on single superpixels", over_alone, 6),
         *(
-            reach(wanted, at(name, metric), ">=", least, "{:.1%}")
+            reach(wanted, at(name, OURS, metric), ">=", least, "{:.1%}")
             for wanted, name, metric, least in (
                 ("horses: foreground IoU 72 % (goal 80)", horses, "iou_foreground", 0.72),
                 ("horses: accuracy 92 % (goal 94.6)", horses, "accuracy", 0.92),
                 ("msrc21: global accuracy 75 % (goal 80)", "msrc21", "global_accuracy", 0.75),
             )
         ),
-        reach("a fit on 164 horses in a minute, seconds", seconds, "<", 60.0),
+        reach(
+            "a fit on 164 horses in a minute, seconds",
+            *(at(horses, OURS, "mean_iou", name="seconds"), "<", 60.0),
+        ),
         all_of("argmax of two labels below 2 ms", fast, 6),
     ]

@@ -1,21 +1,19 @@
-"""Gradient boosting of others, with their defaults, on one thread."""
+"""Boosted trees with their defaults, on one thread: ours, and those of others."""
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from functools import partial
+from importlib import import_module
 
-import numpy as np
+from threadpoolctl import threadpool_limits
 
-PACKAGES = {
-    "lightgbm": "lightgbm",
-    "xgboost": "xgboost",
-    "catboost": "catboost",
-    "histgb": "sklearn",
-    "chimeraboost": "chimeraboost",
-}
+from benchmarks.runner.experiment import Learner
+from benchmarks.runner.protocol import cpu_timed, made_classes
+from structboost import StructBoostClassifier
+
+OURS = "structboost"
 
 
-def frame_of(X: np.ndarray, categorical: Sequence[int]) -> Any:
-    """The table as it is given to all: a frame whose category columns have that type."""
+def frame_of(X, categorical):
+    """The table as all learners get it: a frame whose category columns have that type."""
     import pandas as pd
 
     frame = pd.DataFrame(X, columns=[f"x{j}" for j in range(X.shape[1])])
@@ -24,47 +22,43 @@ def frame_of(X: np.ndarray, categorical: Sequence[int]) -> Any:
     return frame
 
 
-def _lightgbm() -> Any:
-    from lightgbm import LGBMClassifier
-
-    return LGBMClassifier(n_jobs=1, verbose=-1)
-
-
-def _xgboost() -> Any:
-    from xgboost import XGBClassifier
-
-    return XGBClassifier(n_jobs=1, enable_categorical=True)
+def default(make, X, y, categorical=()):
+    """A fitted model; columns of categories are named where a package wants their names."""
+    model = make()
+    names = [f"x{j}" for j in categorical]
+    wants_names = type(model).__module__.startswith(("catboost", "chimeraboost"))
+    return model.fit(X, y, **({"cat_features": names} if names and wants_names else {}))
 
 
-def _catboost() -> Any:
-    from catboost import CatBoostClassifier
-
-    return CatBoostClassifier(thread_count=1, verbose=0, allow_writing_files=False)
-
-
-def _histgb() -> Any:
-    from sklearn.ensemble import HistGradientBoostingClassifier
-
-    return HistGradientBoostingClassifier()
+def peer(module, name, **settings):
+    """A classifier of another package; nothing is set but the number of threads."""
+    return getattr(import_module(module), name)(**settings)
 
 
-def _chimeraboost() -> Any:
-    from chimeraboost import ChimeraBoostClassifier
-
-    return ChimeraBoostClassifier(thread_count=1, ensemble_n_jobs=1)
+def _learner(package, module, name, **settings):
+    return Learner(partial(default, partial(peer, module, name, **settings)), (package,))
 
 
-MAKERS: dict[str, Callable[[], Any]] = {
-    "lightgbm": _lightgbm,
-    "xgboost": _xgboost,
-    "catboost": _catboost,
-    "histgb": _histgb,
-    "chimeraboost": _chimeraboost,
+LIGHTGBM = _learner("lightgbm", "lightgbm", "LGBMClassifier", n_jobs=1, verbose=-1)
+MAKERS = {
+    OURS: Learner(partial(default, StructBoostClassifier), ("pandas",)),
+    "lightgbm": LIGHTGBM,
+    "xgboost": _learner("xgboost", "xgboost", "XGBClassifier", n_jobs=1, enable_categorical=True),
+    "catboost": _learner(
+        *("catboost", "catboost", "CatBoostClassifier"),
+        **{"thread_count": 1, "verbose": 0, "allow_writing_files": False},
+    ),
+    "histgb": _learner("sklearn", "sklearn.ensemble", "HistGradientBoostingClassifier"),
+    "chimeraboost": _learner(
+        *("chimeraboost", "chimeraboost", "ChimeraBoostClassifier"),
+        **{"thread_count": 1, "ensemble_n_jobs": 1},
+    ),
 }
 
 
-def fitted(name: str, frame: Any, y: np.ndarray, categorical: Sequence[int]) -> Any:
-    """A fitted model of a peer."""
-    named = [f"x{j}" for j in categorical]
-    given = {"cat_features": named} if named and name in ("catboost", "chimeraboost") else {}
-    return MAKERS[name]().fit(frame, y, **given)
+def timed_fit(learner, *arguments, **more):
+    """A model and CPU seconds of its fit on one thread; ours is compiled before."""
+    with threadpool_limits(1):
+        if learner is MAKERS[OURS]:
+            learner.fit(*made_classes())
+        return cpu_timed(learner.fit, *arguments, **more)

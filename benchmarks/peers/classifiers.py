@@ -1,16 +1,13 @@
 """Conventional methods: LightGBM, scikit-learn's boosted trees, AdaBoost and linear SVM."""
 
-from typing import Any
-
 import numpy as np
 from sklearn.ensemble import AdaBoostClassifier, HistGradientBoostingClassifier
-from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 
-from benchmarks.runner.datasets import Table
-from benchmarks.runner.protocol import BestRounds, Method, Objective, Params, grid
+from benchmarks.runner.protocol import BestRounds, Method, grid
 
 MAX_ROUNDS, MAX_ADABOOST_ROUNDS = 2000, 500
 PATIENCE, LOSS_PATIENCE = 100, 20
@@ -29,21 +26,21 @@ class LightGBM(BestRounds):
     packages = ("lightgbm",)
     candidates = grid(num_leaves=(2, 6, 31), min_data_in_leaf=(20, 3))
 
-    def problem(self, y: np.ndarray) -> dict[str, Any]:
+    def problem(self, y):
         raise NotImplementedError
 
-    def settings(self, y: np.ndarray, params: Params) -> dict[str, Any]:
+    def settings(self, y, params):
         """All parameters of one training."""
         own = {name: value for name, value in params.items() if name != "rounds"}
         fixed = {"verbose": -1, "seed": 0, "deterministic": True, "force_row_wise": True}
         return {**fixed, "learning_rate": 0.1, **own, **self.problem(y), "num_threads": 1}
 
-    def values(self, train: Table, validation: Table, params: Params, objective: Objective) -> Any:
+    def values(self, train, validation, params, objective):
         import lightgbm
 
         table = lightgbm.Dataset(train.X, train.y, params={"verbose": -1})
         held_out = lightgbm.Dataset(validation.X, validation.y, reference=table)
-        watched: dict[str, Any] = {}
+        watched = {}
         stopping = lightgbm.early_stopping(PATIENCE, first_metric_only=True, verbose=False)
         callbacks = [stopping, lightgbm.record_evaluation(watched)]
         settings = {"valid_sets": [held_out], "callbacks": callbacks}
@@ -51,23 +48,23 @@ class LightGBM(BestRounds):
         ((values,),) = (metrics.values() for metrics in watched.values())
         return values
 
-    def fit(self, train: Table, params: Params) -> Any:
+    def fit(self, train, params):
         import lightgbm
 
         table = lightgbm.Dataset(train.X, train.y, params={"verbose": -1})
         return lightgbm.train(self.settings(train.y, params), table, params["rounds"])
 
-    def output(self, model: Any, X: np.ndarray) -> np.ndarray:
+    def output(self, model, X):
         return model.predict(X, raw_score=True, num_threads=1)
 
-    def facts(self, model: Any) -> dict[str, Any]:
+    def facts(self, model):
         return {"rounds": model.current_iteration()}
 
 
 class LightGBMRanker(LightGBM):
     """Binary log-loss, stopped by the AUC."""
 
-    def problem(self, y: np.ndarray) -> dict[str, Any]:
+    def problem(self, y):
         return {"objective": "binary", "metric": "auc"}
 
 
@@ -81,10 +78,10 @@ class LightGBMStumpRanker(LightGBMRanker):
 class LightGBMClassifier(LightGBM):
     """Softmax, stopped by the error."""
 
-    def problem(self, y: np.ndarray) -> dict[str, Any]:
+    def problem(self, y):
         return {"objective": "multiclass", "num_class": int(y.max()) + 1, "metric": "multi_error"}
 
-    def output(self, model: Any, X: np.ndarray) -> np.ndarray:
+    def output(self, model, X):
         return super().output(model, X).argmax(axis=1)
 
 
@@ -95,19 +92,19 @@ class HistGradientBoosting(BestRounds):
     packages = ("sklearn",)
     candidates = grid(max_leaf_nodes=(2, 6, 31), min_samples_leaf=(20, 3))
 
-    def values(self, train: Table, validation: Table, params: Params, objective: Objective) -> Any:
+    def values(self, train, validation, params, objective):
         stopping = {"early_stopping": True, "n_iter_no_change": LOSS_PATIENCE, "random_state": 0}
-        model: Any = HistGradientBoostingClassifier(max_iter=MAX_ROUNDS, **stopping, **params)
+        model = HistGradientBoostingClassifier(max_iter=MAX_ROUNDS, **stopping, **params)
         model.fit(train.X, train.y, X_val=validation.X, y_val=validation.y)
         stages = model.staged_predict(validation.X)
         return [objective.measure(validation.y, stage) for stage in stages]
 
-    def fit(self, train: Table, params: Params) -> Any:
+    def fit(self, train, params):
         own = {"max_iter" if name == "rounds" else name: value for name, value in params.items()}
-        model: Any = HistGradientBoostingClassifier(early_stopping=False, random_state=0, **own)
+        model = HistGradientBoostingClassifier(early_stopping=False, random_state=0, **own)
         return model.fit(train.X, train.y)
 
-    def facts(self, model: Any) -> dict[str, Any]:
+    def facts(self, model):
         return {"rounds": model.n_iter_}
 
 
@@ -118,7 +115,7 @@ class AdaBoost(BestRounds):
     packages = ("sklearn",)
     candidates = grid(max_depth=(1, 4, 8), learning_rate=(1.0, 0.3))
 
-    def fit(self, train: Table, params: Params) -> AdaBoostClassifier:
+    def fit(self, train, params):
         """As many rounds as the parameters say, or fewer where a tree makes no error."""
         n_features = min(MAX_FEATURES, train.X.shape[1])
         tree = DecisionTreeClassifier(max_depth=params["max_depth"], max_features=n_features)
@@ -126,11 +123,11 @@ class AdaBoost(BestRounds):
         model = AdaBoostClassifier(tree, n_estimators=rounds, learning_rate=rate, random_state=0)
         return model.fit(train.X, train.y)
 
-    def values(self, train: Table, validation: Table, params: Params, objective: Objective) -> Any:
+    def values(self, train, validation, params, objective):
         stages = self.fit(train, params).staged_predict(validation.X)
         return [objective.measure(validation.y, stage) for stage in stages]
 
-    def facts(self, model: AdaBoostClassifier) -> dict[str, Any]:
+    def facts(self, model):
         return {"rounds": len(model.estimators_)}
 
 
@@ -146,11 +143,11 @@ class OneVsAllSVM(Method):
     packages = ("sklearn",)
     candidates = grid(C=[float(C) for C in np.logspace(0, 5, 6)])
 
-    def fit(self, train: Table, params: Params) -> Pipeline:
+    def fit(self, train, params):
         C, is_dual = params["C"] / len(train.y), train.X.shape[1] >= DUAL_FROM_FEATURES
         machine = LinearSVC(C=C, dual=is_dual, max_iter=MAX_ITERATIONS, random_state=0)
         return make_pipeline(StandardScaler(), machine).fit(train.X, train.y)
 
-    def facts(self, model: Pipeline) -> dict[str, Any]:
+    def facts(self, model):
         iterations = int(model[-1].n_iter_)
         return {"iterations": iterations, "converged": iterations < MAX_ITERATIONS}

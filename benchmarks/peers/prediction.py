@@ -1,98 +1,102 @@
-"""The prediction race: as many stumps for each contestant, one thread, raw scores."""
+"""The prediction race: models of as many trees of one depth, raw scores, one thread."""
 
+import tempfile
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from sklearn.ensemble import HistGradientBoostingClassifier
 from threadpoolctl import threadpool_limits
 
-from benchmarks.runner.datasets import Table
-from benchmarks.runner.protocol import timed
-from structboost import PartKind
-from structboost.model.ensemble import Ensemble, KindEnsemble
-from structboost.weak.stump import StumpTable
-from structboost.weak.table import WeightedLearners
+from benchmarks.runner.datasets import Table, load, split
+from benchmarks.runner.experiment import Learner
+from benchmarks.runner.protocol import cpu_timed
+from structboost import MultiBoostCWClassifier
+from structboost.weak import TreeFamily
 
-ROWS = 10_000
-RUNS = 9
-
-
-class Contestant(NamedTuple):
-    """A function from a float32 table to raw scores, binning included, and its stumps."""
-
-    scores: Callable[[np.ndarray], np.ndarray]
-    n_stumps: int
+RUNS, ROWS_A_RUN = 7, 2_000
+Scores = Callable[[np.ndarray], Any]
 
 
-def race(train: Table, X: np.ndarray, rounds: int) -> dict[str, dict[str, float]]:
-    """Microseconds per sample of every contestant, who take turns over 10,000 rows."""
-    with threadpool_limits(1):
-        contestants = contestants_of(train, rounds)
-        X = np.ascontiguousarray(np.resize(X, (ROWS, X.shape[1])))
-        seconds: dict[str, list[float]] = {name: [] for name in contestants}
-        for _ in range(RUNS):
-            for name, contestant in contestants.items():
-                seconds[name].append(timed(contestant.scores, X)[1])
-        reference = contestants["lightgbm"].scores(X)
-        for name in ("structboost", "structboost_uncompiled"):
-            np.testing.assert_allclose(contestants[name].scores(X), reference, rtol=0, atol=1e-6)
-    micros = {name: 1e6 * float(np.median(spent[1:])) / ROWS for name, spent in seconds.items()}
-    return {
-        name: {"predict_us": micros[name], "stumps": contestant.n_stumps}
-        for name, contestant in contestants.items()
-    }
+def race(source, learner, *, depth, rounds, batches):
+    """Microseconds of CPU per row by size of batch, the least of some runs; binning included."""
+    data = load("usps", source.folder)
+    rows = split(data.y, 0).train
+    X = np.ascontiguousarray(np.resize(data.X, (max(batches), data.X.shape[1])))
+    with threadpool_limits(1), tempfile.TemporaryDirectory() as folder:
+        table = Table(data.X[rows], data.y[rows])
+        scores, n_trees, takes = learner.fit(table, depth, rounds, Path(folder))
+        sizes = [max(batch, min(ROWS_A_RUN, 100 * batch)) for batch in batches]
+        pieces = [
+            np.array_split(X[:n].astype(takes), n // batch)
+            for n, batch in zip(sizes, batches, strict=True)
+        ]
+        spent = [
+            [cpu_timed(lambda own=own: [scores(x) for x in own])[1] for own in pieces]
+            for _ in range(RUNS)
+        ]
+    paces = [
+        {"metric": "predict_us", "batch": batch, "value": 1e6 * seconds / sum(map(len, own))}
+        for batch, own, seconds in zip(batches, pieces, np.min(spent, axis=0), strict=True)
+    ]
+    return {"rows": [{**one, "trees": n_trees} for one in paces]}
 
 
-def contestants_of(train: Table, rounds: int) -> dict[str, Contestant]:
-    """All four, of ``rounds`` rounds of one stump for each class.
+# Each fit returns a function from a table to raw scores, the number of trees, and the type of
+# numbers that the function takes as they are.
 
-    Ours holds the very stumps that LightGBM learned, so that both compute the same function: the
-    number of features and thresholds used is not ours to choose.
-    """
+
+def _ours(train, depth, rounds, folder):
+    trees = "stump" if depth == 1 else partial(TreeFamily, depth=depth)
+    settings = {"C": float("inf"), "tau_max": 1, "tol": 0.0, "weak_learner": trees}
+    model = MultiBoostCWClassifier(max_rounds=rounds, **settings, random_state=0).fit(*train).model_
+    return model.scores, model.n_learners, np.float32
+
+
+def _booster(train, depth, rounds):
     import lightgbm
 
-    n_classes = int(train.y.max()) + 1
-    problem = {"objective": "multiclass", "num_class": n_classes, "num_leaves": 2}
-    settings = {**problem, "num_threads": 1, "verbose": -1, "seed": 0}
+    shape = {"num_leaves": 2**depth, "max_depth": depth}
+    problem = {"objective": "multiclass", "num_class": int(train.y.max()) + 1}
+    settings = {**problem, **shape, "num_threads": 1, "verbose": -1, "seed": 0}
     table = lightgbm.Dataset(train.X, train.y, params={"verbose": -1})
-    booster = lightgbm.train(settings, table, rounds)
-    histgb: Any = HistGradientBoostingClassifier(
-        max_iter=rounds, max_leaf_nodes=2, early_stopping=False, random_state=0
-    )
-    histgb.fit(train.X, train.y)
-    model = as_ensemble(booster, train.X.shape[1])
-    n_stumps = booster.num_trees()
-    learners = WeightedLearners(model.members["x"].learners, model.matrix())
-    theirs = partial(booster.predict, raw_score=True, num_threads=1)
-    return {
-        "structboost": Contestant(model.scores, n_stumps),
-        "structboost_uncompiled": Contestant(learners.raw_scores, n_stumps),
-        "lightgbm": Contestant(theirs, n_stumps),
-        "histgb": Contestant(histgb.decision_function, rounds * n_classes),
-    }
+    return lightgbm.train(settings, table, rounds)
 
 
-def as_ensemble(booster: Any, n_features: int) -> Ensemble:
-    """A LightGBM model of stumps: left where the feature is at most the threshold."""
-    trees = [tree["tree_structure"] for tree in booster.dump_model()["tree_info"]]
-    # A tree without a split is a constant: the right side of a threshold below everything.
-    splits = [tree if "split_feature" in tree else _constant(tree["leaf_value"]) for tree in trees]
-    numbers, ones = np.arange(len(splits)), np.ones(len(splits))
-    n_classes = booster.num_model_per_iteration()
-    learners = StumpTable(
-        np.array([one["split_feature"] for one in splits], np.int64),
-        np.array([one["threshold"] for one in splits], np.float64),
-        np.array([one["left_child"]["leaf_value"] for one in splits], np.float64),
-        np.array([one["right_child"]["leaf_value"] for one in splits], np.float64),
-    )
-    terms = (numbers, numbers, numbers % n_classes, ones, n_features)
-    kinds = {"x": PartKind(n_channels=n_classes)}
-    return Ensemble(kinds, {"x": KindEnsemble("stump", learners, *terms)}, ones, ones[None])
+def _lightgbm(train, depth, rounds, folder):
+    booster = _booster(train, depth, rounds)
+    scores = partial(booster.predict, raw_score=True, num_threads=1)
+    return scores, booster.num_trees(), np.float32
 
 
-def _constant(value: float) -> dict[str, Any]:
-    """A stump that does not split."""
-    leaf = {"leaf_value": value}
-    return {"split_feature": 0, "threshold": -np.inf, "left_child": leaf, "right_child": leaf}
+def _histgb(train, depth, rounds, folder):
+    settings = {"max_leaf_nodes": 2**depth, "max_depth": depth, "random_state": 0}
+    model = HistGradientBoostingClassifier(max_iter=rounds, early_stopping=False, **settings)
+    model.fit(*train)
+    return model.decision_function, model.n_trees_per_iteration_ * model.n_iter_, np.float32
+
+
+def _tl2cgen(train, depth, rounds, folder):
+    """LightGBM's trees, compiled by gcc."""
+    import tl2cgen
+    import treelite
+
+    booster, library = _booster(train, depth, rounds), folder / "trees.so"
+    trees = treelite.frontend.from_lightgbm(booster)
+    tl2cgen.export_lib(trees, toolchain="gcc", libpath=library, params={"parallel_comp": 2})
+    predictor = tl2cgen.Predictor(library, nthread=1)
+
+    def scores(X):
+        return predictor.predict(tl2cgen.DMatrix(X), pred_margin=True)
+
+    return scores, booster.num_trees(), np.float64
+
+
+CONTESTANTS = {
+    "structboost": Learner(_ours),
+    "lightgbm": Learner(_lightgbm, ("lightgbm",)),
+    "histgb": Learner(_histgb, ("sklearn",)),
+    "tl2cgen": Learner(_tl2cgen, ("lightgbm", "treelite", "tl2cgen")),
+}

@@ -4,16 +4,15 @@ The weight of a pair factors, D(x0, x1) = v(x0) v(x1) (their section 4), so a ro
 the binned features, whatever the number of pairs.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numba import njit
+from scipy.special import softmax
+from scipy.stats import rankdata
 
-from benchmarks.runner.datasets import Table
-from benchmarks.runner.protocol import BestRounds, Objective, Params, grid
+from benchmarks.runner.protocol import BestRounds, grid
 
-MAX_ROUNDS = 2000
-PATIENCE = 300
+MAX_ROUNDS, PATIENCE = 2000, 300
 
 
 class StumpRanking(NamedTuple):
@@ -35,179 +34,80 @@ class RankBoost(BestRounds):
     name = "rankboost"
     candidates = grid(shrinkage=(1.0, 0.3, 0.1), criterion=("r", "Z"))
 
-    def values(self, train: Table, validation: Table, params: Params, objective: Objective) -> Any:
-        return _fit(train, validation, params, MAX_ROUNDS, PATIENCE)[-1]
+    def values(self, train, validation, params, objective):
+        return boost(train, params, MAX_ROUNDS, validation)[1]
 
-    def fit(self, train: Table, params: Params) -> StumpRanking:
-        no_rows, rounds = Table(train.X[:0], train.y[:0]), params["rounds"]
-        features, bins, weights, _ = _fit(train, no_rows, params, rounds, rounds)
-        values = [np.unique(train.X[:, f])[b] for f, b in zip(features, bins, strict=True)]
-        return StumpRanking(features, np.array(values, dtype=np.float32), weights)
+    def fit(self, train, params):
+        return boost(train, params, params["rounds"])[0]
 
-    def output(self, model: StumpRanking, X: np.ndarray) -> np.ndarray:
-        return stump_scores(np.ascontiguousarray(X.T), *model)
+    def output(self, model, X):
+        return (X[:, model.feature] > model.threshold) @ model.weight
 
-    def warm_up(self) -> None:
-        table = Table(np.array([[0.0], [1.0]], np.float32), np.array([0, 1]))
-        self.output(self.fit(table, {"criterion": "r", "shrinkage": 1.0, "rounds": 1}), table.X)
-
-    def facts(self, model: StumpRanking) -> dict[str, Any]:
+    def facts(self, model):
         return {"rounds": len(model.weight)}
 
 
-def _fit(
-    train: Table, validation: Table, params: Params, max_rounds: int, patience: int
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Bin on the training values, then boost."""
-    values = [np.unique(column) for column in train.X.T]
-    codes, held_out = (
-        np.stack([np.searchsorted(*pair) for pair in zip(values, X.T, strict=True)])
-        for X in (train.X, validation.X)
-    )
-    n_bins = np.array([len(v) for v in values])
-    own = (train.y.astype(np.bool_), params["criterion"] == "Z", params["shrinkage"])
-    watched = (held_out.astype(np.int32), validation.y.astype(np.bool_))
-    return boost(codes.astype(np.int32), n_bins, *own, max_rounds, patience, *watched)
+def boost(train, params, max_rounds, held=None):
+    """Rounds of boosting, and the AUC of held-out rows after each of them.
 
-
-@njit(cache=True, nogil=True)
-def boost(
-    codes: np.ndarray,
-    n_bins: np.ndarray,
-    positive: np.ndarray,
-    minimise_z: bool,
-    shrinkage: float,
-    max_rounds: int,
-    patience: int,
-    held_out: np.ndarray,
-    held_out_positive: np.ndarray,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Boosting rounds on binned features, a feature a row.
-
-    Returns
-    -------
-    features, bins, weights : ndarray, shape (n_rounds,)
-        Stump t is 1 where ``codes[features[t]] > bins[t]``.
-    values : ndarray, shape (n_rounds,)
-        AUC of the held-out rows after each round; without such rows, zeros.
+    Where a stump is 1, positives weigh p and negatives q; r = p - q, and Z at the best weight is
+    1 - (sqrt(p (1 - q)) - sqrt(q (1 - p)))^2. Weights are smoothed, so that a stump without wrong
+    pairs has a finite one.
     """
-    features = np.zeros(max_rounds, np.int64)
-    bins = np.zeros(max_rounds, np.int64)
-    weights = np.zeros(max_rounds)
-    values = np.zeros(max_rounds)
-    n_positive = np.sum(positive)
-    smoothing = 1.0 / (n_positive * (len(positive) - n_positive))
-    scores = np.zeros(codes.shape[1])
-    held_out_scores = np.zeros(held_out.shape[1])
-    best, best_round, n_rounds = -1.0, 0, 0
-    for t in range(max_rounds):
+    values = [np.unique(column) for column in train.X.T]
+    offsets = np.cumsum([0, *(len(own) for own in values)])
+    thresholds = np.concatenate(values)
+    feature = np.repeat(np.arange(len(values)), np.diff(offsets))
+    codes = np.column_stack([np.searchsorted(v, x) for v, x in zip(values, train.X.T, strict=True)])
+    positive = train.y == 1
+    rows = [((codes[side] + offsets[:-1]).ravel(), side) for side in (positive, ~positive)]
+    smoothing = 1.0 / (positive.sum() * (~positive).sum())
+    scores = np.zeros(len(train.y))
+    held_scores = np.zeros(0 if held is None else len(held.y))
+    chosen, weights, aucs = [], [], []
+    for _ in range(max_rounds):
         v = pair_factors(scores, positive)
-        f, b, p, q = best_stump(codes, n_bins, positive, v, minimise_z)
-        if f < 0:
+        p, q = (_above(own, v[side], offsets) for own, side in rows)
+        wrong = q * (1.0 - p)
+        right = p * (1.0 - q)
+        if params["criterion"] == "Z":
+            gains = np.abs(np.sqrt(np.maximum(right, 0.0)) - np.sqrt(np.maximum(wrong, 0.0)))
+        else:
+            right, wrong, gains = 1.0 + p - q, 1.0 - p + q, np.abs(p - q)
+        gains[offsets[1:] - 1] = 0.0  # nothing is above the largest value
+        best = int(np.argmax(gains))
+        if gains[best] <= 1e-12:
             break
-        weight = shrinkage * stump_weight(p, q, minimise_z, smoothing)
-        features[t], bins[t], weights[t] = f, b, weight
-        add_stump(scores, codes[f], b, weight)
-        n_rounds = t + 1
-        if len(held_out_scores) > 0:
-            add_stump(held_out_scores, held_out[f], b, weight)
-            values[t] = auc(held_out_scores, held_out_positive)
-            if values[t] > best:
-                best, best_round = values[t], t
-            if t - best_round >= patience:
+        ratio = (right[best] + smoothing) / (wrong[best] + smoothing)
+        weights.append(0.5 * params["shrinkage"] * float(np.log(ratio)))
+        chosen.append(best)
+        scores += weights[-1] * (train.X[:, feature[best]] > thresholds[best])
+        if held is not None:
+            held_scores += weights[-1] * (held.X[:, feature[best]] > thresholds[best])
+            aucs.append(auc(held_scores, held.y == 1))
+            if len(aucs) - 1 - int(np.argmax(aucs)) >= PATIENCE:
                 break
-    return features[:n_rounds], bins[:n_rounds], weights[:n_rounds], values[:n_rounds]
+    index = np.array(chosen, np.int64)
+    return StumpRanking(feature[index], thresholds[index], np.array(weights)), aucs
 
 
-@njit(cache=True, nogil=True)
-def pair_factors(scores: np.ndarray, positive: np.ndarray) -> np.ndarray:
+def pair_factors(scores, positive):
     """v of each row: pair (x0, x1) has weight v(x0) v(x1); v sums to 1 on either side."""
-    exponents = np.where(positive, -scores, scores)
     v = np.empty(len(scores))
-    for side in (True, False):
-        top = -np.inf
-        for i in range(len(v)):
-            if positive[i] == side:
-                top = max(top, exponents[i])
-        total = 0.0
-        for i in range(len(v)):
-            if positive[i] == side:
-                v[i] = np.exp(exponents[i] - top)
-                total += v[i]
-        for i in range(len(v)):
-            if positive[i] == side:
-                v[i] /= total
+    v[positive], v[~positive] = softmax(-scores[positive]), softmax(scores[~positive])
     return v
 
 
-@njit(cache=True, nogil=True)
-def best_stump(
-    codes: np.ndarray, n_bins: np.ndarray, positive: np.ndarray, v: np.ndarray, minimise_z: bool
-) -> tuple[int, int, float, float]:
-    """Feature and bin of the best stump; where it is 1, positives weigh p and negatives q.
-
-    r = p - q; Z at its best weight is 1 - (sqrt(p (1 - q)) - sqrt(q (1 - p)))^2.
-    """
-    best, feature, bin_, best_p, best_q = 1e-12, -1, -1, 0.0, 0.0
-    above = np.empty((n_bins.max(), 2))
-    for f in range(codes.shape[0]):
-        above[: n_bins[f]] = 0.0
-        row = codes[f]
-        for i in range(len(row)):
-            above[row[i], 0 if positive[i] else 1] += v[i]
-        p, q = 0.0, 0.0
-        for b in range(n_bins[f] - 2, -1, -1):
-            p += above[b + 1, 0]
-            q += above[b + 1, 1]
-            if minimise_z:
-                right = np.sqrt(max(0.0, p * (1.0 - q)))
-                gain = abs(right - np.sqrt(max(0.0, q * (1.0 - p))))
-            else:
-                gain = abs(p - q)
-            if gain > best:
-                best, feature, bin_, best_p, best_q = gain, f, b, p, q
-    return feature, bin_, best_p, best_q
+def _above(rows, v, offsets):
+    """Weight of the rows above each value of each feature."""
+    n_features = len(offsets) - 1
+    at = np.bincount(rows, np.repeat(v, n_features), offsets[-1])
+    below = np.cumsum(at)
+    return np.repeat(below[offsets[1:] - 1], np.diff(offsets)) - below
 
 
-@njit(cache=True, nogil=True)
-def stump_weight(p: float, q: float, minimise_z: bool, smoothing: float) -> float:
-    """Weight alpha of a stump, smoothed so that a stump without wrong pairs has a finite one."""
-    if minimise_z:
-        return 0.5 * np.log((p * (1.0 - q) + smoothing) / (q * (1.0 - p) + smoothing))
-    return 0.5 * np.log((1.0 + p - q + smoothing) / (1.0 - p + q + smoothing))
-
-
-@njit(cache=True, nogil=True)
-def add_stump(scores: np.ndarray, codes: np.ndarray, bin_: int, weight: float) -> None:
-    """Scores after one more stump."""
-    for i in range(len(scores)):
-        if codes[i] > bin_:
-            scores[i] += weight
-
-
-@njit(cache=True, nogil=True)
-def auc(scores: np.ndarray, positive: np.ndarray) -> float:
-    """Share of (positive, negative) pairs in the right order, ties counting half."""
-    order = np.argsort(scores)
-    n_below, n_right, start = 0, 0.0, 0
-    while start < len(order):
-        end, n_positive = start, 0
-        while end < len(order) and scores[order[end]] == scores[order[start]]:
-            n_positive += positive[order[end]]
-            end += 1
-        n_negative = end - start - n_positive
-        n_right += n_positive * (n_below + 0.5 * n_negative)
-        n_below += n_negative
-        start = end
-    return n_right / (n_below * (len(order) - n_below))
-
-
-@njit(cache=True, nogil=True)
-def stump_scores(
-    columns: np.ndarray, feature: np.ndarray, threshold: np.ndarray, weight: np.ndarray
-) -> np.ndarray:
-    """Scores of rows given by columns."""
-    scores = np.zeros(columns.shape[1])
-    for t in range(len(weight)):
-        add_stump(scores, columns[feature[t]], threshold[t], weight[t])
-    return scores
+def auc(scores, positive):
+    """Fraction of the pairs in the right order, ties counting half."""
+    n = int(positive.sum())
+    ranks = rankdata(scores)[positive].sum()
+    return float((ranks - n * (n + 1) / 2) / (n * (len(scores) - n)))

@@ -1,14 +1,12 @@
 """Searches as a Python user would write them: array expressions, scipy, networkx, HiGHS."""
 
-from collections.abc import Sequence
-
 import numpy as np
 from scipy.optimize import LinearConstraint, linear_sum_assignment, milp
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import dijkstra
 
 
-def viterbi(emissions: np.ndarray, pairs: np.ndarray) -> float:
+def viterbi(emissions, pairs):
     """Score of the best tags: array expressions over the tags, a loop over the tokens."""
     best, back = emissions[0], []
     for own in emissions[1:]:
@@ -21,7 +19,7 @@ def viterbi(emissions: np.ndarray, pairs: np.ndarray) -> float:
     return float(best.max())
 
 
-def segments(tokens: np.ndarray, begins: np.ndarray, spans: np.ndarray, pairs: np.ndarray) -> float:
+def segments(tokens, begins, spans, pairs):
     """Score of the best cut into labelled segments, in the same manner."""
     n, n_labels = tokens.shape
     inside = np.concatenate((np.zeros((1, n_labels)), tokens.cumsum(axis=0)))
@@ -35,7 +33,7 @@ def segments(tokens: np.ndarray, begins: np.ndarray, spans: np.ndarray, pairs: n
     return float(best.max())
 
 
-def spanning_tree(scores: np.ndarray) -> float:
+def spanning_tree(scores):
     """Score of the best arborescence with root 0, by networkx."""
     import networkx
 
@@ -51,12 +49,12 @@ def spanning_tree(scores: np.ndarray) -> float:
     return float(sum(scores[arc] for arc in found.edges))
 
 
-def matching(scores: np.ndarray) -> float:
+def matching(scores):
     """Score of the best matching of all, by scipy."""
     return float(scores[linear_sum_assignment(scores, maximize=True)].sum())
 
 
-def closed_set(scores: np.ndarray, parents: np.ndarray) -> float:
+def closed_set(scores, parents):
     """Score of the best set of labels that is closed upwards in a tree, by a loop over labels."""
     total = scores.copy()
     for label in range(len(scores) - 1, -1, -1):
@@ -65,13 +63,13 @@ def closed_set(scores: np.ndarray, parents: np.ndarray) -> float:
     return float(np.maximum(total[parents < 0], 0.0).sum())
 
 
-def grid_path(costs: np.ndarray, arcs: np.ndarray, n_nodes: int) -> float:
+def grid_path(costs, arcs, n_nodes):
     """Cost of the cheapest path, by scipy's Dijkstra."""
     graph = csr_array((costs, arcs.T), (n_nodes, n_nodes))
     return float(dijkstra(graph, indices=0)[-1])
 
 
-def knapsack(values: np.ndarray, weights: np.ndarray, capacity: float) -> float:
+def knapsack(values, weights, capacity):
     """Value of the best filling, by HiGHS."""
     found = milp(
         -values,
@@ -82,7 +80,7 @@ def knapsack(values: np.ndarray, weights: np.ndarray, capacity: float) -> float:
     return float(-found.fun)
 
 
-def minimum_cut(unaries: np.ndarray, edges: np.ndarray, weights: Sequence[float]) -> float:
+def minimum_cut(unaries, edges, weights):
     """Score of the best labels 0 and 1 where equal neighbours gain a weight, by networkx."""
     import networkx
 

@@ -10,14 +10,21 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from benchmarks.runner.pages import rounded, say_checked
-from benchmarks.runner.provenance import machine, this_run
-from benchmarks.runner.units import Result, Runner
+from benchmarks.runner.experiment import Result, Runner
+from benchmarks.runner.pages import datasets_of, plan, rounded, say_checked
+from benchmarks.runner.provenance import is_portable, machine, this_run
+from benchmarks.runner.records import Record
 
 # Seconds, bytes and what is made of them differ from run to run.
 TIMED = re.compile(r"seconds|nanoseconds|latency|fps|bytes|peak|^cpu(_|$)|ratio$|_us$|_ms$")
+GONE = "not measured"
 # Half a unit of the last digit that a page keeps, on both sides.
 PRINTED = 1e-7
+OTHER_CODE = (
+    "The page was measured with code that was chosen for its processor, the check with code that "
+    "all processors with AVX2 have: last digits differ, and sometimes the learner that boosting "
+    "takes. `run` measures the page with that code."
+)
 
 
 class PageError(Exception):
@@ -30,8 +37,7 @@ def read_page(path: Path) -> dict[str, Any]:
         page = json.loads(path.read_text())
     except FileNotFoundError:
         raise PageError(
-            f"{path} is missing: the page was written before its units were kept beside it. "
-            f"`python -m benchmarks run {path.stem} --data DIR --json FILE "
+            f"{path} is missing. `python -m benchmarks run {path.stem} --data DIR --json FILE "
             f"--results {path.parent}` makes it."
         ) from None
     except ValueError as error:
@@ -45,65 +51,62 @@ def check(
     benchmark: ModuleType,
     page: dict[str, Any],
     data_dir: Path,
-    share: float,
+    fraction: float,
     seed: int,
     write: Path | None,
 ) -> int:
-    """Compute a share of the units and print what differs; 0 if nothing does and none fails.
+    """Compute a fraction of the units and print what differs; 0 if nothing does and none fails.
 
     Then the page in the folder ``write`` says so, if one is given.
     """
-    if not page["units"]:
-        raise PageError("The page was written before units were kept; run it with --results.")
-    plans = [benchmark.units(name, data_dir, quick=page["quick"]) for name in page["datasets"]]
-    by_key = {_key(unit.identity): unit for units in plans for unit in units}
+    names = [name for name in page["datasets"] if name in datasets_of(benchmark)]
+    planned = {
+        _key(unit.identity): unit for unit in plan(benchmark, names, data_dir, page["quick"])
+    }
     on_page = {_key(entry): entry for entry in page["units"]}
     commits = ", ".join(sorted({str(run and run["commit"]) for run in page["runs"]}))
     here = this_run()
     print(f"{page['benchmark']}: page of commit {commits}, now {here['commit']}.")
     machines = "; ".join(sorted({machine(run) for run in page["runs"] if run}))
     print(f"Measured on {machines}. Here: {machine(here)}.")
-    for key in (key for key in on_page if key not in by_key):
+    for key in (key for key in on_page if key not in planned):
         print(f"on the page, but no longer planned: {on_page[key]['title']}")
-    for key in (key for key in by_key if key not in on_page):
-        print(f"planned, but not on the page: {by_key[key].title}")
-    common = [key for key in by_key if key in on_page]
+    for key in (key for key in planned if key not in on_page):
+        print(f"planned, but not on the page: {planned[key].title}")
+    common = [key for key in planned if key in on_page]
     comparable = [key for key in common if _ended_by_itself(on_page[key]["result"])]
     if len(common) > len(comparable):
         n_stopped = len(common) - len(comparable)
         print(f"{n_stopped} units were stopped by a time limit and are not compared.")
     if not comparable:
         raise PageError("No unit of the page can be compared; run the benchmark with --results.")
-    n_drawn = min(len(comparable), math.ceil(share * len(comparable)))
+    n_drawn = min(len(comparable), math.ceil(fraction * len(comparable)))
     drawn = set(random.Random(seed).sample(comparable, n_drawn))
     print(f"{n_drawn} of {len(comparable)} units are computed anew.", flush=True)
-    chosen = {by_key[key]: on_page[key]["result"] for key in comparable if key in drawn}
-    needed = [unit.needs for unit in chosen if unit.needs is not None]
+    chosen = {planned[key]: on_page[key]["result"] for key in comparable if key in drawn}
     ignored = getattr(benchmark, "NOT_COMPARED", frozenset())
     n_compared = n_different = 0
     with tempfile.TemporaryDirectory() as folder:
-        units = list(dict.fromkeys([*needed, *chosen]))
-        runner = Runner(Path(folder), len(units))
-        for unit in units:
+        runner = Runner(Path(folder), len(chosen))
+        for unit, before in chosen.items():
             for _, now in runner.finish([unit]):
-                if unit not in chosen:
-                    continue
                 if not _ended_by_itself(now):
                     print(f"stopped by a time limit now, not compared: {unit.title}")
                     continue
-                found = list(differences(chosen[unit], rounded(now), ignored))
+                compared = list(differences(before, rounded(now), ignored))
+                gone = [path for path, _, new in compared if new is GONE]
+                if gone:
+                    print(f"no longer measured: {', '.join(gone)} of {unit.title}")
+                differing = [one for one in compared if one[2] is not GONE]
                 n_compared += 1
-                n_different += bool(found)
-                lines = [f"  {path}: {old} on the page, {new} now" for path, old, new in found]
-                if found:
+                n_different += bool(differing)
+                lines = [f"  {path}: {old} on the page, {new} now" for path, old, new in differing]
+                if differing:
                     print("\n".join([f"differs: {unit.title}", *lines]), flush=True)
     for title in runner.failures:
         print(f"failed: {title}")
-    if n_different:
-        print(
-            "On another processor values differ by rounding, too. OPENBLAS_CORETYPE=SkylakeX "
-            "NUMBA_CPU_NAME=sapphirerapids and the like choose the code of the page's processor."
-        )
+    if n_different and not all(map(is_portable, page["runs"])):
+        print(OTHER_CODE)
     n_agreeing = n_compared - n_different
     print(f"{n_agreeing} of {n_compared} units agree with the page, {n_different} differ.")
     if n_different or runner.failures:
@@ -113,8 +116,10 @@ def check(
     return 0
 
 
-def _key(identity: dict[str, Any]) -> str:
-    return json.dumps([identity[name] for name in ("dataset", "method", "params")], sort_keys=True)
+def _key(identity: Record) -> str:
+    """Name of a unit on a page; parameters that are not set do not count."""
+    params = {k: v for k, v in identity["params"].items() if v is not None and v is not False}
+    return json.dumps([identity["dataset"], identity["method"], params], sort_keys=True)
 
 
 def _ended_by_itself(result: Result) -> bool:
@@ -125,21 +130,18 @@ def _ended_by_itself(result: Result) -> bool:
 def differences(
     before: Any, now: Any, ignored: frozenset[str] = frozenset(), path: str = ""
 ) -> Iterator[tuple[str, Any, Any]]:
-    """Path, value on the page and value now, where they differ; new values are no difference."""
+    """Path, value on the page and value now or GONE, where they differ; new values do not count."""
     if isinstance(before, dict) and isinstance(now, dict):
         names = [key for key in before if not TIMED.search(key) and key not in ignored]
-        pairs = [(key, before[key], now.get(key)) for key in names]
+        pairs = [(key, before[key], now.get(key, GONE)) for key in names]
     elif isinstance(before, list) and isinstance(now, list) and len(before) == len(now):
         pairs = [(str(i), *both) for i, both in enumerate(zip(before, now, strict=True))]
     else:
-        if not _same(before, now):
+        is_same = type(before) is type(now) and bool(before == now)
+        if {type(before), type(now)} <= {int, float}:
+            is_same = math.isclose(before, now, rel_tol=PRINTED)
+        if not is_same:
             yield path, before, now
         return
     for name, one, other in pairs:
         yield from differences(one, other, ignored, f"{path} {name}".strip())
-
-
-def _same(before: Any, now: Any) -> bool:
-    if {type(before), type(now)} <= {int, float}:
-        return math.isclose(before, now, rel_tol=PRINTED)
-    return type(before) is type(now) and bool(before == now)

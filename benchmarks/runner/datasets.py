@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,8 +13,8 @@ from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wi
 
 MNIST_PER_CLASS = 1000
 # They come with scikit-learn.
-_BUNDLED = {
-    "wine": load_wine, "iris": load_iris, "breast_cancer": load_breast_cancer,
+BUNDLED = {
+    "iris": load_iris, "wine": load_wine, "breast_cancer": load_breast_cancer,
     "digits": load_digits,
 }  # fmt: skip
 
@@ -46,34 +46,23 @@ class Dataset:
     def n_classes(self) -> int:
         return int(self.y.max()) + 1
 
-    @cached_property
-    def content(self) -> str:
-        """Hash of the values: results kept for other data are never taken for this table's."""
-        digest = hashlib.sha256(repr((self.X.shape, self.X.dtype.str)).encode())
-        digest.update(np.ascontiguousarray(self.X))
-        digest.update(np.ascontiguousarray(self.y))
-        return digest.hexdigest()[:16]
-
     def one_against_rest(self, positive: int) -> np.ndarray:
         """Labels 0 and 1: whether a row is of one class."""
         return (self.y == positive).astype(np.int64)
 
 
+def tabular(*names: str) -> dict[str, tuple[str, ...]]:
+    """Files of tables by their names."""
+    return {name: () if name in BUNDLED else (f"tabular/{name}.npz",) for name in names}
+
+
 @lru_cache(maxsize=2)
 def load(name: str, data_dir: Path, *, whole: bool = False) -> Dataset:
-    """Read a data set; ``mnist`` is 1,000 rows of each class (Table 2) unless ``whole``.
-
-    ``wine``, ``iris``, ``breast_cancer`` and ``digits`` come with scikit-learn.
-    """
-    if name in _BUNDLED:
-        X, y = _BUNDLED[name](return_X_y=True)
+    """Read a data set; ``mnist`` is 1,000 rows of each class (Table 2) unless ``whole``."""
+    if name in BUNDLED:
+        X, y = BUNDLED[name](return_X_y=True)
         return Dataset(name, X.astype(np.float32), y.astype(np.int64))
-    path = Path(data_dir) / "tabular" / f"{name}.npz"
-    if not path.is_file():
-        raise FileNotFoundError(
-            f"{path} is missing; --data must name a directory that has tabular/{name}.npz."
-        )
-    with np.load(path) as file:
+    with np.load(Path(data_dir) / "tabular" / f"{name}.npz") as file:
         X, y = file["X"], file["y"].astype(np.int64)
     if name == "mnist" and not whole:
         rows = some_of_each_class(y, MNIST_PER_CLASS, seed=0)
@@ -81,12 +70,12 @@ def load(name: str, data_dir: Path, *, whole: bool = False) -> Dataset:
     return Dataset(name, X.astype(np.float32, copy=False), y)
 
 
+RANKING = "structures/ranking/lambdarank.npz"
+
+
 def ranking_queries(data_dir: Path) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
     """Features, grades and sizes of the queries, of the training part and of the test part."""
-    path = Path(data_dir) / "structures" / "ranking" / "lambdarank.npz"
-    if not path.is_file():
-        raise FileNotFoundError(f"{path} is missing; --data must name a directory that has it.")
-    with np.load(path) as file:
+    with np.load(Path(data_dir) / RANKING) as file:
         X, y, query, train = (file[name] for name in ("X", "y", "qid", "train"))
     return [
         (X[part], y[part], np.unique(query[part], return_counts=True)[1])
@@ -108,17 +97,6 @@ def some_of_each_class(y: np.ndarray, n: int, seed: int) -> np.ndarray:
     return np.sort(np.concatenate(chosen))
 
 
-def made_table(n_rows: int, n_features: int, n_classes: int, seed: int = 0) -> Dataset:
-    """Overlapping Gaussian classes in float32, for the scaling runs: any size, no file."""
-    rng = np.random.default_rng(seed)
-    y = rng.integers(n_classes, size=n_rows)
-    means = rng.normal(size=(n_classes, n_features)).astype(np.float32)
-    X = rng.standard_normal((n_rows, n_features), dtype=np.float32)
-    X *= 3.0
-    X += means[y]
-    return Dataset("made", X, y)
-
-
 def split(y: np.ndarray, seed: int) -> Split:
     """Training, validation and test rows (50/25/25, as in section 4 of StructBoost).
 
@@ -138,3 +116,10 @@ def split(y: np.ndarray, seed: int) -> Split:
 def parts(X: np.ndarray, y: np.ndarray, strata: np.ndarray, repeat: int) -> Split:
     """Tables of one repeat, stratified by ``strata``."""
     return Split(*(Table(X[rows], y[rows]) for rows in split(strata, repeat)))
+
+
+def halves(data: Dataset, repeat: int) -> tuple[Table, Table]:
+    """Training rows, those for validation among them, and test rows of a repeat."""
+    rows = split(data.y, repeat)
+    train: Sequence[int] = np.concatenate((rows.train, rows.validation))
+    return Table(data.X[train], data.y[train]), Table(data.X[rows.test], data.y[rows.test])

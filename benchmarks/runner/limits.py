@@ -6,8 +6,9 @@ from collections.abc import Callable
 from multiprocessing.connection import Connection
 from typing import Any, NamedTuple
 
+from benchmarks.runner.processor import ending
+
 STARTUP_SECONDS = 300.0
-Report = Callable[[dict[str, Any]], None]
 
 
 class Ending(NamedTuple):
@@ -16,11 +17,6 @@ class Ending(NamedTuple):
     result: dict[str, Any]  # what was returned, or the last report of a run out of time
     seconds: float  # from the first report to the end
     in_time: bool
-
-    @property
-    def with_status(self) -> dict[str, Any]:
-        """The result, with how it ended."""
-        return {**self.result, "status": "ok" if self.in_time else "time_limit"}
 
 
 def run_limited(limit: float, function: Callable[..., dict[str, Any]], *arguments: Any) -> Ending:
@@ -35,6 +31,9 @@ def run_limited(limit: float, function: Callable[..., dict[str, Any]], *argument
     sender.close()
     try:
         return _listen(receiver, limit)
+    except EOFError:
+        process.join()
+        raise RuntimeError(ending("The measured process", process.exitcode or 1)) from None
     finally:
         process.kill()
         process.join()
@@ -45,7 +44,8 @@ def limited(
     limit: float, function: Callable[..., dict[str, Any]], *arguments: Any
 ) -> dict[str, Any]:
     """The result of :func:`run_limited`, with how it ended."""
-    return run_limited(limit, function, *arguments).with_status
+    end = run_limited(limit, function, *arguments)
+    return {**end.result, "status": "ok" if end.in_time else "time_limit"}
 
 
 def _call(sender: Connection, function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
@@ -55,15 +55,12 @@ def _call(sender: Connection, function: Callable[..., Any], arguments: tuple[Any
 
 
 def _listen(receiver: Connection, limit: float) -> Ending:
-    """Reports until the last one or the limit."""
+    """Take reports until the last one or the limit."""
     started = None
     deadline = time.perf_counter() + STARTUP_SECONDS
     last: dict[str, Any] = {}
     while receiver.poll(max(0.0, deadline - time.perf_counter())):
-        try:
-            is_result, content = receiver.recv()
-        except EOFError:
-            raise RuntimeError("The measured process died; its traceback is above.") from None
+        is_result, content = receiver.recv()
         now = time.perf_counter()
         if started is None:
             started, deadline = now, now + limit

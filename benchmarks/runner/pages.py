@@ -2,18 +2,17 @@
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from benchmarks.runner.provenance import Provenance, in_words, machine, this_run
-from benchmarks.runner.records import Record, grouped, plain, write_text
-from benchmarks.runner.tables import blocks
+from benchmarks.runner.experiment import Finished, Source, Unit
+from benchmarks.runner.provenance import Provenance, in_words, is_portable, machine, this_run
+from benchmarks.runner.records import Record, by, grouped, half_width, plain, write_text
 from benchmarks.runner.targets import as_table
-from benchmarks.runner.units import Finished, Unit
 
 # Digits of a float on a page. Longer lists of numbers are kept as their length, mean and rms.
 DIGITS = 8
@@ -21,25 +20,125 @@ LONG = 32
 SUMMARY = ("numbers", "mean", "rms")
 RECORDS, CHECKED_ON = "Records and single units:", "Checked on commit"
 CHECKED = re.compile(rf"^{CHECKED_ON} .*\n\n", re.MULTILINE)
+INTERVALS = "±: half of the 95 % interval of a mean over the splits or seeds, by Student's t."
 Runs = dict[str, Provenance | None]
+
+
+# Tables
+
+
+class Column(NamedTuple):
+    """A column of a table: its head, and the text of a cell."""
+
+    head: str
+    cell: Callable[[Record], str]
+
+
+def field(head: str, name: str, form: str = "{}", factor: float | None = None) -> Column:
+    """A field of a record, perhaps times a factor; the value has its interval, if it has one."""
+
+    def cell(r: Record) -> str:
+        value, half = r.get(name), half_width(r) if name == "value" else None
+        shown = [v if factor is None or v is None else factor * v for v in (value, half)]
+        text = number(shown[0], form)
+        return text if half is None or value is None else f"{text} ±{form.format(shown[1])}"
+
+    return Column(head, cell)
+
+
+def number(value: Any, form: str) -> str:
+    """A number, or a dash for null."""
+    return "-" if value is None else form.format(value)
+
+
+def listing(records: Iterable[Record], *columns: Column) -> str:
+    """One line for each record; empty if there are none."""
+    rows = [[column.cell(r) for column in columns] for r in records]
+    return markdown([column.head for column in columns], rows) if rows else ""
+
+
+def across(
+    head: str,
+    records: Iterable[Record],
+    name: str = "value",
+    form: str = "{:.3g}",
+    columns: Sequence[str] = (),
+    rows: Sequence[str] = ("dataset",),
+    factor: float | None = None,
+) -> str:
+    """A field of all learners side by side under a heading, a line for each data set.
+
+    ``rows`` are the fields that name a line. ``columns`` are learners in their order, of which
+    those without a record are left out; without them all are shown. Empty without a value.
+    """
+    shown = [r for r in records if r.get(name) is not None]
+    if not shown:
+        return ""
+    of_rows = grouped((tuple(r.get(row) for row in rows), r) for r in shown)
+    there = dict.fromkeys(r["method"] for r in shown)
+    methods = [method for method in columns or there if method in there]
+    cell = field("", name, form, factor).cell
+    lines = [
+        [
+            *(str("-" if part is None else part) for part in key),
+            *(cell(by(own, "method").get(m, {})) for m in methods),
+        ]
+        for key, own in of_rows.items()
+    ]
+    return f"**{head}**\n\n{markdown([*rows, *methods], lines)}"
+
+
+def markdown(head: Sequence[str], rows: Sequence[Sequence[str]], *, right: bool = True) -> str:
+    """Return a table; numbers stand on the right of their columns, but for the first."""
+    rules = ["---", *(["---:" if right else "---"] * (len(head) - 1))]
+    return "\n".join(f"| {' | '.join(row)} |" for row in (head, rules, *rows))
+
+
+def blocks(*parts: str) -> str:
+    """Parts of a page with a blank line between them; empty ones are left out."""
+    return "\n\n".join(part for part in parts if part)
+
+
+# A page is a module: experiments, tables and targets, its words in the file beside it
+
+
+def datasets_of(page: ModuleType) -> list[str]:
+    """Names of a page's data sets."""
+    return list(dict.fromkeys(name for one in page.EXPERIMENTS for name in one.data))
+
+
+def plan(page: ModuleType, names: Iterable[str], folder: Path, quick: bool) -> list[Unit]:
+    """Units of some data sets of a page."""
+    return [
+        unit
+        for name in names
+        for one in page.EXPERIMENTS
+        if name in one.data
+        for unit in one.units(Source(name, folder, quick))
+    ]
+
+
+def records_of(page: ModuleType, results: Finished) -> list[Record]:
+    """Records of a page, data set by data set, and those that it makes of them."""
+    groups = grouped(
+        ((unit.dataset, id(unit.experiment)), (unit, result)) for unit, result in results
+    )
+    made = [r for (name, _), own in groups.items() for r in own[0][0].experiment.records(name, own)]
+    return page.derived(made) if hasattr(page, "derived") else made
 
 
 def write_results(
     folder: Path,
     page: ModuleType,
-    about: dict[str, Any],  # of the run: name of the benchmark, data sets, whether it was quick
+    about: dict[str, Any],  # of the run: name of the page, data sets, whether it was quick
     made: list[Record],
     planned: Sequence[Unit],
     results: Finished,
-    runs: Runs,  # what each unit was measured on, by its key; None if that is not known
+    runs: Runs,  # where each unit was measured, by its key; None if that is not known
 ) -> None:
-    """The page, its plots if it has any, and its records and units."""
+    """The page, and its records and units."""
     name = about["benchmark"]
-    folder.mkdir(parents=True, exist_ok=True)
-    plots: list[Path] = []
-    if hasattr(page, "plot"):
-        page.plot(made, folder / f"{name}.png")
-        plots = sorted([*folder.glob(f"{name}.png"), *folder.glob(f"{name}-*.png")])
+    shown = page.show(made)
     text = blocks(
         f"# {name}",
         Path(str(page.__file__)).with_suffix(".md").read_text().strip(),
@@ -48,24 +147,26 @@ def write_results(
         _missing([unit.title for unit in planned if unit.key not in runs], len(planned)),
         "A quick run: one repeat, few candidates, small data sets." if about["quick"] else "",
         f"{RECORDS} [{name}.json]({name}.json).",
-        f"```\n{page.show(made)}\n```",
-        *(f"![{plot.name}]({plot.name})" for plot in plots),
+        shown,
+        INTERVALS if "±" in shown else "",
     )
     write_text(folder / f"{name}.json", as_json(about, made, results, runs))
     write_text(folder / f"{name}.md", f"{text}\n")
 
 
 def _measured(commit: Any, runs: Sequence[Provenance | None]) -> str:
-    """Which commits and machines the units are of.
+    """Commits and machines of the units, and whether any processor would give the same.
 
     A kept unit is one whose data, parameters and code are those of the commit that writes the page.
     """
     groups = grouped((json.dumps({**(run or {}), "date": None}), run) for run in runs)
     words = [(in_words(group), len(group)) for group in groups.values()]
+    portable = "The code is one that every x86-64 processor with AVX2 runs alike."
+    end = portable if runs and all(map(is_portable, runs)) else ""
     if {run and run["commit"] for run in runs} == {commit} and len(words) == 1:
-        return f"Measured on {words[0][0]}."
+        return f"Measured on {words[0][0]}. {end}".rstrip()
     head = f"Written on commit {commit}, whose data and code are those of every unit. They ran on"
-    return f"{head}\n\n" + "\n".join(f"- {what}: {n} units" for what, n in words)
+    return blocks(head, "\n".join(f"- {what}: {n} units" for what, n in words), end)
 
 
 def _missing(titles: Sequence[str], n_planned: int) -> str:
@@ -91,7 +192,10 @@ def _laid_out(page: dict[str, Any]) -> str:
     """A page as JSON, its records and units a line each."""
     lists = {key: page[key] for key in ("records", "units")}
     head = json.dumps({key: page[key] for key in page if key not in lists}, indent=1)[:-2]
-    parts = [f' "{key}": [\n{_lines(entries)}\n ]' for key, entries in lists.items()]
+    parts: list[str] = []
+    for key, entries in lists.items():
+        lines = (json.dumps(entry, allow_nan=False, separators=(",", ":")) for entry in entries)
+        parts.append(f' "{key}": [\n' + ",\n".join(f"  {line}" for line in lines) + "\n ]")
     return head + ",\n" + ",\n".join(parts) + "\n}\n"
 
 
@@ -109,23 +213,16 @@ def say_checked(folder: Path, page: dict[str, Any], n_checked: int) -> None:
 
 
 def units_on_pages(pages: Iterable[dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Title, parameters, run and result of the units on some pages, by their key.
+    """Run and result of the units on some pages, by their key.
 
     Units with a list that the page holds as a summary are left out.
     """
-    found = {}
-    for page in pages:
-        for unit in page["units"]:
-            if "key" in unit and not _is_summarised(unit["result"]):
-                about = {"unit": unit["title"], "params": unit["params"]}
-                run = page["runs"][unit["run"]]
-                found[unit["key"]] = {**about, "run": run, "result": unit["result"]}
-    return found
-
-
-def _lines(entries: Sequence[Any]) -> str:
-    lines = (json.dumps(entry, allow_nan=False, separators=(",", ":")) for entry in entries)
-    return ",\n".join(f"  {line}" for line in lines)
+    return {
+        unit["key"]: {"run": page["runs"][unit["run"]], "result": unit["result"]}
+        for page in pages
+        for unit in page["units"]
+        if "key" in unit and not _is_summarised(unit["result"])
+    }
 
 
 def rounded(value: Any) -> Any:

@@ -1,8 +1,7 @@
-"""What every method of a table offers, and goes through: candidates, one timed fit, a test part."""
+"""What every tuned learner offers, and goes through: candidates, one timed fit, a test part."""
 
 import time
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import product
 from typing import Any, NamedTuple
@@ -11,14 +10,11 @@ import numpy as np
 from sklearn.metrics import roc_auc_score
 from threadpoolctl import threadpool_limits
 
-from benchmarks.runner.datasets import Dataset, Split, Table, parts
-from benchmarks.runner.sources import code_version
-from benchmarks.runner.units import Result, Unit
+from benchmarks.runner.datasets import Split, Table, load, parts
+from benchmarks.runner.experiment import Result, Source
 
-REPEATS = 5
-# Five test parts of some 40 rows move by more than the margins that comparisons ask for.
-MANY_REPEATS, FEW_ROWS = 20, 1000
-CANDIDATES = 6
+REPEATS, MANY_REPEATS, FEW_ROWS = 5, 10, 1000  # many where test parts have some 40 rows
+CANDIDATES, QUICK_CANDIDATES = 6, 2
 PREDICT_RUNS = 5
 Params = dict[str, Any]
 
@@ -47,20 +43,20 @@ class Trial(NamedTuple):
 
 
 class Method:
-    """Base of all methods: grid search over `candidates`, unless :meth:`trials` knows better."""
+    """Base of tuned learners: grid search over `candidates`, unless :meth:`trials` does better."""
 
     name: str
     candidates: Any  # six settings, the simplest or most strongly regularised first
     packages: tuple[str, ...] = ()  # whose versions are part of the version of a result
-    warm_params: Params = {}  # of a small fit that compiles, on so many classes; none: no need
-    n_made = 3
+    warm_params: Params = {}  # of a small fit that compiles; none if nothing is compiled
+    n_made = 3  # classes of that fit
 
     def fit(self, train: Table, params: Params) -> Any:
-        """Model trained on one thread."""
+        """Train on one thread."""
         raise NotImplementedError
 
     def output(self, model: Any, X: np.ndarray) -> np.ndarray:
-        """What the objective takes: scores for the AUC, labels for the error."""
+        """Scores for the AUC, labels for the error."""
         return model.predict(X)
 
     def trials(
@@ -82,10 +78,6 @@ class Method:
     def facts(self, model: Any) -> dict[str, Any]:
         """More about a fitted model: gap, rounds."""
         return {}
-
-    def staged_outputs(self, model: Any, X: np.ndarray) -> Iterable[tuple[int, np.ndarray]]:
-        """Outputs after some rounds of boosting, where they are to be shown."""
-        return ()
 
     def tuning_facts(self, trials: list[Trial]) -> dict[str, Any]:
         """More about the candidates."""
@@ -117,52 +109,31 @@ def made_classes(n_classes: int = 3) -> Table:
     return Table(X, np.digitize(X[:, 0] + X[:, 1], edges))
 
 
-@dataclass(frozen=True)
-class Protocol:
-    """How often and how widely a method is tuned."""
-
-    repeats: int = REPEATS  # random splits, seeded 0, 1, ...
-    candidates: int = CANDIDATES  # settings judged on the validation part of each
-
-    @property
-    def note(self) -> str | None:
-        """What was cut from the paper's protocol."""
-        if self.repeats >= REPEATS and self.candidates >= CANDIDATES:
-            return None
-        repeats = f"{self.repeats} of {REPEATS} repeats"
-        return f"cut to fit the time: {repeats}, {self.candidates} of {CANDIDATES} candidates"
-
-
-QUICK = Protocol(1, 2)
-
-
 def spread(candidates: Sequence[Params], n: int) -> list[Params]:
     """``n`` of the candidates, evenly spread, the last one always among them."""
     steps = np.linspace(len(candidates) - 1, 0, min(n, len(candidates)))
     return [candidates[i] for i in sorted({round(step) for step in steps})]
 
 
-def tuned_unit(
-    benchmark: str,
-    data: Dataset,
-    method: Method,
-    protocol: Protocol,
-    repeat: int,
-    *,
-    labels: np.ndarray | None = None,
-    objective: Objective = ERROR,
-    also: Sequence[Objective] = (),
-    **params: Any,
-) -> Unit:
-    """The unit of one method on one split: :func:`measure`, with further ``params`` to name it."""
-    y = data.y if labels is None else labels
-    n = protocol.candidates
-    return Unit(
-        *(benchmark, data.name, method.name),
-        {**params, "repeat": repeat, "candidates": n, "note": protocol.note},
-        version(method, data),
-        lambda: measure(method, objective, parts(data.X, y, data.y, repeat), n, also),
-    )
+def splits(n: int, quick: bool, candidates: int = CANDIDATES) -> list[dict[str, int]]:
+    """Cases of a tuned learner: random splits, seeded 0, 1, ..., and a number of candidates."""
+    if quick:
+        n, candidates = 1, QUICK_CANDIDATES
+    return [{"repeat": k, "candidates": candidates} for k in range(n)]
+
+
+def tuned(
+    source: Source, method: Method, *, repeat: int, candidates: int, **case: Any
+) -> dict[str, Any]:
+    """Error of a tuned method on one split of a table; with a ``class``, its AUC against the rest.
+
+    Further cases only tell units apart.
+    """
+    data = load(source.name, source.folder)
+    if "class" not in case:
+        return measure(method, ERROR, parts(data.X, data.y, data.y, repeat), candidates)
+    labels = data.one_against_rest(case["class"])
+    return measure(method, AUC, parts(data.X, labels, data.y, repeat), candidates)
 
 
 def measure(
@@ -185,13 +156,10 @@ def measure(
         best = trials[int(np.argmax(objective.sign * np.array(values)))]
         model, seconds = cpu_timed(method.fit, train, best.params)
         runs = [cpu_timed(method.output, model, test.X) for _ in range(PREDICT_RUNS)]
-        stages = method.staged_outputs(model, test.X)
-        by_round = {r: objective.measure(test.y, output) for r, output in stages}
         output = runs[0][0]
     return {
         "value": objective.measure(test.y, output),
         **{other.name: other.measure(test.y, output) for other in also},
-        "by_round": by_round,
         "train_value": objective.measure(train.y, method.output(model, train.X)),
         "seconds": seconds,
         "tuning_seconds": tuning_seconds,
@@ -210,7 +178,7 @@ def timed(
     clock: Callable[[], float] = time.perf_counter,
     **named: Any,
 ) -> tuple[Any, float]:
-    """What a function returns, and the seconds that it took."""
+    """Return what a function returns, and the seconds that it took."""
     started = clock()
     returned = function(*arguments, **named)
     return returned, clock() - started
@@ -218,9 +186,3 @@ def timed(
 
 # The same in CPU seconds: right beside other work, too.
 cpu_timed = partial(timed, clock=time.process_time)
-
-
-def version(method: Method, data: Dataset) -> str:
-    """Version of the data and of everything that a method's results depend on."""
-    modules = [__name__, type(method).__module__]
-    return f"{data.content} {code_version(modules, method.packages)}"

@@ -1,4 +1,4 @@
-"""What a result was measured on: commit, machine, versions, date."""
+"""Provenance of a result: commit, machine, code that was chosen for it, versions, date."""
 
 import os
 import platform
@@ -10,12 +10,15 @@ from importlib.metadata import version
 from pathlib import Path
 
 import numba
+import numpy as np
 from llvmlite.binding import get_host_cpu_name
 from threadpoolctl import threadpool_info
 
+from benchmarks.runner.processor import CODE
+
 ROOT = Path(__file__).resolve().parents[2]
-# What results depend on: a page that was just written does not make the next one "changed".
-CODE = ("structboost", "benchmarks")
+# Results depend on these: a page that was just written does not make the next one "changed".
+MEASURED = ("structboost", "benchmarks")
 PACKAGES = ("numpy", "scipy", "scikit-learn", "numba")
 
 Provenance = dict[str, str | int | None]
@@ -31,6 +34,7 @@ def this_run() -> Provenance:
         "cores": os.cpu_count(),
         "kernels": blas_kernels(),
         "compiled_for": numba.core.config.CPU_NAME or get_host_cpu_name(),
+        "simd": numpy_code(),
         "python": platform.python_version(),
         **{name: version(name) for name in PACKAGES},
     }
@@ -40,7 +44,7 @@ def commit(root: Path) -> str | None:
     """Commit checked out in ``root``, marked if its code differs; None without a repository."""
     try:
         name = _git(root, "rev-parse", "--short=10", "HEAD")
-        changed = _git(root, "status", "--porcelain", "--", *CODE)
+        changed = _git(root, "status", "--porcelain", "--", *MEASURED)
     except (OSError, subprocess.CalledProcessError):
         return None
     return name + (" + changes" if changed else "")
@@ -62,31 +66,42 @@ def cpu_model() -> str:
 
 
 def blas_kernels() -> str | None:
-    """The kernels that numpy's BLAS chose for this processor; None if it does not say."""
+    """The kernels that numpy's BLAS chose; None if it does not say."""
     libraries = [lib for lib in threadpool_info() if lib["user_api"] == "blas"]
     names = [lib.get("architecture") for lib in libraries if "numpy" in str(lib["filepath"])]
     return names[0] if names else None
 
 
-def machine(run: Provenance) -> str:
-    """Processor of a run, and what code is chosen by it; runs of before do not say it.
+def numpy_code() -> str | None:
+    """The widest instructions for which numpy's own loops run here; None if it does not say."""
+    extensions = np.show_config(mode="dicts").get("SIMD Extensions", {})
+    chosen = [*extensions.get("baseline", []), *extensions.get("found", [])]
+    return chosen[-1] if chosen else None
 
-    Kernels of BLAS and loops that are compiled for another processor add in another order.  Sums
+
+def machine(run: Provenance) -> str:
+    """Processor of a run, and the code that was chosen; runs of before do not say it.
+
+    Kernels of BLAS and loops that are compiled for another processor add in another order. Sums
     then differ in their last bits, and boosting may choose another of two equally good learners.
     """
     cores = "core" if run["cores"] == 1 else "cores"
-    chosen = [f"BLAS kernels {run['kernels']}"] if run.get("kernels") else []
-    chosen += [f"compiled for {run['compiled_for']}"] if run.get("compiled_for") else []
-    return f"{run['cpu']} with {run['cores']} {cores}" + (
-        f" ({', '.join(chosen)})" if chosen else ""
-    )
+    forms = {"kernels": "BLAS kernels {}", "compiled_for": "compiled for {}", "simd": "numpy's {}"}
+    code = ", ".join(form.format(run[name]) for name, form in forms.items() if run.get(name))
+    return f"{run['cpu']} with {run['cores']} {cores}" + (f" ({code})" if code else "")
+
+
+def is_portable(run: Provenance | None) -> bool:
+    """Whether a result was measured with code that all processors with AVX2 have."""
+    chosen = {CODE["OPENBLAS_CORETYPE"], CODE["NUMBA_CPU_NAME"]}
+    return run is not None and {run.get("kernels"), run.get("compiled_for")} == chosen
 
 
 def in_words(runs: Sequence[Provenance | None]) -> str:
-    """Runs that differ in the date only, as a phrase; None: from before this was kept."""
+    """Runs that differ in the date only, as a phrase; None: from before this was noted."""
     run = runs[0]
     if run is None:
-        return "an unknown commit and machine (kept from before they were noted)"
+        return "an unknown commit and machine (measured before they were noted)"
     code = f"commit {run['commit']}" if run["commit"] else "a checkout without a repository"
     dates = sorted({str(one["date"]) for one in runs if one})
     days = " to ".join(dict.fromkeys((dates[0], dates[-1])))

@@ -11,9 +11,11 @@ from pathlib import Path
 
 PACKAGE = "structboost"
 # Imports of other modules are not followed: a new table must not make results worthless.
-MEASURING = ("benchmarks.runner.datasets", "benchmarks.runner.protocol")
-FOLLOWED = (PACKAGE, "benchmarks.peers", "benchmarks.ours", "benchmarks.structures", *MEASURING)
-# What is in a module, as a registry names it; from the dot on, in the registry's own package.
+FOLLOWED = (
+    *(PACKAGE, "benchmarks.peers", "benchmarks.ours", "benchmarks.structures"),
+    *("benchmarks.runner.datasets", "benchmarks.runner.protocol"),
+)
+# An object of a module, as a registry names it; from the dot on, in the registry's own package.
 NAMED = re.compile(rf"((?:{PACKAGE})?(?:\.\w+)+):\w+")
 
 
@@ -23,8 +25,14 @@ def code_version(modules: Iterable[str], packages: Iterable[str] = ()) -> str:
     for name, path in imported_sources(*modules).items():
         digest.update(name.encode())  # not the path: checkouts lie in folders of any name
         digest.update(path.read_bytes())
-    versions = [f"{name} {importlib.import_module(name).__version__}" for name in packages]
+    versions = [_version(name) for name in packages]
     return " ".join([digest.hexdigest()[:16], *versions])
+
+
+def _version(package: str) -> str:
+    if importlib.util.find_spec(package) is None:
+        return f"no {package}"  # an estimate plans without it
+    return f"{package} {getattr(importlib.import_module(package), '__version__', '')}"
 
 
 def imported_sources(*modules: str) -> dict[str, Path]:
@@ -33,26 +41,23 @@ def imported_sources(*modules: str) -> dict[str, Path]:
     A public name imported from the package counts as its own module: the package's ``__init__``
     imports everything.
     """
-    found: dict[str, Path] = {}
+    sources: dict[str, Path] = {}
     waiting = list(modules)
     while waiting:
         name = waiting.pop()
-        if name in found or name == PACKAGE:
+        if name in sources or name == PACKAGE:
             continue
         spec = importlib.util.find_spec(name)
         if spec is None or spec.origin is None:
             raise ModuleNotFoundError(f"There is no module {name}.")
-        found[name] = Path(spec.origin)
-        waiting.extend(_imported(name, found[name], found[name].stat().st_mtime_ns))
-    return {name: found[name] for name in sorted(found)}
+        sources[name] = Path(spec.origin)
+        waiting.extend(_imported(name, sources[name]))
+    return {name: sources[name] for name in sorted(sources)}
 
 
 @cache
-def _imported(module: str, path: Path, modified: int) -> tuple[str, ...]:
-    """Modules that a file imports or names in a string, as registries do, wherever in it.
-
-    It is parsed once for each time of modification.
-    """
+def _imported(module: str, path: Path) -> tuple[str, ...]:
+    """Modules that a file imports or names in a string, as registries do, wherever in it."""
     names: set[str] = set()
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.ImportFrom) and node.module:
@@ -60,10 +65,10 @@ def _imported(module: str, path: Path, modified: int) -> tuple[str, ...]:
         elif isinstance(node, ast.Import):
             names.update(alias.name for alias in node.names)
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-            found = NAMED.fullmatch(node.value)
-            if found:
-                own = module.rpartition(".")[0] if found[1].startswith(".") else ""
-                names.update([own + found[1]] if _is_module(own + found[1]) else ())
+            match = NAMED.fullmatch(node.value)
+            if match:
+                own = module.rpartition(".")[0] if match[1].startswith(".") else ""
+                names.update([own + match[1]] if _is_module(own + match[1]) else ())
     return tuple(sorted(name for name in names if _is_followed(name)))
 
 

@@ -1,10 +1,8 @@
-"""What was to be shown, and whether a page shows it: each page says so from its own records."""
+"""Targets, and whether a page meets them: each page says so from its own records."""
 
 import operator
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple
-
-from benchmarks.runner.records import Record, by
+from typing import Any, NamedTuple
 
 WORDS = {True: "met", False: "**missed**", None: "not measured"}
 RELATIONS = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
@@ -27,25 +25,27 @@ def as_table(targets: Sequence[Target]) -> str:
 
 
 def reach(
-    wanted: str, value: float | None, relation: str, limit: float, form: str = "{:.3g}"
+    wanted: str, value: float | None, relation: str, limit: float | None, form: str = "{:.3g}"
 ) -> Target:
     """A target for one number: ``<``, ``<=``, ``>`` or ``>=`` a limit."""
-    if value is None:
+    if value is None or limit is None:
         return Target(wanted, "-", None)
     return Target(wanted, form.format(value), bool(RELATIONS[relation](value, limit)))
 
 
 def each(
-    made: Iterable[Record],
+    at: Callable[..., Any],
     names: Iterable[str],
     holds: Callable[..., bool],
     *methods: str,
-    key: str = "value",
+    name: str = "value",
 ) -> list[tuple[str, bool]]:
-    """Whether something holds for a field of some methods, on each data set that has them all."""
-    records = by(made, "dataset", "method")
-    found = {name: [records.get((name, m), {}).get(key) for m in methods] for name in names}
-    return [(name, bool(holds(*values))) for name, values in found.items() if None not in values]
+    """Whether something holds for a field of some learners, on each data set that has them all.
+
+    ``at(dataset, method, name=)`` looks a field up.
+    """
+    rows = {one: [at(one, method, name=name) for method in methods] for one in names}
+    return [(one, bool(holds(*values))) for one, values in rows.items() if None not in values]
 
 
 def all_of(
@@ -55,11 +55,11 @@ def all_of(
 
     Without ``n`` it is for those that are on the page.
     """
-    found = list(holds)
-    n = n or max(1, len(found))
-    failing = [name for name, holds_there in found if not holds_there]
-    n_met = len(found) - len(failing)
+    results = list(holds)
+    n = n or max(1, len(results))
+    failing = [name for name, holds_there in results if not holds_there]
+    n_met = len(results) - len(failing)
     least = n if least is None else least
-    is_possible = n_met + n - len(found) >= least
+    is_possible = n_met + n - len(results) >= least
     measured = f"{n_met} of {n}" + (f"; not {', '.join(failing)}" if failing else "")
     return Target(wanted, measured, True if n_met >= least else None if is_possible else False)

@@ -1,30 +1,25 @@
 """Lists of documents: LightGBM's ranking example, with trees and with a hundred stumps."""
 
-from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import product
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from sklearn.model_selection import KFold
 from threadpoolctl import threadpool_limits
 
-from benchmarks.runner.datasets import ranking_queries
-from benchmarks.runner.records import Record, by, pick
-from benchmarks.runner.targets import Target, reach
-from benchmarks.runner.units import Unit
-from benchmarks.structures.rows import Row, Run, content_of, cpu_seconds, unit
-from structboost import StageWiseRanking, StructBoostRanker, TreeFamily
+from benchmarks.peers.boosters import peer
+from benchmarks.runner.datasets import RANKING, ranking_queries
+from benchmarks.runner.experiment import Experiment, Learner
+from benchmarks.runner.records import lookup
+from benchmarks.runner.targets import reach
+from benchmarks.structures.rows import Row, rows_of, tuned
+from structboost import StructBoostRanker
+from structboost.masters import StageWiseRanking
+from structboost.weak import TreeFamily
 
-NAME = "lambdarank"
-DATASETS = QUICK_DATASETS = (NAME,)
-METRIC = "NDCG@10"
-TOP = 10
-FOLDS = 3
-THEIRS, OURS = "LightGBM", "StructBoost"
-TREES, STUMPS, NDCG = "trees", "100 stumps", "stumps, loss NDCG"
-N_STUMPS = 100
+NAME, METRIC, TOP = "lambdarank", "NDCG@10", 10
+FOLDS, N_STUMPS = 3, 100
 
 
 class Queries(NamedTuple):
@@ -34,21 +29,12 @@ class Queries(NamedTuple):
     y: np.ndarray
     group: np.ndarray
 
-    def part(self, queries: np.ndarray) -> "Queries":
+    def part(self, queries):
         rows = np.isin(np.repeat(np.arange(len(self.group)), self.group), queries)
         return Queries(self.X[rows], self.y[rows], self.group[np.sort(queries)])
 
 
-def units(name: str, data_dir: Path, *, quick: bool = False) -> list[Unit]:
-    content = content_of(Path(data_dir) / "structures" / "ranking" / "lambdarank.npz")
-
-    def data() -> list[Queries]:
-        return [Queries(*part) for part in ranking_queries(data_dir)]
-
-    return [unit(__name__, name, content, data, run, quick) for run in RUNS]
-
-
-def mean_ndcg(y: np.ndarray, scores: np.ndarray, group: np.ndarray) -> float:
+def mean_ndcg(y, scores, group):
     """Mean over the queries with two grades, gains ``2^y - 1``; ties keep their order."""
     values = []
     ends = np.cumsum(group)
@@ -57,89 +43,74 @@ def mean_ndcg(y: np.ndarray, scores: np.ndarray, group: np.ndarray) -> float:
         if len(np.unique(gains)) > 1:
             order = np.argsort(-scores[begin:end], kind="stable")
             discounts = 1.0 / np.log2(np.arange(min(TOP, end - begin)) + 2.0)
-            found, best = gains[order][:TOP] @ discounts, np.sort(gains)[::-1][:TOP] @ discounts
-            values.append(found / best)
+            gain, best = gains[order][:TOP] @ discounts, np.sort(gains)[::-1][:TOP] @ discounts
+            values.append(gain / best)
     return float(np.mean(values))
 
 
-def lightgbm(num_leaves: int, learning_rate: float, n_estimators: int) -> Any:
-    import lightgbm as peer
-
-    return peer.LGBMRanker(
-        num_leaves=num_leaves, learning_rate=learning_rate, n_estimators=n_estimators,
-        random_state=0, n_jobs=1, verbose=-1,
-    )  # fmt: skip
+def _lightgbm(num_leaves, learning_rate, n_estimators):
+    own = {"num_leaves": num_leaves, "n_estimators": n_estimators, "learning_rate": learning_rate}
+    return peer("lightgbm", "LGBMRanker", random_state=0, n_jobs=1, verbose=-1, **own)
 
 
-def trees(depth: int, shrinkage: float, max_rounds: int) -> StructBoostRanker:
+def _trees(depth, shrinkage, max_rounds):
     family = partial(TreeFamily, depth=depth, row_share=0.5, random_state=0)
-    return _stage_wise(family, shrinkage, max_rounds)
+    return _stage_wise(shrinkage, family, max_rounds)
 
 
-def stumps(shrinkage: float) -> StructBoostRanker:
-    return _stage_wise("stump", shrinkage, N_STUMPS)
+def _stage_wise(shrinkage, family="stump", max_rounds=N_STUMPS):
+    objective = StageWiseRanking(shrinkage=shrinkage, largest_step=1.0)
+    own = {"weak_learner": family, "C": float("inf"), "max_iter": max_rounds}
+    return StructBoostRanker(objective=objective, **own, random_state=0)
 
 
-def _stage_wise(family: Any, shrinkage: float, max_rounds: int) -> StructBoostRanker:
-    return StructBoostRanker(
-        objective=StageWiseRanking(shrinkage=shrinkage, largest_step=1.0), weak_learner=family,
-        C=float("inf"), max_iter=max_rounds, random_state=0,
-    )  # fmt: skip
-
-
-def certified(C: float) -> StructBoostRanker:
+def _certified(C):
     return StructBoostRanker(objective="hinge", loss="ndcg", C=C, tol=0.02, max_iter=100)
 
 
-def tuned(
-    method: str,
-    make: Callable[..., Any],
-    candidates: Sequence[tuple[Any, ...]],
-    data: Sequence[Queries],
-    quick: bool,
-) -> list[Row]:
+def measured(method, make, grid, source):
     """The settings of the largest NDCG on folds of the training queries, fitted on all of them."""
-    train, test = data
+    train, test = (Queries(*part) for part in ranking_queries(source.folder))
     folds = list(KFold(FOLDS, shuffle=True, random_state=0).split(train.group))
 
-    def value(of_fit: Queries, held: Queries, settings: tuple[Any, ...]) -> float:
-        model = make(*settings).fit(of_fit.X, of_fit.y, group=of_fit.group)
-        return mean_ndcg(held.y, model.predict(held.X), held.group)
+    def fit(settings, part=train):
+        return make(*settings).fit(part.X, part.y, group=part.group)
+
+    def ndcg(model, part):
+        return mean_ndcg(part.y, model.predict(part.X), part.group)
+
+    def value(settings):
+        pairs = [(train.part(rest), train.part(out)) for rest, out in folds]
+        return np.mean([ndcg(fit(settings, rest), out) for rest, out in pairs])
 
     with threadpool_limits(1):
-        trials = [
-            np.mean([value(train.part(kept), train.part(held), own) for kept, held in folds])
-            for own in (candidates[:1] if quick else candidates)
-        ]
-        chosen = int(np.argmax(trials))
-        facts: dict[str, Any] = {"chosen": candidates[chosen], "validation": trials[chosen]}
-        with cpu_seconds(facts):
-            model = make(*candidates[chosen]).fit(train.X, train.y, group=train.group)
-    return [Row(method, METRIC, mean_ndcg(test.y, model.predict(test.X), test.group), facts)]
-
-
-def _run(method: str, make: Callable[..., Any], *grid: Sequence[Any], peer: bool = False) -> Run:
-    rows = partial(tuned, method, make, list(product(*grid)))
-    return Run(method, rows, ("lightgbm",) if peer else ())
+        candidates = list(product(*grid))[: 1 if source.quick else None]
+        model, facts = tuned(candidates, value, fit, "chosen")
+    facts["validation"] = max(facts["validation"])
+    return [Row(method, METRIC, ndcg(model, test), facts)]
 
 
 RATES = (0.05, 0.1, 0.2, 0.3, 0.5)
-RUNS = (
-    _run(f"{THEIRS}, {TREES}", lightgbm, (4, 15, 31), (0.05, 0.1), (100, 300), peer=True),
-    _run(f"{OURS}, {TREES}", trees, (2, 3, 5), (0.1, 0.3), (100, 300)),
-    _run(f"{THEIRS}, {STUMPS}", lightgbm, (2,), RATES, (N_STUMPS,), peer=True),
-    _run(f"{OURS}, {STUMPS}", stumps, RATES),
-    _run(f"{OURS}, {NDCG}", certified, (10.0, 30.0, 60.0)),
-)
+OF_TREES, OF_STUMPS = "trees", f"{N_STUMPS} stumps"
+GRIDS = {
+    f"LightGBM, {OF_TREES}": (_lightgbm, ((4, 15, 31), (0.05, 0.1), (100, 300))),
+    f"StructBoost, {OF_TREES}": (_trees, ((2, 3, 5), (0.1, 0.3), (100, 300))),
+    f"LightGBM, {OF_STUMPS}": (_lightgbm, ((2,), RATES, (N_STUMPS,))),
+    f"StructBoost, {OF_STUMPS}": (_stage_wise, (RATES,)),
+    "StructBoost, stumps, loss NDCG": (_certified, ((10.0, 30.0, 60.0),)),
+}
+LEARNERS = {
+    name: Learner(partial(measured, name, *own), ("lightgbm",) if "LightGBM" in name else ())
+    for name, own in GRIDS.items()
+}
+EXPERIMENT = Experiment({NAME: (RANKING,)}, LEARNERS, rows_of, small=(NAME,))
 
 
-def targets(made: Sequence[Record]) -> list[Target]:
-    values = {k: own["value"] for k, own in by(pick(made, dataset=NAME), "method").items()}
-    targets = []
-    for own in (TREES, STUMPS):
-        peer = values.get(f"{THEIRS}, {own}")
-        wanted = f"ranking, {own}: NDCG@10 not below LightGBM's" + (f", {peer:.3f}" if peer else "")
-        targets.append(
-            reach(wanted, values.get(f"{OURS}, {own}") if peer else None, ">=", peer or 0.0)
-        )
-    return targets
+def targets(made):
+    at = lookup(made, "dataset", "method")
+    both = {
+        k: [at(NAME, f"{own}, {k}") for own in ("StructBoost", "LightGBM")]
+        for k in (OF_TREES, OF_STUMPS)
+    }
+    wanted = "ranking, {}: NDCG@10 not below LightGBM's"
+    return [reach(wanted.format(k), own, ">=", other) for k, (own, other) in both.items()]

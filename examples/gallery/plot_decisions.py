@@ -10,7 +10,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.linear_model import LinearRegression
 
-from structboost import GridPath, PredictThenOptimize
+from structboost import PredictThenOptimize
+from structboost.decisions import GridPath
 
 city = GridPath(5, 5)
 streets = np.random.default_rng(8).integers(0, 2, size=(city.n_items, 5))

@@ -13,10 +13,10 @@ from structboost.segmentation import (
     Segmenter,
     confusion,
     draw_segmentation,
-    made_images,
+    make_synthetic_images,
 )
 
-train, test = made_images(8), made_images(3, random_state=1)
+train, test = make_synthetic_images(8), make_synthetic_images(3, random_state=1)
 segmenter = Segmenter(n_segments=100).fit(train.images, train.masks)
 found = [segmenter.predict(image) for image in test.images]
 pairs = zip(test.masks, found, strict=True)

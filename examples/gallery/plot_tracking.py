@@ -9,9 +9,9 @@ is lost.
 import matplotlib.pyplot as plt
 import numpy as np
 
-from structboost.tracking import StructBoostTracker, draw_box, evaluate, made_clip
+from structboost.tracking import StructBoostTracker, draw_box, evaluate, make_synthetic_clip
 
-clip = made_clip(60)
+clip = make_synthetic_clip(60)
 tracker = StructBoostTracker(random_state=0)
 tracker.init(clip.frames[0], clip.boxes[0])
 boxes, confidences, lost = [clip.boxes[0]], [1.0], [False]

@@ -1,4 +1,4 @@
-"""Conformance of the batch forms of a task: they agree with the methods of one example."""
+"""Checks that the batch forms of a task agree with the methods of one example."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from structboost.contract.parts import StackedParts
 from structboost.contract.separation import Separation, check_one_each, separation_at
 from structboost.exceptions import TaskError, TooManyOutputsError
 
-# Rows up to which the m-slack form is asked for all its outputs.
+# Rows up to which the m-slack form must list all its outputs.
 _MAX_ROWS_FOR_ALL_SLACKS = 1000
 
 
 def check_batch_forms(
     watched: WatchedTask, parts: Mapping[int, Mapping[str, NDArray[Any]]], comparable: bool
 ) -> None:
-    """The batch forms against the methods of one example, whose rows ``parts`` has."""
+    """Compare the batch forms with the methods of one example, which gave ``parts``."""
     task = watched.task
     stack = watched.batch("stack", watched.X)
     check_stack(task, stack, len(watched.X), parts)
@@ -41,10 +41,10 @@ def check_batch_forms(
             kind: watched.random_rows(kind, len(stack.rows[kind]), scale) for kind in task.kinds
         }
         scores = StackedParts(rows, stack.offsets)
-        found = watched.batch("separate", watched.X, watched.Y, scores)
-        check_separation(task, found, scores)
+        separation = watched.batch("separate", watched.X, watched.Y, scores)
+        check_separation(task, separation, scores)
         if not task.reads_inputs and not deeply_equal(
-            found, watched.batch("separate", None, watched.Y, scores)
+            separation, watched.batch("separate", None, watched.Y, scores)
         ):
             raise TaskError(
                 "separate(None, Y, scores) differs from separate(X, Y, scores); leave X "
@@ -54,30 +54,30 @@ def check_batch_forms(
             _check_argmax_batch(watched, scores, comparable)
         if has_marginals(task):
             with suppress(TooManyOutputsError):
-                found_sums = watched.batch("marginals_batch", watched.X, scores)
-                check_marginals_batch(task, watched.X, scores, found_sums, watched.examples)
+                marginals = watched.batch("marginals_batch", watched.X, scores)
+                check_marginals_batch(task, watched.X, scores, marginals, watched.examples)
         if task.exact_argmax:
-            _check_batch_values(watched, found, scores)
+            _check_batch_values(watched, separation, scores)
             if isinstance(task, HasCodes):
                 codes = watched.batch("codes", watched.Y)
-                check_codes(task, codes, scores, found.violations(scores))
+                check_codes(task, codes, scores, separation.violations(scores))
         slacks = watched.batch("separate_slacks", watched.X, watched.Y, scores, 2 * len(watched.X))
         check_slacks(task, slacks, scores)
         if task.exact_argmax:
-            _check_all_slacks(watched, found, scores)
+            _check_all_slacks(watched, separation, scores)
 
 
 def _check_batch_values(
-    watched: WatchedTask, found: Separation, scores: StackedParts, method: str = "separate"
+    watched: WatchedTask, separation: Separation, scores: StackedParts, method: str = "separate"
 ) -> None:
-    """The same augmented values as the argmax of each example."""
+    """Check that a batch form reaches the augmented values of the argmax of each example."""
     task = watched.task
-    batch, batch_sizes = found.violations(scores), sizes(found, scores)
+    batch, batch_sizes = separation.violations(scores), sizes(separation, scores)
     for i in watched.examples:
-        output = watched.found(i, by_kind(task, scores.example(i)), with_truth=True)
+        output = watched.argmax(i, by_kind(task, scores.example(i)), with_truth=True)
         offsets = {kind: scores.offsets[kind][i : i + 2] for kind in task.kinds}
-        own = Separation.from_outputs(task, [watched.X[i]], [watched.Y[i]], [output], offsets)
-        single, size = own.violations(scores)[0], sizes(own, scores)[0]
+        one = Separation.from_outputs(task, [watched.X[i]], [watched.Y[i]], [output], offsets)
+        single, size = one.violations(scores)[0], sizes(one, scores)[0]
         if abs(batch[i] - single) > TOLERANCE * (1.0 + batch_sizes[i] + size):
             raise TaskError(
                 f"{method} and argmax disagree on X[{i}]: loss minus difference of scores is "
@@ -86,7 +86,7 @@ def _check_batch_values(
 
 
 def _check_argmax_batch(watched: WatchedTask, scores: StackedParts, comparable: bool) -> None:
-    """One output per example, with the scores, plain and augmented, of the argmax."""
+    """Check that ``argmax_batch`` reaches the plain and augmented scores of the argmax."""
     task = watched.task
     outputs = watched.batch("argmax_batch", watched.X, scores)
     check_one_each(outputs, len(watched.X))
@@ -95,22 +95,22 @@ def _check_argmax_batch(watched: WatchedTask, scores: StackedParts, comparable: 
         watched.valid(i, f"output {i} of argmax_batch(X, scores)", outputs[i])
         of_example = by_kind(task, scores.example(i))
         sets = stacked([of_example])
-        single = watched.found(i, of_example, with_truth=False)
-        batch, own = (watched.evaluate(i, "", y, sets) for y in (outputs[i], single))
-        slack = TOLERANCE * (1.0 + batch.sizes[0] + own.sizes[0])
+        output = watched.argmax(i, of_example, with_truth=False)
+        batch, single = (watched.evaluate(i, "", y, sets) for y in (outputs[i], output))
+        slack = TOLERANCE * (1.0 + batch.sizes[0] + single.sizes[0])
         is_best = task.exact_argmax and comparable
-        if is_best and abs(batch.scores[0] - own.scores[0]) > slack:
+        if is_best and abs(batch.scores[0] - single.scores[0]) > slack:
             raise TaskError(
                 f"argmax_batch and argmax disagree on X[{i}]: the output has the score "
-                f"{batch.scores[0]:.6g} by argmax_batch(X, scores), {own.scores[0]:.6g} "
+                f"{batch.scores[0]:.6g} by argmax_batch(X, scores), {single.scores[0]:.6g} "
                 f"by argmax(X[{i}], scores)."
             )
     if task.exact_argmax:
         _check_batch_values(watched, augmented, scores, "argmax_batch")
 
 
-def _check_all_slacks(watched: WatchedTask, found: Separation, scores: StackedParts) -> None:
-    """With all its outputs the m-slack form has the risk of the 1-slack form (Theorem 2.1)."""
+def _check_all_slacks(watched: WatchedTask, separation: Separation, scores: StackedParts) -> None:
+    """Check that all outputs of the m-slack form give the 1-slack risk (Theorem 2.1)."""
     n = len(watched.X)
     n_rows = max(len(rows) for rows in scores.rows.values())
     if n_rows > _MAX_ROWS_FOR_ALL_SLACKS:
@@ -120,8 +120,8 @@ def _check_all_slacks(watched: WatchedTask, found: Separation, scores: StackedPa
     check_slacks(watched.task, slacks, scores)
     weights = np.full(n, 1.0 / n) if slacks.weights is None else slacks.weights
     risk = float(weights @ np.maximum(slacks.violations(scores), 0.0))
-    expected_risk = float(np.maximum(found.violations(scores), 0.0).mean())
-    size = float(weights @ sizes(slacks, scores)) + float(sizes(found, scores).mean())
+    expected_risk = float(np.maximum(separation.violations(scores), 0.0).mean())
+    size = float(weights @ sizes(slacks, scores)) + float(sizes(separation, scores).mean())
     if abs(risk - expected_risk) > 1e-6 * (1.0 + size):
         raise TaskError(
             f"separate_slacks with a limit of {limit} has the risk {risk:.6g}, separate has "

@@ -1,4 +1,4 @@
-"""Conformance of the batch forms of a task: well-formed answers, entries where they belong."""
+"""Checks that the batch forms of a task return well-formed results."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from structboost._typing import FloatArray
 from structboost.contract.listed_outputs import OutputCodes
-from structboost.contract.measures import Measure
+from structboost.contract.measures import SparseFeature
 from structboost.contract.parts import PartKind, StackedParts
 from structboost.contract.separation import Separation
 from structboost.contract.task import Task
@@ -20,7 +20,7 @@ from structboost.exceptions import TaskError
 def check_stack(
     task: Task, stack: Any, n_examples: int, parts: Mapping[int, Mapping[str, NDArray[Any]]]
 ) -> None:
-    """Raise TaskError unless ``stack(X)`` is well formed, with the rows that ``parts`` has."""
+    """Raise TaskError unless ``stack(X)`` is well formed and has the rows of ``parts``."""
     if not isinstance(stack, StackedParts):
         raise TaskError(f"stack(X) returned {type(stack).__name__}; it must return StackedParts.")
     for kind in task.kinds:
@@ -37,26 +37,26 @@ def check_stack(
                 f"{offsets[-1]}."
             )
         for i, by_kind in parts.items():
-            own = np.asarray(stack.rows[kind][offsets[i] : offsets[i + 1]])
-            if own.shape != by_kind[kind].shape or not np.allclose(
-                own, by_kind[kind], rtol=1e-6, atol=0
+            rows = np.asarray(stack.rows[kind][offsets[i] : offsets[i + 1]])
+            if rows.shape != by_kind[kind].shape or not np.allclose(
+                rows, by_kind[kind], rtol=1e-6, atol=0
             ):
                 raise TaskError(
                     f"stack(X) differs from parts(X[{i}]) in the rows of kind {kind!r}."
                 )
 
 
-def check_separation(task: Task, found: Any, scores: StackedParts) -> None:
-    """Raise TaskError unless ``separate`` gave one output per example, on its own parts."""
+def check_separation(task: Task, separation: Any, scores: StackedParts) -> None:
+    """Raise TaskError unless ``separate`` gave one output per example, on the parts of it."""
     n = scores.n_examples
-    _check_well_formed(task, found, scores, "separate")
-    if len(found.losses) != n:
+    _check_well_formed(task, separation, scores, "separate")
+    if len(separation.losses) != n:
         raise TaskError(
-            f"separate gave {len(found.losses)} outputs for {n} examples; give one for each."
+            f"separate gave {len(separation.losses)} outputs for {n} examples; give one for each."
         )
     for kind in task.kinds:
-        owner = np.repeat(np.arange(n), np.diff(found.indptr[kind]))
-        parts = np.asarray(found.differences[kind].parts)
+        owner = np.repeat(np.arange(n), np.diff(separation.indptr[kind]))
+        parts = np.asarray(separation.differences[kind].parts)
         offsets = scores.offsets[kind]
         stray = np.flatnonzero((parts < offsets[:-1][owner]) | (parts >= offsets[1:][owner]))
         if len(stray):
@@ -67,40 +67,33 @@ def check_separation(task: Task, found: Any, scores: StackedParts) -> None:
             )
 
 
-def check_slacks(task: Task, found: Any, scores: StackedParts) -> None:
-    """Raise TaskError unless the answer of ``separate_slacks`` is well formed."""
-    _check_well_formed(task, found, scores, "separate_slacks")
-    n = len(found.losses)
-    if found.slacks is None:
+def check_slacks(task: Task, separation: Any, scores: StackedParts) -> None:
+    """Raise TaskError unless the result of ``separate_slacks`` is well formed."""
+    _check_well_formed(task, separation, scores, "separate_slacks")
+    n = len(separation.losses)
+    if separation.slacks is None:
         if n != scores.n_examples:
             raise TaskError(
-                f"separate_slacks gave {n} outputs for {scores.n_examples} examples; number their "
-                "slacks."
+                f"separate_slacks gave {n} outputs for {scores.n_examples} examples; give the "
+                "indices of their slacks."
             )
         return
-    slacks = np.asarray(found.slacks)
+    slacks = np.asarray(separation.slacks)
     if slacks.shape != (n,) or slacks.dtype.kind not in "iu" or len(np.unique(slacks)) != n:
-        raise TaskError(
-            f"separate_slacks must give each of its {n} outputs a slack number of its own."
-        )
-    weights = np.asarray(np.nan if found.weights is None else found.weights, dtype=np.float64)
+        raise TaskError(f"separate_slacks must give each of its {n} outputs another slack index.")
+    weights = np.asarray(
+        np.nan if separation.weights is None else separation.weights, dtype=np.float64
+    )
     if weights.shape != (n,) or not (np.isfinite(weights) & (weights >= 0)).all():
         raise TaskError(
-            f"separate_slacks must give each of its {n} numbered slacks a weight, finite and >= 0."
+            f"separate_slacks must give each of its {n} slacks a weight, finite and >= 0."
         )
 
 
 def check_codes(task: Task, codes: Any, scores: StackedParts, augmented: FloatArray) -> None:
-    """Raise TaskError unless ``codes(Y)`` are well formed, and agree with the augmented argmax.
+    """Raise TaskError unless ``codes(Y)`` are well formed and agree with the augmented argmax.
 
-    Parameters
-    ----------
-    task : Task
-    codes : OutputCodes
-    scores : StackedParts
-        One part an example.
-    augmented : ndarray, shape (n_examples,)
-        ``loss - <difference, scores>`` of the argmax of each example.
+    ``augmented`` is ``loss - <difference, scores>`` of the argmax of each example.
     """
     if not isinstance(codes, OutputCodes):
         raise TaskError(f"codes(Y) returned {type(codes).__name__}; it must return OutputCodes.")
@@ -129,8 +122,8 @@ def check_codes(task: Task, codes: Any, scores: StackedParts, augmented: FloatAr
             f"{n_outputs})."
         )
     by_output = rows @ code.T
-    own = by_output[np.arange(len(labels)), labels]
-    values = (losses[labels] + by_output - own[:, None]).max(axis=1)
+    true = by_output[np.arange(len(labels)), labels]
+    values = (losses[labels] + by_output - true[:, None]).max(axis=1)
     wrong = np.flatnonzero(
         np.abs(values - augmented) > 1e-8 * (1.0 + np.abs(by_output).sum(axis=1))
     )
@@ -142,22 +135,24 @@ def check_codes(task: Task, codes: Any, scores: StackedParts, augmented: FloatAr
         )
 
 
-def sizes(found: Separation, scores: StackedParts) -> FloatArray:
-    """Sum of the sizes of the terms of :meth:`Separation.violations`, for its rounding."""
+def sizes(separation: Separation, scores: StackedParts) -> FloatArray:
+    """Sum the absolute terms of :meth:`Separation.violations`, to bound its rounding."""
     absolute = {
-        kind: Measure(measure.parts, measure.channels, np.abs(measure.values))
-        for kind, measure in found.differences.items()
+        kind: SparseFeature(measure.parts, measure.channels, np.abs(measure.values))
+        for kind, measure in separation.differences.items()
     }
     rows = {kind: np.abs(of_kind) for kind, of_kind in scores.rows.items()}
-    same = Separation(-found.losses, absolute, found.indptr)
-    return -same.violations(StackedParts(rows, scores.offsets))
+    magnitudes = Separation(-separation.losses, absolute, separation.indptr)
+    return -magnitudes.violations(StackedParts(rows, scores.offsets))
 
 
-def _check_well_formed(task: Task, found: Any, scores: StackedParts, method: str) -> None:
-    """Types, lengths, ranges and finite values of a separation."""
-    if not isinstance(found, Separation):
-        raise TaskError(f"{method} returned {type(found).__name__}; it must return a Separation.")
-    losses = np.asarray(found.losses)
+def _check_well_formed(task: Task, separation: Any, scores: StackedParts, method: str) -> None:
+    """Raise TaskError if types, lengths, ranges or values of a separation are wrong."""
+    if not isinstance(separation, Separation):
+        raise TaskError(
+            f"{method} returned {type(separation).__name__}; it must return a Separation."
+        )
+    losses = np.asarray(separation.losses)
     if losses.ndim != 1:
         raise TaskError(f"{method} gave losses of shape {losses.shape}; give one for each output.")
     bad = np.flatnonzero(~np.isfinite(losses) | (losses < 0))
@@ -167,20 +162,26 @@ def _check_well_formed(task: Task, found: Any, scores: StackedParts, method: str
             ">= 0."
         )
     for kind, part in task.kinds.items():
-        if kind not in found.differences or kind not in found.indptr:
+        if kind not in separation.differences or kind not in separation.indptr:
             raise TaskError(f"{method} gave no differences or no indptr for kind {kind!r}.")
-        _check_entries(found, kind, part, len(scores.rows[kind]), method)
+        _check_entries(separation, kind, part, len(scores.rows[kind]), method)
 
 
-def _check_entries(found: Separation, kind: str, part: PartKind, n_rows: int, method: str) -> None:
-    """Entries of the differences of one kind."""
-    parts, channels, values = (np.asarray(column) for column in found.differences[kind])
+def _check_entries(
+    separation: Separation, kind: str, part: PartKind, n_rows: int, method: str
+) -> None:
+    """Raise TaskError if the differences of one kind are malformed."""
+    parts, channels, values = (np.asarray(column) for column in separation.differences[kind])
     if not len(parts) == len(channels) == len(values):
         raise TaskError(
             f"{method}: parts, channels and values of kind {kind!r} must be equally many."
         )
-    indptr = np.asarray(found.indptr[kind])
-    ends = indptr.shape == (len(found.losses) + 1,) and indptr[0] == 0 and indptr[-1] == len(values)
+    indptr = np.asarray(separation.indptr[kind])
+    ends = (
+        indptr.shape == (len(separation.losses) + 1,)
+        and indptr[0] == 0
+        and indptr[-1] == len(values)
+    )
     if not ends or (np.diff(indptr) < 0).any():
         raise TaskError(
             f"{method}: indptr of kind {kind!r} must rise from 0 to {len(values)}, a step for "

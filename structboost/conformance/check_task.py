@@ -1,4 +1,4 @@
-"""A conformance kit for tasks: what :class:`structboost.Task` promises, tried on data."""
+"""Check of a task on data against the contract of :class:`structboost.Task`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from structboost.contract.task import Task
 from structboost.exceptions import TaskError
 from structboost.validation import by_position, checked_positive, checked_whole_number
 
-# Examples whose own methods are called (the batch forms see all), and those tried after pickling.
+# Examples for the methods of one example, and those tried after pickling.  Batch forms get all.
 _MAX_EXAMPLES = 200
 _MAX_PICKLED = 10
 
@@ -34,66 +34,63 @@ def check_task(
     max_outputs: int = 1000,
     max_seconds: float = 60.0,
 ) -> None:
-    """Try on examples ``(X[i], Y[i])`` whether a task keeps the contract.
+    """Check on examples ``(X[i], Y[i])`` that a task keeps its contract.
 
-    Tried are shapes, index ranges and finite values; ``loss(y, y) == 0`` and ``loss >= 0``; that
-    methods are deterministic, leave their arguments as they were, and do the same after pickling;
-    that at several random scores (not negative for kinds with answers in (0, 1)) the argmax, plain
-    and loss-augmented, is not beaten by any output at hand; and that the batch forms agree with the
-    four methods. The augmented argmax is also asked at one set of scores times 0.001 to 30: a loss
-    that it scales differently than ``loss`` shows there.
+    Shapes, index ranges and values must be valid, with ``loss(y, y) == 0`` and ``loss >= 0``.
+    Methods must be deterministic, must not change their arguments, and must do the same after
+    pickling.  At several random scores (not negative for kinds with responses in (0, 1)), no
+    candidate output may beat the plain or the loss-augmented argmax.  The batch forms must agree
+    with the four methods.  The augmented argmax is also called at multiples of one set of scores,
+    from 0.001 to 30, to find a loss that it scales differently than ``loss``.
 
-    Outputs at hand for ``X[i]`` are its true output; true outputs of other examples; what the
-    argmax found at other scores; ``outputs[i]``; and all that the task enumerates, where it has the
-    optional method ``outputs(x)``, an iterable of *all* outputs for ``x``. Which true outputs of
-    others fit ``X[i]`` the task says in :meth:`structboost.Task.is_valid`; unless it defines that,
-    it is those of examples with as many parts that ``joint_feature`` does not refuse. Outputs of
-    the argmax, true, given and enumerated ones must be valid. With ``exact_argmax = False`` the
-    argmax may be beaten.
+    Candidates for ``X[i]`` are its true output, true outputs of other examples, results of the
+    argmax at other scores, ``outputs[i]``, and the outputs of the optional method ``outputs(x)``,
+    which iterates over *all* outputs of ``x``.  :meth:`structboost.Task.is_valid` decides which
+    true outputs of other examples fit ``X[i]``; by default these are the ones with equally many
+    parts that ``joint_feature`` accepts.  All other candidates must be valid.  With
+    ``exact_argmax = False``, candidates may beat the argmax.
 
-    At most ``max_outputs`` enumerated and ``max_outputs`` given outputs of an example are tried,
-    the first ones, and all of them take about ``max_seconds`` at most. Where there are more, and
-    the task defines ``is_valid``, random mixtures of the outputs at hand are tried as well; and a
-    :class:`structboost.exceptions.SampledOutputsWarning` says for how many examples the argmax was
-    not compared with all outputs.
+    The first ``max_outputs`` of ``outputs(x)`` and of ``outputs[i]`` are tried, for about
+    ``max_seconds`` at most.  If there are more, and the task defines ``is_valid``, random mixtures
+    of the candidates are tried as well, and a
+    :class:`structboost.exceptions.SampledOutputsWarning` counts the examples whose argmax was not
+    compared with all outputs.
 
-    If the task defines ``loss_scores``, they must give every output at hand its loss; if it
-    overrides ``argmax_batch``, that must find outputs as good as those of the argmax.  If the task
-    lists the codes of all outputs, they must give the augmented values of the argmax.  If it
-    defines ``marginals`` or ``log_sum``, the first must be the gradient of the second, which no
-    output's score may exceed; both must be the sums over ``outputs(x)``, if there are at most 2000.
+    ``loss_scores``, if defined, must give every candidate its loss.  ``argmax_batch``, if
+    overridden, must find outputs as good as those of the argmax.  Codes of all outputs, if there
+    are any, must give the augmented values of the argmax.  ``marginals`` must be the gradient of
+    ``log_sum``, which no score of an output may exceed; both must be the sums over ``outputs(x)``
+    if there are at most 2000.
 
     Parameters
     ----------
     task : Task
         The task to check.
     X, Y : sequence
-        Inputs and true outputs.  Beyond 200 examples, a random 200 are tried one by one.
+        Inputs and true outputs.  Of more than 200 examples, a random 200 are tried one by one.
     outputs : sequence of iterables, optional
-        For each example some outputs, valid for its input.
+        Some outputs for each example, valid for its input.
     random_state : int or numpy Generator
         Seed of the random scores.
     comparable_outputs : bool
-        Whether the scores of any two outputs compare.  Give False if the joint feature of an
-        output is scaled by the truth that it was found for (a ranking: shares of the pairs of one
-        truth).  Then the plain argmax is compared only with its own outputs at other scores, and
-        true outputs of other examples are left out.
+        Whether the scores of any two outputs are comparable.  Give False if the truth scales the
+        joint feature of an output, as in a ranking.  Then the plain argmax is compared only with
+        its results at other scores, and true outputs of other examples are left out.
     max_outputs : int
-        Most outputs tried of those that the task enumerates for an example, and of those given for
-        it.
+        Maximum number of outputs of an example to try, from ``outputs(x)`` and from ``outputs``.
     max_seconds : float
-        Time for these outputs, all examples together.
+        Time for these outputs of all examples.
 
     Raises
     ------
     TaskError
-        At the first broken property; the message names it and the sample.
+        At the first violation; the message names it and the sample.
 
     Warns
     -----
     SampledOutputsWarning
-        If some outputs were left out. Small examples, of which all outputs are tried, are the
-        sharper test.
+        If some outputs were left out.  Small examples, whose outputs are all tried, are the
+        stricter test.
     """
     _check_arguments(task, X, Y, outputs)
     checked_whole_number(max_outputs, "max_outputs")
@@ -113,7 +110,7 @@ def check_task(
 
 
 def _check_arguments(task: Any, X: Any, Y: Any, outputs: Any) -> None:
-    """Types and lengths, and the declared kinds."""
+    """Raise TaskError if types, lengths or declared kinds are wrong."""
     if not isinstance(task, Task):
         raise TaskError(f"task is {task!r}; give an instance of a subclass of Task.")
     if len(X) != len(Y):
@@ -127,29 +124,30 @@ def _check_arguments(task: Any, X: Any, Y: Any, outputs: Any) -> None:
     check_declared(task.kinds)
 
 
-def _check_pickling(mine: SingleExamples) -> None:
-    """A pickled and unpickled task does the same."""
+def _check_pickling(original: SingleExamples) -> None:
+    """Raise TaskError unless a pickled and unpickled task does the same."""
     try:
-        twin = pickle.loads(pickle.dumps(mine.task))
+        twin = pickle.loads(pickle.dumps(original.task))
     except Exception as error:
         raise TaskError(
             f"task cannot be pickled ({type(error).__name__}: {error}); define its class at "
-            "the top of a module, and keep no open files, lambdas or solver objects in it."
+            "the top of a module, and store no open files, lambdas or solver objects in it."
         ) from error
-    examples = mine.examples[:_MAX_PICKLED]
-    other = WatchedTask(twin, mine.X, mine.Y, examples, mine.random)
-    other.sizes = mine.sizes
+    examples = original.examples[:_MAX_PICKLED]
+    other = WatchedTask(twin, original.X, original.Y, examples, original.random)
+    other.sizes = original.sizes
     for i in examples:
-        scores = mine.random_scores(i, 1.0)
+        scores = original.random_scores(i, 1.0)
         sets = stacked([scores])
-        same = deeply_equal(mine.parts[i], other.call("parts", i, x=mine.X[i]))
+        same = deeply_equal(original.parts[i], other.call("parts", i, x=original.X[i]))
         for with_truth in (False, True):
             rated = (
-                kit.evaluate(i, "", kit.found(i, scores, with_truth), sets) for kit in (mine, other)
+                kit.evaluate(i, "", kit.argmax(i, scores, with_truth), sets)
+                for kit in (original, other)
             )
             same = same and deeply_equal(*rated)
         if not same:
             raise TaskError(
-                f"The task gives other results for X[{i}] after pickling; keep all that its "
-                "methods read in attributes that are pickled."
+                f"The task gives other results for X[{i}] after pickling; store what its methods "
+                "read in attributes that are pickled."
             )

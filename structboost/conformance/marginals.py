@@ -1,4 +1,4 @@
-"""What :meth:`structboost.Task.marginals` promises, tried at random scores."""
+"""Check of :meth:`structboost.Task.marginals` at random scores."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from structboost.contract.parts import StackedParts
 from structboost.contract.task import Task
 from structboost.exceptions import TaskError
 
-# Step of the differences, and how far they may be from the marginals, at scores of size 1.
+# Step of the differences, and tolerances at scores of size 1.
 _STEP = 1e-4
 _OF_DIFFERENCES = 1e-6
 _OF_SUMS = 1e-8
@@ -23,7 +23,7 @@ _MAX_LISTED = 2000
 
 
 def has_marginals(task: Task) -> bool:
-    """Whether the task defines marginals of its own, in any of their forms."""
+    """Whether the task overrides the marginals, in any of their forms."""
     return task.defines("marginals", "log_sum", "marginals_batch")
 
 
@@ -35,32 +35,17 @@ def check_marginals(
     value_of: Callable[[Scores], list[float]],
     random: np.random.Generator,
 ) -> None:
-    """The marginals of one input are the slope of its ``log_sum``, and sum over the outputs.
+    """Check that the marginals of one input are the gradient of its ``log_sum``.
 
-    Parameters
-    ----------
-    task : Task
-    i : int
-        Number of the example, for errors.
-    x
-        Its input.
-    scores : dict of str to ndarray
-    value_of : callable
-        Scores of outputs at hand under given scores of the parts.
-    random : numpy Generator
-
-    Raises
-    ------
-    TaskError
-        At the first broken property.
+    ``value_of`` takes scores of the parts and returns the scores of some outputs.
     """
     log_sum = float(task.log_sum(x, only(scores)))
-    found = by_kind(task, task.marginals(x, only(scores)))
+    means = by_kind(task, task.marginals(x, only(scores)))
     for kind, rows in scores.items():
-        if found[kind].shape != rows.shape or not np.isfinite(found[kind]).all():
+        if means[kind].shape != rows.shape or not np.isfinite(means[kind]).all():
             raise TaskError(
                 f"marginals(X[{i}], scores) for kind {kind!r} must be finite, of shape "
-                f"(n_parts, n_channels) = {rows.shape}; it has shape {found[kind].shape}."
+                f"(n_parts, n_channels) = {rows.shape}; it has shape {means[kind].shape}."
             )
     best = max(value_of(scores))
     if not log_sum >= best - _OF_SUMS * (1.0 + abs(best)):
@@ -73,40 +58,40 @@ def check_marginals(
         expected, sum_of_all = listed_marginals(task, x, only(scores))
         _compare(f"log_sum(X[{i}], scores)", "the sum over outputs(x)", log_sum, sum_of_all)
         for kind, rows in expected.items():
-            _compare(f"marginals(X[{i}], scores)", "the mean over outputs(x)", found[kind], rows)
+            _compare(f"marginals(X[{i}], scores)", "the mean over outputs(x)", means[kind], rows)
     direction = {kind: random.standard_normal(rows.shape) for kind, rows in scores.items()}
     ends = [
         float(task.log_sum(x, only({k: scores[k] + step * direction[k] for k in scores})))
         for step in (_STEP, -_STEP)
     ]
     slope = (ends[0] - ends[1]) / (2 * _STEP)
-    expected_slope = sum(float((found[kind] * direction[kind]).sum()) for kind in scores)
-    size = 1.0 + sum(float(np.abs(found[kind] * direction[kind]).sum()) for kind in scores)
+    expected_slope = sum(float((means[kind] * direction[kind]).sum()) for kind in scores)
+    size = 1.0 + sum(float(np.abs(means[kind] * direction[kind]).sum()) for kind in scores)
     rounding = 1e-15 * abs(log_sum) / _STEP
     if abs(slope - expected_slope) > _OF_DIFFERENCES * size**3 + rounding:
         raise TaskError(
             f"marginals(X[{i}], scores) is not the gradient of log_sum: along a random direction "
-            f"log_sum rises by {slope:.6g}, the marginals say {expected_slope:.6g}."
+            f"log_sum rises by {slope:.6g}, by the marginals it must be {expected_slope:.6g}."
         )
 
 
 def check_marginals_batch(
-    task: Task, X: Sequence[Any], scores: StackedParts, found: Marginals, examples: Sequence[int]
+    task: Task, X: Sequence[Any], scores: StackedParts, means: Marginals, examples: Sequence[int]
 ) -> None:
-    """The batch form gives what the methods of one example give."""
+    """Check that the batch form agrees with the methods of one example."""
     for i in examples:
-        own = scores.example(i)
+        of_example = scores.example(i)
         _compare(
-            f"marginals_batch: log_sums[{i}]", "log_sum", found.log_sums[i],
-            task.log_sum(X[i], own),
+            f"marginals_batch: log_sums[{i}]", "log_sum", means.log_sums[i],
+            task.log_sum(X[i], of_example),
         )  # fmt: skip
-        single = by_kind(task, task.marginals(X[i], own))
+        single = by_kind(task, task.marginals(X[i], of_example))
         for kind, starts in scores.offsets.items():
-            rows = found.expected[kind][starts[i] : starts[i + 1]]
+            rows = means.expected[kind][starts[i] : starts[i + 1]]
             _compare(f"marginals_batch of X[{i}]", "marginals", rows, single[kind])
 
 
-def _compare(name: str, other: str, found: Any, expected: Any) -> None:
-    if not np.allclose(found, expected, rtol=_OF_SUMS, atol=_OF_SUMS):
-        most = float(np.abs(np.asarray(found) - np.asarray(expected)).max())
+def _compare(name: str, other: str, means: Any, expected: Any) -> None:
+    if not np.allclose(means, expected, rtol=_OF_SUMS, atol=_OF_SUMS):
+        most = float(np.abs(np.asarray(means) - np.asarray(expected)).max())
         raise TaskError(f"{name} differs from {other}, by up to {most:.3g}.")

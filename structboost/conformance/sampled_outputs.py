@@ -1,4 +1,4 @@
-"""Outputs that the conformance kit tries: as many as time allows, with a warning for the rest."""
+"""Sample of outputs for the check of a task, within a time limit."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ import numpy as np
 from structboost._typing import FloatArray
 from structboost.exceptions import SampledOutputsWarning, TaskError
 
-# Random mixtures tried for an example, for each output that may be listed.
-_MIXED_SHARE = 0.25
-# Share of an example's time that listing may take where mixtures follow.
-_LISTING_SHARE = 0.5
+# Random mixtures tried for an example, as a fraction of the outputs that may be listed.
+_MIXED_FRACTION = 0.25
+# Fraction of the time of an example for its listing, if mixtures follow.
+_LISTING_FRACTION = 0.5
 TOLERANCE = 1e-8
 
 
 class Rated(NamedTuple):
-    """An output of one example: its loss, and its scores under each of the random scores."""
+    """Output of one example, with its loss and its scores under each of the random scores."""
 
     name: str
     loss: float
@@ -29,9 +29,9 @@ class Rated(NamedTuple):
 
 
 class OutputListing:
-    """Outputs of the examples, one example after the other, bounded in number and in time.
+    """Outputs of one example after the other, bounded in number and time.
 
-    What one example leaves of ``max_seconds`` falls to those that follow.
+    Later examples may use the part of ``max_seconds`` that an example leaves.
 
     Attributes
     ----------
@@ -45,44 +45,47 @@ class OutputListing:
         self._max_outputs = max_outputs
         self._seconds_left = max_seconds
         self._cut_short: list[int] = []
-        self._began = self._share = 0.0
+        self._began = self._seconds = 0.0
         self.left_out = False
 
     def start_example(self) -> None:
-        """Go to the next example: its time runs from now on."""
+        """Start the time of the next example."""
         self._began = time.monotonic()
-        self._share = self._seconds_left / self._n_left
+        self._seconds = self._seconds_left / self._n_left
         self.left_out = False
 
     def end_example(self, i: int) -> None:
-        """All its outputs were tried, or all that there was time for; it was example ``i``."""
+        """End the time of example ``i``."""
         self._seconds_left = max(0.0, self._seconds_left - self._spent())
         self._n_left -= 1
         if self.left_out:
             self._cut_short.append(i)
 
     def first_of(self, outputs: Iterable[Any]) -> Iterator[tuple[int, Any]]:
-        """The first outputs with their numbers."""
+        """Iterate over the first outputs with their indices."""
         for k, output in enumerate(outputs):
-            if k >= self._max_outputs or self._spent() > _LISTING_SHARE * self._share:
+            if k >= self._max_outputs or self._spent() > _LISTING_FRACTION * self._seconds:
                 self.left_out = True
                 return
             yield k, output
 
     def mixtures_of(self, pool: Sequence[Any], random: np.random.Generator) -> Iterator[Any]:
-        """Random mixtures of two outputs in ``pool``, valid or not, if outputs were left out."""
+        """Iterate over random mixtures of two outputs in ``pool``, if outputs were left out.
+
+        They may be invalid.
+        """
         if not self.left_out:
             return
-        for _ in range(max(1, int(_MIXED_SHARE * self._max_outputs))):
+        for _ in range(max(1, int(_MIXED_FRACTION * self._max_outputs))):
             first, second = (pool[k] for k in random.integers(len(pool), size=2))
             output = mixture(first, second, random)
             if output is not None:
                 yield output
-            if self._spent() > self._share:
+            if self._spent() > self._seconds:
                 return
 
     def warn(self) -> None:
-        """Say for how many examples outputs were left out."""
+        """Warn if outputs of any example were left out."""
         if self._cut_short:
             warnings.warn(
                 f"For {len(self._cut_short)} of {self._n_examples} examples, the first of which is "
@@ -98,12 +101,10 @@ class OutputListing:
 
 
 def mixture(first: Any, second: Any, random: np.random.Generator) -> Any:
-    """``first`` with some entries of ``second``, often just one.
+    """Return ``first`` with some entries of ``second``, often just one.
 
-    None unless both are arrays, lists or tuples of one length.
-
-    Near misses tell more than strangers: an argmax that is wrong at one part only is beaten by few
-    outputs.
+    Return None unless both are arrays, lists or tuples of one length.  Few outputs beat an argmax
+    that is wrong at one part only, and they differ little from it.
     """
     if type(first) is not type(second) or not isinstance(first, (np.ndarray, list, tuple)):
         return None
@@ -124,20 +125,20 @@ def mixture(first: Any, second: Any, random: np.random.Generator) -> Any:
     return type(first)(b if take else a for a, b, take in zip(first, second, taken, strict=True))
 
 
-def check_not_beaten(call: str, found: list[Rated], rivals: list[Rated], loss_weight: int) -> None:
-    """``found[k]`` has the highest ``loss_weight * loss + score`` at the k-th scores."""
+def check_not_beaten(call: str, best: list[Rated], rivals: list[Rated], loss_weight: int) -> None:
+    """Raise TaskError unless ``best[k]`` maximises ``loss_weight * loss + score`` at scores k."""
     losses = np.array([rival.loss for rival in rivals])
     scores, sizes = (
         np.array([getattr(rival, name) for rival in rivals]) for name in ("scores", "sizes")
     )
-    for k, best in enumerate(found):
-        value = loss_weight * best.loss + best.scores[k]
+    for k, output in enumerate(best):
+        value = loss_weight * output.loss + output.scores[k]
         others = loss_weight * losses + scores[:, k]
-        beaten = np.flatnonzero(
-            others > value + TOLERANCE * (1.0 + best.sizes[k] + sizes[:, k] + losses)
+        better = np.flatnonzero(
+            others > value + TOLERANCE * (1.0 + output.sizes[k] + sizes[:, k] + losses)
         )
-        if len(beaten):
-            rival = beaten[0]
+        if len(better):
+            rival = better[0]
             terms = "loss plus score" if loss_weight else "score"
             raise TaskError(
                 f"{call} is beaten: its output has {terms} {value:.6g}, {rivals[rival].name} has "

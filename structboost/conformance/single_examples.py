@@ -1,4 +1,4 @@
-"""Conformance of the methods of one example: parts, joint feature, loss and argmax."""
+"""Checks of the methods of one example."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ from structboost.validation import shown
 
 # True outputs of other examples tried on each.
 _MAX_FOREIGN = 20
-# Standard deviations of the random scores; 0: all outputs tie, or only the loss decides.
+# Standard deviations of the random scores.  At 0, all outputs tie or only the loss decides.
 _SCALES = (0.0, 1.0, 1.0, 0.1, 10.0)
-# Multiples of a set of scores: a loss that argmax scales differently shows at some of them.
+# Multiples of a set of scores, at some of which a wrongly scaled loss changes the argmax.
 _MULTIPLES = tuple(np.geomspace(1e-3, 30.0, 20).tolist())
-# Sets of scores that are multiplied, all examples together; at least one for each.
+# Sets of scores to multiply, over all examples, and at least one for each.
 _MULTIPLIED_SETS = 8
 
 
 class SingleExamples(WatchedTask):
-    """The checks of each example by itself; ``comparable`` as :func:`structboost.check_task`."""
+    """Checks of single examples, where ``comparable`` is as in :func:`structboost.check_task`."""
 
     def __init__(
         self,
@@ -48,12 +48,12 @@ class SingleExamples(WatchedTask):
     ) -> None:
         super().__init__(task, X, Y, examples, random)
         self.comparable = comparable
-        self.says_valid = task.defines("is_valid")
+        self.checks_validity = task.defines("is_valid")
         self.parts: dict[int, Any] = {}
         self.rows: dict[int, dict[str, NDArray[Any]]] = {}
 
     def check_parts(self) -> None:
-        """Shapes, finite values, determinism."""
+        """Check shapes, values and determinism of the parts."""
         for i in self.examples:
             self.parts[i] = self.call("parts", i, x=self.X[i])
             if not deeply_equal(self.parts[i], self.call("parts", i, x=self.X[i])):
@@ -65,7 +65,7 @@ class SingleExamples(WatchedTask):
             self.sizes[i] = {kind: len(rows) for kind, rows in self.rows[i].items()}
 
     def _check_against_first(self, i: int) -> None:
-        """Shape and values of the parts of ``X[i]``; as many features as the first example."""
+        """Check the parts of ``X[i]``, which need the number of features of the first example."""
         first = self.examples[0]
         pair = [self.parts[first], self.parts[i]] if i != first else [self.parts[i]]
         try:
@@ -75,7 +75,7 @@ class SingleExamples(WatchedTask):
             raise
 
     def check_truth(self, i: int) -> None:
-        """Joint feature of the true output; its loss against itself."""
+        """Check the joint feature of the true output, and its loss against itself."""
         self.valid(i, f"the true output Y[{i}]", self.Y[i])
         first, second = (self.measures(i, self.Y[i]) for _ in range(2))
         if not deeply_equal(first, second):
@@ -85,18 +85,18 @@ class SingleExamples(WatchedTask):
             )
         check_loss_of_truth(self.loss(i, self.Y[i]), TOLERANCE, i)
 
-    def check_argmax(self, i: int, given: Iterable[Any], listing: OutputListing) -> None:
-        """Determinism and optimality at several random scores, plain and augmented."""
+    def check_argmax(self, i: int, outputs: Iterable[Any], listing: OutputListing) -> None:
+        """Check that the argmax is deterministic and optimal at several random scores."""
         scores = [self.random_scores(i, scale) for scale in _SCALES]
         for _ in range(max(1, _MULTIPLIED_SETS // len(self.examples))):
             base = self.random_scores(i, 1.0)
             scores += [
                 {kind: multiple * rows for kind, rows in base.items()} for multiple in _MULTIPLES
             ]
-        found = {
-            False: [self.found(i, s, with_truth=False) for s in scores[: len(_SCALES)]],
+        best = {
+            False: [self.argmax(i, s, with_truth=False) for s in scores[: len(_SCALES)]],
             True: [
-                self.found(i, s, with_truth=True, again=k < len(_SCALES))
+                self.argmax(i, s, with_truth=True, twice=k < len(_SCALES))
                 for k, s in enumerate(scores)
             ],
         }
@@ -104,23 +104,23 @@ class SingleExamples(WatchedTask):
         sets = stacked(scores if added is None else [*scores, added])
         plain, augmented = (
             [
-                self.evaluate(i, f"its own output at other scores (set {k})", output, sets)
-                for k, output in enumerate(outputs)
+                self.evaluate(i, f"its output at other scores (set {k})", output, sets)
+                for k, output in enumerate(argmaxes)
             ]
-            for outputs in found.values()
+            for argmaxes in best.values()
         )
         self.call("predict", i, x=self.X[i], scores=only(scores[1]))
         if added is not None:
             self._check_loss_scores(i, sets, plain + augmented)
         if has_marginals(self.task):
             with suppress(TooManyOutputsError):
-                self._check_marginals(i, scores[1], found[False])
+                self._check_marginals(i, scores[1], best[False])
         if not self.task.exact_argmax:
             return
-        pool = [self.Y[i], *found[False], *found[True]]
+        pool = [self.Y[i], *best[False], *best[True]]
         others = [
             self.evaluate(i, name, output, sets, watched=False)
-            for name, output in self._outputs_at_hand(i, given, pool, listing)
+            for name, output in self._candidates(i, outputs, pool, listing)
         ]
         self.check_unchanged("joint_feature, loss or is_valid", [i])
         if added is not None and self.comparable:
@@ -131,7 +131,7 @@ class SingleExamples(WatchedTask):
         check_not_beaten(f"argmax(X[{i}], scores, Y[{i}])", augmented, rivals, loss_weight=1)
 
     def _check_marginals(self, i: int, scores: Scores, outputs: Sequence[Any]) -> None:
-        """Marginals and sums of one example, at scores of size 1."""
+        """Check the marginals and sums of one example at scores of size 1."""
 
         def values(at: Scores) -> list[float]:
             rated = [
@@ -145,16 +145,16 @@ class SingleExamples(WatchedTask):
         check_marginals(self.task, i, self.X[i], scores, values, self.random)
 
     def _loss_scores(self, i: int) -> Scores | None:
-        """The loss as scores, zeros for the kinds left out; None if the task has none."""
+        """Return the loss as scores, zero for missing kinds, or None if the task has none."""
         added = self.call("loss_scores", i, x=self.X[i], y=self.Y[i])
         if added is None:
             return None
-        given = added if isinstance(added, Mapping) else dict.fromkeys(self.task.kinds, added)
-        check_known(self.task.kinds, given, "loss_scores", i)
+        of_kinds = added if isinstance(added, Mapping) else dict.fromkeys(self.task.kinds, added)
+        check_known(self.task.kinds, of_kinds, "loss_scores", i)
         rows = {}
         for kind, n in self.sizes[i].items():
             shape = (n, self.task.kinds[kind].n_channels)
-            rows[kind] = np.asarray(given.get(kind, np.zeros(shape)), np.float64)
+            rows[kind] = np.asarray(of_kinds.get(kind, np.zeros(shape)), np.float64)
             if rows[kind].shape != shape or not np.isfinite(rows[kind]).all():
                 raise TaskError(
                     f"loss_scores(X[{i}], Y[{i}]) for kind {kind!r} must be finite, of shape "
@@ -168,7 +168,7 @@ class SingleExamples(WatchedTask):
         return rows
 
     def _check_loss_scores(self, i: int, sets: Scores, outputs: Sequence[Rated]) -> None:
-        """The last set of scores gives each output its loss, counted from the truth."""
+        """Check that the last set of scores gives each output its loss, relative to the truth."""
         truth = self.evaluate(i, "", self.Y[i], sets, watched=False)
         for output in outputs:
             by_scores = output.scores[-1] - truth.scores[-1]
@@ -180,22 +180,24 @@ class SingleExamples(WatchedTask):
                     "more than the truth."
                 )
 
-    def _outputs_at_hand(
-        self, i: int, given: Iterable[Any], pool: list[Any], listing: OutputListing
+    def _candidates(
+        self, i: int, outputs: Iterable[Any], pool: list[Any], listing: OutputListing
     ) -> Iterator[tuple[str, Any]]:
-        """True outputs, given, enumerated and mixed ones, each with a name."""
+        """Iterate over the outputs to compare with the argmax, each with a name."""
         yield f"the true output Y[{i}]", self.Y[i]
         listing.start_example()
-        for k, output in listing.first_of(given):
+        for k, output in listing.first_of(outputs):
             yield self.valid(i, f"outputs[{i}][{k}]", output)
         listed = self.attempt("outputs", i, lambda: self.task.outputs(self.X[i]))
         has_truth = listed is None
         for k, output in listing.first_of(() if listed is None else listed):
             has_truth = has_truth or self.loss(i, output, watched=False) <= TOLERANCE
             yield self.valid(i, f"output {k} of task.outputs(X[{i}])", output)
-        # What is not among all outputs is none.
+        # The list of all outputs is final.
         if self.comparable and (listed is None or listing.left_out):
-            hint = "" if self.says_valid else f" (if it is no output of X[{i}], define is_valid)"
+            hint = (
+                "" if self.checks_validity else f" (if it is no output of X[{i}], define is_valid)"
+            )
             for j in self._foreign(i):
                 yield f"the output Y[{j}]{hint}", self.Y[j]
         if not has_truth and not listing.left_out:
@@ -203,30 +205,30 @@ class SingleExamples(WatchedTask):
                 f"task.outputs(X[{i}]) does not list the true output Y[{i}]: none of them has the "
                 f"loss 0. List all outputs of an input, or correct Y[{i}]."
             )
-        if self.says_valid:
+        if self.checks_validity:
             for output in listing.mixtures_of(pool, self.random):
                 if self.is_valid(i, output):
                     yield f"the valid output {shown(output)}", output
         listing.end_example(i)
 
     def _foreign(self, i: int) -> Iterator[int]:
-        """Examples whose true outputs are outputs of ``X[i]`` as well."""
+        """Iterate over examples whose true outputs are also outputs of ``X[i]``."""
         alike = [
             j
             for j in self.examples
-            if j != i and (self.says_valid or self.sizes[j] == self.sizes[i])
+            if j != i and (self.checks_validity or self.sizes[j] == self.sizes[i])
         ]
         for j in self.random.permutation(alike)[:_MAX_FOREIGN].astype(int):
             if self._fits(i, self.Y[j]):
                 yield j
 
     def _fits(self, i: int, y: Any) -> bool:
-        """Whether the true output of another example is one of ``X[i]``."""
-        if self.says_valid:
+        """Whether the true output ``y`` of another example is an output of ``X[i]``."""
+        if self.checks_validity:
             return self.is_valid(i, y)
         try:
             self.measures(i, y)
             self.task.loss(self.Y[i], y)
-        except Exception:  # whatever the task raises: it refuses the output
+        except Exception:  # with any error, the task refuses the output
             return False
         return True

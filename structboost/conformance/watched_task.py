@@ -1,4 +1,4 @@
-"""Calls of a task in which arguments must stay as they were, and errors name the sample."""
+"""Calls of a task that must not change their arguments, and whose errors name the sample."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from numpy.typing import NDArray
 from structboost._typing import FloatArray
 from structboost.conformance.sampled_outputs import Rated
 from structboost.contract.equality import deep_copy, deeply_equal
-from structboost.contract.measures import Measure, measure_of
+from structboost.contract.measures import SparseFeature, measure_of
 from structboost.contract.parts import StackedParts
 from structboost.contract.separation import check_loss
 from structboost.contract.task import Task
 from structboost.exceptions import TaskError
 
-# Scores of one example by kind, also where there is but one.
+# Scores of one example by kind, even if there is only one.
 Scores = dict[str, FloatArray]
 
 
 class WatchedTask:
-    """A task with its data, of which some examples are tried one by one.
+    """Task with its data, of which some examples are tried one by one.
 
-    ``sizes`` are the numbers of parts of these examples, by kind, once they are known.
+    ``sizes`` are the numbers of parts of these examples, by kind, after the check of the parts.
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class WatchedTask:
         self._before = {i: (deep_copy(X[i]), deep_copy(Y[i])) for i in examples}
 
     def attempt(self, name: str, i: int | None, call: Callable[[], Any]) -> Any:
-        """Result of a call of a task; an error of its own becomes a TaskError."""
+        """Call a task, and turn any other error into a TaskError."""
         try:
             return call()
         except TaskError:
@@ -51,7 +51,7 @@ class WatchedTask:
             raise TaskError(f"{name} raised {type(error).__name__}{where}: {error}") from error
 
     def call(self, name: str, i: int, watched: bool = True, **arguments: Any) -> Any:
-        """Result of a method, called by position; ``watched`` arguments must stay as they were."""
+        """Call a method by position, and check that it leaves ``watched`` arguments unchanged."""
         before = (deep_copy(arguments) if watched else None) or {}
         augmented = name == "argmax" and "y" in arguments
         method = getattr(self.task, "augmented_argmax" if augmented else name)
@@ -64,7 +64,7 @@ class WatchedTask:
         return result
 
     def batch(self, name: str, *arguments: Any) -> Any:
-        """Result of a batch form; X, Y and the scores must stay as they were."""
+        """Call a batch form, and check that it leaves X, Y and the scores unchanged."""
         watched = [argument for argument in arguments if isinstance(argument, StackedParts)]
         scores_before = deep_copy(watched)
         result = self.attempt(name, None, lambda: getattr(self.task, name)(*arguments))
@@ -73,22 +73,22 @@ class WatchedTask:
         self.check_unchanged(name, self.examples)
         return result
 
-    def found(self, i: int, scores: Scores, with_truth: bool, again: bool = True) -> Any:
-        """Output of the argmax, valid, and twice the same."""
+    def argmax(self, i: int, scores: Scores, with_truth: bool, twice: bool = True) -> Any:
+        """Return the argmax, checked to be valid and, if called ``twice``, deterministic."""
         arguments = {"x": self.X[i], "scores": only(scores)}
         arguments |= {"y": self.Y[i]} if with_truth else {}
         call = f"argmax(X[{i}], scores, Y[{i}])" if with_truth else f"argmax(X[{i}], scores)"
         first = self.call("argmax", i, **arguments)
         self.valid(i, f"the output of {call}", first)
-        if again:
+        if twice:
             second = self.call("argmax", i, **arguments)
             same = deeply_equal(self.measures(i, first), self.measures(i, second))
             if not same or self.loss(i, first) != self.loss(i, second):
                 raise TaskError(f"{call} is not deterministic: two calls gave different outputs.")
         return first
 
-    def measures(self, i: int, y: Any, watched: bool = True) -> dict[str, Measure]:
-        """Joint feature of an output, checked; where it is ``watched``, its arguments too."""
+    def measures(self, i: int, y: Any, watched: bool = True) -> dict[str, SparseFeature]:
+        """Return the joint feature of an output, checked."""
         value = self.call("joint_feature", i, watched, x=self.X[i], y=y)
         for of_kind in value.values() if isinstance(value, Mapping) else (value,):
             if isinstance(of_kind, tuple) and not all(
@@ -105,12 +105,12 @@ class WatchedTask:
         }
 
     def loss(self, i: int, y_pred: Any, watched: bool = True) -> float:
-        """Loss of an output against the truth, checked; if ``watched``, its arguments too."""
+        """Return the loss of an output against the truth, checked."""
         value = self.call("loss", i, watched, y=self.Y[i], y_pred=y_pred)
         return check_loss(self.attempt("loss", i, lambda: float(value)), i)
 
     def evaluate(self, i: int, name: str, output: Any, sets: Scores, watched: bool = True) -> Rated:
-        """Loss of an output, its scores under each set, and the sizes of their terms."""
+        """Return the loss of an output, its scores under each set, and the sizes of their terms."""
         n_sets = len(next(iter(sets.values())))
         values, sizes = np.zeros(n_sets), np.zeros(n_sets)
         for kind, measure in self.measures(i, output, watched).items():
@@ -120,21 +120,21 @@ class WatchedTask:
         return Rated(name, self.loss(i, output, watched), values, sizes)
 
     def random_scores(self, i: int, scale: float) -> Scores:
-        """Random scores of one example, by kind."""
+        """Draw scores of one example, by kind."""
         return {kind: self.random_rows(kind, n, scale) for kind, n in self.sizes[i].items()}
 
     def random_rows(self, kind: str, n_rows: int, scale: float) -> FloatArray:
-        """Normal scores; absolute values where scores must not be negative."""
+        """Draw normal scores, or absolute values if scores must not be negative."""
         part = self.task.kinds[kind]
         scores = scale * self.random.standard_normal((n_rows, part.n_channels))
         return np.abs(scores) if min(part.response) >= 0 else scores
 
     def is_valid(self, i: int, y: Any) -> bool:
-        """Whether the task calls an output valid for ``X[i]``."""
+        """Whether an output is valid for ``X[i]``."""
         return bool(self.attempt("is_valid", i, lambda: bool(self.task.is_valid(self.X[i], y))))
 
     def valid(self, i: int, name: str, y: Any) -> tuple[str, Any]:
-        """Name and output, checked."""
+        """Return name and output, after a check that the output is valid."""
         if not self.is_valid(i, y):
             raise TaskError(
                 f"is_valid(X[{i}], y) is False for {name}; it must be True for every output of "
@@ -143,7 +143,7 @@ class WatchedTask:
         return name, y
 
     def check_unchanged(self, what: str, examples: Iterable[int]) -> None:
-        """Neither inputs nor truths were changed by calls that were not watched one by one."""
+        """Raise TaskError if any calls so far changed inputs or true outputs."""
         for i in examples:
             for argument, now, then in zip(
                 "XY", (self.X[i], self.Y[i]), self._before[i], strict=True
@@ -153,18 +153,18 @@ class WatchedTask:
 
 
 def by_kind(task: Task, value: Any) -> dict[str, NDArray[Any]]:
-    """What a task takes or gives for an example, as a dict of arrays."""
-    given = value if isinstance(value, Mapping) else dict.fromkeys(task.kinds, value)
-    return {kind: np.asarray(given[kind]) for kind in task.kinds}
+    """Return an argument or result of a task for one example as a dict of arrays."""
+    of_kinds = value if isinstance(value, Mapping) else dict.fromkeys(task.kinds, value)
+    return {kind: np.asarray(of_kinds[kind]) for kind in task.kinds}
 
 
 def only(scores: Scores) -> Any:
-    """Scores as a task takes them: by kind where there are several."""
+    """Return scores in the form that a task takes, by kind only if there are several."""
     return scores if len(scores) > 1 else next(iter(scores.values()))
 
 
 def stacked(sets: Sequence[Scores]) -> Scores:
-    """Sets of scores by kind, shape (n_sets, n_parts, n_channels)."""
+    """Stack sets of scores by kind, in shape (n_sets, n_parts, n_channels)."""
     return {kind: np.stack([of_set[kind] for of_set in sets]) for kind in sets[0]}
 
 

@@ -1,1 +1,6 @@
-"""What the methods of a task take and give, checked, and calls of them that name the example."""
+"""Contract of a task, and checks of its results."""
+
+import lazy_loader
+
+# Names are imported when they are first used; ``__init__.pyi`` lists them.
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

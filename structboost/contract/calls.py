@@ -1,4 +1,4 @@
-"""The batch forms of a task's methods, called so that an error names the example among all."""
+"""Calls of the batch forms of a task, in which an error names the example."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ T = TypeVar("T")
 
 
 def stacked(task: Task, X: Sequence[Any], first: int = 0) -> StackedParts:
-    """:meth:`Task.stack` of the examples from number ``first`` on."""
+    """Call :meth:`Task.stack` for examples, the first of which has index ``first``."""
     return _noted(
         "stack", first, len(X), lambda: task.stack(X), lambda i: task.stack([X[i]]), is_of_all=True
     )
 
 
 def check_nothing_missing(stack: StackedParts, kind: str, learner: str) -> None:
-    """Raise TaskError, which names the example, where a feature of a kind is missing (NaN)."""
+    """Raise TaskError, with the example, if a feature of a kind is missing (NaN)."""
     bad = first_unusable(stack.rows[kind], missing=False)
     if bad is not None:
         example = int(np.searchsorted(stack.offsets[kind], bad, side="right")) - 1
@@ -48,10 +48,10 @@ def check_nothing_missing(stack: StackedParts, kind: str, learner: str) -> None:
 
 
 def stacked_inputs(task: Task, X: Sequence[Any]) -> StackedParts:
-    """Stack inputs to predict for.
+    """Stack the parts of inputs for prediction.
 
-    A TaskError says that ``X`` may be one input, if the task takes neither its first nor its last
-    entry.
+    If the task takes neither the first nor the last entry of ``X``, a TaskError explains that ``X``
+    may be a single input.
     """
     check_inputs(X)
     if not len(X):
@@ -79,10 +79,10 @@ def separation(
     first: int = 0,
     truth: KeptTruth | None = None,
 ) -> Separation:
-    """:meth:`Task.separate` of the examples from number ``first`` on.
+    """Call :meth:`Task.separate` for examples, the first of which has index ``first``.
 
-    X may be None if the task does not read it.  ``truth`` goes with the scores, and spares the
-    default ``separate`` the joint features of Y in further calls with the same examples.
+    X may be None if the task does not read it.  With ``truth``, the default ``separate`` computes
+    the joint features of Y only once for the same examples.
     """
     inputs: Any = X
 
@@ -98,7 +98,7 @@ def separation(
 def slack_separation(
     task: Task, X: Sequence[Any], Y: Sequence[Any], scores: StackedParts, limit: int
 ) -> Separation:
-    """:meth:`Task.separate_slacks` of all examples."""
+    """Call :meth:`Task.separate_slacks` for all examples."""
 
     def alone(i: int) -> Separation:
         return task.separate_slacks([X[i]], [Y[i]], _scores_of(scores, i), limit)
@@ -109,23 +109,22 @@ def slack_separation(
 
 
 def predictions(task: Task, X: Sequence[Any], scores: StackedParts) -> list[Any]:
-    """:meth:`Task.predict_batch` of all examples."""
+    """Call :meth:`Task.predict_batch` for all examples."""
 
     def alone(i: int) -> Sequence[Any]:
         return task.predict_batch([X[i]], _scores_of(scores, i))
 
-    found = _noted("argmax_batch", 0, len(X), lambda: task.predict_batch(X, scores), alone)
-    check_one_each(found, len(X))
-    return list(found)
+    outputs = _noted("argmax_batch", 0, len(X), lambda: task.predict_batch(X, scores), alone)
+    check_one_each(outputs, len(X))
+    return list(outputs)
 
 
 def marginals(
     task: Task, X: Sequence[Any], scores: StackedParts, truth: KeptTruth | None = None
 ) -> Marginals:
-    """:meth:`Task.marginals_batch` of all examples.
+    """Call :meth:`Task.marginals_batch` for all examples.
 
-    ``truth`` goes with the scores, and spares a task that has :meth:`Task.outputs` only to list
-    them again in further calls with the same examples.
+    With ``truth``, a task that has only :meth:`Task.outputs` lists them once for the same examples.
 
     Raises
     ------
@@ -141,26 +140,26 @@ def marginals(
     def whole() -> Marginals:
         return task.marginals_batch(X, scores if truth is None else replace(scores, memo=truth))
 
-    found = _noted("marginals_batch", 0, n, whole, alone)
-    shapes = {kind: found.expected[kind].shape for kind in task.kinds}
-    if found.log_sums.shape != (n,) or any(
+    result = _noted("marginals_batch", 0, n, whole, alone)
+    shapes = {kind: result.expected[kind].shape for kind in task.kinds}
+    if result.log_sums.shape != (n,) or any(
         shape != scores.rows[kind].shape for kind, shape in shapes.items()
     ):
         raise TaskError(
-            f"marginals_batch gave the shapes {shapes} and log_sums {found.log_sums.shape}; give "
+            f"marginals_batch gave the shapes {shapes} and log_sums {result.log_sums.shape}; give "
             "those of the scores, and a number for each example."
         )
-    wrong = np.flatnonzero(~np.isfinite(found.log_sums))
+    wrong = np.flatnonzero(~np.isfinite(result.log_sums))
     if len(wrong):
         i = int(wrong[0])
         raise TaskError(
-            f"log_sum(X[{{sample}}], scores) is {found.log_sums[i]}; it must be finite.", i
+            f"log_sum(X[{{sample}}], scores) is {result.log_sums[i]}; it must be finite.", i
         )
-    return found
+    return result
 
 
 def mean_loss(task: Task, Y: Sequence[Any], outputs: Sequence[Any], weights: Any = None) -> float:
-    """Mean of :meth:`Task.loss`, weighted if there are weights."""
+    """Return the mean of :meth:`Task.loss`, weighted if there are weights."""
     if len(Y) != len(outputs):
         raise ValueError(
             f"X has {len(outputs)} examples and Y {len(Y)}; they must be equally many."
@@ -178,17 +177,17 @@ def _noted(
     *,
     is_of_all: bool = False,
 ) -> T:
-    """Result of a batch form; an error names the example that raises it alone, too.
+    """Call a batch form, with errors that name the example that raises them alone, too.
 
-    ``whole`` calls the method for the ``n`` examples from number ``first`` on, ``alone`` for one of
-    them.  Where it ``is_of_all``, a TaskError without an example is about all of them.
+    ``whole`` calls the method for ``n`` examples, the first of which has index ``first``; ``alone``
+    calls it for one.  If ``is_of_all``, a TaskError without an example is about all of them.
     """
     try:
         return whole()
     except Exception as error:
         if not names_examples(error) and not (is_of_all and isinstance(error, TaskError)):
-            found = next((i for i in range(n) if type(_raised(alone, i)) is type(error)), None)
-            note_examples(error, method, *((0, n - 1) if found is None else (found, found)))
+            culprit = next((i for i in range(n) if type(_raised(alone, i)) is type(error)), None)
+            note_examples(error, method, *((0, n - 1) if culprit is None else (culprit, culprit)))
         count_examples_from(error, first)
         raise
 
@@ -202,7 +201,7 @@ def _raised(alone: Callable[[int], Any], i: int) -> Exception | None:
 
 
 def _scores_of(scores: StackedParts, i: int) -> StackedParts:
-    """Scores of example ``i`` alone."""
+    """Return the scores of a single example."""
     spans = {kind: starts[i : i + 2] for kind, starts in scores.offsets.items()}
     rows = {kind: scores.rows[kind][start:stop] for kind, (start, stop) in spans.items()}
     return StackedParts(rows, {kind: span - span[0] for kind, span in spans.items()})

@@ -1,4 +1,4 @@
-"""Equality of nested values that may hold arrays: what a task takes and returns."""
+"""Equality of nested values that may hold arrays, such as inputs and outputs of a task."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 
 def deep_copy(value: Any) -> Any:
-    """A deep copy, None where there can be none."""
+    """Return a deep copy, or None if the value cannot be copied."""
     try:
         return copy.deepcopy(value)
     except Exception:  # an input may hold what cannot be copied: an open file, a lock
@@ -21,9 +21,9 @@ def deep_copy(value: Any) -> Any:
 
 
 def deeply_equal(a: Any, b: Any) -> bool:
-    """Whether two values are of one type and hold the same; NaN equals NaN.
+    """Whether two values have the same type and content, where NaN equals NaN.
 
-    Objects that can only be compared by identity, and hold nothing, count as equal.
+    Objects without attributes that compare only by identity count as equal.
     """
     if a is b:
         return True
@@ -44,14 +44,14 @@ def deeply_equal(a: Any, b: Any) -> bool:
         return bool(
             a.equals(b) if hasattr(a, "equals") else np.all(a == b)
         )  # pandas: NaN equals NaN
-    except Exception:  # a comparison without a yes or no tells nothing
+    except Exception:  # the comparison has no truth value
         return True
 
 
 def deep_hash(value: Any) -> str:
-    """Hash of a nested value: the same for equal values, for lists of numbers and their arrays.
+    """Return a hash of a nested value, which is equal for a list and its array.
 
-    Objects that hold nothing count as their types.
+    Of an object without attributes, the type is hashed.
     """
     digest = hashlib.sha256()
     numbers = _as_numbers(value)
@@ -76,7 +76,7 @@ def deep_hash(value: Any) -> str:
 
 
 def _as_numbers(value: Any) -> NDArray[Any] | None:
-    """Numbers as an array; None where there are others."""
+    """Return numbers as an array, or None for anything else."""
     if not isinstance(value, bool | int | float | np.generic | np.ndarray | list | tuple):
         return None
     try:

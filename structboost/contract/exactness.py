@@ -1,11 +1,11 @@
-"""Whether an argmax that claims to be exact finds at least what is known already.
+"""Comparison of an exact argmax with outputs from other searches.
 
-What was found at other scores is an output as well.  Where it is better than the new one, the
-argmax is not exact: the primal is too low, and nothing is certified.
+An output found at other scores is also a candidate.  If it is better than the new one, the argmax
+is not exact: the primal is too low, and nothing is certified.
 
-What an argmax never returns, no later comparison can show: of a smaller set of outputs, or of a
-loss with the wrong sign, all that it finds is the best.  So a few examples are probed before
-training, at scores for and against their true outputs, which are outputs that are known.
+Later comparisons cannot reveal outputs that the argmax never returns, because it searches too small
+a set or has the sign of the loss wrong.  So a few examples are probed before training, at scores
+for and against their true outputs.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from structboost._typing import FloatArray, IntArray
 from structboost.contract.calls import separation
-from structboost.contract.measures import Measure, measure_of
+from structboost.contract.measures import SparseFeature, measure_of
 from structboost.contract.parts import StackedParts
 from structboost.contract.separation import KeptTruth, Separation, check_loss_of_truth, loss_of
 from structboost.contract.task import Task
@@ -26,90 +26,80 @@ from structboost.exceptions import TaskError, on_example
 
 # An exact argmax may fall behind an earlier output by rounding, not by more.
 _SLIP = 1e-6
-# Examples that are probed: at least where there are enough, and at most; one more per so many
-# examples; and those they are chosen from.
+# Minimum (if there are enough) and maximum number of probed examples, examples per further probe,
+# and number of candidates.
 _LEAST_PROBED = 2
 _PROBED = 8
 _EXAMPLES_PER_PROBE = 16
 _CANDIDATES = 64
 # Scores of a probe, in units in which a part is worth the largest loss.
 _STRENGTH = 4.0
-# Joint features below this have no scores that would tell them apart.
+# Joint features below this cannot be separated by scores.
 _LEAST_WEIGHT = 1e-9
-# Units of a loss that are tried where none is known.
+# Units of a loss to try if the search without scores gives none.
 _UNITS = (1.0, 1e4, 1e8)
 
 
-def beaten(found: Any, known: Any, size: Any) -> NDArray[np.bool_]:
-    """Where ``known`` is above ``found`` by more than rounding; ``size``: that of their terms."""
-    return np.asarray(known - found > _SLIP * (1.0 + np.abs(found) + size))
+def beaten(value: Any, rival: Any, size: Any) -> NDArray[np.bool_]:
+    """Return where ``rival`` exceeds ``value`` by more than rounding of terms of this ``size``."""
+    return np.asarray(rival - value > _SLIP * (1.0 + np.abs(value) + size))
 
 
 def check_found(
-    found: FloatArray,
-    known: FloatArray,
+    values: FloatArray,
+    rivals: FloatArray,
     losses: FloatArray,
     scores: StackedParts,
     first: int = 0,
     names: tuple[str, str] = ("it found an output", "an earlier output"),
 ) -> None:
-    """Raise TaskError where an output that is known violates its margin more than the one found.
+    """Raise TaskError if an earlier output violates its margin more than the argmax.
 
     Parameters
     ----------
-    found, known : ndarray, shape (n_examples,)
-        Largest violations, by what the argmax found and by earlier outputs.
+    values, rivals : ndarray, shape (n_examples,)
+        Largest violations, of the argmax and of the outputs it is compared with.
     losses : ndarray, shape (n_examples,)
-        Losses of the outputs found.
+        Losses of the outputs of the argmax.
     scores : StackedParts
-        Scores of the parts at which they were found.
+        Scores of the parts.
     first : int
-        Number of the first example, for the message.
+        Index of the first example, for the message.
     names : (str, str)
-        What the message calls the output found and the one that is known.
+        Names of both outputs in the message.
     """
-    for i in np.flatnonzero(beaten(found, known, losses)).tolist():
+    for i in np.flatnonzero(beaten(values, rivals, losses)).tolist():
         size = losses[i] + sum(
             float(np.abs(rows[slice(*scores.offsets[kind][i : i + 2])]).max(axis=1).sum())
             for kind, rows in scores.rows.items()
         )
-        if beaten(found[i], known[i], size):
+        if beaten(values[i], rivals[i], size):
             raise TaskError(
                 f"The loss-augmented argmax of X[{{sample}}] is not exact: {names[0]} of value "
-                f"{found[i]:.6g}, {names[1]} has {known[i]:.6g}. Run "
+                f"{values[i]:.6g}, {names[1]} has {rivals[i]:.6g}. Run "
                 "check_task(task, X, Y) and correct it, or set exact_argmax = False.",
                 first + i,
             )
 
 
 class LastOutputs:
-    """The outputs of fixed examples that were found last, which the next ones must not fall behind.
+    """Last outputs of fixed examples, which the next ones must not fall behind.
 
-    Kept where a task finds outputs one by one; then looking at them once more costs nothing beside.
+    They are stored only if a task finds outputs one by one, where a comparison costs little.
     """
 
     def __init__(self) -> None:
-        self._found: Separation | None = None
+        self._last: Separation | None = None
 
     def check(
         self,
         task: Task,
-        found: Separation,
+        separation: Separation,
         violations: FloatArray,
         scores: StackedParts,
         first: int = 0,
     ) -> None:
-        """Compare the outputs found at ``scores`` with the last ones, and keep them.
-
-        Parameters
-        ----------
-        task : Task
-        found : Separation
-        violations : ndarray, shape (n_examples,)
-            Those of ``found``.
-        scores : StackedParts
-        first : int
-            Number of the first example.
+        """Compare new outputs at ``scores`` with the last ones, and store the new ones.
 
         Raises
         ------
@@ -118,24 +108,24 @@ class LastOutputs:
         """
         if not task.exact_argmax or task.separates_in_batches:
             return
-        if self._found is not None:
+        if self._last is not None:
             hinges = np.maximum(violations, 0.0)
-            check_found(hinges, self._found.violations(scores), found.losses, scores, first)
-        self._found = found
+            check_found(hinges, self._last.violations(scores), separation.losses, scores, first)
+        self._last = separation
 
 
 def probe_argmax(
     task: Task, X: Sequence[Any] | None, Y: Sequence[Any], offsets: Mapping[str, IntArray]
 ) -> None:
-    """Look at a few examples whether the truth has no loss, and whether the argmax is exact.
+    """Check on a few examples that the truth has no loss and that the argmax is exact.
 
-    Each is searched without scores, and at scores against and for the truth.  None of the outputs
-    found may fall behind another of them, or behind the truth, at its own scores.
+    Each is searched at zero scores, and at scores against and for the truth.  No output may fall
+    behind another one, or behind the truth, at the scores where it was found.
 
     Parameters
     ----------
     task : Task
-        Not probed if its argmax is declared not to be exact, or does not serve training.
+        Not probed if its argmax is declared inexact, or training does not use it.
     X, Y : sequence
         Inputs and true outputs; X may be None if the task does not read it.
     offsets : dict of str to ndarray of int64, shape (n_examples + 1,)
@@ -158,21 +148,21 @@ def probe_argmax(
 
 
 def _input(task: Task, X: Sequence[Any] | None, i: int) -> Any:
-    """Input ``i``, None where the task reads none."""
+    """Return input ``i``, or None if the task reads none."""
     return None if X is None or not task.reads_inputs else X[i]
 
 
 def _truth(
     task: Task, x: Any, y: Any, offsets: Mapping[str, IntArray], i: int
-) -> dict[str, Measure]:
-    """Joint feature of the true output of example ``i``, by kind."""
+) -> dict[str, SparseFeature]:
+    """Return the joint feature of the true output of example ``i``, by kind."""
     value = on_example("joint_feature", i, task.joint_feature, x, y)
     sizes = {kind: int(offsets[kind][i + 1] - offsets[kind][i]) for kind in task.kinds}
     return {kind: measure_of(task.kinds, value, kind, sizes[kind], i) for kind in task.kinds}
 
 
-def _various(truths: Mapping[int, Mapping[str, Measure]], n: int) -> list[int]:
-    """At most so many examples, whose truths have as many different channels as may be."""
+def _various(truths: Mapping[int, Mapping[str, SparseFeature]], n: int) -> list[int]:
+    """Choose at most ``n`` examples whose true outputs cover as many channels as possible."""
     channels = {
         i: {(kind, c) for kind, measure in truth.items() for c in measure.channels.tolist()}
         for i, truth in truths.items()
@@ -189,14 +179,14 @@ def _various(truths: Mapping[int, Mapping[str, Measure]], n: int) -> list[int]:
 
 
 def _favouring(
-    task: Task, truth: Mapping[str, Measure], offsets: Mapping[str, IntArray], i: int
+    task: Task, truth: Mapping[str, SparseFeature], offsets: Mapping[str, IntArray], i: int
 ) -> StackedParts:
-    """Scores by which the truth of example ``i`` is worth about 1 more per part than others."""
+    """Return scores at which the truth of example ``i`` gains about 1 per part over others."""
     rows, starts = {}, {}
     for kind, measure in truth.items():
         n_parts = int(offsets[kind][i + 1] - offsets[kind][i])
         rows[kind] = np.zeros((n_parts, task.kinds[kind].n_channels))
-        # Scores of other kinds must not be negative; zero they may be.
+        # Scores of other kinds must not be negative, but may be zero.
         if min(task.kinds[kind].response) < 0:
             np.add.at(rows[kind], (measure.parts, measure.channels), measure.values)
         starts[kind] = np.array([0, n_parts], np.int64)
@@ -209,35 +199,35 @@ def _times(scores: StackedParts, factor: float) -> StackedParts:
 
 
 def _probe(task: Task, x: Any, y: Any, favouring: StackedParts, i: int) -> None:
-    """Search example ``i`` at scores of several strengths, and compare what is found."""
-    found: list[tuple[StackedParts, Separation]] = []
+    """Search example ``i`` at scores of several strengths, and compare the outputs."""
+    probes: list[tuple[StackedParts, Separation]] = []
     truth = KeptTruth()
 
     def search(strength: float) -> float:
-        """Loss of what is found at these scores."""
+        """Return the loss of the argmax at these scores."""
         scores = _times(favouring, strength)
-        found.append((scores, separation(task, [x], [y], scores, i, truth)))
-        return float(found[-1][1].losses[0])
+        probes.append((scores, separation(task, [x], [y], scores, i, truth)))
+        return float(probes[-1][1].losses[0])
 
     loss = search(0.0)
-    # Where the truth is found without scores, only scores against it find the unit of the loss.
+    # If the search without scores gives the truth, only scores against it give the unit.
     for unit in (loss,) if loss else _UNITS:
         loss = max(loss, search(-_STRENGTH * unit))
         if loss:
             break
     search(_STRENGTH * (loss or 1.0))
-    for scores, own in found:
-        others = max(float(other.violations(scores)[0]) for _, other in found)
+    for scores, output in probes:
+        others = max(float(other.violations(scores)[0]) for _, other in probes)
         rival = "the true output" if others <= 0 else "another output"
-        names = f"it found an output (loss {own.losses[0]:.6g})", rival
-        size = own.losses + sum(_size(other, scores) for _, other in found)
-        known = np.array([max(others, 0.0)])
-        check_found(own.violations(scores), known, size, scores, i, names)
+        names = f"it found an output (loss {output.losses[0]:.6g})", rival
+        size = output.losses + sum(_size(other, scores) for _, other in probes)
+        best = np.array([max(others, 0.0)])
+        check_found(output.violations(scores), best, size, scores, i, names)
 
 
-def _size(found: Separation, scores: StackedParts) -> float:
-    """Sum of the terms by which the score of an output falls behind that of the truth."""
+def _size(output: Separation, scores: StackedParts) -> float:
+    """Return the sum of the absolute terms in the score difference of an output and the truth."""
     return sum(
-        float(np.abs(own.values * scores.rows[kind][own.parts, own.channels]).sum())
-        for kind, own in found.differences.items()
+        float(np.abs(m.values * scores.rows[kind][m.parts, m.channels]).sum())
+        for kind, m in output.differences.items()
     )

@@ -1,4 +1,4 @@
-"""Tasks whose outputs can all be listed: the best of them, and sums over all."""
+"""Maximum and sums over all outputs, for tasks that can list them."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from structboost._typing import FloatArray, IntArray
-from structboost.contract.measures import Measure, measure_of
+from structboost._typing import FloatArray, IntArray, override
+from structboost.contract.measures import SparseFeature, measure_of
 from structboost.contract.members import TaskMembers
 from structboost.contract.parts import StackedParts
 from structboost.exceptions import TaskError, TooManyOutputsError, on_example
@@ -24,14 +24,14 @@ _NEED = (
     "has no marginals(x, scores), which formulation='log' and predict_marginals need; define "
     "marginals and log_sum, or outputs(x)."
 )
-# Share of the size of their terms by which sums in another order differ at most.
+# Fraction of the size of their terms by which sums in another order differ at most.
 _ROUNDING = 1e-9
-# Bytes of a listing for each entry and for each output, beside the output itself.
+# Bytes of a listing for each entry and for each output, without the output itself.
 _ENTRY_BYTES, _OUTPUT_BYTES = 16, 32
 
 
 class Marginals(NamedTuple):
-    """Outputs of every example as random ones, of probability ``~ exp(score)``.
+    """Marginals of every example, where an output has a probability ``~ exp(score)``.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ class Marginals(NamedTuple):
 
 
 class OutputCodes(NamedTuple):
-    """All outputs of a task by their label codes, for masters that sum over every output.
+    """Label codes of all outputs of a task, for masters that sum over every output.
 
     Parameters
     ----------
@@ -64,14 +64,14 @@ class OutputCodes(NamedTuple):
 
 
 class _Rated(NamedTuple):
-    """An output, and its score of each kind."""
+    """Output with its score of each kind."""
 
     output: Any
     scores: list[float]
 
 
 def best_listed(task: TaskMembers, x: Any, scores: Any, added: Callable[[Any], float]) -> Any:
-    """The first of :meth:`Task.outputs` of highest score plus ``added``.
+    """Return the first of :meth:`Task.outputs` with the highest score plus ``added``.
 
     Raises
     ------
@@ -79,7 +79,7 @@ def best_listed(task: TaskMembers, x: Any, scores: Any, added: Callable[[Any], f
         If the task does not list its outputs, or has none.
     """
     rated = _rated_outputs(task, x, _by_kind(task, scores), _NEED_ARGMAX)
-    # A plain sum: that of Python 3.12 rounds in another way.
+    # A plain sum, because ``sum`` of Python 3.12 rounds differently.
     return max(rated, key=lambda r: reduce(add, r.scores, added(r.output))).output
 
 
@@ -125,12 +125,12 @@ class ListedOutputs:
 
     @property
     def n_bytes(self) -> int:
-        """Memory that the matrix takes."""
+        """Memory in bytes."""
         matrix = self._matrix
         return int(matrix.data.nbytes + matrix.indices.nbytes + matrix.indptr.nbytes)
 
     def marginals(self, scores: Mapping[str, FloatArray]) -> tuple[dict[str, FloatArray], float]:
-        """Expected joint feature, by kind, and logarithm of the sum of ``exp(score)``."""
+        """Return the expected joint feature, by kind, and the log of the sum of ``exp(score)``."""
         flat = np.concatenate(
             [np.asarray(scores[kind], np.float64).ravel() for kind in self._shapes]
         )
@@ -144,7 +144,7 @@ class ListedOutputs:
         return expected, largest + float(np.log(total))
 
     def _note(self, output: Any, n_outputs: int, n_entries: int) -> None:
-        """Called with each output, and the numbers of outputs and entries up to it."""
+        """Store an output, with the numbers of outputs and entries so far."""
         if n_outputs > self.most:
             raise TooManyOutputsError(
                 f"outputs(x) lists more than {self.most} outputs, over which formulation='log' and "
@@ -154,11 +154,11 @@ class ListedOutputs:
 
 
 class _TooLarge(Exception):
-    """The outputs of an input take more memory than they may."""
+    """Signal that the outputs of an input take too much memory."""
 
 
 class RatedOutputs(ListedOutputs):
-    """All outputs of an input and what is added to their scores, to choose the best of them.
+    """Outputs of an input with amounts to add to their scores, to find the best one.
 
     Parameters
     ----------
@@ -166,11 +166,11 @@ class RatedOutputs(ListedOutputs):
     x
         The input.
     scores : dict of str to ndarray, shape (n_parts, n_channels)
-        Of the shapes that the scores will have.
+        Arrays in the shapes of later scores.
     added : callable
-        What is added to the score of an output, such as its loss.
+        Function of an output that returns the amount to add to its score, such as its loss.
     most_bytes : int
-        _TooLarge is raised for more.
+        Above this, _TooLarge is raised.
     """
 
     need = _NEED_ARGMAX
@@ -187,7 +187,7 @@ class RatedOutputs(ListedOutputs):
         self._n_beside, self._most_bytes = 0, most_bytes
         super().__init__(task, x, {kind: rows.shape for kind, rows in scores.items()})
         self._added = [added(output) for output in self._outputs]
-        # Numbers of fewer digits would round sums of their own type more.
+        # Sums in a type of fewer digits would round more.
         self._is_exact = all(isinstance(a, int | float | np.integer) for a in self._added)
         self._floats = np.array([float(a) for a in self._added])
         matrix = self._matrix
@@ -196,12 +196,12 @@ class RatedOutputs(ListedOutputs):
         self._sizes = float(largest), float(np.abs(self._floats).max())
 
     @property
+    @override
     def n_bytes(self) -> int:
-        """Memory that the matrix and the outputs take."""
         return super().n_bytes + self._n_beside
 
     def best(self, scores: Mapping[str, FloatArray]) -> Any:
-        """The output that :func:`best_listed` finds, to the last bit."""
+        """Return the same output as :func:`best_listed`, to the last bit."""
         flat = np.concatenate([np.asarray(scores[kind]).ravel() for kind in self._shapes])
         values = self._matrix @ flat + self._floats
         size = self._sizes[0] * float(np.abs(flat).max(initial=0.0)) + self._sizes[1]
@@ -212,16 +212,17 @@ class RatedOutputs(ListedOutputs):
         return self._outputs[near[0]]
 
     def _value(self, k: int, scores: Mapping[str, FloatArray]) -> float:
-        """Score of output ``k`` and what is added, summed as :func:`best_listed` does."""
-        own = slice(*self._matrix.indptr[k : k + 2])
-        places, amounts, first, of_kinds = self._matrix.indices[own], self._matrix.data[own], 0, []
+        """Return the score of output ``k`` plus its amount, summed as in :func:`best_listed`."""
+        row = slice(*self._matrix.indptr[k : k + 2])
+        places, amounts, first, of_kinds = self._matrix.indices[row], self._matrix.data[row], 0, []
         for kind, (n_parts, n_channels) in self._shapes.items():
-            is_own = (places >= first) & (places < first + n_parts * n_channels)
-            at = np.divmod(places[is_own] - first, n_channels)
-            of_kinds.append(float(amounts[is_own] @ scores[kind][at]))
+            is_of_kind = (places >= first) & (places < first + n_parts * n_channels)
+            at = np.divmod(places[is_of_kind] - first, n_channels)
+            of_kinds.append(float(amounts[is_of_kind] @ scores[kind][at]))
             first += n_parts * n_channels
         return reduce(add, of_kinds, self._added[k])
 
+    @override
     def _note(self, output: Any, n_outputs: int, n_entries: int) -> None:
         self._outputs.append(output)
         self._n_beside += _OUTPUT_BYTES + sys.getsizeof(output)
@@ -230,40 +231,40 @@ class RatedOutputs(ListedOutputs):
 
 
 class KeptListings:
-    """Listed outputs of fixed examples, of which as many are kept as fit into ``most_bytes``.
+    """Cache of the listed outputs of fixed examples, of at most ``most_bytes``.
 
-    The others are listed anew each time.
+    Other examples are listed again each time.
     """
 
     most_bytes = 1 << 28
 
     def __init__(self) -> None:
-        self._kept: dict[int, ListedOutputs] = {}
+        self._listed: dict[int, ListedOutputs] = {}
         self._rated: dict[int, RatedOutputs | None] = {}
         self._n_bytes = 0
 
     def of(
         self, i: int, task: TaskMembers, x: Any, scores: Mapping[str, FloatArray]
     ) -> ListedOutputs:
-        """Outputs of example ``i``."""
-        found = self._kept.get(i)
-        if found is None:
-            found = ListedOutputs(task, x, {kind: scores[kind].shape for kind in task.kinds})
-            if self._n_bytes + found.n_bytes <= self.most_bytes:
-                self._kept[i] = found
-                self._n_bytes += found.n_bytes
-        return found
+        """Return the outputs of example ``i``."""
+        outputs = self._listed.get(i)
+        if outputs is None:
+            outputs = ListedOutputs(task, x, {kind: scores[kind].shape for kind in task.kinds})
+            if self._n_bytes + outputs.n_bytes <= self.most_bytes:
+                self._listed[i] = outputs
+                self._n_bytes += outputs.n_bytes
+        return outputs
 
     def best(
         self, i: int, task: TaskMembers, x: Any, scores: Any, added: Callable[[Any], float]
     ) -> Any:
-        """:func:`best_listed` of example ``i``; what is ``added`` must always be the same."""
+        """Call :func:`best_listed` for example ``i``, always with the same function ``added``."""
         by_kind = _by_kind(task, scores)
         if i not in self._rated:
             left = self.most_bytes - self._n_bytes
             try:
-                found = self._rated[i] = RatedOutputs(task, x, by_kind, added, left)
-                self._n_bytes += found.n_bytes
+                outputs = self._rated[i] = RatedOutputs(task, x, by_kind, added, left)
+                self._n_bytes += outputs.n_bytes
             except _TooLarge:
                 self._rated[i] = None
         rated = self._rated[i]
@@ -271,7 +272,7 @@ class KeptListings:
 
 
 def listed_marginals(task: TaskMembers, x: Any, scores: Any) -> tuple[dict[str, FloatArray], float]:
-    """Expected joint feature, by kind, and logarithm of the sum, over :meth:`Task.outputs`.
+    """Return :class:`Marginals` of one example by a sum over :meth:`Task.outputs`.
 
     Raises
     ------
@@ -283,17 +284,17 @@ def listed_marginals(task: TaskMembers, x: Any, scores: Any) -> tuple[dict[str, 
 
 
 def listed_batch(
-    task: TaskMembers, X: Sequence[Any], scores: StackedParts, kept: KeptListings | None = None
+    task: TaskMembers, X: Sequence[Any], scores: StackedParts, cache: KeptListings | None = None
 ) -> Marginals:
-    """:func:`listed_marginals` of all examples, whose outputs may be kept for further calls."""
-    listings = kept or KeptListings()
+    """Return the marginals of all examples, with a cache of outputs for further calls."""
+    listings = cache or KeptListings()
     expected = {kind: np.empty(rows.shape) for kind, rows in scores.rows.items()}
     log_sums = np.empty(len(X))
 
     def fill(i: int, x: Any) -> None:
-        own = _by_kind(task, scores.example(i))
-        found, log_sums[i] = listings.of(i, task, x, own).marginals(own)
-        for kind, block in found.items():
+        by_kind = _by_kind(task, scores.example(i))
+        blocks, log_sums[i] = listings.of(i, task, x, by_kind).marginals(by_kind)
+        for kind, block in blocks.items():
             start, stop = scores.offsets[kind][i : i + 2]
             expected[kind][start:stop] = block
 
@@ -309,7 +310,7 @@ def _by_kind(task: TaskMembers, scores: Any) -> Mapping[str, FloatArray]:
 def _rated_outputs(
     task: TaskMembers, x: Any, scores: Mapping[str, FloatArray], need: str
 ) -> Iterator[_Rated]:
-    """All outputs of ``x``, one by one, with their scores."""
+    """Iterate over all outputs of ``x`` with their scores."""
     n_parts = {kind: len(rows) for kind, rows in scores.items()}
     for output, measures in _listed(task, x, n_parts, need):
         of_kinds = [
@@ -320,8 +321,8 @@ def _rated_outputs(
 
 def _listed(
     task: TaskMembers, x: Any, n_parts: Mapping[str, int], need: str
-) -> Iterator[tuple[Any, dict[str, Measure]]]:
-    """All outputs of ``x``, one by one; ``need`` ends the error of a task that lists none."""
+) -> Iterator[tuple[Any, dict[str, SparseFeature]]]:
+    """Iterate over all outputs of ``x``, or raise TaskError with this ``need``."""
     listed = task.outputs(x)
     if listed is None:
         raise TaskError(f"{type(task).__name__} {need}")

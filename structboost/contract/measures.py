@@ -1,4 +1,4 @@
-"""Joint features of outputs: signed weights on parts and channels, checked."""
+"""Joint features of outputs as signed weights on parts and channels, checked."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from structboost.contract.parts import PartKind, of_kind
 from structboost.exceptions import TaskError, on_example
 
 
-class Measure(NamedTuple):
-    """Signed weights on (part, channel) pairs, sparse.
+class SparseFeature(NamedTuple):
+    """Sparse signed weights on (part, channel) pairs.
 
     The three arrays have one length.  A pair may occur more than once: its values add up.
 
     Parameters
     ----------
     parts : ndarray of int64, shape (n_entries,)
-        Numbers of the parts, from 0.
+        Indices of the parts, from 0.
     channels : ndarray of int64, shape (n_entries,)
-        Numbers of the channels, from 0.
+        Indices of the channels, from 0.
     values : ndarray, shape (n_entries,)
         Weights of the pairs, finite.
     """
@@ -33,41 +33,41 @@ class Measure(NamedTuple):
     channels: IntArray
     values: FloatArray
 
-    def take(self, entries: NDArray[Any]) -> Measure:
-        """The entries at an index or under a mask.
+    def take(self, entries: NDArray[Any]) -> SparseFeature:
+        """Return the entries at these indices or under a mask.
 
         Parameters
         ----------
         entries : ndarray of int, shape (n_taken,), or of bool, shape (n_entries,)
-            Which entries to take.
+            Indices or mask.
 
         Returns
         -------
-        measure : Measure
+        measure : SparseFeature
             These entries, in this order.
         """
-        return Measure(self.parts[entries], self.channels[entries], self.values[entries])
+        return SparseFeature(self.parts[entries], self.channels[entries], self.values[entries])
 
-    def append(self, other: Measure) -> Measure:
-        """The entries of both.
+    def append(self, other: SparseFeature) -> SparseFeature:
+        """Return the entries of both.
 
         Parameters
         ----------
-        other : Measure
-            Entries to put behind those of this one.
+        other : SparseFeature
+            Entries that follow those of this one.
 
         Returns
         -------
-        measure : Measure
+        measure : SparseFeature
             All entries; pairs in both are not merged.
         """
-        return Measure(*(np.concatenate(pair) for pair in zip(self, other, strict=True)))
+        return SparseFeature(*(np.concatenate(pair) for pair in zip(self, other, strict=True)))
 
 
 def measure_of(
     kinds: Mapping[str, PartKind], value: Any, kind: str, n_parts: int, i: int | None = None
-) -> Measure:
-    """What :meth:`Task.joint_feature` returned, sparse; TaskError if it is not as it must be."""
+) -> SparseFeature:
+    """Convert a result of :meth:`Task.joint_feature` to a SparseFeature, with all checks."""
     measure = _sparse(kinds, value, kind, n_parts, i)
     for name, index, n in (
         ("part", measure.parts, n_parts),
@@ -86,8 +86,8 @@ def measure_of(
 
 def _sparse(
     kinds: Mapping[str, PartKind], value: Any, kind: str, n_parts: int, i: int | None
-) -> Measure:
-    """The same, its ranges unchecked."""
+) -> SparseFeature:
+    """Convert as :func:`measure_of`, without a check of ranges."""
     value = of_kind(kinds, value, kind, i, "joint_feature")
     if not isinstance(value, tuple):
         dense = np.asarray(value, dtype=np.float64)
@@ -99,7 +99,9 @@ def _sparse(
                 i,
             )
         parts, channels = np.nonzero(dense)
-        return Measure(parts.astype(np.int64), channels.astype(np.int64), dense[parts, channels])
+        return SparseFeature(
+            parts.astype(np.int64), channels.astype(np.int64), dense[parts, channels]
+        )
     if len(value) != 3:
         raise TaskError(
             f"joint_feature(X[{{sample}}], y) for kind {kind!r} is a tuple of {len(value)}; "
@@ -115,35 +117,35 @@ def _sparse(
             f"{len(channels)} channels and {len(values)} values; give one of each per entry.",
             i,
         )
-    return Measure(parts, channels, values)
+    return SparseFeature(parts, channels, values)
 
 
 def joint_features(
     task: TaskMembers, X: Sequence[Any], outputs: Sequence[Any], offsets: Mapping[str, IntArray]
-) -> dict[str, Measure]:
-    """Joint features of one output per example, by kind; parts are rows of the stack.
+) -> dict[str, SparseFeature]:
+    """Return the joint features of one output per example, by kind, on rows of the stack.
 
-    Ranges are checked for all examples at once: this runs in every pass.
+    Ranges are checked for all examples at once, because this runs in every pass.
     """
     sizes = {kind: np.diff(offsets[kind]).tolist() for kind in task.kinds}
-    found: dict[str, list[Measure]] = {kind: [] for kind in task.kinds}
+    lists: dict[str, list[SparseFeature]] = {kind: [] for kind in task.kinds}
     for i, output in enumerate(outputs):
         value = on_example("joint_feature", i, task.joint_feature, X[i], output)
-        for kind, measures in found.items():
+        for kind, measures in lists.items():
             size = sizes[kind][i]
             measures.append(
                 on_example("joint_feature", i, _sparse, task.kinds, value, kind, size, i)
             )
     return {
         kind: _stacked(task.kinds, kind, measures, offsets[kind])
-        for kind, measures in found.items()
+        for kind, measures in lists.items()
     }
 
 
 def _stacked(
-    kinds: Mapping[str, PartKind], kind: str, measures: Sequence[Measure], starts: IntArray
-) -> Measure:
-    """Measures of all examples in one, checked, its parts numbered in the stack."""
+    kinds: Mapping[str, PartKind], kind: str, measures: Sequence[SparseFeature], starts: IntArray
+) -> SparseFeature:
+    """Join the measures of all examples, check them, and convert parts to rows of the stack."""
     parts, channels, values = (np.concatenate(column) for column in zip(*measures, strict=True))
     owners = np.repeat(np.arange(len(measures)), [len(m.parts) for m in measures])
     good = (parts >= 0) & (parts < np.diff(starts)[owners]) & np.isfinite(values)
@@ -151,4 +153,4 @@ def _stacked(
     if not good.all():
         i = int(owners[np.argmin(good)])
         measure_of({kind: kinds[kind]}, tuple(measures[i]), kind, int(np.diff(starts)[i]), i)
-    return Measure(parts + starts[owners], channels, values)
+    return SparseFeature(parts + starts[owners], channels, values)

@@ -1,4 +1,4 @@
-"""Members of a task that the checks of its results call, as a protocol."""
+"""Protocol of the members of a task that the checks of its results call."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from structboost.contract.parts import PartKind, StackedParts
 
 
 class TaskMembers(Protocol):
-    """Members of a task by which its outputs are compared; :class:`structboost.Task` has them."""
+    """Members of :class:`structboost.Task` that the comparison of its outputs needs."""
 
     kinds: Mapping[str, PartKind]
     reads_inputs: ClassVar[bool]

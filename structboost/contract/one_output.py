@@ -17,11 +17,23 @@ from structboost.validation import by_position, rows_of
 # Examples that are looked at first.  All are, where these have one prediction.
 _SAMPLED = 50
 
+# What to write where the hinge of a loss is no guide.
+WITHOUT_HINGE = (
+    "Write objective='log_loss' (formulation='log' of StructBoost), or take a loss that counts the "
+    "wrong parts of an output, such as loss='hamming' of label sets."
+)
+
 # Scores of the parts of inputs.
 Scorer = Callable[[Sequence[Any]], StackedParts]
 
 
-def warn_of_one_output(task: Task, X: Sequence[Any], Y: Sequence[Any], scores_of: Scorer) -> None:
+def warn_of_one_output(
+    task: Task,
+    X: Sequence[Any],
+    Y: Sequence[Any],
+    scores_of: Scorer,
+    is_optimum: Callable[[], bool] | None = None,
+) -> None:
     """Warn if a model predicts one output for all examples, whose true outputs differ.
 
     Parameters
@@ -31,28 +43,38 @@ def warn_of_one_output(task: Task, X: Sequence[Any], Y: Sequence[Any], scores_of
         Training examples.
     scores_of : callable
         ``scores_of(X)`` returns the scores of the model.
+    is_optimum : callable, optional
+        Whether no weights have a smaller loss than none, whatever C: then the warning says so.
 
     Warns
     -----
     ConstantPredictionWarning
-        If it does.
+        If :func:`predicts_one_output`.
     """
-    if predicts_one_output(task, X, Y, scores_of):
-        warn_user(
-            f"The model predicts one output for all {len(Y)} training examples, whose true outputs "
-            "differ.  Give more rounds or a larger C, features that tell the outputs apart, or "
-            "weights to the examples of rare outputs.",
-            ConstantPredictionWarning,
+    X, Y = by_position(X), by_position(Y)
+    if not predicts_one_output(task, X, Y, scores_of):
+        return
+    remedy = (
+        "Use more rounds, a larger C, or features that separate the outputs, or give the "
+        "examples of rare outputs larger weights."
+    )
+    if is_optimum is not None and is_optimum():
+        remedy = (
+            "That is the optimum: hardly any weights have a smaller hinge of this loss than none, "
+            "whatever C.  So it is where no output of an input is more probable than all others "
+            f"together.  {WITHOUT_HINGE}"
         )
+    warn_user(
+        f"The model predicts one output for all {len(Y)} training examples, whose true outputs "
+        f"differ.  {remedy}",
+        ConstantPredictionWarning,
+    )
 
 
 def predicts_one_output(task: Task, X: Sequence[Any], Y: Sequence[Any], scores_of: Scorer) -> bool:
     """Whether a model predicts one output for all examples, whose true outputs differ.
 
-    Parameters
-    ----------
-    task, X, Y, scores_of
-        As for :func:`warn_of_one_output`.
+    The arguments are those of :func:`warn_of_one_output`.
     """
     X, Y = by_position(X), by_position(Y)
     sample = np.unique(np.linspace(0, len(Y) - 1, min(len(Y), _SAMPLED)).astype(np.int64))
@@ -68,17 +90,9 @@ def is_constant(
 ) -> bool:
     """Whether predictions are the same for all examples though the true outputs differ.
 
-    So they are where the scores of all parts of a kind are equal.  Where outputs label parts, such
-    as the tokens of a sequence, they are constant if all parts have one label; else if all outputs
-    are equal.
-
-    Parameters
-    ----------
-    task : Task
-    X, Y, outputs : sequence
-        Inputs, true outputs and predictions.
-    scores : StackedParts
-        Scores of the parts.
+    They are constant if all parts of a kind have equal scores.  If outputs label parts, such as the
+    tokens of a sequence, they are constant if all parts have one label.  Other outputs are constant
+    if all are equal.
     """
     if all((rows == rows[:1]).all() for rows in scores.rows.values()):
         return True
@@ -91,6 +105,6 @@ def _are_same(task: Task, X: Sequence[Any], outputs: Sequence[Any]) -> bool:
         return all(deeply_equal(outputs[0], output) for output in outputs[1:])
     pairs = zip(X, outputs, strict=True)
     labels = [np.asarray(task.part_labels(x, y)) for x, y in pairs]
-    rows = [own.reshape(len(own), -1) for own in labels if own.size]
+    rows = [part.reshape(len(part), -1) for part in labels if part.size]
     table = np.concatenate(rows or [np.empty((0, 1))])
     return bool((table == table[:1]).all())

@@ -1,4 +1,4 @@
-"""Methods that only some tasks have, as protocols; formulations list those that they need."""
+"""Protocols of optional methods of a task, of which formulations list those that they need."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class HasCodes(Protocol):
     """Task whose outputs are few and have label codes, as exponential formulations need."""
 
     def codes(self, Y: Sequence[Any]) -> OutputCodes:
-        """Return the codes of all outputs, and which are true.
+        """Return the codes of all outputs, and the indices of the true ones.
 
         Parameters
         ----------
@@ -44,7 +44,7 @@ class HasGains(Protocol):
         Returns
         -------
         gains, weights : ndarray, shape (n_parts,)
-            Those of all examples, one after the other; neither has a unit.
+            Values of the parts of all examples, one after the other, without a unit.
         """
 
 

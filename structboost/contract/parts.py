@@ -1,4 +1,4 @@
-"""Parts of inputs: their kinds, and the rows of all examples."""
+"""Kinds of parts, and the rows of the parts of all examples."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from structboost.validation import unusable
 
 @dataclass(frozen=True)
 class PartKind:
-    """One kind of part, with its own features and weak learners.
+    """Kind of part, with features and weak learners for it.
 
     Parameters
     ----------
@@ -33,22 +33,22 @@ class PartKind:
 
     @property
     def has_bias(self) -> bool:
-        """Whether linear functions have a constant: scores may have either sign."""
+        """Whether linear functions have a constant, because scores may have either sign."""
         return min(self.response) < 0
 
 
 @dataclass(frozen=True)
 class StackedParts:
-    """Rows of all parts of all examples, by kind: their features or their scores.
+    """Features or scores of the parts of all examples, by kind.
 
     Parameters
     ----------
     rows : dict of str to ndarray, shape (n_rows, n_columns)
         The parts of example 0, then those of example 1, and so on.
     offsets : dict of str to ndarray of int64, shape (n_examples + 1,)
-        Example ``i`` owns the rows ``offsets[kind][i]:offsets[kind][i + 1]``.
+        Example ``i`` has the rows ``offsets[kind][i]:offsets[kind][i + 1]``.
     memo : KeptTruth, optional
-        Results about these examples that hold at any scores.  A batch form that calls the one of
+        Results for these examples that hold at any scores.  A batch form that calls the one of
         the base class passes them on with the scores.
     """
 
@@ -62,12 +62,12 @@ class StackedParts:
         return len(next(iter(self.offsets.values()))) - 1
 
     def example(self, i: int) -> Any:
-        """Rows of one example.
+        """Return the rows of one example.
 
         Parameters
         ----------
         i : int
-            Number of the example, from 0.
+            Index of the example, from 0.
 
         Returns
         -------
@@ -84,7 +84,7 @@ class StackedParts:
 def stack_parts(
     kinds: Mapping[str, PartKind], parts: Sequence[Any], *, missing: bool = False
 ) -> StackedParts:
-    """Stack what :meth:`Task.parts` returned for each example.
+    """Stack the results of :meth:`Task.parts` for all examples.
 
     Features may be missing (NaN) only with ``missing``.
 
@@ -132,7 +132,7 @@ def stack_parts(
 
 
 def check_declared(kinds: Any) -> None:
-    """Raise TaskError unless :attr:`Task.kinds` is a dict of names to well-formed PartKind."""
+    """Raise TaskError unless :attr:`Task.kinds` maps names to well-formed PartKind."""
     if not isinstance(kinds, Mapping) or not kinds:
         raise TaskError(f"task.kinds is {kinds!r}; give a dict of names to PartKind, at least one.")
     for kind, part in kinds.items():
@@ -151,10 +151,10 @@ def check_declared(kinds: Any) -> None:
 
 
 def check_known(
-    kinds: Mapping[str, PartKind], found: Mapping[str, Any], method: str, i: int
+    kinds: Mapping[str, PartKind], result: Mapping[str, Any], method: str, i: int
 ) -> None:
-    """Raise TaskError if what a method returned for example ``i`` has a kind that is not one."""
-    unknown = [kind for kind in found if kind not in kinds]
+    """Raise TaskError if the result of a method for example ``i`` has an unknown kind."""
+    unknown = [kind for kind in result if kind not in kinds]
     if unknown:
         raise TaskError(
             f"{method}(X[{{sample}}], y) has an entry for {unknown[0]!r}; the kinds of the task "
@@ -164,9 +164,9 @@ def check_known(
 
 
 def _numbers(value: Any, kind: str, i: int) -> NDArray[Any]:
-    """Parts of example ``i`` as an array of real numbers."""
+    """Return the parts of example ``i`` as an array of real numbers."""
     block = on_example("parts", i, np.asarray, value)
-    # Blocks of another number of axes are refused by their shape.
+    # The caller refuses other numbers of axes.
     if block.ndim == 2 and block.dtype.kind not in "fiub":
         raise TaskError(
             f"parts(X[{{sample}}]) gave {block.dtype.name} features for kind {kind!r}; give real "
@@ -179,7 +179,7 @@ def _numbers(value: Any, kind: str, i: int) -> NDArray[Any]:
 def of_kind(
     kinds: Mapping[str, PartKind], value: Any, kind: str, i: int | None, method: str
 ) -> Any:
-    """Entry of ``kind`` in what a task method returned for example ``i``."""
+    """Return the entry of ``kind`` in the result of a task method for example ``i``."""
     if isinstance(value, Mapping):
         if kind not in value:
             raise TaskError(

@@ -1,4 +1,4 @@
-"""The most violated outputs of examples, and how they follow from the other methods."""
+"""Most violated outputs of examples, and the default way to find them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from structboost._typing import FloatArray, IntArray
 from structboost.contract.listed_outputs import KeptListings
-from structboost.contract.measures import Measure, joint_features
+from structboost.contract.measures import SparseFeature, joint_features
 from structboost.contract.members import TaskMembers
 from structboost.contract.parts import StackedParts, check_known
 from structboost.exceptions import TaskError, on_example
@@ -21,9 +21,9 @@ from structboost.validation import shown
 
 @dataclass(frozen=True)
 class Separation:
-    """Most violated outputs: their losses and differences of joint features.
+    """Losses and joint-feature differences of the most violated outputs.
 
-    Row ``k`` stands for one output y of one example i and the constraint
+    Row ``k`` is one output y of one example i, with the constraint
     ``slack >= losses[k] - <difference[k], scores>`` with
     ``difference = M(x_i, y_i) - M(x_i, y)`` (StructBoost, (35b)).
 
@@ -31,15 +31,15 @@ class Separation:
     ----------
     losses : ndarray, shape (n_outputs,)
         Delta(y_i, y).
-    differences : dict of str to Measure
+    differences : dict of str to SparseFeature
         By kind, entries in the order of the outputs; ``parts`` are rows of the stack.
     indptr : dict of str to ndarray of int64, shape (n_outputs + 1,)
         Entries ``indptr[k]:indptr[k + 1]`` belong to output ``k``.
     slacks : ndarray of int64, shape (n_outputs,), optional
-        Number of the slack that each output bounds.  Default: output k bounds the slack of
+        Index of the slack that each output bounds.  By default, output k bounds the slack of
         example k.
     weights : ndarray, shape (n_outputs,), optional
-        Weight of that slack in the mean loss if all examples weigh the same.  Default:
+        Weight of that slack in the mean loss if all examples weigh the same.  By default,
         ``1 / n_examples``.
     examples : ndarray of int64, shape (n_outputs,), optional
         Example that each slack belongs to; its ``sample_weight`` scales the weight.  Needed if
@@ -47,7 +47,7 @@ class Separation:
     """
 
     losses: FloatArray
-    differences: Mapping[str, Measure]
+    differences: Mapping[str, SparseFeature]
     indptr: Mapping[str, IntArray]
     slacks: IntArray | None = None
     weights: FloatArray | None = None
@@ -63,18 +63,18 @@ class Separation:
         offsets: Mapping[str, IntArray],
         truth: KeptTruth | None = None,
     ) -> Separation:
-        """Separation of one output per example, by the task's joint feature and loss.
+        """Make a separation of one output per example, with the task's joint feature and loss.
 
         Parameters
         ----------
         task : Task
             The task of the examples.
         X, Y, outputs : sequence, shape (n_examples,)
-            Inputs, true outputs, and the outputs found.
+            Inputs, true outputs, and outputs of the argmax.
         offsets : dict of str to ndarray of int64, shape (n_examples + 1,)
             First row of each example, by kind, as in :class:`StackedParts`.
         truth : KeptTruth, optional
-            Keeps the joint features of ``Y`` for further calls with the same examples.
+            Cache of the joint features of ``Y``, for further calls with the same examples.
 
         Raises
         ------
@@ -90,9 +90,9 @@ class Separation:
         if len(wrong):
             check_loss(losses[wrong[0]], int(wrong[0]))
         true = (truth or KeptTruth()).joint_features(task, X, Y, offsets)
-        found = joint_features(task, X, outputs, offsets)
+        predicted = joint_features(task, X, outputs, offsets)
         differences = {
-            kind: _merged_difference(true[kind], found[kind], part.n_channels)
+            kind: _merged_difference(true[kind], predicted[kind], part.n_channels)
             for kind, part in task.kinds.items()
         }
         indptr = {
@@ -102,7 +102,7 @@ class Separation:
         return cls(losses, differences, indptr)
 
     def violations(self, scores: StackedParts) -> FloatArray:
-        """``loss - <difference, scores>`` of each output.
+        """Return ``loss - <difference, scores>`` of each output.
 
         Parameters
         ----------
@@ -121,25 +121,24 @@ class Separation:
 
 
 class KeptTruth:
-    """Joint features and loss scores of the true outputs of fixed examples, computed once.
+    """Cache of the joint features and loss scores of the true outputs of fixed examples.
 
-    Where a task chooses among listed outputs, these are listed once as well, as far as ``listings``
-    has room.
+    If a task lists its outputs, ``listings`` caches these as well, as far as it has room.
 
     Parameters
     ----------
     listings : KeptListings, optional
-        May be shared with that of other examples.
-    numbers : sequence of int, optional
-        What the examples are called there.
+        Cache of listed outputs; other examples may use it too.
+    indices : sequence of int, optional
+        Indices of the examples in ``listings``.
     """
 
     def __init__(
-        self, listings: KeptListings | None = None, numbers: Sequence[int] | None = None
+        self, listings: KeptListings | None = None, indices: Sequence[int] | None = None
     ) -> None:
         self._listings = listings or KeptListings()
-        self._numbers = numbers
-        self._by_kind: dict[str, Measure] | None = None
+        self._indices = indices
+        self._by_kind: dict[str, SparseFeature] | None = None
         self._losses: dict[str, NDArray[Any]] | None = None
         self._has_losses = True
 
@@ -150,8 +149,8 @@ class KeptTruth:
 
     def joint_features(
         self, task: TaskMembers, X: Sequence[Any], Y: Sequence[Any], offsets: Mapping[str, IntArray]
-    ) -> dict[str, Measure]:
-        """The joint features by kind; parts are rows of the stack."""
+    ) -> dict[str, SparseFeature]:
+        """Return the joint features by kind, on rows of the stack."""
         if self._by_kind is None:
             self._by_kind = joint_features(task, X, Y, offsets)
         return self._by_kind
@@ -159,7 +158,7 @@ class KeptTruth:
     def loss_scores(
         self, task: TaskMembers, X: Sequence[Any], Y: Sequence[Any], offsets: Mapping[str, IntArray]
     ) -> dict[str, NDArray[Any]] | None:
-        """:meth:`Task.loss_scores` by kind, rows of the stack; None if the task has none."""
+        """Return the loss scores by kind, as rows of the stack, or None if the task has none."""
         if self._losses is None and self._has_losses:
             self._losses = _stacked_loss_scores(task, X, Y, offsets)
             self._has_losses = self._losses is not None
@@ -168,32 +167,32 @@ class KeptTruth:
     def best_listed(
         self, task: TaskMembers, X: Sequence[Any], Y: Sequence[Any], scores: StackedParts
     ) -> list[Any]:
-        """The best of the outputs of each example, loss included, at scores that may have it."""
+        """Return the best listed output of each example, loss included."""
         has_losses = self._has_losses
-        numbers = range(len(Y)) if self._numbers is None else self._numbers
+        indices = range(len(Y)) if self._indices is None else self._indices
 
         def best(i: int) -> Any:
             def loss(output: Any) -> float:
                 return 0.0 if has_losses else task.loss(Y[i], output)
 
-            return self._listings.best(numbers[i], task, X[i], scores.example(i), loss)
+            return self._listings.best(indices[i], task, X[i], scores.example(i), loss)
 
         return [on_example("argmax", i, best, i) for i in range(len(Y))]
 
     def of_examples(self, examples: Sequence[int], rows: Mapping[str, IntArray]) -> KeptTruth:
-        """What is known of some examples, which own these ascending rows."""
-        numbers = examples if self._numbers is None else [self._numbers[i] for i in examples]
-        own = KeptTruth(self._listings, numbers)
-        own._has_losses = self._has_losses
+        """Return the part of the cache for some examples, which have these ascending rows."""
+        indices = examples if self._indices is None else [self._indices[i] for i in examples]
+        subset = KeptTruth(self._listings, indices)
+        subset._has_losses = self._has_losses
         if self._losses is not None:
-            own._losses = {kind: added[rows[kind]] for kind, added in self._losses.items()}
+            subset._losses = {kind: added[rows[kind]] for kind, added in self._losses.items()}
         if self._by_kind is not None:
-            own._by_kind = {}
+            subset._by_kind = {}
             for kind, measure in self._by_kind.items():
                 at = np.searchsorted(rows[kind], measure.parts)
-                found = np.append(rows[kind], -1)[at] == measure.parts
-                own._by_kind[kind] = measure.take(found)._replace(parts=at[found])
-        return own
+                is_here = np.append(rows[kind], -1)[at] == measure.parts
+                subset._by_kind[kind] = measure.take(is_here)._replace(parts=at[is_here])
+        return subset
 
 
 def separation_at(
@@ -202,17 +201,17 @@ def separation_at(
     Y: Sequence[Any],
     scores: StackedParts,
 ) -> Separation:
-    """Find the most violated outputs by the argmax: the default of :meth:`Task.separate`.
+    """Find the most violated outputs by the argmax, as :meth:`Task.separate` does by default.
 
-    Joint features of the truth are kept in the memo of ``scores``, if it has one.
+    The memo of ``scores``, if there is one, caches the joint features of the truth.
     """
     inputs: Sequence[Any] = [None] * len(Y) if X is None or not task.reads_inputs else X
     truth: KeptTruth = scores.memo or KeptTruth()
     added = truth.loss_scores(task, inputs, Y, scores.offsets)
-    # Scores of one part lie side by side: an argmax in Python is the slower the more they do not.
+    # An argmax in Python is faster if the scores of a part are contiguous.
     rows = {
-        kind: np.ascontiguousarray(own + added[kind] if added and kind in added else own)
-        for kind, own in scores.rows.items()
+        kind: np.ascontiguousarray(row + added[kind] if added and kind in added else row)
+        for kind, row in scores.rows.items()
     }
     augmented = StackedParts(rows, scores.offsets)
     if task.is_enumerated:
@@ -232,29 +231,29 @@ def separation_of(
     examples: IntArray,
     truth: KeptTruth,
 ) -> Separation:
-    """:func:`separation_at` of some examples, in order; of the others the truth, without loss."""
+    """Call :func:`separation_at` for some examples, and take the lossless truth for the others."""
     rows = {
         kind: np.concatenate([np.arange(*starts[i : i + 2]) for i in examples])
         for kind, starts in scores.offsets.items()
     }
     sizes = {kind: np.diff(starts)[examples] for kind, starts in scores.offsets.items()}
-    numbers = examples.tolist()
-    own = StackedParts(
+    indices = examples.tolist()
+    own_scores = StackedParts(
         {kind: scores.rows[kind][at] for kind, at in rows.items()},
         {kind: np.concatenate(([0], np.cumsum(of_kind))) for kind, of_kind in sizes.items()},
-        truth.of_examples(numbers, rows),
+        truth.of_examples(indices, rows),
     )
-    found = separation_at(task, [X[i] for i in numbers], [Y[i] for i in numbers], own)
+    worst = separation_at(task, [X[i] for i in indices], [Y[i] for i in indices], own_scores)
     losses = np.zeros(scores.n_examples)
-    losses[examples] = found.losses
+    losses[examples] = worst.losses
     indptr = {}
-    for kind, starts in found.indptr.items():
+    for kind, starts in worst.indptr.items():
         counts = np.zeros(scores.n_examples, np.int64)
         counts[examples] = np.diff(starts)
         indptr[kind] = np.concatenate(([0], np.cumsum(counts)))
     differences = {
         kind: measure._replace(parts=rows[kind][measure.parts])
-        for kind, measure in found.differences.items()
+        for kind, measure in worst.differences.items()
     }
     return Separation(losses, differences, indptr)
 
@@ -262,7 +261,7 @@ def separation_of(
 def _stacked_loss_scores(
     task: TaskMembers, X: Sequence[Any], Y: Sequence[Any], offsets: Mapping[str, IntArray]
 ) -> dict[str, NDArray[Any]] | None:
-    """:meth:`Task.loss_scores` of all examples by kind; None if the task has none."""
+    """Stack :meth:`Task.loss_scores` of all examples by kind, or return None without any."""
     added: dict[str, list[NDArray[Any]]] = {}
     for i, (x, y) in enumerate(zip(X, Y, strict=True)):
         value = on_example("loss_scores", i, task.loss_scores, x, y)
@@ -294,13 +293,13 @@ def _stacked_loss_scores(
     return stacked
 
 
-def _merged_difference(true: Measure, found: Measure, n_channels: int) -> Measure:
-    """``true - found`` in the order of rows and channels, equal pairs merged, zeros left out."""
-    both = true.append(Measure(found.parts, found.channels, -found.values))
+def _merged_difference(true: SparseFeature, other: SparseFeature, n_channels: int) -> SparseFeature:
+    """Return ``true - other`` in the order of rows and channels, with equal pairs merged."""
+    both = true.append(SparseFeature(other.parts, other.channels, -other.values))
     keys, where = np.unique(both.parts * n_channels + both.channels, return_inverse=True)
     values = np.bincount(where, weights=both.values, minlength=len(keys)).astype(np.float64)
-    kept = np.flatnonzero(values)
-    return Measure(keys[kept] // n_channels, keys[kept] % n_channels, values[kept])
+    nonzero = np.flatnonzero(values)
+    return SparseFeature(keys[nonzero] // n_channels, keys[nonzero] % n_channels, values[nonzero])
 
 
 def check_one_each(outputs: Sequence[Any], n_examples: int) -> None:
@@ -313,7 +312,7 @@ def check_one_each(outputs: Sequence[Any], n_examples: int) -> None:
 
 
 def loss_of(task: TaskMembers, i: int, y: Any, y_pred: Any) -> float:
-    """Loss of an output of example ``i`` as a float.
+    """Return the loss of an output of example ``i`` as a float.
 
     Raises
     ------
@@ -330,7 +329,7 @@ def loss_of(task: TaskMembers, i: int, y: Any, y_pred: Any) -> float:
 
 
 def check_loss(value: float, i: int) -> float:
-    """The loss of example ``i``, checked to be finite and not negative."""
+    """Check that a loss of example ``i`` is finite and not negative, and return it."""
     if not np.isfinite(value) or value < 0:
         raise TaskError(
             f"loss(Y[{{sample}}], y_pred) is {value}; a loss must be finite and >= 0.", i
@@ -339,7 +338,7 @@ def check_loss(value: float, i: int) -> float:
 
 
 def check_loss_of_truth(loss: float, tolerance: float, i: int) -> None:
-    """Raise TaskError where the true output of example ``i`` has a loss."""
+    """Raise TaskError if the true output of example ``i`` has a loss."""
     if loss > tolerance:
         raise TaskError(
             f"loss(Y[{{sample}}], Y[{{sample}}]) is {loss:.6g}; the loss of the true output must "

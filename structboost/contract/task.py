@@ -1,4 +1,4 @@
-"""The contract for a structured prediction problem.
+"""Contract of a structured prediction problem.
 
 A few methods describe a problem to the library: the *parts* of an input, the signed weight that an
 output puts on each part (its *joint feature*), the *loss* of a wrong output, and the output that
@@ -24,26 +24,26 @@ from structboost.contract.listed_outputs import (
     listed_batch,
     listed_marginals,
 )
-from structboost.contract.measures import Measure
+from structboost.contract.measures import SparseFeature
 from structboost.contract.parts import PartKind, StackedParts, of_kind, stack_parts
 from structboost.contract.separation import KeptTruth, Separation, separation_at
 from structboost.exceptions import TaskError, on_example
 
-# All that the methods of a task take and give.
+# Types of the arguments and results of the methods of a task.
 __all__ = [
     "KeptTruth",
     "Marginals",
-    "Measure",
     "OutputCodes",
     "PartKind",
     "Separation",
+    "SparseFeature",
     "StackedParts",
     "Task",
 ]
 
 
 class Task(ABC):
-    """A structured prediction problem.
+    """Base class of structured prediction problems.
 
     A subclass defines :meth:`parts`, :meth:`joint_feature`, :meth:`loss` and :meth:`argmax`, one
     example at a time, on plain arrays.  If the loss is a sum over parts, :meth:`loss_scores` keeps
@@ -59,7 +59,7 @@ class Task(ABC):
         Whether :meth:`argmax` always finds the best output.  If False, primal values are estimates
         and nothing is certified.
     reads_inputs : bool
-        Whether the loss-augmented argmax and the joint feature read ``x``, beside the scores.  If
+        Whether the loss-augmented argmax and the joint feature read ``x`` besides the scores.  If
         False, ``x`` and ``X`` may be None, and inputs are not sent to the workers.
     separates_in_batches : bool
         Whether :meth:`separate` is compiled code that is proved to be exact.  Training then takes
@@ -76,12 +76,12 @@ class Task(ABC):
 
     @abstractmethod
     def parts(self, x: Any) -> Any:
-        """Features of the parts of one input.
+        """Return the features of the parts of one input.
 
         Parameters
         ----------
         x : object
-            One input, as a user of the task gives it.
+            One input, as the user of the task passes it.
 
         Returns
         -------
@@ -92,7 +92,7 @@ class Task(ABC):
 
     @abstractmethod
     def joint_feature(self, x: Any, y: Any) -> Any:
-        """Signed weight that output ``y`` puts on each (part, channel): M(x, y).
+        """Return M(x, y), the signed weight that output ``y`` puts on each (part, channel).
 
         Parameters
         ----------
@@ -110,7 +110,7 @@ class Task(ABC):
 
     @abstractmethod
     def loss(self, y: Any, y_pred: Any) -> float:
-        """Loss of predicting ``y_pred`` if ``y`` is true.
+        """Return the loss of predicting ``y_pred`` if ``y`` is true.
 
         Parameters
         ----------
@@ -126,7 +126,9 @@ class Task(ABC):
         """
 
     def argmax(self, x: Any, scores: Any) -> Any:
-        """Output of highest score ``<M(x, .), scores>``; by default the best of :meth:`outputs`.
+        """Return the output with the highest score ``<M(x, .), scores>``.
+
+        By default it is the best of :meth:`outputs`.
 
         A task that defines neither :meth:`loss_scores` nor :meth:`outputs` takes a third argument:
         ``argmax(x, scores, y=None)``.  If ``y`` is given, it maximises the score plus
@@ -155,7 +157,7 @@ class Task(ABC):
     # -- optional: a task may override the defaults below ------------------------------------
 
     def loss_scores(self, x: Any, y: Any) -> Any:
-        """The loss as scores on parts, if it is a sum over parts; by default None.
+        """Return the loss as scores of the parts, if it is a sum over parts, else None.
 
         The library adds them to the scores, and :meth:`argmax` then needs no ``y``.
 
@@ -175,7 +177,7 @@ class Task(ABC):
         return None
 
     def outputs(self, x: Any) -> Iterable[Any] | None:
-        """All outputs of ``x``, one by one; by default None, which means unknown.
+        """Iterate over all outputs of ``x``, or return None if they cannot be listed.
 
         :func:`structboost.check_task` compares the argmax with each of them, and a task without
         ``argmax`` chooses the best of them.
@@ -188,22 +190,22 @@ class Task(ABC):
         Returns
         -------
         outputs : iterable or None
-            Each output once, and at least one; of equally good outputs the first is chosen.
+            Each output once, and at least one.  Among equally good outputs, the first is chosen.
         """
         return None
 
     def is_valid(self, x: Any, y: Any) -> bool:
-        """Whether ``y`` is an output of ``x``; by default always True.
+        """Whether ``y`` is an output of ``x``, by default True.
 
-        Only :func:`structboost.check_task` calls it: to try true outputs of other examples and
-        random outputs on ``x``, and to find an argmax that leaves the outputs of ``x``.
+        Only :func:`structboost.check_task` calls it.  It tries true outputs of other examples and
+        random outputs on ``x``, and checks that the argmax returns outputs of ``x``.
 
         Parameters
         ----------
         x : object
             One input.
         y : object
-            What may be an output of it, or of another input.
+            An object that may be an output of it, or of another input.
 
         Returns
         -------
@@ -213,7 +215,7 @@ class Task(ABC):
         return True
 
     def marginals(self, x: Any, scores: Any) -> Any:
-        """The expected joint feature if an output has a probability ``~ exp(score)``.
+        """Return the expected joint feature if an output has a probability ``~ exp(score)``.
 
         ``formulation="log"`` and ``predict_marginals`` need it.  By default it follows from
         :meth:`outputs`.
@@ -241,9 +243,10 @@ class Task(ABC):
         return expected if len(self.kinds) > 1 else next(iter(expected.values()))
 
     def log_sum(self, x: Any, scores: Any) -> float:
-        """Logarithm of the sum of ``exp(score)`` over all outputs; by default from :meth:`outputs`.
+        """Return the logarithm of the sum of ``exp(score)`` over all outputs.
 
-        Its gradient by the scores is :meth:`marginals`: a task overrides both or neither.
+        By default it follows from :meth:`outputs`.  Its gradient is :meth:`marginals`, so a task
+        overrides both or neither.
 
         Parameters
         ----------
@@ -265,7 +268,7 @@ class Task(ABC):
         return listed_marginals(self, x, scores)[1]
 
     def marginals_batch(self, X: Sequence[Any], scores: StackedParts) -> Marginals:
-        """Batch form of :meth:`marginals` and :meth:`log_sum`.
+        """Return :meth:`marginals` and :meth:`log_sum` of all examples.
 
         Parameters
         ----------
@@ -291,17 +294,17 @@ class Task(ABC):
         expected: dict[str, list[FloatArray]] = {kind: [] for kind in self.kinds}
         log_sums = np.empty(len(X))
         for i, x in enumerate(X):
-            own = scores.example(i)
-            found = on_example("marginals", i, self.marginals, x, own)
-            log_sums[i] = on_example("log_sum", i, self.log_sum, x, own)
+            rows = scores.example(i)
+            means = on_example("marginals", i, self.marginals, x, rows)
+            log_sums[i] = on_example("log_sum", i, self.log_sum, x, rows)
             for kind, blocks in expected.items():
-                blocks.append(np.asarray(of_kind(self.kinds, found, kind, i, "marginals")))
+                blocks.append(np.asarray(of_kind(self.kinds, means, kind, i, "marginals")))
         return Marginals(
             {kind: np.concatenate(blocks) for kind, blocks in expected.items()}, log_sums
         )
 
     def part_labels(self, x: Any, y: Any) -> NDArray[Any]:
-        """Labels that output ``y`` gives to the parts of :attr:`labelled_kind`.
+        """Return the labels that output ``y`` gives to the parts of :attr:`labelled_kind`.
 
         :class:`structboost.CrossFitted` trains a classifier of the parts on them.
 
@@ -325,7 +328,7 @@ class Task(ABC):
         raise TaskError(f"{type(self).__name__} has no part_labels(x, y), which this needs.")
 
     def with_features(self, x: Any, features: Any) -> Any:
-        """The input ``x`` with other features of the parts of :attr:`labelled_kind`.
+        """Return the input ``x`` with other features of the parts of :attr:`labelled_kind`.
 
         Parameters
         ----------
@@ -337,7 +340,7 @@ class Task(ABC):
         Returns
         -------
         x : object
-            A new input; the one given must not change.
+            A new input; the argument must not change.
 
         Raises
         ------
@@ -347,7 +350,7 @@ class Task(ABC):
         raise TaskError(f"{type(self).__name__} has no with_features(x, features).")
 
     def predict(self, x: Any, scores: Any) -> Any:
-        """What a user of the model gets for ``x``; by default the argmax.
+        """Return the prediction for ``x`` that a user of the model gets, by default the argmax.
 
         Parameters
         ----------
@@ -362,7 +365,7 @@ class Task(ABC):
         return self.argmax(x, scores)
 
     def predict_batch(self, X: Sequence[Any], scores: StackedParts) -> Sequence[Any]:
-        """Batch form of :meth:`predict`; that of the argmax where they are the same.
+        """Return the prediction for every input.
 
         Parameters
         ----------
@@ -383,7 +386,7 @@ class Task(ABC):
         ]
 
     def stack(self, X: Sequence[Any]) -> StackedParts:
-        """Batch form of :meth:`parts`.
+        """Return the features of the parts of all inputs.
 
         Parameters
         ----------
@@ -407,9 +410,9 @@ class Task(ABC):
     def argmax_batch(
         self, X: Sequence[Any], scores: StackedParts, Y: Sequence[Any] | None = None
     ) -> Sequence[Any]:
-        """Batch form of :meth:`argmax`.
+        """Return the best output of every example.
 
-        A task with :meth:`loss_scores` never gets ``Y``: its scores are augmented already.
+        A task with :meth:`loss_scores` never gets ``Y``, because its scores are already augmented.
 
         Parameters
         ----------
@@ -436,7 +439,7 @@ class Task(ABC):
         ]
 
     def separate(self, X: Sequence[Any], Y: Sequence[Any], scores: StackedParts) -> Separation:
-        """Loss-augmented argmax of each example, as losses and differences of joint features.
+        """Find the most violated output of each example, by the loss-augmented argmax.
 
         By default it follows from :meth:`argmax_batch`.  Every hinge master calls it, with the
         scores of the whole training set or of a block of it.
@@ -453,7 +456,7 @@ class Task(ABC):
         Returns
         -------
         separation : Separation
-            One output per example, in their order: one that maximises its loss plus its score.
+            The output of each example that maximises its loss plus its score.
 
         Raises
         ------
@@ -465,7 +468,7 @@ class Task(ABC):
     def separate_slacks(
         self, X: Sequence[Any], Y: Sequence[Any], scores: StackedParts, limit: int
     ) -> Separation:
-        """Violated outputs, each with a slack of its own (m-slack form, StructBoost, (14)).
+        """Find violated outputs with a slack for each (m-slack form, StructBoost, (14)).
 
         By default an example has one slack.  A task whose loss is a sum of independent hinges
         (pairs of a ranking) gives one slack per hinge, so that the m-slack master solves (14) as
@@ -476,7 +479,7 @@ class Task(ABC):
         X, Y, scores
             As for :meth:`separate`.
         limit : int
-            About how many outputs to return at most.
+            Approximate maximum number of outputs.
 
         Returns
         -------
@@ -485,19 +488,19 @@ class Task(ABC):
         """
         return self.separate(X, Y, scores)
 
-    # -- what follows from the above ---------------------------------------------------------
+    # -- derived from the methods above ------------------------------------------------------
 
     @property
     def is_enumerated(self) -> bool:
-        """Whether the argmax is the best of :meth:`outputs`, by the default methods."""
+        """Whether the default methods find the argmax among :meth:`outputs`."""
         return not self.defines("argmax", "argmax_batch", "augmented_argmax")
 
     @classmethod
     def defines(cls, *methods: str) -> bool:
-        """Whether the class defines any of these methods, in place of those of :class:`Task`.
+        """Whether the class overrides any of these methods of :class:`Task`.
 
-        This is the only place that looks: what the library does by default for a method may be
-        faster than calling it for each example.
+        Only this method makes that test.  For a method that is not overridden, the library may use
+        a shortcut that is faster than a call for each example.
 
         Parameters
         ----------
@@ -507,7 +510,7 @@ class Task(ABC):
         return any(getattr(cls, name) is not getattr(Task, name) for name in methods)
 
     def augmented_argmax(self, x: Any, scores: Any, y: Any) -> Any:
-        """Output of the highest sum of score and ``loss(y, .)``, by whichever method says it.
+        """Return the output with the highest sum of score and ``loss(y, .)``.
 
         Parameters
         ----------
@@ -524,7 +527,7 @@ class Task(ABC):
         Raises
         ------
         TaskError
-            If neither takes the loss into account.
+            If neither :meth:`argmax` nor :meth:`loss_scores` takes the loss into account.
         """
         added = self.loss_scores(x, y)
         if added is not None:
@@ -544,7 +547,7 @@ class Task(ABC):
 
 
 def _takes(method: Callable[..., Any], n_arguments: int) -> bool:
-    """Whether a method can be called with so many arguments."""
+    """Whether a method accepts this number of arguments."""
     try:
         signature(method).bind(*range(n_arguments))
     except TypeError:
@@ -553,7 +556,7 @@ def _takes(method: Callable[..., Any], n_arguments: int) -> bool:
 
 
 def _plus(scores: Any, added: Any) -> Any:
-    """Scores of one example plus other scores, by kind if there are several."""
+    """Add scores of one example, by kind if there are several."""
     if not isinstance(scores, Mapping):
         return scores + (next(iter(added.values())) if isinstance(added, Mapping) else added)
     return {**scores, **{kind: scores[kind] + rows for kind, rows in added.items()}}

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structboost._typing import FloatArray, IntArray, override
-from structboost.contract.measures import Measure
+from structboost.contract.measures import SparseFeature
 from structboost.contract.parts import PartKind, StackedParts
 from structboost.contract.separation import Separation
 from structboost.contract.task import Task
@@ -227,7 +227,7 @@ class PredictThenOptimizeTask(Task):
         parts = {"instance": (rows, items), "items": (rows * chosen.shape[1] + items, zeros)}
         return Separation(
             np.abs(np.einsum("ij,ij->i", truth.costs, decisions - chosen)),
-            {kind: Measure(*parts[kind], values) for kind in self.kinds},
+            {kind: SparseFeature(*parts[kind], values) for kind in self.kinds},
             dict.fromkeys(self.kinds, np.searchsorted(rows, np.arange(n + 1)).astype(np.int64)),
         )
 

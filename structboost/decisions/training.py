@@ -83,9 +83,9 @@ def train(
 
 
 def _trainer(parameters: Any, task: PredictThenOptimizeTask, C: Any, *, is_linear: bool) -> Any:
-    names, trainer = ["tol", "random_state", "verbose"], StructuredSVM
-    if not is_linear:
-        names, trainer = [*names, "max_rounds", "weak_learner", "engine", "n_jobs"], StructBoost
+    shared, of_boosting = ["tol", "random_state", "verbose"], ["max_rounds", "weak_learner"]
+    trainer: Any = StructuredSVM if is_linear else StructBoost
+    names = shared if is_linear else [*shared, *of_boosting, "engine", "n_jobs"]
     return trainer(task, C=C, **{name: getattr(parameters, name) for name in names})
 
 

@@ -1,29 +1,10 @@
-"""Engines: who computes on the training set.
+"""Engines, which compute on the training set.
 
-To write your own, subclass :class:`Engine` and :class:`Workers`, hold each shard as a
-:class:`ShardAtWork`, and answer a :class:`Batch` by :func:`answer_of`.
+To write one, subclass :class:`Engine` and :class:`Workers`, hold each shard as a
+:class:`ShardAtWork`, and process a :class:`Batch` by :func:`answer_of`.
 """
 
-from structboost.engines.base import (
-    Answer,
-    Batch,
-    Call,
-    Engine,
-    Layout,
-    Replay,
-    ShardAtWork,
-    Workers,
-    answer_of,
-)
+import lazy_loader
 
-__all__ = [
-    "Answer",
-    "Batch",
-    "Call",
-    "Engine",
-    "Layout",
-    "Replay",
-    "ShardAtWork",
-    "Workers",
-    "answer_of",
-]
+# Names are imported when they are first used; ``__init__.pyi`` lists them.
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -20,7 +20,7 @@ and then only the last call of the batch, which is safe to repeat.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from threading import Lock
 from typing import Any, ClassVar, NamedTuple, Protocol
@@ -61,6 +61,7 @@ class Call(NamedTuple):
     Parameters
     ----------
     method : str
+        Name of the method.
     arguments : tuple
         Arguments that are the same for all shards.
     own : dict of int to object, optional
@@ -120,6 +121,7 @@ class Batch(NamedTuple):
         Number of the batch.  A shard that has processed it already only repeats the last call,
         which is safe to repeat.
     calls : sequence of Call
+        Calls to make in turn.
     layout : Layout or None
         Given if the answers of the shards are to be summed.
     """
@@ -160,6 +162,7 @@ class ShardAtWork:
     Parameters
     ----------
     shard : Placeable
+        The shard itself.
     batch : int
         0 before the first batch.
     """
@@ -179,6 +182,7 @@ class ShardAtWork:
         Parameters
         ----------
         source : Source
+            Plain data of the shard.
         calls : sequence of (str, tuple)
             The trainer's replay, which restores the state of the lost shard.
         batch : int
@@ -220,8 +224,11 @@ def answer_of(placed: Mapping[int, ShardAtWork], shards: Sequence[int], batch: B
     return Answer({}, batch.layout.join(list(results), list(results.values())), [])
 
 
-# Calls that restore the state of shard i when it is made again.
-Replay = Callable[[int], Sequence[tuple[str, tuple[Any, ...]]]]
+class Replay(Protocol):
+    """Function that returns the calls which restore the state of a shard that is made again."""
+
+    def __call__(self, i: int, /) -> Sequence[tuple[str, tuple[Any, ...]]]:
+        """Return the methods and arguments to call in turn on shard ``i``."""
 
 
 class Workers(ABC):

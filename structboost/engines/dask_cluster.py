@@ -1,6 +1,6 @@
 """Shards on the workers of a Dask cluster.
 
-They are scattered once; then only models are sent and sums come back.
+Shards are scattered once.  After that only models are sent, and sums are returned.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from structboost._typing import override
 from structboost.engines import worker
 from structboost.engines.base import Answer, Batch, Engine, Layout, Replay, Workers
 from structboost.engines.direct_connection import (
@@ -33,73 +34,73 @@ except ImportError as error:
     raise ImportError("engine='dask' needs Dask; install structboost[distributed].") from error
 
 _MAX_LOSSES = 20
-# Large sums of more workers than this are added up on the workers, this many at a time: planning
-# a task for each takes less time than receiving its sum here.
+# Large sums of more workers than this are added up on the workers, this many at a time, because
+# planning a task for each takes less time than receiving its sum here.
 _FAN = 8
 _LARGE_SUM_BYTES = 1 << 20
-# How the loss of a worker or its connection shows when it is asked; errors of the task come as
-# values.  A RuntimeError is that of an actor whose worker is gone.
+# Exceptions at the loss of a worker or its connection; errors of the task come as values.  An actor
+# whose worker is gone raises RuntimeError.
 _LOSSES = (OSError, RuntimeError, CancelledError, ConnectionBrokenError)
-# The same where the trainer's own objects are pickled, which may raise anything else.
+# The same where objects of the trainer are pickled, which may raise any other exception.
 _CERTAIN_LOSSES = (CommClosedError, CancelledError, ConnectionBrokenError)
-# How long a run waits for a worker if none is left.
+# Seconds that a run waits for a worker if none is left.
 _PATIENCE_SECONDS = 60.0
 _POLL_SECONDS = 1.0
 
 
 class _WorkerLost(Exception):
-    """The worker that was to answer is gone."""
+    """Error of a worker that is gone before its reply."""
 
 
 class ShardHost:
-    """An actor on a worker: calls reach it without the scheduler."""
+    """Actor on a worker, which receives calls without the scheduler."""
 
     def answer(self, run: str, shards: Sequence[int], batch: Batch) -> Answer:
-        """Answer of the shards of this process, if there is no direct connection."""
+        """Return the reply of the shards of this process, if there is no direct connection."""
         return worker.answer(run, shards, batch)
 
     def listen(self, run: str) -> Endpoint | None:
-        """Endpoint for the trainer, or None if the host has no free port."""
+        """Return an endpoint for the trainer, or None if the host has no free port."""
         try:
             return listen(run, get_worker().ip)
         except OSError:
             return None
 
     def release(self, run: str) -> None:
-        """Let go of the shards of a run."""
+        """Drop the shards of a run."""
         worker.release(run)
 
 
-def _joined(answers: Sequence[Answer], n_blocks: int) -> Answer:
-    """Answers of several workers as one, their sums joined as far as the tree allows."""
-    # What is joined is overwritten, but answers are the cluster's.
-    parts = [part._replace(value=part.value.copy()) for answer in answers for part in answer.sums]
+def _join(replies: Sequence[Answer], n_blocks: int) -> Answer:
+    """Join the replies of several workers, and their sums as far as the tree allows."""
+    # Joined sums are overwritten, but replies belong to the cluster.
+    parts = [part._replace(value=part.value.copy()) for reply in replies for part in reply.sums]
     sums = sorted(parts, key=lambda part: part.first)
-    lost = [i for answer in answers for i in answer.lost]
-    failure = next((answer.failure for answer in answers if answer.failure is not None), None)
+    lost = [i for reply in replies for i in reply.lost]
+    failure = next((reply.failure for reply in replies if reply.failure is not None), None)
     return Answer({}, join_siblings(sums, n_blocks), lost, failure)
 
 
 @dataclass(frozen=True)
 class DaskCluster(Engine):
-    """Shards on the workers of the current :class:`distributed.Client`, looked up in ``fit``."""
+    """Engine on the workers of the current :class:`distributed.Client`, looked up in ``fit``."""
 
     @property
+    @override
     def n_workers(self) -> int:
-        """Workers of the cluster now."""
         return max(1, len(_addresses(self.client())))
 
     def client(self) -> Client:
-        """Client of the cluster, the current one."""
+        """Return the current client of the cluster."""
         return _current_client()
 
+    @override
     def start(self, sources: Sequence[Any], layout: Layout, replay: Replay) -> Workers:
-        """Place the shards."""
         return _DaskWorkers(self.client(), sources, layout, replay)
 
 
 class _DaskWorkers(Workers):
-    """Each worker holds a share of neighbouring shards, and an actor."""
+    """Dask workers, each of which holds neighbouring shards and an actor."""
 
     def __init__(
         self, client: Client, sources: Sequence[Any], layout: Layout, replay: Replay
@@ -115,7 +116,7 @@ class _DaskWorkers(Workers):
         self._hosts: list[Any] = [None] * len(self._shares)
         self._connections: list[DirectConnection | None] = [None] * len(self._shares)
         self._unreachable: set[int] = set()
-        # What the last loss of a worker showed as.
+        # Exception at the last loss of a worker.
         self._loss: Exception | None = None
         # Size of the last sum of each method.
         self._sum_bytes: dict[str, int] = {}
@@ -134,37 +135,38 @@ class _DaskWorkers(Workers):
         for k in lost:
             self._recover(k, None)
 
+    @override
     def answers(self, batch: Batch) -> Sequence[Answer]:
-        answers: list[Answer] = []
-        asked = list(range(len(self._shares)))
+        replies: list[Answer] = []
+        pending = list(range(len(self._shares)))
         method = batch.calls[-1].method
         for _ in range(_MAX_LOSSES):
             is_large = (
                 batch.layout is not None and self._sum_bytes.get(method, 0) >= _LARGE_SUM_BYTES
             )
-            found, lost = (self._ask_by_tree if is_large and len(asked) > _FAN else self._ask)(
-                asked, batch
+            received, lost = (self._ask_by_tree if is_large and len(pending) > _FAN else self._ask)(
+                pending, batch
             )
-            answers += found
-            if not lost or any(answer.failure is not None for answer in found):
+            replies += received
+            if not lost or any(reply.failure is not None for reply in received):
                 self._sum_bytes[method] = max(
-                    (p.value.nbytes for answer in answers for p in answer.sums), default=0
+                    (p.value.nbytes for reply in replies for p in reply.sums), default=0
                 )
-                return answers
-            asked = [k for k in asked if lost.intersection(self._shares[k])]
-            for k in asked:
+                return replies
+            pending = [k for k in pending if lost.intersection(self._shares[k])]
+            for k in pending:
                 if self._addresses[k] not in self._living() or self._is_empty(k):
                     self._recover(k, batch)
         raise EngineError(
             f"Workers of the cluster died {_MAX_LOSSES} times in {method!r}; give them more "
-            "memory, or take more of them."
+            "memory, or use more of them."
         ) from self._loss
 
-    def _ask(self, shares: Sequence[int], batch: Batch) -> tuple[list[Answer], set[int]]:
-        """Answers of the workers of some shares, and the shards without one."""
-        answers: list[Answer] = []
+    def _ask(self, places: Sequence[int], batch: Batch) -> tuple[list[Answer], set[int]]:
+        """Return the replies of some workers, and the shards without one."""
+        replies: list[Answer] = []
         lost: set[int] = set()
-        asked = []
+        pending = []
 
         def lose(k: int, error: Exception) -> None:
             self._loss = error
@@ -172,22 +174,22 @@ class _DaskWorkers(Workers):
             self._disconnect(k)
             lost.update(self._shares[k])
 
-        for k in shares:
+        for k in places:
             try:
-                asked.append((k, self._asked(k, batch.of_shards(self._shares[k]))))
+                pending.append((k, self._send(k, batch.of_shards(self._shares[k]))))
             except _LOSSES as error:
                 lose(k, error)
-        for k, answer_of in asked:
+        for k, reply_of in pending:
             try:
-                answer = answer_of()
-                answers.append(answer)
-                lost.update(answer.lost)
+                reply = reply_of()
+                replies.append(reply)
+                lost.update(reply.lost)
             except _LOSSES as error:
                 lose(k, error)
-        return answers, lost
+        return replies, lost
 
-    def _asked(self, k: int, batch: Batch) -> Callable[[], Answer]:
-        """Send a batch to the worker of share ``k``; returns what waits for the answer."""
+    def _send(self, k: int, batch: Batch) -> Callable[[], Answer]:
+        """Send a batch to worker ``k``, and return a function that waits for the reply."""
         connection = self._connection(k)
         if connection is not None:
             connection.ask(self._shares[k], batch)
@@ -196,7 +198,7 @@ class _DaskWorkers(Workers):
         return future.result  # type: ignore[no-any-return]
 
     def _connection(self, k: int) -> DirectConnection | None:
-        """Connection to a worker, unless its ports are shut, or everything must be encrypted."""
+        """Return a connection to a worker, unless its ports are shut or all must be encrypted."""
         is_open = not self._addresses[k].startswith("tls") and k not in self._unreachable
         if self._connections[k] is None and is_open:
             endpoint = self._hosts[k].listen(self._run).result()
@@ -211,8 +213,8 @@ class _DaskWorkers(Workers):
         if connection is not None:
             connection.close()
 
-    def _ask_by_tree(self, shares: Sequence[int], batch: Batch) -> tuple[list[Answer], set[int]]:
-        """Ask likewise for large sums, which the workers add up a few at a time."""
+    def _ask_by_tree(self, places: Sequence[int], batch: Batch) -> tuple[list[Answer], set[int]]:
+        """Request large sums, which the workers add up a few at a time."""
         assert batch.layout is not None
         client, n_blocks = self._client, batch.layout.n_blocks
         level = [
@@ -220,26 +222,26 @@ class _DaskWorkers(Workers):
                 worker.answer, self._run, self._shares[k], batch.of_shards(self._shares[k]),
                 workers=[self._addresses[k]], pure=False,
             )
-            for k in shares
+            for k in places
         ]  # fmt: skip
-        made = list(level)
+        futures = list(level)
         while len(level) > 1:
-            fan = max(2, _FAN)  # tests ask few workers likewise
+            fan = max(2, _FAN)  # tests use few workers
             groups = [level[first : first + fan] for first in range(0, len(level), fan)]
-            level = [client.submit(_joined, group, n_blocks, pure=False) for group in groups]
-            made += level
+            level = [client.submit(_join, group, n_blocks, pure=False) for group in groups]
+            futures += level
         try:
-            answer = self._poll(shares, level[0])
+            reply = self._poll(places, level[0])
         except _WorkerLost as error:
-            # The batch is made again: a shard that has had it only repeats the last call.
+            # The batch is sent again: a shard that has processed it only repeats the last call.
             self._loss = error
-            client.cancel(made, force=True)
-            return [], {i for k in shares for i in self._shares[k]}
-        # Partial sums are kept; only the missing share is computed again.
-        return [answer], set(answer.lost)
+            client.cancel(futures, force=True)
+            return [], {i for k in places for i in self._shares[k]}
+        # Partial sums remain; only the missing part is computed again.
+        return [reply], set(reply.lost)
 
     def _is_empty(self, k: int) -> bool:
-        """Whether the worker of share ``k`` has lost its shards."""
+        """Whether worker ``k`` has lost its shards."""
         held = self._client.run(
             worker.held, self._run, workers=[self._addresses[k]], on_error="return"
         )
@@ -247,7 +249,7 @@ class _DaskWorkers(Workers):
         return not isinstance(shards, list) or not set(self._shares[k]) <= set(shards)
 
     def _awaits_end(self, k: int) -> bool:
-        """Whether the worker of share ``k`` is gone, which may take a moment to show."""
+        """Whether worker ``k`` is gone, which may take a moment to show."""
         for _ in range(10):
             if self._addresses[k] not in self._living():
                 return True
@@ -255,15 +257,15 @@ class _DaskWorkers(Workers):
         return False
 
     def _recover(self, k: int, batch: Batch | None) -> None:
-        """Make the shards of share ``k`` again, on the worker that has the fewest."""
+        """Make the shards of worker ``k`` again, on the worker that has the fewest."""
         self._disconnect(k)
         self._unreachable.discard(k)
         for _ in range(_MAX_LOSSES):
             living = self._await_workers()
             burden = {address: 0 for address in living}
-            for share, address in enumerate(self._addresses):
-                if share != k and address in burden:
-                    burden[address] += len(self._shares[share])
+            for other, address in enumerate(self._addresses):
+                if other != k and address in burden:
+                    burden[address] += len(self._shares[other])
             self._addresses[k] = min(living, key=lambda address: (burden[address], address))
             try:
                 self._wait(k, self._place(k, batch))
@@ -271,16 +273,16 @@ class _DaskWorkers(Workers):
             except _WorkerLost as error:
                 self._loss = error
         raise EngineError(
-            f"Workers of the cluster died {_MAX_LOSSES} times while they were given their shards; "
-            "give them more memory, or take more of them."
+            f"Workers of the cluster died {_MAX_LOSSES} times while they received their shards; "
+            "give them more memory, or use more of them."
         ) from self._loss
 
     def _place(self, k: int, batch: Batch | None) -> list[Any]:
-        """Futures of the actor and the shards of share ``k``."""
+        """Return the futures of the actor and the shards of worker ``k``."""
         try:
             return self._submit(k, batch)
         except Exception as error:
-            # To scatter to a worker that is gone is, among others, a KeyError.
+            # Scattering to a worker that is gone raises, among others, KeyError.
             if self._awaits_end(k) or isinstance(error, _CERTAIN_LOSSES):
                 raise _WorkerLost from error
             raise
@@ -295,16 +297,16 @@ class _DaskWorkers(Workers):
                 sent = self._client.compute(source, workers=address, allow_other_workers=True)
             else:
                 sent = self._client.scatter(source, workers=address, hash=False)
-            calls, number = ([], 0) if batch is None else (self._replay(i), batch.number)
+            calls, last = ([], 0) if batch is None else (self._replay(i), batch.number)
             placed.append(
                 self._client.submit(
-                    worker.place, self._run, i, sent, calls, number, workers=address, pure=False
+                    worker.place, self._run, i, sent, calls, last, workers=address, pure=False
                 )
             )
         return [host, *placed]
 
     def _wait(self, k: int, futures: Sequence[Any]) -> None:
-        """Wait for the actor and the shards of share ``k``; errors in making them are raised."""
+        """Wait for the actor and the shards of worker ``k``, and raise errors in making them."""
         host, *placed = futures
         for future in placed:
             failure = self._poll([k], future)
@@ -312,8 +314,8 @@ class _DaskWorkers(Workers):
                 raise failure.error()
         self._hosts[k] = self._poll([k], host)
 
-    def _poll(self, shares: Sequence[int], future: Any) -> Any:
-        """Result of a task that only the workers of shares may run; _WorkerLost if one goes."""
+    def _poll(self, places: Sequence[int], future: Any) -> Any:
+        """Return the result of a pinned task, or raise _WorkerLost if its worker dies."""
         while True:
             try:
                 return future.result(timeout=_POLL_SECONDS)
@@ -321,9 +323,9 @@ class _DaskWorkers(Workers):
                 if isinstance(error, KilledWorker):
                     raise EngineError(
                         f"Workers of the cluster died again and again: {error} Give them more "
-                        "memory, or take smaller partitions."
+                        "memory, or use smaller partitions."
                     ) from error
-                if not set(self._living()).issuperset(self._addresses[k] for k in shares):
+                if not set(self._living()).issuperset(self._addresses[k] for k in places):
                     future.cancel()
                     raise _WorkerLost from error
                 if future.status == "error" or not isinstance(error, _LOSSES):
@@ -345,19 +347,18 @@ class _DaskWorkers(Workers):
     def _living(self) -> list[str]:
         return _addresses(self._client)
 
+    @override
     def close(self) -> None:
-        """Let the workers forget the shards."""
         for k in range(len(self._connections)):
             self._disconnect(k)
         for host, address in zip(self._hosts, self._addresses, strict=True):
             if host is not None and address in self._living():
-                with suppress(Exception):  # what is done for tidiness alone must not fail a fit
+                with suppress(Exception):  # a clean-up must not fail a fit
                     host.release(self._run).result(timeout=5)
         self._hosts = []
 
 
 def _addresses(client: Client) -> list[str]:
-    """Workers that are up."""
     return sorted(client.scheduler_info(n_workers=-1)["workers"])
 
 
@@ -366,6 +367,6 @@ def _current_client() -> Client:
         return get_client()
     except ValueError as error:
         raise EngineError(
-            "engine='dask' needs a client: make one first, as in "
+            "engine='dask' needs a client: create one first, as in "
             "client = distributed.Client(address)."
         ) from error

@@ -1,10 +1,10 @@
-"""A direct connection from the trainer to a process that holds shards, here or on a cluster.
+"""Direct connection from the trainer to a process that holds shards, here or on a cluster.
 
 A round makes some ten to thirty passes over the shards, and each waits for the one before.  A call
 through a pool or Dask costs 1.4 to 11 ms, mostly in queues and event loops; a plain connection
-costs a third of a millisecond to one.  Large arrays are sent as they lie in memory, without copies.
+costs a third of a millisecond to one.  Large arrays are sent from memory, without copies.
 
-Anybody may connect to a port.  Both ends therefore first prove that they know the key, which
+Anybody may connect to a port.  Both ends therefore first prove that they have the key, which
 reached the trainer through the pool or the cluster: each signs the random numbers of both.  Until
 then messages have a fixed size and a time limit, and nothing is unpickled.  One thread listens to
 all connections, so that a silent stranger delays nobody.
@@ -35,24 +35,24 @@ _PAUSE_SECONDS = 0.01
 _BROKEN = (OSError, EOFError)
 # Arrays from this size on are not copied into the message.
 _LARGE_BYTES = 1 << 14
-# Some systems send no more at a time than an int counts.
+# Some systems send no more bytes at a time than the largest int.
 _PIECE_BYTES = 1 << 30
-# Random numbers and signatures (SHA-256) are this long.
+# Length of random numbers and signatures (SHA-256).
 _PROOF_BYTES = 32
-# How long either end waits for the other's proof; the other may be busy.
+# Seconds that either end waits for the other's proof, as the other may be busy.
 _PROOF_SECONDS = 20.0
-# Most connections without a proof; one more, and the oldest is dropped.
+# Largest number of connections without a proof; beyond it the oldest is dropped.
 _MOST_UNPROVED = 64
-# A trainer that has not connected by then never will.
+# Seconds after which a trainer that has not connected never will.
 _LISTEN_SECONDS = 600.0
 
 
 class ConnectionBrokenError(Exception):
-    """The connection broke, or its other end is gone."""
+    """Error of a connection that broke, or whose other end is gone."""
 
 
 class Endpoint(NamedTuple):
-    """Where a process listens, and the key that it asks for."""
+    """Address where a process listens, and its key."""
 
     host: str
     port: int
@@ -60,13 +60,13 @@ class Endpoint(NamedTuple):
 
 
 class _Messages:
-    """Objects over a connection, the large arrays in them straight from and into memory."""
+    """Messages over a connection, with large arrays straight from and into memory."""
 
     def __init__(self, connection: socket.socket) -> None:
         self._socket = connection
-        # A default timeout would let neither of the two wait.
+        # A default timeout would end the waiting of both.
         self._socket.settimeout(None)
-        # A message ends with less than a packet, for which nothing need be waited.
+        # The end of a message, less than a packet, is sent at once.
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def send(self, message: Any) -> None:
@@ -89,9 +89,9 @@ class _Messages:
                 self._socket.sendall(piece[first : first + _PIECE_BYTES])
 
     def receive(self) -> Any:
-        (n_sizes,) = struct.unpack("!Q", _received(self._socket, 8))
-        sizes = struct.unpack(f"!{n_sizes}Q", _received(self._socket, 8 * n_sizes))
-        data, *arrays = [_received(self._socket, size) for size in sizes]
+        (n_sizes,) = struct.unpack("!Q", _receive_bytes(self._socket, 8))
+        sizes = struct.unpack(f"!{n_sizes}Q", _receive_bytes(self._socket, 8 * n_sizes))
+        data, *arrays = [_receive_bytes(self._socket, size) for size in sizes]
         return pickle.loads(data, buffers=arrays)
 
     def poll(self, seconds: float) -> bool:
@@ -103,8 +103,8 @@ class _Messages:
         self._socket.close()
 
 
-def _received(connection: socket.socket, size: int, until: float | None = None) -> memoryview:
-    """So many bytes, and by a time where one is given; OSError or EOFError if they do not come."""
+def _receive_bytes(connection: socket.socket, size: int, until: float | None = None) -> memoryview:
+    """Receive so many bytes, or raise OSError or EOFError if they do not arrive in time."""
     data = np.empty(size, np.uint8).data
     left = data
     while left:
@@ -117,20 +117,20 @@ def _received(connection: socket.socket, size: int, until: float | None = None) 
     return data
 
 
-def _proof(key: bytes, of: bytes, *numbers: bytes) -> bytes:
-    """Signature of one end under the random numbers of both; that of the other end is another."""
-    return hmac.digest(key, of + b"".join(numbers), "sha256")
+def _proof(key: bytes, of: bytes, *nonces: bytes) -> bytes:
+    """Sign the random numbers of both ends, differently for each end."""
+    return hmac.digest(key, of + b"".join(nonces), "sha256")
 
 
 def listen(run: str, host: str, at_end: Callable[[], None] = lambda: None) -> Endpoint:
-    """Answer batches for the shards of a run, in a thread, to the first peer that knows the key.
+    """Process batches for the shards of a run, in a thread, for the first peer with the key.
 
     Parameters
     ----------
     run : str
         Run whose shards this process holds (:func:`structboost.engines.worker.place`).
     host : str
-        Address of this machine that the trainer can reach; only this one is listened at.
+        Address of this machine that the trainer can reach; others are not listened at.
     at_end : callable, optional
         Called when the trainer closes the connection, is gone, or never comes.
 
@@ -156,16 +156,16 @@ def _serve(server: socket.socket, key: bytes, run: str, at_end: Callable[[], Non
             while True:
                 messages.send(worker.answer(run, *messages.receive()))
     except _BROKEN:
-        pass  # the trainer has closed it, or is gone
+        pass  # the trainer has closed the connection, or is gone
     finally:
         at_end()
 
 
 async def _trainer(server: socket.socket, key: bytes) -> socket.socket:
-    """Connection of the first who proves that he knows the key; all others are dropped."""
+    """Return the connection of the first peer that proves the key, and drop all others."""
     loop = asyncio.get_running_loop()
     proved: asyncio.Future[socket.socket] = loop.create_future()
-    # The first who came is the first here.
+    # Peers are in the order of their connections.
     unproved: list[asyncio.Task[None]] = []
 
     async def hear(stranger: socket.socket) -> None:
@@ -197,32 +197,32 @@ async def _trainer(server: socket.socket, key: bytes) -> socket.socket:
 
 
 async def _check_proof(stranger: socket.socket, key: bytes) -> None:
-    """Exchange proofs; ConnectionError if theirs is wrong."""
+    """Exchange proofs, or raise ConnectionError if theirs is wrong."""
     loop = asyncio.get_running_loop()
-    number, heard = secrets.token_bytes(_PROOF_BYTES), b""
-    await loop.sock_sendall(stranger, number)
+    nonce, heard = secrets.token_bytes(_PROOF_BYTES), b""
+    await loop.sock_sendall(stranger, nonce)
     while len(heard) < 2 * _PROOF_BYTES:
         new = await loop.sock_recv(stranger, 2 * _PROOF_BYTES - len(heard))
         if not new:
             raise EOFError
         heard += new
     theirs, proof = heard[:_PROOF_BYTES], heard[_PROOF_BYTES:]
-    if not hmac.compare_digest(proof, _proof(key, b"trainer", number, theirs)):
-        raise ConnectionError("Who connects does not know the key.")
-    await loop.sock_sendall(stranger, _proof(key, b"process", number, theirs))
+    if not hmac.compare_digest(proof, _proof(key, b"trainer", nonce, theirs)):
+        raise ConnectionError("The peer that connects does not have the key.")
+    await loop.sock_sendall(stranger, _proof(key, b"process", nonce, theirs))
 
 
-def _connected(endpoint: Endpoint) -> socket.socket:
-    """A connection to a process, which has shown that it knows the key."""
+def _connect(endpoint: Endpoint) -> socket.socket:
+    """Connect to a process, and check its proof of the key."""
     until = time.monotonic() + _PROOF_SECONDS
     connection = socket.create_connection((endpoint.host, endpoint.port), _PROOF_SECONDS)
     try:
-        theirs = bytes(_received(connection, _PROOF_BYTES, until))
-        number = secrets.token_bytes(_PROOF_BYTES)
-        connection.sendall(number + _proof(endpoint.key, b"trainer", theirs, number))
-        proof = bytes(_received(connection, _PROOF_BYTES, until))
-        if not hmac.compare_digest(proof, _proof(endpoint.key, b"process", theirs, number)):
-            raise ConnectionError("What listens there does not know the key.")
+        theirs = bytes(_receive_bytes(connection, _PROOF_BYTES, until))
+        nonce = secrets.token_bytes(_PROOF_BYTES)
+        connection.sendall(nonce + _proof(endpoint.key, b"trainer", theirs, nonce))
+        proof = bytes(_receive_bytes(connection, _PROOF_BYTES, until))
+        if not hmac.compare_digest(proof, _proof(endpoint.key, b"process", theirs, nonce)):
+            raise ConnectionError("The process that listens there does not have the key.")
     except BaseException:
         connection.close()
         raise
@@ -230,20 +230,22 @@ def _connected(endpoint: Endpoint) -> socket.socket:
 
 
 class DirectConnection:
-    """The trainer's end; ConnectionBrokenError if the process cannot be reached in time."""
+    """Trainer's end of a connection.
+
+    Raises ConnectionBrokenError if the process cannot be reached in time.
+    """
 
     def __init__(self, endpoint: Endpoint) -> None:
         try:
-            self._messages = _Messages(_connected(endpoint))
+            self._messages = _Messages(_connect(endpoint))
         except _BROKEN as error:
             raise ConnectionBrokenError from error
         self._is_asked = False
 
     def ask(self, shards: Sequence[int], batch: Batch) -> None:
-        """Send a batch for shards that the process holds; ConnectionBrokenError if it is gone."""
+        """Send a batch for shards of the process, or raise ConnectionBrokenError if it is gone."""
         if self._is_asked:
-            # An interrupt came between; what is left of the answer would be taken for that to this
-            # batch.
+            # After an interrupt the rest of the reply would be taken for the reply to this batch.
             raise ConnectionBrokenError
         self._is_asked = True
         try:
@@ -252,17 +254,17 @@ class DirectConnection:
             raise ConnectionBrokenError from error
 
     def answer(self, is_alive: Callable[[], bool]) -> Answer:
-        """What the shards say to it; ConnectionBrokenError if the process goes before."""
+        """Receive the reply of the shards, or raise ConnectionBrokenError if the process dies."""
         try:
             while not self._messages.poll(_POLL_SECONDS):
                 if not is_alive():
                     raise ConnectionBrokenError
-            found = self._messages.receive()
+            reply = self._messages.receive()
         except _BROKEN as error:
             raise ConnectionBrokenError from error
         self._is_asked = False
-        return found  # type: ignore[no-any-return]
+        return reply  # type: ignore[no-any-return]
 
     def close(self) -> None:
-        """End the connection, whatever may still come."""
+        """End the connection, even if data may still arrive."""
         self._messages.close()

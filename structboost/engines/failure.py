@@ -1,8 +1,8 @@
-"""Errors of a process that holds shards, sent home as values.
+"""Errors of a process that holds shards, returned as values.
 
-An error that arrives as a value was raised by the task, or by the work on a shard. Whatever else is
-raised while an answer is awaited comes from the connection or the cluster. So an `OSError` of the
-task is never taken for the loss of a worker.
+An error that arrives as a value was raised by the task, or by the work on a shard.  Any other
+exception during the wait for a reply comes from the connection or the cluster.  So an `OSError` of
+the task is never taken for the loss of a worker.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from structboost.exceptions import EngineError
 
 
 class Failure(NamedTuple):
-    """An error as plain data.
+    """Error as plain data.
 
     Parameters
     ----------
     pickled : bytes
         The error, by value where its class cannot be imported; empty if it cannot be pickled.
     shown : str
-        How the error shows itself.
+        Text of the error.
     notes : list of str
-        Its notes, and first of all where it was raised.
+        Notes of the error, the first of which has the place where it was raised.
     """
 
     pickled: bytes
@@ -36,39 +36,44 @@ class Failure(NamedTuple):
 
     @classmethod
     def of(cls, error: Exception) -> Failure:
-        """What is sent home of an error."""
+        """Build the plain data of an error."""
         where = "".join(("In the process of the shard:\n", *traceback.format_exception(error)))
-        return cls(_pickled(error), repr(error), [where, *getattr(error, "__notes__", [])])
+        return cls(_pickle_error(error), repr(error), [where, *getattr(error, "__notes__", [])])
 
     def error(self) -> Exception:
-        """The error, or an :class:`EngineError` that describes it if its class is unknown here."""
+        """Return the error, or an :class:`EngineError` if its class is unknown here."""
         try:
             error = pickle.loads(self.pickled)
-        except Exception:  # as of a module that only the worker has
+        except Exception:  # for example of a module that only the worker has
             error = EngineError(f"A worker failed: {self.shown}")
-        with contextlib.suppress(Exception):  # as of a class whose instances cannot be changed
+        with contextlib.suppress(
+            Exception
+        ):  # for example of a class whose instances cannot be changed
             error.__notes__ = list(self.notes)
         return error  # type: ignore[no-any-return]
 
 
 class _Bare:
-    """Pickles an error without its constructor, whose arguments the error may not keep."""
+    """Wrapper that pickles an error without its constructor.
+
+    The error may not have stored the arguments of the constructor.
+    """
 
     def __init__(self, error: Exception) -> None:
         self.error = error
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _remade, (type(self.error), self.error.args, vars(self.error))
+        return _rebuild, (type(self.error), self.error.args, vars(self.error))
 
 
-def _remade(kind: type[Exception], arguments: tuple[Any, ...], state: dict[str, Any]) -> Exception:
+def _rebuild(kind: type[Exception], arguments: tuple[Any, ...], state: dict[str, Any]) -> Exception:
     error = kind.__new__(kind, *arguments)
     error.args = arguments
     vars(error).update(state)
     return error
 
 
-def _pickled(error: Exception) -> bytes:
+def _pickle_error(error: Exception) -> bytes:
     for form in (error, _Bare(error)):
         with contextlib.suppress(Exception):
             pickled: bytes = cloudpickle.dumps(form)

@@ -1,6 +1,6 @@
 """Shards in this process, one after the other or by threads.
 
-Threads run side by side where compiled code releases the interpreter's lock.
+Threads run in parallel where compiled code releases the interpreter's lock.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 
 import joblib
 
+from structboost._typing import override
 from structboost.engines.base import (
     Answer,
     Batch,
@@ -26,51 +27,51 @@ from structboost.engines.base import (
 
 @dataclass(frozen=True)
 class Threads(Engine):
-    """Shards in this process, worked on by threads.
+    """Engine that processes shards by threads of this process.
 
     Parameters
     ----------
     n_jobs : int or None
-        Threads; None: 1, or what ``joblib.parallel_config`` says; -1: all cores.
+        Number of threads; None means 1 or that of ``joblib.parallel_config``, -1 all cores.
     """
 
-    # A thread that is ahead takes the next.
+    # A thread that is ahead takes the next shard.
     shards_a_worker: ClassVar[int] = 4
     in_process: ClassVar[bool] = True
     n_jobs: int | None = None
 
     @classmethod
+    @override
     def by_name(cls, n_jobs: int | None) -> Threads:
-        """``n_jobs`` threads."""
         return cls(n_jobs)
 
     @property
+    @override
     def n_workers(self) -> int:
-        """Number of threads."""
-        # Threads may also be started where processes may not: in a process of a pool.
+        # Threads may be started where processes may not, such as in a process of a pool.
         with joblib.parallel_config(backend="threading"):
             return int(joblib.effective_n_jobs(self.n_jobs))
 
+    @override
     def start(self, sources: Sequence[Any], layout: Layout, replay: Replay) -> Workers:
-        """Nothing is lost here, and nothing replayed."""
         return _LocalWorkers(sources, layout, self.n_workers)
 
 
 @dataclass(frozen=True)
 class Serial(Threads):
-    """Shards in this process, one after the other.
+    """Engine that processes shards one after the other in this process.
 
     Parameters
     ----------
     n_jobs : int or None
-        Number of threads; leave it at 1, which is what ``engine="serial"`` means.
+        Number of threads, always 1 for ``engine="serial"``.
     """
 
     n_jobs: int | None = 1
 
     @classmethod
+    @override
     def by_name(cls, n_jobs: int | None) -> Serial:
-        """One thread, whatever ``n_jobs``."""
         return cls()
 
 
@@ -82,12 +83,14 @@ class _LocalWorkers(Workers):
         place = map if self._pool is None else self._pool.map
         self._placed = dict(enumerate(place(ShardAtWork.made, sources)))
 
+    @override
     def answers(self, batch: Batch) -> Sequence[Answer]:
         if self._pool is None:
             return [answer_of(self._placed, list(self._placed), batch)]
         return list(self._pool.map(lambda i: answer_of(self._placed, [i], batch), self._placed))
 
+    @override
     def close(self) -> None:
         if self._pool is not None:
-            # After Ctrl-C a thread may still be in an argmax; nobody waits for its answer.
+            # After Ctrl-C a thread may still be in an argmax, whose result is not awaited.
             self._pool.shutdown(wait=False, cancel_futures=True)

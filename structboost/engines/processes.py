@@ -1,6 +1,6 @@
 """Shards in processes of this machine, for tasks whose argmax is Python.
 
-Threads cannot run Python side by side.
+Threads cannot run Python in parallel.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import joblib
 from loky import process_executor
 from loky.process_executor import ProcessPoolExecutor, TerminatedWorkerError
 
+from structboost._typing import override
 from structboost.engines import worker
 from structboost.engines.base import Answer, Batch, Engine, Layout, Replay, Workers
 from structboost.engines.direct_connection import (
@@ -38,33 +39,33 @@ _MAX_LOSSES = 3
 
 @dataclass(frozen=True)
 class Processes(Engine):
-    """Shards in processes of this machine.
+    """Engine that processes shards in several processes of this machine.
 
     Parameters
     ----------
     n_jobs : int or None
-        Processes; None: 1, or what ``joblib.parallel_config`` says; -1: all cores.
+        Number of processes; None means 1 or that of ``joblib.parallel_config``, -1 all cores.
     """
 
     n_jobs: int | None = None
 
     @classmethod
+    @override
     def by_name(cls, n_jobs: int | None) -> Processes:
-        """``n_jobs`` processes."""
         return cls(n_jobs)
 
     @property
+    @override
     def n_workers(self) -> int:
-        """Number of processes."""
         return int(joblib.effective_n_jobs(self.n_jobs))
 
+    @override
     def start(self, sources: Sequence[Any], layout: Layout, replay: Replay) -> Workers:
-        """Send each process its shards."""
         return _ProcessWorkers(sources, layout, replay, self.n_workers)
 
 
 class _ProcessWorkers(Workers):
-    """Each process holds a share of neighbouring shards, and has a connection of its own."""
+    """Processes, each of which holds neighbouring shards and has a separate connection."""
 
     def __init__(
         self, sources: Sequence[Any], layout: Layout, replay: Replay, n_workers: int
@@ -74,10 +75,10 @@ class _ProcessWorkers(Workers):
         self._sources = sources
         self._replay = replay
         self._shares = layout.shares(n_workers)
-        # A pool of one process each, so that a call goes to where its shards are.
+        # A pool of one process each, so that a call goes to the process of its shards.
         self._pools: dict[int, Any] = {}
         self._connections: dict[int, DirectConnection] = {}
-        # What is waited for while processes start.
+        # Futures of processes that are starting.
         self._endpoints: dict[int, Future[Endpoint]] = {}
         self._placing: dict[int, list[Future[Failure | None]]] = {}
         try:
@@ -87,15 +88,16 @@ class _ProcessWorkers(Workers):
             self.close()
             raise
 
+    @override
     def answers(self, batch: Batch) -> Sequence[Answer]:
-        asked = [self._ask(k, batch) for k in range(len(self._shares))]
-        return [self._answer(k, is_asked, batch) for k, is_asked in enumerate(asked)]
+        are_asked = [self._ask(k, batch) for k in range(len(self._shares))]
+        return [self._answer(k, is_asked, batch) for k, is_asked in enumerate(are_asked)]
 
     def _ask(self, k: int, batch: Batch) -> bool:
-        """Send a batch to process ``k``, if it is there."""
+        """Send a batch to process ``k``, and return whether it is alive."""
         shards = self._shares[k]
         if k not in self._connections:
-            return False  # an interrupt came while it was replaced
+            return False  # an interrupt came during its replacement
         try:
             self._connections[k].ask(shards, batch.of_shards(shards))
         except ConnectionBrokenError:
@@ -103,19 +105,19 @@ class _ProcessWorkers(Workers):
         return True
 
     def _answer(self, k: int, is_asked: bool, batch: Batch) -> Answer:
-        """Answer of process ``k``; if it died or was replaced, of the one in its place."""
+        """Return the reply of process ``k`` or, if it died, of its replacement."""
         for _ in range(_MAX_LOSSES + 1):
-            answer = self._heard(k) if is_asked else None
-            if answer is not None and not answer.lost:
-                return answer
+            reply = self._receive(k) if is_asked else None
+            if reply is not None and not reply.lost:
+                return reply
             self._replace(k, batch)
             is_asked = self._ask(k, batch)
         raise _died(_MAX_LOSSES + 1, f"in {batch.calls[-1].method!r}")
 
-    def _heard(self, k: int) -> Answer | None:
-        """Answer of process ``k``; None if it died."""
+    def _receive(self, k: int) -> Answer | None:
+        """Return the reply of process ``k``, or None if it died."""
         try:
-            # A connection within this machine ends with its process and those it forked.
+            # A connection within this machine ends with its process and its forks.
             return self._connections[k].answer(is_alive=lambda: True)
         except ConnectionBrokenError:
             return None
@@ -130,14 +132,14 @@ class _ProcessWorkers(Workers):
         if isinstance(lost[k], ConnectionBrokenError):
             raise EngineError(
                 f"Processes of engine 'processes' cannot be reached at {_HOST}; if this machine "
-                "has closed it, take engine='threads'."
+                "has closed it, use engine='threads'."
             ) from lost[k]
-        raise _died(_MAX_LOSSES + 1, "while it was given its shards") from lost[k]
+        raise _died(_MAX_LOSSES + 1, "while it received its shards") from lost[k]
 
     def _start(self, processes: Sequence[int], batch: Batch | None) -> dict[int, Exception]:
-        """Start processes; returns those that were lost on the way, and to what."""
+        """Start processes, and return those that were lost with their exceptions."""
         lost: dict[int, Exception] = {}
-        # All of them do a step before the first is waited for in the next.
+        # All of them begin a step before the first is awaited in the next.
         for step in (self._listen, partial(self._connect, batch=batch), self._await_shards):
             for k in processes:
                 if k not in lost:
@@ -148,41 +150,39 @@ class _ProcessWorkers(Workers):
                     except BrokenProcessPool as error:
                         raise EngineError(
                             "A process of engine 'processes' could not unpickle its examples or "
-                            "the task; make their classes importable there, or take "
+                            "the task; make their classes importable there, or use "
                             "engine='threads'."
                         ) from error
         return lost
 
     def _listen(self, k: int) -> None:
-        """Start process ``k``, and have it listen; it ends with the connection."""
+        """Start process ``k``, which listens and ends with the connection."""
         self._pools[k] = _pool()
         self._endpoints[k] = self._pools[k].submit(listen, self._run, _HOST, _end_process)
 
     def _connect(self, k: int, batch: Batch | None) -> None:
-        """Connect to process ``k``, and send it what its shards are made of."""
+        """Connect to process ``k``, and send the sources of its shards."""
         self._connections[k] = DirectConnection(self._endpoints.pop(k).result())
         self._placing[k] = []
         for i in self._shares[k]:
-            calls, number = ([], 0) if batch is None else (self._replay(i), batch.number)
-            place = partial(worker.place, self._run, i, self._sources[i], calls, number)
+            calls, last = ([], 0) if batch is None else (self._replay(i), batch.number)
+            place = partial(worker.place, self._run, i, self._sources[i], calls, last)
             self._placing[k].append(self._pools[k].submit(place))
 
     def _await_shards(self, k: int) -> None:
-        """Wait until process ``k`` has made its shards; what fails there is raised."""
         for future in self._placing.pop(k):
             failure = future.result()
             if failure is not None:
                 raise failure.error()
 
     def _end(self, k: int) -> None:
-        """End process ``k``, if it lives."""
         if k in self._pools:
             self._pools.pop(k).shutdown(kill_workers=True)
         if k in self._connections:
             self._connections.pop(k).close()
 
+    @override
     def close(self) -> None:
-        """End the processes."""
         for k in range(len(self._shares)):
             self._end(k)
 
@@ -190,7 +190,7 @@ class _ProcessWorkers(Workers):
 def _died(times: int, when: str) -> EngineError:
     return EngineError(
         f"A process of engine 'processes' died {times} times {when}; its memory may not be enough: "
-        "take fewer processes, or engine='threads'."
+        "use fewer processes, or engine='threads'."
     )
 
 
@@ -201,13 +201,12 @@ def _pool() -> Any:
 
 
 def _end_process() -> None:
-    """End the process, so that none is left over when the trainer is killed."""
+    """End the process, so that none is left when the trainer is killed."""
     os._exit(0)
 
 
 def _prepare_process() -> None:
-    # Processes that grow are replaced by Loky, which takes it for a leak; here it is the training
-    # set.
+    # Loky replaces processes that grow, as if they leaked; here the training set makes them grow.
     process_executor._MAX_MEMORY_LEAK_SIZE = float("inf")
-    # A terminal sends Ctrl-C to all processes; what it ends is up to the trainer.
+    # A terminal sends Ctrl-C to all processes, but the trainer decides what it ends.
     signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -18,9 +18,9 @@ _ENGINES = Registry(
 
 
 def engine_of(engine: str | Engine, n_jobs: int | None) -> Engine:
-    """The engine itself, or the one of a name with ``n_jobs`` workers; ValueError without one."""
+    """Return the engine itself, or the engine of a name with ``n_jobs`` workers."""
     checked_n_jobs(n_jobs)
     if isinstance(engine, Engine):
         return engine
-    made: Engine = _ENGINES[engine].by_name(n_jobs)
-    return made
+    named: Engine = _ENGINES[engine].by_name(n_jobs)
+    return named

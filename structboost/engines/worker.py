@@ -1,4 +1,4 @@
-"""Shards in another process: what an engine has it call."""
+"""Functions that an engine calls in a process with shards."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ def place(
     calls: Sequence[tuple[str, tuple[Any, ...]]],
     batch: int,
 ) -> Failure | None:
-    """Make shard ``i`` of a run and bring it to where it was before the last call of a batch.
+    """Make shard ``i`` of a run, in its state before the last call of a batch.
 
     Returns
     -------
     failure : Failure or None
-        What was raised, here or where the source was made.
+        Exception, raised here or where the source was made.
     """
     if isinstance(source, Failure):
         return source
@@ -39,10 +39,10 @@ def place(
 
 
 def answer(run: str, shards: Sequence[int], batch: Batch) -> Answer:
-    """What shards of a run say to a batch; an error that they raise is a value in it."""
+    """Return the reply of shards of a run to a batch, with their error as a value."""
     try:
-        # The kernels let one thread do everything; those of the linear algebra would only be in
-        # each other's way.
+        # The kernels run on one thread, and threads of the linear algebra would only slow each
+        # other.
         with one_blas_thread():
             return answer_of(_PLACED.get(run, {}), shards, batch)
     except Exception as error:
@@ -50,10 +50,10 @@ def answer(run: str, shards: Sequence[int], batch: Batch) -> Answer:
 
 
 def held(run: str) -> list[int]:
-    """Shards of a run that are here."""
+    """List the shards of a run that are here."""
     return list(_PLACED.get(run, {}))
 
 
 def release(run: str) -> None:
-    """Let go of the shards of a run."""
+    """Drop the shards of a run."""
     _PLACED.pop(run, None)

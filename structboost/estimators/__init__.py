@@ -1,4 +1,4 @@
-"""scikit-learn faces of the trainers."""
+"""Estimators in the style of scikit-learn."""
 
 from structboost.estimators.boosted import StructBoostClassifier
 from structboost.estimators.coded import (

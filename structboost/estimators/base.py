@@ -1,4 +1,4 @@
-"""What all boosted estimators share: training, the fitted model, files."""
+"""Base class of boosted estimators, with training, fitted attributes and files."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from structboost._typing import FloatArray
 from structboost.contract.task import Task
 from structboost.estimators.early_stopping import EarlyStopping
 from structboost.estimators.objectives import parameters_of_0_2
-from structboost.estimators.parameters import estimator
+from structboost.estimators.parameters import estimator, is_same
 from structboost.estimators.saved import facts_of, saved_names
 from structboost.estimators.validated_table import validated_table
-from structboost.exceptions import ModelFileError
+from structboost.exceptions import ModelFileError, warn_user
 from structboost.files.schema import whole_number
 from structboost.masters.base import Formulation
 from structboost.masters.held_out import saved_temperature
@@ -32,28 +32,30 @@ from structboost.selection.folds import Fold, random_folds
 from structboost.selection.scoring import Score, score_by
 from structboost.shards.training_sets import is_in_memory
 from structboost.training.boosting import AUTO, Callback, StructBoost
+from structboost.training.endings import ending_in_words
 from structboost.validation import (
     checked_callbacks,
     checked_flag,
     checked_share,
     checked_whole_number,
+    shown,
 )
 from structboost.weak.families import WeakLearners, takes_missing, takes_sparse
 
-# Fitted attributes that say what was chosen on held-out data, where there was a choice.
+# Fitted attributes that report a choice on held-out data, if there was one.
 _CHOSEN = ("C_path_", "C_path_end_", "validation_losses_", "max_features_")
-# Parameters that an estimator passes on as they are, if it has them.
+# Parameters that an estimator passes on unchanged, if it has them.
 _OF_TRAINER = frozenset(inspect.signature(StructBoost).parameters)
 
 
 @estimator
 class BoostedEstimator(Documented, BaseEstimator):
-    """A scikit-learn estimator on top of :class:`structboost.StructBoost`.
+    """Base of the scikit-learn estimators on top of :class:`structboost.StructBoost`.
 
     Parameters
     ----------
     max_rounds : int
-        Most rounds of column generation.
+        Maximum number of rounds of column generation.
     weak_learner : str, callable or list of these
         Family of weak learners, or the union of several, as ``["linear", "stump"]``
         (:class:`structboost.StructBoost`).
@@ -61,17 +63,19 @@ class BoostedEstimator(Documented, BaseEstimator):
         Whether stumps are priced over all distinct thresholds, or over at most 255 per feature.
     early_stopping : bool
         Whether to hold out a part of the training set, stop when its error has not improved for
-        ``n_iter_no_change`` rounds, and keep the best round.  The certificate then refers to the
+        ``n_iter_no_change`` rounds, and keep the best round.  Where errors are equal, the best is
+        that of the least surrogate (docs/decisions/choices.md).  The certificate then refers to the
         last round trained.  Where only the number of rounds keeps a fit from following its examples
         too far, as in stage-wise boosting, so many rounds are then trained on the whole set.
     validation_fraction : float
-        Share of the training set that is held out.
+        Fraction of the training set that is held out with ``early_stopping``.
     n_iter_no_change : int
-        Rounds without improvement after which training stops early.
+        Rounds without improvement after which training stops early, with ``early_stopping``.
     random_state : int, RandomState or None
-        Seed for all that is drawn: held-out parts, and randomised weak learners.
+        Seed for held-out parts and randomised weak learners.
     n_jobs : int or None
-        Threads or processes (None: 1, or what ``joblib.parallel_config`` says; -1: all cores).
+        Number of threads or processes.  None means 1, or the value of ``joblib.parallel_config``;
+        -1 means all cores.
     verbose : int
         1 shows a progress bar.
     callbacks : sequence of callables, optional
@@ -83,21 +87,25 @@ class BoostedEstimator(Documented, BaseEstimator):
     model_ : Ensemble
         The fitted model.
     history_ : list of dict
-        One record per round, with the certificate.
+        One record per round, with the certificate and the held-out loss
+        (:func:`structboost.training.loop.record`).
     objective_ : float
         Primal objective of the model.
     n_iter_ : int
         Rounds in the model.
     ending_ : str
-        Why training ended (:class:`structboost.training.loop.State`).
+        Reason why training ended, a key of :data:`structboost.training.endings.ENDINGS`.
+    ending_text_ : str
+        Sentence that explains why training ended.
     temperature_ : float or None
-        What probabilities multiply the scores by, as rows ask for that rounds left out: below 1
-        where the scores are too sure.  None where it is not fitted: all rows were in every round,
-        as they are if fewer than 50 are distinct, or the objective has no probabilities.
+        Factor of the scores before they become probabilities, fitted on rows that rounds left out.
+        It is below 1 if the scores are too confident.  None if it is not fitted, because the
+        objective has no probabilities or every round used all rows, as with fewer than 50
+        distinct ones.
     feature_importances_ : ndarray, shape (n_features,)
-        Share of each feature in the total weight; they sum to 1.
+        Fraction of the total weight on each feature.
     C_ : float
-        The C of the model: the one given, or the one chosen.
+        The C of the model, from the parameter or from a choice on held-out data.
     """
 
     max_rounds: int = 200
@@ -112,11 +120,11 @@ class BoostedEstimator(Documented, BaseEstimator):
     callbacks: Sequence[Callback] | None = None
 
     def _settings(self, task: Task) -> dict[str, Any]:
-        """Parameters of the trainer that are not the estimator's own."""
+        """Return parameters of the trainer that are not parameters of the estimator."""
         return {}
 
     def _weak_learners(self) -> WeakLearners:
-        """The weak learners that the parameters describe."""
+        """Return the weak learners that the parameters describe."""
         return self.weak_learner
 
     def __sklearn_tags__(self) -> Any:
@@ -126,35 +134,57 @@ class BoostedEstimator(Documented, BaseEstimator):
         return tags
 
     def _formulation(self) -> str | Formulation:
-        """The formulation that the parameters describe, or its name."""
+        """Return the formulation that the parameters describe, or its name."""
         raise NotImplementedError
 
     def _trainer(self, task: Task, **settings: Any) -> StructBoost:
-        """The trainer that the parameters describe, with other ``settings``."""
-        own = {
+        """Make the trainer that the parameters describe, with ``settings`` replaced."""
+        parameters = {
             name: value
             for name, value in self.get_params(deep=False).items()
             if name in _OF_TRAINER
         }
-        return StructBoost(task, **own | self._settings(task) | settings)
+        return StructBoost(task, **parameters | self._settings(task) | settings)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "model_")
 
     @property
+    def ending_text_(self) -> str:
+        """Sentence that explains why training ended."""
+        check_is_fitted(self)
+        return ending_in_words(self.ending_)
+
+    def _objective_name(self) -> str:
+        """Return the name of the objective for the progress bar, or an empty string."""
+        return ""
+
+    @property
     def feature_importances_(self) -> FloatArray:
-        """Share of each feature in the total weight, shape (n_features,)."""
+        """Fraction of the total weight on each feature, shape (n_features,)."""
         check_is_fitted(self)
         return self.model_.feature_importances()
 
     def _check_parameters(self) -> None:
-        """Raise if a parameter is out of its range before any work is done."""
-        checked_flag(self.early_stopping, "early_stopping")
+        """Raise if a parameter is out of its range, before any work is done."""
         checked_share(self.validation_fraction, "validation_fraction")
         checked_whole_number(self.n_iter_no_change, "n_iter_no_change")
+        if checked_flag(self.early_stopping, "early_stopping"):
+            return
+        for name in ("validation_fraction", "n_iter_no_change"):
+            if is_same(value := getattr(self, name), getattr(type(self), name)):
+                continue
+            message = (
+                f"{name} is {shown(value)}, which only early_stopping=True reads; leave it out, or "
+                "write early_stopping=True, too."
+            )
+            if name == "validation_fraction":
+                raise ValueError(message)
+            # scikit-learn's own checks of classifiers set n_iter_no_change alone.
+            warn_user(message, UserWarning)
 
     def _forget(self) -> None:
-        """Where a fit ends early, no model of the last one is left."""
+        """Remove the fitted model, so that none is left if the next fit fails."""
         for name in ("model_", "C_path_", "C_path_end_", "validation_losses_"):
             if hasattr(self, name):
                 delattr(self, name)
@@ -167,9 +197,9 @@ class BoostedEstimator(Documented, BaseEstimator):
         sample_weight: Any,
         whole: tuple[Any, Any, Any] | None = None,
     ) -> None:
-        """Fit the trainer, keep its results as fitted attributes.
+        """Fit the trainer, and set the fitted attributes.
 
-        ``whole`` are the examples before a part was held out, and their weights.
+        ``whole`` contains the examples before a part was held out, and their weights.
         """
         self._forget()
         callbacks = checked_callbacks(self.callbacks)
@@ -181,9 +211,10 @@ class BoostedEstimator(Documented, BaseEstimator):
             )
             callbacks.append(stopping)
         trainer = self._trainer(task, callbacks=callbacks)
+        trainer._objective = self._objective_name()
         folds = None
         if trainer.C == AUTO and is_in_memory(train[0]):
-            # One held-out part does for C and for the round.
+            # The same held-out part chooses C and the round.
             folds = (
                 self._folds(*train, sample_weight)
                 if validation is None
@@ -195,34 +226,35 @@ class BoostedEstimator(Documented, BaseEstimator):
         self._keep_fit(trainer)
         if folds is not None:
             self.C_path_, self.C_path_end_ = trainer.C_path_, trainer.C_path_end_
-        # A fit that Ctrl-C ended while C was chosen has none of the rounds that were watched.
+        # After Ctrl-C during the choice of C, there are no rounds to evaluate.
         is_watched = folds is None or not trainer.interrupted_
         if stopping is not None and is_watched:
-            if not stopping.losses:  # a checkpoint had all rounds behind it
+            if not stopping.losses:  # all rounds were before the checkpoint
                 stopping.evaluate_all(trainer)
             self.validation_losses_ = stopping.losses
             by_rounds = isinstance(formulation_of(trainer.formulation), NewtonSteps)
             if whole is None or not by_rounds or trainer.interrupted_:
                 self.model_ = trainer.model_.at_stage(stopping.best_stage)
                 self.objective_ = trainer.history_[stopping.best_stage]["primal"]
-                if stopping.has_stopped:
-                    self.ending_ = "held_out"
             else:
                 callbacks.remove(stopping)
                 n_rounds = stopping.best_stage + 1
                 refit = self._trainer(
                     task, callbacks=callbacks, max_rounds=n_rounds, checkpoint=None
                 )
+                refit._objective = f"{self._objective_name()} on all examples"
                 X, Y, weights = whole
                 self._keep_fit(refit.fit(X, Y, sample_weight=weights))
                 self.ending_ = "held_out"
-        # One linear function has a single stage, that after the last pass.
+            for entry, loss in zip(self.history_, stopping.losses, strict=False):
+                entry["held_out_loss"] = loss
+        # A linear function has a single stage, after the last pass.
         n_stages = self.model_.n_stages
         is_staged = n_stages > 1 or stopping is not None
         self.n_iter_ = max(1, n_stages) if is_staged else max(1, len(self.history_))
 
     def _held_out_score(self, task: Task) -> Score | None:
-        """Score of held-out parts by the user's scorer, if there is one."""
+        """Return a function that applies the user's scorer, if any, to held-out parts."""
         scoring = getattr(self, "scoring", None)
         if scoring is None:
             return None
@@ -239,14 +271,14 @@ class BoostedEstimator(Documented, BaseEstimator):
         return score_by(scoring, held_out)
 
     def _prepare_to_score(self) -> None:
-        """Set what predictions of a model in training need beside the model."""
+        """Set attributes that predictions during training need besides the model."""
 
     def _as_given(self, Y: Any, task: Task) -> Any:
-        """True outputs of the task in the form of ``y``."""
+        """Return true outputs of the task in the form of ``y``."""
         return Y
 
     def _keep_fit(self, trainer: Any) -> None:
-        """Keep what a trainer learned as fitted attributes."""
+        """Set fitted attributes from a trainer."""
         self.model_ = trainer.model_
         self.history_ = trainer.history_
         self.objective_ = trainer.objective_
@@ -255,11 +287,11 @@ class BoostedEstimator(Documented, BaseEstimator):
         self.temperature_ = getattr(trainer, "temperature_", None)
 
     def _folds(self, X: Any, Y: Any, sample_weight: Any) -> list[Fold]:
-        """Parts of the training set that C is chosen on."""
+        """Return the folds on which C is chosen."""
         return random_folds(X, Y, sample_weight, random_state=self.random_state)
 
     def _table(self, X: Any, y: Any = "no_validation", **options: Any) -> Any:
-        """The table, and ``y``, checked and as numbers."""
+        """Return the table, and ``y``, checked and as numbers."""
         return validated_table(self, X, y, **options)
 
     def _scores(self, X: Any, model: Ensemble | None = None) -> FloatArray:
@@ -268,13 +300,13 @@ class BoostedEstimator(Documented, BaseEstimator):
         return (model or self.model_).scores(X)
 
     def _save(self, path: str | PathLike[str], **facts: Any) -> None:
-        """Save the model with the estimator's name, its parameters of plain type and ``facts``."""
+        """Save the model with the estimator's name, its plain parameters and ``facts``."""
         check_is_fitted(self)
         facts |= facts_of(self)
-        own = {"ending": self.ending_, "temperature": self.temperature_}
+        fitted = {"ending": self.ending_, "temperature": self.temperature_}
         chosen = {name: getattr(self, name) for name in _CHOSEN if hasattr(self, name)}
-        own |= {"chosen": chosen, "n_iter": self.n_iter_}
-        metadata = {**self.model_.metadata, "objective": self.objective_, **own, **facts}
+        fitted |= {"chosen": chosen, "n_iter": self.n_iter_}
+        metadata = {**self.model_.metadata, "objective": self.objective_, **fitted, **facts}
         model = self.model_
         Ensemble(model.kinds, model.members, model.weights, model.stages, metadata).save(path)
 
@@ -293,21 +325,21 @@ class BoostedEstimator(Documented, BaseEstimator):
                 history = metadata["history"]
                 has_bound = bool(history) and history[-1].get("bound") is not None
                 parameters = parameters_of_0_2(cls.__name__, parameters, has_bound=has_bound)
-            made = cls(**parameters)
-            made.model_ = model
-            made.history_ = list(metadata["history"])
-            made.objective_ = float(metadata["objective"])
-            made.C_ = float(metadata["C"])
-            # Files before 0.3 have neither.
-            made.ending_ = str(metadata.get("ending", ""))
-            made.temperature_ = saved_temperature(metadata)
+            loaded = cls(**parameters)
+            loaded.model_ = model
+            loaded.history_ = list(metadata["history"])
+            loaded.objective_ = float(metadata["objective"])
+            loaded.C_ = float(metadata["C"])
+            # Files before version 0.3 have neither.
+            loaded.ending_ = str(metadata.get("ending", ""))
+            loaded.temperature_ = saved_temperature(metadata)
             low = max(1, model.n_stages)
-            made.n_iter_ = whole_number(metadata.get("n_iter", low), "number of rounds", low=1)
+            loaded.n_iter_ = whole_number(metadata.get("n_iter", low), "number of rounds", low=1)
             for name, value in dict(metadata.get("chosen", {})).items():
                 if name in _CHOSEN:
-                    setattr(made, name, value)
-            made.n_features_in_ = next(iter(model.members.values())).n_features
-            names = saved_names(metadata.get("feature_names"), made.n_features_in_)
+                    setattr(loaded, name, value)
+            loaded.n_features_in_ = next(iter(model.members.values())).n_features
+            names = saved_names(metadata.get("feature_names"), loaded.n_features_in_)
             if names is not None:
-                made.feature_names_in_ = np.array(names, dtype=object)
-        return made, metadata
+                loaded.feature_names_in_ = np.array(names, dtype=object)
+        return loaded, metadata

@@ -1,4 +1,4 @@
-"""The classifier of StructBoost, for scikit-learn, and what it shares with other faces."""
+"""Classifier that trains StructBoost, and the base class of all such estimators."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from os import PathLike
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 
+from structboost._typing import override
 from structboost.contract.task import Task
 from structboost.engines.base import Engine
 from structboost.estimators.base import BoostedEstimator
@@ -56,31 +58,34 @@ from structboost.weak.pricing import RULES, PricingRule
 from structboost.weak.tree import TreeFamily
 
 # Trees of stage-wise boosting are grown on half of the rows.
-_ROW_SHARE = 0.5
+_ROW_FRACTION = 0.5
 # Largest depth of TreeFamily.
 _DEEPEST = 12
-# Most rounds, and those where rows left out say when to end.
+# Maximum numbers of rounds, the second where left-out rows end training.
 _MOST_ROUNDS, _MOST_ROUNDS_THAT_END = 200, 1000
-# With more examples than this, whose held-out loss falls for long, rounds stay few and are longer.
+# With more examples than this, whose held-out loss falls for long, rounds are few and steps longer.
 _LARGE, _RATE_OF_LARGE = 20_000, 0.15
-# Fractions of the features that are tried, for how many rounds, and with which learning rate.
-_SHARES_OF_FEATURES = (1 / 3, 1.0)
-# With more features than this a third of them is taken without a trial, which more examples than
-# this do not take part in.
+# Fractions of the features that are tried.
+_FRACTIONS_OF_FEATURES = (1 / 3, 1.0)
+# Above this number of features, a third of them is taken without a trial; a trial has at most this
+# number of examples.
 _MOST_TRIED_FEATURES, _MOST_TRIED_EXAMPLES = 32, 4000
-# All features learn faster at first: their loss must be below so many times that of a third.
+# All features learn faster at first, so their loss must be below this fraction of that of a third.
 _CLEARLY_LESS = 0.98
 _ROUNDS_OF_TRIAL, _RATE_OF_TRIAL = 40, 0.15
-# Share of the loss of a constant prediction below which a trial has learned.
+# Fraction of the loss of a constant prediction below which a trial has learned.
 _LEARNED = 0.9
+# More rounds are worth a warning where the held-out loss still fell: rounds to look back, and the
+# least fractions by which it fell since then (docs/decisions/choices.md).
+_STILL_FALLING = {100: 0.05, 20: 0.005}
 
 
 @estimator
 class StructBoostEstimator(BoostedEstimator):
-    """The parameters that the four faces of StructBoost share.
+    """Base of the four estimators of StructBoost.
 
-    ``objective`` alone says what is minimised.  A parameter that the objective does not read is
-    refused.
+    ``objective`` alone selects the function that is minimised.  A parameter that the objective
+    does not read raises an error.
 
     Parameters
     ----------
@@ -88,33 +93,32 @@ class StructBoostEstimator(BoostedEstimator):
         Function that is minimised.  ``"log_loss"``: minus the mean logarithm of the probability of
         the true output, by stage-wise boosting, without a certificate.  ``"hinge"``: C times the
         mean hinge of the loss plus the l1 norm of the weights, to a certified gap.  ``"svm"``: C
-        times the same plus half the squared norm of one linear function.  ``"exponential"`` and
+        times this hinge plus half the squared norm of one linear function.  ``"exponential"`` and
         ``"l1_log_loss"``: C times these losses plus the l1 norm of the weights.  A
-        :class:`structboost.Formulation` of your own is minimised as it is.
+        :class:`structboost.masters.Formulation` is minimised unchanged.
     learning_rate : float or "auto"
-        Fraction of each step that is taken.  ``"auto"`` is that of the objective
-        (``learning_rate_`` says which).  Read by stage-wise objectives.
+        Fraction of each step that is taken.  ``"auto"`` depends on the objective, and
+        ``learning_rate_`` is the result.  Read by stage-wise objectives.
     max_iter : int or "auto"
-        Most rounds of boosting; for one linear function, most passes.  ``"auto"`` is 1000 for
-        ``"log_loss"`` over trees on at most 20,000 examples, which ends long before as a rule, and
-        else 200.
+        Maximum number of rounds of boosting, or of passes for one linear function.  ``"auto"`` is
+        1000 for ``"log_loss"`` over trees on at most 20,000 examples, which usually ends much
+        earlier, else 200.
     max_depth : int
         Depth of the trees.  Read by stage-wise objectives.
     min_samples_leaf : int
-        Fewest rows in a leaf of a tree, among those that a round is grown on, which are half of the
-        distinct ones: rows that are repeated count once.  Read by stage-wise objectives.
+        Minimum number of rows in a leaf of a tree.  A round is grown on half of the distinct rows,
+        so repeated rows count once.  Read by stage-wise objectives.
     l2_regularization : float
         Weight of the squared leaves of a tree.  Read by stage-wise objectives.
     max_features : float or "auto"
         Fraction of the features that each node of a tree may split, drawn anew for each node.
-        ``"auto"`` is a third of more than 32; of fewer it is a third or all, by the loss of the
-        rows that 40 rounds of either leave out, and all where no rows are left out
-        (``max_features_`` says which).  Read by stage-wise objectives.
+        ``"auto"`` is a third of more than 32 features.  For fewer, it is a third or all, by the
+        loss on the rows that 40 rounds leave out, and all if no rows are left out.
+        ``max_features_`` is the result.  Read by stage-wise objectives.
     C : float or "auto"
         Weight of the training loss against the norm of the weights.  ``"auto"`` chooses the
-        C that is best on held-out samples, and then trains on all of them.  With
-        ``early_stopping`` the part that is held out for it serves for both.  Not read by
-        stage-wise objectives.
+        C that is best on held-out samples, and then trains on all samples.  With
+        ``early_stopping``, both use the same held-out part.  Not read by stage-wise objectives.
     tol : float
         Relative gap ``(primal - bound) / primal``, below 1, at which training stops.  Not read by
         stage-wise objectives.
@@ -126,23 +130,23 @@ class StructBoostEstimator(BoostedEstimator):
         Family of weak learners, as in :class:`structboost.StructBoost`.  ``"auto"`` is trees for
         stage-wise objectives, one linear function for ``"svm"``, else stumps.
     pricing : {"own", "best"} or PricingRule
-        Whether each channel has weak learners of its own, or all share them.
+        Whether each channel has separate weak learners, or all share them.
     columns_per_channel : int
-        Most columns added per channel and round, each on another feature.
+        Maximum number of columns added per channel and round, each on another feature.
     spread : float
         If positive, training ends with weights of small norm whose relative gap is at most this,
-        for a lower test error as a rule; it must be above ``tol``.  Early stopping ignores it.
+        which usually lowers the test error.  It must be above ``tol``.  Early stopping ignores it.
     engine : {"serial", "threads", "processes", "dask"} or Engine
-        Who computes on the training set; the result does not depend on it.
+        Engine of computations on the training set, which does not change the result.
     checkpoint : str, path or Checkpoint, optional
-        File that the run is written to; if it exists, :meth:`fit` resumes from it.
+        File to write the run to.  If it exists, :meth:`fit` resumes from it.
     scoring : str or callable, optional
-        Scorer of held-out data, by which C is chosen and training is stopped early: a name of
-        scikit-learn, or a function ``scorer(estimator, X, y)``, larger is better.  A ranker's is
-        called for each query.  By default the criterion is the likelihood or the hinge
+        Scorer of held-out data for the choice of C and for early stopping.  It is a name of
+        scikit-learn, or a function ``scorer(estimator, X, y)``, where larger is better.  Rankers
+        call it for each query.  By default the criterion is the likelihood or the hinge
         (docs/decisions/auto-C.md).
     random_state : int, RandomState or None
-        Seed for all that is drawn.  With None stage-wise boosting still draws the same rows in
+        Seed for all random choices.  With None, stage-wise boosting still draws the same rows in
         every fit.
     max_rounds : int, optional
         Former name of ``max_iter``.
@@ -150,19 +154,19 @@ class StructBoostEstimator(BoostedEstimator):
     Attributes
     ----------
     C_path_ : list of dict
-        Only with ``C="auto"``.  A record for each C tried, as those of
+        Only with ``C="auto"``.  A record for each C, in the form of
         :class:`structboost.StructBoost`.
     C_path_end_ : str
-        Only with ``C="auto"``.  Why no larger C was tried.
+        Only with ``C="auto"``.  Reason why no larger C was tried.
     learner_ : str
         Names of the families of weak learners in the model.
     learning_rate_ : float
-        Fraction of each step that was taken.  Missing where no steps are shrunk.
+        Fraction of each step that was taken.  Missing if no steps are shrunk.
     max_features_ : float
-        Fraction of the features that each node could split.  Missing where no trees are boosted
-        stage-wise.
+        Fraction of the features that each node could split.  Missing without stage-wise boosted
+        trees.
     minimised_ : str
-        Name of the objective of the fit; ``objective_`` is its value.
+        Name of the objective of the fit.  Its value is ``objective_``.
     """
 
     objective: str | Formulation = LOG_LOSS
@@ -185,7 +189,7 @@ class StructBoostEstimator(BoostedEstimator):
     scoring: Any = None
     max_rounds: int | None = None  # type: ignore[assignment]
 
-    # Objectives by name.
+    # Names of objectives.
     _objectives: ClassVar[tuple[str, ...]] = (LOG_LOSS, HINGE, SVM, EXPONENTIAL, L1_LOG_LOSS)
 
     def _check_parameters(self, weak_learner: Any = None) -> None:
@@ -206,41 +210,49 @@ class StructBoostEstimator(BoostedEstimator):
             text = f"{name}(objective={self.objective!r}{comma}{arguments}"
         return f"{text}  # {self._summary()}" if hasattr(self, "minimised_") else text
 
+    def _objective_name(self) -> str:
+        return shown(self.objective).strip("'")
+
     def _summary(self) -> str:
-        """Objective, weak learners and C of the fit, in words."""
+        """Describe objective, weak learners, choices and ending of the fit in words."""
         name = self.minimised_
         plural = "" if self.n_iter_ == 1 else "s"
         words = f"minimised {name} over {self.learner_}, {self.n_iter_} round{plural}"
         if hasattr(self, "learning_rate_"):
             words += f", learning rate {self.learning_rate_:.3g}"
+        if hasattr(self, "max_features_"):
+            words += f", max_features {self.max_features_:.3g}"
+        if self.temperature_ is not None:
+            words += f", temperature {self.temperature_:.3g}"
         if np.isfinite(self.C_):
             words += f", C = {self.C_:.4g}"
         gap = self.history_[-1].get("gap") if self.history_ else None
-        return words if gap is None else f"{words}, gap {100 * gap:.2g} %"
+        words += "" if gap is None else f", gap {100 * gap:.2g} %"
+        return f"{words}; {self.ending_text_}" if self.ending_ else words
 
     def _check_objective(self, weak_learner: Any) -> str:
-        """Name of the objective, where all parameters are read with these weak learners.
+        """Return the name of the objective, if it reads all parameters with these weak learners.
 
         Raises
         ------
         ValueError, TypeError
-            If there is no such objective, or a parameter is given that it does not read.
+            If there is no such objective, or it does not read a parameter that was set.
         """
         objective = checked_objective(self.objective, self._objectives)
         self._check_scoring(objective, weak_learner)
         if not is_same(self.max_iter, AUTO):
             checked_whole_number(self.max_iter, "max_iter")
-        given = {**self.get_params(deep=False), "weak_learner": weak_learner}
-        defaults = {name: getattr(type(self), name) for name in given}
-        check_parameters(objective, given, defaults, self._objectives)
+        values = {**self.get_params(deep=False), "weak_learner": weak_learner}
+        defaults = {name: getattr(type(self), name) for name in values}
+        check_parameters(objective, values, defaults, self._objectives)
         if self.max_rounds is not None:
             if not is_same(self.max_iter, type(self).max_iter):
-                raise ValueError("max_iter and max_rounds are given; give max_iter alone.")
+                raise ValueError("max_iter and max_rounds are both set; give max_iter alone.")
             warn_user("max_rounds is called max_iter now; 0.4 will not take it.", FutureWarning)
         return objective
 
     def _check_scoring(self, objective: str, weak_learner: Any) -> None:
-        """Raise ValueError if no held-out data is scored."""
+        """Raise ValueError if ``scoring`` would not be used."""
         is_chosen = is_same(self.C, AUTO) and "C" in reads(objective, weak_learner)
         if self.scoring is not None and not is_chosen and not self.early_stopping:
             raise ValueError(
@@ -254,7 +266,7 @@ class StructBoostEstimator(BoostedEstimator):
 
     @property
     def _is_stage_wise(self) -> bool:
-        """Whether columns are added by shrunken steps."""
+        """Whether boosting is stage-wise."""
         return self._is(*STAGE_WISE) and not self._is_one_linear_function
 
     @property
@@ -264,7 +276,7 @@ class StructBoostEstimator(BoostedEstimator):
         return is_named and is_one_linear_function(str(self.objective), self._weak_learners())
 
     def _stage_wise(self) -> NewtonSteps:
-        """Formulation of the stage-wise objective, with its own learning rate."""
+        """Return the formulation of the stage-wise objective, with its default learning rate."""
         raise NotImplementedError
 
     def _formulation(self) -> str | Formulation:
@@ -273,10 +285,11 @@ class StructBoostEstimator(BoostedEstimator):
         if self._is(LOG_LOSS) and self._is_one_linear_function:
             return "log"
         if self._is(*STAGE_WISE):
-            made = self._stage_wise()
+            stage_wise = self._stage_wise()
             if is_same(self.learning_rate, AUTO):
-                return made
-            return replace(made, shrinkage=checked_positive(self.learning_rate, "learning_rate"))
+                return stage_wise
+            rate = checked_positive(self.learning_rate, "learning_rate")
+            return replace(stage_wise, shrinkage=rate)
         if self.objective == EXPONENTIAL:
             return "exponential"
         if self.objective == L1_LOG_LOSS:
@@ -301,7 +314,7 @@ class StructBoostEstimator(BoostedEstimator):
         return settings
 
     def _most_rounds(self) -> Any:
-        """Most rounds, or passes, of the parameters."""
+        """Return the maximum number of rounds or passes."""
         if self.max_rounds is not None:
             return self.max_rounds
         if not is_same(self.max_iter, AUTO):
@@ -311,7 +324,7 @@ class StructBoostEstimator(BoostedEstimator):
         return _MOST_ROUNDS_THAT_END if ends else _MOST_ROUNDS
 
     def _grown(self, weak_learner: Any) -> Any:
-        """Weak learners of stage-wise boosting, with trees as the parameters describe them."""
+        """Return the weak learners of stage-wise boosting, with trees set up by the parameters."""
         if isinstance(weak_learner, list | tuple):
             return [self._grown(member) for member in weak_learner]
         if not is_same(weak_learner, "tree"):
@@ -321,9 +334,9 @@ class StructBoostEstimator(BoostedEstimator):
             depth=checked_whole_number(self.max_depth, "max_depth", _DEEPEST),
             min_samples_leaf=self.min_samples_leaf,
             l2_regularization=self.l2_regularization,
-            max_features=self._share_of_features(),
+            max_features=self._fraction_of_features(),
             confident=True,
-            row_share=_ROW_SHARE,
+            row_share=_ROW_FRACTION,
             random_state=0 if self.random_state is None else self.random_state,
         )
 
@@ -347,21 +360,25 @@ class StructBoostEstimator(BoostedEstimator):
         return trainer
 
     def _linear_trainer(self, task: Task, active: Sequence[str] = ()) -> Any:
-        """Trainer of one linear function."""
+        """Return the trainer of one linear function."""
         if getattr(self, "_directions", None) is not None:
             raise ValueError(
                 "monotonic_cst needs stumps or trees, and one linear function is fitted; leave it "
                 "out, or write weak_learner='tree' with a stage-wise objective."
             )
-        own = self._settings(task) | {"random_state": self.random_state, "verbose": self.verbose}
-        names = ("max_rounds", "random_state", "verbose")
-        settings = {name: own[name] for name in names} | {"C": self.C, "tol": self.tol}
+        settings = {
+            "max_rounds": self._settings(task)["max_rounds"],
+            "random_state": self.random_state,
+            "verbose": self.verbose,
+            "C": self.C,
+            "tol": self.tol,
+        }
         if self._is(SVM):
             return LinearTrainer(task, **settings, active=active)
         return LinearLikelihoodTrainer(task, **settings, active=active, **self._of_likelihood(task))
 
     def _of_likelihood(self, task: Task) -> dict[str, Any]:
-        """Further parameters of the trainer of one linear function by its likelihood."""
+        """Return further parameters of the trainer of one linear function by its likelihood."""
         return {}
 
     def _train(
@@ -377,26 +394,49 @@ class StructBoostEstimator(BoostedEstimator):
         if self._is_stage_wise and "tree" in _names(self._weak_learners()):
             self.max_features_ = self._chosen_features(task, train, sample_weight)
         super()._train(task, train, validation, sample_weight, whole)
-        self.minimised_ = shown(self.objective).strip("'")
+        self.minimised_ = self._objective_name()
         self.__dict__.pop("learning_rate_", None)
         if isinstance(formulation := self._formulation(), NewtonSteps) and self._is_stage_wise:
             self.learning_rate_ = float(formulation.shrinkage)
+        self._warn_of_few_rounds()
 
-    def _share_of_features(self) -> float:
-        """Fraction of the features that a node may split: the one given, or the one chosen."""
+    def _warn_of_few_rounds(self) -> None:
+        """Warn if the default number of rounds ended training while the held-out loss fell."""
+        is_default = self.max_rounds is None and is_same(self.max_iter, AUTO)
+        losses = {entry["round"]: entry.get("held_out_loss") for entry in self.history_}
+        known = {n: loss for n, loss in losses.items() if loss is not None}
+        n_rounds = len(losses)
+        if self.ending_ != "max_rounds" or not is_default or n_rounds not in known:
+            return
+        last = known[n_rounds]
+        if last > min(known.values()) or any(
+            last > (1.0 - fall) * known.get(n_rounds - back, -np.inf)
+            for back, fall in _STILL_FALLING.items()
+        ):
+            return
+        fall = 1.0 - last / known[n_rounds - 100]
+        warn_user(
+            f"Training ended after {n_rounds} rounds, the default, and the held-out loss fell by "
+            f"{100 * fall:.0f} % in the last 100 of them: more rounds are likely to help. Give "
+            f"max_iter, such as max_iter={2 * n_rounds}.",
+            ConvergenceWarning,
+        )
+
+    def _fraction_of_features(self) -> float:
+        """Return the fraction of the features that a node may split."""
         if is_same(self.max_features, AUTO):
             return float(getattr(self, "max_features_", 1.0))
         return self.max_features  # type: ignore[return-value]
 
     def _chosen_features(self, task: Task, train: tuple[Any, Any], sample_weight: Any) -> float:
-        """The fraction with which rows left out have the least loss after a few rounds.
+        """Choose the fraction of features with the least loss on left-out rows after a few rounds.
 
-        It does not depend on ``max_iter``, so that a run can be resumed with more rounds.  Where
-        rounds leave no rows out, or the objective does not look at them, it is all features.
+        It does not depend on ``max_iter``, so that a run can be resumed with more rounds.  If
+        rounds leave no rows out, or the objective does not use them, it is all features.
         """
         if not is_same(self.max_features, AUTO):
-            return self._share_of_features()
-        few, every = _SHARES_OF_FEATURES
+            return self._fraction_of_features()
+        few, every = _FRACTIONS_OF_FEATURES
         formulation = formulation_of(self._formulation())
         looks = not lacking(formulation.makes, LearnsFromHeldOut)
         if not (looks and isinstance(formulation, NewtonSteps)):
@@ -405,8 +445,8 @@ class StructBoostEstimator(BoostedEstimator):
             return few
         X, Y, weights = _some_examples(*train, sample_weight)
         losses = {}
-        for share in (every, few):
-            self.max_features_ = share
+        for fraction in (every, few):
+            self.max_features_ = fraction
             trainer = self._trainer(
                 task,
                 formulation=replace(formulation, shrinkage=_RATE_OF_TRIAL),
@@ -416,7 +456,7 @@ class StructBoostEstimator(BoostedEstimator):
                 callbacks=None,
             )
             with warnings.catch_warnings():
-                # The fit itself warns of what it is left with.
+                # The fit itself warns, too.
                 warnings.simplefilter("ignore", ConstantPredictionWarning)
                 warnings.simplefilter("ignore", InterruptedFitWarning)
                 trainer.fit(X, Y, sample_weight=weights)
@@ -425,26 +465,26 @@ class StructBoostEstimator(BoostedEstimator):
             loss = trainer.held_out_loss_
             if loss is None:
                 return every
-            losses[share] = loss
-        # Where neither has learned anything, features may count together only.
+            losses[fraction] = loss
+        # If neither has learned anything, features may matter only together.
         has_learned = min(losses.values()) < _LEARNED * constant_loss(Y, weights)
         is_better = losses[every] < _CLEARLY_LESS * losses[few]
         return few if has_learned and not is_better else every
 
     @classmethod
     def _load(cls, path: str | PathLike[str]) -> tuple[Self, Mapping[str, Any]]:
-        made, metadata = super()._load(path)
-        made.minimised_ = metadata.get("objective_name", str(made.objective))
+        loaded, metadata = super()._load(path)
+        loaded.minimised_ = metadata.get("objective_name", str(loaded.objective))
         if (learning_rate := metadata.get("learning_rate")) is not None:
-            made.learning_rate_ = float(learning_rate)
-        return made, metadata
+            loaded.learning_rate_ = float(learning_rate)
+        return loaded, metadata
 
     def _save(self, path: str | PathLike[str], **facts: Any) -> None:
         facts["learning_rate"] = getattr(self, "learning_rate_", None)
         super()._save(path, objective_name=self.minimised_, **facts)
 
     def _pricing(self, task: Task) -> str | PricingRule:
-        """The pricing rule for ``task``, or its name."""
+        """Return the pricing rule for ``task``, or its name."""
         return self.pricing
 
 
@@ -453,19 +493,19 @@ class StructBoostClassifier(TaxonomyClassifier, StructBoostEstimator, TableEstim
     """Binary and multi-class classifier trained by StructBoost (sections 3.1 and 3.3).
 
     By default it boosts trees stage-wise for the likelihood of the labels
-    (:class:`structboost.StageWiseLikelihood`), each round on half of the rows, which needs no C and
-    has no certificate (docs/decisions/default-classifier.md).  ``objective="hinge"`` minimises the
-    hinge loss over stumps, to a certified gap.  Engines of several processes need it.
+    (:class:`structboost.masters.StageWiseLikelihood`), each round on half of the rows, which needs
+    no C and has no certificate (docs/decisions/default-classifier.md).  ``objective="hinge"``
+    minimises the hinge loss over stumps, to a certified gap.  Engines of several processes need it.
 
     Parameters
     ----------
     pricing : {"own", "best", "label_augmented"} or PricingRule
-        Whether each channel has weak learners of its own, or all share them.
+        Whether each channel has separate weak learners, or all share them.
         ``"label_augmented"`` needs a taxonomy: stumps on the input augmented with the label code
         (:class:`structboost.weak.label_augmented.LabelAugmented`; StructBoost, end of section 3.4).
     """
 
-    # Again, because the other base class says otherwise.
+    # Repeated, because the other base class has different defaults.
     max_rounds: int | None = None  # type: ignore[assignment]
     weak_learner: WeakLearners = AUTO
 
@@ -486,8 +526,8 @@ class StructBoostClassifier(TaxonomyClassifier, StructBoostEstimator, TableEstim
             return StageWiseLikelihood(shrinkage=_RATE_OF_LARGE)
         return StageWiseLikelihood()
 
+    @override
     def _pricing(self, task: Task) -> str | PricingRule:
-        """The pricing rule; ``label_augmented`` needs the label codes of a taxonomy."""
         if isinstance(self.pricing, PricingRule):
             return self.pricing
         name = checked_choice(self.pricing, "pricing", (*RULES, "label_augmented"))
@@ -501,18 +541,18 @@ class StructBoostClassifier(TaxonomyClassifier, StructBoostEstimator, TableEstim
 
 
 def constant_loss(Y: Any, weights: Any) -> float:
-    """Mean log-loss of the class frequencies, or infinity where outputs are no classes."""
+    """Return the mean log-loss of the class frequencies, or infinity if outputs are not classes."""
     labels = np.asarray(Y) if isinstance(Y, np.ndarray) else np.empty((0, 0))
     if labels.ndim != 1:
         return np.inf
     _, indices = np.unique(labels, return_inverse=True)
-    shares = np.bincount(indices, weights)
-    shares = shares / shares.sum()
-    return float(-(shares @ np.log(shares)))
+    p = np.bincount(indices, weights)
+    p = p / p.sum()
+    return float(-(p @ np.log(p)))
 
 
 def _some_examples(X: Any, Y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
-    """At most 4,000 of the examples, evenly spread, and their weights."""
+    """Return at most 4,000 of the examples, evenly spread, and their weights."""
     if len(Y) <= _MOST_TRIED_EXAMPLES:
         return X, Y, sample_weight
     rows = np.linspace(0, len(Y) - 1, _MOST_TRIED_EXAMPLES).astype(np.int64)
@@ -521,17 +561,17 @@ def _some_examples(X: Any, Y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
 
 
 def _taken(values: Any, rows: Any) -> Any:
-    """The values at ``rows``, of an array, a sparse matrix or a list."""
+    """Return the values at ``rows`` of an array, a sparse matrix or a list."""
     return values[rows] if hasattr(values, "shape") else [values[i] for i in rows]
 
 
 def _names(weak_learner: Any) -> list[Any]:
-    """Weak learners, or the one there is, as a list."""
+    """Return one or several weak learners as a list."""
     return list(weak_learner) if isinstance(weak_learner, list | tuple) else [weak_learner]
 
 
 def _takes_infinite(formulation: Formulation) -> bool:
-    """Whether a formulation takes an infinite C."""
+    """Whether a formulation accepts an infinite C."""
     try:
         formulation.check_C(np.inf)
     except ValueError:

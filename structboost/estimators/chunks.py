@@ -1,4 +1,4 @@
-"""Chunks that tags such as B-PER, I-PER and O mark, and decisions for their F1."""
+"""Chunks marked by tags such as B-PER, I-PER and O, and a decision rule for their F1."""
 
 from __future__ import annotations
 
@@ -13,17 +13,16 @@ from structboost.contract.parts import StackedParts
 from structboost.selection.folds import Fold
 
 OUTSIDE = "O"
-# Prefixes of tags, and those that begin or end a chunk whatever stands beside them.
+# Prefixes of tags, and those that always begin or end a chunk.
 _PREFIXES, _BEGIN, _END = "BIESLU", "BSU", "ESLU"
-# Fraction taken of the shift of decisions that is best for F1, and the least F1 for any.
+# Fraction of the shift that is best for F1, and the smallest F1 at which to shift.
 _FRACTION, _LEAST_F1 = 0.5, 0.1
 
 
 class ChunkTags:
-    """Tags in a scheme of chunks: ``O``, and ``B-kind``, ``I-kind``, ``E-kind`` or ``S-kind``.
+    """Tags of a chunk scheme, such as ``O``, ``B-kind``, ``I-kind``, ``E-kind`` and ``S-kind``.
 
-    Chunks are counted as ``conlleval`` does: one begins at a B, after O, and where the kind
-    changes.
+    As in ``conlleval``, a chunk begins at a B, after O, and where the kind changes.
 
     Parameters
     ----------
@@ -43,7 +42,7 @@ class ChunkTags:
 
     @staticmethod
     def is_scheme(classes: NDArray[Any]) -> bool:
-        """Whether all tags are of such a scheme, O among them."""
+        """Whether all tags belong to such a scheme and O is one of them."""
         tags = classes.tolist()
         return OUTSIDE in tags and all(
             tag == OUTSIDE
@@ -52,12 +51,12 @@ class ChunkTags:
         )
 
     def chunks(self, tags: IntArray, starts: IntArray) -> IntArray:
-        """Return a number for each chunk, of its place, length and kind.
+        """Return an integer for each chunk that encodes its position, length and kind.
 
         Parameters
         ----------
         tags : ndarray of int, shape (n_tokens,)
-            Tags of all sequences, by number.
+            Indices of the tags of all sequences.
         starts : ndarray of int, shape (n_sequences + 1,)
             First token of each sequence.
         """
@@ -73,9 +72,9 @@ class ChunkTags:
         sizes = np.bincount(np.cumsum(begins)[inside], minlength=len(at) + 1)[1:]
         return np.asarray((at * (len(tags) + 1) + sizes) * self._n_kinds + kind[at], np.int64)
 
-    def f1(self, true: IntArray, found: IntArray, starts: IntArray) -> float:
-        """Return the F1 over chunks, from 0 to 1, which is 0 where there are none."""
-        a, b = self.chunks(true, starts), self.chunks(found, starts)
+    def f1(self, true: IntArray, predicted: IntArray, starts: IntArray) -> float:
+        """Return the F1 over chunks, from 0 to 1, or 0 if there are none."""
+        a, b = self.chunks(true, starts), self.chunks(predicted, starts)
         total = len(a) + len(b)
         return 2.0 * len(np.intersect1d(a, b)) / total if total else 0.0
 
@@ -83,22 +82,12 @@ class ChunkTags:
 def chosen_offset(
     task: Any, classes: NDArray[Any], folds: Sequence[Fold], scores: Sequence[StackedParts]
 ) -> float:
-    """Return how far the score of O should be lowered for the chunk F1 of held-out sequences.
+    """Return the amount by which to lower the score of O, for the F1 of held-out chunks.
 
-    The most likely tags leave out chunks that are rare and doubtful, though finding half of them
-    would raise F1.  Decisions of the largest F1 say yes from the probability F1 / 2 on.  Half of
-    that shift is taken, because held-out chunks that a model is sure of are many: on three corpora
-    the best shifts were between 0 and the whole one (docs/decisions/linear-likelihood.md).
-
-    Parameters
-    ----------
-    task : ChainTask
-    classes : ndarray
-        All tags.
-    folds : sequence of Fold
-        Held-out sequences.
-    scores : sequence of StackedParts
-        Scores of their parts.
+    The most likely tags leave out rare and uncertain chunks, although finding half of them would
+    raise F1.  The largest F1 needs every chunk of a probability of at least F1 / 2.  Half of that
+    shift is used, because models are certain of most held-out chunks.  On three corpora the best
+    shifts were between 0 and the whole one (docs/decisions/linear-likelihood.md).
 
     Notes
     -----
@@ -106,10 +95,10 @@ def chosen_offset(
     """
     chunks = ChunkTags(classes)
     of_folds = []
-    for fold, own in zip(folds, scores, strict=True):
-        found = np.concatenate(task.argmax_batch(fold.held_X, own))
+    for fold, held_scores in zip(folds, scores, strict=True):
+        predicted = np.concatenate(task.argmax_batch(fold.held_X, held_scores))
         true = np.concatenate([np.asarray(y) for y in fold.held_Y])
-        of_folds.append(chunks.f1(true, found, own.offsets["token"]))
+        of_folds.append(chunks.f1(true, predicted, held_scores.offsets["token"]))
     threshold = 0.5 * float(np.mean(of_folds))
     if threshold < 0.5 * _LEAST_F1:
         return 0.0
@@ -117,7 +106,7 @@ def chosen_offset(
 
 
 def lowered(scores: StackedParts, tag: int, offset: float) -> StackedParts:
-    """Return the scores of tokens with those of one tag lowered."""
+    """Lower the scores of one tag in the scores of tokens."""
     if not offset:
         return scores
     rows: FloatArray = scores.rows["token"].copy()

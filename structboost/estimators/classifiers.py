@@ -1,4 +1,4 @@
-"""What the boosted classifiers share: labels, held-out samples, probabilities, files."""
+"""Base classes of boosted classifiers, with labels, probabilities and files."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from structboost._typing import FloatArray, IntArray
 from structboost.contract.task import Task
 from structboost.estimators.base import BoostedEstimator
-from structboost.estimators.feature_importances import Explained
+from structboost.estimators.feature_importances import FeatureImportanceMixin
 from structboost.estimators.labels import (
     classes_in_place,
     classification_examples,
@@ -43,8 +43,8 @@ from structboost.validation import check_labels
 
 
 @estimator
-class BoostedClassifier(ClassifierMixin, Explained, BoostedEstimator):
-    """Classifiers of any labels: fitting, predictions round by round, files.
+class BoostedClassifier(ClassifierMixin, FeatureImportanceMixin, BoostedEstimator):
+    """Base of boosted classifiers.
 
     Parameters
     ----------
@@ -56,8 +56,8 @@ class BoostedClassifier(ClassifierMixin, Explained, BoostedEstimator):
     classes_ : ndarray
         The labels, in the order of the columns of :meth:`decision_function`.
     link_ : SoftmaxLink or None
-        How probabilities follow from the scores; None where they do not.  Missing if the
-        formulation has a method of its own for them.
+        Map from scores to probabilities, or None if there are none.  Missing if the formulation
+        has another method for them.
     """
 
     class_weight: Any = None
@@ -68,12 +68,12 @@ class BoostedClassifier(ClassifierMixin, Explained, BoostedEstimator):
         Parameters
         ----------
         X : array-like, shape (n_samples, n_features)
-            Or a :class:`structboost.BinnedTable`, or a Dask array or data frame, which are trained
-            on in place.
+            Or a :class:`structboost.BinnedTable`, or a Dask array or data frame, which are read in
+            place.
         y : array-like, shape (n_samples,)
-            Any labels; at least two different ones.  With a Dask X also a Dask array or series.
+            Labels of any type, at least two different ones.  For a Dask X, a Dask array or series.
         sample_weight : array-like, shape (n_samples,), optional
-            Weight of each sample in the mean loss; samples of weight zero are left out.
+            Weight of each sample in the mean loss.  Samples of weight zero are left out.
 
         Raises
         ------
@@ -108,22 +108,20 @@ class BoostedClassifier(ClassifierMixin, Explained, BoostedEstimator):
         return self
 
     def _check_held_out(self, labels: IntArray) -> None:
-        """Raise unless a sample of each class can be held out, and one be left."""
-        found, counts = np.unique(labels, return_counts=True)
+        """Raise ValueError unless each class can have held-out and training samples."""
+        present, counts = np.unique(labels, return_counts=True)
         if counts.min() < 2:
-            label = self.classes_[found[np.argmin(counts)]].item()
+            label = self.classes_[present[np.argmin(counts)]].item()
             raise ValueError(
                 f"y has only one distinct sample of class {label!r}, and early_stopping holds out "
-                "samples of each "
-                "class; give at least two, or set early_stopping=False."
+                "samples of each class; give at least two, or set early_stopping=False."
             )
         n_held = math.ceil(self.validation_fraction * len(labels))
-        if not len(found) <= n_held <= len(labels) - len(found):
+        if not len(present) <= n_held <= len(labels) - len(present):
             raise ValueError(
                 f"validation_fraction is {self.validation_fraction!r}, which holds out {n_held} "
-                f"of {len(labels)} "
-                f"distinct samples; with {len(found)} classes hold out, and leave, at least "
-                f"{len(found)}."
+                f"of {len(labels)} distinct samples; with {len(present)} classes hold out, and "
+                f"leave, at least {len(present)}."
             )
 
     def _fit_in_place(self, X: Any, y: Any, sample_weight: Any) -> Self:
@@ -133,15 +131,15 @@ class BoostedClassifier(ClassifierMixin, Explained, BoostedEstimator):
                 f"early_stopping and class_weight are not supported if X is a {type(X).__name__}; "
                 "leave them out, and give sample_weight."
             )
-        self.classes_, number = classes_in_place(y)
+        self.classes_, encode = classes_in_place(y)
         self.n_features_in_ = int(X.shape[1])
         task = self._task()
-        self._train(task, (X, number(y, task)), None, sample_weight)
+        self._train(task, (X, encode(y, task)), None, sample_weight)
         self._keep_link()
         return self
 
     def _task(self) -> Task:
-        """The task for the classes found."""
+        """Return the task for ``classes_``."""
         return classification_task(self.classes_.tolist())
 
     def _as_given(self, Y: Any, task: Task) -> NDArray[Any]:
@@ -154,7 +152,7 @@ class BoostedClassifier(ClassifierMixin, Explained, BoostedEstimator):
         return random_folds(X, Y, sample_weight, strata=Y, random_state=self.random_state)
 
     def decision_function(self, X: Any) -> FloatArray:
-        """Scores of the classes.
+        """Return the scores of the classes.
 
         Parameters
         ----------
@@ -164,7 +162,7 @@ class BoostedClassifier(ClassifierMixin, Explained, BoostedEstimator):
         Returns
         -------
         scores : ndarray, shape (n_samples, n_classes)
-            In the order of ``classes_``.  For two classes: the score of the second one, shape
+            In the order of ``classes_``.  For two classes, the score of the second one, shape
             (n_samples,).
         """
         return self._decision(self._scores(X))
@@ -173,24 +171,24 @@ class BoostedClassifier(ClassifierMixin, Explained, BoostedEstimator):
         return decision_of(scores, self.task_)
 
     def _asks_for_probabilities(self) -> bool:
-        """Whether probabilities follow from the scores of a fit with these parameters."""
+        """Whether a fit with these parameters gives probabilities."""
         try:
             return formulation_of(self._formulation()).has_probabilities
         except (TypeError, ValueError):  # fit names the parameter that is out of its range
             return False
 
     def _has_probabilities(self) -> bool:
-        """Whether probabilities follow from the scores of the fit, or of a fit if there is none."""
+        """Whether the last fit gave probabilities, or the next one will if there is none."""
         if hasattr(self, "link_"):
             return self.link_ is not None
         return self._asks_for_probabilities()
 
     def _keep_link(self) -> None:
-        """Note how probabilities follow from the scores of the fit: parameters may change."""
+        """Store the link from scores to probabilities, because parameters may change later."""
         self.__dict__.pop("link_", None)
         has_probabilities = self._asks_for_probabilities()
         formulation = formulation_of(self._formulation())
-        # A formulation of one's own may have a method of its own for probabilities.
+        # A user-defined formulation may override ``probabilities``.
         if not has_probabilities or type(formulation).probabilities is Formulation.probabilities:
             self.link_ = formulation.link if has_probabilities else None
             if self.link_ is not None and self.temperature_ is not None:
@@ -198,12 +196,12 @@ class BoostedClassifier(ClassifierMixin, Explained, BoostedEstimator):
 
     @available_if(lambda self: self._has_probabilities())
     def predict_proba(self, X: Any) -> FloatArray:
-        """Probabilities of the classes, where they follow from the loss.
+        """Return the probabilities of the classes.
 
-        They are those at which the scores minimise the expected loss
-        (:meth:`structboost.Formulation.probabilities`): a likelihood, the exponential or the
-        logistic loss.  With the hinge loss, losses over the bits of a code, and taxonomies without
-        a likelihood the method is missing.
+        They are the probabilities for which the scores minimise the expected loss
+        (:meth:`structboost.masters.Formulation.probabilities`), which may be a likelihood, the
+        exponential or the logistic loss.  The method is missing for the hinge loss, for losses over
+        the bits of a code, and for taxonomies without a likelihood.
 
         Parameters
         ----------
@@ -213,12 +211,12 @@ class BoostedClassifier(ClassifierMixin, Explained, BoostedEstimator):
         Returns
         -------
         probabilities : ndarray, shape (n_samples, n_classes)
-            In the order of ``classes_``; rows sum to 1.
+            In the order of ``classes_``.  Rows sum to 1.
         """
         return self._probabilities(self.decision_function(X))
 
     def _probabilities(self, scores: FloatArray) -> FloatArray:
-        """Probabilities from what :meth:`decision_function` returns."""
+        """Return probabilities for a result of :meth:`decision_function`."""
         if scores.ndim == 1:
             scores = np.column_stack((np.zeros(len(scores)), scores))
         link: SoftmaxLink | None = getattr(self, "link_", None)
@@ -227,7 +225,7 @@ class BoostedClassifier(ClassifierMixin, Explained, BoostedEstimator):
         return link.inverse(scores)
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """Label of the highest score, or of the least expected cost in a taxonomy.
+        """Return the label with the highest score, or with the least expected cost in a taxonomy.
 
         Parameters
         ----------
@@ -242,11 +240,11 @@ class BoostedClassifier(ClassifierMixin, Explained, BoostedEstimator):
         return self._labels(self.decision_function(X))
 
     def _class_costs(self) -> FloatArray | None:
-        """Cost of each (true, predicted) pair of classes, or None where scores decide."""
+        """Return the cost of each (true, predicted) pair of classes, or None."""
         return None
 
     def _labels(self, decided: FloatArray) -> NDArray[Any]:
-        """Labels from what :meth:`decision_function` returns."""
+        """Return labels for a result of :meth:`decision_function`."""
         costs = self._class_costs()
         if costs is None:
             return labels_of(decided, self.classes_)
@@ -254,7 +252,7 @@ class BoostedClassifier(ClassifierMixin, Explained, BoostedEstimator):
         return np.asarray(self.classes_[expected.argmin(axis=1)])
 
     def staged_decision_function(self, X: Any) -> Iterator[FloatArray]:
-        """Scores after each round, with the weights of that round.
+        """Iterate over the scores after each round, with the weights of that round.
 
         Parameters
         ----------
@@ -270,7 +268,7 @@ class BoostedClassifier(ClassifierMixin, Explained, BoostedEstimator):
         return (self._decision(self._scores(X, model)) for model in self.model_.staged())
 
     def staged_predict(self, X: Any) -> Iterator[NDArray[Any]]:
-        """Labels after each round, with the weights of that round.
+        """Iterate over the labels after each round, with the weights of that round.
 
         Parameters
         ----------
@@ -334,14 +332,14 @@ class BoostedClassifier(ClassifierMixin, Explained, BoostedEstimator):
             classifier.task_ = classifier._saved_task(metadata)
             if dict(classifier.task_.kinds) != dict(classifier.model_.kinds):
                 raise DamagedFileError("its model is of other classes")
-            if "link" in metadata:  # files of 0.1 have none
+            if "link" in metadata:  # files of version 0.1 have none
                 classifier.link_ = saved_link(metadata["link"])
         if "tree" in metadata:
             classifier.set_params(taxonomy=metadata["tree"])
         return classifier
 
     def _saved_task(self, metadata: Mapping[str, Any]) -> Task:
-        """The task that the model was trained on."""
+        """Return the task that the model was trained on."""
         n_classes = len(self.classes_)
         if "code" in metadata:
             task = CodedTask(metadata["code"])
@@ -355,15 +353,15 @@ class BoostedClassifier(ClassifierMixin, Explained, BoostedEstimator):
 
 @estimator
 class TaxonomyClassifier(BoostedClassifier):
-    """Classifiers whose labels may be the leaves of a tree.
+    """Base of classifiers whose labels may be the leaves of a tree.
 
     Parameters
     ----------
     taxonomy : nested lists, parent array or networkx.DiGraph, optional
-        Tree whose leaves are the labels: classes share the weak learners of their ancestors, and a
-        wrong class costs the height of the first common ancestor
-        (:class:`structboost.TaxonomyTask`).  Where there are probabilities of the classes, the
-        class of least expected cost is predicted.
+        Tree whose leaves are the labels.  Classes share the weak learners of their ancestors, and
+        a wrong class costs the height of the first common ancestor
+        (:class:`structboost.TaxonomyTask`).  If classes have probabilities, the class of least
+        expected cost is predicted.
     """
 
     taxonomy: Any = None
@@ -374,7 +372,7 @@ class TaxonomyClassifier(BoostedClassifier):
 
     @property
     def _is_likelihood(self) -> bool:
-        """Whether a likelihood is maximised, which the costs of a taxonomy play no part in."""
+        """Whether a likelihood is maximised, which ignores the costs of a taxonomy."""
         return False
 
     def _class_costs(self) -> FloatArray | None:

@@ -1,4 +1,4 @@
-"""scikit-learn faces of the methods with coding matrices: MultiBoost.MO and .ECC, AdaBoosts."""
+"""Classifiers that train methods with coding matrices (MultiBoost.MO and .ECC, AdaBoost)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from structboost.validation import (
     checked_positive,
     checked_relative_gap,
 )
-from structboost.weak.pricing import BestCode, Code, PricingRule, Tied
+from structboost.weak.pricing import BestCode, CodeWord, PricingRule, SharedOverChannels
 
 # The grid of the paper's five-fold cross-validation (section V).
 THETAS = (2, 5, 8, 10, 12, 15, 20, 30, 40, 45, 60, 80, 100, 120, 150, 200)
@@ -41,12 +41,14 @@ _FOLDS = 5
 
 @estimator
 class _CodedClassifier(BoostedClassifier):
-    """What all share.  The codes of a fit come from one seed, so all runs in it see the same ones.
+    """Base of the classifiers of this module.
+
+    The codes of a fit come from one seed, so all its runs have the same codes.
 
     Parameters
     ----------
     random_state : int, RandomState or None
-        Seed for the codes that are drawn, and for the held-out part.
+        Seed for random codes and for the held-out part.
 
     Attributes
     ----------
@@ -65,9 +67,9 @@ class _CodedClassifier(BoostedClassifier):
         return MulticlassTask(n_classes)
 
     def _rule(self) -> PricingRule:
-        """The pricing rule, at the beginning of its codes."""
+        """Return the pricing rule, at the beginning of its codes."""
         random_state = np.random.RandomState(self._seed)
-        return Code(lambda: random_column(len(self.classes_), random_state))
+        return CodeWord(lambda: random_column(len(self.classes_), random_state))
 
     def _settings(self, task: Task) -> dict[str, Any]:
         return {"pricing": self._rule(), "columns_per_channel": 1, "random_state": self._seed}
@@ -75,12 +77,12 @@ class _CodedClassifier(BoostedClassifier):
 
 @estimator
 class _StageWiseClassifier(_CodedClassifier):
-    """The AdaBoosts.
+    """Base of the AdaBoost classifiers.
 
     Attributes
     ----------
     C_ : float
-        Infinity: nothing is regularised.
+        Infinity, because nothing is regularised.
     """
 
     def _formulation(self) -> str | Formulation:
@@ -93,14 +95,14 @@ class _StageWiseClassifier(_CodedClassifier):
 
 @estimator
 class _CorrectiveClassifier(_CodedClassifier):
-    """The MultiBoosts: theta is given, or from the stage-wise run, or by cross-validation.
+    """Base of the MultiBoost classifiers, totally corrective under a bound on the l1 norm.
 
     Parameters
     ----------
     theta : float or {"stage_wise", "cv"}
-        The l1 norm of the weights: a number, the sum of the weights of the stage-wise run on the
-        same codes, or the best of the paper's grid by five-fold cross-validation, which ends where
-        larger ones are no better.
+        The l1 norm of the weights.  It is a number, the sum of the weights of the stage-wise run
+        on the same codes, or the best value of the paper's grid by five-fold cross-validation,
+        which stops when larger values are no better.
     loss : {"exponential", "hinge"}
         Exponential loss on pairs, or the hinge loss on the best wrong class (section III-D).
     tol : float
@@ -109,16 +111,16 @@ class _CorrectiveClassifier(_CodedClassifier):
     Attributes
     ----------
     objective_ : float
-        Exponential loss, summed over the pairs; hinge loss, summed over the examples.
+        Exponential loss, summed over the pairs, or hinge loss, summed over the examples.
     theta_ : float
         The bound on the l1 norm that was used.
     C_ : float
-        The same as ``theta_``.
+        Copy of ``theta_``.
     theta_path_ : list of dict
-        A record for each theta tried by cross-validation, as those of ``C_path_`` of
+        A record for each theta of the cross-validation, in the form of ``C_path_`` of
         :class:`structboost.StructBoost`.
     theta_path_end_ : str
-        Why no larger theta was tried.
+        Reason why no larger theta was tried.
     """
 
     theta: Any = "stage_wise"
@@ -159,9 +161,9 @@ class _CorrectiveClassifier(_CodedClassifier):
             fit = partial(run.fit, X, y, sample_weight=sample_weight)
             return float(uninterrupted(fit).model_.weights.sum()) or 1.0
         folds = [
-            Fold(X[kept], y[kept], sample_weight[kept], X[held], y[held], sample_weight[held],
-                 kept, held)
-            for kept, held in shuffled_parts(len(y), n_folds, self._seed, strata=y)
+            Fold(X[rest], y[rest], sample_weight[rest], X[held], y[held], sample_weight[held],
+                 rest, held)
+            for rest, held in shuffled_parts(len(y), n_folds, self._seed, strata=y)
         ]  # fmt: skip
 
         def fit_at(theta: float) -> Trial:
@@ -181,13 +183,13 @@ class _CorrectiveClassifier(_CodedClassifier):
     def _side_trainer(
         self, task: Task, formulation: Formulation, C: float, tol: float
     ) -> StructBoost:
-        """A trainer whose model is not kept: without callbacks and progress."""
+        """Return a trainer for an auxiliary run, without callbacks and progress bar."""
         return self._trainer(task, formulation=formulation, C=C, tol=tol, verbose=0, callbacks=None)
 
 
 @estimator
 class _WordClassifier(_CodedClassifier):
-    """Classes as words of a coding matrix, all bits of a round under one weight.
+    """Base of classifiers with a coding matrix, where all bits of a round have one weight.
 
     Parameters
     ----------
@@ -202,12 +204,12 @@ class _WordClassifier(_CodedClassifier):
         return CodedTask(coding_matrix(self.coding, n_classes, np.random.RandomState(self._seed)))
 
     def _rule(self) -> PricingRule:
-        return Tied()
+        return SharedOverChannels()
 
 
 @estimator
 class AdaBoostMOClassifier(_WordClassifier, _StageWiseClassifier):
-    """AdaBoost.MO: one problem per bit of a code, stage-wise.
+    """Stage-wise classifier with one problem per bit of a code (AdaBoost.MO).
 
     Schapire and Singer, 1999; Algorithm 1 of the paper on totally corrective boosting.
     """
@@ -215,7 +217,10 @@ class AdaBoostMOClassifier(_WordClassifier, _StageWiseClassifier):
 
 @estimator
 class AdaBoostMHClassifier(_StageWiseClassifier):
-    """AdaBoost.MH: AdaBoost.MO with the one-vs-all code (Schapire and Singer, 1999)."""
+    """Stage-wise classifier with the one-vs-all code (AdaBoost.MH).
+
+    Schapire and Singer, 1999.
+    """
 
     _pairs: ClassVar[str] = "bits"
 
@@ -224,12 +229,12 @@ class AdaBoostMHClassifier(_StageWiseClassifier):
         return CodedTask(coding_matrix("one_vs_all", n_classes, random_state))
 
     def _rule(self) -> PricingRule:
-        return Tied()
+        return SharedOverChannels()
 
 
 @estimator
 class AdaBoostECCClassifier(_StageWiseClassifier):
-    """AdaBoost.ECC: a new code in each round, stage-wise.
+    """Stage-wise classifier with a new code in each round (AdaBoost.ECC).
 
     Guruswami and Sahai, 1999; Algorithm 2 of the paper on totally corrective boosting.
     """
@@ -237,7 +242,7 @@ class AdaBoostECCClassifier(_StageWiseClassifier):
 
 @estimator
 class MultiBoostMOClassifier(_WordClassifier, _CorrectiveClassifier):
-    """MultiBoost.MO: AdaBoost.MO, totally corrective (Algorithm 3).
+    """Totally corrective form of AdaBoost.MO (MultiBoost.MO, Algorithm 3).
 
     A pair of the exponential loss is an example and a bit.
     """
@@ -245,15 +250,15 @@ class MultiBoostMOClassifier(_WordClassifier, _CorrectiveClassifier):
 
 @estimator
 class MultiBoostECCClassifier(_CorrectiveClassifier):
-    """MultiBoost.ECC: AdaBoost.ECC, totally corrective (Algorithm 3).
+    """Totally corrective form of AdaBoost.ECC (MultiBoost.ECC, Algorithm 3).
 
     A pair of the exponential loss is an example and a wrong class.
 
     Parameters
     ----------
     codes : {"random", "best"}
-        Whether the code of a round is drawn, or is the best for its weak learner; then the bound
-        holds over all codes.
+        Whether the code of a round is random, or the best for its weak learner.  With the best
+        codes, the bound holds over all codes.
     """
 
     codes: str = "random"

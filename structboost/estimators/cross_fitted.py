@@ -1,4 +1,4 @@
-"""Out-of-fold answers of a classifier as features: of rows, of tokens, of any parts of a task."""
+"""Out-of-fold responses of a classifier as features of rows, tokens or parts of a task."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from structboost._typing import FloatArray, IntArray
 from structboost.contract.task import Task
-from structboost.estimators.labelled_parts import PartTable, beside, form_of
+from structboost.estimators.labelled_parts import PartTable, form_of, hstack
 from structboost.estimators.parameters import estimator
 from structboost.runtime.documentation import Documented
 from structboost.selection.cross_fitting import cross_fit
@@ -27,29 +27,30 @@ from structboost.validation import (
     shown,
 )
 
-# Log-probabilities end here: a classifier that was never wrong is not infinitely sure.
+# Lower limit of probabilities, because even a perfect classifier is not infinitely certain.
 _LEAST = 1e-5
 
 
 @estimator
 class CrossFitted(TransformerMixin, Documented, BaseEstimator):
-    """Answers of a classifier of the parts in place of the parts' features.
+    """Transformer that replaces the features of parts by the responses of a classifier.
 
-    Put it before a structured model in a pipeline: the classifier says what each part may be, and
-    the model learns how far to trust it, and what goes together.  As with scikit-learn's
-    ``TargetEncoder``, :meth:`fit_transform` is not ``fit`` and then :meth:`transform`:
+    Put it before a structured model in a pipeline.  The classifier predicts each part, and the
+    model learns how reliable these predictions are and which labels go together.  As with
+    scikit-learn's ``TargetEncoder``, :meth:`fit_transform` is not ``fit`` and then
+    :meth:`transform`:
 
-    - :meth:`fit_transform`, which a pipeline calls to train, answers for each part by a classifier
-      that was trained without its group.  Answers of one that knows the part already would be too
-      sure, and the model would learn to rely on them.
-    - :meth:`transform`, which it calls to predict, gives the mean answers of these classifiers.
+    - :meth:`fit_transform`, which a pipeline calls in training, takes the response for each part
+      from a classifier that was trained without its group.  A classifier trained on the part would
+      be too confident, and the model would rely on it too much.
+    - :meth:`transform`, which it calls in prediction, takes the mean response of these classifiers.
 
-    Answers are log-probabilities of the classes; for two classes, and for each label of a set, they
-    are log-odds.  A classifier without probabilities answers by its ``decision_function``.
+    Responses are log-probabilities of the classes, or log-odds for two classes and for each label
+    of a set.  For a classifier without probabilities, they are its ``decision_function``.
 
-    Inputs are what the model behind takes: a table and its labels or sets of labels, or sequences
-    of tokens and their tags.  With ``task`` they are the inputs and outputs of a task that says how
-    its parts are labelled (:meth:`structboost.Task.part_labels`), such as a matching, whose pairs
+    Inputs are those of the next model: a table and its labels or sets of labels, or sequences of
+    tokens and their tags.  With ``task`` they are the inputs and outputs of a task that defines
+    labels of its parts (:meth:`structboost.Task.part_labels`), such as a matching, whose pairs
     belong together or not.
 
     Parameters
@@ -62,17 +63,17 @@ class CrossFitted(TransformerMixin, Documented, BaseEstimator):
     folds : int
         Number of folds, at least 2.
     passthrough : bool
-        Whether the features stay, behind the answers.
+        Whether to append the features to the responses.
     random_state : int, RandomState or None
-        Seed for the folds (None: the same in each fit).
+        Seed for the folds.  With None, the folds are the same in each fit.
     n_jobs : int or None
         Number of processes that train the folds' classifiers.
 
     Attributes
     ----------
     estimators_ : list
-        The trained classifiers of each fold; for sets of labels a list for each fold, unless the
-        classifier takes sets itself.
+        The trained classifiers of each fold.  For sets of labels, there is a list for each fold,
+        unless the classifier takes sets itself.
     classes_ : ndarray
         Classes, labels, or tags.
 
@@ -110,21 +111,21 @@ class CrossFitted(TransformerMixin, Documented, BaseEstimator):
         return self
 
     def fit_transform(self, X: Any, y: Any, groups: Any = None) -> Any:
-        """Train the classifiers, and give the answers of those that have not seen a part.
+        """Train the classifiers, and return their out-of-fold responses.
 
         Parameters
         ----------
         X, y : array-like or sequence
-            Inputs and true outputs, as the model behind takes them.  Parts without a label (a tag
-            None) are answered, too.
+            Inputs and true outputs, as the next model takes them.  Parts without a label (a tag
+            None) have responses, too.
         groups : array-like, shape (n_examples,), optional
-            Examples of one group are in one fold.  Default: each example is a group, so all
-            tokens of a sequence are in one fold.
+            Group of each example; a group is in one fold.  By default, each example is a group, so
+            all tokens of a sequence are in one fold.
 
         Returns
         -------
-        answers : ndarray or list
-            A table of answers, sequences of tables, or inputs of the task with other features.
+        responses : ndarray or list
+            A table of responses, sequences of tables, or inputs of the task with other features.
 
         Raises
         ------
@@ -146,29 +147,33 @@ class CrossFitted(TransformerMixin, Documented, BaseEstimator):
         rows, is_known = parts.rows, labels >= 0 if labels.ndim == 1 else True
         training = []
         for fold in range(int(self.folds)):
-            kept = np.flatnonzero((folds != fold) & is_known)
-            if not len(kept):
+            others = np.flatnonzero((folds != fold) & is_known)
+            if not len(others):
                 raise ValueError(f"No part outside fold {fold} has a label; give fewer folds.")
-            training.append((self.estimator, rows[kept], labels[kept]))
-        self.estimators_, answers = cross_fit(
-            folds, _fitted, training, lambda model, own: self._ask(model, rows[own]), n_jobs=n_jobs
+            training.append((self.estimator, rows[others], labels[others]))
+        self.estimators_, responses = cross_fit(
+            folds,
+            _fitted,
+            training,
+            lambda model, at: self._responses(model, rows[at]),
+            n_jobs=n_jobs,
         )
         self._form = form
-        return self._made(X, parts, answers)
+        return self._output(X, parts, responses)
 
     def transform(self, X: Any) -> Any:
-        """Mean answers of the folds' classifiers.
+        """Return the mean responses of the folds' classifiers.
 
         Parameters
         ----------
         X : array-like or sequence
-            Inputs of the form that was trained on.
+            Inputs in the form of training.
 
         Returns
         -------
-        answers : ndarray or list
-            In the form of :meth:`fit_transform`; a table has shape (n_samples, n_answers), with
-            ``passthrough`` the features behind.
+        responses : ndarray or list
+            In the form of :meth:`fit_transform`.  A table has shape (n_samples, n_responses), and
+            with ``passthrough`` the features follow.
 
         Raises
         ------
@@ -182,22 +187,22 @@ class CrossFitted(TransformerMixin, Documented, BaseEstimator):
         parts = self._form.read(X)
         if self._form.is_table:
             validate_data(self, X, skip_check_array=True, reset=False)
-        answers = np.mean([self._ask(model, parts.rows) for model in self.estimators_], axis=0)
-        return self._made(X, parts, answers)
+        of_folds = [self._responses(model, parts.rows) for model in self.estimators_]
+        return self._output(X, parts, np.mean(of_folds, axis=0))
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
-        """Names of the answers to the rows of a table: that of the classifier and the class.
+        """Return names of the output columns, made of the names of classifier and class.
 
-        With ``passthrough`` the names of the features stand behind.
+        With ``passthrough`` the names of the features follow.
 
         Parameters
         ----------
         input_features : sequence of str, optional
-            Names of the features.  Default: those of training, or ``x0``, ``x1`` and so on.
+            Names of the features.  By default those of training, or ``x0``, ``x1`` and so on.
 
         Returns
         -------
-        names : ndarray of object, shape (n_answers,)
+        names : ndarray of object, shape (n_responses,)
             One name per column of :meth:`transform`.
 
         Raises
@@ -207,7 +212,7 @@ class CrossFitted(TransformerMixin, Documented, BaseEstimator):
         """
         check_is_fitted(self)
         if not self._form.is_table:
-            raise ValueError("Answers have names only where X is a table; here they are sequences.")
+            raise ValueError("Responses have names only if X is a table; here X has sequences.")
         classes = self.classes_ if self._has_sets or len(self.classes_) > 2 else self.classes_[1:]
         names = [f"{type(self.estimator).__name__.lower()}_{label}" for label in classes]
         if self.passthrough:
@@ -217,9 +222,9 @@ class CrossFitted(TransformerMixin, Documented, BaseEstimator):
             names += list(input_features)
         return np.array(names, dtype=object)
 
-    def _made(self, X: Any, parts: PartTable, answers: FloatArray) -> Any:
-        rows = beside(answers, parts.rows) if self.passthrough else answers
-        return self._form.made(X, parts, rows)
+    def _output(self, X: Any, parts: PartTable, responses: FloatArray) -> Any:
+        rows = hstack(responses, parts.rows) if self.passthrough else responses
+        return self._form.with_rows(X, parts, rows)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_form")
@@ -237,7 +242,7 @@ class CrossFitted(TransformerMixin, Documented, BaseEstimator):
             )
 
     def _folds(self, groups: Any, n_examples: int) -> IntArray:
-        """Fold of each example."""
+        """Return the fold of each example."""
         groups = np.arange(n_examples) if groups is None else np.asarray(groups)
         if groups.shape != (n_examples,):
             raise ValueError(
@@ -253,24 +258,24 @@ class CrossFitted(TransformerMixin, Documented, BaseEstimator):
         seed = 0 if self.random_state is None else self.random_state
         return balanced_parts_of_groups(groups, int(self.folds), seed)
 
-    def _ask(self, model: Any, rows: Any) -> FloatArray:
-        """Answers of the model of a fold, shape (n_parts, n_answers)."""
+    def _responses(self, model: Any, rows: Any) -> FloatArray:
+        """Return the responses of the model of a fold, shape (n_parts, n_responses)."""
         if not self._has_sets:
-            return _answers(model, rows, len(self.classes_))
+            return _responses_of(model, rows, len(self.classes_))
         if isinstance(model, list):
-            return np.hstack([_answers(of_label, rows, 2) for of_label in model])
-        found = model.predict_proba(rows)
-        if isinstance(found, np.ndarray):
-            return _log_odds(found)
-        shares = [
-            own[:, 1] if own.shape[1] > 1 else np.full(len(own), float(classes[0]))
-            for own, classes in zip(found, model.classes_, strict=True)
+            return np.hstack([_responses_of(of_label, rows, 2) for of_label in model])
+        probabilities = model.predict_proba(rows)
+        if isinstance(probabilities, np.ndarray):
+            return _log_odds(probabilities)
+        columns = [
+            pair[:, 1] if pair.shape[1] > 1 else np.full(len(pair), float(classes[0]))
+            for pair, classes in zip(probabilities, model.classes_, strict=True)
         ]
-        return _log_odds(np.column_stack(shares))
+        return _log_odds(np.column_stack(columns))
 
 
 def _fitted(estimator: Any, rows: Any, labels: IntArray) -> Any:
-    """A classifier of one label per row, of sets of labels, or a list: one for each label."""
+    """Fit a classifier of one label per row or of sets, or a list of one for each label."""
     if labels.ndim == 1:
         return _fitted_on_classes(estimator, rows, labels)
     if get_tags(estimator).classifier_tags.multi_label and hasattr(estimator, "predict_proba"):
@@ -279,28 +284,28 @@ def _fitted(estimator: Any, rows: Any, labels: IntArray) -> Any:
 
 
 def _fitted_on_classes(estimator: Any, rows: Any, labels: IntArray) -> Any:
-    # Few classifiers take rows of one class.
+    # Few classifiers accept rows of a single class.
     is_constant = labels.min() == labels.max()
     return clone(DummyClassifier() if is_constant else estimator).fit(rows, labels)
 
 
-def _answers(model: Any, rows: Any, n_classes: int) -> FloatArray:
-    """Log-probabilities or scores of classes 0 to n_classes - 1; of two only that of class 1."""
+def _responses_of(model: Any, rows: Any, n_classes: int) -> FloatArray:
+    """Return log-probabilities or scores of the classes, in one column for two classes."""
     if hasattr(model, "predict_proba"):
-        shares = np.zeros((rows.shape[0], n_classes))
-        shares[:, model.classes_] = model.predict_proba(rows)
-        return _log_odds(shares[:, 1:]) if n_classes == 2 else np.log(np.maximum(shares, _LEAST))
+        p = np.zeros((rows.shape[0], n_classes))
+        p[:, model.classes_] = model.predict_proba(rows)
+        return _log_odds(p[:, 1:]) if n_classes == 2 else np.log(np.maximum(p, _LEAST))
     scores = np.asarray(model.decision_function(rows), np.float64)
     if n_classes == 2:
         return scores.reshape(-1, 1)
     if scores.ndim == 1:
         scores = np.column_stack((-scores, scores))
-    # A class that the other folds do not have is less likely than any that they have.
-    found = np.repeat(scores.min(axis=1, keepdims=True), n_classes, axis=1)
-    found[:, model.classes_] = scores
-    return found
+    # A class that the other folds lack is less likely than any that they have.
+    out = np.repeat(scores.min(axis=1, keepdims=True), n_classes, axis=1)
+    out[:, model.classes_] = scores
+    return out
 
 
-def _log_odds(shares: FloatArray) -> FloatArray:
-    shares = np.clip(shares, _LEAST, 1 - _LEAST)
-    return np.asarray(np.log(shares) - np.log1p(-shares))
+def _log_odds(probabilities: FloatArray) -> FloatArray:
+    p = np.clip(probabilities, _LEAST, 1 - _LEAST)
+    return np.asarray(np.log(p) - np.log1p(-p))

@@ -1,4 +1,4 @@
-"""Stop when a held-out part no longer gains."""
+"""Early stopping on held-out examples."""
 
 from __future__ import annotations
 
@@ -14,34 +14,42 @@ from structboost.masters.registry import formulation_of
 from structboost.model.ensemble import Ensemble
 from structboost.model.prediction import model_scores
 from structboost.selection.folds import Fold
+from structboost.selection.held_out import scaled_surrogate
 from structboost.selection.scoring import Score, checked_score
 from structboost.training.boosting import StructBoost
 from structboost.validation import by_position
 
 
 class EarlyStopping:
-    """A callback that stops training when the mean loss on held-out examples stops falling.
+    """Callback that stops training when the mean loss of held-out examples stops falling.
 
     Where probabilities follow from the scores (the likelihoods and the exponential loss over wrong
     outputs), it is minus the logarithm of that of the true output.  Elsewhere it is the loss of the
-    task, which moves by whole examples.
+    task, which moves by whole examples, as scores of the user such as the accuracy do.  Of rounds
+    with equal losses the one with the least surrogate is the best: minus the log-likelihood or the
+    hinge, at the best scale of the scores where there are no probabilities.  So training does not
+    end while predictions are still those of the beginning.
 
     Parameters
     ----------
     X, Y : sequence
         Held-out examples.
     n_iter_no_change : int
-        Rounds without a new best before stopping.
+        Number of rounds without improvement before training stops.
     score : callable, optional
-        ``score(model, fold)`` of the user, whose negative is watched instead.
+        ``score(model, fold)`` of the user, whose negative replaces the loss.
 
     Attributes
     ----------
     losses : list of float
         Mean held-out loss after each round.
     best_stage : int
-        Round of the smallest loss, from 0; the first of equals.
+        Round of the smallest loss, and of the smallest surrogate among these, from 0; the first of
+        equals.
     """
+
+    # Why training ends where it does.
+    ending = "held_out"
 
     def __init__(
         self,
@@ -54,10 +62,11 @@ class EarlyStopping:
         self._score = score
         self.n_iter_no_change = n_iter_no_change
         self.losses: list[float] = []
+        self._surrogates: list[float] = []
         self.best_stage = 0
 
     def __call__(self, record: Mapping[str, Any], trainer: StructBoost) -> bool:
-        """Evaluate the current model; True when it is time to stop."""
+        """Evaluate the current model, and return whether to stop."""
         if record["round"] > len(self.losses) + 1:
             self.evaluate_all(trainer)
         else:
@@ -66,30 +75,37 @@ class EarlyStopping:
 
     @property
     def has_stopped(self) -> bool:
-        """Whether so many rounds have brought no new best."""
+        """Whether ``n_iter_no_change`` rounds have passed without improvement."""
         return len(self.losses) - 1 - self.best_stage >= self.n_iter_no_change
 
     def evaluate_all(self, trainer: StructBoost) -> None:
         """Evaluate the model after every round, those that a checkpoint has behind it as well."""
-        self.losses = []
+        self.losses, self._surrogates = [], []
         self._add(trainer.staged_models(), trainer)
 
     def _add(self, models: Iterable[Ensemble], trainer: StructBoost) -> None:
         """Keep the losses of models, and which is the best."""
-        self.losses += [self._loss(model, trainer) for model in models]
-        self.best_stage = int(np.argmin(self.losses))
+        for model in models:
+            loss, surrogate = self._measured(model, trainer)
+            self.losses.append(loss)
+            self._surrogates.append(surrogate)
+        self.best_stage = int(np.lexsort((self._surrogates, self.losses))[0])
 
-    def _loss(self, model: Ensemble, trainer: StructBoost) -> float:
-        """Mean loss of a model."""
-        task = trainer.task
-        if self._score is not None:
-            return -checked_score(self._score, model, Fold([], [], None, self.X, self.Y))
-        scores = model_scores(task, model, self.X)
+    def _measured(self, model: Ensemble, trainer: StructBoost) -> tuple[float, float]:
+        """Mean loss of a model, and its surrogate."""
+        task, X, Y = trainer.task, self.X, self.Y
+        scores = model_scores(task, model, X)
         formulation = formulation_of(trainer.formulation)
         link = formulation.link if formulation.has_probabilities else None
-        if link is not None and not link.margin:
+        surrogate, is_likelihood = np.inf, link is not None and not link.margin
+        if link is not None and is_likelihood:
             try:
-                return float(log_losses(task, self.X, self.Y, scores, link.sharpness).mean())
+                surrogate = float(log_losses(task, X, Y, scores, link.sharpness).mean())
             except TaskError:  # a task of codes alone, without marginals
-                pass
-        return mean_loss(task, self.Y, predictions(task, self.X, scores))
+                is_likelihood = False
+        if not is_likelihood:
+            surrogate = scaled_surrogate(task, X, Y, scores)
+        if self._score is not None:
+            return -checked_score(self._score, model, Fold([], [], None, X, Y)), surrogate
+        loss = surrogate if is_likelihood else mean_loss(task, Y, predictions(task, X, scores))
+        return loss, surrogate

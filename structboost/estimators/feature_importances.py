@@ -1,4 +1,4 @@
-"""What each feature adds to the scores of an estimator."""
+"""Contributions of features to the scores of an estimator."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from structboost.weak.contributions import Contributions, contributions_of
 from structboost.weak.table import Scorer
 
 
-class Explained:
-    """Estimators of a table whose scores are explained by its features."""
+class FeatureImportanceMixin:
+    """Mixin for estimators of a table that explains scores by features."""
 
     def _scorer(self) -> Scorer:
-        """What scores the rows of a table."""
+        """Return the scorer of the rows of a table."""
         model: Any = self.model_  # type: ignore[attr-defined]
         scorer: Scorer = model.scorer()
         return scorer
 
     def _decision(self, scores: FloatArray) -> FloatArray:
-        """Scores of the model as :meth:`decision_function` gives them: a linear function."""
+        """Convert scores of the model to those of ``decision_function`` by a linear function."""
         return scores
 
     def contributions(self, X: Any, background: Any = None) -> Contributions:
-        """What each feature adds to each score: exact where the model is additive.
+        """Return the contribution of each feature to each score of an additive model.
 
         Models of stumps, linear functions and single features are sums of functions of one feature
         each.  The values are those functions at the samples, so ``base + values.sum(axis=1)``
@@ -36,18 +36,17 @@ class Explained:
         X : array-like, shape (n_samples, n_features)
         background : array-like, shape (n_background, n_features), optional
             Samples, such as the training set, over which the values of each feature have the mean
-            0; the base is then the mean score of these samples.  The values are then equal to the
+            0.  The base is then the mean score of these samples, and the values are the
             interventional SHAP values with this background (Lundberg and Lee, NIPS 2017): for an
-            additive model the Shapley value of a feature is its function at the sample beside the
-            function's mean over the background.  By default nothing is subtracted: values are the
-            functions as they were trained, and only their differences between samples have a
-            meaning.
+            additive model, the Shapley value of a feature is its function at the sample minus the
+            mean over the background.  By default nothing is subtracted, so that only differences
+            between samples have a meaning.
 
         Returns
         -------
         contributions : Contributions
-            ``values``, shape (n_samples, n_features, n_scores), or (n_samples, n_features) where
-            the decision function has one score for each sample, and ``base``.
+            ``values``, shape (n_samples, n_features, n_scores), or (n_samples, n_features) if the
+            decision function has one score for each sample, and ``base``.
 
         Raises
         ------
@@ -55,8 +54,8 @@ class Explained:
             If the weak learners depend on several features, as trees do.
         """
         check_is_fitted(self)
-        found = self._contributions(X)
-        return found if background is None else found.centred(self._contributions(background))
+        values = self._contributions(X)
+        return values if background is None else values.centred(self._contributions(background))
 
     def _contributions(self, X: Any) -> Contributions:
         estimator: Any = self

@@ -1,4 +1,4 @@
-"""Parts and their labels, as one table, whatever form inputs and outputs have."""
+"""Parts and their labels as one table, for inputs and outputs of any form."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from structboost.validation import check_labels
 
 
 class PartTable:
-    """Parts of some examples as rows of one table.
+    """Table whose rows are the parts of some examples.
 
     Attributes
     ----------
@@ -36,17 +36,17 @@ class PartTable:
 
     @property
     def owners(self) -> IntArray:
-        """Example of each part."""
+        """Index of the example of each part."""
         return np.repeat(np.arange(len(self.lengths)), self.lengths)
 
     def split(self, rows: Any) -> list[Any]:
-        """Other rows of the same parts, by example."""
+        """Split rows, one per part, by example."""
         ends = np.cumsum(self.lengths).tolist()
         return [rows[start:end] for start, end in zip([0, *ends], ends, strict=False)]
 
 
 class Form(ABC):
-    """How inputs and outputs are given.
+    """Form of inputs and outputs.
 
     Attributes
     ----------
@@ -58,19 +58,22 @@ class Form(ABC):
 
     @abstractmethod
     def read(self, X: Any) -> PartTable:
-        """The parts of inputs; the first call learns the features."""
+        """Return the parts of inputs, with the features of the first call."""
 
     @abstractmethod
     def labels(self, X: Any, y: Any, parts: PartTable) -> tuple[NDArray[Any], IntArray]:
-        """Classes, and the number of each part's class, -1 if unknown; or a row of 0 and 1."""
+        """Return the classes, and for each part the index of its class or a row of 0 and 1.
+
+        The index is -1 if the class is unknown.
+        """
 
     @abstractmethod
-    def made(self, X: Any, parts: PartTable, rows: Any) -> Any:
-        """Inputs as given, but with other ``rows`` of features."""
+    def with_rows(self, X: Any, parts: PartTable, rows: Any) -> Any:
+        """Return inputs in the form of ``X`` with other ``rows`` of features."""
 
 
 def form_of(X: Any, task: Task | None) -> Form:
-    """The form of inputs: those of a task, sequences of tokens, or a table."""
+    """Return the form of inputs of a task, of sequences of tokens, or of a table."""
     if task is not None:
         return _TaskForm(task)
     if not hasattr(X, "ndim") and len(X) and all(_is_sequence(x) for x in X):
@@ -87,7 +90,7 @@ def _is_sequence(x: Any) -> bool:
 
 
 class _TableForm(Form):
-    """Every row is an example with one part."""
+    """Table whose rows are examples with one part."""
 
     is_table = True
 
@@ -107,12 +110,12 @@ class _TableForm(Form):
             )
         return classes, labels.astype(np.int64)
 
-    def made(self, X: Any, parts: PartTable, rows: Any) -> Any:
+    def with_rows(self, X: Any, parts: PartTable, rows: Any) -> Any:
         return rows
 
 
 class _SequenceForm(Form):
-    """Every example is a sequence of tokens."""
+    """Sequences of tokens."""
 
     def __init__(self) -> None:
         self._reader = TokenReader()
@@ -124,7 +127,7 @@ class _SequenceForm(Form):
         classes, tags = tag_numbers(y, parts.lengths.tolist())
         return classes, np.concatenate(tags)
 
-    def made(self, X: Any, parts: PartTable, rows: Any) -> Any:
+    def with_rows(self, X: Any, parts: PartTable, rows: Any) -> Any:
         return parts.split(rows)
 
 
@@ -148,25 +151,25 @@ class _TaskForm(Form):
     def labels(self, X: Any, y: Any, parts: PartTable) -> tuple[NDArray[Any], IntArray]:
         if len(y) != len(X):
             raise ValueError(f"X has {len(X)} examples and y {len(y)}; give one for each.")
-        found = []
+        blocks = []
         for i, n in enumerate(parts.lengths.tolist()):
-            own = np.asarray(on_example("part_labels", i, self._task.part_labels, X[i], y[i]))
-            if len(own) != n:
-                raise TaskError(f"part_labels gave {len(own)} labels for {n} parts.", i)
-            found.append(own)
-        labels = np.concatenate(found)
+            block = np.asarray(on_example("part_labels", i, self._task.part_labels, X[i], y[i]))
+            if len(block) != n:
+                raise TaskError(f"part_labels gave {len(block)} labels for {n} parts.", i)
+            blocks.append(block)
+        labels = np.concatenate(blocks)
         if labels.ndim == 2:
             return np.arange(labels.shape[1]), labels.astype(np.int64)
-        known = labels >= 0
-        classes, numbers = np.unique(labels[known], return_inverse=True)
+        is_known = labels >= 0
+        classes, indices = np.unique(labels[is_known], return_inverse=True)
         out = np.full(len(labels), -1, np.int64)
-        out[known] = numbers
+        out[is_known] = indices
         return classes, out
 
-    def made(self, X: Any, parts: PartTable, rows: Any) -> Any:
+    def with_rows(self, X: Any, parts: PartTable, rows: Any) -> Any:
         return [
-            on_example("with_features", i, self._task.with_features, x, own)
-            for i, (x, own) in enumerate(zip(X, parts.split(rows), strict=True))
+            on_example("with_features", i, self._task.with_features, x, block)
+            for i, (x, block) in enumerate(zip(X, parts.split(rows), strict=True))
         ]
 
 
@@ -174,11 +177,11 @@ def _has_sets(y: Any) -> bool:
     """Whether labels are an indicator matrix or lists of labels."""
     if sparse.issparse(y) or hasattr(y, "ndim"):
         return bool(y.ndim == 2 and y.shape[1] > 1)
-    return any(not isinstance(own, str | Mapping) and hasattr(own, "__len__") for own in y)
+    return any(not isinstance(one, str | Mapping) and hasattr(one, "__len__") for one in y)
 
 
-def beside(answers: FloatArray, rows: Any) -> Any:
-    """Answers with features behind them, sparse where the features are."""
+def hstack(responses: FloatArray, rows: Any) -> Any:
+    """Append features to responses, as a sparse array if the features are sparse."""
     if sparse.issparse(rows):
-        return sparse.csr_array(sparse.hstack((answers, rows), format="csr"))
-    return np.column_stack((answers, rows))
+        return sparse.csr_array(sparse.hstack((responses, rows), format="csr"))
+    return np.column_stack((responses, rows))

@@ -1,4 +1,4 @@
-"""Between a user's labels and what the classification tasks take."""
+"""Conversion between the labels of users and the outputs of classification tasks."""
 
 from __future__ import annotations
 
@@ -31,21 +31,21 @@ FORMS = ("matrix", "lists", "single")
 def classification_task(
     classes: Sequence[Any], taxonomy: Any = None
 ) -> BinaryTask | MulticlassTask | TaxonomyTask:
-    """TaxonomyTask if there is a taxonomy, BinaryTask for two classes, else MulticlassTask."""
+    """Return a TaxonomyTask for a taxonomy, a BinaryTask for two classes, else a MulticlassTask."""
     if taxonomy is not None:
         return TaxonomyTask(label_tree(taxonomy, classes))
     return BinaryTask() if len(classes) == 2 else MulticlassTask(len(classes))
 
 
 def outputs_of(labels: IntArray, task: Task) -> IntArray:
-    """Numbers of the classes as the outputs that the task takes."""
+    """Convert indices of classes to outputs of the task."""
     return 2 * labels - 1 if isinstance(task, BinaryTask) else labels
 
 
 def classification_examples(
     X: NDArray[Any], y: NDArray[Any], sample_weight: Any, class_weight: Any
 ) -> tuple[NDArray[Any], NDArray[Any], Any, FloatArray]:
-    """Classes, and the distinct examples that count: inputs, numbers of classes, and weights.
+    """Return the classes, and the inputs, class indices and weights of the distinct examples.
 
     Raises
     ------
@@ -77,7 +77,9 @@ def classification_examples(
 
 
 def classes_in_place(y: Any) -> tuple[NDArray[Any], Callable[[Any, Task], Any]]:
-    """Classes of labels, and a function that makes outputs of them, also in a Dask collection.
+    """Return the classes of labels, and a function that converts labels to outputs of a task.
+
+    Both take Dask collections, too.
 
     Raises
     ------
@@ -96,17 +98,17 @@ def classes_in_place(y: Any) -> tuple[NDArray[Any], Callable[[Any, Task], Any]]:
             "classes."
         )
 
-    def number(y: Any, task: Task) -> Any:
+    def encode(y: Any, task: Task) -> Any:
         if not hasattr(y, "__dask_graph__"):
             return outputs_of(np.searchsorted(classes, column_or_1d(y)), task)
         y = y.to_dask_array(lengths=True) if hasattr(y, "to_dask_array") else y
         return y.map_blocks(_outputs_of_block, classes, task, dtype=np.int64)
 
-    return classes, number
+    return classes, encode
 
 
 def _unique_of_blocks(y: Any) -> tuple[NDArray[Any], ...]:
-    """Labels of each block of a Dask array."""
+    """Return the distinct labels of each block of a Dask array."""
     from dask.base import compute
     from dask.delayed import delayed
 
@@ -123,7 +125,7 @@ def _outputs_of_block(block: NDArray[Any], classes: NDArray[Any], task: Task) ->
 
 
 def decision_of(scores: FloatArray, task: Task | None = None) -> FloatArray:
-    """Scores as scikit-learn wants them: one for each class, one-dimensional for two classes."""
+    """Return the scores of the classes, one-dimensional for two classes."""
     if isinstance(task, (TaxonomyTask, CodedTask)):
         scores = task.class_scores(scores)
     if scores.shape[1] == 2:
@@ -132,13 +134,13 @@ def decision_of(scores: FloatArray, task: Task | None = None) -> FloatArray:
 
 
 def labels_of(scores: FloatArray, classes: NDArray[Any]) -> NDArray[Any]:
-    """Label of the highest score, or of the sign."""
+    """Return the label with the highest score, or by the sign of one-dimensional scores."""
     index = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
     return np.asarray(classes[index])
 
 
 class LabelSets(NamedTuple):
-    """Labels of samples as a table, and how the user gave them.
+    """Labels of samples as an indicator matrix, and their original form.
 
     Attributes
     ----------
@@ -147,7 +149,7 @@ class LabelSets(NamedTuple):
     form : {"matrix", "lists", "single"}
         An indicator matrix, a list of labels for each sample, or one label for each.
     unknown : ndarray of bool, shape (n_samples,)
-        Whether a sample has labels that are not among the classes given.
+        Whether a sample has labels outside ``classes``.
     """
 
     classes: NDArray[Any]
@@ -157,15 +159,15 @@ class LabelSets(NamedTuple):
 
 
 def label_sets(y: Any, classes: NDArray[Any] | None = None) -> LabelSets:
-    """Labels of samples in any of the forms that users have.
+    """Convert labels of samples, in any of the supported forms, to an indicator matrix.
 
     Parameters
     ----------
     y : array, data frame, sparse matrix or list
-        An indicator matrix of 0 and 1, also as a list of its rows; a list of labels for each
-        sample; or one label for each sample.
+        An indicator matrix of 0 and 1, also as a list of rows, or a list of labels for each
+        sample, or one label for each sample.
     classes : ndarray, optional
-        The labels, where they are known.
+        The labels of training.
 
     Raises
     ------
@@ -183,11 +185,11 @@ def label_sets(y: Any, classes: NDArray[Any] | None = None) -> LabelSets:
         if classes is None:
             classes = np.asarray(MultiLabelBinarizer().fit(y).classes_.tolist())
         with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "unknown class")  # ``unknown`` tells of them
+            warnings.filterwarnings("ignore", "unknown class")  # ``unknown`` marks them
             indicator = MultiLabelBinarizer(classes=classes.tolist()).fit_transform(y)
         indicator, form = indicator.astype(np.int64), "lists"
-        known = set(classes.tolist())
-        unknown = np.array([not known.issuperset(labels) for labels in y], bool)
+        all_labels = set(classes.tolist())
+        unknown = np.array([not all_labels.issuperset(labels) for labels in y], bool)
     else:
         check_labels(y)
         check_classification_targets(y)
@@ -206,7 +208,7 @@ def label_sets(y: Any, classes: NDArray[Any] | None = None) -> LabelSets:
 
 
 def _as_table_or_sequence(y: Any) -> NDArray[Any]:
-    """A table of two columns and more, or an array of one entry for each sample."""
+    """Return a table of at least two columns, or an array with one entry per sample."""
     if sparse.issparse(y):
         y = y.toarray()
     if hasattr(y, "__array__"):
@@ -232,7 +234,7 @@ def _check_indicator(y: NDArray[Any]) -> None:
 
 
 def _check_lists(y: NDArray[Any]) -> None:
-    """Raise ValueError unless each sample has a list of strings, or each one of numbers."""
+    """Raise ValueError unless samples have lists, of strings only or of numbers only."""
     first: Any = None
     for i, labels in enumerate(y):
         if not _is_list(labels):
@@ -249,12 +251,12 @@ def _check_lists(y: NDArray[Any]) -> None:
             check_same_sort(first, label, f"y[{i}] has the label", "y")
 
 
-def check_same_sort(known: Any, label: Any, name: str, of_known: str) -> None:
+def check_same_sort(first: Any, label: Any, name: str, name_of_first: str) -> None:
     """Raise ValueError if one of two labels is a string and the other is not."""
-    if isinstance(known, str) != isinstance(label, str):
+    if isinstance(first, str) != isinstance(label, str):
         raise ValueError(
-            f"{name} {shown(label)}, and {of_known} has {shown(known)}; give only strings or only "
-            "numbers."
+            f"{name} {shown(label)}, and {name_of_first} has {shown(first)}; give only strings or "
+            "only numbers."
         )
 
 

@@ -1,4 +1,4 @@
-"""scikit-learn face of the linear structured SVM."""
+"""Classifier that trains a linear structured SVM."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from structboost._typing import FloatArray
-from structboost.estimators.feature_importances import Explained
+from structboost.estimators.feature_importances import FeatureImportanceMixin
 from structboost.estimators.labels import (
     classification_examples,
     classification_task,
@@ -33,11 +33,11 @@ from structboost.validation import check_labels
 
 
 @estimator
-class StructuredSVMClassifier(ClassifierMixin, Explained, Documented, BaseEstimator):
+class StructuredSVMClassifier(ClassifierMixin, FeatureImportanceMixin, Documented, BaseEstimator):
     """Linear binary and multi-class SVM (Crammer and Singer) with a certified duality gap.
 
-    The linear counterpart of :class:`StructBoostClassifier`: the same tasks, with features in place
-    of weak learners.  Scale the features.
+    It is the linear counterpart of :class:`StructBoostClassifier`, with features instead of weak
+    learners.  Features should be on a common scale.
 
     Parameters
     ----------
@@ -46,9 +46,9 @@ class StructuredSVMClassifier(ClassifierMixin, Explained, Documented, BaseEstima
     tol : float
         Relative gap ``(primal - bound) / primal`` at which training stops.
     max_epochs : int
-        Most exact passes, each of which sees every example once.
+        Maximum number of exact passes, each of which visits every example once.
     average : bool
-        Whether exact passes are made at weighted means of the weights, or at the newest weights.
+        Whether exact passes use weighted means of the weights, or the newest weights.
     class_weight : dict, "balanced" or None
         Weight of the classes in the mean loss.
     random_state : int, RandomState or None
@@ -90,7 +90,7 @@ class StructuredSVMClassifier(ClassifierMixin, Explained, Documented, BaseEstima
         X : array-like, shape (n_samples, n_features)
             Features, on a common scale.
         y : array-like, shape (n_samples,)
-            Any labels; at least two different ones.
+            Labels of any type, at least two different ones.
         sample_weight : array-like, shape (n_samples,), optional
             Weight of each sample in the mean loss.
 
@@ -104,7 +104,7 @@ class StructuredSVMClassifier(ClassifierMixin, Explained, Documented, BaseEstima
         ConvergenceWarning
             If ``max_epochs`` are used up before the gap is ``tol``.
         """
-        # Where this fit ends early, no weights of the last one are left.
+        # If this fit fails, no weights of the last one remain.
         if hasattr(self, "coef_"):
             del self.coef_
         check_labels(y)
@@ -127,7 +127,7 @@ class StructuredSVMClassifier(ClassifierMixin, Explained, Documented, BaseEstima
         return self
 
     def _table(self, X: Any, y: Any = "no_validation", **options: Any) -> Any:
-        """The table, and ``y``, checked and in double precision."""
+        """Return the table, and ``y``, checked and in double precision."""
         return validated_table(self, X, y, dtype=np.float64, **options)
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -139,7 +139,7 @@ class StructuredSVMClassifier(ClassifierMixin, Explained, Documented, BaseEstima
         return tags
 
     def decision_function(self, X: Any) -> FloatArray:
-        """Scores of the classes.
+        """Return the scores of the classes.
 
         Parameters
         ----------
@@ -149,7 +149,7 @@ class StructuredSVMClassifier(ClassifierMixin, Explained, Documented, BaseEstima
         Returns
         -------
         scores : ndarray, shape (n_samples, n_classes)
-            In the order of ``classes_``.  For two classes: the score of the second one, shape
+            In the order of ``classes_``.  For two classes, the score of the second one, shape
             (n_samples,).
         """
         check_is_fitted(self)
@@ -160,7 +160,7 @@ class StructuredSVMClassifier(ClassifierMixin, Explained, Documented, BaseEstima
         return decision_of(scores)
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """Label of the highest score.
+        """Return the label with the highest score.
 
         Parameters
         ----------
@@ -175,7 +175,7 @@ class StructuredSVMClassifier(ClassifierMixin, Explained, Documented, BaseEstima
         return labels_of(self.decision_function(X), self.classes_)
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write the classifier to a file, without pickle: all of it or nothing.
+        """Write the classifier to a file, atomically and without pickle.
 
         Parameters
         ----------
@@ -210,7 +210,7 @@ class StructuredSVMClassifier(ClassifierMixin, Explained, Documented, BaseEstima
         FileNotFoundError
             If there is no such file.
         ModelFileError
-            If it is no file of such a classifier, is damaged, or is of another version.
+            If it is of another class, is damaged, or is of another version.
         """
         model = load_model(path)
         facts = model.metadata
@@ -220,19 +220,19 @@ class StructuredSVMClassifier(ClassifierMixin, Explained, Documented, BaseEstima
                 "class."
             )
         with FORMAT.damage(path):
-            made = cls(**facts["parameters"])
-            made.classes_ = saved_classes(facts)
+            classifier = cls(**facts["parameters"])
+            classifier.classes_ = saved_classes(facts)
             task = classification_task(facts["classes"])
             if dict(task.kinds) != dict(model.kinds):
                 raise DamagedFileError("its model is of other classes")
-            made._keep(model)
-            names = saved_names(facts.get("feature_names"), made.n_features_in_)
+            classifier._keep(model)
+            names = saved_names(facts.get("feature_names"), classifier.n_features_in_)
             if names is not None:
-                made.feature_names_in_ = np.array(names, dtype=object)
-        return made
+                classifier.feature_names_in_ = np.array(names, dtype=object)
+        return classifier
 
     def _keep(self, model: Ensemble) -> None:
-        """Set what follows from the fitted model."""
+        """Set the fitted attributes from a model."""
         ((kind, member),) = model.members.items()
         weights = weights_of(member, model.kinds[kind])
         self.model_ = model

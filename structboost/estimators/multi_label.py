@@ -1,4 +1,4 @@
-"""scikit-learn face of sets of labels."""
+"""Classifier of sets of labels."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from sklearn.model_selection import train_test_split
 from sklearn.utils import check_consistent_length
 from sklearn.utils.validation import check_is_fitted
 
-from structboost._typing import FloatArray, IntArray
+from structboost._typing import FloatArray, IntArray, override
 from structboost.contract.parts import StackedParts
 from structboost.contract.task import Task
 from structboost.estimators.boosted import StructBoostEstimator
-from structboost.estimators.feature_importances import Explained
+from structboost.estimators.feature_importances import FeatureImportanceMixin
 from structboost.estimators.labels import (
     FORMS,
     check_same_sort,
@@ -40,20 +40,20 @@ from structboost.tasks.multi_label import MultiLabelTask
 from structboost.training.boosting import AUTO
 from structboost.validation import checked_choice, checked_weights, shown
 
-# With more labels, pairs of them are not learned unasked: each has trees of its own.
+# By default, no pairs are learned with more labels, because each pair has its trees.
 _MOST_PAIRED = 14
 
 
 @estimator
 class StructBoostMultiLabelClassifier(
-    ClassifierMixin, Explained, StructBoostEstimator, TableEstimator
+    ClassifierMixin, FeatureImportanceMixin, StructBoostEstimator, TableEstimator
 ):
-    """Classifier of inputs that have any number of labels (:class:`structboost.MultiLabelTask`).
+    """Classifier of inputs with any number of labels (:class:`structboost.MultiLabelTask`).
 
     By default it boosts trees stage-wise for the likelihood of the sets
-    (:class:`structboost.StageWiseRandomField`), which needs no C and has no certificate, and
-    predicts the set whose expected ``loss`` is least.  ``objective="hinge"`` minimises the hinge of
-    the loss over stumps, to a certified gap.  Engines of several processes need it.
+    (:class:`structboost.masters.StageWiseRandomField`), which needs no C and has no certificate,
+    and predicts the set with the least expected ``loss``.  ``objective="hinge"`` minimises the
+    hinge of the loss over stumps, to a certified gap.  Engines of several processes need it.
 
     Parameters
     ----------
@@ -61,28 +61,27 @@ class StructBoostMultiLabelClassifier(
         Function that is minimised.  ``"log_loss"``: minus the mean logarithm of the probability of
         the true set, by stage-wise boosting, or with half the squared norm of one linear function.
         ``"hinge"``: C times the mean hinge of ``loss`` plus the l1 norm of the weights, to a
-        certified gap; that of the subset loss has the empty model for its optimum where no set has
-        a probability above a half.  ``"svm"``: C times the same plus half the squared norm of one
-        linear function.  ``"l1_log_loss"``: C times the log-loss plus the l1 norm of the weights.
+        certified gap.  With the subset loss, the empty model is optimal if no set has a probability
+        above a half.  ``"svm"``: C times this hinge plus half the squared norm of one linear
+        function.  ``"l1_log_loss"``: C times the log-loss plus the l1 norm of the weights.
     loss : {"hamming", "subset", "f1"}
-        Loss that predictions are to have: the fraction of wrong labels, the fraction of wrong sets,
-        or 1 minus the F1 of each set.
+        Loss of predictions: the fraction of wrong labels, the fraction of wrong sets, or 1 minus
+        the F1 of each set.
     outputs : {"auto", "all", "seen"}
-        Whether any set of labels is predicted, or only sets that were seen in training.  ``"auto"``
+        Whether any set of labels may be predicted, or only sets of the training set.  ``"auto"``
         is ``"seen"`` for the subset loss with ``objective="log_loss"``, else ``"all"``.
     pairs : bool or "auto"
-        Whether pairs of labels have scores of their own.  With ``outputs="all"`` for at most 10
-        labels.  ``"auto"`` is True for the subset loss with ``objective="log_loss"``, if there are
-        at most 14 labels, and else False.
+        Whether pairs of labels have scores, too.  With ``outputs="all"``, it requires at most 10
+        labels.  ``"auto"`` is True for the subset loss with ``objective="log_loss"`` and at most
+        14 labels, else False.
     hierarchy : sequence of (parent, child), optional
-        Pairs of labels, at least one, of which the second implies the first; a label may have
-        several parents.
-        Labels of ``y`` then bring those above them, and predictions always have them.  Wrong labels
-        weigh less further down (:class:`structboost.HierarchicalMultiLabelTask`); ``loss``,
-        ``outputs``, ``pairs`` and ``label_costs`` keep their defaults.
+        Pairs of labels, at least one, of which the second implies the first.  A label may have
+        several parents.  Implied labels are added to ``y`` and to predictions.  Wrong labels weigh
+        less further down (:class:`structboost.HierarchicalMultiLabelTask`); ``loss``,
+        ``outputs``, ``pairs`` and ``label_costs`` must have their defaults.
     label_costs : dict, optional
-        What a wrong label costs, with ``loss="hamming"`` only: a number for each label, or a pair
-        of what it costs where it is missing and where it is too many.  Others cost 1.
+        Cost of each wrong label, with ``loss="hamming"`` only.  It is a number, or a pair of the
+        cost of a missing and of an extra label.  By default the cost is 1.
     weak_learner : str, callable or list of these
         Family of weak learners, as in :class:`structboost.StructBoost`; ``"linear"`` with
         ``objective="log_loss"`` is one linear function of the standardised features.  ``"auto"`` is
@@ -95,8 +94,8 @@ class StructBoostMultiLabelClassifier(
     Attributes
     ----------
     classes_ : ndarray, shape (n_labels,)
-        The labels, those of the hierarchy among them; 0 to n_labels - 1 if ``y`` was an indicator
-        matrix.
+        The labels, including those of the hierarchy.  They are 0 to n_labels - 1 if ``y`` was an
+        indicator matrix.
     """
 
     loss: str = "hamming"
@@ -127,7 +126,7 @@ class StructBoostMultiLabelClassifier(
         """
         self._check_parameters()
         checked_choice(self.outputs, "outputs", (AUTO, "all", "seen"))
-        # scikit-learn's own message if there is no y.
+        # scikit-learn raises an error if there is no y.
         X = self._table(X, None if y is None else "no_validation")
         self.classes_, indicator, self._form, _ = label_sets(y)
         edges = None
@@ -139,8 +138,8 @@ class StructBoostMultiLabelClassifier(
         if len(indicator) != len(X):
             raise ValueError(f"X has {len(X)} samples and y {len(indicator)}; give one for each.")
         weights = checked_weights(sample_weight, len(X))
-        kept = np.flatnonzero(weights > 0)
-        X, indicator, weights = X[kept], indicator[kept], weights[kept]
+        rows = np.flatnonzero(weights > 0)
+        X, indicator, weights = X[rows], indicator[rows], weights[rows]
         if self._form == "single" and np.count_nonzero(indicator.any(axis=0)) < 2:
             raise ValueError(
                 "sample_weight leaves samples of 1 class only; at least two classes must count."
@@ -163,7 +162,7 @@ class StructBoostMultiLabelClassifier(
         return self
 
     def decision_function(self, X: Any) -> FloatArray:
-        """Scores of the labels, and with ``pairs`` those of pairs of labels.
+        """Return the scores of the labels, and with ``pairs`` also of pairs of labels.
 
         Parameters
         ----------
@@ -173,13 +172,13 @@ class StructBoostMultiLabelClassifier(
         Returns
         -------
         scores : ndarray, shape (n_samples, n_channels)
-            In the order of ``classes_``, with the pairs behind.  Where ``y`` had one of two labels
-            for each sample: the difference, shape (n_samples,).
+            In the order of ``classes_``, followed by the pairs.  If ``y`` had one of two labels for
+            each sample, the difference, shape (n_samples,).
         """
         return self._decision(self._scores(X))
 
     def predict(self, X: Any) -> Any:
-        """Labels of each sample.
+        """Return the labels of each sample.
 
         Parameters
         ----------
@@ -195,11 +194,11 @@ class StructBoostMultiLabelClassifier(
         return self._labels(self._scores(X))
 
     def predict_marginals(self, X: Any) -> FloatArray:
-        """Probability of each label of ``classes_``, shape (n_samples, n_labels).
+        """Return the probability of each label of ``classes_``.
 
         A set of labels has the probability ``~ exp(score)``, which ``"log_loss"`` and
-        ``"l1_log_loss"`` are trained for; after training for the hinge these numbers are not
-        calibrated.  With ``hierarchy`` no label is more probable than one that it implies.
+        ``"l1_log_loss"`` fit.  After training for the hinge, these numbers are not calibrated.
+        With ``hierarchy``, no label is more probable than one that it implies.
 
         Parameters
         ----------
@@ -209,19 +208,20 @@ class StructBoostMultiLabelClassifier(
         Returns
         -------
         probabilities : ndarray, shape (n_samples, n_labels)
-            In the order of ``classes_``; rows need not sum to 1.
+            In the order of ``classes_``.  Rows need not sum to 1.
 
         Raises
         ------
         TooManyOutputsError
-            If a label of a hierarchy of more than 12 labels is below several others.
+            If a label has several parents in a hierarchy of more than 12 labels.
         """
         scores = self._scores(X) * (self.temperature_ or 1.0)
-        found = self.task_.marginals_batch([None] * len(scores), StackedParts({"x": scores}, {}))
-        return np.array(found.expected["x"][:, : len(self.classes_)])
+        stack = StackedParts({"x": scores}, {})
+        expected = self.task_.marginals_batch([None] * len(scores), stack).expected["x"]
+        return np.array(expected[:, : len(self.classes_)])
 
     def staged_predict(self, X: Any) -> Iterator[Any]:
-        """Labels after each round, with the weights of that round.
+        """Iterate over the labels after each round, with the weights of that round.
 
         Parameters
         ----------
@@ -237,9 +237,9 @@ class StructBoostMultiLabelClassifier(
         return (self._labels(self._scores(X, model)) for model in self.model_.staged())
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Share of the samples whose set of labels is right.
+        """Return the fraction of samples whose set of labels is correct.
 
-        A set with a label that training did not have is wrong.
+        A set with a label that was not in training counts as wrong.
 
         Parameters
         ----------
@@ -263,13 +263,13 @@ class StructBoostMultiLabelClassifier(
         check_is_fitted(self)
         if self._form == "single":
             return float(super().score(X, y, sample_weight))
-        found = self._found(self._scores(X))
-        given = label_sets(y, self.classes_)
-        true = given.indicator
+        predicted = self._sets(self._scores(X))
+        labels = label_sets(y, self.classes_)
+        true = labels.indicator
         if isinstance(self.task_, HierarchicalMultiLabelTask):
             true = self.task_.closed(true)
-        check_consistent_length(true, found)
-        right = (true == found).all(axis=1) & ~given.unknown
+        check_consistent_length(true, predicted)
+        right = (true == predicted).all(axis=1) & ~labels.unknown
         return float(accuracy_score(np.ones(len(right)), right, sample_weight=sample_weight))
 
     def save(self, path: str | PathLike[str]) -> None:
@@ -346,7 +346,7 @@ class StructBoostMultiLabelClassifier(
         )
 
     def _cost_table(self) -> FloatArray | None:
-        """Costs of labels that are missing and of those that are too many, in two rows."""
+        """Return the costs of missing labels and of extra labels, in two rows."""
         if self.label_costs is None:
             return None
         if self.hierarchy is not None:
@@ -355,28 +355,28 @@ class StructBoostMultiLabelClassifier(
             raise ValueError(f"label_costs goes with loss='hamming'; loss is {shown(self.loss)}.")
         if not isinstance(self.label_costs, Mapping):
             raise ValueError(f"label_costs is {shown(self.label_costs)}; give a dict by label.")
-        numbers = {label: i for i, label in enumerate(self.classes_.tolist())}
-        table = np.ones((2, len(numbers)))
+        indices = {label: i for i, label in enumerate(self.classes_.tolist())}
+        table = np.ones((2, len(indices)))
         for label, cost in self.label_costs.items():
-            if label not in numbers:
+            if label not in indices:
                 raise ValueError(
                     f"label_costs has the label {shown(label)}, which y does not have."
                 )
             pair = np.asarray(cost)
             if pair.dtype.kind not in "iuf" or pair.shape not in ((), (2,)):
                 raise ValueError(
-                    f"label_costs[{shown(label)}] is {shown(cost)}; give a number, or a pair: "
-                    "missing, too many."
+                    f"label_costs[{shown(label)}] is {shown(cost)}; give a number, or a pair of "
+                    "the costs if it is missing and if it is extra."
                 )
             if not np.isfinite(pair).all() or pair.min() < 0:
                 raise ValueError(
                     f"label_costs[{shown(label)}] is {shown(cost)}; give costs from 0."
                 )
-            table[:, numbers[label]] = pair
+            table[:, indices[label]] = pair
         return table
 
     def _hierarchy_edges(self) -> IntArray:
-        """The hierarchy in numbers of labels; labels that only it names join ``classes_``."""
+        """Return the hierarchy as label indices, and add its labels to ``classes_``."""
         is_plain = self.outputs in (AUTO, "all") and (self.pairs == AUTO or not self.pairs)
         if self.loss != "hamming" or not is_plain:
             raise ValueError(
@@ -414,14 +414,14 @@ class StructBoostMultiLabelClassifier(
     def _stage_wise(self) -> NewtonSteps:
         return StageWiseRandomField()
 
-    def _or_auto(self, given: Any, of_sets: Any, else_: Any) -> Any:
-        """Replace "auto" by ``of_sets`` where sets are learned as wholes, else by ``else_``."""
-        if not is_same(given, AUTO):
-            return given
+    def _or_auto(self, value: Any, of_sets: Any, else_: Any) -> Any:
+        """Replace "auto" by ``of_sets`` if whole sets are learned, else by ``else_``."""
+        if not is_same(value, AUTO):
+            return value
         return of_sets if self.loss == "subset" and self._is(LOG_LOSS) else else_
 
     def _is_by_likelihood(self) -> bool:
-        """Whether sets have probabilities, from which predictions follow."""
+        """Whether predictions follow from probabilities of sets."""
         return not self._is(SVM) and formulation_of(self._formulation()).has_probabilities
 
     def _prepare_to_score(self) -> None:
@@ -433,32 +433,30 @@ class StructBoostMultiLabelClassifier(
             return self.classes_[sets.argmax(axis=1)]
         return sets if self._form == "matrix" else self._lists(sets)
 
+    @override
     def _folds(self, X: Any, Y: Any, sample_weight: Any) -> list[Fold]:
-        """Parts without regard to the labels: sets of labels hardly repeat."""
         return random_folds(X, Y, sample_weight, random_state=self.random_state)
 
-    def _found(self, scores: FloatArray) -> IntArray:
-        """The set of least expected loss of each sample, or that of highest score."""
+    def _sets(self, scores: FloatArray) -> IntArray:
+        """Return the set with the least expected loss, or the highest score, of each sample."""
         if self._by_likelihood and self.hierarchy is None:
             task: Any = self.task_
             return np.array(task.least_expected_loss(scores * (self.temperature_ or 1.0)))
         stack = StackedParts({"x": scores}, {"x": np.arange(len(scores) + 1)})
         return np.array(self.task_.argmax_batch([None] * len(scores), stack))
 
+    @override
     def _decision(self, scores: FloatArray) -> FloatArray:
-        """Scores as scikit-learn wants them."""
         return decision_of(scores[:, : len(self.classes_)]) if self._form == "single" else scores
 
     def _labels(self, scores: FloatArray) -> Any:
         if self._form == "single":
             return labels_of(self._decision(scores), self.classes_)
-        found = self._found(scores)
-        if self._form == "matrix":
-            return found
-        return self._lists(found)
+        sets = self._sets(scores)
+        return sets if self._form == "matrix" else self._lists(sets)
 
     def _lists(self, sets: IntArray) -> list[tuple[Any, ...]]:
-        """Labels of each set."""
+        """Return the labels of each set."""
         return [tuple(self.classes_[labels == 1].tolist()) for labels in sets]
 
     def __sklearn_tags__(self) -> Any:

@@ -1,4 +1,4 @@
-"""scikit-learn faces of MultiBoost and MultiBoost^cw."""
+"""Classifiers that train MultiBoost and MultiBoost^cw."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ LOSSES = ("exponential", "hinge")
 
 @estimator
 class MultiBoostCWClassifier(TaxonomyClassifier):
-    """MultiBoost^cw: every class has weak learners of its own, one per round; exponential loss.
+    """Classifier with one weak learner per class and round, by exponential loss (MultiBoost^cw).
 
     Lin, Shen, van den Hengel and Suter, ACCV 2012.
 
     Parameters
     ----------
     C : float
-        Weight of the training loss; infinite for no regularisation.  ``C=float("inf"), tau_max=1``
+        Weight of the training loss, infinite for no regularisation.  ``C=float("inf"), tau_max=1``
         is CW-1, the stage-wise method of the paper's tables.
     tol : float
         Relative gap at which training stops.
     tau_max : int
-        Sweeps of coordinate descent per round; 1 is stage-wise.
+        Number of sweeps of coordinate descent per round; 1 is stage-wise.
     solver : {"fcd", "lbfgs"}
         Fast coordinate descent, or L-BFGS-B on the same problem.
     epsilon : float
-        KKT violation that coordinate descent leaves alone.
+        KKT violation below which coordinate descent leaves a weight unchanged.
     random_state : int, RandomState or None
         Seed for the order of the later sweeps, and for the held-out part.
 
@@ -58,16 +58,16 @@ class MultiBoostCWClassifier(TaxonomyClassifier):
 
 @estimator
 class MultiBoostClassifier(MultiBoostCWClassifier):
-    """MultiBoost: all classes share the weak learners, one per round.
+    """Classifier with one weak learner per round that all classes share (MultiBoost).
 
     Problem (6) of MultiBoost^cw; Shen and Hao, 2011.
 
     Parameters
     ----------
     C : float
-        Weight of the training loss; infinite for no regularisation (exponential loss only).
+        Weight of the training loss, infinite for no regularisation (exponential loss only).
     loss : {"exponential", "hinge"}
-        Loss on the margins; the hinge is that of the best wrong class.
+        Loss on the margins, where the hinge uses the best wrong class.
     solver : {"lbfgs", "fcd"}
         Solver for the exponential loss: L-BFGS-B, or fast coordinate descent.
 

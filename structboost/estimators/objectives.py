@@ -1,4 +1,4 @@
-"""Objectives by name: what the faces minimise, and which of their parameters each one reads."""
+"""Objectives of the estimators, and the parameters that each one reads."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from structboost.validation import shown
 
 LOG_LOSS, PAIRWISE = "log_loss", "pairwise"
 HINGE, SVM, EXPONENTIAL, L1_LOG_LOSS = "hinge", "svm", "exponential", "l1_log_loss"
-# An objective of the user's own, a Formulation.
+# An objective that is a Formulation.
 OWN = "a Formulation"
 # Objectives that are minimised stage-wise, by shrunken steps and without a bound.
 STAGE_WISE = (LOG_LOSS, PAIRWISE)
@@ -41,12 +41,12 @@ _READ: dict[str, tuple[str, ...]] = {
 _READ_BY_LINEAR = ("C", "tol")
 _CHECKED = (*_OF_STEPS, *OF_TREES, *_OF_MASTERS, *_OF_HINGE, *_OF_LOOP, *_OF_FILES)
 _OF_THE_HINGE = ("one_slack", "m_slack")
-# Formulations of 0.2 whose names are objectives now.
+# Formulations of version 0.2 whose names are objectives now.
 _RENAMED = {"exponential": EXPONENTIAL, "log": L1_LOG_LOSS}
 
 
 def checked_objective(objective: Any, choices: Iterable[str]) -> str:
-    """Name of an objective, or ``OWN`` for a Formulation.
+    """Return the name of an objective, or ``OWN`` for a Formulation.
 
     Raises
     ------
@@ -68,10 +68,10 @@ def is_linear(weak_learner: Any) -> bool:
 
 
 def grows_trees(weak_learner: Any) -> bool:
-    """Whether trees are among the weak learners that a user names, or are chosen for the user."""
+    """Whether weak learners include trees, by name or by ``"auto"``."""
     members = weak_learner
     if isinstance(members, Mapping):
-        members = [own for given in members.values() for own in _members(given)]
+        members = [one for of_kind in members.values() for one in _members(of_kind)]
     return any(is_same(one, "tree") or is_same(one, AUTO) for one in _members(members))
 
 
@@ -85,7 +85,7 @@ def is_one_linear_function(objective: str, weak_learner: Any) -> bool:
 
 
 def reads(objective: str, weak_learner: Any) -> tuple[str, ...]:
-    """Parameters that an objective reads, among those that not all objectives do."""
+    """Return the parameters that an objective reads, of those that only some objectives read."""
     if objective == LOG_LOSS and is_linear(weak_learner):
         return _READ_BY_LINEAR
     if objective in STAGE_WISE and not grows_trees(weak_learner):
@@ -95,36 +95,27 @@ def reads(objective: str, weak_learner: Any) -> tuple[str, ...]:
 
 def check_parameters(
     objective: str,
-    given: Mapping[str, Any],
+    values: Mapping[str, Any],
     defaults: Mapping[str, Any],
     choices: Iterable[str],
 ) -> None:
-    """Raise ValueError if a parameter is given that the objective does not read.
+    """Raise ValueError if a parameter was set that the objective does not read.
 
-    Parameters
-    ----------
-    objective : str
-        Name of the objective, as :func:`checked_objective` returns it.
-    given : dict of str to object
-        Parameters of an estimator.
-    defaults : dict of str to object
-        Their defaults.
-    choices : sequence of str
-        Objectives of the estimator.
+    ``values`` are the parameters of an estimator, and ``choices`` its objectives.
     """
-    weak_learner = given["weak_learner"]
+    weak_learner = values["weak_learner"]
     read = reads(objective, weak_learner)
-    about = f"objective={objective!r}" if objective != OWN else "an objective of your own"
+    about = f"objective={objective!r}" if objective != OWN else "a Formulation as the objective"
     if objective in STAGE_WISE and not is_same(weak_learner, AUTO):
         about += f" with weak_learner={shown(weak_learner)}"
     for name in _CHECKED:
-        if name in read or name not in given or is_same(given[name], defaults[name]):
+        if name in read or name not in values or is_same(values[name], defaults[name]):
             continue
         raise ValueError(
-            f"{name} is {shown(given[name])}, which {about} does not read; "
-            f"{_remedy(name, given[name], choices, given, objective)}"
+            f"{name} is {shown(values[name])}, which {about} does not read; "
+            f"{_remedy(name, values[name], choices, values, objective)}"
         )
-    _check_formulation(given.get("formulation"), choices)
+    _check_formulation(values.get("formulation"), choices)
     if objective == SVM and not (is_linear(weak_learner) or is_same(weak_learner, AUTO)):
         raise ValueError(
             f"weak_learner is {shown(weak_learner)}, and objective='svm' fits one linear function; "
@@ -133,27 +124,27 @@ def check_parameters(
 
 
 def _check_formulation(formulation: Any, choices: Iterable[str]) -> None:
-    """Raise ValueError if a formulation is no way to minimise the hinge loss."""
+    """Raise ValueError if a formulation does not minimise the hinge loss."""
     if is_same(formulation, AUTO) or (
         isinstance(formulation, str) and formulation in _OF_THE_HINGE
     ):
         return
     raise ValueError(
-        f"formulation is {shown(formulation)}, which is no way to minimise the hinge loss; "
+        f"formulation is {shown(formulation)}, which does not minimise the hinge loss; "
         f"{_remedy_of_formulation(formulation, choices)}"
     )
 
 
 def _remedy(
-    name: str, value: Any, choices: Iterable[str], given: Mapping[str, Any], objective: str
+    name: str, value: Any, choices: Iterable[str], values: Mapping[str, Any], objective: str
 ) -> str:
-    """What to write instead of a parameter that is not read."""
+    """Return advice for a parameter that is not read."""
     if name in _OF_LOOP and objective == LOG_LOSS:
         return "leave it out, or write weak_learner='tree', which reads it."
-    formulation = given.get("formulation")
+    formulation = values.get("formulation")
     renamed = _RENAMED.get(formulation) if isinstance(formulation, str) else None
-    if renamed is None and given.get("loss") == "subset" and L1_LOG_LOSS in choices:
-        renamed = L1_LOG_LOSS  # as 0.2 had it
+    if renamed is None and values.get("loss") == "subset" and L1_LOG_LOSS in choices:
+        renamed = L1_LOG_LOSS  # as in version 0.2
     if renamed is not None and renamed in choices and name in _READ[renamed]:
         return f"leave it out, or write objective={renamed!r}, {name}={shown(value)}."
     if name == "formulation" and value not in _OF_THE_HINGE:
@@ -178,42 +169,42 @@ def _remedy_of_formulation(value: Any, choices: Iterable[str]) -> str:
 def parameters_of_0_2(
     estimator: str, parameters: Mapping[str, Any], *, has_bound: bool = False
 ) -> dict[str, Any]:
-    """Parameters of a model file that was written before there were objectives.
+    """Convert parameters of a model file of version 0.2, which had no objectives.
 
     Parameters
     ----------
     estimator : str
         Name of the class.
     parameters : dict of str to object
-        What the file holds.
+        Parameters in the file.
     has_bound : bool
-        Whether the history has a bound: then nothing was boosted stage-wise.  Sparse tables and
-        tokens of zeros and ones had other objectives.
+        Whether the history has a bound, as without stage-wise boosting.  Sparse tables and tokens
+        of zeros and ones had other objectives.
     """
-    made = dict(parameters)
-    of_objective = _OF_OBJECTIVE_IN_0_2.get(estimator)
+    converted = dict(parameters)
+    of_objective = _OBJECTIVE_DEFAULTS_IN_0_2.get(estimator)
     if of_objective is None:
-        return made
-    if "max_rounds" in made:
-        made["max_iter"] = made.pop("max_rounds")
-    formulation = made.pop("formulation", AUTO)
+        return converted
+    if "max_rounds" in converted:
+        converted["max_iter"] = converted.pop("max_rounds")
+    formulation = converted.pop("formulation", AUTO)
     is_open = formulation == AUTO and all(
-        made.get(name, default) == default for name, default in of_objective.items()
+        converted.get(name, default) == default for name, default in of_objective.items()
     )
     if is_open and not has_bound:
-        made.pop("tol", None)  # it was not read
-        made["objective"] = PAIRWISE if estimator == "StructBoostRanker" else LOG_LOSS
+        converted.pop("tol", None)  # it was not read
+        converted["objective"] = PAIRWISE if estimator == "StructBoostRanker" else LOG_LOSS
     elif formulation in _RENAMED:
-        made["objective"] = _RENAMED[formulation]
-    elif made.get("weak_learner") == "linear" and estimator in _LINEAR_IN_0_2:
-        made["objective"] = SVM
-    elif formulation == AUTO and made.get("loss") == "subset":
-        made["objective"] = L1_LOG_LOSS
+        converted["objective"] = _RENAMED[formulation]
+    elif converted.get("weak_learner") == "linear" and estimator in _LINEAR_IN_0_2:
+        converted["objective"] = SVM
+    elif formulation == AUTO and converted.get("loss") == "subset":
+        converted["objective"] = L1_LOG_LOSS
     else:
-        made["objective"] = HINGE
+        converted["objective"] = HINGE
         if formulation != AUTO:
-            made["formulation"] = formulation
-    return made
+            converted["formulation"] = formulation
+    return converted
 
 
 _OPEN_IN_0_2 = {
@@ -221,7 +212,7 @@ _OPEN_IN_0_2 = {
     "columns_per_channel": 5, "spread": 0.0,
 }  # fmt: skip
 # Parameters of 0.2 that changed the objective where they differed from these values.
-_OF_OBJECTIVE_IN_0_2: dict[str, dict[str, Any]] = {
+_OBJECTIVE_DEFAULTS_IN_0_2: dict[str, dict[str, Any]] = {
     "StructBoostClassifier": {**_OPEN_IN_0_2, "taxonomy": None},
     "StructBoostRanker": {**_OPEN_IN_0_2, "loss": "pairs"},
     "StructBoostTagger": _OPEN_IN_0_2,

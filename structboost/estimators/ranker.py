@@ -1,4 +1,4 @@
-"""The ranker of StructBoost, for scikit-learn."""
+"""Ranker that trains StructBoost."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from sklearn.model_selection import train_test_split
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
-from structboost._typing import FloatArray, IntArray
+from structboost._typing import FloatArray, IntArray, override
 from structboost.contract.task import Task
 from structboost.estimators.boosted import StructBoostEstimator
-from structboost.estimators.feature_importances import Explained
+from structboost.estimators.feature_importances import FeatureImportanceMixin
 from structboost.estimators.objectives import HINGE, PAIRWISE, SVM
 from structboost.estimators.parameters import estimator, is_same
 from structboost.estimators.tables import TableEstimator
@@ -33,15 +33,15 @@ _SHRINKAGE_OF_STUMPS = 0.3
 
 
 @estimator
-class StructBoostRanker(Explained, StructBoostEstimator, TableEstimator):
-    """Ranker that optimises the share of pairs in the right order (section 3.2).
+class StructBoostRanker(FeatureImportanceMixin, StructBoostEstimator, TableEstimator):
+    """Ranker that optimises the fraction of pairs in the right order (section 3.2).
 
-    With two levels of relevance that share is the AUC.
+    With two levels of relevance, this fraction is the AUC.
 
     By default it boosts trees stage-wise on the exponential loss of the pairs of a query
-    (:class:`structboost.StageWiseRanking`), each round on half of the items, which needs no C and
-    has no certificate (docs/decisions/default-ranker.md).  There a pair weighs the difference
-    of its gains ``2^y - 1``, if all relevances are whole numbers from 0 to 30.
+    (:class:`structboost.masters.StageWiseRanking`), each round on half of the items, which needs no
+    C and has no certificate (docs/decisions/default-ranker.md).  The weight of a pair is the
+    difference of its gains ``2^y - 1``, if all relevances are whole numbers from 0 to 30.
     ``objective="hinge"`` minimises the hinge of ``loss`` over stumps, to a certified gap.  Engines
     of several processes need it.
 
@@ -53,15 +53,15 @@ class StructBoostRanker(Explained, StructBoostEstimator, TableEstimator):
         plus the l1 norm of the weights, to a certified gap.  ``"svm"``: C times the same plus half
         the squared norm of one linear function.
     loss : {"pairs", "map", "ndcg"} or str
-        Loss whose hinge is minimised: the fraction of pairs in the wrong order; 1 minus the mean
-        normalised discounted gain, with ``"ndcg@10"`` that of the first 10 places; or, with two
-        levels of relevance, 1 minus the mean average precision, or with ``"precision@10"`` 1 minus
-        the number of relevant items among the first 10, over the largest that can be there.  Not
-        read by ``objective="pairwise"``.
+        Loss whose hinge is minimised.  ``"pairs"``: the fraction of pairs in the wrong order.
+        ``"ndcg"``: 1 minus the mean normalised discounted gain, with ``"ndcg@10"`` of the first 10
+        places.  With two levels of relevance, ``"map"``: 1 minus the mean average precision, and
+        ``"precision@10"``: 1 minus the number of relevant items among the first 10 over its
+        largest possible value.  Not read by ``objective="pairwise"``.
     early_stopping : bool
         Whether to hold out whole queries, or samples if there is one query, stop when their error
         has not improved for ``n_iter_no_change`` rounds, and keep the best round.  The certificate
-        then speaks of the last round trained.
+        then refers to the last round trained.
     """
 
     objective: str | Formulation = PAIRWISE
@@ -94,14 +94,17 @@ class StructBoostRanker(Explained, StructBoostEstimator, TableEstimator):
         X : array-like, shape (n_samples, n_features)
             Features of the items: array, data frame or sparse matrix.
         y : array-like, shape (n_samples,)
-            Relevance: numbers or bool, larger is better; two levels give the AUC.
+            Relevance as numbers or bool, where larger is better.  Two levels give the AUC.
         qid : array-like, shape (n_samples,), optional
-            Query of each item; only items of one query are compared.  Default: one query.
+            Query of each item.  Only items of one query are compared.  By default, there is one
+            query.
         sample_weight : array-like, shape (n_queries,) or (n_samples,), optional
             Weight of each query in the mean loss, in ascending order of ``qid``.  With one weight
-            per item, a query weighs the mean of its items and a pair the product of its two.
+            per item, the weight of a query is the mean over its items, and that of a pair the
+            product.
         group : array-like of int, shape (n_queries,), optional
-            Instead of ``qid``: number of items of each query, whose items follow each other.
+            Number of items of each query, instead of ``qid``, if the items of a query are
+            consecutive.
 
         Raises
         ------
@@ -139,7 +142,7 @@ class StructBoostRanker(Explained, StructBoostEstimator, TableEstimator):
         return self
 
     def decision_function(self, X: Any) -> FloatArray:
-        """Scores of items.
+        """Return the scores of items.
 
         Parameters
         ----------
@@ -149,7 +152,7 @@ class StructBoostRanker(Explained, StructBoostEstimator, TableEstimator):
         Returns
         -------
         scores : ndarray, shape (n_samples,)
-            Higher is better; only items of one query are to be compared.
+            Higher is better.  Only scores within one query are comparable.
         """
         return self._decision(self._scores(X))
 
@@ -157,7 +160,7 @@ class StructBoostRanker(Explained, StructBoostEstimator, TableEstimator):
         return scores[:, 0]
 
     def predict(self, X: Any) -> FloatArray:
-        """The scores of :meth:`decision_function`.
+        """Return the scores of :meth:`decision_function`.
 
         Parameters
         ----------
@@ -167,12 +170,12 @@ class StructBoostRanker(Explained, StructBoostEstimator, TableEstimator):
         Returns
         -------
         scores : ndarray, shape (n_samples,)
-            Higher is better; only items of one query are to be compared.
+            Higher is better.  Only scores within one query are comparable.
         """
         return self.decision_function(X)
 
     def staged_predict(self, X: Any) -> Iterator[FloatArray]:
-        """Scores after each round, with the weights of that round.
+        """Iterate over the scores after each round, with the weights of that round.
 
         Parameters
         ----------
@@ -190,16 +193,17 @@ class StructBoostRanker(Explained, StructBoostEstimator, TableEstimator):
     def score(
         self, X: Any, y: Any, qid: Any = None, sample_weight: Any = None, *, group: Any = None
     ) -> float:
-        """Mean share of pairs in the right order, ties counting half; with two levels, the AUC.
+        """Return the mean fraction of pairs in the right order.
 
-        Queries of one level have no pairs and do not count.
+        Ties count half, so two levels of relevance give the AUC.  Queries of one level have no
+        pairs and do not count.
 
         Parameters
         ----------
         X : array-like, shape (n_samples, n_features)
             Items with the columns of training.
         y : array-like, shape (n_samples,)
-            Relevance of each item, larger for better ones.
+            Relevance of each item, where larger is better.
         qid, sample_weight, group
             As for :meth:`fit`.
 
@@ -276,7 +280,7 @@ class StructBoostRanker(Explained, StructBoostEstimator, TableEstimator):
             return None
 
         def score(model: Any, fold: Fold) -> float:
-            """Mean over the queries."""
+            """Return the mean over the queries."""
             weights = fold.held_weight
             values = [
                 of_query(model, replace(fold, held_X=x, held_Y=y, held_weight=None))
@@ -289,8 +293,8 @@ class StructBoostRanker(Explained, StructBoostEstimator, TableEstimator):
     def _as_given(self, Y: Any, task: Task) -> NDArray[Any]:
         return np.asarray(Y.relevance if isinstance(Y, WeightedRelevance) else Y)
 
+    @override
     def _folds(self, X: Any, Y: Any, sample_weight: Any) -> list[Fold]:
-        """Parts of whole queries; a single query is split by items."""
         if len(X) > 1:
             folds = random_folds(X, Y, sample_weight, random_state=self.random_state)
         else:
@@ -304,7 +308,7 @@ class StructBoostRanker(Explained, StructBoostEstimator, TableEstimator):
         return folds
 
     def _folds_of_items(self, items: NDArray[Any], relevance: Any) -> list[Fold]:
-        """Parts of a query."""
+        """Return folds of the items of one query."""
         of_items = np.ones(len(items))
         if isinstance(relevance, WeightedRelevance):
             relevance, of_items = relevance
@@ -322,7 +326,7 @@ class StructBoostRanker(Explained, StructBoostEstimator, TableEstimator):
     def _hold_out(
         self, y: NDArray[Any], queries: list[IntArray], weights: FloatArray
     ) -> tuple[list[IntArray], list[IntArray], FloatArray]:
-        """Training and validation queries, and the weights of the former.
+        """Return training and validation queries, and the weights of the former.
 
         A single query is split by items.
         """
@@ -347,12 +351,12 @@ class StructBoostRanker(Explained, StructBoostEstimator, TableEstimator):
 def _ranking_weights(
     sample_weight: Any, queries: list[IntArray], n_items: int
 ) -> tuple[FloatArray, FloatArray]:
-    """Weights of the queries and of the items.
+    """Return the weights of the queries and of the items.
 
     Raises
     ------
     ValueError
-        If there is neither one for each query nor one for each item, or one is negative or not
+        If there is not one weight for each query or for each item, or a weight is negative or not
         finite.
     """
     if sample_weight is None:
@@ -361,8 +365,7 @@ def _ranking_weights(
     if weights.shape not in ((len(queries),), (n_items,)):
         raise ValueError(
             f"sample_weight has shape {weights.shape}; give a weight for each of the "
-            f"{len(queries)} queries, or for "
-            f"each of the {n_items} items."
+            f"{len(queries)} queries, or for each of the {n_items} items."
         )
     weights = checked_weights(weights, len(weights))
     if len(weights) == len(queries):
@@ -373,13 +376,11 @@ def _ranking_weights(
 def _ranking_examples(
     X: NDArray[Any], y: NDArray[Any], queries: list[IntArray], of_items: FloatArray
 ) -> tuple[list[NDArray[Any]], list[Any]]:
-    """Inputs and true outputs of queries, with weights if they differ within a query."""
+    """Return inputs and true outputs of queries, with weights if they differ within a query."""
     outputs: list[Any] = []
     for rows in queries:
-        own = of_items[rows]
-        outputs.append(
-            y[rows] if (own == own[0]).all() else WeightedRelevance(y[rows], own / own.max())
-        )
+        w = of_items[rows]
+        outputs.append(y[rows] if (w == w[0]).all() else WeightedRelevance(y[rows], w / w.max()))
     return [X[rows] for rows in queries], outputs
 
 
@@ -390,11 +391,11 @@ def _has_pairs(outputs: Sequence[Any]) -> bool:
 
 
 def _query_ids(n_items: int, qid: Any, group: Any) -> Any:
-    """Query of each item, from whichever is given."""
+    """Return the query of each item, from ``qid`` or ``group``."""
     if group is None:
         return qid
     if qid is not None:
-        raise ValueError("qid and group are given; give one of them.")
+        raise ValueError("qid and group are both set; give one of them.")
     sizes = column_or_1d(group)
     if sizes.dtype.kind not in "iu" or (sizes < 0).any() or sizes.sum() != n_items:
         raise ValueError(
@@ -405,12 +406,12 @@ def _query_ids(n_items: int, qid: Any, group: Any) -> Any:
 
 
 def _split_queries(y: NDArray[Any], qid: Any) -> list[IntArray]:
-    """Rows of each query, queries in the order of their ids."""
+    """Return the rows of each query, in the order of the queries' ids."""
     if qid is None:
         return [np.arange(len(y))]
     ids = column_or_1d(qid)
     if len(ids) != len(y):
         raise ValueError(f"qid has {len(ids)} entries for {len(y)} samples; give one for each.")
-    numbers = group_numbers(ids, "qid")
-    order = np.argsort(numbers, kind="stable")
-    return np.split(order, np.flatnonzero(np.diff(numbers[order])) + 1)
+    indices = group_numbers(ids, "qid")
+    order = np.argsort(indices, kind="stable")
+    return np.split(order, np.flatnonzero(np.diff(indices[order])) + 1)

@@ -1,4 +1,4 @@
-"""What model files say of an estimator: its name, plain parameters, features and classes."""
+"""Metadata of an estimator in model files."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MOST_BYTES_OF_CLASSES = 1 << 26
 
 
 def facts_of(estimator: Any) -> dict[str, Any]:
-    """What each model file says: the class, plain parameters, names of features, the labels."""
+    """Return the class name, plain parameters, names of features and labels for a model file."""
     facts = {"estimator": type(estimator).__name__, "parameters": plain_parameters(estimator)}
     if hasattr(estimator, "feature_names_in_"):
         facts["feature_names"] = estimator.feature_names_in_.tolist()
@@ -28,20 +28,20 @@ def facts_of(estimator: Any) -> dict[str, Any]:
 
 
 def plain_parameters(estimator: Any) -> dict[str, Any]:
-    """Parameters that a file can hold."""
+    """Return the parameters that a file can hold."""
     parameters = estimator.get_params(deep=False)
     return {name: value for name, value in parameters.items() if _is_plain(value)}
 
 
 def _is_plain(value: Any) -> bool:
-    """Whether a parameter can be saved: a plain value, or names of weak learners in a list."""
+    """Whether a parameter is a plain value or a list of strings, which a file can hold."""
     if isinstance(value, list | tuple):
         return all(isinstance(item, str) for item in value)
     return isinstance(value, (bool, int, float, str, type(None)))
 
 
 def saved_classes(metadata: Mapping[str, Any]) -> NDArray[Any]:
-    """The labels of a saved classifier, of the type they had."""
+    """Return the labels of a saved classifier in their original type."""
     labels, dtype = metadata["classes"], np.dtype(metadata["classes_dtype"])
     if dtype.kind not in "biufSUO" or dtype.itemsize * len(labels) > _MOST_BYTES_OF_CLASSES:
         raise DamagedFileError(f"its classes are of type {dtype}")
@@ -52,7 +52,7 @@ def saved_classes(metadata: Mapping[str, Any]) -> NDArray[Any]:
 
 
 def saved_link(numbers: Any) -> SoftmaxLink | None:
-    """The link of a saved classifier: sharpness and margin, or None without probabilities."""
+    """Return the link of a saved classifier, or None if it has no probabilities."""
     if numbers is None:
         return None
     is_pair = isinstance(numbers, list) and len(numbers) == 2
@@ -62,7 +62,7 @@ def saved_link(numbers: Any) -> SoftmaxLink | None:
 
 
 def saved_names(names: Any, n_features: int) -> list[str] | None:
-    """Names of features in a file, or None; DamagedFileError unless each has one."""
+    """Return the names of features in a file, if there are any, and check that none is missing."""
     if names is None:
         return None
     is_list = isinstance(names, list) and all(isinstance(name, str) for name in names)

@@ -1,4 +1,4 @@
-"""scikit-learn face of ShareBoost."""
+"""Classifier that trains ShareBoost."""
 
 from __future__ import annotations
 
@@ -16,30 +16,32 @@ from structboost.weak.free_sign import FreeSign
 
 @estimator
 class ShareBoostClassifier(TaxonomyClassifier):
-    """ShareBoost: few features, shared by all classes, chosen greedily and fully re-fitted.
+    """Classifier on few features that all classes share (ShareBoost).
 
-    Shalev-Shwartz, Wexler and Shashua, NIPS 2011.  One fit is the whole path from one feature to
-    ``max_rounds``: ``staged_predict`` walks along it.
+    Features are chosen greedily, and all weights are fitted again in each round.  One fit gives the
+    models for every number of features up to ``max_rounds``, which ``staged_predict`` visits.
+    Shalev-Shwartz, Wexler and Shashua, NIPS 2011.
 
     Parameters
     ----------
     max_rounds : int
-        Most features (or stumps); fewer where no further one has a gradient.
+        Maximum number of features (or stumps).  Training stops earlier if no further one has a
+        gradient.
     weak_learner : {"feature", "stump", "piecewise"} or callable
-        What is chosen: the features themselves, scaled into -1..1; stumps over all thresholds; or
-        the linear pieces of a piecewise linear function.  ``functools.partial(FeatureFamily,
+        Family to choose from: the features, scaled to -1..1; stumps over all thresholds; or the
+        linear pieces of a piecewise linear function.  ``functools.partial(FeatureFamily,
         groups=...)`` chooses groups of features, ``functools.partial(PatchFamily,
         image_shape=...)`` templates of image patches.
     choice : {"gradient", "line_search", "column_search", "refit"}
-        What makes a feature the next one (:class:`structboost.weak.free_sign.FreeSign`).
+        Rule that chooses the next feature (:class:`structboost.weak.free_sign.FreeSign`).
     short_list : int
         Number of features of largest gradient that the choices other than ``gradient`` compare.
     C : float
         Weight of the loss against the regulariser; infinite for none.
     regulariser : {"frobenius", "l1", "l1_linf"}
-        Norm of the weights that is penalised (:class:`structboost.Logistic`).
+        Norm of the weights that is penalised (:class:`structboost.masters.Logistic`).
     gradient_tolerance : float
-        Largest entry of the gradient at which a re-fit ends.
+        Largest entry of the gradient at which a fit of the weights ends.
     learners_per_round : int
         Features chosen together in a round.
     random_state : int, RandomState or None
@@ -64,7 +66,7 @@ class ShareBoostClassifier(TaxonomyClassifier):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        # No family of sparse features searches learners that classes share.
+        # No family of sparse features has learners that classes share.
         tags.input_tags.sparse = False
         return tags
 

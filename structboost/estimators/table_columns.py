@@ -1,4 +1,4 @@
-"""Categorical columns of tables as numbers: which they are, and the number of each category."""
+"""Categorical columns of tables, and their encoding as numbers."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from structboost.validation import is_missing, shown
 from structboost.weak.category_sets import MOST_CATEGORIES
 
 FROM_DTYPE = "from_dtype"
-# Categories of a column in order; their places are their numbers.
+# Ordered categories of a column, whose positions are their codes.
 Categories = Mapping[int, Sequence[Any]]
 
 
 def frame_of(X: Any) -> Any:
-    """A data frame of any library that narwhals knows, or of narwhals; None for all else.
+    """Return a narwhals data frame for a frame of any supported library, or else None.
 
     Raises
     ------
@@ -38,14 +38,14 @@ def frame_of(X: Any) -> Any:
         names = list(getattr(X, "column_names", X.columns))  # Arrow's columns are arrays
         twice = next(name for name in names if names.count(name) > 1)
         raise ValueError(
-            f"X has {names.count(twice)} columns named {twice!r}; give each column a name of its "
-            "own, or pass X as an array."
+            f"X has {names.count(twice)} columns named {twice!r}; give each column another name, "
+            "or pass X as an array."
         ) from error
     return frame if isinstance(frame, nw.DataFrame) else None
 
 
 def is_sparse(X: Any) -> bool:
-    """Whether scikit-learn reads a table as a sparse one: so it does pandas' sparse columns."""
+    """Whether scikit-learn reads a table as sparse, as it does with sparse columns of pandas."""
     pandas = nw.dependencies.get_pandas()
     if pandas is None or not isinstance(X, pandas.DataFrame):
         return bool(sparse.issparse(X))
@@ -53,12 +53,7 @@ def is_sparse(X: Any) -> bool:
 
 
 def categorical_columns(X: Any, wanted: Any) -> list[int]:
-    """Numbers of the categorical columns of a table.
-
-    Parameters
-    ----------
-    X : array or data frame
-    wanted : "from_dtype", None, or array-like of bool, int or str
+    """Return the indices of the categorical columns of a table.
 
     Raises
     ------
@@ -71,37 +66,37 @@ def categorical_columns(X: Any, wanted: Any) -> list[int]:
             return []
         kinds = (nw.Categorical, nw.Enum, nw.String)
         return [i for i, dtype in enumerate(frame.schema.values()) if isinstance(dtype, kinds)]
-    given, n_columns = np.asarray(wanted), np.shape(X)[1]
-    if given.dtype.kind in "UO" and frame is not None and given.ndim == 1:
-        unknown = [name for name in given.tolist() if name not in frame.columns]
+    selection, n_columns = np.asarray(wanted), np.shape(X)[1]
+    if selection.dtype.kind in "UO" and frame is not None and selection.ndim == 1:
+        unknown = [name for name in selection.tolist() if name not in frame.columns]
         if unknown:
             raise ValueError(
                 f"categorical_features names {unknown[0]!r}, which is no column of X; it has "
                 f"{shown(frame.columns)}."
             )
-        return sorted(frame.columns.index(name) for name in given.tolist())
-    if given.dtype.kind == "b" and given.shape == (n_columns,):
-        return [int(f) for f in np.flatnonzero(given)]
-    is_number = given.dtype.kind in "iu" and given.ndim == 1
-    if is_number and (given >= 0).all() and (given < n_columns).all():
-        return [int(f) for f in np.unique(given)]
-    if given.ndim == 1 and not given.size:
+        return sorted(frame.columns.index(name) for name in selection.tolist())
+    if selection.dtype.kind == "b" and selection.shape == (n_columns,):
+        return [int(f) for f in np.flatnonzero(selection)]
+    is_index = selection.dtype.kind in "iu" and selection.ndim == 1
+    if is_index and (selection >= 0).all() and (selection < n_columns).all():
+        return [int(f) for f in np.unique(selection)]
+    if selection.ndim == 1 and not selection.size:
         return []
     raise ValueError(
         f"categorical_features is {shown(wanted)}; give 'from_dtype', None, names of columns of a "
-        f"data frame, column numbers from 0 to {n_columns - 1}, or a mask of {n_columns} bool."
+        f"data frame, column indices from 0 to {n_columns - 1}, or a mask of {n_columns} bool."
     )
 
 
 def categories_of(X: Any, columns: Sequence[int]) -> dict[int, list[Any]]:
-    """The categories that occur in columns.
+    """Return the categories that occur in columns.
 
     Raises
     ------
     ValueError
         If a column has too many; the message names it.
     """
-    found = {}
+    categories = {}
     for f in columns:
         values = {value for value in _values(X, f) if not is_missing(value)}
         if len(values) > MOST_CATEGORIES:
@@ -110,46 +105,41 @@ def categories_of(X: Any, columns: Sequence[int]) -> dict[int, list[Any]]:
                 f"{MOST_CATEGORIES} are supported. Join the rare ones, or leave it out of "
                 "categorical_features and encode it as numbers."
             )
-        found[f] = _in_order(values, _name(X, f))
-    return found
+        categories[f] = _in_order(values, _name(X, f))
+    return categories
 
 
 def with_numbers(X: Any, categories: Categories) -> Any:
-    """The table with the numbers of categories in place of them, NaN for missing and unknown ones.
-
-    A data frame stays one.
-    """
+    """Replace categories in a table or data frame by codes, NaN if missing or unknown."""
     if not categories:
         return X
-    codes = {f: _codes(_values(X, f), known) for f, known in categories.items()}
+    codes = {f: _codes(_values(X, f), values) for f, values in categories.items()}
     frame = frame_of(X)
     if frame is None:
-        given = np.asarray(X)
-        # An array of strings and numbers keeps the numbers for the checks that name them.
-        out = np.array(given, object if given.dtype.kind in "OUS" else np.float64)
+        table = np.asarray(X)
+        # In an array of strings and numbers, later checks name the numbers.
+        out = np.array(table, object if table.dtype.kind in "OUS" else np.float64)
         for f, column in codes.items():
             out[:, f] = column
         return out
     names = frame.columns
-    made = [
+    columns = [
         nw.new_series(names[f], column, nw.Float64, backend=frame.implementation)
         for f, column in codes.items()
     ]
     if hasattr(X, "index"):
-        # Series of pandas find their rows by the index.
-        return X.assign(**{series.name: series.to_numpy() for series in made})
-    return frame.with_columns(*made).to_native()
+        # pandas aligns series by the index.
+        return X.assign(**{series.name: series.to_numpy() for series in columns})
+    return frame.with_columns(*columns).to_native()
 
 
 def _codes(values: Sequence[Any], categories: Sequence[Any]) -> FloatArray:
-    number = {value: i for i, value in enumerate(categories)}
-    return np.array(
-        [np.nan if is_missing(value) else number.get(value, np.nan) for value in values]
-    )
+    code = {value: i for i, value in enumerate(categories)}
+    return np.array([np.nan if is_missing(value) else code.get(value, np.nan) for value in values])
 
 
 def _values(X: Any, f: int) -> Sequence[Any]:
-    """Values of a column as Python's."""
+    """Return the values of a column as Python objects."""
     frame = frame_of(X)
     if frame is None:
         return list(np.asarray(X)[:, f].tolist())
@@ -162,11 +152,11 @@ def _name(X: Any, f: int) -> Any:
 
 
 def _in_order(values: Iterable[Any], name: Any) -> list[Any]:
-    """Categories in ascending order, strings last."""
+    """Return categories in ascending order, strings last."""
     try:
         return sorted(values, key=lambda value: (isinstance(value, str), value))
     except TypeError as error:
         raise ValueError(
-            f"Column {name!r} of X has categories of types that have no order together "
+            f"Column {name!r} of X has categories of types that have no common order "
             f"({error}); convert them to strings."
         ) from error

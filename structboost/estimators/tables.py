@@ -1,4 +1,4 @@
-"""What estimators of tables say of the columns: categories, and directions of the scores."""
+"""Base class of estimators of tables, with categorical and monotonic columns."""
 
 from __future__ import annotations
 
@@ -28,23 +28,23 @@ from structboost.weak.families import takes_missing, with_categories, with_direc
 
 @estimator
 class TableEstimator(BoostedEstimator):
-    """Estimators of tables whose columns may differ in kind.
+    """Base of estimators of tables whose columns may be categorical or monotonic.
 
     Parameters
     ----------
     categorical_features : "from_dtype", None, or array-like of bool, int or str
-        Columns that hold categories: those of a data frame whose type is a category or a string,
-        or a mask, numbers or names of columns.  Stumps and trees split them by sets of categories.
-        At prediction, categories that were not seen in training count as missing.
+        Columns that hold categories, as a mask, indices or names.  By default, these are the
+        columns of a data frame with categories or strings.  Stumps and trees split them by sets of
+        categories.  In prediction, categories that training did not have count as missing.
     monotonic_cst : array-like of int, or dict of str to int, optional
-        For each feature 1 (the score must not fall where it grows), -1 (it must not rise) or 0
-        (unconstrained); by name for data frames.  For two classes and rankers, with stumps or
-        trees.  Missing values are unconstrained.
+        Direction of the score as each feature grows: 1 (must not fall), -1 (must not rise) or 0
+        (unconstrained).  Data frames may give it by name.  It is for two classes and rankers, with
+        stumps or trees.  Missing values are unconstrained.
 
     Attributes
     ----------
     categories_ : dict of int to list
-        Categories of each categorical column, by its number.
+        Categories of each categorical column, by its index.
     """
 
     categorical_features: Any = FROM_DTYPE
@@ -53,7 +53,7 @@ class TableEstimator(BoostedEstimator):
     def _table(self, X: Any, y: Any = "no_validation", **options: Any) -> Any:
         is_fit = options.get("reset", True)
         if is_fit:
-            # What is said of the columns from here on is of this table.
+            # A failed check of this table must leave no old model.
             self._forget()
             self._is_sparse = is_sparse(X)
         if is_fit and self._is_sparse:
@@ -85,7 +85,7 @@ class TableEstimator(BoostedEstimator):
         return super()._table(with_numbers(X, getattr(self, "categories_", {})), y, **options)
 
     def _trainer(self, task: Task, **settings: Any) -> StructBoost:
-        made = super()._trainer(task, **settings)
+        trainer = super()._trainer(task, **settings)
         directions = getattr(self, "_directions", None)
         if self.monotonic_cst is not None and directions is None:
             raise ValueError(
@@ -98,27 +98,27 @@ class TableEstimator(BoostedEstimator):
                     "monotonic_cst is for two classes and for rankers; scores of several classes "
                     "have no common direction. Leave it out."
                 )
-            made.weak_learner = with_directions(made.weak_learner, directions)
+            trainer.weak_learner = with_directions(trainer.weak_learner, directions)
         if getattr(self, "categories_", None):
-            made.weak_learner = with_categories(made.weak_learner, tuple(self.categories_))
-        return made
+            trainer.weak_learner = with_categories(trainer.weak_learner, tuple(self.categories_))
+        return trainer
 
     def _checked_directions(self, X: Any) -> tuple[int, ...] | None:
-        """Directions of all features; None where nothing is said of them."""
-        given = self.monotonic_cst
-        if given is None:
+        """Return the directions of all features, or None if there are no constraints."""
+        constraints = self.monotonic_cst
+        if constraints is None:
             return None
         n_columns = np.shape(X)[1]
-        if isinstance(given, Mapping):
+        if isinstance(constraints, Mapping):
             names = [] if (frame := frame_of(X)) is None else frame.columns
-            unknown = [name for name in given if name not in names]
+            unknown = [name for name in constraints if name not in names]
             if unknown:
                 raise ValueError(
                     f"monotonic_cst names {unknown[0]!r}, which is no column of X; it has "
                     f"{shown(names)}."
                 )
-            given = [given.get(name, 0) for name in names]
-        directions = np.asarray(given)
+            constraints = [constraints.get(name, 0) for name in names]
+        directions = np.asarray(constraints)
         if directions.shape != (n_columns,) or not np.isin(directions, (-1, 0, 1)).all():
             raise ValueError(
                 f"monotonic_cst is {shown(self.monotonic_cst)}; give -1, 0 or 1 for each of the "
@@ -134,21 +134,23 @@ class TableEstimator(BoostedEstimator):
     def _save(self, path: str | PathLike[str], **facts: Any) -> None:
         if getattr(self, "categories_", None):
             _check_plain(self.categories_)
-            facts["categories"] = [[f, known] for f, known in self.categories_.items()]
+            facts["categories"] = [[f, values] for f, values in self.categories_.items()]
         super()._save(path, **facts)
 
     @classmethod
     def _load(cls, path: str | PathLike[str]) -> tuple[Self, Mapping[str, Any]]:
-        made, metadata = super()._load(path)
+        loaded, metadata = super()._load(path)
         with MODEL_FORMAT.damage(path):
-            made.categories_ = {int(f): list(known) for f, known in metadata.get("categories", [])}
-        return made, metadata
+            loaded.categories_ = {
+                int(f): list(values) for f, values in metadata.get("categories", [])
+            }
+        return loaded, metadata
 
 
 def _check_plain(categories: Mapping[int, Sequence[Any]]) -> None:
-    """Raise TypeError if a file cannot hold the categories as they are."""
-    for f, known in categories.items():
-        for value in known:
+    """Raise TypeError if a file cannot hold the categories."""
+    for f, values in categories.items():
+        for value in values:
             if not isinstance(value, (str, int, float)):
                 raise TypeError(
                     f"Column {f} of X has the category {shown(value)} of type "

@@ -1,4 +1,4 @@
-"""scikit-learn face of the chain: a tagger of sequences."""
+"""Tagger of sequences."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from sklearn.model_selection import train_test_split
 from sklearn.utils.validation import check_is_fitted
 
-from structboost._typing import FloatArray, IntArray
+from structboost._typing import FloatArray, IntArray, override
 from structboost.contract.parts import StackedParts
 from structboost.contract.task import Task
 from structboost.estimators.boosted import StructBoostEstimator
@@ -52,24 +52,25 @@ from structboost.weak.families import WeakLearners
 
 @estimator
 class StructBoostTagger(StructBoostEstimator):
-    """Tagger of sequences: a boosted first-order chain (:class:`structboost.ChainTask`).
+    """Tagger of sequences by a boosted first-order chain (:class:`structboost.ChainTask`).
 
     A sequence is an array (n_tokens, n_features), a sparse matrix of that shape, or a list of
-    dicts, one per token, as scikit-learn's DictVectorizer takes them: strings are turned into
-    binary features.  Its tags are strings or numbers.
+    dicts, one per token, as for scikit-learn's DictVectorizer, which makes binary features of
+    strings.  Its tags are strings or numbers.
 
     By default it boosts trees on the tokens stage-wise for the likelihood of the tags
-    (:class:`structboost.StageWiseRandomField`), which needs no C and has no certificate.  For
-    sparse or dict tokens of zeros and ones it fits one linear function by the same likelihood, to
-    a certified gap, with a C that is chosen (docs/decisions/linear-likelihood.md).
-    ``objective="hinge"`` minimises the hinge of the fraction of wrong tags, to a certified gap.
-    Engines of several processes need it.
+    (:class:`structboost.masters.StageWiseRandomField`), which needs no C and has no certificate.
+    For sparse or dict tokens of zeros and ones it fits one linear function by the same likelihood,
+    to a certified gap, and chooses C (docs/decisions/linear-likelihood.md). ``objective="hinge"``
+    minimises the hinge of the fraction of wrong tags, to a certified gap. Engines of several
+    processes need it.
 
     Parameters
     ----------
     forbidden : sequence of (tag, tag), optional
-        Pairs of tags that never follow each other; ``(None, tag)`` forbids a first tag, ``(tag,
-        None)`` a last one.  A tag that is not in ``y`` is ignored, with a warning.
+        Pairs of tags that never follow each other.  ``None`` means the start or the end of the
+        sequence: ``(None, tag)`` forbids a first tag, ``(tag, None)`` a last one.  A tag that is
+        not in ``y`` is ignored, with a warning.
     objective : {"log_loss", "hinge", "svm", "l1_log_loss"} or Formulation
         Function that is minimised.  ``"log_loss"``: minus the mean logarithm of the probability of
         the true tags, by stage-wise boosting, or with half the squared norm of one linear function.
@@ -79,7 +80,7 @@ class StructBoostTagger(StructBoostEstimator):
     weak_learner : str, callable or list of these
         Family of weak learners, as in :class:`structboost.StructBoost`.  Stumps on sparse or dict
         tokens of zeros and ones are single features, priced by one sparse product.  ``"linear"``
-        with ``objective="log_loss"`` is one linear function: of such features as they are, of
+        with ``objective="log_loss"`` is one linear function, of such features unchanged and of
         others standardised.  Other families make such tokens dense.  ``"auto"`` with
         ``objective="log_loss"`` is ``"linear"`` for such tokens, else trees.
     early_stopping : bool
@@ -92,13 +93,13 @@ class StructBoostTagger(StructBoostEstimator):
     classes_ : ndarray
         The tags, in ascending order.
     feature_names_ : list of str
-        Names of the features, where tokens are dicts.
+        Names of the features, if tokens are dicts.
     outside_offset_ : float
-        How far :meth:`predict` lowers the score of the tag O: 0, unless tags mark chunks (O,
-        B-kind, I-kind) and a linear function was trained by its likelihood.  Then it is the offset
-        from 0 to 2 of the largest chunk F1 on the sequences that C was chosen on.
+        Amount by which :meth:`predict` lowers the score of the tag O.  It is 0, unless tags mark
+        chunks (O, B-kind, I-kind) and a linear function was trained by its likelihood.  Then it is
+        chosen for the chunk F1 on the sequences on which C was chosen.
     transitions_ : ndarray, shape (n_classes, n_classes)
-        Score of each tag (row) followed by each tag (column).
+        Score of each tag (row) before each tag (column).
     """
 
     forbidden: Sequence[tuple[Any, Any]] | None = None
@@ -113,7 +114,7 @@ class StructBoostTagger(StructBoostEstimator):
         X : sequence
             Sequences of tokens, all of one form.
         y : sequence of sequences
-            Tags of each sequence, one for each token; None or NaN where a tag is unknown.
+            Tags of each sequence, one for each token, with None or NaN if a tag is unknown.
         sample_weight : array-like, shape (n_sequences,), optional
             Weight of each sequence in the mean loss.
 
@@ -127,32 +128,32 @@ class StructBoostTagger(StructBoostEstimator):
         rows = reader.fit(X, takes_active=self._takes_active)
         is_linear = is_same(self.weak_learner, AUTO) and self._is(LOG_LOSS) and reader.is_active
         self._check_parameters("linear" if is_linear else None)
-        classes, tags = tag_numbers(y, [len(own) for own in rows])
+        classes, tags = tag_numbers(y, [len(tokens) for tokens in rows])
         forbidden = forbidden_numbers(self.forbidden, classes)
         warn_of_unknown_tags(self.forbidden, classes)
         check_allowed(tags, forbidden, classes)
         weights = checked_weights(sample_weight, len(rows))
-        kept = [i for i in range(len(rows)) if weights[i] > 0 and (tags[i] >= 0).any()]
-        if not kept:
+        training = [i for i in range(len(rows)) if weights[i] > 0 and (tags[i] >= 0).any()]
+        if not training:
             raise ValueError(
                 "sample_weight leaves no sequence that has a known tag; weigh one above 0."
             )
         held: list[int] = []
-        all_kept = kept
+        everything = training
         if self.early_stopping:
-            kept, held = train_test_split(
-                kept, test_size=self.validation_fraction, random_state=self.random_state
+            training, held = train_test_split(
+                training, test_size=self.validation_fraction, random_state=self.random_state
             )
 
-        def pieces(chosen: Sequence[int]) -> tuple[Any, Any, FloatArray]:
-            """Inputs, outputs and weights of pieces of sequences, which weigh as these do."""
-            sizes = [_n_pieces(tags[i]) for i in chosen]
-            found = labelled_stretches([rows[i] for i in chosen], [tags[i] for i in chosen])
-            return *found, np.repeat(weights[list(chosen)], sizes)
+        def pieces(at: Sequence[int]) -> tuple[Any, Any, FloatArray]:
+            """Split sequences at unknown tags, into pieces with the weight of the sequence."""
+            sizes = [_n_pieces(tags[i]) for i in at]
+            stretches = labelled_stretches([rows[i] for i in at], [tags[i] for i in at])
+            return *stretches, np.repeat(weights[list(at)], sizes)
 
-        inputs, outputs, of_pieces = pieces(kept)
+        inputs, outputs, of_pieces = pieces(training)
         validation = pieces(held)[:2] if held else None
-        whole = pieces(all_kept) if held else None
+        whole = pieces(everything) if held else None
         task = ChainTask(len(classes), forbidden=forbidden)
         self._forget()
         self.classes_, self._reader = classes, reader
@@ -164,9 +165,9 @@ class StructBoostTagger(StructBoostEstimator):
         return self
 
     def predict(self, X: Sequence[Any]) -> list[list[Any]]:
-        """Tags of each sequence: those of the highest score together.
+        """Return the tags of each sequence with the highest total score.
 
-        Where tags mark chunks, the score of O is lowered by ``outside_offset_`` before.
+        If tags mark chunks, the score of O is first lowered by ``outside_offset_``.
 
         Parameters
         ----------
@@ -187,15 +188,14 @@ class StructBoostTagger(StructBoostEstimator):
         if self.outside_offset_:
             outside = ChunkTags(self.classes_).outside
             scores = lowered(scores, outside, self.outside_offset_)
-        found = self.task_.argmax_batch(rows, scores)
-        return [self.classes_[tags].tolist() for tags in found]
+        indices = self.task_.argmax_batch(rows, scores)
+        return [self.classes_[tags].tolist() for tags in indices]
 
     def predict_marginals(self, X: Sequence[Any]) -> list[list[dict[Any, float]]]:
-        """Probability of each tag of each token, as a dict per token.
+        """Return the probability of each tag of each token, as a dict per token.
 
         A sequence of tags has the probability ``~ exp(score)``, which ``"log_loss"`` and
-        ``"l1_log_loss"`` are trained for; after training for the hinge these numbers are not
-        calibrated.
+        ``"l1_log_loss"`` fit.  After training for the hinge, these numbers are not calibrated.
 
         Parameters
         ----------
@@ -205,7 +205,7 @@ class StructBoostTagger(StructBoostEstimator):
         Returns
         -------
         probabilities : list of list of dict, shape (n_sequences,)
-            For each token the probability of each tag; they sum to 1.
+            The probability of each tag for each token.  Those of a token sum to 1.
 
         Raises
         ------
@@ -222,7 +222,7 @@ class StructBoostTagger(StructBoostEstimator):
         return [by_token[a:b] for a, b in pairwise(starts)]
 
     def score(self, X: Sequence[Any], y: Sequence[Any], sample_weight: Any = None) -> float:
-        """Share of the tokens whose tag is right; tokens with the tag None do not count.
+        """Return the fraction of correct tags, without tokens whose true tag is None.
 
         Parameters
         ----------
@@ -241,12 +241,12 @@ class StructBoostTagger(StructBoostEstimator):
         ValueError
             If the tags do not fit the tokens, or no known tag has a weight above 0.
         """
-        found = self.predict(X)
-        lengths = [len(tags) for tags in found]
+        predicted = self.predict(X)
+        lengths = [len(tags) for tags in predicted]
         _, true = tag_numbers(y, lengths, self.classes_)
-        _, numbers = tag_numbers(found, lengths, self.classes_)
-        right = np.concatenate(numbers) == np.concatenate(true)
-        weights = np.repeat(checked_weights(sample_weight, len(found)), lengths)
+        _, indices = tag_numbers(predicted, lengths, self.classes_)
+        right = np.concatenate(indices) == np.concatenate(true)
+        weights = np.repeat(checked_weights(sample_weight, len(predicted)), lengths)
         weights[np.concatenate(true) < 0] = 0.0
         if not weights.any():
             raise ValueError("y has no known tag of a weight above 0; there is nothing to score.")
@@ -254,14 +254,14 @@ class StructBoostTagger(StructBoostEstimator):
 
     @property
     def transitions_(self) -> FloatArray:
-        """Score of each tag followed by each tag, shape (n_tags, n_tags)."""
+        """Score of each tag (row) before each tag (column), shape (n_tags, n_tags)."""
         check_is_fitted(self)
         n_tags = len(self.classes_)
         return self.model_.scores(np.ones((1, 1)), "step").reshape(n_tags, n_tags)
 
     @property
+    @override
     def feature_importances_(self) -> FloatArray:
-        """Share of the weight of the tokens that falls on each feature, shape (n_features,)."""
         check_is_fitted(self)
         learners = self.model_.members["token"].learners
         if not isinstance(learners, ActiveFeatureTable):
@@ -384,39 +384,38 @@ class StructBoostTagger(StructBoostEstimator):
         if ChunkTags.is_scheme(self.classes_):
             self.outside_offset_ = chosen_offset(task, self.classes_, folds, scores)
 
+    @override
     def _folds(self, X: Any, Y: Any, sample_weight: Any) -> list[Fold]:
-        """Parts of whole sequences, or of their labelled pieces."""
         return random_folds(X, Y, sample_weight, random_state=self.random_state)
 
     def _settings(self, task: Task) -> dict[str, Any]:
-        own = super()._settings(task)
+        settings = super()._settings(task)
         if self._reader.is_active:
-            return own | {"weak_learner": ActiveFeatureFamily}
-        if self._is_stage_wise and not isinstance(own["weak_learner"], Mapping):
+            return settings | {"weak_learner": ActiveFeatureFamily}
+        weak_learner = settings["weak_learner"]
+        if self._is_stage_wise and not isinstance(weak_learner, Mapping):
             # Pairs of tags have one constant feature, on which trees are constants, too.
-            return own | {"weak_learner": {"token": own["weak_learner"], "step": "stump"}}
-        return own
+            return settings | {"weak_learner": {"token": weak_learner, "step": "stump"}}
+        return settings
 
     def _scored(self, X: Sequence[Any]) -> tuple[list[NDArray[Any]], StackedParts]:
-        """Rows of the sequences, and their scores."""
+        """Return the rows and scores of sequences."""
         check_is_fitted(self)
         rows = self._reader.read(X)
-        numbers = np.arange(len(rows) + 1, dtype=np.int64)
-        lengths = [len(own) for own in rows]
+        steps = np.arange(len(rows) + 1, dtype=np.int64)
+        lengths = [len(tokens) for tokens in rows]
         tokens = np.concatenate(rows)
         if self._reader.is_active:
-            # A token may have more active features than any in training: no check of widths.
+            # A token may have more active features than any in training, so widths are not checked.
             token = self.model_.scorer("token").raw_scores(tokens)
         else:
             token = self.model_.scores(tokens, "token")
         step = np.repeat(self.transitions_.reshape(1, -1), len(rows), axis=0)
         starts = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
-        return rows, StackedParts(
-            {"token": token, "step": step}, {"token": starts, "step": numbers}
-        )
+        return rows, StackedParts({"token": token, "step": step}, {"token": starts, "step": steps})
 
 
 def _n_pieces(tags: IntArray) -> int:
-    """Number of pieces between unknown tags."""
-    known = np.concatenate(([False], tags >= 0))
-    return int(np.sum(known[1:] & ~known[:-1]))
+    """Return the number of pieces between unknown tags."""
+    is_known = np.concatenate(([False], tags >= 0))
+    return int(np.sum(is_known[1:] & ~is_known[:-1]))

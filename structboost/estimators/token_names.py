@@ -1,4 +1,4 @@
-"""Names of the features of dict tokens, and their numbers."""
+"""Names and indices of the features of dict tokens."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from structboost.validation import shown
 
 
 class TokenNames:
-    """Numbers of features by name, as scikit-learn's DictVectorizer has them, but read faster.
+    """Indices of features by name, a faster form of scikit-learn's DictVectorizer.
 
-    A string ``value`` of the feature ``name`` is the feature ``name=value``; so is each string of a
-    list.  Numbers and bools, numpy's as well, are values of the feature ``name``.
+    A string ``value`` of ``name``, or each in a list, is the feature ``name=value``.  Numbers and
+    bools, including those of numpy, are values of the feature ``name``.
 
     Parameters
     ----------
     names : sequence of str, optional
-        Names of the features in their order.  Without them :meth:`learn` comes first.
+        Names of the features in their order.  Without them, call :meth:`learn` first.
 
     Attributes
     ----------
     names : list of str
-        In ascending order.
+        Names in ascending order.
     """
 
     def __init__(self, names: Sequence[str] = ()) -> None:
         self.names = list(names)
         self._places = {name: k for k, name in enumerate(self.names)}
-        # The same by name and text, so that most names need not be put together.
+        # Indices by name and text, so that most names need not be joined.
         self._texts: dict[str, dict[str, int]] = {}
 
     def learn(self, sequences: Sequence[Sequence[Mapping[str, Any]]]) -> sparse.csr_array:
@@ -42,7 +42,7 @@ class TokenNames:
         Raises
         ------
         TypeError
-            If a name is no string, or a value is of another type; the message names the token.
+            If a name is not a string, or a value has another type; the message names the token.
         """
         table = self._read(sequences, learns=True)
         names = list(self._places)
@@ -56,26 +56,26 @@ class TokenNames:
             for name, texts in self._texts.items()
         }
         shape = table.shape[0], len(names)
-        found = sparse.csr_array((table.data, new[table.indices], table.indptr), shape)
-        found.sum_duplicates()
-        return found
+        table = sparse.csr_array((table.data, new[table.indices], table.indptr), shape)
+        table.sum_duplicates()
+        return table
 
     def table(self, sequences: Sequence[Sequence[Mapping[str, Any]]]) -> sparse.csr_array:
-        """Return the table of all tokens; names that were not learned are left out.
+        """Return the table of all tokens, without names that were not learned.
 
         Raises
         ------
         TypeError
             As :meth:`learn` does.
         """
-        found = self._read(sequences, learns=False)
-        found.sum_duplicates()
-        return found
+        table = self._read(sequences, learns=False)
+        table.sum_duplicates()
+        return table
 
     def _read(self, sequences: Sequence[Any], *, learns: bool) -> sparse.csr_array:
         places, by_name = self._places, self._texts
         numbers, ends = array("i"), array("q", [0])
-        # Values that are not 1, and where they stand.
+        # Values other than 1, and their positions.
         odd, values = array("q"), array("d")
         for i, sequence in enumerate(sequences):
             for t, token in enumerate(sequence):
@@ -116,9 +116,9 @@ class TokenNames:
 
 
 def _entries(name: Any, value: Any, token: tuple[int, int, Any]) -> list[tuple[str, float]]:
-    """Names and values of the features of one entry of a token."""
+    """Return the names and values of the features of one entry of a token."""
     if not isinstance(name, str):
-        raise _refused(*token, f"{shown(name)} is no string")
+        raise _refused(*token, f"{shown(name)} is not a string")
     if isinstance(value, str):
         return [(f"{name}={value}", 1.0)]
     if value is None:

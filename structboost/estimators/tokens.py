@@ -1,4 +1,4 @@
-"""Sequences of tokens as users have them, and as the chain task takes them."""
+"""Conversion of sequences of tokens and tags to inputs and outputs of the chain task."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from structboost._typing import FloatArray, IntArray
+from structboost._typing import FloatArray, IntArray, override
 from structboost.estimators.token_names import TokenNames
 from structboost.exceptions import warn_user
 from structboost.validation import check_inputs, first_unusable, shown
@@ -18,19 +18,19 @@ from structboost.weak.active_feature import active_features
 
 
 class TokenReader:
-    """Makes rows of tokens: of arrays, of sparse matrices, or of lists of dicts.
+    """Reader of sequences of tokens that are arrays, sparse matrices or lists of dicts.
 
     Parameters
     ----------
     names : sequence of str, optional
-        Names of the features, where tokens are dicts.
+        Names of the features, if tokens are dicts.
     n_features : int, optional
         Number of features of a token.
 
     Attributes
     ----------
     is_active : bool
-        Whether rows hold the numbers of active features
+        Whether rows hold the indices of active features
         (:func:`structboost.weak.active_feature.active_features`) instead of values.
     """
 
@@ -47,7 +47,7 @@ class TokenReader:
 
     @property
     def names(self) -> list[str] | None:
-        """Names of the features, where tokens are dicts."""
+        """Names of the features, if tokens are dicts."""
         return None if self._names is None else self._names.names
 
     def fit(self, X: Sequence[Any], *, takes_active: bool) -> list[NDArray[Any]]:
@@ -65,7 +65,7 @@ class TokenReader:
         return self._split(table, lengths)
 
     def read(self, X: Sequence[Any]) -> list[NDArray[Any]]:
-        """Rows of each sequence, by the features that were learned.
+        """Return the rows of each sequence, with the features of training.
 
         Raises
         ------
@@ -75,7 +75,7 @@ class TokenReader:
         return self._split(*self.table(X))
 
     def table(self, X: Sequence[Any]) -> tuple[Any, IntArray]:
-        """All tokens as one table, and the number of tokens of each sequence.
+        """Return one table of all tokens, and the number of tokens of each sequence.
 
         The first call learns the features; later ones raise ValueError if tokens have another
         number of them.
@@ -148,20 +148,20 @@ class TokenReader:
 
 
 class RowsReader(TokenReader):
-    """Takes sequences that are rows already."""
+    """Reader of sequences that are already rows."""
 
     def __init__(self, is_active: bool) -> None:
         super().__init__(is_active=is_active)
 
+    @override
     def read(self, X: Sequence[Any]) -> list[NDArray[Any]]:
-        """Return the rows as they are."""
         return list(X)
 
 
 def tag_numbers(
     y: Sequence[Any], lengths: Sequence[int], classes: NDArray[Any] | None = None
 ) -> tuple[NDArray[Any], list[IntArray]]:
-    """Tags as numbers, -1 where a tag is None or NaN.
+    """Convert tags to indices, -1 for None or NaN.
 
     Parameters
     ----------
@@ -169,12 +169,12 @@ def tag_numbers(
     lengths : sequence of int
         Number of tokens of each sequence.
     classes : ndarray, optional
-        All tags, in ascending order.  Default: those that occur.
+        All tags, in ascending order.  By default, the tags that occur.
 
     Returns
     -------
     classes : ndarray
-    numbers : list of ndarray of int64
+    indices : list of ndarray of int64
 
     Raises
     ------
@@ -191,24 +191,24 @@ def tag_numbers(
             if not isinstance(tag, str | int | float | np.generic | None):
                 raise ValueError(f"y[{i}][{j}] is {shown(tag)}; give one string or number a token.")
     plain = (tag.item() if isinstance(tag, np.generic) else tag for tag in chain.from_iterable(y))
-    # NaN is how a frame says that a tag is missing.
+    # Data frames use NaN for a missing tag.
     flat = [None if isinstance(tag, float) and np.isnan(tag) else tag for tag in plain]
     if classes is None:
         classes = _sorted_classes({tag for tag in flat if tag is not None})
     place: dict[Any, int] = {tag: k for k, tag in enumerate(classes.tolist())} | {None: -1}
-    numbers = np.array([place.get(tag, len(classes)) for tag in flat], np.int64)
-    return classes, np.split(numbers, np.cumsum(lengths)[:-1])
+    indices = np.array([place.get(tag, len(classes)) for tag in flat], np.int64)
+    return classes, np.split(indices, np.cumsum(lengths)[:-1])
 
 
 def forbidden_numbers(
     forbidden: Sequence[tuple[Any, Any]] | None, classes: NDArray[Any]
 ) -> list[tuple[int | None, int | None]]:
-    """Forbidden pairs of tags as pairs of numbers; pairs of tags that never occur are left out.
+    """Convert forbidden pairs of tags to indices, without pairs whose tags never occur.
 
     Raises
     ------
     ValueError, TypeError
-        If it is no list, or an entry no pair.
+        If it is not a list of pairs.
     """
     if forbidden is not None and not isinstance(forbidden, Iterable):
         raise TypeError(
@@ -217,7 +217,8 @@ def forbidden_numbers(
     for pair in () if forbidden is None else forbidden:
         if isinstance(pair, str) or not isinstance(pair, Sequence) or len(pair) != 2:
             raise ValueError(
-                f"forbidden has {shown(pair)}; give pairs (tag, next tag), None for the outside."
+                f"forbidden has {shown(pair)}; give pairs (tag, next tag), where None is the start "
+                "or the end."
             )
     place: dict[Any, int | None] = {tag: k for k, tag in enumerate(classes.tolist())}
     place[None] = None
@@ -227,10 +228,10 @@ def forbidden_numbers(
 def warn_of_unknown_tags(
     forbidden: Sequence[tuple[Any, Any]] | None, classes: NDArray[Any]
 ) -> None:
-    """Warn of tags in checked forbidden pairs that no token has: they may be misspelt."""
-    known = {None, *classes.tolist()}
+    """Warn of tags in forbidden pairs that no token has, which may be misspelt."""
+    tags = {None, *classes.tolist()}
     unknown = list(
-        dict.fromkeys(tag for pair in forbidden or () for tag in pair if tag not in known)
+        dict.fromkeys(tag for pair in forbidden or () for tag in pair if tag not in tags)
     )
     if unknown:
         warn_user(
@@ -245,16 +246,16 @@ def check_allowed(
     forbidden: Sequence[tuple[int | None, int | None]],
     classes: NDArray[Any],
 ) -> None:
-    """Raise ValueError if known tags, as numbers, follow each other that must not."""
+    """Raise ValueError if tags, as indices, contain a forbidden pair."""
     names = {None: None} | dict(enumerate(classes.tolist()))
     pairs = set(forbidden)
     if not pairs:
         return
-    for i, own in enumerate(tags):
-        ends = [None, *own.tolist(), None] if len(own) else []
-        found = next((pair for pair in pairwise(ends) if pair in pairs), None)
-        if found is not None:
-            before, after = (names[tag] for tag in found)
+    for i, sequence in enumerate(tags):
+        ends = [None, *sequence.tolist(), None] if len(sequence) else []
+        bad = next((pair for pair in pairwise(ends) if pair in pairs), None)
+        if bad is not None:
+            before, after = (names[tag] for tag in bad)
             raise ValueError(
                 f"y[{i}] has the pair {(before, after)!r}, which is forbidden; correct its tags, "
                 "or allow the pair."
@@ -262,7 +263,7 @@ def check_allowed(
 
 
 def token_importances(feature: IntArray, sizes: FloatArray, n_features: int) -> FloatArray:
-    """Share of each feature in the absolute weight of learners on single features."""
+    """Return the fraction of the absolute weight on each feature, of single-feature learners."""
     used = feature >= 0
     sums = np.bincount(feature[used], weights=sizes[used], minlength=n_features)
     return np.asarray(sums / sums.sum() if sums.sum() > 0 else sums, np.float64)
@@ -281,17 +282,17 @@ def _sorted_classes(tags: set[Any]) -> NDArray[Any]:
 
 
 def is_of_dicts(x: Any) -> bool:
-    """Whether a sequence is a list of dicts, one per token."""
+    """Whether a sequence is a list of dicts."""
     return isinstance(x, Sequence) and all(isinstance(token, Mapping) for token in x)
 
 
 def _is_binary(table: Any) -> bool:
-    """Whether all entries are 0 or 1; a False of a dict is a zero that is stored."""
+    """Whether all entries are 0 or 1."""
     return bool(((table.data == 0) | (table.data == 1)).all())
 
 
 def _dense(x: Any, i: int) -> NDArray[Any]:
-    """Tokens of sequence ``i`` as an array of numbers; its shape is checked elsewhere."""
+    """Return the tokens of sequence ``i`` as an array of numbers, of unchecked shape."""
     wanted = "give (n_tokens, n_features) numbers, or a dict of features for each token."
     try:
         rows: NDArray[Any] = x.toarray() if sparse.issparse(x) else np.asarray(x)
@@ -304,13 +305,13 @@ def _dense(x: Any, i: int) -> NDArray[Any]:
 
 
 def _place(row: int, lengths: IntArray) -> tuple[int, int]:
-    """Sequence, and token in it, of a row of the table of all tokens."""
+    """Return the indices of sequence and token for a row of the table of all tokens."""
     i = int(np.searchsorted(np.cumsum(lengths), row, side="right"))
     return i, row - int(lengths[:i].sum())
 
 
 def _check_widths(shapes: Sequence[tuple[int, ...]]) -> None:
-    """Raise ValueError unless all are tables of one width."""
+    """Raise ValueError unless all shapes are of tables of one width."""
     for i, shape in enumerate(shapes):
         if len(shape) != 2 or shape[1] != shapes[0][1]:
             width = shapes[0][1] if len(shapes[0]) == 2 else "n_features"

@@ -1,7 +1,7 @@
-"""Tables that users pass to estimators, by scikit-learn's own checks and ours.
+"""Checks of the tables that users pass to estimators.
 
-Other checks are in ``structboost.validation``, which processes of engines import, too: without
-scikit-learn they start in half the time.
+Checks without scikit-learn are in ``structboost.validation``, because processes of engines import
+it and start in half the time.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from structboost.weak.families import check_takes_sparse
 def validated_table(
     estimator: Any, X: Any, y: Any = "no_validation", *, dtype: Any = TABLE_TYPES, **options: Any
 ) -> Any:
-    """``X`` and ``y`` by scikit-learn's ``validate_data``, after checks that name the column.
+    """Check ``X`` and ``y`` by ``validate_data`` of scikit-learn, and name the column in errors.
 
-    X may have missing entries (NaN) where the tags of the estimator say so.
+    X may have missing entries (NaN) if the tags of the estimator allow them.
     """
     X = nw.to_native(X, pass_through=True)
     _check_columns(X)
@@ -46,7 +46,7 @@ def validated_table(
     try:
         checked = validate_data(estimator, X, y, dtype=dtype, **options)
     except ValueError as error:
-        # scikit-learn recommends an estimator of its own here, and does not name the sample.
+        # The message of scikit-learn recommends another estimator, and does not name the sample.
         if "contains NaN" in str(error):
             _raise_for_missing(X, error)
         if "X contains infinity" in str(error):
@@ -60,14 +60,14 @@ def validated_table(
 
 
 def check_names_and_width(estimator: Any, X: Any) -> None:
-    """Raise ValueError unless columns are as in training; of their values nothing is asked."""
+    """Raise ValueError unless the columns are those of training, whatever their values."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # validated_table warns of missing names
         validate_data(estimator, X, reset=False, skip_check_array=True)
 
 
 def _raise_for_missing(X: Any, error: ValueError) -> None:
-    """Raise the ValueError that names the first missing entry, if ``X`` has any."""
+    """Raise ValueError, with the first missing entry, if ``X`` has any."""
     for row, column in _entries(X, np.isnan)[:1]:
         takers = "sparse tables" if is_sparse(X) else "weak learners other than stumps and trees"
         remedy = (
@@ -82,7 +82,7 @@ def _raise_for_missing(X: Any, error: ValueError) -> None:
 
 
 def _raise_for_infinite(X: Any, error: ValueError) -> None:
-    """Raise the ValueError that names the first infinite entry, if ``X`` has any."""
+    """Raise ValueError, with the first infinite entry, if ``X`` has any."""
     for row, column in _entries(X, np.isinf)[:1]:
         raise ValueError(
             f"X contains infinity, first in sample {row}, feature {column}; give finite numbers, "
@@ -91,7 +91,7 @@ def _raise_for_infinite(X: Any, error: ValueError) -> None:
 
 
 def _entries(X: Any, are_wrong: Callable[[NDArray[Any]], NDArray[np.bool_]]) -> IntArray:
-    """Rows and columns of the entries that are wrong, in the order of rows, shape (n, 2)."""
+    """Return rows and columns of the wrong entries in the order of rows, shape (n, 2)."""
     if not is_sparse(X):
         return np.argwhere(are_wrong(_numbers(X)))
     entries = sparse.coo_array(X if sparse.issparse(X) else X.sparse.to_coo())
@@ -100,14 +100,14 @@ def _entries(X: Any, are_wrong: Callable[[NDArray[Any]], NDArray[np.bool_]]) -> 
 
 
 def _numbers(X: Any) -> NDArray[np.float64]:
-    """A table of numbers; what is missing in frames of pandas, such as NA, is NaN."""
+    """Return a table of numbers, with NaN for missing values of pandas such as NA."""
     if hasattr(X, "iloc"):
         return np.asarray(X.to_numpy(np.float64, na_value=np.nan))
     return np.asarray(X, np.float64)
 
 
 def _check_columns(X: Any) -> None:
-    """Raise ValueError if a column of a data frame, or an array, holds no numbers."""
+    """Raise ValueError if an array or a column of a data frame does not hold numbers."""
     frame = frame_of(X)
     if frame is not None and not frame.implementation.is_pandas_like():
         for name, dtype in frame.schema.items():
@@ -137,7 +137,7 @@ def _check_columns(X: Any) -> None:
 
 
 def _check_type(name: str, dtype: Any) -> None:
-    """Raise ValueError if a column of a frame other than pandas' does not hold numbers."""
+    """Raise ValueError if a column of a frame outside pandas does not hold numbers."""
     if dtype.is_temporal():
         raise ValueError(
             f"Column {name!r} of X holds {dtype}; convert it to numbers first, such as days since "

@@ -1,4 +1,4 @@
-"""Models as ONNX graphs, for programs without Python or without this library."""
+"""Export of models as ONNX graphs, for programs without Python or this library."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
 import structboost
-from structboost.estimators.feature_importances import Explained
+from structboost.estimators.feature_importances import FeatureImportanceMixin
 from structboost.export.onnx_trees import Subtree, TreeNodes, trees_of_ensemble, trees_of_table
 from structboost.masters.registry import formulation_of
 from structboost.masters.softmax_link import SoftmaxLink
@@ -32,13 +32,13 @@ _ML = "ai.onnx.ml"
 
 
 def to_onnx(model: Any, *, kind: str | None = None) -> Any:
-    """A fitted model as an ONNX model, which needs neither Python nor this library to predict.
+    """Convert a fitted model to ONNX, which predicts without Python or this library.
 
     The input ``X`` is a float32 tensor of shape (n, n_features).  Thresholds are rounded down to
     single precision, so each value of single precision goes to the same side as in this library;
     scores differ by the rounding of sums.  A value of double precision is rounded when it becomes
-    an input.  A category stands as its place in the estimator's ``categories_``, from 0, which the
-    model also holds in its metadata; one that is missing or unknown stands as NaN.
+    an input.  A category is passed as its index in the estimator's ``categories_``, which the model
+    also holds in its metadata; a missing or unknown one is NaN.
 
     Parameters
     ----------
@@ -51,15 +51,15 @@ def to_onnx(model: Any, *, kind: str | None = None) -> Any:
     Returns
     -------
     model : onnx.ModelProto
-        Its output ``scores`` is what ``decision_function`` gives.  Classifiers also have ``label``,
-        and ``probabilities`` where there is a ``predict_proba``.  Write it by ``onnx.save``.
+        The output ``scores`` equals ``decision_function``.  Classifiers also have ``label``, and
+        ``probabilities`` where there is a ``predict_proba``.  Write it by ``onnx.save``.
 
     Raises
     ------
     ImportError
         If the package ``onnx`` is not installed.
     TypeError
-        If the model is none of these, or its weak learners have no form in ONNX.
+        If ``model`` has another type, or its weak learners have no form in ONNX.
     """
     try:
         import onnx
@@ -73,7 +73,7 @@ def to_onnx(model: Any, *, kind: str | None = None) -> Any:
         graph.output("scores", graph.scores(model.scorer(kind)))
         member = next(iter(model.members.values())) if kind is None else model.members[kind]
         n_features, names = member.n_features, None
-    elif isinstance(model, Explained):
+    elif isinstance(model, FeatureImportanceMixin):
         check_is_fitted(model)
         _add_outputs(graph, model)
         estimator: Any = model
@@ -90,7 +90,6 @@ def to_onnx(model: Any, *, kind: str | None = None) -> Any:
 
 
 def _add_outputs(graph: _Graph, estimator: Any) -> None:
-    """Scores as the decision function gives them, labels and probabilities."""
     raw = graph.scores(estimator._scorer())
     # The decision function is linear in the scores of the channels.
     by_channel = estimator._decision(np.eye(graph.n_channels))
@@ -101,9 +100,9 @@ def _add_outputs(graph: _Graph, estimator: Any) -> None:
         return
     is_binary = by_channel.ndim == 1
     if is_binary:
-        number = graph.add("Cast", graph.add("Greater", raw, graph.constant(0.0)), to=7)
+        index = graph.add("Cast", graph.add("Greater", raw, graph.constant(0.0)), to=7)
     else:
-        number = graph.add("ArgMax", raw, axis=1, keepdims=0)
+        index = graph.add("ArgMax", raw, axis=1, keepdims=0)
     if hasattr(estimator, "predict_proba"):
         if is_binary:
             column = graph.add("Unsqueeze", raw, graph.constant(np.array([1])))
@@ -111,14 +110,14 @@ def _add_outputs(graph: _Graph, estimator: Any) -> None:
         probabilities = _probabilities(graph, raw, estimator)
         if (costs := estimator._class_costs()) is not None:
             expected = graph.add("MatMul", probabilities, graph.constant(costs))
-            number = graph.add("ArgMin", expected, axis=1, keepdims=0)
-    graph.output("label", graph.add("Gather", graph.constant(_labels(estimator.classes_)), number))
+            index = graph.add("ArgMin", expected, axis=1, keepdims=0)
+    graph.output("label", graph.add("Gather", graph.constant(_labels(estimator.classes_)), index))
     if hasattr(estimator, "predict_proba"):
         graph.output("probabilities", probabilities)
 
 
 def _probabilities(graph: _Graph, scores: str, estimator: Any) -> str:
-    """What ``link_.inverse`` of the estimator computes."""
+    """Add nodes that compute ``link_.inverse`` of the estimator."""
     fallback = None if hasattr(estimator, "link_") else formulation_of(estimator._formulation())
     link: SoftmaxLink | None = estimator.link_ if fallback is None else fallback.link
     if link is None:
@@ -127,18 +126,17 @@ def _probabilities(graph: _Graph, scores: str, estimator: Any) -> str:
             "export the model_ of the classifier, and compute them from its scores."
         )
     sharpened = graph.add("Mul", scores, graph.constant(link.sharpness))
-    share = graph.add("Softmax", sharpened, axis=1)
+    softmax = graph.add("Softmax", sharpened, axis=1)
     if not link.margin:
-        return share
+        return softmax
     factor = math.exp(link.margin)
-    falling = graph.add("Mul", share, graph.constant(factor - 1.0))
-    product = graph.add("Mul", share, graph.add("Sub", graph.constant(factor), falling))
+    falling = graph.add("Mul", softmax, graph.constant(factor - 1.0))
+    product = graph.add("Mul", softmax, graph.add("Sub", graph.constant(factor), falling))
     total = graph.add("ReduceSum", product, graph.constant(np.array([1])), keepdims=1)
     return graph.add("Div", product, total)
 
 
 def _labels(classes: NDArray[Any]) -> NDArray[Any]:
-    """Labels of a type that ONNX has."""
     kind = classes.dtype.kind
     if kind in "US" or (kind == "O" and all(isinstance(label, str) for label in classes)):
         return classes.astype(str).astype(object)
@@ -164,46 +162,48 @@ class _Graph:
         self.n_channels = 0
 
     def scores(self, scorer: Scorer) -> str:
-        """Scores of the rows of X, shape (n, n_channels)."""
+        """Add the scores of the rows of X, shape (n, n_channels)."""
         terms = _Terms(self)
         terms.take(scorer)
-        found = terms.found
+        outputs = terms.outputs
         if terms.trees is not None and terms.trees.n_trees:
-            found.append(self.ensemble("X", terms.trees))
-        if not found:
+            outputs.append(self.ensemble("X", terms.trees))
+        if not outputs:
             nothing = np.zeros((terms.n_features, self.n_channels))
-            found.append(self.add("MatMul", "X", self.constant(nothing)))
-        total = found[0] if len(found) == 1 else self.add("Sum", *found)
+            outputs.append(self.add("MatMul", "X", self.constant(nothing)))
+        total = outputs[0] if len(outputs) == 1 else self.add("Sum", *outputs)
         return self.add("Add", total, self.constant(terms.bias)) if np.any(terms.bias) else total
 
     def ensemble(self, rows: str, trees: TreeNodes) -> str:
-        """Scores of rows by trees."""
+        """Add the scores of rows by trees."""
         return self.add("TreeEnsembleRegressor", rows, domain=_ML, **trees.attributes())
 
-    def beside(self, rows: str, columns: SetColumns) -> str:
-        """The rows with the columns behind their own, as ``columns.beside`` makes them."""
+    def hstack(self, rows: str, columns: SetColumns) -> str:
+        """Append the columns of ``columns.beside`` to rows."""
         missing = columns.outside.shape[1] - 1
         first, last = self.constant(0.0), self.constant(float(missing))
-        made = []
+        blocks = []
         for feature, outside in zip(columns.feature.tolist(), columns.outside, strict=True):
             column = self.add("Gather", rows, self.constant(np.array([feature])), axis=1)
             # Comparisons with NaN are false.
-            known = self.add("GreaterOrEqual", column, first)
-            known = self.add("And", known, self.add("Less", column, last))
-            known = self.add("And", known, self.add("Equal", column, self.add("Floor", column)))
-            place = self.add("Cast", self.add("Where", known, column, last), to=7)
-            made.append(self.add("Gather", self.constant(outside), place))
-        return self.add("Concat", rows, *made, axis=1)
+            is_category = self.add("GreaterOrEqual", column, first)
+            is_category = self.add("And", is_category, self.add("Less", column, last))
+            is_category = self.add(
+                "And", is_category, self.add("Equal", column, self.add("Floor", column))
+            )
+            place = self.add("Cast", self.add("Where", is_category, column, last), to=7)
+            blocks.append(self.add("Gather", self.constant(outside), place))
+        return self.add("Concat", rows, *blocks, axis=1)
 
     def add(self, operator: str, *inputs: str, **attributes: Any) -> str:
-        """Append a node with one output; returns the output's name."""
+        """Append a node with one output, and return the output's name."""
         name = f"{operator}_{len(self._nodes)}"
-        made = self._onnx.helper.make_node(operator, list(inputs), [name], name, **attributes)
-        self._nodes.append(made)
+        node = self._onnx.helper.make_node(operator, list(inputs), [name], name, **attributes)
+        self._nodes.append(node)
         return name
 
     def constant(self, value: Any) -> str:
-        """Append an array; those of double precision become single.  Returns its name."""
+        """Append an array, in single precision if it is double, and return its name."""
         array = np.asarray(value)
         if array.dtype == np.float64:
             array = array.astype(np.float32)
@@ -216,29 +216,29 @@ class _Graph:
         self._outputs[name] = made_by
 
     def model(self, name: str, n_features: int, feature_names: Iterable[Any] | None) -> Any:
-        """The checked model."""
+        """Build and check the model."""
         helper, types = self._onnx.helper, self._onnx.TensorProto
-        nodes = [helper.make_node("Identity", [made], [out]) for out, made in self._outputs.items()]
+        nodes = [helper.make_node("Identity", [name], [out]) for out, name in self._outputs.items()]
         rows = helper.make_tensor_value_info("X", types.FLOAT, ["n", n_features])
         outputs = [helper.make_empty_tensor_value_info(out) for out in self._outputs]
         graph = helper.make_graph(
             [*self._nodes, *nodes], name, [rows], outputs, initializer=self._constants
         )
         opsets = [helper.make_opsetid("", _OPSET), helper.make_opsetid(_ML, _ML_OPSET)]
-        made = helper.make_model(
+        model = helper.make_model(
             graph, opset_imports=opsets, ir_version=_IR_VERSION, producer_name="structboost",
             producer_version=structboost.__version__,
         )  # fmt: skip
         if feature_names is not None:
             self.facts["feature_names"] = json.dumps(list(feature_names))
-        helper.set_model_props(made, self.facts)
-        made = self._onnx.shape_inference.infer_shapes(made)
-        self._onnx.checker.check_model(made)
-        return made
+        helper.set_model_props(model, self.facts)
+        model = self._onnx.shape_inference.infer_shapes(model)
+        self._onnx.checker.check_model(model)
+        return model
 
 
 class _Terms:
-    """The terms of a scorer while they are collected: one method for each form of a scorer.
+    """Terms of a scorer while they are collected, with a method for each form of scorer.
 
     Parameters
     ----------
@@ -246,19 +246,19 @@ class _Terms:
 
     Attributes
     ----------
-    found : list of str
-        Scores that stand in the graph.
+    outputs : list of str
+        Names of scores in the graph.
     trees : TreeNodes or None
         Trees that read X, of all terms together.
     bias : ndarray or float
-        What is added to all scores.
+        Constant that is added to all scores.
     n_features : int
-        Features of X, as far as the terms say.
+        Number of features of X, as far as the terms use them.
     """
 
     def __init__(self, graph: _Graph) -> None:
         self._graph = graph
-        self.found: list[str] = []
+        self.outputs: list[str] = []
         self.trees: TreeNodes | None = None
         self.bias: Any = 0.0
         self.n_features = 0
@@ -270,7 +270,7 @@ class _Terms:
         Raises
         ------
         TypeError
-            If it has no form in ONNX.
+            If ``scorer`` has no form in ONNX.
         """
         raise TypeError(
             "These weak learners have no form in ONNX; 'stump', 'tree', 'linear', 'feature' and "
@@ -288,12 +288,12 @@ class _Terms:
 
     @take.register
     def _take_trees_with_sets(self, scorer: TreesWithSets) -> None:
-        """Trees that read columns of sets behind the features."""
-        own = _Terms(self._graph)
-        own.take(scorer.trees)
-        assert own.trees is not None
-        rows = self._graph.beside("X", scorer.columns)
-        self.found.append(self._graph.ensemble(rows, own.trees))
+        """Add trees that read columns of sets after the features."""
+        trees = _Terms(self._graph)
+        trees.take(scorer.trees)
+        assert trees.trees is not None
+        rows = self._graph.hstack("X", scorer.columns)
+        self.outputs.append(self._graph.ensemble(rows, trees.trees))
 
     @take.register
     def _take_steps(self, scorer: LookupTable) -> None:
@@ -306,13 +306,13 @@ class _Terms:
         self._take_steps(scorer.steps)
         if not scorer.coefficients.any():
             return
-        # Beside the middle of the features, products are small: less is lost to rounding.
+        # Around the middle of the features, products are small, so rounding loses less.
         middle = np.zeros(len(scorer.coefficients))
         if scorer.span is not None:
             middle = scorer.span.mean(axis=0).astype(np.float32)
         graph = self._graph
         rows = graph.add("Sub", "X", graph.constant(middle))
-        self.found.append(graph.add("MatMul", rows, graph.constant(scorer.coefficients)))
+        self.outputs.append(graph.add("MatMul", rows, graph.constant(scorer.coefficients)))
         self.bias = self.bias + middle @ scorer.coefficients
 
     def _add_trees(self, n_channels: int, added: Iterable[Subtree]) -> None:

@@ -1,4 +1,4 @@
-"""Look-up tables and trees as one tree ensemble of ONNX."""
+"""Conversion of look-up tables and trees to one tree ensemble of ONNX."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from structboost._typing import FloatArray
 from structboost.weak.lookup_table import LookupTable
 from structboost.weak.weighted_trees import WeightedTrees, single_thresholds
 
-# An array of what a leaf adds to each channel; or a feature, a threshold of single precision, the
-# subtrees of the values at most the threshold and of those above, and whether what is missing goes
-# to the former.
+# A leaf is an array with its value for each channel.  An inner node has a feature, a threshold of
+# single precision, the subtrees of values up to the threshold and above, and whether missing values
+# go to the former.
 Subtree = Any
 
 
@@ -47,7 +47,7 @@ class TreeNodes:
         self.n_trees += 1
 
     def attributes(self) -> dict[str, Any]:
-        """What the operator takes."""
+        """Return the attributes of the operator."""
         return {
             "n_targets": self.n_channels,
             **{f"nodes_{name}": values for name, values in self._nodes.items()},
@@ -55,25 +55,25 @@ class TreeNodes:
         }
 
     def _add(self, tree: Subtree) -> int:
-        """Append a subtree; returns the number of its root."""
-        own = self._n_nodes
+        """Append a subtree, and return the index of its root."""
+        node = self._n_nodes
         self._n_nodes += 1
         is_leaf = isinstance(tree, np.ndarray)
         feature, threshold, *_, missing_left = (0, 0.0, 0) if is_leaf else tree
         place = len(self._nodes["nodeids"])
         mode = "LEAF" if is_leaf else "BRANCH_LEQ"
-        row = (self.n_trees, own, feature, mode, threshold, 0, 0, missing_left)
+        row = (self.n_trees, node, feature, mode, threshold, 0, 0, missing_left)
         for values, value in zip(self._nodes.values(), row, strict=True):
             values.append(value)
         if is_leaf:
-            self._add_targets(own, tree)
+            self._add_targets(node, tree)
         else:
             self._nodes["truenodeids"][place] = self._add(tree[2])
             self._nodes["falsenodeids"][place] = self._add(tree[3])
-        return own
+        return node
 
     def _add_targets(self, node: int, added: Any) -> None:
-        # A leaf that adds nothing needs an entry all the same.
+        # A leaf without any value needs an entry as well.
         used = np.flatnonzero(added).tolist() or [0]
         self._targets["treeids"] += [self.n_trees] * len(used)
         self._targets["nodeids"] += [node] * len(used)
@@ -82,20 +82,20 @@ class TreeNodes:
 
 
 def trees_of_table(table: LookupTable) -> Iterator[Subtree]:
-    """A search tree for each used feature."""
+    """Build a search tree for each used feature."""
     thresholds = single_thresholds(table.thresholds)
     for u, feature in enumerate(table.features.tolist()):
         begin, end = table.indptr[u : u + 2]
         values = table.values[begin + u : end + u + 1]
         tree = _search_tree(feature, thresholds[begin:end], values)
         if table.missing is not None and (table.missing[u] != values[-1]).any():
-            # What is missing is not at most the largest number.
+            # A missing value is not at most the largest number.
             tree = (feature, float(np.finfo(np.float32).max), tree, table.missing[u], 0)
         yield tree
 
 
 def trees_of_ensemble(trees: WeightedTrees) -> Iterator[Subtree]:
-    """The trees, without the nodes that do not split."""
+    """Return the trees, without the nodes that do not split."""
     thresholds = single_thresholds(trees.threshold)
     for t in range(len(trees.feature)):
         terms = slice(trees.indptr[t], trees.indptr[t + 1])
@@ -107,7 +107,7 @@ def trees_of_ensemble(trees: WeightedTrees) -> Iterator[Subtree]:
 
 
 def _search_tree(feature: int, thresholds: NDArray[Any], values: FloatArray) -> Subtree:
-    """Bins of one feature, halved until one is left."""
+    """Build a tree that halves the bins of one feature until one is left."""
     if not len(thresholds):
         return values[0]
     half = len(thresholds) // 2
@@ -128,7 +128,7 @@ def _complete_tree(
     missing_left: NDArray[np.uint8],
     leaves: FloatArray,
 ) -> Subtree:
-    """The subtree at a node of a complete tree, whose children are 2 node + 1 and 2 node + 2."""
+    """Return the subtree at a node of a complete tree, with children 2 node + 1 and + 2."""
     if node >= len(splits):
         return leaves[node - len(splits)]
     left, right = (

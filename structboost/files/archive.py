@@ -1,13 +1,12 @@
-"""Archives of a JSON header and plain arrays: the only place that writes and reads them.
+"""Archives of a JSON header and plain arrays.
 
-The layout is that of ``numpy.savez``: a zip of one ``.npy`` member for each array, and one of the
-bytes of the header. The header holds a checksum of everything else; archives written before there
-was one are read without.
+The layout is that of ``numpy.savez``: a zip with one ``.npy`` member for each array, and one for
+the bytes of the header.  The header holds a checksum of everything else.  Older archives without a
+checksum are read as well.
 
-Reading trusts nothing.  First come the directory of the zip and what each member declares of its
-type and shape: their total is limited by the size of the file, and they must be those of the
-format's schema.  Only then is memory taken. Then come the checksum and the entries.  No code of a
-file is ever run.
+Reading trusts nothing.  It begins with the directory of the zip and the declared types and shapes:
+their total size is limited by the size of the file, and they must fit the schema of the format.
+Only then is memory allocated, and checksum and entries are checked.  No code of a file is ever run.
 """
 
 from __future__ import annotations
@@ -47,35 +46,35 @@ _SUFFIX = ".npy"
 # a thousandth.
 _MOST_EXPANSION = 128
 _ALWAYS_ALLOWED = 1 << 26
-# What a member declares takes less than this.
+# The declaration of a member is smaller than this.
 _MEMBER_HEADER = 256
 
 
 @dataclass(frozen=True)
 class ArchiveFormat:
-    """One kind of archive.
+    """Format of a kind of archive.
 
     Parameters
     ----------
     name : str
-        The format that its header names.
+        Name of the format in the header.
     version : int
-        The one version that is written and read.
+        Version that is written and read.
     what : str
-        The kind of file in words, for errors.
+        Kind of file in words, for errors.
     error : type
-        What is raised for a file that is damaged or of another kind.
+        Exception for a file that is damaged or of another kind.
     remedy : str
-        What the user can do then.
+        Remedy in the message of that exception.
     schema : callable
-        ``schema(header, names)`` is what the arrays must be, by the header and the names that a
-        file has.  It raises DamagedFileError, KeyError, TypeError or ValueError if the header is
+        ``schema(header, names)`` returns the schema of the arrays, from the header and the names
+        in a file.  It raises DamagedFileError, KeyError, TypeError or ValueError if the header is
         damaged.
     compressed : bool
     may_lack_header : bool
         Whether archives without a header, as this format once had, are read.
     former : sequence of Former
-        Other formats that are read, too, and turned into this one.
+        Older formats that are read as well, and converted to this one.
     """
 
     name: str
@@ -94,14 +93,14 @@ class ArchiveFormat:
         header: Mapping[str, Any],
         arrays: Mapping[str, NDArray[Any]],
     ) -> None:
-        """Write an archive: all of it or nothing.
+        """Write an archive, whole or not at all.
 
         Raises
         ------
         TypeError
             If the header is not plain JSON.
         ValueError
-            If the arrays are none that could be read again.
+            If the arrays do not fit the schema, so that they could not be read again.
         OSError
             If the file cannot be written.
         """
@@ -110,18 +109,18 @@ class ArchiveFormat:
             _write(file, encoded, arrays, compressed=self.compressed)
 
     def to_bytes(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> bytes:
-        """The content of the file that :meth:`write` would write."""
+        """Return the content of the file that :meth:`write` would write."""
         file = io.BytesIO()
         _write(file, self._encoded(header, arrays), arrays, compressed=self.compressed)
         return file.getvalue()
 
     def read(self, path: str | PathLike[str]) -> tuple[Header, Arrays]:
-        """Header and arrays of a file, both checked.
+        """Read and check header and arrays of a file.
 
         Raises
         ------
         ValueError
-            As ``error``, if it is none of this format, is damaged, or is of another version.
+            As ``error``, if the file has another format or version, or is damaged.
         """
         with self.damage(path), Path(path).open("rb") as file:
             return self._read(
@@ -129,12 +128,12 @@ class ArchiveFormat:
             )
 
     def header(self, path: str | PathLike[str]) -> Header:
-        """Header of a file, of which no array is read, and no checksum compared.
+        """Read the header of a file, without its arrays and without comparing checksums.
 
         Raises
         ------
         ValueError
-            As :meth:`read` does.
+            From :meth:`read`.
         """
         most_bytes = max(_ALWAYS_ALLOWED, _MOST_EXPANSION * os.stat(path).st_size)
         with self.damage(path), zipfile.ZipFile(path) as archive:
@@ -142,16 +141,16 @@ class ArchiveFormat:
 
     @contextmanager
     def opened(self, path: str | PathLike[str]) -> Iterator[tuple[Header, Arrays]]:
-        """Header and arrays of a file, for a block that makes of them what they hold.
+        """Open header and arrays of a file for a block that decodes them.
 
-        What the block finds wrong with them is damage, too.
+        Errors of the block count as damage of the file.
 
         Raises
         ------
         FileNotFoundError
             If there is no such file.
         ValueError
-            As :meth:`read` does.
+            From :meth:`read`.
         """
         if not Path(path).is_file():
             raise FileNotFoundError(f"There is no model file {path}.")
@@ -160,13 +159,13 @@ class ArchiveFormat:
             yield content
 
     def from_bytes(self, content: bytes, name: str) -> tuple[Header, Arrays]:
-        """Header and arrays of what :meth:`to_bytes` gave, in an archive called ``name``."""
+        """Decode bytes of :meth:`to_bytes`, with ``name`` for errors."""
         with self.damage(name):
             return self._read(io.BytesIO(content), name, _ALWAYS_ALLOWED)
 
     @contextmanager
     def damage(self, path: str | PathLike[str]) -> Iterator[None]:
-        """Turn errors that damaged content leads to into the ``error`` of this format.
+        """Turn errors caused by damaged content into the ``error`` of this format.
 
         The libraries that read zips, JSON and arrays raise about ten types of errors for damaged
         ones.  The new error names the file.
@@ -186,7 +185,7 @@ class ArchiveFormat:
             ) from error
 
     def _encoded(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> bytes:
-        """The header as bytes with its checksum, after checking that all can be read again."""
+        """Encode the header with its checksum, after checking that all can be read again."""
         plain = json.loads(json.dumps({"format": self.name, "version": self.version, **header}))
         try:
             checked_arrays(self.schema(plain, arrays.keys()), arrays)
@@ -208,13 +207,12 @@ class ArchiveFormat:
             checked_sizes(schema, {name: member.declared for name, member in members.items()})
             arrays = {name: _array(archive, member) for name, member in members.items()}
         if expected is not None and expected != _checksum(header, arrays):
-            raise DamagedFileError("its checksum is another than that of its content")
+            raise DamagedFileError("its checksum does not fit its content")
         return header, checked_arrays(schema, arrays)
 
     def _header(
         self, archive: zipfile.ZipFile, members: dict[str, _Member], path: str | PathLike[str]
     ) -> Header:
-        """Header of an archive, which is taken from its members."""
         if _HEADER not in members:
             if not self.may_lack_header:
                 raise DamagedFileError("it has no header")
@@ -225,17 +223,17 @@ class ArchiveFormat:
         return header
 
     def _former(self, header: Any) -> list[Former]:
-        """The earlier format that a header names, if any."""
         name = header.get("format") if isinstance(header, dict) else None
         return [former for former in self.former if former.format.name == name]
 
     def _check_kind(self, header: Any, path: str | PathLike[str]) -> None:
         if not isinstance(header, dict):
             raise DamagedFileError("its header is not an object")
-        found, version = header["format"], header["version"]
-        if found != self.name:
+        format_name, version = header["format"], header["version"]
+        if format_name != self.name:
             raise self.error(
-                f"{path} is a file of the format {found!r:.60}, not a {self.what}; {self.remedy}."
+                f"{path} is a file of the format {format_name!r:.60}, not a {self.what}; "
+                f"{self.remedy}."
             )
         if version != self.version:
             raise self.error(
@@ -245,7 +243,7 @@ class ArchiveFormat:
 
 
 class Former(NamedTuple):
-    """A format of earlier versions that another one has replaced.
+    """Format of earlier versions that another one has replaced.
 
     Parameters
     ----------
@@ -260,7 +258,7 @@ class Former(NamedTuple):
 
 
 class _Member(NamedTuple):
-    """One array in a zip: where it is, and what it declares."""
+    """Array in a zip, with its place and its declaration."""
 
     info: zipfile.ZipInfo
     offset: int
@@ -277,14 +275,14 @@ def _write(
         total = sum(array.nbytes + _MEMBER_HEADER for array in members.values())
         if total <= max(_ALWAYS_ALLOWED, _MOST_EXPANSION * file.tell()):
             return
-        # No file is written that would be refused.
+        # A file that would be refused is not written.
         file.seek(0)
         file.truncate()
     np.savez(file, **members)
 
 
 def _members(archive: zipfile.ZipFile, most_bytes: int) -> dict[str, _Member]:
-    """The arrays of a zip by their names; their total size is within the limit."""
+    """Return the arrays of a zip by their names, within the limit of their total size."""
     members: dict[str, _Member] = {}
     total = 0
     for info in archive.infolist():
@@ -319,7 +317,7 @@ def _declaration(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> _Member:
 
 
 def _array(archive: zipfile.ZipFile, member: _Member) -> NDArray[Any]:
-    """Read one array; the zip's own checksum is verified at its end."""
+    """Read one array, verifying the checksum of the zip at its end."""
     dtype, shape = member.declared
     with archive.open(member.info) as stream:
         stream.seek(member.offset)
@@ -333,7 +331,6 @@ def _array(archive: zipfile.ZipFile, member: _Member) -> NDArray[Any]:
 
 
 def _checksum(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> str:
-    """SHA-256 of a plain header and of arrays."""
     digest = hashlib.sha256(json.dumps(header).encode())
     for name, array in sorted(arrays.items()):
         digest.update(f"{name!r} {array.dtype.str} {array.shape}".encode())

@@ -1,8 +1,8 @@
 """Files and folders that are written whole or not at all.
 
-What is written goes to a hidden neighbour, which takes the place of the target at the end.  A
-killed process leaves the neighbour behind; the next save of the same target removes it.  A writer
-holds a lock on its neighbour, so that one that is still being written stays.
+Content goes to a hidden neighbour, which replaces the target at the end.  A killed process leaves
+the neighbour behind, and the next save of the same target removes it.  A writer holds a lock on its
+neighbour, so that one that is still being written stays.
 """
 
 from __future__ import annotations
@@ -20,16 +20,15 @@ from typing import IO
 
 try:
     import fcntl
-except ImportError:  # Windows does not let go of a file that is open, which serves the same purpose
+except ImportError:  # Windows does not delete an open file, which serves the same purpose
     fcntl = None  # type: ignore[assignment]
 
 
 @contextmanager
 def whole_file(path: str | PathLike[str]) -> Iterator[IO[bytes]]:
-    """A file to write to; it replaces ``path`` when the block ends, and is removed if it fails.
+    """Open a file that replaces ``path`` at the end of the block, if the block succeeds.
 
-    A link stays a link: the file that it points to is written.  A file that was there before keeps
-    its mode.
+    A link stays a link, and its target is written.  An existing file keeps its mode.
 
     Raises
     ------
@@ -40,7 +39,7 @@ def whole_file(path: str | PathLike[str]) -> Iterator[IO[bytes]]:
     if os.path.isdir(target):
         raise IsADirectoryError(f"{path} is a folder; give the name of a file.")
     _remove_abandoned(target)
-    temporary, file = _locked_neighbour(target)
+    temporary, file = _create_neighbour(target)
     try:
         with file:
             yield file
@@ -56,12 +55,12 @@ def whole_file(path: str | PathLike[str]) -> Iterator[IO[bytes]]:
 
 @contextmanager
 def whole_folder(path: str | PathLike[str]) -> Iterator[Path]:
-    """A folder to write to; it becomes ``path``, which must not exist, when the block ends."""
+    """Create a folder that becomes ``path``, which must not exist, at the end of the block."""
     target = Path(os.path.realpath(path))
     _remove_abandoned(target)
     temporary = _neighbour(target)
     temporary.mkdir()
-    descriptor = _locked(temporary)
+    descriptor = _lock(temporary)
     try:
         yield temporary
         temporary.rename(target)
@@ -74,7 +73,7 @@ def whole_folder(path: str | PathLike[str]) -> Iterator[Path]:
 
 
 def write_whole(path: str | PathLike[str], content: bytes) -> None:
-    """Write all of a file or nothing of it."""
+    """Write a file whole or not at all."""
     with whole_file(path) as file:
         file.write(content)
 
@@ -83,8 +82,8 @@ def _neighbour(target: Path) -> Path:
     return target.with_name(f".{target.name}.{uuid.uuid4().hex[:8]}")
 
 
-def _locked_neighbour(target: Path) -> tuple[Path, IO[bytes]]:
-    """A new hidden file beside the target, locked."""
+def _create_neighbour(target: Path) -> tuple[Path, IO[bytes]]:
+    """Create a hidden, locked file beside the target."""
     while True:
         temporary = _neighbour(target)
         try:
@@ -96,37 +95,37 @@ def _locked_neighbour(target: Path) -> tuple[Path, IO[bytes]]:
                 "exists and that one can write to",
             ) from error
         if fcntl is not None:
-            # A file system without locks keeps what killed saves leave.
+            # On a file system without locks the files of killed saves stay.
             with suppress(OSError):
                 fcntl.flock(file, fcntl.LOCK_EX)
-        # Between the two another save of the same target may have taken it for abandoned.
+        # In between, another save of the same target may have removed it as abandoned.
         if temporary.exists():
             return temporary, file
         file.close()
 
 
 def _remove_abandoned(target: Path) -> None:
-    """Remove what killed saves of the target have left behind."""
+    """Remove the files that killed saves of the target have left behind."""
     if not target.parent.is_dir():
         return
     ours = re.compile(re.escape(f".{target.name}.") + "[0-9a-f]{8}")
-    for found in [
+    for path in [
         target.with_name(name) for name in os.listdir(target.parent) if ours.fullmatch(name)
     ]:
-        descriptor = _locked(found)
-        if descriptor is None and (fcntl is not None or found.is_dir()):
+        descriptor = _lock(path)
+        if descriptor is None and (fcntl is not None or path.is_dir()):
             continue
-        if found.is_dir():
-            shutil.rmtree(found, ignore_errors=True)
+        if path.is_dir():
+            shutil.rmtree(path, ignore_errors=True)
         else:
             with suppress(OSError):
-                found.unlink()
+                path.unlink()
         if descriptor is not None:
             os.close(descriptor)
 
 
-def _locked(path: Path) -> int | None:
-    """A descriptor that holds the lock of a file or a folder; None if another process holds it."""
+def _lock(path: Path) -> int | None:
+    """Lock a file or a folder and return the descriptor, None if another process holds it."""
     if fcntl is None:
         return None
     try:

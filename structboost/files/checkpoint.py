@@ -1,4 +1,4 @@
-"""Checkpoints: what a killed run needs to resume, and to end in the same model."""
+"""Checkpoints, from which a killed run resumes and ends in the same model."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SchemaOfHeader = Callable[[Header, Collection[str]], Schema]
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """Where and how often a run is written down.
+    """File and frequency of the checkpoints of a run.
 
     Parameters
     ----------
@@ -47,12 +47,12 @@ class Checkpoint:
 
     @classmethod
     def of(cls, value: Any) -> Checkpoint | None:
-        """``value`` itself, or the checkpoint of a path; None for None.
+        """Return ``value`` itself, the checkpoint of a path, or None for None.
 
         Raises
         ------
         TypeError, ValueError
-            If it is neither, or a parameter is out of its range.
+            If ``value`` has another type, or a parameter is out of its range.
         """
         if value is None:
             return None
@@ -70,10 +70,10 @@ class Checkpoint:
         Raises
         ------
         TypeError
-            If ``path`` is no path, or a number is of another type.
+            If ``path`` is not a path, or a number has another type.
         ValueError
-            If a number is out of its range, neither ``rounds`` nor ``seconds`` is given, or
-            ``path`` is a folder, empty, or in a folder that does not exist.
+            If a number is out of its range, ``rounds`` and ``seconds`` are both None, or ``path``
+            is a folder, empty, or in a folder that does not exist.
         """
         if self.rounds is not None:
             checked_whole_number(self.rounds, "Checkpoint.rounds")
@@ -91,22 +91,22 @@ class Checkpoint:
             )
         if not Path(self.path).resolve().parent.is_dir():
             raise ValueError(
-                f"The folder of the checkpoint {self.path} does not exist; make it first."
+                f"The folder of the checkpoint {self.path} does not exist; create it first."
             )
 
 
 class CheckpointFile:
-    """The file that the state of one run is written to and read from.
+    """File that the state of one run is written to and read from.
 
     Parameters
     ----------
     checkpoint : Checkpoint
     hashes : dict of str to str
         Hashes that the run and the file must have in common: ``identity`` (:func:`identity_of`),
-        ``features`` and ``outputs``.  Files that lack one, which earlier versions wrote, are read
-        as well.
+        ``features`` and ``outputs``.  Files of earlier versions, which lack some, are read as
+        well.
     choice : dict, optional
-        Plain values by which a run that resumes need not choose again (:func:`saved_choice`).
+        Plain values of a choice, which a resumed run need not repeat (:func:`saved_choice`).
     """
 
     def __init__(
@@ -130,31 +130,31 @@ class CheckpointFile:
         )
 
     def write(self, header: Mapping[str, Any], arrays: Arrays, schema: SchemaOfHeader) -> None:
-        """Write a state, as ``schema(header, names)`` says: all of it or nothing."""
+        """Write a state that fits ``schema(header, names)``, whole or not at all."""
         about = {**self._own, **self._choice, **header}
         self._format(schema).write(self._checkpoint.path, about, arrays)
         self._rounds = 0
         self._written = time.monotonic()
 
     def read(self, schema: SchemaOfHeader) -> tuple[Header, Arrays] | None:
-        """The state that was written last; None where there is no file.
+        """Read the state that was written last, or return None where there is no file.
 
         Raises
         ------
         CheckpointError
-            If the file is damaged, no checkpoint, of another version, or of another run.
+            If the file is damaged, not a checkpoint, of another version, or of another run.
         """
         path = self._checkpoint.path
         return self._format(schema).read(path) if Path(path).exists() else None
 
     @contextmanager
     def refusing(self) -> Iterator[None]:
-        """Turn a DamagedFileError that the state leads to into a CheckpointError."""
+        """Turn a DamagedFileError of a block into a CheckpointError."""
         try:
             yield
         except DamagedFileError as error:
             raise CheckpointError(
-                f"{self._checkpoint.path} is no checkpoint of this run, or is damaged: {error}; "
+                f"{self._checkpoint.path} is not a checkpoint of this run, or is damaged: {error}; "
                 f"{_REMEDY}."
             ) from error
 
@@ -168,8 +168,8 @@ class CheckpointFile:
 
     def _format(self, schema: SchemaOfHeader) -> ArchiveFormat:
         def of_run(header: Header, names: Collection[str]) -> Schema:
-            for name, own in self._own.items():
-                if name in header and header[name] != own:
+            for name, value in self._own.items():
+                if name in header and header[name] != value:
                     raise CheckpointError(
                         f"{self._checkpoint.path} is a checkpoint of other data or parameters; "
                         f"{_REMEDY}."
@@ -191,23 +191,23 @@ def _format(schema: SchemaOfHeader) -> ArchiveFormat:
 
 
 def saved_choice(checkpoint: Checkpoint | None, make: Callable[[Header], T | None]) -> T | None:
-    """Whatever ``make`` makes of the choice in a checkpoint; None where there is none.
+    """Apply ``make`` to the choice in a checkpoint, or return None where there is none.
 
     Raises
     ------
     CheckpointError
-        If the file is no checkpoint, or is damaged.
+        If the file is not a checkpoint, or is damaged.
     """
     if checkpoint is None or not Path(checkpoint.path).exists():
         return None
     of_choice = _format(lambda header, names: {})
     with of_choice.damage(checkpoint.path):
-        found = of_choice.header(checkpoint.path).get(_CHOICE)
-        return None if found is None else make(found)
+        choice = of_choice.header(checkpoint.path).get(_CHOICE)
+        return None if choice is None else make(choice)
 
 
 def identity_of(parameters: Mapping[str, Any], arrays: Sequence[NDArray[Any]]) -> str:
-    """Hash of parameters, plain JSON, and of arrays."""
+    """Compute the hash of parameters, plain JSON, and of arrays."""
     digest = hashlib.sha256(json.dumps(dict(parameters), sort_keys=True).encode())
     for array in arrays:
         digest.update(f"{array.dtype} {array.shape}".encode())

@@ -1,4 +1,4 @@
-"""Targets of a command, checked before the work whose results they take."""
+"""Checks of the targets of a command before its work."""
 
 from __future__ import annotations
 
@@ -8,28 +8,28 @@ from collections.abc import Iterable, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 
-# Number of a file on its disk; of one that does not exist, where it would be.
+# Inode of a file on its disk, or the path of a file that does not exist.
 _Identity = tuple[int, int] | str
 
 
 class OutputError(ValueError):
-    """A file cannot be written, or would overwrite an input."""
+    """Error of a file that cannot be written, or would overwrite an input."""
 
 
 def check_outputs(outputs: Mapping[str, Path | None], inputs: Sequence[Path] = ()) -> None:
-    """Raise unless every output can be written, and none of them is an input or another output.
+    """Raise unless every output can be written and overwrites no input or other output.
 
     Parameters
     ----------
     outputs : dict of str to Path or None
-        Files to be written by what they are called in errors; None is skipped.
+        Files to write, by their names in errors; None is skipped.
     inputs : sequence of Path
-        Files that are read.  Other spellings of a path and links name the same file.
+        Files that are read.  Links and other spellings of a path are followed.
 
     Raises
     ------
     OutputError
-        The message names the output and the remedy.
+        If an output is bad; the message names it and the remedy.
     """
     taken: dict[_Identity, str] = {}
     for name, path in outputs.items():
@@ -54,19 +54,19 @@ def check_overwrites_none(targets: Iterable[Path], inputs: Iterable[Path], name:
 
 
 def check_writable(path: str | PathLike[str], name: str = "") -> None:
-    """Raise OutputError unless a file can be written, in a folder that exists; changes nothing."""
+    """Raise OutputError unless a file can be written, in a folder that exists."""
     shown = f"{name} {path}".strip()
     target = Path(os.path.realpath(path))
     if os.path.isdir(target):  # where Path.is_dir raises, a name may be too long
         raise OutputError(f"{shown} is a folder; give the name of a file.")
     if os.path.exists(target) and not os.path.isfile(target):
-        raise OutputError(f"{shown} is no regular file; give another.")
+        raise OutputError(f"{shown} is not a regular file; give another.")
     if not os.path.isdir(target.parent):
         raise OutputError(
-            f"{shown} cannot be written: there is no folder {target.parent}; make it, or give "
+            f"{shown} cannot be written: there is no folder {target.parent}; create it, or give "
             "another."
         )
-    # Only writing tells: permissions say nothing about read-only disks or names that are too long.
+    # Only a test write is reliable: permissions do not reveal read-only disks or too long names.
     probe = target.with_name(f".{target.name}.{uuid.uuid4().hex[:8]}")
     try:
         probe.open("xb").close()
@@ -79,7 +79,7 @@ def check_writable(path: str | PathLike[str], name: str = "") -> None:
 
 
 def check_folder(path: str | PathLike[str], name: str = "") -> None:
-    """Make a folder and its parents; OutputError unless files can be written into it."""
+    """Create a folder and its parents, and raise unless files can be written into it."""
     folder = Path(path)
     shown = f"{name} {path}".strip()
     try:
@@ -88,16 +88,16 @@ def check_folder(path: str | PathLike[str], name: str = "") -> None:
         raise OutputError(f"{shown} is a file; give a folder.") from error
     except OSError as error:
         raise OutputError(
-            f"{shown} cannot be made ({error.strerror}); give another folder."
+            f"{shown} cannot be created ({error.strerror}); give another folder."
         ) from error
     check_writable(folder / "probe", name)
 
 
 def _identity(path: Path) -> _Identity:
-    """Equal for two names of one file."""
+    """Return a value that is equal for two names of one file."""
     real = os.path.realpath(path)
     try:
-        found = os.stat(real)
+        status = os.stat(real)
     except OSError:
         return real
-    return found.st_dev, found.st_ino
+    return status.st_dev, status.st_ino

@@ -1,4 +1,4 @@
-"""What the arrays of a file must be: types, shapes that share dimensions, and ranges.
+"""Schema of the arrays of a file, with types, shapes with common dimensions, and ranges.
 
 A class whose arrays go to a file describes them beside its fields::
 
@@ -7,8 +7,8 @@ A class whose arrays go to a file describes them beside its fields::
         "threshold": Array("float64", ("n_learners",), infinite=True),
     }
 
-A dimension is a number, a name, or a sum such as ``"n_nodes + 1"``.  A name without a size yet
-takes that of the first array that has it alone; all others must agree.
+A dimension is a number, a name, or a sum such as ``"n_nodes + 1"``.  A name gets its size from the
+first array with that dimension alone; all others must agree.
 """
 
 from __future__ import annotations
@@ -21,34 +21,36 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-# No file comes near this number of features, channels or labels; a larger one is damaged.
+# No real file has this number of features, channels or labels; a larger one is damaged.
 _MOST = 1 << 24
 
 
 class DamagedFileError(ValueError):
-    """A file has not the header or the arrays that it should."""
+    """Error of a file whose header or arrays do not fit their schema."""
 
 
 @dataclass(frozen=True)
 class Array:
-    """What one array must be.
+    """Requirements on one array.
 
     Parameters
     ----------
     dtype : str
+        Its type, such as ``"float64"``.
     shape : tuple of int or str
+        Its dimensions: numbers, names, or sums of them.
     low, high : float or str, optional
-        Least and largest entry.
+        Smallest and largest entry.
     infinite : bool
-        Whether entries may be infinite; NaN never is allowed.
+        Whether entries may be infinite; NaN is never allowed.
     nonzero : bool
         Whether no entry may be 0.
     rising : bool
         Whether each entry must be larger than the one before.
     ends : str, optional
-        For index pointers: they begin at 0, never fall, and end at this number.
+        For index pointers, which begin at 0, never fall, and end at this number.
     optional : bool
-        Whether files may lack it.
+        Whether files may lack the array.
     """
 
     dtype: str
@@ -64,20 +66,21 @@ class Array:
 
 @dataclass(frozen=True)
 class Part:
-    """Arrays that share dimensions.
+    """Group of arrays with common dimensions.
 
     Parameters
     ----------
     arrays : dict of str to Array
+        The arrays, by name.
     sizes : dict of str to int or str
-        Dimensions known already, or by the name of one in the part "".
+        Fixed dimensions, as a size or as the name of one in the part "".
     """
 
     arrays: Mapping[str, Array]
     sizes: Mapping[str, int | str] = field(default_factory=dict)
 
 
-# By the beginning of the names; the dimensions of the part "" are known in all others.
+# By the beginning of the names; the dimensions of the part "" are defined in all others.
 Schema = Mapping[str, Part]
 
 
@@ -89,12 +92,12 @@ class Declared(NamedTuple):
 
 
 def prefixed(prefix: str, arrays: Mapping[str, Any]) -> dict[str, Any]:
-    """The same arrays under names that begin with ``prefix``."""
+    """Return the arrays under names with ``prefix`` in front."""
     return {prefix + name: array for name, array in arrays.items()}
 
 
 def below(prefix: str, arrays: Mapping[str, Any]) -> dict[str, Any]:
-    """What has a name that begins with ``prefix``, without it."""
+    """Select names that begin with ``prefix``, and remove the prefix."""
     return {name[len(prefix) :]: array for name, array in arrays.items() if name.startswith(prefix)}
 
 
@@ -105,48 +108,48 @@ def check_names(schema: Schema, names: Iterable[str]) -> None:
         for prefix, part in schema.items()
         for name, array in part.arrays.items()
     }
-    found = set(names)
+    actual = set(names)
     for name, array in expected.items():
-        if name not in found and not array.optional:
+        if name not in actual and not array.optional:
             raise DamagedFileError(f"it lacks the array {name!r}")
-    for name in found - expected.keys():
+    for name in actual - expected.keys():
         raise DamagedFileError(f"it has an array {name!r:.60}")
 
 
 def checked_sizes(schema: Schema, declared: Mapping[str, Declared]) -> dict[str, dict[str, int]]:
-    """Dimensions of each part, from the shapes; DamagedFileError if a type or shape is wrong."""
+    """Derive the dimensions of each part, or raise DamagedFileError for a bad type or shape."""
     sizes: dict[str, dict[str, int]] = {}
     for prefix, part in sorted(schema.items()):
-        known = dict(sizes.get("", {}))
-        known |= {name: _number(size, known) for name, size in part.sizes.items()}
-        sizes[prefix] = known
-        own = {
+        known_sizes = dict(sizes.get("", {}))
+        known_sizes |= {name: _number(size, known_sizes) for name, size in part.sizes.items()}
+        sizes[prefix] = known_sizes
+        of_part = {
             prefix + name: (array, declared[prefix + name])
             for name, array in part.arrays.items()
             if prefix + name in declared
         }
-        for name, (array, found) in own.items():
-            if len(array.shape) != len(found.shape):
-                raise DamagedFileError(f"the array {name!r} has shape {found.shape}")
-            for dimension, size in zip(array.shape, found.shape, strict=True):
+        for name, (array, actual) in of_part.items():
+            if len(array.shape) != len(actual.shape):
+                raise DamagedFileError(f"the array {name!r} has shape {actual.shape}")
+            for dimension, size in zip(array.shape, actual.shape, strict=True):
                 if isinstance(dimension, str) and dimension.isidentifier():
-                    known.setdefault(dimension, size)
-        for name, (array, found) in own.items():
-            expected = tuple(_number(dimension, known) for dimension in array.shape)
-            if found.shape != expected:
+                    known_sizes.setdefault(dimension, size)
+        for name, (array, actual) in of_part.items():
+            expected = tuple(_number(dimension, known_sizes) for dimension in array.shape)
+            if actual.shape != expected:
                 raise DamagedFileError(
-                    f"the array {name!r} has shape {found.shape}, not {expected}"
+                    f"the array {name!r} has shape {actual.shape}, not {expected}"
                 )
-            # An array without entries has been written with any type.
-            if found.dtype != array.dtype and 0 not in found.shape:
+            # Arrays without entries were written with any type.
+            if actual.dtype != array.dtype and 0 not in actual.shape:
                 raise DamagedFileError(
-                    f"the array {name!r} has type {found.dtype}, not {array.dtype}"
+                    f"the array {name!r} has type {actual.dtype}, not {array.dtype}"
                 )
     return sizes
 
 
 def checked_arrays(schema: Schema, arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-    """The arrays; DamagedFileError unless names, types, shapes and entries are as they must be."""
+    """Return the arrays, or raise DamagedFileError unless they fit the schema."""
     check_names(schema, arrays)
     sizes = checked_sizes(
         schema, {name: Declared(array.dtype, array.shape) for name, array in arrays.items()}
@@ -162,7 +165,7 @@ def checked_arrays(schema: Schema, arrays: Mapping[str, NDArray[Any]]) -> dict[s
 
 @contextmanager
 def damaged_content() -> Iterator[None]:
-    """Make errors of code that takes damaged content apart DamagedFileError."""
+    """Turn errors of code that decodes damaged content into DamagedFileError."""
     try:
         yield
     except DamagedFileError:
@@ -172,14 +175,14 @@ def damaged_content() -> Iterator[None]:
 
 
 def whole_number(value: Any, name: str, low: int = 0, high: int = _MOST) -> int:
-    """A number of a header as an int; DamagedFileError if it is none, or out of its range."""
+    """Return an int of a header, or raise DamagedFileError if it is bad or out of range."""
     if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
         raise DamagedFileError(f"its {name} is {_short(value)}")
     return value
 
 
 def finite_number(value: Any, name: str, low: float = -np.inf, high: float = np.inf) -> float:
-    """A number of a header as a float, in the way of :func:`whole_number`."""
+    """Return a float of a header, with the errors of :func:`whole_number`."""
     if (
         isinstance(value, bool)
         or not isinstance(value, int | float)
@@ -196,7 +199,7 @@ def _short(value: Any) -> str:
 
 
 def _number(expression: float | str, sizes: Mapping[str, int]) -> Any:
-    """A number, or a sum and difference of numbers and names, such as ``n_nodes + 1``."""
+    """Evaluate a number, or a sum or difference such as ``n_nodes + 1``."""
     if not isinstance(expression, str):
         return expression
     total, sign = 0, 1

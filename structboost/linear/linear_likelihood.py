@@ -28,7 +28,8 @@ from structboost.selection.folds import Fold
 from structboost.selection.held_out import HeldOut
 from structboost.selection.path import Path, Trial, upwards
 from structboost.selection.scoring import Score, checked_score
-from structboost.training.loop import ending_of_passes, record, relative_gap
+from structboost.training.endings import ending_in_words, ending_of_passes
+from structboost.training.loop import record, relative_gap
 from structboost.training.trainer import Trainer
 from structboost.validation import (
     by_position,
@@ -106,7 +107,7 @@ class LinearLikelihoodTrainer(Trainer):
     verbose : int
         1 shows a progress bar.
     active : collection of str
-        Kinds whose rows are numbers of active features (:func:`structboost.active_features`).
+        Kinds whose rows are numbers of active features (:func:`structboost.weak.active_features`).
     problem : callable
         Class of :class:`LikelihoodProblem` that is solved.
     on_held_out : callable, optional
@@ -136,6 +137,8 @@ class LinearLikelihoodTrainer(Trainer):
     C_: float = field(init=False)
     C_path_: list[dict[str, Any]] = field(init=False)
     C_path_end_: str = field(init=False)
+
+    _objective = "log_loss"
 
     @deferred_interrupts()
     def fit(
@@ -198,7 +201,8 @@ class LinearLikelihoodTrainer(Trainer):
         return self
 
     def _train(self, problem: LikelihoodProblem, C: float, began: float) -> None:
-        bar = ProgressBar(self.tol, self.max_rounds) if self.verbose else None
+        label = f"{self._objective} over linear, C {C:.4g}  "
+        bar = ProgressBar(self.tol, self.max_rounds, label) if self.verbose else None
         self.history_, self.interrupted_ = [], False
         try:
             for round_ in range(1, int(self.max_rounds) + 1):
@@ -222,11 +226,10 @@ class LinearLikelihoodTrainer(Trainer):
             if not self.history_:
                 raise
             self.interrupted_ = True
-        finally:
-            if bar is not None:
-                bar.close()
         self.objective_, self.C_ = self.history_[-1]["primal"], C
         self.ending_ = ending_of_passes(self.history_, self.tol, interrupted=self.interrupted_)
+        if bar is not None:
+            bar.end(ending_in_words(self.ending_))
         facts = {"C": C, "history": self.history_, "objective": self.objective_}
         self.model_ = linear_ensemble(self.task.kinds, problem.designs, problem.matrices(), facts)
         self._warn()

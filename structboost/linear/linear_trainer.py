@@ -77,6 +77,8 @@ class LinearTrainer(Trainer):
     C_path_: list[dict[str, Any]] = field(init=False)
     C_path_end_: str = field(init=False)
 
+    _objective = ""
+
     def fit(
         self,
         X: Sequence[Any],
@@ -113,7 +115,8 @@ class LinearTrainer(Trainer):
         self.objective_, self.C_ = svm.objective_, float(C)
         self.ending_ = svm.ending_
         if not self.interrupted_:
-            warn_of_one_output(self.task, X, Y, scores_of)
+            is_optimum = partial(svm._is_empty_whatever_C, X, Y, sample_weight)
+            warn_of_one_output(self.task, X, Y, scores_of, is_optimum)
         return self
 
     def _chosen_C(self, folds: Sequence[Fold], score: Score | None) -> float:
@@ -130,7 +133,7 @@ class LinearTrainer(Trainer):
         return path.value
 
     def _svm(self, C: Any, tol: float) -> _Standardised:
-        return _Standardised(
+        made = _Standardised(
             self.task,
             C=C,
             tol=tol,
@@ -140,6 +143,8 @@ class LinearTrainer(Trainer):
             verbose=self.verbose,
             active=self.active,
         )
+        made._objective = self._objective
+        return made
 
 
 class _FoldFits:

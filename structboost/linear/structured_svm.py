@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import KW_ONLY, dataclass, field
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
+from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
@@ -30,7 +33,8 @@ from structboost.runtime.blas_threads import one_blas_thread
 from structboost.runtime.interrupts import deferred_interrupts, raise_if_interrupted
 from structboost.solvers.block_frank_wolfe import BlockFrankWolfe
 from structboost.solvers.linear_scores import LinearScores, merge_kinds
-from structboost.training.loop import ending_of_passes, record
+from structboost.training.endings import ending_in_words, ending_of_passes
+from structboost.training.loop import record
 from structboost.training.trainer import Trainer
 from structboost.validation import (
     by_position,
@@ -54,6 +58,9 @@ _LEAST_NEW = 0.1
 _MANY_EXAMPLES = 2000
 _FIRST_PASSES = 3
 _RUNS = 64
+# A fit that tells whether weights lower the hinge at all: its C in units of one at which examples
+# count much, its gap, and its most passes.
+_PROBE_STRENGTH, _PROBE_GAP, _PROBE_EPOCHS = 10.0, 0.1, 30
 # Parameters that a file keeps, as plain values.
 _SAVED = {"C": float, "tol": float, "max_epochs": int, "active": list, "average": bool}
 
@@ -91,8 +98,8 @@ class StructuredSVM(Trainer):
         Most exact passes, in which the task's argmax sees every example once.
     active : sequence of str
         Kinds of parts whose rows are numbers of active features
-        (:func:`structboost.active_features`) instead of values: sparse rows of zeros and ones, of
-        hundreds of thousands of features.
+        (:func:`structboost.weak.active_features`) instead of values: sparse rows of zeros and ones,
+        of hundreds of thousands of features.
     average : bool
         Whether exact passes are made at weighted means of the weights, or at the newest weights.
     random_state : int, RandomState or None
@@ -136,6 +143,9 @@ class StructuredSVM(Trainer):
     ending_: str = field(init=False)
     C_: float = field(init=False)
 
+    # How an estimator calls what is minimised.
+    _objective = "svm"
+
     @deferred_interrupts()
     def fit(self, X: Sequence[Any], Y: Sequence[Any], sample_weight: Any = None) -> StructuredSVM:
         """Train on examples ``(X[i], Y[i])``.
@@ -166,7 +176,8 @@ class StructuredSVM(Trainer):
         announce_compilation()
         self._fit(X, Y, sample_weight)
         if not self.interrupted_:
-            warn_of_one_output(self.task, X, Y, self.scores)
+            is_optimum = partial(self._is_empty_whatever_C, X, Y, sample_weight)
+            warn_of_one_output(self.task, X, Y, self.scores, is_optimum)
         return self
 
     def _fit(self, X: Sequence[Any], Y: Sequence[Any], sample_weight: Any) -> None:
@@ -176,6 +187,30 @@ class StructuredSVM(Trainer):
         shares = checked_example_weights(sample_weight, len(X))
         with one_blas_thread():
             self._train(_Run(self, X, Y, shares))
+
+    def _is_empty_whatever_C(self, X: Sequence[Any], Y: Sequence[Any], sample_weight: Any) -> bool:
+        """Whether a coarse fit at a large C proves that weights hardly lower the hinge."""
+        probe = copy(self)
+        probe.C = max(float(self.C), _PROBE_STRENGTH * self._unit_of_C(X))
+        probe.tol, probe.max_epochs, probe.verbose = _PROBE_GAP, _PROBE_EPOCHS, 0
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            probe._fit(X, Y, sample_weight)
+        scores = probe.scores(X)
+        zeros = {kind: np.zeros_like(rows) for kind, rows in scores.rows.items()}
+        losses = separation(self.task, X, Y, StackedParts(zeros, scores.offsets)).losses
+        of_none = probe.C * float(np.average(losses, weights=sample_weight))
+        return bool(probe.history_[-1]["bound"] >= (1.0 - 2.0 * _PROBE_GAP) * of_none)
+
+    def _unit_of_C(self, X: Sequence[Any]) -> float:
+        """Number of examples, divided by the mean square of the features of one."""
+        rows = [
+            stacked >= 0 if kind in self.active else stacked
+            for kind, stacked in self._stack(X).rows.items()
+        ]
+        values = [own.data if sparse.issparse(own) else np.asarray(own) for own in rows]
+        squares = sum(float(np.square(own, dtype=np.float64).sum()) for own in values)
+        return len(X) ** 2 / squares if squares > 0 else 1.0
 
     def path(
         self, X: Sequence[Any], Y: Sequence[Any], Cs: Iterable[float], *, sample_weight: Any = None
@@ -214,7 +249,7 @@ class StructuredSVM(Trainer):
                 if run is None:
                     run = _Run(svm, X, Y, shares)
                 else:
-                    run.go_on_to(svm)
+                    run.continue_with(svm)
                 svm._train(run)
             yield svm
             if svm.interrupted_:
@@ -340,7 +375,7 @@ class _Run:
         self.primal, self.bound = np.inf, -np.inf
         self.history: list[dict[str, Any]] = []
 
-    def go_on_to(self, svm: StructuredSVM) -> None:
+    def continue_with(self, svm: StructuredSVM) -> None:
         """Take the parameters of another fit; the cuts stay, and their multipliers are scaled."""
         factor = float(svm.C) / float(self.svm.C)
         self.began, self.svm, self.tol = time.perf_counter(), svm, float(svm.tol)
@@ -355,7 +390,9 @@ class _Run:
 
     def optimise(self) -> bool:
         """Train; False if Ctrl-C ended it, which is raised before the first exact pass."""
-        bar = ProgressBar(self.tol, self.svm.max_epochs) if self.svm.verbose else None
+        label = f"{self.svm._objective} over linear, C {float(self.svm.C):.4g}  "
+        bar = ProgressBar(self.tol, self.svm.max_epochs, label) if self.svm.verbose else None
+        interrupted = False
         try:
             self._first_passes()
             weights, share_of_new = self.solver.weights.copy(), 1.0
@@ -383,11 +420,11 @@ class _Run:
         except KeyboardInterrupt:
             if not self.history:
                 raise
-            return False
-        finally:
-            if bar is not None:
-                bar.close()
-        return True
+            interrupted = True
+        if bar is not None:
+            ending = ending_of_passes(self.history, self.tol, interrupted=interrupted)
+            bar.end(ending_in_words(ending))
+        return not interrupted
 
     def _first_passes(self) -> None:
         """Passes in runs, where there are many examples and no cuts of another C."""

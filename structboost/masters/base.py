@@ -48,7 +48,7 @@ _OLD_FLAGS_OF_FORMULATIONS = {
     "can_spread": _MAKES,
     "can_resume": _MAKES,
     "takes_infinite_C": "override check_C, or make it a Boosting",
-    "shares_weight": "override prepare, and call vary of the families",
+    "shares_weight": "override prepare, and call resample of the families",
     "ends_by_rounds": "leave it out",
     "looks_at_rows_left_out": "leave it out",
 }
@@ -120,7 +120,7 @@ class ColumnOracle(ABC):
         kind : str
             Kind of the parts.
         responses : ndarray or scipy.sparse.csr_array, shape (n_learners, n_parts)
-            The return value of :meth:`structboost.WeakLearnerFamily.responses`.
+            The return value of :meth:`structboost.weak.WeakLearnerFamily.responses`.
 
         Returns
         -------
@@ -616,8 +616,8 @@ class WeightedColumns(ABC):
         kind : str
             Kind of the parts.
         responses : ndarray, shape (n_learners, n_parts)
-            The return value of :meth:`structboost.WeakLearnerFamily.responses`; sparse ones go to
-            :class:`TakesSparseResponses`.
+            The return value of :meth:`structboost.weak.WeakLearnerFamily.responses`; sparse ones go
+            to :class:`TakesSparseResponses`.
 
         Returns
         -------
@@ -847,6 +847,10 @@ class LearnsFromHeldOut(Protocol):
         temperature : Temperature or None
             None where no parts were left out, or nothing was made of them.
         """
+
+    @property
+    def held_out_loss(self) -> float | None:
+        """Mean loss of the parts left out after the last round, where it was measured."""
 
 
 @runtime_checkable

@@ -244,6 +244,12 @@ class HeldOutBooster(NewtonBooster):
         self._held_out = HeldOutScores(shapes)
         # The last temperature asked for by the parts left out, the least loss on them, its round.
         self._factor, self._least_loss, self._best_round = 1.0, np.inf, 0
+        self._measured: float | None = None
+
+    @property
+    def held_out_loss(self) -> float | None:
+        """Loss on the parts left out, in rounds that looked at it."""
+        return self._measured
 
     @property
     @override
@@ -264,6 +270,7 @@ class HeldOutBooster(NewtonBooster):
 
     @override
     def step(self, selected: IntArray) -> None:
+        self._measured = None
         if not len(selected):
             self._held_out.forget_round()
             return
@@ -280,7 +287,7 @@ class HeldOutBooster(NewtonBooster):
         """See whether the loss on the parts left out is lower than ever."""
         found = self._fitted(self._factor)
         if found is not None:
-            self._factor = found.factor
+            self._factor, self._measured = found.factor, float(found.loss)
             if found.loss < self._least_loss:
                 self._least_loss, self._best_round = found.loss, self._calls
 

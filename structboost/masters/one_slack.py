@@ -105,7 +105,7 @@ class OneSlack(Formulation):
         # With a ridge, weight is shared out among learners that differ.
         if self.stabilize and self.ridge != 0:
             for family in families.values():
-                family.vary(random_state)
+                family.resample(random_state)
 
     def check(self) -> None:
         """Raise if the ridge is negative, or not for this form."""

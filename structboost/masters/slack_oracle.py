@@ -14,7 +14,6 @@ from structboost.contract.calls import separation, slack_separation
 from structboost.contract.exactness import probe_argmax
 from structboost.contract.parts import StackedParts
 from structboost.contract.separation import Separation, separation_of
-from structboost.contract.task import Task
 from structboost.exceptions import TaskError
 from structboost.masters.base import ColumnOracle, Problem
 from structboost.runtime.interrupts import raise_if_interrupted
@@ -38,7 +37,7 @@ class SlackOracle(ColumnOracle):
     @property
     def one_slack_each(self) -> bool:
         """Whether the m-slack form of the task has one slack for each example."""
-        return type(self._problem.task).separate_slacks is Task.separate_slacks
+        return not self._problem.task.defines("separate_slacks")
 
     def slack_cuts_at(
         self, weights: FloatArray, limit: int
@@ -63,7 +62,7 @@ class SlackOracle(ColumnOracle):
     @property
     def takes_some(self) -> bool:
         """Whether outputs of some examples cost less than those of all: found one by one."""
-        return type(self._problem.task).separate is Task.separate
+        return not self._problem.task.defines("separate")
 
     def outputs_at(
         self, weights: FloatArray, examples: IntArray | None = None

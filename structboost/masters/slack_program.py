@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structboost._typing import FloatArray, IntArray
-from structboost.contract.measures import Measure
+from structboost.contract.measures import SparseFeature
 from structboost.contract.separation import Separation
 from structboost.masters.hinge import HingeMaster
 from structboost.masters.slack_oracle import SlackOracle
@@ -35,7 +35,7 @@ class SlackProgramMaster(HingeMaster[SlackOracle]):
         self._slacks = np.zeros(0)
         self._costs = np.zeros(0)
         self._measures = {
-            kind: Measure(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0))
+            kind: SparseFeature(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0))
             for kind in oracle.n_channels
         }
         self._owners = {kind: np.zeros(0, np.int64) for kind in oracle.n_channels}
@@ -148,7 +148,7 @@ class SlackProgramMaster(HingeMaster[SlackOracle]):
 
     def _products_of(
         self,
-        measures: Mapping[str, Measure],
+        measures: Mapping[str, SparseFeature],
         owners: Mapping[str, IntArray],
         n_rows: int,
         terms: Mapping[str, Terms],

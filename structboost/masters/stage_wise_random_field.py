@@ -29,11 +29,11 @@ class StageWiseRandomField(NewtonSteps):
     Parameters
     ----------
     shrinkage, largest_step : float
-        As in :class:`structboost.StageWiseLikelihood`.
+        As in :class:`structboost.masters.StageWiseLikelihood`.
     enough : float
         Mean loss at which training ends.
     patience : int, optional
-        As in :class:`structboost.StageWiseLikelihood`.
+        As in :class:`structboost.masters.StageWiseLikelihood`.
 
     Notes
     -----

@@ -1,4 +1,4 @@
-"""Plot of the path over C that ``C="auto"`` followed."""
+"""Plot of the path over C of a fit with ``C="auto"``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class CPathDisplay:
 
     A union of families has a line for itself and one for each family alone.
 
-    Made by :meth:`from_estimator`, as scikit-learn's Displays.
+    Create it by :meth:`from_estimator`, like scikit-learn's Displays.
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ class CPathDisplay:
 
     @classmethod
     def from_estimator(cls, estimator: Any, *, ax: Any = None, name: str | None = None) -> Self:
-        """Display of a trainer or estimator that was fitted with ``C="auto"``.
+        """Plot the path of a trainer or estimator that was fitted with ``C="auto"``.
 
         Parameters
         ----------
@@ -52,7 +52,7 @@ class CPathDisplay:
         Raises
         ------
         ValueError
-            If the estimator has no path: it is not fitted, or C was given.
+            If the estimator has no path, because it is not fitted or C is a number.
         """
         if not hasattr(estimator, "C_path_"):
             raise ValueError(
@@ -61,7 +61,7 @@ class CPathDisplay:
         return cls(estimator.C_path_, estimator.C_).plot(ax=ax, name=name)
 
     def plot(self, *, ax: Any = None, name: str | None = None) -> Self:
-        """Draw, into ``ax`` if it is given."""
+        """Draw the path, into ``ax`` if it is not None."""
         import matplotlib.pyplot as plt
 
         if ax is None:
@@ -69,7 +69,9 @@ class CPathDisplay:
                 2, 1, sharex=True, figsize=(5.0, 4.4), layout="constrained", height_ratios=(2, 1)
             )
         above, below = ax
-        paths = [list(own) for _, own in groupby(self.path, lambda entry: entry["weak_learner"])]
+        paths = [
+            list(entries) for _, entries in groupby(self.path, lambda entry: entry["weak_learner"])
+        ]
         for i, path in enumerate(paths):
             Cs = [entry["C"] for entry in path]
             losses = np.array([entry["losses"] for entry in path])

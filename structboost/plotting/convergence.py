@@ -9,7 +9,7 @@ from typing import Any, Self
 class ConvergenceDisplay:
     """Primal objective, lower bound and relative gap of a fit, by round or by time.
 
-    Made by :meth:`from_estimator` or :meth:`from_history`, as scikit-learn's Displays.
+    Create it by :meth:`from_estimator` or :meth:`from_history`, like scikit-learn's Displays.
 
     Parameters
     ----------
@@ -30,12 +30,12 @@ class ConvergenceDisplay:
     def from_estimator(
         cls, estimator: Any, *, ax: Any = None, x: str = "round", name: str | None = None
     ) -> Self:
-        """Display of a fitted trainer or estimator.
+        """Plot the convergence of a fitted trainer or estimator.
 
         Parameters
         ----------
         estimator : object
-            Anything fitted that has ``history_``.
+            Fitted object with ``history_``.
         ax, x, name
             As for :meth:`plot`.
 
@@ -62,7 +62,7 @@ class ConvergenceDisplay:
         x: str = "round",
         name: str | None = None,
     ) -> Self:
-        """Display of the records of a fit.
+        """Plot the records of a fit.
 
         Parameters
         ----------
@@ -79,14 +79,14 @@ class ConvergenceDisplay:
         return cls(history).plot(ax=ax, x=x, name=name)
 
     def plot(self, *, ax: Any = None, x: str = "round", name: str | None = None) -> Self:
-        """Draw.
+        """Draw the curves.
 
         Parameters
         ----------
         ax : pair of matplotlib Axes, optional
             For the objective and for the gap.
         x : {"round", "seconds"}
-            What the horizontal axis shows.
+            Unit of the horizontal axis.
         name : str, optional
             Title.
         """
@@ -104,18 +104,18 @@ class ConvergenceDisplay:
         primal = [r["primal"] for r in self.history]
         above.plot(at, primal, color="tab:blue", label="objective of the model")
         certified = self.history[-1]["certified"]
-        known = [r for r in self.history if r["bound"] is not None]
-        if known:
-            bounded, bound = [r[x] for r in known], [r["bound"] for r in known]
+        records = [r for r in self.history if r["bound"] is not None]
+        if records:
+            bounded, bound = [r[x] for r in records], [r["bound"] for r in records]
             above.plot(
                 bounded, bound, color="tab:orange", linestyle="-" if certified else ":",
                 label="lower bound" if certified else "lower bound (not certified)",
             )  # fmt: skip
             above.fill_between(
-                bounded, bound, [r["primal"] for r in known], color="tab:blue", alpha=0.08
+                bounded, bound, [r["primal"] for r in records], color="tab:blue", alpha=0.08
             )
-            below.plot(bounded, [100 * r["gap"] for r in known], color="tab:red")
-            if any(r["gap"] > 0 for r in known):
+            below.plot(bounded, [100 * r["gap"] for r in records], color="tab:red")
+            if any(r["gap"] > 0 for r in records):
                 below.set_yscale("log")
         else:
             below.text(0.5, 0.5, "no bound", transform=below.transAxes, ha="center", va="center")

@@ -1,4 +1,4 @@
-"""A report of a fitted model as one HTML file."""
+"""Report of a fitted model as one HTML file."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from structboost.plotting.shapes import ShapeDisplay
 from structboost.validation import shown
 
 _MOST_FEATURES = 12
-# With more classes the table of confusion is not read any more.
+# With more classes the table of confusion is too large to read.
 _MOST_CLASSES = 40
 _DPI = 110
 
@@ -61,10 +61,10 @@ def save_report(
     title: str | None = None,
     **score_arguments: Any,
 ) -> None:
-    """Write a report of a fitted estimator: one HTML file, whole or not at all, images within.
+    """Write a report of a fitted estimator as one HTML file with embedded images.
 
-    It shows the parameters and the certificate, how training converged, how C was chosen, the
-    importances of the features, and the shapes of an additive model.  With samples it shows the
+    The report shows the parameters and the certificate, how training converged, how C was chosen,
+    the importances of the features, and the shapes of an additive model.  With samples it shows the
     score, and for a classifier precision, recall and confusion.
 
     Parameters
@@ -72,20 +72,20 @@ def save_report(
     path : str or path
         The HTML file.
     estimator : fitted classifier, ranker or trainer
-        Anything with ``history_``.
+        Fitted object with ``history_``.
     X, y : array-like, optional
-        Samples to judge the model on, better not those it was trained on.
+        Samples for the scores, preferably not those of training.
     title : str, optional
-        By default the name of the class.
+        Title; by default the name of the class.
     **score_arguments
-        More arguments of ``estimator.score``, such as ``qid``.
+        Further arguments of ``estimator.score``, such as ``qid``.
 
     Raises
     ------
     TypeError
         If there is no estimator.
     ValueError
-        If the estimator is not fitted, or X is given without y.
+        If the estimator is not fitted, or only one of X and y is passed.
     ImportError
         If matplotlib is not installed.
     OSError
@@ -93,7 +93,7 @@ def save_report(
     """
     if not hasattr(estimator, "fit"):
         raise TypeError(
-            f"estimator is {shown(estimator)}; give a fitted estimator, behind the path of the "
+            f"estimator is {shown(estimator)}; give a fitted estimator, after the path of the "
             "report."
         )
     if not hasattr(estimator, "history_"):
@@ -110,28 +110,30 @@ def save_report(
 
 
 def _certificate(estimator: Any) -> str:
-    """What training says of itself."""
     last = estimator.history_[-1] if estimator.history_ else {}
     rows: dict[str, Any] = {}
     if hasattr(estimator, "minimised_"):
         rows["Minimised"] = estimator.minimised_
     if hasattr(estimator, "model_"):
-        families = dict.fromkeys(own.family for own in estimator.model_.members.values())
+        families = dict.fromkeys(members.family for members in estimator.model_.members.values())
         rows["Weak learners"] = ", ".join(families)
     rows |= {"Rounds": len(estimator.history_), "Objective": estimator.objective_}
     if last.get("bound") is not None:
         certified = "certified" if last["certified"] else "not certified"
         rows |= {"Lower bound": last["bound"], f"Relative gap ({certified})": last["gap"]}
-    # The C of stage-wise fits is infinite; some estimators have no C_, because C is a number.
+    # The C of stage-wise fits is infinite; estimators whose C is a number have no C_.
     C = getattr(estimator, "C_", getattr(estimator, "C", None))
     if isinstance(C, int | float | np.number) and np.isfinite(C):
         rows["C"] = C
     for name, attribute in (
         ("Learning rate", "learning_rate_"),
+        ("Fraction of the features that a node may split", "max_features_"),
+        ("Temperature of probabilities", "temperature_"),
+        ("End of training", "ending_text_"),
         ("Features", "n_features_in_"),
     ):
-        if hasattr(estimator, attribute):
-            rows[name] = getattr(estimator, attribute)
+        if (value := getattr(estimator, attribute, None)) not in (None, ""):
+            rows[name] = value
     if hasattr(estimator, "model_"):
         rows["Weak learners with a weight"] = estimator.model_.n_learners
     if hasattr(estimator, "classes_"):
@@ -142,49 +144,47 @@ def _certificate(estimator: Any) -> str:
 
 
 def _judgement(estimator: Any, X: Any, y: Any, arguments: dict[str, Any]) -> Iterator[str]:
-    """Score, precision and recall, confusion."""
     score = estimator.score(X, y, **arguments)
     text = f"<p>Score on {len(y)} samples: <b>{score:.4g}</b></p>"
     yield _section("Score", text)
     if not is_classifier(estimator) or np.ndim(y) != 1:
         return
     classes = estimator.classes_
-    found = estimator.predict(X)
+    predicted = estimator.predict(X)
     names = [str(label) for label in classes]
-    columns = precision_recall_fscore_support(y, found, labels=classes, zero_division=0)
+    columns = precision_recall_fscore_support(y, predicted, labels=classes, zero_division=0)
     rows = [[name, *values] for name, *values in zip(names, *columns, strict=True)]
     table = _table(["class", "precision", "recall", "F1", "samples"], rows)
     yield _section("Precision and recall", table)
     if len(classes) <= _MOST_CLASSES:
-        counts = confusion_matrix(y, found, labels=classes)
+        counts = confusion_matrix(y, predicted, labels=classes)
         table = _table(["true \\ predicted", *names], _shaded(names, counts))
         yield _section("Confusion", table)
 
 
 def _shaded(names: Sequence[str], counts: IntArray) -> Iterator[list[Any]]:
-    """Rows of the table of confusion; darker cells hold a larger share of their row."""
+    """Return the rows of the table of confusion, with darker cells for larger fractions."""
     for i, (name, row) in enumerate(zip(names, counts, strict=True)):
         cells: list[Any] = [name]
         for k, count in enumerate(row.tolist()):
-            share = count / max(1, int(row.sum()))
+            fraction = count / max(1, int(row.sum()))
             colour = "40, 120, 200" if i == k else "220, 60, 40"
-            cells.append(_Cell(str(count), f"background: rgba({colour}, {0.75 * share:.3f})"))
+            cells.append(_Cell(str(count), f"background: rgba({colour}, {0.75 * fraction:.3f})"))
         yield cells
 
 
 def _pictures(estimator: Any) -> Iterator[str]:
-    """Importances, shapes, convergence and the choice of C, as far as there are any."""
     if hasattr(estimator, "feature_importances_"):
-        shares = estimator.feature_importances_
-        if shares.any():
+        importances = estimator.feature_importances_
+        if importances.any():
             names = getattr(estimator, "feature_names_in_", None)
             yield _section(
                 "Importances",
-                _image("Share of each feature", lambda: _draw_importances(shares, names)),
+                _image("Importance of each feature", lambda: _draw_importances(importances, names)),
             )
     shapes = _image("Shape of each feature", lambda: _shapes(estimator))
     if shapes:
-        text = "<p>What each feature adds to the score: the model is the sum of these.</p>"
+        text = "<p>The score of the model is the sum of these values over the features.</p>"
         yield _section("Shapes", text + shapes)
     if estimator.history_:
         drawn = _image(
@@ -198,7 +198,7 @@ def _pictures(estimator: Any) -> Iterator[str]:
 
 
 def _shapes(estimator: Any) -> Any:
-    """The figure of the shapes; None where the model is not additive or uses no feature."""
+    """Draw the shapes, or return None for a model that is not additive or uses no feature."""
     if not hasattr(estimator, "model_"):
         return None
     try:
@@ -207,23 +207,23 @@ def _shapes(estimator: Any) -> Any:
         return None
 
 
-def _draw_importances(shares: FloatArray, names: NDArray[Any] | None) -> Any:
+def _draw_importances(importances: FloatArray, names: NDArray[Any] | None) -> Any:
     import matplotlib.pyplot as plt
 
-    order = np.argsort(shares, kind="stable")[-_MOST_FEATURES:]
-    order = order[shares[order] > 0]
+    order = np.argsort(importances, kind="stable")[-_MOST_FEATURES:]
+    order = order[importances[order] > 0]
     labels = [f"feature {f}" if names is None else str(names[f]) for f in order]
     size = (6.4, 0.6 + 0.32 * len(order))
     figure, axis = plt.subplots(figsize=size, layout="constrained")
-    axis.barh(range(len(order)), shares[order])
+    axis.barh(range(len(order)), importances[order])
     axis.set_yticks(range(len(order)), labels, parse_math=False)
-    axis.set_xlabel("share of the total weight")
+    axis.set_xlabel("fraction of the total weight")
     axis.spines[["top", "right"]].set_visible(False)
     return figure
 
 
 def _image(what: str, draw: Callable[[], Any]) -> str:
-    """The figure that ``draw`` makes as an embedded image; nothing if it makes none."""
+    """Return the figure of ``draw`` as an embedded image, or nothing if it is None."""
     import matplotlib.pyplot as plt
 
     before = set(plt.get_fignums())
@@ -234,21 +234,21 @@ def _image(what: str, draw: Callable[[], Any]) -> str:
         file = io.BytesIO()
         figure.savefig(file, format="png", dpi=_DPI)
     finally:
-        for number in set(plt.get_fignums()) - before:
-            plt.close(number)
+        for opened in set(plt.get_fignums()) - before:
+            plt.close(opened)
     content = base64.b64encode(file.getvalue()).decode()
     return f'<img alt="{what}" src="data:image/png;base64,{content}">'
 
 
 class _Cell(str):
-    """The text of a cell, with a style."""
+    """Text of a cell, with a style."""
 
     style: str
 
     def __new__(cls, text: str, style: str) -> _Cell:
-        made = super().__new__(cls, text)
-        made.style = style
-        return made
+        cell = super().__new__(cls, text)
+        cell.style = style
+        return cell
 
 
 def _section(title: str, content: str) -> str:
@@ -256,7 +256,6 @@ def _section(title: str, content: str) -> str:
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
-    """A table; the first cell of each row is its name."""
     lines = []
     if head:
         lines.append("".join(f"<th>{html.escape(name)}</th>" for name in head))

@@ -1,4 +1,4 @@
-"""Plot of what each feature adds to the score of each class."""
+"""Plot of the contribution of each feature to the score of each class."""
 
 from __future__ import annotations
 
@@ -15,33 +15,33 @@ from structboost.weak.binning import ABOVE_ALL
 from structboost.weak.lookup_table import LinearAndSteps, LookupTable
 
 _MAX_FEATURES = 6
-# Share of the drawn range that is added on either side of the outermost thresholds.
+# Fraction of the drawn range that is added on either side of the outermost thresholds.
 _MARGIN = 0.08
 
 
 class ShapeDisplay:
-    """Shapes of an additive model: what each feature adds to the score of each channel.
+    """Shapes of an additive model, the contributions of each feature to the scores.
 
     Shapes of stumps are step functions; linear functions beside them give them a slope.  The score
-    is the sum of the shapes and a constant: they are the model, not an approximation of it.  Made
-    by :meth:`from_estimator` or from a compiled model (:meth:`structboost.Ensemble.compile`), as
-    scikit-learn's Displays.
+    is the sum of the shapes and a constant, so they are the model and not an approximation of it.
+    Create it by :meth:`from_estimator` or from a compiled model
+    (:meth:`structboost.Ensemble.compile`), like scikit-learn's Displays.
 
     Parameters
     ----------
     form : LookupTable or LinearAndSteps
-        What :meth:`structboost.Ensemble.compile` returns.
+        Result of :meth:`structboost.Ensemble.compile`.
     feature_names : sequence of str, optional
-        One for each feature the model was trained on.
+        Names of the features of training.
     channel_names : sequence of str, optional
-        One for each channel: the classes.
+        Names of the channels, which are the classes.
     categories : dict of int to sequence, optional
-        Categories of the categorical features; a missing one stands behind them.
+        Categories of the categorical features, to which missing values are appended.
 
     Attributes
     ----------
     axes_ : ndarray of matplotlib Axes
-        One for each feature drawn, the most important first.
+        Axes of each drawn feature, the most important first.
     figure_ : matplotlib Figure
     """
 
@@ -55,7 +55,7 @@ class ShapeDisplay:
     ) -> None:
         additive = LinearAndSteps.of(form)
         if additive is None:
-            raise TypeError(f"form is {shown(form)}; give what Ensemble.compile() returns.")
+            raise TypeError(f"form is {shown(form)}; give the result of Ensemble.compile().")
         self.form = additive
         self.feature_names = feature_names
         self.channel_names = channel_names
@@ -65,14 +65,14 @@ class ShapeDisplay:
     def from_estimator(
         cls, estimator: Any, *, features: Sequence[int] | int = _MAX_FEATURES
     ) -> Self:
-        """Display of a fitted classifier or ranker of stumps, linear functions, or both.
+        """Plot the shapes of a fitted classifier or ranker of stumps, linear functions, or both.
 
         Parameters
         ----------
         estimator : fitted estimator
-            Anything with ``model_``; ``feature_names_in_`` and ``classes_`` give the names.
+            Fitted object with ``model_``; its ``feature_names_in_`` and ``classes_`` are the names.
         features : sequence of int or int
-            Which features to draw, or how many of the most important ones.
+            Features to draw, or the number of the most important ones.
 
         Raises
         ------
@@ -102,19 +102,19 @@ class ShapeDisplay:
         return display.plot(features=features)
 
     def shape(self, feature: int) -> tuple[FloatArray, FloatArray]:
-        """The steps of a feature: what it adds to the scores beside its slope.
+        """Return the steps of a feature, its contribution to the scores without its slope.
 
         Parameters
         ----------
         feature : int
-            Number of the feature.
+            Index of the feature.
 
         Returns
         -------
-        thresholds : ndarray, shape (n_thresholds,)
+            thresholds : ndarray, shape (n_thresholds,)
             Ascending.
         values : ndarray, shape (n_thresholds + 1, n_channels)
-            Values between the thresholds.  With several channels their mean, which moves no
+            Values between the thresholds.  With several channels their mean, which changes no
             decision, is subtracted.
         """
         steps = self.form.steps
@@ -124,61 +124,61 @@ class ShapeDisplay:
         u = int(used[0])
         start, stop = steps.indptr[u], steps.indptr[u + 1]
         thresholds: FloatArray = steps.thresholds[start:stop]
-        # Above all numbers there is only what is missing.
-        numbers = thresholds[thresholds < ABOVE_ALL]
-        values = steps.values[start + u : start + u + len(numbers) + 1]
-        return numbers, _beside_mean(values)
+        # Only missing values lie above all numbers.
+        finite = thresholds[thresholds < ABOVE_ALL]
+        values = steps.values[start + u : start + u + len(finite) + 1]
+        return finite, _beside_mean(values)
 
     def missing(self, feature: int) -> FloatArray | None:
-        """What a missing value of a feature adds to the scores.
+        """Return the contribution of a missing value of a feature to the scores.
 
         Parameters
         ----------
         feature : int
-            Number of the feature.
+            Index of the feature.
 
         Returns
         -------
-        values : ndarray, shape (n_channels,), or None
-            None where none is known.
+            values : ndarray, shape (n_channels,), or None
+            None where there is none.
         """
         steps = self.form.steps
         used = np.flatnonzero(steps.features == feature)
         if steps.missing is None or not len(used):
             return None
-        found: FloatArray = _beside_mean(steps.missing[used])[0]
-        return found
+        missing: FloatArray = _beside_mean(steps.missing[used])[0]
+        return missing
 
     def slope(self, feature: int) -> FloatArray:
-        """What the scores gain per unit of a feature, beside its steps.
+        """Return the slope of the scores by a feature, without its steps.
 
         Parameters
         ----------
         feature : int
-            Number of the feature.
+            Index of the feature.
 
         Returns
         -------
-        slope : ndarray, shape (n_channels,)
-            With several channels their mean, which moves no decision, is subtracted.
+            slope : ndarray, shape (n_channels,)
+            With several channels their mean, which changes no decision, is subtracted.
         """
         slopes: FloatArray = _beside_mean(self.form.coefficients[feature][None])[0]
         return slopes
 
     def curve(self, feature: int) -> tuple[FloatArray, FloatArray]:
-        """Corners of what is drawn: steps, and the slope around the middle of the range.
+        """Return the corners of the curve of a feature, from its steps and its slope.
 
         Parameters
         ----------
         feature : int
-            Number of the feature.
+            Index of the feature.
 
         Returns
         -------
-        at : ndarray, shape (n_corners,)
-            Values of the feature; each threshold comes twice.
+            at : ndarray, shape (n_corners,)
+            Values of the feature; each threshold occurs twice.
         values : ndarray, shape (n_corners, n_channels)
-            What is drawn there.
+            Values of the curve.
         """
         thresholds, values = self.shape(feature)
         ends = [*thresholds[:1], *thresholds[-1:]]
@@ -193,19 +193,19 @@ class ShapeDisplay:
         return at, np.repeat(values, 2, axis=0) + np.outer(at - 0.5 * (low + high), slope)
 
     def importances(self) -> FloatArray:
-        """Span of the values of each feature, the largest of the channels, shape (n_features,)."""
+        """Return the largest span over the channels of each feature, shape (n_features,)."""
         out = np.zeros(self.form.steps.n_features)
         for feature in self._used():
             out[feature] = np.ptp(self.curve(feature)[1], axis=0).max()
         return out
 
     def plot(self, *, features: Sequence[int] | int = _MAX_FEATURES) -> Self:
-        """Draw.
+        """Draw the shapes.
 
         Parameters
         ----------
         features : sequence of int or int
-            Which features, or how many of those with the largest span.
+            Features, or the number of those with the largest span.
 
         Raises
         ------
@@ -236,14 +236,14 @@ class ShapeDisplay:
         return self
 
     def _used(self) -> list[int]:
-        """Features that the scores depend on, ascending."""
+        """Return the features that the scores depend on, ascending."""
         sloping = np.flatnonzero(self.form.coefficients.any(axis=1))
         return [int(f) for f in np.union1d(self.form.steps.features, sloping)]
 
     def _chosen(self, features: Sequence[int] | int) -> list[int]:
         used, n_features = self._used(), self.form.steps.n_features
         if not used:
-            raise ValueError("The model uses no feature: it has no stumps that split.")
+            raise ValueError("The model uses no feature, since none of its stumps splits.")
         if isinstance(features, (int, np.integer)):
             order = np.argsort(-self.importances(), kind="stable")[: max(1, int(features))]
             return [int(f) for f in order if f in used]
@@ -253,7 +253,6 @@ class ShapeDisplay:
         return [int(f) for f in features]
 
     def _draw(self, axis: Any, feature: int) -> None:
-        """The curves of one feature, one line per channel."""
         at, values = self.curve(feature)
         for channel in range(values.shape[1]):
             label = str(channel) if self.channel_names is None else self.channel_names[channel]
@@ -278,5 +277,5 @@ class ShapeDisplay:
 
 
 def _beside_mean(values: FloatArray) -> FloatArray:
-    """Values of several channels without the mean of the channels, which moves no decision."""
+    """Subtract the mean of several channels, which changes no decision."""
     return values - values.mean(axis=1, keepdims=True) if values.shape[1] > 1 else values

@@ -11,15 +11,15 @@ from structboost._typing import IntArray
 
 
 class SparsityPathDisplay:
-    """Accuracy against sparsity: what each further weak learner gains.
+    """Error against sparsity, along the rounds of one fit.
 
-    Made by :meth:`from_estimator`, as scikit-learn's Displays.  All points come from one fit; they
-    are the models that ``staged_predict`` walks through.
+    Create it by :meth:`from_estimator`, like scikit-learn's Displays.  The points are the models of
+    ``staged_predict``.
 
     Parameters
     ----------
     n_learners : array-like of int, shape (n_stages,)
-        Different weak learners in the model after each round; constants do not count.
+        Number of different weak learners in the model after each round, without constants.
     errors : array-like, shape (n_stages,)
         Error in 0..1.
     name : str, optional
@@ -49,12 +49,12 @@ class SparsityPathDisplay:
     def from_estimator(
         cls, estimator: Any, X: Any, y: Any, *, name: str | None = None, ax: Any = None
     ) -> Self:
-        """Display of a fitted classifier, its errors on ``X`` and ``y``.
+        """Plot the errors of a fitted classifier on ``X`` and ``y``.
 
         Parameters
         ----------
         estimator : fitted classifier
-            Anything with ``model_`` and ``staged_predict``.
+            Fitted classifier with ``model_`` and ``staged_predict``.
         X : array-like, shape (n_samples, n_features)
             Test samples.
         y : array-like, shape (n_samples,)
@@ -62,12 +62,12 @@ class SparsityPathDisplay:
         name : str, optional
             Label of the line.
         ax : matplotlib Axes, optional
-            Where to draw.
+            Axes to draw into.
 
         Raises
         ------
         ValueError
-            If the estimator is not fitted, or ``X`` and ``y`` are not equally long.
+            If the estimator is not fitted, or ``X`` and ``y`` differ in length.
         """
         if not hasattr(estimator, "model_"):
             raise ValueError(f"This {type(estimator).__name__} is not fitted yet; call fit first.")
@@ -80,7 +80,7 @@ class SparsityPathDisplay:
         return cls(_sizes(estimator.model_), errors, name=name).plot(ax=ax)
 
     def plot(self, *, ax: Any = None) -> Self:
-        """Draw, into ``ax`` if it is given."""
+        """Draw the curve, into ``ax`` if it is not None."""
         import matplotlib.pyplot as plt
 
         if ax is None:
@@ -99,7 +99,7 @@ class SparsityPathDisplay:
 
 
 def _sizes(model: Any) -> IntArray:
-    """Learners with a weight after each round, without constants: they look at no feature."""
+    """Count the learners with a weight after each round, without constants."""
     looks = {
         kind: member.learners.feature_shares(member.n_features).any(axis=1)
         for kind, member in model.members.items()

@@ -1,1 +1,1 @@
-"""What belongs to the process: compiled code, Ctrl-C, threads of BLAS, memory."""
+"""Compiled code, Ctrl-C, threads of BLAS and memory of the process."""

@@ -1,7 +1,7 @@
-"""BLAS and LAPACK from compiled code: scipy's routines under names that the linker knows.
+"""Calls of scipy's BLAS and LAPACK from compiled code, by names for the linker.
 
-numba compiles a matrix product or a solution of its own for seconds.  A call by name compiles in
-no time, and runs the same routine.  An address would not do: compiled code is cached, and another
+numba takes seconds to compile its matrix products and solvers.  A call by name compiles in no time,
+and runs the same routine.  An address would fail, because compiled code is cached, and another
 process has other addresses.
 """
 
@@ -16,7 +16,7 @@ from numba.core import types
 from numba.extending import get_cython_function_address
 from numba.extending import intrinsic as typed_intrinsic
 
-# numba's own types of these are incomplete.
+# The types that numba has for these are incomplete.
 binding: Any = typed_binding
 cgutils: Any = typed_cgutils
 intrinsic: Any = typed_intrinsic
@@ -30,7 +30,7 @@ for _module, _names in _ROUTINES.items():
 
 
 def _call(result: ir.Type, context: Any, builder: Any, kinds: Any, values: Any) -> Any:
-    """Code of a call of the routine whose name is the first argument: all else by reference."""
+    """Generate a call of the routine that the first argument names, by reference."""
     pointer = ir.IntType(8).as_pointer()
     references = []
     arguments = cgutils.unpack_tuple(builder, values[1])
@@ -64,7 +64,7 @@ def subroutine(typing_context: Any, name: Any, arguments: Any) -> Any:
 
 @intrinsic(prefer_literal=True)
 def real_function(typing_context: Any, name: Any, arguments: Any) -> Any:
-    """The same for a function that returns a real number in double precision."""
+    """Call a Fortran function that returns a real number in double precision."""
 
     def code(context: Any, builder: Any, signature: Any, values: Any) -> Any:
         return _call(ir.DoubleType(), context, builder, signature.args, values)

@@ -1,4 +1,4 @@
-"""Linear algebra on one thread while our own threads and processes are at work."""
+"""Linear algebra on one thread while other threads and processes of the library run."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from threadpoolctl import ThreadpoolController
 
 
 def one_blas_thread() -> AbstractContextManager[Any]:
-    """A block in which the BLAS of numpy and scipy uses one thread, and adds in a fixed order."""
+    """Run a block with BLAS on one thread, which adds in a fixed order."""
     context: AbstractContextManager[Any] = _controller().limit(limits=1, user_api="blas")
     return context
 
 
 @cache
 def _controller() -> ThreadpoolController:
-    # Looking the libraries up takes 3 ms, which engines would pay in every pass; only loaded ones
-    # are found, and compiled code uses that of scipy.
+    # The look-up of the libraries takes 3 ms, which engines would pay in every pass.  It lists only
+    # loaded ones; compiled code uses that of scipy.
     import scipy.linalg  # noqa: F401
 
     return ThreadpoolController()

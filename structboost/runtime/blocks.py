@@ -1,11 +1,11 @@
 """Fixed blocks of examples and of rows, and sums over them along a fixed tree.
 
-What a pass reads and writes of one block fits into a core's cache, so that the time per row does
-not depend on the number of rows.  Blocks are fixed, and so is the order in which their sums are
-added: threads, processes and machines all get the same bits.
+The data of a pass over one block fit into a core's cache, so that the time per row does not depend
+on the number of rows.  Blocks are fixed, and so is the order in which their sums are added, so that
+threads, processes and machines all get the same bits.
 
-The tree: the sum of n blocks is that of the first h plus that of the others, h being the largest
-power of two below n.
+In the tree, the sum of n blocks is the sum of the first h plus the sum of the others, where h is
+the largest power of two below n.
 """
 
 from __future__ import annotations
@@ -47,33 +47,33 @@ class Blocks:
         return len(self.examples) - 1
 
     def run(self, first: int, n_blocks: int) -> Blocks:
-        """The blocks from ``first`` on, numbered from 0 like their examples and rows."""
+        """Return the blocks from ``first`` on, with examples and rows counted from 0."""
         of_run = slice(first, first + n_blocks + 1)
         rows = {kind: starts[of_run] - starts[first] for kind, starts in self.rows.items()}
         return Blocks(self.examples[of_run] - self.examples[first], rows, self.splits_examples)
 
 
 def blocks_of(offsets: Mapping[str, IntArray], most_examples: int | None = None) -> Blocks:
-    """Blocks of about `BLOCK_ROWS` rows.
+    """Cut examples into blocks of about `BLOCK_ROWS` rows.
 
     A block begins with the first example whose rows of any kind begin beyond another multiple of
-    `BLOCK_ROWS`, and with every ``most_examples``-th.  An example of more rows than that is split,
-    into blocks of its own.
+    `BLOCK_ROWS`, and with every ``most_examples``-th.  An example of more rows than that is split
+    into separate blocks.
 
     Parameters
     ----------
     offsets : dict of str to ndarray of int64, shape (n_examples + 1,)
-        First row of each example, by kind (:class:`structboost.StackedParts`).
+        First row of each example, by kind (:class:`structboost.contract.StackedParts`).
     most_examples : int, optional
         Largest number of examples in a block.
     """
     sizes = np.array([np.diff(starts) for starts in offsets.values()])
     n_pieces = np.maximum(1, -(-sizes.max(axis=0) // BLOCK_ROWS))
-    number = sum(starts[:-1] // BLOCK_ROWS for starts in offsets.values())
+    block = sum(starts[:-1] // BLOCK_ROWS for starts in offsets.values())
     if most_examples is not None:
-        number = number + np.arange(sizes.shape[1]) // most_examples
+        block = block + np.arange(sizes.shape[1]) // most_examples
     begins = np.flatnonzero(
-        np.diff(number, prepend=-1) | (n_pieces > 1) | np.append(False, n_pieces[:-1] > 1)
+        np.diff(block, prepend=-1) | (n_pieces > 1) | np.append(False, n_pieces[:-1] > 1)
     )
     pieces = n_pieces[begins]
     owners = np.repeat(begins, pieces)
@@ -87,14 +87,14 @@ def blocks_of(offsets: Mapping[str, IntArray], most_examples: int | None = None)
 
 
 def blocks_of_rows(n_rows: int) -> IntArray:
-    """First row of each block of a table, and the number of rows."""
+    """Return the first row of each block of a table, and the number of rows at the end."""
     return np.append(np.arange(0, max(n_rows, 1), BLOCK_ROWS), n_rows)
 
 
 def tree_runs(n_blocks: int, largest: int, n_shares: int = 1) -> list[tuple[int, int]]:
-    """Nodes of the tree that partition it, as (first block, number of blocks).
+    """Partition the tree into nodes, each (first block, number of blocks).
 
-    None has more than ``largest`` blocks, and none lies in two of ``n_shares`` shares
+    No node has more than ``largest`` blocks, and none lies in two of ``n_shares`` parts
     (:func:`share_of_block`).
     """
     runs = []
@@ -111,14 +111,14 @@ def tree_runs(n_blocks: int, largest: int, n_shares: int = 1) -> list[tuple[int,
 
 
 def share_of_block(block: IntArray, n_blocks: int, n_shares: int) -> IntArray:
-    """Which of ``n_shares`` shares of about equally many blocks a block belongs to."""
+    """Return which of ``n_shares`` parts of about equal size has a block."""
     return block * n_shares // n_blocks
 
 
 def tree_sum(sums: FloatArray) -> FloatArray:
-    """Sum over the blocks, the rows of ``sums``, along the tree; ``sums`` is overwritten."""
-    # Two neighbours of equal size become one, in the place of the first; at the end the odd ones,
-    # the last first.
+    """Add up the rows of ``sums``, one per block, along the tree, overwriting ``sums``."""
+    # Two neighbours of equal size become one, in the place of the first.  The odd ones follow at
+    # the end, the last first.
     n = len(sums)
     step = 1
     while step < n:
@@ -137,13 +137,13 @@ def tree_sum(sums: FloatArray) -> FloatArray:
 
 
 def tree_depth(n_blocks: int) -> int:
-    """Number of sums that :func:`add_to_tree` keeps at most."""
+    """Return the largest number of open sums of :func:`add_to_tree`."""
     return max(n_blocks, 1).bit_length()
 
 
 @compiled
 def add_to_tree(open_sums: FloatArray, block: int, new: FloatArray, size: int) -> None:
-    """Add the sum of the next ``block`` to `tree_depth` open sums; ``new`` is overwritten.
+    """Add the sum of the next ``block`` to `tree_depth` open sums, overwriting ``new``.
 
     Sums are matrices, of which the first ``size`` rows count.
     """
@@ -180,9 +180,9 @@ class NodeSum(NamedTuple):
 
 
 def join_siblings(sums: Sequence[NodeSum], n_blocks: int) -> list[NodeSum]:
-    """Join sums of siblings in a tree of ``n_blocks`` blocks, as far as both are there.
+    """Join the sums of siblings in a tree of ``n_blocks`` blocks, where both exist.
 
-    The first of two that are joined is overwritten: sums of histograms may be megabytes.
+    The first of two joined sums is overwritten, since sums of histograms may be megabytes.
     """
     joined: list[NodeSum] = []
     for new in sums:

@@ -1,4 +1,4 @@
-"""Whether numba compiles, and who wants to know of it."""
+"""Notices while numba compiles."""
 
 from __future__ import annotations
 
@@ -9,17 +9,19 @@ from typing import Any
 from numba.core import event
 from numba.core.compiler_lock import global_compiler_lock
 
+from structboost._typing import override
+
 
 class _Notice(event.Listener):
-    """Calls ``say`` once, when numba has compiled for longer than ``patience`` seconds."""
+    """Listener that calls ``say`` once, after ``patience`` seconds of compilation."""
 
     def __init__(self, say: Callable[[], None], patience: float) -> None:
         self._say, self._patience = say, patience
         self._is_said = False
         self._depth, self._began, self._seconds = 0, 0.0, 0.0
 
+    @override
     def on_start(self, event: Any) -> None:
-        """Compilation of a function begins, maybe within that of another."""
         if self._depth == 0:
             self._began = time.perf_counter()
         self._depth += 1
@@ -28,8 +30,8 @@ class _Notice(event.Listener):
             self._is_said = True
             self._say()
 
+    @override
     def on_end(self, event: Any) -> None:
-        """It is done."""
         self._depth -= 1
         if self._depth == 0:
             self._seconds += time.perf_counter() - self._began
@@ -38,7 +40,7 @@ class _Notice(event.Listener):
 def when_compiling(say: Callable[[], None], patience: float = 1.0) -> None:
     """Call ``say`` once, when numba has compiled for some seconds.
 
-    Where only one more type of an array is to be compiled, it is not called.
+    A single function for one more type of an array compiles faster, without a call.
     """
     register: Any = event.register
     register("numba:compile", _Notice(say, patience))

@@ -1,12 +1,12 @@
-"""Compiled functions: numba without the interpreter's lock, cached on disk where possible.
+"""Functions compiled by numba without the interpreter's lock, cached where possible.
 
-numba caches beside the source file or in the user's cache folder, or in ``NUMBA_CACHE_DIR`` where
-that is set, and it refuses to cache, when the module is imported, where none of them can be
-written.  There the cache goes to a private folder under the system's temporary directory.
+numba caches beside the source file, in the user's cache folder, or in ``NUMBA_CACHE_DIR``.  Where
+none of them can be written it raises an error when the module is imported.  There the cache goes to
+a private folder under the system's temporary directory.
 
 Functions called from Python take arrays, scalars and plain tuples of them, and return them or None.
-Boxing a named tuple calls Python, where a pending Ctrl-C raises, and numba does not look at the
-result: the interpreter dies.
+Boxing a named tuple calls Python, where a pending Ctrl-C raises.  numba ignores the error, and the
+interpreter dies.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from typing import Any, TypeVar, overload
 
 import numba
 
-# Matrix products and solvers of compiled code look these up at their first call; if an import began
-# there, a pending Ctrl-C would be raised where numba cannot pass it on.
+# Matrix products and solvers of compiled code import these at their first call, where numba cannot
+# pass on a pending Ctrl-C.
 import scipy.linalg.cython_blas
 import scipy.linalg.cython_lapack  # noqa: F401
 from numba.core.dispatcher import Dispatcher
 
-# numba would also compile a form that C may call, for a sixth of the time.
+# numba would also compile a form for calls from C, which takes a sixth of the time.
 _OPTIONS: dict[str, Any] = {"nogil": True, "no_cfunc_wrapper": True}
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -49,20 +49,20 @@ def compiled(function: Any = None, **options: Any) -> Any:
     Parameters
     ----------
     function : callable
-        A function of arrays and scalars.
+        Function of arrays and scalars.
     **options
-        As :func:`numba.njit` takes them.
+        Options of :func:`numba.njit`.
     """
     if function is None:
         return lambda of_options: compiled(of_options, **options)
     try:
         return numba.njit(cache=True, **_OPTIONS, **options)(function)
-    except RuntimeError:  # numba found no folder for the cache
+    except RuntimeError:  # there is no folder for the cache
         return _cached_elsewhere(function, options)
 
 
 def _cached_elsewhere(function: Any, options: dict[str, Any]) -> Any:
-    """The function with its cache in the private folder, or without a cache where there is none."""
+    """Compile with the cache in the private folder, or without a cache if there is none."""
     folder = _private_folder()
     if folder is None:
         return numba.njit(**_OPTIONS, **options)(function)
@@ -78,22 +78,22 @@ def _cached_elsewhere(function: Any, options: dict[str, Any]) -> Any:
 
 
 def cache_folders(module: ModuleType) -> list[Path]:
-    """Folders that hold the compiled code of a module's functions."""
+    """List the folders that hold the compiled code of a module's functions."""
     functions = [value for value in vars(module).values() if isinstance(value, Dispatcher)]
     return [Path(one.stats.cache_path) for one in functions if one.stats.cache_path]
 
 
 def _private_folder() -> Path | None:
-    """A temporary folder that only this user can write, because cached code is run."""
+    """Create a temporary folder that only this user can write, because cached code is run."""
     try:
         owner = os.getuid() if hasattr(os, "getuid") else os.environ.get("USERNAME", "")
         folder = Path(tempfile.gettempdir()) / f"structboost-{owner}"
         folder.mkdir(mode=0o700, exist_ok=True)
-        found = folder.lstat()
+        status = folder.lstat()
     except OSError:
         return None
-    if not stat.S_ISDIR(found.st_mode):
+    if not stat.S_ISDIR(status.st_mode):
         return None
-    if hasattr(os, "getuid") and (found.st_uid != os.getuid() or found.st_mode & 0o077):
+    if hasattr(os, "getuid") and (status.st_uid != os.getuid() or status.st_mode & 0o077):
         return None
     return folder

@@ -1,4 +1,4 @@
-"""The link to the documentation that a notebook shows beside an estimator."""
+"""Link to the documentation that a notebook shows beside an estimator."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ __all__ = ["Documented"]
 
 
 class Documented:
-    """An estimator whose page scikit-learn links to in its HTML view.
+    """Estimator whose page scikit-learn links to in its HTML view.
 
-    The address is the one that the installed package names as ``Documentation`` among its URLs.
-    Where it names none, there is no link.
+    The address is the URL ``Documentation`` in the metadata of the installed package.  Without it
+    there is no link.
     """
 
-    # What scikit-learn asks third parties to set (docstring of its mixin of documentation links).
+    # Attributes for third parties (docstring of scikit-learn's mixin of documentation links).
     _doc_link_module = "structboost"
     _public_package = "structboost"
 
@@ -29,7 +29,6 @@ class Documented:
 
 @cache
 def _address() -> str | None:
-    """Address of the documentation site, without a slash at its end."""
     try:
         urls = metadata("structboost-learn").get_all("Project-URL") or []
     except PackageNotFoundError:

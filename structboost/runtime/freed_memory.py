@@ -1,4 +1,4 @@
-"""Memory that one pass frees is kept for the next, in processes that hold shards."""
+"""Reuse of freed memory between passes, in processes that hold shards."""
 
 from __future__ import annotations
 
@@ -11,13 +11,12 @@ _MOST_KEPT = 64 << 20
 
 
 def keep_freed_memory() -> None:
-    """Take blocks of up to 32 MB from memory of the process, and keep it when they are freed.
+    """Make the process keep freed memory for blocks of up to 32 MB.
 
-    A pass takes a few hundred kilobytes again and again.  The C library of GNU sees to it that they
-    are not asked of the system each time, but not where it has been told
-    ``MALLOC_TRIM_THRESHOLD_``, as Dask tells its workers: there most of a pass may be page faults.
-    Of what is free at the end of a heap 64 MB are kept at most.  With other C libraries nothing is
-    done.
+    A pass allocates a few hundred kilobytes again and again.  The C library of GNU reuses them, but
+    not where ``MALLOC_TRIM_THRESHOLD_`` is set, as in Dask's workers, where most of a pass may be
+    page faults.  At most 64 MB at the end of a heap stay allocated.  With other C libraries nothing
+    is changed.
     """
     try:
         mallopt = ctypes.CDLL(None).mallopt

@@ -1,4 +1,4 @@
-"""A matrix that rows are appended to."""
+"""Matrix to which rows are appended."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ _FIRST_ROOM = 16
 
 
 class GrowingMatrix:
-    """A C-contiguous matrix whose room doubles: appending a row copies the others rarely.
+    """C-contiguous matrix whose capacity doubles, so that appending rarely copies.
 
-    Without a ``dtype`` it has that of the first rows.
+    Without a ``dtype`` the first rows determine it.
     """
 
     def __init__(self, n_columns: int, dtype: Any = None) -> None:
@@ -26,11 +26,11 @@ class GrowingMatrix:
 
     @property
     def rows(self) -> NDArray[Any]:
-        """The rows so far, a view: it is stale after the next change."""
+        """View of the rows, which is stale after the next change."""
         return self._room[: self._n_rows]
 
     def append(self, new: NDArray[Any]) -> int:
-        """Append rows; returns the number of the first."""
+        """Append rows and return the index of the first."""
         first, needed = self._n_rows, self._n_rows + len(new)
         dtype = self._room.dtype if self._fixed else new.dtype
         self._fixed = True
@@ -52,11 +52,11 @@ class GrowingMatrix:
         room[: self._n_rows, n_old:] = new
         self._room = room
 
-    def keep(self, kept: NDArray[np.bool_]) -> None:
-        """Drop the rows that are not ``kept``."""
-        self._room = self.rows[kept]
+    def keep(self, mask: NDArray[np.bool_]) -> None:
+        """Drop the rows without a ``mask``."""
+        self._room = self.rows[mask]
         self._n_rows = len(self._room)
 
-    def keep_columns(self, kept: NDArray[Any]) -> None:
-        """Drop the columns that are not ``kept``: a mask, or their numbers in their new order."""
-        self._room = np.ascontiguousarray(self.rows[:, kept])
+    def keep_columns(self, columns: NDArray[Any]) -> None:
+        """Select the columns of a mask, or of indices in their new order."""
+        self._room = np.ascontiguousarray(self.rows[:, columns])

@@ -1,12 +1,12 @@
-"""Ctrl-C while something is learned: noted at once, raised between two steps.
+"""Handling of Ctrl-C during training, which raises between two steps.
 
 Python raises KeyboardInterrupt between any two instructions of the main thread: in the midst of an
 update of several arrays, in a library's callback that cannot pass it on, or in the clean-up after
 the first.  Inside :func:`deferred_interrupts` the first Ctrl-C only sets a flag, which
-:func:`raise_if_interrupted` looks at where all is consistent.  Where nobody looked at it for some
-time, as in a long argmax of a task, and at the second Ctrl-C, it is raised wherever the main thread
-stands; what is kept then must be a snapshot.  Only the end of a compilation is waited for: LLVM
-calls Python, which would ignore the exception, and the Ctrl-C would be lost.
+:func:`raise_if_interrupted` checks where all is consistent.  If no check follows for some time, as
+in a long argmax of a task, and at the second Ctrl-C, the error is raised wherever the main thread
+is; a result must then be a snapshot.  Only the end of a compilation is awaited: LLVM calls Python,
+which would ignore the exception, and the Ctrl-C would be lost.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from typing import Any, TypeVar
 from structboost.exceptions import InterruptedFitWarning
 from structboost.runtime.compilation import is_compiling
 
-# Seconds after which a Ctrl-C that nobody looked at is raised wherever the main thread stands.
+# Seconds after which a pending Ctrl-C is raised wherever the main thread is.
 GRACE = 2.0
-# Seconds between two looks at whether a compilation has ended.
+# Seconds between two checks whether a compilation has ended.
 _COMPILING = 0.05
 
 
 class _Deferral:
-    """The Ctrl-C of one block; without ``grace`` only a second one is raised at once."""
+    """Deferred Ctrl-C of one block, in which without ``grace`` only a second one raises at once."""
 
     def __init__(self, grace: float | None) -> None:
         self.is_pending = False
@@ -40,7 +40,7 @@ class _Deferral:
         self._lock = threading.Lock()
 
     def press(self, *_: object) -> None:
-        """Handle SIGINT; runs in the main thread."""
+        """Handle SIGINT, in the main thread."""
         self.is_pending = True
         if self._is_over:
             return
@@ -62,7 +62,7 @@ class _Deferral:
             raise KeyboardInterrupt
 
     def end(self) -> None:
-        """Put the handler back; a Ctrl-C that comes meanwhile is only noted."""
+        """Restore the handler, while a further Ctrl-C only sets the flag."""
         with self._lock:
             self._is_over = True
         if self._timer is not None:
@@ -85,7 +85,7 @@ _current: _Deferral | None = None
 
 @contextmanager
 def deferred_interrupts(grace: float | None = GRACE) -> Iterator[None]:
-    """A block or function in which Ctrl-C waits for :func:`raise_if_interrupted`, or its end.
+    """Defer Ctrl-C in a block or function to :func:`raise_if_interrupted`, or to its end.
 
     Nothing is changed in other threads than the main one, inside another such block, and where
     SIGINT has a handler of the user's.
@@ -93,7 +93,7 @@ def deferred_interrupts(grace: float | None = GRACE) -> Iterator[None]:
     Parameters
     ----------
     grace : float or None
-        Seconds after which Ctrl-C is raised all the same; None: only the second one is.
+        Seconds after which Ctrl-C is raised in any case; with None only the second one is.
     """
     global _current  # noqa: PLW0603 the process has one handler of SIGINT
     is_ours = threading.current_thread() is threading.main_thread()
@@ -112,7 +112,7 @@ def deferred_interrupts(grace: float | None = GRACE) -> Iterator[None]:
 
 
 def raise_if_interrupted() -> None:
-    """Raise KeyboardInterrupt if Ctrl-C was pressed: to be called where all is consistent."""
+    """Raise KeyboardInterrupt if Ctrl-C was pressed, at a call where all is consistent."""
     if _current is not None and threading.current_thread() is threading.main_thread():
         _current.raise_if_pending()
 
@@ -121,9 +121,9 @@ Trainer = TypeVar("Trainer", bound=Any)
 
 
 def uninterrupted(fit: Callable[[], Trainer]) -> Trainer:
-    """What ``fit`` trains as a step on the way to another model: Ctrl-C ends the whole.
+    """Train by ``fit`` as a step towards another model, which Ctrl-C ends as a whole.
 
-    Nothing is kept then, so the trainer must not say that its model is.
+    There is no partial result, so the warning of the trainer about its model is suppressed.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", InterruptedFitWarning)

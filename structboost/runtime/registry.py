@@ -1,4 +1,4 @@
-"""Plug-ins by name; a module is imported when its name is first asked for."""
+"""Plug-ins by name, whose modules are imported at their first use."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from structboost.validation import checked_choice
 
 
 class Registry:
-    """Plug-ins by name, for a parameter, each at ``"module:attribute"``."""
+    """Plug-ins of a parameter by name, each at ``"module:attribute"``."""
 
     def __init__(self, argument: str, places: Mapping[str, str]) -> None:
         self._argument = argument
@@ -23,11 +23,11 @@ class Registry:
         return isinstance(name, str) and name in self._places
 
     def check(self, name: Any) -> str:
-        """``name``, if it is one of ours; else a ValueError that lists all."""
+        """Return ``name`` if it is registered, or raise a ValueError that lists all names."""
         return checked_choice(name, self._argument, tuple(self._places))
 
     def __getitem__(self, name: Any) -> Any:
-        """The plug-in called ``name``; ValueError if there is none."""
+        """Return the plug-in called ``name``, or raise ValueError if there is none."""
         place = self._places[self.check(name)]
         if isinstance(place, str):
             module, attribute = place.split(":")
@@ -35,9 +35,9 @@ class Registry:
         return place
 
     def add(self, name: str, plug_in: Any) -> None:
-        """Give a plug-in a name; ValueError if another one has it."""
+        """Register a plug-in, or raise ValueError if another one has its name."""
         if name in self._places and self[name] is not plug_in:
             raise ValueError(
-                f"{self._argument}={name!r} is already {self[name]!r}; take another name."
+                f"{self._argument}={name!r} is already {self[name]!r}; choose another name."
             )
         self._places[name] = plug_in

@@ -1,5 +1,6 @@
 """Image segmentation by a learned CRF on superpixels (StructBoost, sections 3.6 and 4.5)."""
 
+from structboost._moved import with_old_names
 from structboost.segmentation.crf_training import CRFSettings
 from structboost.segmentation.drawing import contact_sheet, draw_segmentation
 from structboost.segmentation.image_files import (
@@ -8,7 +9,7 @@ from structboost.segmentation.image_files import (
     read_photograph,
     write_png,
 )
-from structboost.segmentation.label_map import Meaning
+from structboost.segmentation.label_map import LabelMap
 from structboost.segmentation.labelled_folder import (
     LabelledFolder,
     LabelledImage,
@@ -20,26 +21,26 @@ from structboost.segmentation.own_unaries import OwnUnaries
 from structboost.segmentation.scores import SegmentationScores, break_even, confusion
 from structboost.segmentation.segmenter import Segmenter
 from structboost.segmentation.stroke_segmentation import StrokeSegmenter
-from structboost.segmentation.synthetic_images import MadeImages, made_images
+from structboost.segmentation.synthetic_images import SyntheticImages, make_synthetic_images
 from structboost.segmentation.unaries import UnarySettings
 
 __all__ = [
     "CRFSettings",
     "ImageFileError",
+    "LabelMap",
     "LabelledFolder",
     "LabelledImage",
-    "MadeImages",
-    "Meaning",
     "OwnUnaries",
     "SegmentationScores",
     "Segmenter",
     "StrokeSegmenter",
+    "SyntheticImages",
     "UnarySettings",
     "break_even",
     "confusion",
     "contact_sheet",
     "draw_segmentation",
-    "made_images",
+    "make_synthetic_images",
     "read_folder",
     "read_groups",
     "read_mask",
@@ -47,3 +48,5 @@ __all__ = [
     "read_split",
     "write_png",
 ]
+
+__getattr__ = with_old_names(__name__)

@@ -1,4 +1,4 @@
-"""Gradient boosting of the project's own trees, as plain arrays that files hold."""
+"""Gradient boosting of the library's trees, stored as plain arrays."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _RIDGE = 1.0  # added to the curvature of a leaf
 
 @dataclass(frozen=True)
 class BoostedTrees:
-    """A boosted classifier: for each class a sum of trees.
+    """Boosted classifier with a sum of trees for each class.
 
     Two classes have one sum, the log-odds of the second.
 
@@ -33,9 +33,9 @@ class BoostedTrees:
     threshold : ndarray of float64, shape (n_nodes,)
         Values up to the threshold go left.
     value : ndarray of float64, shape (n_nodes,)
-        What a leaf adds to its sum.
+        Value that a leaf adds to its sum.
     left, right : ndarray of int64, shape (n_nodes,)
-        Numbers of the children, larger than the node's own.
+        Indices of the children, larger than the index of the node.
     roots : ndarray of int64, shape (n_rounds, n_sums)
         Roots of the trees.
     baseline : ndarray of float64, shape (n_sums,)
@@ -68,7 +68,7 @@ class BoostedTrees:
     n_classes: int
 
     def log_probabilities(self, rows: NDArray[Any]) -> FloatArray:
-        """Logarithms of the probabilities of all classes, shape (n_rows, n_classes).
+        """Return the log-probabilities of all classes, shape (n_rows, n_classes).
 
         A class absent from training gets the probability 1e-6.
         """
@@ -83,16 +83,16 @@ class BoostedTrees:
             *(self.feature, self.threshold, self.left, self.right, self.value, self.roots),
             sums,
         )
-        out[:, self.classes] = np.maximum(_log_chances(sums), floor)
+        out[:, self.classes] = np.maximum(_log_probabilities(sums), floor)
         return out
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
-        """The arrays that a model file holds."""
+        """Return the arrays for a model file."""
         return vars(self) | {"n_classes": np.array(self.n_classes, np.int64)}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> BoostedTrees:
-        """The classifier that :meth:`to_arrays` took apart; the arrays fit the schema.
+        """Build the classifier from arrays of :meth:`to_arrays` that fit the schema.
 
         Raises
         ------
@@ -100,15 +100,15 @@ class BoostedTrees:
             If a child does not come after its node, so that scoring might never end, or if the
             number of sums does not fit the classes.
         """
-        made = cls(**{**dict[str, Any](arrays), "n_classes": int(arrays["n_classes"])})
-        inner = made.feature >= 0
-        numbers = np.arange(len(inner))
-        if ((made.left <= numbers) | (made.right <= numbers))[inner].any():
-            raise DamagedFileError("a tree names a node that does not come after it")
-        n_classes = len(made.classes)
-        if not n_classes or len(made.baseline) != (n_classes if n_classes > 2 else 1):
+        trees = cls(**{**dict[str, Any](arrays), "n_classes": int(arrays["n_classes"])})
+        inner = trees.feature >= 0
+        nodes = np.arange(len(inner))
+        if ((trees.left <= nodes) | (trees.right <= nodes))[inner].any():
+            raise DamagedFileError("a tree has a child before its parent")
+        n_classes = len(trees.classes)
+        if not n_classes or len(trees.baseline) != (n_classes if n_classes > 2 else 1):
             raise DamagedFileError("its trees do not fit their classes")
-        return made
+        return trees
 
 
 def fit_trees(
@@ -128,34 +128,34 @@ def fit_trees(
     n_rounds : int
     """
     classes, codes = np.unique(labels, return_inverse=True)
-    # Two classes need one sum, the log-odds of the second; a single one needs no tree.
+    # Two classes need one sum, the log-odds of the second; a single class needs no tree.
     n_sums = len(classes) if len(classes) > 2 else 1
-    shares = np.bincount(codes) / len(codes)
-    odds = shares if n_sums > 1 else shares[-1:] / shares[:1]
+    frequencies = np.bincount(codes) / len(codes)
+    odds = frequencies if n_sums > 1 else frequencies[-1:] / frequencies[:1]
     baseline = np.log(odds) if len(classes) > 1 else np.zeros(1)
     truth = np.eye(len(classes))[codes][:, -n_sums:]
     family = TreeFamily(np.asarray(rows, np.float32), (-1.0, 1.0), depth=_DEPTH)
     trees: list[list[Tree]] = []
     sums = np.tile(baseline, (len(rows), 1))
     for _ in range(n_rounds if len(classes) > 1 else 0):
-        chances = np.exp(_log_chances(sums))[:, -n_sums:]
-        slopes, curvatures = truth - chances, chances * (1 - chances)
-        found: list[Any] = [None] * n_sums
+        probabilities = np.exp(_log_probabilities(sums))[:, -n_sums:]
+        slopes, curvatures = truth - probabilities, probabilities * (1 - probabilities)
+        round_: list[Any] = [None] * n_sums
         for tree, k, _ in family.price(slopes, 1):
             leaf = family.leaf_numbers(tree)
             slope = np.bincount(leaf, slopes[:, k], 2**_DEPTH)
             curvature = np.bincount(leaf, curvatures[:, k], 2**_DEPTH)
             steps = _LEARNING_RATE * slope / (curvature + _RIDGE)
             sums[:, k] += steps[leaf]
-            found[k] = tree._replace(leaves=tuple(steps.tolist()))
-        trees.append(found)
+            round_[k] = tree._replace(leaves=tuple(steps.tolist()))
+        trees.append(round_)
     return _as_nodes(trees, baseline, classes, n_classes)
 
 
 def _as_nodes(
     rounds: Sequence[Sequence[Tree]], baseline: FloatArray, classes: IntArray, n_classes: int
 ) -> BoostedTrees:
-    """Complete trees, inner nodes before leaves, one behind the other."""
+    """Concatenate complete trees, with inner nodes before leaves."""
     n_inner = 2**_DEPTH - 1
     n_nodes = 2 * n_inner + 1
     trees = [tree for of_round in rounds for tree in of_round]
@@ -180,8 +180,7 @@ def _as_nodes(
     )
 
 
-def _log_chances(sums: FloatArray) -> FloatArray:
-    """Logarithms of the probabilities of the classes that occur."""
+def _log_probabilities(sums: FloatArray) -> FloatArray:
     if sums.shape[1] == 1:
         sums = np.hstack((np.zeros_like(sums), sums))
     return np.asarray(log_softmax(sums, axis=1))

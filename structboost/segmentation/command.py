@@ -1,4 +1,4 @@
-"""``structboost segment``: train, predict and evaluate."""
+"""Command ``structboost segment`` with its actions train, predict, draw and evaluate."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from structboost.segmentation.image_files import (
     read_photograph,
     write_png,
 )
-from structboost.segmentation.label_map import Meaning
+from structboost.segmentation.label_map import LabelMap
 from structboost.segmentation.labelled_folder import (
     LabelledFolder,
     LabelledImage,
@@ -40,12 +40,12 @@ from structboost.segmentation.labelled_folder import (
     read_groups,
     read_split,
 )
-from structboost.segmentation.prediction import Segmented, Settings, segmented_in_turn
+from structboost.segmentation.prediction import Segmented, Settings, segment_files
 from structboost.segmentation.scores import confusion, evaluation, summary
 from structboost.segmentation.segmenter import Segmenter
 from structboost.segmentation.stroke_drawing import HELP, MouseScreen, StrokeSession
 from structboost.segmentation.stroke_segmentation import StrokeSegmenter
-from structboost.segmentation.synthetic_images import made_images
+from structboost.segmentation.synthetic_images import make_synthetic_images
 from structboost.validation import (
     checked_n_jobs,
     checked_positive,
@@ -78,9 +78,13 @@ def _add_train(parser: argparse.ArgumentParser) -> None:
     add("--rounds", type=int, default=50, metavar="N", help="most rounds of boosting")
     add("--learner", choices=LEARNERS, default=LEARNERS[0], help="boosted or linear weights")
     add("--weak-learner", choices=WEAK_LEARNERS, default=WEAK_LEARNERS[0])
-    grouped = "images of a group share a fold: a file of lines 'ID GROUP', or a regular expression "
-    grouped += "whose match in the name is the group, such as '^[a-z]+' for frames walk01, walk02"
-    add("--groups", metavar="FILE|PATTERN", help=grouped)
+    group_help = (
+        "images of a group are in one fold: a file of lines 'ID GROUP', or a regular expression "
+    )
+    group_help += (
+        "whose match in the name is the group, such as '^[a-z]+' for frames walk01, walk02"
+    )
+    add("--groups", metavar="FILE|PATTERN", help=group_help)
     add("--seed", type=int, default=0, metavar="N")
     parser.set_defaults(run=_train)
 
@@ -141,16 +145,16 @@ def _add_folders(parser: argparse.ArgumentParser, required: bool) -> None:
 
 
 def _add_work(parser: argparse.ArgumentParser) -> None:
-    """What all actions share: how the work is done."""
+    """Add the options that all actions have."""
     add = parser.add_argument
-    kept = "keep features of images there, at most 10 GB (about 2 MB per image)"
-    add("--cache", type=Path, metavar="DIR", help=kept)
+    cache_help = "keep features of images there, at most 10 GB (about 2 MB per image)"
+    add("--cache", type=Path, metavar="DIR", help=cache_help)
     add("--strict", action="store_true", help=_STRICT)
     add("--jobs", type=int, default=-1, metavar="N", help="processes (default: one per core)")
 
 
 def _train(options: argparse.Namespace) -> bool:
-    """Train and save a model; returns whether no image was left out."""
+    """Train and save a model, and return whether all images were used."""
     if (options.images is None) != (options.masks is None):
         raise ValueError("--images and --masks go together; give both, or neither to try it.")
     _check_numbers(options)
@@ -169,17 +173,19 @@ def _train(options: argparse.Namespace) -> bool:
     )
     problems: Sequence[str] = ()
     if options.images is None:
-        made = made_images()
-        _say(f"no folder given: training on {made.name}")
+        synthetic = make_synthetic_images()
+        _print_line(f"no folder given: training on {synthetic.name}")
         segmenter.n_segments = min(options.segments, 150)
-        segmenter.fit(made.images, made.masks, made.scribbles if options.scribbles else None)
+        segmenter.fit(
+            synthetic.images, synthetic.masks, synthetic.scribbles if options.scribbles else None
+        )
     else:
-        found = _read(options, "train")
-        segmenter.meaning, images, problems = found.meaning, found.images, found.problems
+        result = _read(options, "train")
+        segmenter.meaning, images, problems = result.meaning, result.images, result.problems
         names = [image.name for image in images]
         groups = None if options.groups is None else read_groups(options.groups, names)
         if groups is not None:
-            _say(f"groups of images: {len(set(groups))}")
+            _print_line(f"groups of images: {len(set(groups))}")
         segmenter.fit(*_pictures(options, images), groups)
     segmenter.save(options.model)
     last = segmenter.history_[-1]
@@ -187,8 +193,8 @@ def _train(options: argparse.Namespace) -> bool:
     if last["certified"]:
         gap = f"certified gap {100 * last['gap']:.1f} %"
     elif last["cross_fitted"] and last["gap"] is not None:
-        gap = f"gap {100 * last['gap']:.1f} % on cross-fitted answers"
-    _say(
+        gap = f"gap {100 * last['gap']:.1f} % on cross-fitted responses"
+    _print_line(
         f"{options.model}: {segmenter.n_labels_} classes, C = {segmenter.C_:g}, "
         f"{last['round']} rounds, {gap}"
     )
@@ -198,14 +204,14 @@ def _train(options: argparse.Namespace) -> bool:
 
 
 def _predict(options: argparse.Namespace) -> bool:
-    """Write the masks of images; returns whether none was skipped."""
+    """Write the masks of images, and return whether none was skipped."""
     if options.model is None and options.scribbles is None:
         raise ValueError("give --model FILE, or --scribbles FILE to segment by scribbles alone.")
     _check_numbers(options)
     files = image_files(options.images)
     model = Segmenter.load(options.model) if options.model else None
     check_targets(files, options)
-    meaning = Meaning() if model is None else model.meaning_
+    meaning = LabelMap() if model is None else model.meaning_
     n_labels = 2 if model is None else model.n_labels_
     if not -1 <= options.background < n_labels:
         raise ValueError(
@@ -213,22 +219,22 @@ def _predict(options: argparse.Namespace) -> bool:
             "to paint all."
         )
     problems = []
-    found = _found(options, files, [path.stem for path in files])
+    result = _segment(options, files, [path.stem for path in files])
     with Phase("segmented", len(files)) as line:
-        for path, one in zip(files, found, strict=True):
+        for path, one in zip(files, result, strict=True):
             if one.mask is None:
                 problems.append(one.problem)
                 continue
             _write(path, one, options, meaning, n_labels)
             line.step()
-    _tell(problems)
+    _report(problems)
     if not line.done:
         raise ImageFileError("none of the images could be segmented.")
     return not problems
 
 
 def _draw(options: argparse.Namespace) -> bool:
-    """Let the user draw strokes; returns whether a mask was written."""
+    """Let the user draw strokes, and return whether a mask was written."""
     image = read_photograph(options.image)
     targets = [
         options.out / f"{options.image.stem}{end}"
@@ -240,7 +246,9 @@ def _draw(options: argparse.Namespace) -> bool:
     strokes = None if options.scribbles is None else read_mask(options.scribbles)
     session = StrokeSession(image, strokes)
     if not session.run(screen) or session.mask is None:
-        _say("nothing was written: save with Enter, after a stroke on object and background each.")
+        _print_line(
+            "nothing was written: save with Enter, after a stroke on object and background each."
+        )
         return False
     mask = StrokeSegmenter().predict(image, session.scribbles)
     pictures = mask * np.uint8(255), draw_segmentation(image, mask)
@@ -250,9 +258,9 @@ def _draw(options: argparse.Namespace) -> bool:
 
 
 def _write(
-    image: Path, one: Segmented, options: argparse.Namespace, meaning: Meaning, n_labels: int
+    image: Path, one: Segmented, options: argparse.Namespace, meaning: LabelMap, n_labels: int
 ) -> None:
-    """Write the mask of an image, its overlay and, if they are wanted, the probabilities."""
+    """Write the mask of an image, its overlay and, if asked for, the probabilities."""
     mask = one.mask
     assert mask is not None
     targets = targets_of(image, options)
@@ -275,49 +283,51 @@ def _write(
 
 
 def _evaluate(options: argparse.Namespace) -> bool:
-    """Write the scores of predictions; returns whether no image was left out."""
+    """Write the scores of predictions, and return whether all images were used."""
     _check_numbers(options)
     check_files(options, {"--json": options.json}, options.model)
     segmenter = Segmenter.load(options.model)
     meaning, n_labels = segmenter.meaning_, segmenter.n_labels_
     if options.foreground is None and meaning.foreground:
         options.foreground = meaning.foreground
-    found = _read(options, "test", n_labels, meaning)
-    counts, problems = {}, list(found.problems)
-    names = [image.name for image in found.images]
-    predicted = _found(options, [image.image_file for image in found.images], names)
-    with Phase("segmented", len(found.images)) as line:
-        for image, one in zip(found.images, predicted, strict=True):
+    result = _read(options, "test", n_labels, meaning)
+    counts, problems = {}, list(result.problems)
+    names = [image.name for image in result.images]
+    predicted = _segment(options, [image.image_file for image in result.images], names)
+    with Phase("segmented", len(result.images)) as line:
+        for image, one in zip(result.images, predicted, strict=True):
             if one.mask is None:
                 problems.append(one.problem)
-                _tell([one.problem])
+                _report([one.problem])
                 continue
             counts[image.name] = confusion(image.mask, one.mask, n_labels)
             if not counts[image.name].any():
-                _say(f"{image.mask_file} is void everywhere: nothing of {image.name} counts.")
+                _print_line(
+                    f"{image.mask_file} is void everywhere: nothing of {image.name} counts."
+                )
             line.step()
     if not counts:
         raise ImageFileError("none of the images could be segmented.")
     record = evaluation(counts, [meaning.name(label) for label in range(n_labels)])
     write_whole(options.json, (json.dumps(record, indent=1, allow_nan=False) + "\n").encode())
-    _say(summary(record))
+    _print_line(summary(record))
     return not problems and any(one.any() for one in counts.values())
 
 
-def _found(
+def _segment(
     options: argparse.Namespace, files: Sequence[Path], names: Sequence[str]
 ) -> Iterator[Segmented]:
-    """What is found in photographs, one by one; with --strict a problem is an error."""
+    """Segment photographs one by one, where with --strict a problem is an error."""
     settings = Settings(
         options.model, options.longest, options.cache, getattr(options, "probabilities", False)
     )
     strokes = [stroke_file(options.scribbles, name, len(files)) for name in names]
-    found = segmented_in_turn(settings, files, strokes, options.jobs)
-    for one in found:
+    result = segment_files(settings, files, strokes, options.jobs)
+    for one in result:
         if one.problem and options.strict:
-            with warnings.catch_warnings():  # joblib's, that work is dropped
+            with warnings.catch_warnings():  # a warning of joblib that work is dropped
                 warnings.simplefilter("ignore", UserWarning)
-                found.close()
+                result.close()
             raise ImageFileError(one.problem)
         yield one
 
@@ -326,15 +336,15 @@ def _read(
     options: argparse.Namespace,
     part: str,
     n_labels: int | None = None,
-    meaning: Meaning | None = None,
+    meaning: LabelMap | None = None,
 ) -> LabelledFolder:
-    """The images of a part of the split, or all; tells which others were left out, and why."""
+    """Read the images of a part of the split, or all, and report those left out."""
     names = None
     if options.split is not None:
         names = [name for name, of_image in read_split(options.split).items() if of_image == part]
         if not names:
             raise ImageFileError(f"{options.split} has no image of the part {part!r}.")
-    found = read_folder(
+    result = read_folder(
         options.images,
         options.masks,
         names=names,
@@ -346,15 +356,14 @@ def _read(
         meaning=meaning,
         verbose=1,
     )
-    _tell(found.problems)
-    _say(f"{len(found.images)} images; {found.meaning}")
-    return found
+    _report(result.problems)
+    _print_line(f"{len(result.images)} images; {result.meaning}")
+    return result
 
 
 def _pictures(
     options: argparse.Namespace, images: Sequence[LabelledImage]
 ) -> tuple[ReadWhenUsed, ReadWhenUsed, ReadWhenUsed | None]:
-    """Photographs, masks and, if there are any, scribbles."""
     strokes = ReadWhenUsed(images, lambda i: read_mask(options.scribbles / f"{i.name}.png"))
     return (
         ReadWhenUsed(images, lambda image: image.image),
@@ -364,22 +373,22 @@ def _pictures(
 
 
 def _check_numbers(options: argparse.Namespace) -> None:
-    """Raise before minutes of work, not after."""
-    given = {name: value for name, value in vars(options).items() if value is not None}
+    """Check the numbers among the options."""
+    options_set = {name: value for name, value in vars(options).items() if value is not None}
     for name in ("segments", "longest", "rounds"):
-        if name in given:
-            checked_whole_number(given[name], f"--{name}")
-    if "seed" in given:
-        checked_seed(given["seed"], "--seed")
-    if "C" in given:
-        checked_positive(given["C"], "--C")
+        if name in options_set:
+            checked_whole_number(options_set[name], f"--{name}")
+    if "seed" in options_set:
+        checked_seed(options_set["seed"], "--seed")
+    if "C" in options_set:
+        checked_positive(options_set["C"], "--C")
     checked_n_jobs(options.jobs, "--jobs")
 
 
-def _tell(problems: Sequence[str]) -> None:
+def _report(problems: Sequence[str]) -> None:
     for problem in problems:
-        _say(f"left out: {problem}")
+        _print_line(f"left out: {problem}")
 
 
-def _say(text: str) -> None:
+def _print_line(text: str) -> None:
     sys.stderr.write(text + "\n")

@@ -1,4 +1,4 @@
-"""Files that ``structboost segment`` reads and writes: found, and checked before the work."""
+"""Files that ``structboost segment`` reads and writes, checked before the work."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from structboost.segmentation.image_files import IMAGE_SUFFIXES, ImageFileError,
 
 
 def image_files(places: Sequence[Path]) -> list[Path]:
-    """The files named, and the images in the folders named.
+    """List the files among the places, and the images in the folders among them.
 
     Raises
     ------
@@ -33,7 +33,7 @@ def image_files(places: Sequence[Path]) -> list[Path]:
 
 
 def stroke_file(place: Path | None, name: str, n_images: int) -> Path | None:
-    """File of the scribbles of an image: the file itself, or NAME.png in a folder."""
+    """Return the file of an image's scribbles, which is NAME.png in a folder."""
     if place is None:
         return None
     if place.is_dir():
@@ -46,7 +46,7 @@ def stroke_file(place: Path | None, name: str, n_images: int) -> Path | None:
 
 
 def targets_of(image: Path, options: argparse.Namespace) -> list[Path]:
-    """Files for the mask and the overlay of an image, and for its probabilities and confidence."""
+    """Return the files for an image's mask, overlay, probabilities and confidence."""
     endings = [".png", "-overlay.png"]
     if options.probabilities:
         endings += ["-probabilities.npz", "-confidence.png"]
@@ -61,7 +61,7 @@ def check_targets(files: Sequence[Path], options: argparse.Namespace) -> None:
             other = image_of.setdefault(target, path)
             if other.resolve() != path.resolve():
                 raise OutputError(
-                    f"{other} and {path} would both become {target.name}; rename one."
+                    f"{other} and {path} would both be written to {target.name}; rename one."
                 )
     for place in options.images:
         if place.is_dir() and options.out.exists() and place.samefile(options.out):
@@ -87,7 +87,7 @@ def check_files(
 
 
 def files_at(place: Path | None) -> list[Path]:
-    """The file itself, or those in the folder; none if there is nothing."""
+    """List the file itself, or the files in the folder."""
     if place is None or not place.exists():
         return []
     return list(place.iterdir()) if place.is_dir() else [place]

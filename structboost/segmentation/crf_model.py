@@ -1,4 +1,4 @@
-"""A trained CRF: energies of superpixels and edges, and the labels of least energy."""
+"""Trained CRF, with energies of superpixels and edges and the labels of least energy."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ _ENSEMBLE = "ensemble"
 
 @dataclass(frozen=True)
 class CRFModel:
-    """Energies (22) of images and their minima.
+    """Model of the energies (22) of images, with their minima.
 
     Attributes
     ----------
     n_labels : int
     model : Ensemble or dict of str to LinearAndSteps
-        By kind of part: ``node``, and ``edge`` unless edges were left out.  Ensembles whose energy
-        is not a linear function and steps stay whole.
+        By kind of part, ``node`` and, unless edges were left out, ``edge``.  An ensemble stays an
+        ensemble if its energy is not a linear function with steps.
     """
 
     n_labels: int
@@ -43,24 +43,24 @@ class CRFModel:
 
     @classmethod
     def of(cls, trainer: Trainer) -> CRFModel:
-        """Make the energies of a fitted trainer of :class:`structboost.SuperpixelCRFTask`."""
+        """Build the energies of a fitted trainer of :class:`structboost.SuperpixelCRFTask`."""
         n_labels: int = trainer.task.n_labels  # type: ignore[attr-defined]
         model, by_kind = trainer.model_, {}
         for kind in model.members:
-            found = LinearAndSteps.of(model.scorer(kind))
-            if found is None:
+            table = LinearAndSteps.of(model.scorer(kind))
+            if table is None:
                 return cls(n_labels, model)
-            by_kind[kind] = found
+            by_kind[kind] = table
         return cls(n_labels, by_kind)
 
     def energies(self, graph: SuperpixelGraph) -> tuple[FloatArray, FloatArray]:
-        """Energies of an image.
+        """Compute the energies of an image.
 
         Returns
         -------
         nodes : ndarray, shape (n_superpixels, n_labels)
         edges : ndarray, shape (n_edges,)
-            What an edge costs whose ends have different labels.
+            Cost of an edge whose ends have different labels.
         """
         scorers = (
             {kind: self.model.scorer(kind) for kind in self.model.members}
@@ -73,58 +73,58 @@ class CRFModel:
             if _EDGE not in scorers or not len(graph.edges):
                 return nodes, np.zeros(len(graph.edges))
             edges = scorers[_EDGE].raw_scores(graph.edge_potentials)[:, 0]
-        # Weights and answers are not negative; sums in tables of version 0.1 may be, by rounding.
+        # Weights and responses are not negative; sums in tables of version 0.1 may be, by rounding.
         return nodes, np.maximum(edges, 0.0)
 
-    def labels(self, graph: SuperpixelGraph, known: IntArray | None = None) -> IntArray:
-        """Labels of least energy.
+    def labels(self, graph: SuperpixelGraph, fixed: IntArray | None = None) -> IntArray:
+        """Find the labels of least energy.
 
         Parameters
         ----------
         graph : SuperpixelGraph
-        known : ndarray of int64, shape (n,), optional
-            Labels that are given, -1 where they are not.
+        fixed : ndarray of int64, shape (n,), optional
+            Labels that the result must have, -1 where any is allowed.
         """
-        nodes, edges = self._energies(graph, known)
+        nodes, edges = self._energies(graph, fixed)
         return expanded_labels(nodes, graph.edges, edges)
 
-    def label_costs(self, graph: SuperpixelGraph, known: IntArray | None = None) -> FloatArray:
-        """Energy of each label of a superpixel, given the best labels of the others.
+    def label_costs(self, graph: SuperpixelGraph, fixed: IntArray | None = None) -> FloatArray:
+        """Compute the energy of each label of a superpixel, with the best labels of the others.
 
-        The terms that all labels of a superpixel share are left out.
+        Terms that are common to all labels of a superpixel are left out.
 
         Parameters
         ----------
-        graph, known
-            As for :meth:`labels`.
+        graph, fixed
+        As for :meth:`labels`.
 
         Returns
         -------
         ndarray, shape (n_superpixels, n_labels)
         """
-        nodes, edges = self._energies(graph, known)
+        nodes, edges = self._energies(graph, fixed)
         labels = expanded_labels(nodes, graph.edges, edges)
         return conditional_costs(nodes, graph.edges, edges, labels)
 
     def _energies(
-        self, graph: SuperpixelGraph, known: IntArray | None
+        self, graph: SuperpixelGraph, fixed: IntArray | None
     ) -> tuple[FloatArray, FloatArray]:
-        """Energies of an image, in which other labels than the known ones do not pay."""
+        """Compute the energies of an image, in which labels other than the fixed ones never pay."""
         nodes, edges = self.energies(graph)
-        if known is not None:
-            fixed = np.flatnonzero(known >= 0)
+        if fixed is not None:
+            indices = np.flatnonzero(fixed >= 0)
             more_than_can_be_saved = 1.0 + np.ptp(nodes, axis=1).sum() + edges.sum()
-            nodes[fixed] += more_than_can_be_saved
-            nodes[fixed, known[fixed]] -= more_than_can_be_saved
+            nodes[indices] += more_than_can_be_saved
+            nodes[indices, fixed[indices]] -= more_than_can_be_saved
         return nodes, edges
 
     def margins(self, graph: SuperpixelGraph) -> FloatArray:
-        """Energy that foreground saves on each superpixel, given the best labels of the others."""
+        """Compute the energy that foreground saves on each superpixel."""
         costs = self.label_costs(graph)
         return np.asarray(costs[:, 0] - costs[:, 1])
 
     def to_arrays(self) -> Arrays:
-        """The arrays that a model file holds."""
+        """Return the arrays for a model file."""
         if isinstance(self.model, Ensemble):
             return {_ENSEMBLE: np.frombuffer(FORMAT.to_bytes(*self.model.to_arrays()), np.uint8)}
         arrays: Arrays = {}
@@ -138,7 +138,7 @@ class CRFModel:
     def from_arrays(
         cls, n_labels: int, arrays: Mapping[str, NDArray[Any]], sizes: Mapping[str, int]
     ) -> CRFModel:
-        """The model that :meth:`to_arrays` took apart; the arrays fit its schema.
+        """Build the model from arrays of :meth:`to_arrays` that fit its schema.
 
         Raises
         ------
@@ -173,7 +173,7 @@ class CRFModel:
 
     @staticmethod
     def schema(names: Collection[str], n_potentials: int, n_edge_potentials: int) -> Schema:
-        """What the arrays must be, in a file that has arrays of these names."""
+        """Return the schema of the arrays of a file that has arrays of these names."""
         if _ENSEMBLE in names:
             return {"": Part({_ENSEMBLE: Array("uint8", ("n_bytes",))})}
         parts = {}
@@ -187,7 +187,6 @@ class CRFModel:
 
 
 def _linear(weights: FloatArray, constant: float) -> LinearAndSteps:
-    """A linear energy."""
     constant_table = LookupTable.constant(np.array([constant]), len(weights))
     return LinearAndSteps(weights[:, None], constant_table)
 
@@ -195,7 +194,9 @@ def _linear(weights: FloatArray, constant: float) -> LinearAndSteps:
 def conditional_costs(
     nodes: FloatArray, edges: IntArray, weights: FloatArray, labels: IntArray
 ) -> FloatArray:
-    """Energy of each label of a node with all other labels as they are, up to a constant per node.
+    """Compute the energy of each label of a node, with all other labels as they are.
+
+    The energies are correct up to a constant per node.
 
     Parameters
     ----------
@@ -210,8 +211,8 @@ def conditional_costs(
     return np.asarray(nodes - agreeing, np.float64)
 
 
-def calibrated(costs: Sequence[FloatArray], counts: Sequence[IntArray]) -> float:
-    """Factor of the energies for which their softmax makes the true labels most likely.
+def calibrated_sharpness(costs: Sequence[FloatArray], counts: Sequence[IntArray]) -> float:
+    """Return the factor of the energies whose softmax makes the true labels most likely.
 
     Parameters
     ----------
@@ -221,10 +222,10 @@ def calibrated(costs: Sequence[FloatArray], counts: Sequence[IntArray]) -> float
         Pixels of each class in each superpixel.
     """
     energies = np.concatenate(costs)
-    shares = np.concatenate(counts).astype(np.float64)
-    shares /= max(shares.sum(), 1.0)
+    weights = np.concatenate(counts).astype(np.float64)
+    weights /= max(weights.sum(), 1.0)
 
     def loss(log_factor: float) -> float:
-        return -float((shares * log_softmax(-np.exp(log_factor) * energies, axis=1)).sum())
+        return -float((weights * log_softmax(-np.exp(log_factor) * energies, axis=1)).sum())
 
     return float(np.exp(minimize_scalar(loss, bounds=_LOG_FACTORS, method="bounded").x))

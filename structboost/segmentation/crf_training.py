@@ -1,4 +1,4 @@
-"""Training a CRF on ready potentials, with C chosen by cross-validation."""
+"""Training of a CRF on given potentials, with C chosen by cross-validation."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ LinearFunction = dict[str, CrossFittedWeights]
 
 @dataclass(frozen=True)
 class CRFSettings:
-    """How a CRF is trained.
+    """Settings of the training of a CRF.
 
     Parameters
     ----------
@@ -99,7 +99,7 @@ def fit_crf(
     groups: Sequence[int] | None = None,
     linear: LinearFunction | None = None,
 ) -> Trainer:
-    """Train on images, without superpixels that are wholly void.
+    """Train on images, excluding superpixels that are wholly void.
 
     Parameters
     ----------
@@ -109,8 +109,8 @@ def fit_crf(
     C : float
         Weight of the loss.
     groups : sequence of int, optional
-        Images with the same number are never on both sides of a fold, such as a photograph with
-        several scribbles.
+        Images of one group are never on both sides of a fold, such as a photograph with several
+        scribbles.
     linear : dict of str to CrossFittedWeights, optional
         Result of :func:`linear_function` for the same images and settings.  By default it is
         learned if it is used.
@@ -146,7 +146,10 @@ def linear_function(
     settings: CRFSettings,
     groups: Sequence[int] | None = None,
 ) -> LinearFunction | None:
-    """The linear function beside the stumps, which does not depend on C; None without one."""
+    """Learn the linear function beside the stumps, which does not depend on C.
+
+    Returns None if the settings have none.
+    """
     if settings.learner == "ssvm" or settings.weak_learner != LINEAR_AND_STUMP:
         return None
     return _linear_function(_training_set(graphs, counts, settings, groups), settings.linear_C)
@@ -162,9 +165,9 @@ def _training_set(
     for graph, count, group in zip(
         graphs, counts, range(len(graphs)) if groups is None else groups, strict=True
     ):
-        labels, kept = true_labels(count, by_area=settings.by_area)
-        if kept.any():
-            X.append(graph.restricted(kept))
+        labels, labelled = true_labels(count, by_area=settings.by_area)
+        if labelled.any():
+            X.append(graph.restricted(labelled))
             Y.append(labels)
             of_images.append(group)
     if not X:
@@ -174,7 +177,7 @@ def _training_set(
 
 
 def _linear_function(data: _TrainingSet, C: float) -> LinearFunction:
-    """Weights of structured SVMs by kind of part, each learned on two thirds of the groups.
+    """Learn weights of structured SVMs by kind of part, each on two thirds of the groups.
 
     Every third group gets the weights learned on the others (on itself if it is the only one), so
     that boosting is not misled by how well a linear energy fits its own images.
@@ -182,22 +185,22 @@ def _linear_function(data: _TrainingSet, C: float) -> LinearFunction:
     task, X, Y, groups = data
     folds = parts_of_groups(groups, len(X), _FOLDS, None)
     n_folds = int(folds.max()) + 1
-    found = []
+    of_folds = []
     for fold in range(n_folds):
-        kept = np.flatnonzero((folds != fold) | (n_folds == 1)).tolist()
-        # If the fold has all edges, there is nothing to learn for them: their weights are 0.
-        has_edges = task.pairwise and any(len(X[i].edges) for i in kept)
-        own = SuperpixelCRFTask(task.n_labels, pairwise=has_edges)
-        svm = StructuredSVM(own, C=C, tol=_LINEAR_TOL, max_epochs=200, random_state=0)
-        weights = uninterrupted(partial(svm.fit, [X[i] for i in kept], [Y[i] for i in kept])).w_
-        found.append(weights if isinstance(weights, dict) else {"node": weights})
+        chosen = np.flatnonzero((folds != fold) | (n_folds == 1)).tolist()
+        # If the fold has all edges, the weights of edges are 0, as there is nothing to learn from.
+        has_edges = task.pairwise and any(len(X[i].edges) for i in chosen)
+        fold_task = SuperpixelCRFTask(task.n_labels, pairwise=has_edges)
+        svm = StructuredSVM(fold_task, C=C, tol=_LINEAR_TOL, max_epochs=200, random_state=0)
+        weights = uninterrupted(partial(svm.fit, [X[i] for i in chosen], [Y[i] for i in chosen])).w_
+        of_folds.append(weights if isinstance(weights, dict) else {"node": weights})
     by_kind = {}
     for kind in task.kinds:
         sizes = [len(task.parts(x)[kind]) for x in X]
         width = task.parts(X[0])[kind].shape[1]
-        # Kinds with free weights have a bias behind them, which is common to all labels.
+        # Kinds with free weights have a bias as their last weight, which is common to all labels.
         weights = [
-            of_fold[kind][:width, 0] if kind in of_fold else np.zeros(width) for of_fold in found
+            of_fold[kind][:width, 0] if kind in of_fold else np.zeros(width) for of_fold in of_folds
         ]
         by_kind[kind] = CrossFittedWeights(np.array(weights), np.repeat(folds, sizes))
     return by_kind
@@ -209,7 +212,7 @@ def _linear_and_stumps(
     response: tuple[float, float],
     **settings: Any,
 ) -> LinearAndStumpFamily:
-    """The family of the kind that has these answers."""
+    """Return the family of the kind that has these responses."""
     return LinearAndStumpFamily(
         features, response, linear=linear["edge" if min(response) >= 0 else "node"], **settings
     )
@@ -226,7 +229,7 @@ class Tuned(NamedTuple):
     scores : dict of float to float
         Mean IoU over the pixels of all images for each C that was tried.
     end : str
-        Why no larger C was tried.
+        Reason why no larger C was tried.
     """
 
     settings: CRFSettings
@@ -244,7 +247,7 @@ def tuned(
     groups: Sequence[int] | None = None,
     report: Callable[[], None] | None = None,
 ) -> Tuned:
-    """C by threefold cross-validation over images.
+    """Choose C by threefold cross-validation over images.
 
     C of the linear function beside the stumps is chosen first.  Of equal mean IoU the smaller
     held-out hinge decides, and then the smaller C.
@@ -252,7 +255,7 @@ def tuned(
     Parameters
     ----------
     candidates : sequence of float, optional
-        Candidates for C, ascending; a single one is taken as it is.  The default is `CANDIDATES`,
+        Candidates for C, ascending; a single one is used as it is.  The default is `CANDIDATES`,
         or `CANDIDATES_OF_MANY` for more than two labels.
     random_state : int
         Seed for the folds.
@@ -280,14 +283,14 @@ def tuned(
 
 
 class Learned(NamedTuple):
-    """A CRF with a C that was given or chosen.
+    """CRF with a C that the user set or that was chosen.
 
     Attributes
     ----------
     trainer : Trainer
     C : float
     scores : list of (float, float)
-        Each C that was tried with its mean IoU, ascending; empty where C was given.
+        Each C that was tried with its mean IoU, ascending; empty where the user set C.
     """
 
     trainer: Trainer
@@ -305,7 +308,7 @@ def fit_tuned(
     groups: Sequence[int] | None = None,
     verbose: bool = False,
 ) -> Learned:
-    """Train on images after choosing C, if there is none, on some of them.
+    """Choose C on some of the images, if it is None, and train on all of them.
 
     Parameters
     ----------
@@ -320,12 +323,12 @@ def fit_tuned(
     """
     scores: dict[float, float] = {}
     if C is None:
-        kept = searched_images(len(graphs), settings.search_images, groups, random_state)
-        own = None if groups is None else [groups[i] for i in kept]
-        part = [graphs[i] for i in kept], [counts[i] for i in kept]
-        with Phase(f"search for C on {len(kept)} images, fits", None, verbose) as line:
+        chosen = images_of_search(len(graphs), settings.search_images, groups, random_state)
+        part_groups = None if groups is None else [groups[i] for i in chosen]
+        part = [graphs[i] for i in chosen], [counts[i] for i in chosen]
+        with Phase(f"search for C on {len(chosen)} images, fits", None, verbose) as line:
             settings, C, scores, _ = tuned(
-                *part, settings, random_state=random_state, groups=own, report=line.step
+                *part, settings, random_state=random_state, groups=part_groups, report=line.step
             )
     with Phase("linear function of the CRF", 1, verbose) as line:
         linear = linear_function(graphs, counts, settings, groups)
@@ -336,10 +339,10 @@ def fit_tuned(
     return Learned(trainer, float(C), sorted(scores.items()))
 
 
-def searched_images(
+def images_of_search(
     n_images: int, most: int, groups: Sequence[int] | None, random_state: int
 ) -> list[int]:
-    """Images on which C is chosen: whole groups, drawn at random, about ``most`` images."""
+    """Draw the images on which C is chosen, about ``most``, in whole groups."""
     of_images = np.arange(n_images) if groups is None else np.asarray(groups)
     sizes = np.bincount(of_images)
     order = np.random.default_rng(random_state).permutation(len(sizes))
@@ -348,7 +351,7 @@ def searched_images(
 
 
 class _FoldFits:
-    """Models of all folds but one each; what does not depend on C is learned once."""
+    """Training on all folds but one each, with shared linear functions for all C."""
 
     def __init__(
         self,
@@ -365,43 +368,45 @@ class _FoldFits:
         self._folds = parts_of_groups(groups, len(graphs), _FOLDS, random_state)
         self._parts = []
         for fold in np.unique(self._folds).tolist():
-            kept = np.flatnonzero(self._folds != fold).tolist()
-            part = [graphs[i] for i in kept], [counts[i] for i in kept]
-            own = of_images[kept].tolist()
-            self._parts.append((fold, part, own, linear_function(*part, settings, own)))
+            chosen = np.flatnonzero(self._folds != fold).tolist()
+            part = [graphs[i] for i in chosen], [counts[i] for i in chosen]
+            part_groups = of_images[chosen].tolist()
+            self._parts.append(
+                (fold, part, part_groups, linear_function(*part, settings, part_groups))
+            )
 
     def fit(self, C: float) -> Trial:
-        """Mean IoU at a C over all images, each labelled by a model of the other folds."""
+        """Return the mean IoU at a C over all images, each labelled by a model of other folds."""
         labels: list[Any] = [None] * len(self._graphs)
         measured = []
-        for fold, part, own, linear in self._parts:
-            fit = partial(fit_crf, *part, self._settings, C, own, linear)
+        for fold, part, groups, linear in self._parts:
+            fit = partial(fit_crf, *part, self._settings, C, groups, linear)
             trainer = uninterrupted(fit)
             self._report()
             held = np.flatnonzero(self._folds == fold).tolist()
             for i in held:
                 (labels[i],) = trainer.predict([self._graphs[i]])
-            measured.append(self._measured(trainer, held))
-        # The mean over classes is one number of all images: a fold may lack a class.
+            measured.append(self._measure(trainer, held))
+        # The mean over classes is taken over all images, because a fold may lack a class.
         score = superpixel_scores(self._counts, labels).mean_iou
-        return Trial([own._replace(score=score) for own in measured])
+        return Trial([trial._replace(score=score) for trial in measured])
 
-    def _measured(self, trainer: Trainer, held: list[int]) -> HeldOut:
-        """Loss and hinge on held-out images, without superpixels that are wholly void."""
-        given = [self._graphs[i] for i in held], [self._counts[i] for i in held]
-        if not any(count.any() for count in given[1]):
+    def _measure(self, trainer: Trainer, held: list[int]) -> HeldOut:
+        """Measure loss and hinge on held-out images, excluding superpixels that are wholly void."""
+        images = [self._graphs[i] for i in held], [self._counts[i] for i in held]
+        if not any(count.any() for count in images[1]):
             return HeldOut(0.0, 0.0, is_constant=True)
-        data = _training_set(*given, self._settings, None)
+        data = _training_set(*images, self._settings, None)
         fold = Fold([], [], None, data.X, data.Y)
         return measured_model(trainer.task, fold, trainer.model_, scaled_hinge)
 
 
 def superpixel_scores(counts: Counts, labels: Sequence[Any]) -> SegmentationScores:
-    """Scores of labelled superpixels, counted in pixels."""
+    """Compute the scores of labelled superpixels, counted in pixels."""
     n_labels = counts[0].shape[1]
     confusion = np.zeros((n_labels, n_labels), np.int64)
-    for count, found in zip(counts, labels, strict=True):
+    for count, predicted in zip(counts, labels, strict=True):
         # Rows of the transpose: the pixels of a true class, by superpixel.
         for label in range(n_labels):
-            confusion[:, label] += count[np.asarray(found) == label].sum(axis=0)
+            confusion[:, label] += count[np.asarray(predicted) == label].sum(axis=0)
     return SegmentationScores(confusion)

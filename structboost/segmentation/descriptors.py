@@ -40,8 +40,8 @@ _WORD_STEP = 4  # pixels between the points that get a visual word
 _WORD_PATCH = 16
 N_WORDS = 200
 _WORD_REACH = 2  # steps to superpixels whose words count
-_POINTS = 40_000  # sample that the codebook is learned from
-# Means and spreads of eight planes, and six histograms; planes by cells.
+_POINTS = 40_000  # number of points from which the codebook is learned
+# Means and stds of eight planes, and six histograms; planes by cells.
 _COLOUR_WIDTH = 2 * 8 + 6 * _COLOUR_BINS
 _PATCH_WIDTHS = {
     "hog": _GRID**2 * patch_planes.N_ORIENTATIONS,
@@ -58,16 +58,16 @@ WORD_WIDTH = _PATCH_WIDTHS["hog"]
 
 @dataclass(frozen=True)
 class DescribedImage:
-    """An image as superpixels with features.
+    """Superpixels of an image with their features.
 
     Attributes
     ----------
     labels : ndarray of int32, shape (height, width)
-        Number of the superpixel of each pixel.
+        Index of the superpixel of each pixel.
     sizes : ndarray of int64, shape (n,)
         Pixels of each.
     positions : ndarray of float32, shape (n, 2)
-        Centroids, x and y as shares of the width and the height.
+        Centroids, x and y as fractions of the width and the height.
     colours : ndarray of float32, shape (n, 3)
         Mean L, u, v.
     edges : ndarray of int64, shape (n_edges, 2)
@@ -116,7 +116,7 @@ class DescribedImage:
         return len(self.sizes)
 
     def geometry(self) -> DescribedImage:
-        """The superpixels without pixels and features, which take most of the memory."""
+        """Return the superpixels without pixels and features, which take most of the memory."""
         return replace(
             self,
             labels=self.labels[:0],
@@ -129,7 +129,9 @@ class DescribedImage:
 def describe(
     image: NDArray[np.uint8], n_segments: int = 300, labels: NDArray[np.int32] | None = None
 ) -> DescribedImage:
-    """Superpixels of an image, which of them touch, and their features (StructBoost, section 4.5).
+    """Compute the superpixels of an image, which of them touch, and their features.
+
+    See section 4.5 of StructBoost.
 
     Parameters
     ----------
@@ -176,42 +178,42 @@ def _features(
     gradients: FloatArray,
     centres: FloatArray,
 ) -> dict[str, NDArray[np.float16]]:
-    """The groups of features that need no codebook."""
+    """Compute the groups of features that need no codebook."""
     patterns = patch_planes.integral(patch_planes.pattern_planes(grey))
     energies = patch_planes.integral(patch_planes.gabor_planes(grey))
     scale = max(labels.shape) / _REFERENCE_SIDE
-    made = {"colour": _colour_features(image, luv, labels)}
+    groups = {"colour": _colour_features(image, luv, labels)}
     for size in PATCH_SIZES:
         side = size * scale
-        made[f"hog_{size}"] = patch_planes.normalised(
+        groups[f"hog_{size}"] = patch_planes.normalised(
             patch_planes.patch_cells(gradients, centres, side, _GRID)
         )
-        made[f"lbp_{size}"] = patch_planes.patch_cells(patterns, centres, side, _GRID)
-        made[f"gist_{size}"] = patch_planes.patch_cells(energies, centres, side, _GIST_GRID)
-    return {name: rows.astype(np.float16) for name, rows in made.items()}
+        groups[f"lbp_{size}"] = patch_planes.patch_cells(patterns, centres, side, _GRID)
+        groups[f"gist_{size}"] = patch_planes.patch_cells(energies, centres, side, _GIST_GRID)
+    return {name: rows.astype(np.float16) for name, rows in groups.items()}
 
 
 def _colour_features(
     image: NDArray[np.uint8], luv: NDArray[Any], labels: NDArray[np.int32]
 ) -> NDArray[Any]:
-    """Means and spreads in RGB, LUV and HSV, and histograms in HSV and LUV."""
+    """Compute means and stds in RGB, LUV and HSV, and histograms in HSV and LUV."""
     hsv = cv2.cvtColor(image.astype(np.float32) / 255, cv2.COLOR_RGB2HSV)
     planes = np.concatenate((image / np.float32(255), luv / 100, hsv[:, :, 1:]), axis=2).astype(
         np.float32
     )
     means = region_means(labels, planes)
-    spreads = np.sqrt(np.maximum(region_means(labels, planes**2) - means**2, 0.0))
+    stds = np.sqrt(np.maximum(region_means(labels, planes**2) - means**2, 0.0))
     unit = np.dstack((hsv / _HSV_RANGE, luv / _LUV_RANGE + _LUV_SHIFT))
     bins = np.clip((unit * _COLOUR_BINS).astype(np.int64), 0, _COLOUR_BINS - 1)
     counts = [label_counts(labels, plane, _COLOUR_BINS) for plane in np.moveaxis(bins, 2, 0)]
-    shares = np.hstack(counts) / np.bincount(labels.ravel())[:, None]
-    return np.hstack((means, spreads, shares))
+    fractions = np.hstack(counts) / np.bincount(labels.ravel())[:, None]
+    return np.hstack((means, stds, fractions))
 
 
 def _point_descriptors(
     labels: NDArray[np.int32], gradients: FloatArray
 ) -> tuple[IntArray, NDArray[np.uint8]]:
-    """Superpixels under the points of a grid, and gradient histograms around the points."""
+    """Compute the superpixels of grid points, and gradient histograms around the points."""
     height, width = labels.shape
     scale = max(labels.shape) / _REFERENCE_SIDE
     step = max(1, round(_WORD_STEP * scale))
@@ -227,13 +229,13 @@ def _point_descriptors(
 def learn_codebook(
     images: Sequence[DescribedImage], n_words: int = N_WORDS, random_state: int = 0
 ) -> NDArray[np.float32]:
-    """Centres of k-means over the point descriptors of some images.
+    """Learn visual words, the centres of k-means over point descriptors of some images.
 
     Parameters
     ----------
     images : sequence of DescribedImage
     n_words : int
-        Number of words; there are no more than points.
+        Largest number of words; there are at most as many as points.
     random_state : int
         Seed for the sample of points and for k-means.
 
@@ -242,23 +244,23 @@ def learn_codebook(
     ndarray of float32, shape (n_words, 144)
     """
     random = np.random.default_rng(random_state)
-    share = max(1, _POINTS // len(images))
+    per_image = max(1, _POINTS // len(images))
     drawn = [
-        image.point_descriptors[random.permutation(len(image.point_descriptors))[:share]]
+        image.point_descriptors[random.permutation(len(image.point_descriptors))[:per_image]]
         for image in images
     ]
     points = np.concatenate(drawn).astype(np.float32)
     means = MiniBatchKMeans(
         min(n_words, len(points)), batch_size=4096, n_init=1, max_iter=30, random_state=random_state
     )
-    with threadpool_limits(1):  # sums of several threads would be added in another order
+    with threadpool_limits(1):  # several threads would add in another order
         return np.asarray(means.fit(points).cluster_centers_, np.float32)
 
 
 def word_histograms(image: DescribedImage, codebook: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Shares of the words in each superpixel and all superpixels at most two steps away.
+    """Compute the fractions of the words in each superpixel and in those up to two steps away.
 
-    As in Fulkerson et al., ICCV 2009, with neighbourhood size 2 (StructBoost, section 4.5).
+    See Fulkerson et al., ICCV 2009, with neighbourhood size 2 (StructBoost, section 4.5).
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Segmentations drawn over photographs, and contact sheets of several (fig. 7 of StructBoost)."""
+"""Drawing of segmentations over photographs, and contact sheets (fig. 7 of StructBoost)."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structboost.segmentation.image_files import VOID, Mask, Photograph, resized_mask
-from structboost.segmentation.label_map import Meaning
+from structboost.segmentation.label_map import LabelMap
 from structboost.vision.drawing import WHITE, blank, class_colours, sheet, text_size, write_text
 from structboost.vision.images import Pixels, resized
 
 _INK = (30, 30, 30)
-_TINT = 0.45  # share of a class's colour in its pixels
-_FADE = 0.45  # share of its brightness that the background keeps
+_TINT = 0.45  # weight of a class's colour in its pixels
+_FADE = 0.45  # factor of the background's brightness
 _VISIBLE = 60  # darker colours do not show on a photograph
 _GAP = 4
 _HEAD = 22
@@ -26,10 +26,10 @@ def draw_segmentation(
     n_labels: int = 2,
     *,
     background: int | None = 0,
-    meaning: Meaning | None = None,
+    meaning: LabelMap | None = None,
     legend: bool = False,
 ) -> Pixels:
-    """A copy of a photograph that shows a segmentation.
+    """Draw a segmentation on a copy of a photograph.
 
     With two classes the foreground is outlined and the rest darkened; with more, every class but
     the background has a colour.  Void pixels stay as they are.
@@ -43,8 +43,8 @@ def draw_segmentation(
     n_labels : int
         Number of classes.
     background : int or None
-        Class that is left unpainted where there are more than two; None paints all.
-    meaning : Meaning, optional
+        Class without paint where there are more than two; None paints all.
+    meaning : LabelMap, optional
         Names and colours of the classes, where they have any.
     legend : bool
         Whether a strip below the photograph names the colours, if there are more than two classes.
@@ -52,7 +52,7 @@ def draw_segmentation(
     Returns
     -------
     ndarray of uint8, shape (height, width, 3)
-        RGB; with a legend it is higher than the photograph.
+        RGB; a legend adds to the height of the photograph.
 
     Raises
     ------
@@ -68,28 +68,28 @@ def draw_segmentation(
         canvas[mask == 0] *= _FADE
     else:
         painted = (mask < n_labels) & (mask != (VOID if background is None else background))
-        colours = _colours(n_labels, meaning or Meaning())
+        colours = _colours(n_labels, meaning or LabelMap())
         canvas[painted] += _TINT * (colours[mask[painted]] - canvas[painted])
     drawn = np.clip(np.rint(canvas), 0, 255).astype(np.uint8)
     drawn[_outlines(mask)] = WHITE
     if not legend or n_labels == 2:
         return drawn
     present = [k for k in np.unique(mask[mask < n_labels]).tolist() if k != background]
-    return _with_legend(drawn, present, n_labels, meaning or Meaning())
+    return _with_legend(drawn, present, n_labels, meaning or LabelMap())
 
 
-def _colours(n_labels: int, meaning: Meaning) -> Pixels:
-    """The colours of the masks, where they have any that can be seen; else made ones."""
+def _colours(n_labels: int, meaning: LabelMap) -> Pixels:
+    """Choose the colours of the masks where they are visible, and generated ones elsewhere."""
     colours = class_colours(n_labels)
     for label in range(n_labels):
-        own = meaning.colour(label)
-        if own is not None and max(own) >= _VISIBLE:
-            colours[label] = own
+        colour = meaning.colour(label)
+        if colour is not None and max(colour) >= _VISIBLE:
+            colours[label] = colour
     return colours
 
 
-def _with_legend(drawn: Pixels, present: list[int], n_labels: int, meaning: Meaning) -> Pixels:
-    """The drawing above lines of squares in the colours of classes, each with a name."""
+def _with_legend(drawn: Pixels, present: list[int], n_labels: int, meaning: LabelMap) -> Pixels:
+    """Add lines of squares in the colours of classes, with names, below a drawing."""
     colours = _colours(n_labels, meaning)
     height, width = drawn.shape[:2]
     scale = max(0.4, min(height, width) / 900)
@@ -116,13 +116,13 @@ def contact_sheet(
     *,
     tile_width: int = 200,
 ) -> Pixels:
-    """Photographs, each beside several segmentations of it, with their names on top.
+    """Draw photographs beside several segmentations, with names on top.
 
     Parameters
     ----------
     rows : sequence of (str, ndarray, mapping)
-        Name of the photograph, its pixels (RGB), and its segmentations by name, the truth among
-        them if it is to be shown.  All rows have the names of the first.
+        Name of the photograph, its pixels (RGB), and its segmentations by name, including the
+            truth to show it.  All rows have the names of the first.
     n_labels : int
         Number of classes.
     tile_width : int
@@ -148,13 +148,13 @@ def contact_sheet(
             raise ValueError(f"{name} has no segmentation named {missing[0]!r}; the first row has.")
         height = max(1, round(image.shape[0] * tile_width / image.shape[1]))
         small = resized(image, (tile_width, height))
-        found = (resized_mask(masks[n], small.shape) for n in names)
-        lines.append([small, *(draw_segmentation(small, mask, n_labels) for mask in found)])
+        at_size = (resized_mask(masks[n], small.shape) for n in names)
+        lines.append([small, *(draw_segmentation(small, mask, n_labels) for mask in at_size)])
     return sheet(lines, gap=_GAP)
 
 
 def _outlines(mask: Mask) -> NDArray[np.bool_]:
-    """Pixels whose right or lower neighbour has another class."""
+    """Return the pixels whose right or lower neighbour has another class."""
     out = np.zeros(mask.shape, np.bool_)
     out[:, :-1] |= mask[:, :-1] != mask[:, 1:]
     out[:-1] |= mask[:-1] != mask[1:]

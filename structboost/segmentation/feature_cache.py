@@ -1,4 +1,4 @@
-"""Described images kept on disk, under a key of pixels, parameters and version of the features."""
+"""Cache on disk of described images, by pixels, parameters and version of the features."""
 
 from __future__ import annotations
 
@@ -22,19 +22,20 @@ from structboost.progress import Phase
 from structboost.segmentation.descriptors import VERSION, DescribedImage, describe
 from structboost.segmentation.image_files import Photograph
 from structboost.segmentation.own_unaries import OWN, Features, own_features
-from structboost.segmentation.superpixels import own_superpixels
+from structboost.segmentation.superpixels import checked_superpixels
 
 MOST_BYTES = 10 * 2**30
 _GROUP = "features/"
 
 
 class FeatureCache:
-    """A folder of described images.
+    """Folder of described images.
 
     Parameters
     ----------
     folder : str or path
-        Created if it does not exist.  Files may be deleted at any time; damaged ones are replaced.
+        Folder, created if it does not exist.  Its files may be deleted at any time; damaged ones
+        are replaced.
     most_bytes : int
         Largest size of all files together; beyond it, those that were not used for longest are
         deleted.  An image of 320 x 240 pixels takes about 1.9 MB.
@@ -47,30 +48,30 @@ class FeatureCache:
     def describe(
         self, image: Photograph, n_segments: int, labels: NDArray[np.int32] | None = None
     ) -> DescribedImage:
-        """As :func:`structboost.segmentation.descriptors.describe`, from the folder if possible."""
+        """Return the described image from the folder, or describe and store it."""
         path = self.path(image, n_segments, labels)
-        found = _read(path)
-        if found is None or found.labels.shape != image.shape[:2]:
-            found = describe(image, n_segments, labels)
+        described = _read(path)
+        if described is None or described.labels.shape != image.shape[:2]:
+            described = describe(image, n_segments, labels)
             arrays: Arrays = {
-                name: array for name, array in vars(found).items() if name != "features"
+                name: array for name, array in vars(described).items() if name != "features"
             }
-            _FORMAT.write(path, {}, arrays | prefixed(_GROUP, found.features))
+            _FORMAT.write(path, {}, arrays | prefixed(_GROUP, described.features))
             self._trim()
         else:
-            with suppress(OSError):  # used now; another process may have deleted it
+            with suppress(OSError):  # marks it as used; another process may have deleted it
                 os.utime(path)
-        return found
+        return described
 
     def _trim(self) -> None:
         """Delete the files that were not used for longest, until the others fit."""
-        found = []
+        files = []
         for path in self.folder.glob("*.npz"):
             with suppress(OSError):
                 state = path.stat()
-                found.append((state.st_mtime_ns, state.st_size, path))
-        excess = sum(size for _, size, _ in found) - self.most_bytes
-        for _, size, path in sorted(found):
+                files.append((state.st_mtime_ns, state.st_size, path))
+        excess = sum(size for _, size, _ in files) - self.most_bytes
+        for _, size, path in sorted(files):
             if excess <= 0:
                 break
             path.unlink(missing_ok=True)
@@ -79,7 +80,7 @@ class FeatureCache:
     def path(
         self, image: Photograph, n_segments: int, labels: NDArray[np.int32] | None = None
     ) -> Path:
-        """File of an image."""
+        """Return the file of an image."""
         identity = json.dumps([VERSION, n_segments, image.shape]).encode()
         content = np.ascontiguousarray(image).tobytes() + (b"" if labels is None else labels.data)
         key = hashlib.sha256(identity + content).hexdigest()
@@ -88,18 +89,18 @@ class FeatureCache:
 
 @dataclass(frozen=True)
 class Describing:
-    """How photographs are described.
+    """Settings and cache for describing photographs.
 
     Attributes
     ----------
     n_segments : int
         Approximate number of superpixels.
     cache : FeatureCache or None
-        What keeps the features.
+        Cache of the features.
     superpixels : callable, optional
-        ``superpixels(image)`` gives the superpixels, in place of SLIC.
+        ``superpixels(image)`` returns the superpixels, in place of SLIC.
     features : callable, optional
-        ``features(image, labels)`` gives rows of a user's features of the superpixels.
+        ``features(image, labels)`` returns rows of a user's features of the superpixels.
     """
 
     n_segments: int
@@ -108,19 +109,19 @@ class Describing:
     features: Features | None = None
 
     def __call__(self, image: Photograph) -> DescribedImage:
-        """The described image, with the user's features."""
+        """Describe an image, with the user's features."""
         labels = None
         if self.superpixels is not None:
-            labels = own_superpixels(self.superpixels(image), image.shape)
+            labels = checked_superpixels(self.superpixels(image), image.shape)
         work = describe if self.cache is None else self.cache.describe
-        found = work(image, self.n_segments, labels)
+        described = work(image, self.n_segments, labels)
         if self.features is not None:
-            found.features[OWN] = own_features(self.features, image, found)
-        return found
+            described.features[OWN] = own_features(self.features, image, described)
+        return described
 
 
 class StoredImages(Sequence[DescribedImage]):
-    """Described images of which few are in memory: each is read from a cache when it is used.
+    """Sequence of described images that are read from a cache when they are used.
 
     Parameters
     ----------
@@ -137,20 +138,20 @@ class StoredImages(Sequence[DescribedImage]):
     def __len__(self) -> int:
         return len(self._images)
 
-    def __getitem__(self, number: Any) -> Any:
-        # A user's features may take long, and are few: they stay in memory.
-        describing, own = self._describing, self._own.get(number)
-        if own is not None:
+    def __getitem__(self, index: Any) -> Any:
+        # A user's features stay in memory, as they may take long to compute and are few.
+        describing, features = self._describing, self._own.get(index)
+        if features is not None:
             describing = replace(describing, features=None)
-        found = describing(self._images[number])
-        if own is not None:
-            found.features[OWN] = own
-        elif OWN in found.features:
-            self._own[number] = found.features[OWN]
-        return found
+        described = describing(self._images[index])
+        if features is not None:
+            described.features[OWN] = features
+        elif OWN in described.features:
+            self._own[index] = described.features[OWN]
+        return described
 
 
-def prepared(
+def fill_cache(
     images: Sequence[Photograph],
     describing: Describing,
     *,
@@ -179,17 +180,17 @@ def describe_in_turn(
 ) -> Iterator[DescribedImage]:
     """Describe images in their order, in processes.
 
-    They come one after the other, so that not all need be in memory.
+    The result is an iterator, so that not all need be in memory.
     """
     work = joblib.delayed(describing)
-    found: Iterator[DescribedImage] = joblib.Parallel(n_jobs=n_jobs, return_as="generator")(
+    results: Iterator[DescribedImage] = joblib.Parallel(n_jobs=n_jobs, return_as="generator")(
         work(image) for image in images
     )
-    return found
+    return results
 
 
 def _read(path: Path) -> DescribedImage | None:
-    """The described image of a file; None if it is missing or damaged."""
+    """Read the described image of a file, or return None if it is missing or damaged."""
     try:
         _, arrays = _FORMAT.read(path)
     except DamagedFileError:

@@ -25,17 +25,20 @@ IMAGE_SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".tif", ".tiff", ".webp", ".p
 
 
 class ImageFileError(ValueError):
-    """A file of an image or a mask is missing, unreadable, or does not fit its partner."""
+    """Error of a file of an image or a mask.
+
+    The file is missing or unreadable, or does not fit its partner.
+    """
 
 
 class ReadWhenUsed(Sequence[Any]):
-    """Pictures that are read whenever one is used, so that few are in memory.
+    """Sequence of pictures that are read when they are used, so that few are in memory.
 
     Parameters
     ----------
     items : sequence
     read : callable
-        ``read(item)`` gives the picture.
+        ``read(item)`` returns the picture.
     """
 
     def __init__(self, items: Sequence[Any], read: Callable[[Any], Any]) -> None:
@@ -44,17 +47,17 @@ class ReadWhenUsed(Sequence[Any]):
     def __len__(self) -> int:
         return len(self._items)
 
-    def __getitem__(self, number: Any) -> Any:
-        return self._read(self._items[number])
+    def __getitem__(self, index: Any) -> Any:
+        return self._read(self._items[index])
 
 
 def text_lines(path: str | PathLike[str], what: str) -> list[str]:
-    """Lines of a text file.
+    """Read the lines of a text file.
 
     Raises
     ------
     ImageFileError
-        If there is no such file, or it is no text; the message says ``what`` it should be.
+        If there is no such file, or it is not text; the message names ``what`` it should be.
     """
     try:
         return Path(path).read_text(encoding="utf-8-sig").splitlines()
@@ -63,7 +66,7 @@ def text_lines(path: str | PathLike[str], what: str) -> list[str]:
 
 
 def read_photograph(path: str | PathLike[str]) -> Photograph:
-    """An image as RGB, turned as its camera says, without alpha.
+    """Read an image as RGB, rotated upright and without alpha.
 
     Parameters
     ----------
@@ -91,9 +94,9 @@ def read_photograph(path: str | PathLike[str]) -> Photograph:
 def read_mask(
     path: str | PathLike[str], colours: Mapping[tuple[int, int, int], int] | None = None
 ) -> Mask:
-    """Values of a mask, shape (height, width), rotated as its file says.
+    """Read the values of a mask, shape (height, width), rotated by its metadata.
 
-    They are the indices if it has a palette.
+    With a palette the values are its indices.
 
     Parameters
     ----------
@@ -105,7 +108,7 @@ def read_mask(
     Raises
     ------
     ImageFileError
-        If there is no such file, it is not an image of 8-bit indices, or has an unknown colour.
+        If there is no such file, or it is not an image of 8-bit indices, or has an unknown colour.
     """
     content = _bytes(path)
     try:
@@ -133,20 +136,20 @@ def read_mask(
 
 
 def mask_of(mask: Any, name: str) -> Mask:
-    """A mask or scribbles that a user passes in as values of 0..255, shape (height, width).
+    """Convert a user's mask or scribbles into values of 0..255, shape (height, width).
 
     Parameters
     ----------
     mask : ndarray of integers or bool, shape (height, width), or PIL.Image.Image
-        The values of a Pillow picture with a palette are its indices.  A picture is rotated as its
-        EXIF orientation says.  Black and white of 16 bits, 0 and 65535, are 0 and 255.
+        The values of a Pillow picture with a palette are its indices.  A picture is rotated by its
+        EXIF orientation.  Black and white of 16 bits, 0 and 65535, are 0 and 255.
     name : str
         Name in error messages.
 
     Raises
     ------
     ValueError
-        If it has another shape, is not of whole numbers, or has values beyond 0..255.
+        If ``mask`` has another shape, is not of whole numbers, or has values beyond 0..255.
     """
     if isinstance(mask, Image.Image):
         picture = ImageOps.exif_transpose(mask)
@@ -174,7 +177,7 @@ def mask_of(mask: Any, name: str) -> Mask:
 def check_one_size(
     image: str, image_shape: tuple[int, ...], mask: str, mask_shape: tuple[int, ...]
 ) -> None:
-    """Raise ValueError unless an image and its mask or scribbles have one height and width."""
+    """Raise ValueError unless an image and its mask or scribbles are of one size."""
     (height, width), (own_height, own_width) = image_shape[:2], mask_shape[:2]
     if (height, width) == (own_height, own_width):
         return
@@ -182,7 +185,7 @@ def check_one_size(
     text += "they must be of one size."
     if (height, width) == (own_width, own_height):
         text += (
-            " One of them is rotated as the EXIF orientation of the photograph says, the other is "
+            " One of them is rotated by the EXIF orientation of the photograph, the other is "
             "not: rotate it, too, or take the orientation out of the photograph's file, such as "
             "by exiftool -Orientation= FILE."
         )
@@ -208,11 +211,11 @@ def write_png(
     Raises
     ------
     OSError
-        If it cannot be written.
+        If the file cannot be written.
     """
     if palette:
         picture, file = Image.fromarray(pixels, mode="P"), BytesIO()
-        picture.putpalette([number for colour in palette for number in colour])
+        picture.putpalette([level for colour in palette for level in colour])
         picture.save(file, "png")
         write_whole(path, file.getvalue())
         return
@@ -224,25 +227,25 @@ def write_png(
     write_whole(path, encoded.tobytes())
 
 
-def fitted(pixels: Photograph, longest: int) -> Photograph:
-    """A photograph shrunk to ``longest`` pixels along its longer side, if it is larger."""
+def shrink_to(pixels: Photograph, longest: int) -> Photograph:
+    """Shrink a photograph to ``longest`` pixels along its longer side, if it is larger."""
     height, width = pixels.shape[:2]
     scale = min(1.0, longest / max(height, width))
     return resized(pixels, (max(1, round(width * scale)), max(1, round(height * scale))))
 
 
 def resized_mask(mask: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
-    """A mask, or planes of shape (height, width, n), at another size, by nearest neighbours."""
+    """Resize a mask, or planes of shape (height, width, n), by nearest neighbours."""
     if mask.shape[:2] == tuple(shape[:2]):
         return mask
-    if mask.ndim == 3:  # OpenCV takes few planes
+    if mask.ndim == 3:  # OpenCV accepts few planes
         planes = [resized_mask(plane, shape) for plane in np.moveaxis(mask, 2, 0)]
         return np.stack(planes, axis=2)
     return cv2.resize(mask, (shape[1], shape[0]), interpolation=cv2.INTER_NEAREST_EXACT)
 
 
 def files_in(folder: Path, suffixes: Sequence[str] = IMAGE_SUFFIXES) -> list[Path]:
-    """Files of a folder with one of the suffixes, in order.
+    """List the files of a folder with one of the suffixes, in order.
 
     Raises
     ------
@@ -254,7 +257,7 @@ def files_in(folder: Path, suffixes: Sequence[str] = IMAGE_SUFFIXES) -> list[Pat
     return sorted(
         path
         for path in folder.iterdir()
-        # Names with a leading dot are other systems' side files, not images.
+        # Names with a leading dot are side files of other systems, not images.
         if path.suffix.lower() in suffixes and not path.name.startswith(".")
     )
 
@@ -262,7 +265,7 @@ def files_in(folder: Path, suffixes: Sequence[str] = IMAGE_SUFFIXES) -> list[Pat
 def files_by_name(
     named: Iterable[tuple[str, Path]], what: str
 ) -> tuple[dict[str, Path], dict[str, str]]:
-    """The file of each name, and what is wrong with the names of several files."""
+    """Map names to files, and report names that several files have."""
     files: dict[str, Path] = {}
     doubts: dict[str, str] = {}
     for name, file in named:
@@ -276,17 +279,17 @@ def files_by_name(
 def _values_of_colours(
     pixels: Photograph, colours: Mapping[tuple[int, int, int], int], name: str
 ) -> Mask:
-    """Values of the colours of a picture, which are all in the table."""
+    """Look up the values of the colours of a picture in the table."""
     keys = pixels.astype(np.int64) @ [1 << 16, 1 << 8, 1]
-    found, places, counts = np.unique(keys, return_inverse=True, return_counts=True)
+    unique, places, counts = np.unique(keys, return_inverse=True, return_counts=True)
     value_of = {r << 16 | g << 8 | b: value for (r, g, b), value in colours.items()}
-    for key, count in zip(found.tolist(), counts.tolist(), strict=True):
+    for key, count in zip(unique.tolist(), counts.tolist(), strict=True):
         if key not in value_of:
             raise ImageFileError(
                 f"{name} has the colour {key >> 16} {key >> 8 & 255} {key & 255} in {count} "
                 "pixels, which is not in the table of classes; add it, as void if it is none."
             )
-    values = np.array([value_of[key] for key in found.tolist()], np.uint8)
+    values = np.array([value_of[key] for key in unique.tolist()], np.uint8)
     return np.asarray(values[places].reshape(keys.shape))
 
 

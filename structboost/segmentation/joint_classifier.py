@@ -1,7 +1,7 @@
-"""One linear classifier on all features of a superpixel, its surroundings and the whole image.
+"""Linear classifier on all features of a superpixel, its surroundings and the image.
 
-A single group of features says little about a label among many: grass is green *and* of fine
-texture *and* below.  The image as a whole, such as a cow on a meadow, says more than the
+A single group of features hardly determines a label among many: grass is green *and* of fine
+texture *and* below.  The image as a whole, such as a cow on a meadow, is more informative than the
 surroundings of a superpixel (image-level priors: Shotton et al., CVPR 2008).  Figures are in
 docs/decisions/superpixel-crf.md.
 """
@@ -30,13 +30,13 @@ _ITERATIONS = 60
 _COLOUR_STEPS = (1, 3)
 _PLACES = 6  # along each side of the image
 _PLACE_WIDTH = 0.12
-# Groups averaged over the whole image.  There are few images: with all features the classifier
-# would learn them by heart.
+# Groups averaged over the whole image.  With all features the classifier would overfit to the few
+# images.
 _OF_THE_IMAGE = ("words", "colour", "gist_64", "gist_128")
 _HISTOGRAMS = ("words", "lbp")
-_LEAST_SPREAD = 1e-6
+_LEAST_STD = 1e-6
 _LEAST_LOG_PROBABILITY = -20.0
-_BLOCK = 256  # rows or columns that are worked on together
+_BLOCK = 256  # rows or columns per step
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class JointClassifier:
     n_labels: int
 
     def log_probabilities(self, rows: Rows) -> FloatArray:
-        """Log-probabilities of the labels, shape (n, n_labels).
+        """Return the log-probabilities of the labels, shape (n, n_labels).
 
         A label absent from training is less likely than all others.
         """
@@ -79,30 +79,32 @@ class JointClassifier:
         ).astype(np.float64)
         scores -= scores.max(axis=1, keepdims=True)
         scores -= np.log(np.exp(scores).sum(axis=1, keepdims=True))
-        found = np.full((len(rows), self.n_labels), scores.min(initial=_LEAST_LOG_PROBABILITY))
-        found[:, self.classes] = scores
-        return found
+        log_probabilities = np.full(
+            (len(rows), self.n_labels), scores.min(initial=_LEAST_LOG_PROBABILITY)
+        )
+        log_probabilities[:, self.classes] = scores
+        return log_probabilities
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
-        """The arrays that a model file holds."""
+        """Return the arrays for a model file."""
         return vars(self) | {"n_labels": np.array(self.n_labels, np.int64)}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> JointClassifier:
-        """The classifier that :meth:`to_arrays` took apart; the arrays fit the schema.
+        """Build the classifier from arrays of :meth:`to_arrays` that fit the schema.
 
         Raises
         ------
         DamagedFileError
-            If it knows no class.
+            If there is no class.
         """
         if not len(arrays["classes"]):
-            raise DamagedFileError("its joint classifier knows no class")
+            raise DamagedFileError("its joint classifier has no class")
         return cls(**{**dict[str, Any](arrays), "n_labels": int(arrays["n_labels"])})
 
 
 def joint_rows(image: DescribedImage, by_group: Mapping[str, NDArray[Any]]) -> Rows:
-    """All features of each superpixel.
+    """Compute all features of each superpixel.
 
     Parameters
     ----------
@@ -123,20 +125,18 @@ def joint_rows(image: DescribedImage, by_group: Mapping[str, NDArray[Any]]) -> R
         for group, rows in by_group.items()
     }
     nearby = [neighbour_means(image, groups["colour"], steps) for steps in _COLOUR_STEPS]
-    shares = image.sizes / image.sizes.sum()
-    whole = np.concatenate([shares @ groups[group] for group in _OF_THE_IMAGE])
+    areas = image.sizes / image.sizes.sum()
+    whole = np.concatenate([areas @ groups[group] for group in _OF_THE_IMAGE])
     blocks = [*groups.values(), place_and_colour(image), *nearby, _on_a_grid(image)]
-    return np.hstack([*blocks, np.broadcast_to(whole, (len(shares), len(whole)))]).astype(
-        np.float32
-    )
+    return np.hstack([*blocks, np.broadcast_to(whole, (len(areas), len(whole)))]).astype(np.float32)
 
 
 def n_joint_features(n_words: int) -> int:
-    """Columns of :func:`joint_rows` with a codebook of ``n_words`` words."""
+    """Return the number of columns of :func:`joint_rows` with ``n_words`` words."""
     widths = {**GROUP_WIDTHS, "words": n_words}
-    own = sum(widths.values()) + N_OF_PLACE + _PLACES**2
+    n_local = sum(widths.values()) + N_OF_PLACE + _PLACES**2
     nearby = len(_COLOUR_STEPS) * widths["colour"]
-    return own + nearby + sum(widths[group] for group in _OF_THE_IMAGE)
+    return n_local + nearby + sum(widths[group] for group in _OF_THE_IMAGE)
 
 
 def fit_joint(
@@ -151,41 +151,41 @@ def fit_joint(
     labels : ndarray of int64, shape (n,)
     n_labels : int
     overwrite : bool
-        Whether ``rows`` may be used up: there are up to a gigabyte of them.
+        Whether ``rows``, up to a gigabyte, may be overwritten.
     """
-    mean, spread = rows.mean(axis=0), _spreads(rows)
-    spread = np.where(spread > _LEAST_SPREAD, spread, np.float32(1.0))
+    mean, spread = rows.mean(axis=0), _stds(rows)
+    spread = np.where(spread > _LEAST_STD, spread, np.float32(1.0))
     classes = np.unique(labels)
     if len(classes) == 1:
         nothing = np.zeros((1, rows.shape[1]), np.float32)
         return JointClassifier(mean, spread, nothing, np.zeros(1, np.float32), classes, n_labels)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # stopped early, and better for it
-        fitted = LogisticRegression(C=_C, max_iter=_ITERATIONS).fit(
+        warnings.simplefilter("ignore", ConvergenceWarning)  # stopped early against overfitting
+        shrink_to = LogisticRegression(C=_C, max_iter=_ITERATIONS).fit(
             _compressed(rows, mean, spread, rows if overwrite else None), labels
         )
-    weights, constants = fitted.coef_.astype(np.float32), fitted.intercept_.astype(np.float32)
+    weights, constants = shrink_to.coef_.astype(np.float32), shrink_to.intercept_.astype(np.float32)
     if len(classes) == 2:  # one row, for the second
         weights, constants = np.vstack((0 * weights, weights)), np.append(0 * constants, constants)
     return JointClassifier(mean, spread, weights, constants, classes, n_labels)
 
 
 def _on_a_grid(image: DescribedImage) -> FloatArray:
-    """Nearness of a superpixel to each point of a grid, shape (n, 36)."""
+    """Compute the nearness of superpixels to each point of a grid, shape (n, 36)."""
     centres = (np.arange(_PLACES) + 0.5) / _PLACES
     x, y = image.positions.astype(np.float64).T[:, :, None]
     near_x, near_y = (np.exp(-((along - centres) ** 2) / (2 * _PLACE_WIDTH**2)) for along in (x, y))
     return np.asarray((near_x[:, :, None] * near_y[:, None, :]).reshape(image.n_superpixels, -1))
 
 
-def _spreads(rows: Rows) -> Rows:
-    """Standard deviations of the columns, a few columns at a time."""
+def _stds(rows: Rows) -> Rows:
+    """Compute the standard deviations of the columns, a few columns at a time."""
     blocks = range(0, rows.shape[1], _BLOCK)
     return np.concatenate([rows[:, first : first + _BLOCK].std(axis=0) for first in blocks])
 
 
 def _compressed(rows: Rows, mean: Rows, spread: Rows, out: Rows | None = None) -> Rows:
-    """Signed square roots of the standardised features, against outliers."""
+    """Take signed square roots of the standardised features, against outliers."""
     out = np.empty(rows.shape, np.float32) if out is None else out
     for first in range(0, len(rows), _BLOCK):
         scaled = (rows[first : first + _BLOCK] - mean) / spread

@@ -1,4 +1,4 @@
-"""What the values of masks stand for: classes, their names and their colours."""
+"""Meaning of the values of masks, with the names and colours of classes."""
 
 from __future__ import annotations
 
@@ -13,29 +13,29 @@ from structboost.segmentation.image_files import VOID, ImageFileError, Mask, tex
 
 Colour = tuple[int, int, int]
 _VOID_NAME = "void"
-# Masks of two values with soft edges: so many values at least, a large one among them, that fill
-# a small share of the mask, or more values than a photograph has classes.
+# Masks of two values with soft edges have at least so many values, including a large one, that
+# fill a small part of the mask, or more values than a photograph has classes.
 _FEWEST_SOFT = 3
 _LARGEST_RIM = 0.2
 _MOST_CLASSES = 100
 
 
 @dataclass(frozen=True)
-class Meaning:
+class LabelMap:
     """Meaning of the values of masks.
 
     Parameters
     ----------
     classes : tuple of int
-        The value of each class, ascending.  Without any, a value is the index of a class.
+        The value of each class, ascending.  If empty, a value is the index of a class.
     foreground : tuple of int
-        Values that are taken together against all others, as class 1.
+        Values that together form class 1, against all others.
     names : tuple of str
-        Names of the values 0, 1, ..., as far as they are known.
+        Names of the values 0, 1, ..., as far as they have any.
     colours : tuple of (int, int, int)
-        Colours of the values 0, 1, ..., RGB, as far as they are known.
+        Colours of the values 0, 1, ..., RGB, as far as they have any.
     has_void : bool
-        Whether 255 was void in these masks, so that it stays so in masks of 0 and 255 alone.
+        Whether 255 was void in these masks, so that it stays void in masks of 0 and 255 alone.
     """
 
     classes: tuple[int, ...] = ()
@@ -45,15 +45,15 @@ class Meaning:
     has_void: bool = False
 
     @classmethod
-    def from_record(cls, record: Mapping[str, Any]) -> Meaning:
-        """The meaning that a model file holds, those of earlier versions among them."""
+    def from_record(cls, record: Mapping[str, Any]) -> LabelMap:
+        """Build the meaning from a record of a model file, of this or an earlier version."""
         if "white_is_foreground" in record:
             foreground = record["foreground"]
             return cls(
                 (0, VOID) if record["white_is_foreground"] else (),
                 () if foreground is None else (int(foreground),),
             )
-        made = cls(
+        meaning = cls(
             **{
                 **record,
                 "classes": tuple(int(value) for value in record["classes"]),
@@ -63,12 +63,12 @@ class Meaning:
                 "has_void": bool(record.get("has_void", False)),
             }
         )
-        if any(not 0 <= value <= VOID for value in (*made.classes, *made.foreground)):
+        if any(not 0 <= value <= VOID for value in (*meaning.classes, *meaning.foreground)):
             raise ValueError("values of masks are from 0 to 255")
-        return made
+        return meaning
 
     def labels(self, mask: Mask) -> Mask:
-        """Class indices of a mask.
+        """Convert a mask to class indices.
 
         Parameters
         ----------
@@ -92,7 +92,7 @@ class Meaning:
         return table[mask]
 
     def values(self, labels: Mask) -> Mask:
-        """Class indices as values of such masks.
+        """Convert class indices to values of such masks.
 
         Parameters
         ----------
@@ -112,7 +112,7 @@ class Meaning:
         return table[labels]
 
     def n_labels(self, values: set[int]) -> int:
-        """Number of classes of masks with these values.
+        """Return the number of classes of masks with these values.
 
         Parameters
         ----------
@@ -139,7 +139,7 @@ class Meaning:
         return len(self.classes) or n_labels_of(values)
 
     def name(self, label: int) -> str:
-        """Name of a class; its value where it has none.
+        """Return the name of a class, or its value where it has none.
 
         Parameters
         ----------
@@ -160,7 +160,7 @@ class Meaning:
         return _entry(self.names, label, str(label))
 
     def colour(self, label: int) -> Colour | None:
-        """Colour of a class, if it is known.
+        """Return the colour of a class, if it has one.
 
         Parameters
         ----------
@@ -180,7 +180,7 @@ class Meaning:
     def __str__(self) -> str:
         if self.foreground:
             wanted = " and ".join(str(value) for value in self.foreground)
-            return f"class {wanted} is taken against all others, 255 is void"
+            return f"class {wanted} is one class and all others are the other, 255 is void"
         if self.classes == (0, VOID):
             return "masks hold only 0 and 255: 255 is taken for the foreground"
         if self.classes:
@@ -189,8 +189,8 @@ class Meaning:
         return "values of masks are class indices, 255 is void"
 
 
-def meaning_of(values: set[int], known: Meaning | None = None, n_labels: int = 2) -> Meaning:
-    """What these values of masks mean.
+def meaning_of(values: set[int], of_model: LabelMap | None = None, n_labels: int = 2) -> LabelMap:
+    """Derive the meaning of masks from their values.
 
     Two values are two classes, the larger one the foreground.  Otherwise a value is the index of a
     class, and 255 is void.
@@ -199,18 +199,18 @@ def meaning_of(values: set[int], known: Meaning | None = None, n_labels: int = 2
     ----------
     values : set of int
         All values of the masks.
-    known : Meaning, optional
-        That of the masks a model was trained on; it is kept wherever the values allow it.
+    of_model : LabelMap, optional
+        Meaning of the masks a model was trained on, which is used wherever the values allow it.
     n_labels : int
         Number of classes of that model.
     """
-    known = known or Meaning()
-    if known.foreground or n_labels > 2:
-        return known
-    if known.classes and values <= {*known.classes, VOID}:
-        return known
-    if known.has_void and values <= {*range(n_labels), VOID}:
-        return known
+    of_model = of_model or LabelMap()
+    if of_model.foreground or n_labels > 2:
+        return of_model
+    if of_model.classes and values <= {*of_model.classes, VOID}:
+        return of_model
+    if of_model.has_void and values <= {*range(n_labels), VOID}:
+        return of_model
     inside = sorted(values - {VOID})
     if values == {0, VOID}:
         classes: tuple[int, ...] = (0, VOID)
@@ -221,18 +221,18 @@ def meaning_of(values: set[int], known: Meaning | None = None, n_labels: int = 2
     else:
         classes = ()
     has_void = not classes and VOID in values
-    return Meaning(classes, names=known.names, colours=known.colours, has_void=has_void)
+    return LabelMap(classes, names=of_model.names, colours=of_model.colours, has_void=has_void)
 
 
 def check_hard_edges(mask: Mask, name: str) -> None:
-    """Raise ValueError if a mask seems to be one of 0 and 255 that was resized or feathered.
+    """Raise ValueError if a mask seems to be a resized or feathered one of 0 and 255.
 
     Parameters
     ----------
     mask : ndarray of uint8, shape (height, width)
-        Values whose meaning nothing tells.
+        Values without a known meaning.
     name : str
-        What the error calls it.
+        Name in the error message.
     """
     values, counts = np.unique(mask, return_counts=True)
     between = (values > 0) & (values < VOID)
@@ -243,12 +243,12 @@ def check_hard_edges(mask: Mask, name: str) -> None:
         raise ValueError(
             f"{name} holds {len(values)} values from 0 to {VOID}, as masks of two values with soft "
             f"edges do; threshold it: 255 * (mask > {VOID // 2}). If the values are classes, give "
-            "their names (--classes), or meaning=Meaning() to Segmenter."
+            "their names (--classes), or meaning=LabelMap() to Segmenter."
         )
 
 
 def n_labels_of(values: set[int]) -> int:
-    """Number of classes of masks with these values: one more than the largest, at least 2.
+    """Return the number of classes of masks with these values, at least 2.
 
     Raises
     ------
@@ -268,33 +268,33 @@ def n_labels_of(values: set[int]) -> int:
 
 
 class ClassTable(NamedTuple):
-    """What a table of classes says.
+    """Content of a table of classes.
 
     Attributes
     ----------
-    meaning : Meaning
+    meaning : LabelMap
         Names and colours.
     values : dict of (int, int, int) to int
         Value of each colour; empty in a table without colours.
     """
 
-    meaning: Meaning
+    meaning: LabelMap
     values: dict[Colour, int]
 
 
 def read_classes(path: str | PathLike[str]) -> ClassTable:
-    """A table of classes, from lines ``INDEX NAME`` or ``R G B NAME``.
+    """Read a table of classes, from lines ``INDEX NAME`` or ``R G B NAME``.
 
-    With colours, the order of the lines gives the indices; colours called "void" are 255.
+    With colours, the order of the lines gives the indices, and colours named "void" are 255.
 
     Raises
     ------
     ImageFileError
-        If there is no such file, or a line has another form; the message gives its number.
+        If there is no such file, or a line has another form; the message names the line.
     """
     names: dict[int, str] = {}
     values: dict[Colour, int] = {}
-    for number, line in enumerate(text_lines(path, "a table of classes"), 1):
+    for i, line in enumerate(text_lines(path, "a table of classes"), 1):
         words = line.replace(",", " ").split()
         if not words:
             continue
@@ -304,20 +304,19 @@ def read_classes(path: str | PathLike[str]) -> ClassTable:
                 raise ValueError
         except ValueError:
             raise ImageFileError(
-                f"{path}, line {number} is {line.strip()!r}; give INDEX NAME or R G B NAME, with "
+                f"{path}, line {i} is {line.strip()!r}; give INDEX NAME or R G B NAME, with "
                 "numbers of 0..255, each index and each colour once."
             ) from None
         names[value] = name
         if colour:
             values[colour] = value
-    kept = {value: name for value, name in names.items() if value != VOID}
-    listed = tuple(kept.get(value, "") for value in range(max(kept, default=-1) + 1))
+    named = {value: name for value, name in names.items() if value != VOID}
+    listed = tuple(named.get(value, "") for value in range(max(named, default=-1) + 1))
     colours = tuple(colour for colour, value in values.items() if value != VOID)
-    return ClassTable(Meaning(names=listed, colours=colours), values)
+    return ClassTable(LabelMap(names=listed, colours=colours), values)
 
 
 def _row(words: list[str], next_value: int) -> tuple[int, str, Colour | None]:
-    """Value, name and colour of a line of a table."""
     if all(word.isdigit() for word in words[:3]):
         colour, name = _colour(words[:3]), _name(words[3:])
         return VOID if name == _VOID_NAME else next_value, name, colour
@@ -328,16 +327,16 @@ def _row(words: list[str], next_value: int) -> tuple[int, str, Colour | None]:
 
 
 def _name(words: list[str]) -> str:
-    """The words before statistics such as ``pixels=0.2``."""
+    """Join the words before statistics such as ``pixels=0.2``."""
     if not words:
         raise ValueError("a class has no name")
-    kept = next((i for i, word in enumerate(words) if "=" in word), len(words))
-    return " ".join(words[: max(kept, 1)])
+    n_words = next((i for i, word in enumerate(words) if "=" in word), len(words))
+    return " ".join(words[: max(n_words, 1)])
 
 
-def _colour(numbers: Any) -> Colour:
-    red, green, blue = (int(number) for number in numbers)
-    if not all(0 <= number <= 255 for number in (red, green, blue)):
+def _colour(levels: Any) -> Colour:
+    red, green, blue = (int(level) for level in levels)
+    if not all(0 <= level <= 255 for level in (red, green, blue)):
         raise ValueError("colours have three numbers from 0 to 255")
     return red, green, blue
 

@@ -1,4 +1,4 @@
-"""A folder of images and their masks: pairs, and problems."""
+"""Folders of images and their masks."""
 
 from __future__ import annotations
 
@@ -24,30 +24,30 @@ from structboost.segmentation.image_files import (
     read_photograph,
     text_lines,
 )
-from structboost.segmentation.label_map import Meaning, check_hard_edges, meaning_of
+from structboost.segmentation.label_map import LabelMap, check_hard_edges, meaning_of
 from structboost.segmentation.mask_sources import MaskSource, mask_source
 
 
 @dataclass(frozen=True)
 class LabelledImage:
-    """A photograph with its mask; both are read from their files at each use.
+    """Photograph with its mask, both read from their files at each use.
 
     Attributes
     ----------
     name : str
         Name of the file, without suffix.
     image_file, mask_file : Path
-        Where photograph and mask are.
-    meaning : Meaning
+        Files of photograph and mask.
+    meaning : LabelMap
         Meaning of the values of the mask.
     source : MaskSource
-        What reads the mask.
+        Reader of the mask.
     """
 
     name: str
     image_file: Path
     mask_file: Path
-    meaning: Meaning
+    meaning: LabelMap
     source: MaskSource
 
     @property
@@ -57,7 +57,7 @@ class LabelledImage:
 
     @property
     def values(self) -> Mask:
-        """Values of the mask, as they are."""
+        """Values of the mask, unchanged."""
         return self.source.values(self.name)
 
     @property
@@ -67,20 +67,20 @@ class LabelledImage:
 
 
 class LabelledFolder(NamedTuple):
-    """Images and masks found in two folders.
+    """Pairs of images and masks from two folders.
 
     Attributes
     ----------
     images : list of LabelledImage
         Pairs of photographs and masks.
-    meaning : Meaning
+    meaning : LabelMap
         Meaning of the values of the masks.
     problems : list of str
         Files that were left out, and why.
     """
 
     images: list[LabelledImage]
-    meaning: Meaning
+    meaning: LabelMap
     problems: list[str]
 
 
@@ -94,10 +94,10 @@ def read_folder(
     strict: bool = False,
     mask_name: str = "{name}",
     classes: str | PathLike[str] | None = None,
-    meaning: Meaning | None = None,
+    meaning: LabelMap | None = None,
     verbose: int = 0,
 ) -> LabelledFolder:
-    """Photographs with their masks.
+    """Read photographs with their masks.
 
     The mask of ``NAME.jpg`` is ``NAME.png``, or has another lossless format, or is ``NAME.json`` of
     LabelMe.  If all masks together hold two values (255 is void, unless it is one of the two), the
@@ -112,17 +112,17 @@ def read_folder(
     names : iterable of str, optional
         Names of the images to read, without suffix.  By default all are read.
     foreground : int or sequence of int, optional
-        Classes that are taken together against all others.
+        Classes that together form one class, against all others.
     n_labels : int, optional
-        Number of labels: larger values but void are problems.  By default any value is a label.
+        Number of labels; larger values except void are problems.  By default any value is a label.
     strict : bool
         Whether a problem is an error; otherwise the image is left out.
     mask_name : str
-        Name of a mask without suffix; ``{name}`` stands for the name of the image.
+        Name of a mask without suffix, in which ``{name}`` is the name of the image.
     classes : str or path, optional
         File with lines ``INDEX NAME``, or ``R G B NAME`` for masks of colours.
-    meaning : Meaning, optional
-        That of the masks of a model, which is kept wherever the values allow it.
+    meaning : LabelMap, optional
+        Meaning of the masks of a model, which is used wherever the values allow it.
     verbose : int
         1 reports progress on standard error.
 
@@ -143,22 +143,22 @@ def read_folder(
             except ImageFileError as error:
                 problems.append(str(error))
             line.step()
-    found = set().union(*values.values())
+    all_values = set().union(*values.values())
     if foreground is not None:
         wanted = (foreground,) if isinstance(foreground, int) else tuple(foreground)
-        own = replace(source.meaning, foreground=wanted)
+        used = replace(source.meaning, foreground=wanted)
     else:
-        known = meaning
-        if known is None or not known.names:
-            known = replace(
-                known or Meaning(), names=source.meaning.names, colours=source.meaning.colours
+        of_model = meaning
+        if of_model is None or not of_model.names:
+            of_model = replace(
+                of_model or LabelMap(), names=source.meaning.names, colours=source.meaning.colours
             )
-        own = meaning_of(found, known, n_labels or 2)
-    if not own.foreground and n_labels is not None:
-        allowed = {*(own.classes or range(n_labels)), VOID}
+        used = meaning_of(all_values, of_model, n_labels or 2)
+    if not used.foreground and n_labels is not None:
+        allowed = {*(used.classes or range(n_labels)), VOID}
         problems += [
-            f"{mask} holds the values {sorted(held - allowed)}; the model knows "
-            f"{_listed(own, n_labels)} (and 255, void)."
+            f"{mask} holds the values {sorted(held - allowed)}; the model has "
+            f"{_listed(used, n_labels)} (and 255, void)."
             for (_, _, mask), held in values.items()
             if not held <= allowed
         ]
@@ -168,12 +168,12 @@ def read_folder(
     if not values:
         more = f" First of {len(problems)} problems: {problems[0]}" if problems else ""
         raise ImageFileError(f"No image in {images} has a usable mask in {masks}.{more}")
-    usable = [LabelledImage(*pair, own, source) for pair in pairs if pair in values]
-    return LabelledFolder(usable, own, problems)
+    usable = [LabelledImage(*pair, used, source) for pair in pairs if pair in values]
+    return LabelledFolder(usable, used, problems)
 
 
 def read_split(path: str | PathLike[str]) -> dict[str, str]:
-    """The part that each image belongs to, from lines ``ID train`` or ``ID test``.
+    """Read the part of each image, from lines ``ID train`` or ``ID test``.
 
     Parameters
     ----------
@@ -189,21 +189,21 @@ def read_split(path: str | PathLike[str]) -> dict[str, str]:
     ------
     ImageFileError
         If there is no such file, it is empty, a line has another form, or an image has both parts;
-        the message gives the line's number.
+        the message names the line.
     """
     parts: dict[str, str] = {}
-    for number, line in enumerate(text_lines(path, "a split"), 1):
+    for i, line in enumerate(text_lines(path, "a split"), 1):
         if not line.strip():
             continue
         name, part = ("", *line.rsplit(maxsplit=1))[-2:]
         if not name.strip() or part not in ("train", "test"):
             raise ImageFileError(
-                f"{path}, line {number} is {line.strip()!r}; give an image's name, a space, and "
+                f"{path}, line {i} is {line.strip()!r}; give an image's name, a space, and "
                 "train or test."
             )
         if parts.setdefault(name.strip(), part) != part:
             raise ImageFileError(
-                f"{path}, line {number} takes {name.strip()} for {part}, an earlier line for "
+                f"{path}, line {i} takes {name.strip()} for {part}, an earlier line for "
                 f"{parts[name.strip()]}; give each image one line."
             )
     if not parts:
@@ -212,7 +212,7 @@ def read_split(path: str | PathLike[str]) -> dict[str, str]:
 
 
 def read_groups(given: str | PathLike[str], names: Sequence[str]) -> list[str]:
-    """The group of each image, from a file or from its name.
+    """Return the group of each image, from a file or from its name.
 
     Parameters
     ----------
@@ -230,11 +230,11 @@ def read_groups(given: str | PathLike[str], names: Sequence[str]) -> list[str]:
     if Path(given).is_file():
         lines = text_lines(given, "groups of images")
         group_of: dict[str, str] = {}
-        for number, line in enumerate(lines, 1):
+        for i, line in enumerate(lines, 1):
             words = line.strip().rsplit(maxsplit=1)
             if words and (len(words) != 2 or group_of.setdefault(*words) != words[1]):
                 raise ImageFileError(
-                    f"{given}, line {number} is {line.strip()!r}; give 'ID GROUP', each ID once."
+                    f"{given}, line {i} is {line.strip()!r}; give 'ID GROUP', each ID once."
                 )
     else:
         try:
@@ -243,8 +243,8 @@ def read_groups(given: str | PathLike[str], names: Sequence[str]) -> list[str]:
             raise ImageFileError(
                 f"--groups {given} is no file and no regular expression ({error})."
             ) from error
-        found = {name: pattern.search(name) for name in names}
-        group_of = {n: match[min(1, pattern.groups)] for n, match in found.items() if match}
+        matches = {name: pattern.search(name) for name in names}
+        group_of = {n: match[min(1, pattern.groups)] for n, match in matches.items() if match}
     missing = [name for name in names if name not in group_of]
     if missing:
         raise ImageFileError(
@@ -254,7 +254,7 @@ def read_groups(given: str | PathLike[str], names: Sequence[str]) -> list[str]:
     return [group_of[name] for name in names]
 
 
-def _listed(meaning: Meaning, n_labels: int) -> str:
+def _listed(meaning: LabelMap, n_labels: int) -> str:
     if meaning.classes:
         return " and ".join(str(value) for value in meaning.classes)
     return f"0..{n_labels - 1}"
@@ -268,7 +268,7 @@ def _pairs(
     mask_name: str,
     problems: list[str],
 ) -> list[tuple[str, Path, Path]]:
-    """Names and files of the images that have masks; the others are problems."""
+    """List the images that have masks, with their files, and append problems."""
     is_shared = images.resolve() == masks.resolve()
     taken = set(source.files.values()) if is_shared else set()
     image_of, doubts = files_by_name(
@@ -308,7 +308,7 @@ def _pairs(
 def _values_of_pair(
     name: str, image: Path, mask: Path, source: MaskSource, *, is_known: bool
 ) -> set[int]:
-    """Values of a mask, once it and its image are known to be readable and of one size."""
+    """Return the values of a mask, after checking that its image is readable and of its size."""
     shape, values = read_photograph(image).shape, source.values(name)
     try:
         check_one_size(f"its image {image.name}", shape, str(mask), values.shape)

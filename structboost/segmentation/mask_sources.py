@@ -1,4 +1,4 @@
-"""Masks as they come: pictures of indices or of colours, COCO and LabelMe annotations."""
+"""Masks from pictures of indices or of colours, and from COCO and LabelMe annotations."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy as np
 from PIL import Image
 from skimage.draw import disk, polygon
 
-from structboost._typing import FloatArray
+from structboost._typing import FloatArray, override
 from structboost.segmentation.image_files import (
     VOID,
     ImageFileError,
@@ -22,7 +22,7 @@ from structboost.segmentation.image_files import (
     files_in,
     read_mask,
 )
-from structboost.segmentation.label_map import ClassTable, Colour, Meaning, read_classes
+from structboost.segmentation.label_map import ClassTable, Colour, LabelMap, read_classes
 
 _MASK_SUFFIXES = (".png", ".bmp", ".tif", ".tiff", ".gif", ".pgm")
 # Labels of LabelMe that are no classes.
@@ -30,37 +30,37 @@ _BACKGROUND, _IGNORED = ("_background_", "background"), "__ignore__"
 
 
 class MaskSource(ABC):
-    """Masks of several images.
+    """Source of the masks of several images.
 
     Attributes
     ----------
     files : dict of str to Path
-        By the name of the image, the file that has its mask.
+        File of the mask by the name of the image.
     doubts : dict of str to str
-        What is wrong with the names that several masks have.
-    meaning : Meaning
-        Names and colours of the values, as far as they are known.
+        Problems of names that several masks have.
+    meaning : LabelMap
+        Names and colours of the values, as far as they have any.
     """
 
     files: dict[str, Path]
     doubts: dict[str, str]
-    meaning: Meaning
+    meaning: LabelMap
 
     @abstractmethod
     def values(self, name: str) -> Mask:
-        """Values of the mask of an image, shape (height, width).
+        """Return the values of an image's mask, shape (height, width).
 
         Raises
         ------
         ImageFileError
-            If it is damaged.
+            If the file is damaged.
         """
 
 
 def mask_source(
     place: Path, pattern: str = "{name}", classes: str | Path | None = None
 ) -> MaskSource:
-    """The masks of a folder of pictures or LabelMe files, or of a COCO file.
+    """Open the masks of a folder of pictures or LabelMe files, or of a COCO file.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ def mask_source(
         raise ImageFileError(
             f"The name of a mask is {pattern!r}; give one with {{name}} in it, as {{name}}_mask."
         )
-    table = ClassTable(Meaning(), {}) if classes is None else read_classes(classes)
+    table = ClassTable(LabelMap(), {}) if classes is None else read_classes(classes)
     if place.is_file():
         return _CocoMasks(place)
     pictures, doubts = files_by_name(
@@ -89,7 +89,7 @@ def mask_source(
 
 
 class _MaskFolder(MaskSource):
-    """Pictures of values, with or without a palette, or of the colours of a table."""
+    """Masks in pictures of values, with or without a palette, or of the colours of a table."""
 
     def __init__(self, files: dict[str, Path], doubts: dict[str, str], table: ClassTable) -> None:
         self.files, self.doubts = files, doubts
@@ -98,14 +98,16 @@ class _MaskFolder(MaskSource):
             first = next(iter(files.values()), None)
             self.meaning = replace(table.meaning, colours=_palette(first))
 
+    @override
     def values(self, name: str) -> Mask:
         return read_mask(self.files[name], self._colours)
 
 
 class _CocoMasks(MaskSource):
-    """Polygons and run lengths of COCO; the classes are the categories in the order of their ids.
+    """Masks in polygons and run lengths of COCO.
 
-    Where objects overlap, the smaller one is on top.
+    The classes are the categories in the order of their ids.  Where objects overlap, the smaller
+    one is on top.
     """
 
     def __init__(self, file: Path) -> None:
@@ -126,11 +128,12 @@ class _CocoMasks(MaskSource):
             ) from error
         if len(names) > VOID:
             raise ImageFileError(f"{file} has {len(names) - 1} categories; at most 254 do.")
-        self.meaning = Meaning(names=names)
+        self.meaning = LabelMap(names=names)
         self._images = dict(named)
         self.files = dict.fromkeys(self._images, file)
         self.doubts = files_by_name(paths, f"in {file} the image")[1]
 
+    @override
     def values(self, name: str) -> Mask:
         image = self._images[name]
         try:
@@ -151,23 +154,27 @@ class _CocoMasks(MaskSource):
 
 
 class _LabelMeMasks(MaskSource):
-    """Shapes of LabelMe files; later ones lie on top.
+    """Masks in shapes of LabelMe files.
 
-    The classes are those of the table, or the labels of all files in alphabetic order.
+    The classes are those of the table, or the labels of all files in alphabetic order.  Later
+    shapes lie on top.
     """
 
-    def __init__(self, files: dict[str, Path], table: Meaning) -> None:
+    def __init__(self, files: dict[str, Path], table: LabelMap) -> None:
         self.files, self.doubts = files, {}
         names: Iterable[str] = (name for name in table.names if name)
         if not table.names:
             names = sorted(set().union(*map(_labels, files.values())))
-        kept = [name for name in names if name not in (*_BACKGROUND, _IGNORED)]
-        if len(kept) >= VOID:
-            raise ImageFileError(f"The LabelMe files have {len(kept)} labels; at most 254 do.")
-        self.meaning = Meaning(names=("background", *kept), colours=table.colours)
+        names_of_classes = [name for name in names if name not in (*_BACKGROUND, _IGNORED)]
+        if len(names_of_classes) >= VOID:
+            raise ImageFileError(
+                f"The LabelMe files have {len(names_of_classes)} labels; at most 254 do."
+            )
+        self.meaning = LabelMap(names=("background", *names_of_classes), colours=table.colours)
         self._classes = {name: value for value, name in enumerate(self.meaning.names)}
         self._classes |= dict.fromkeys(_BACKGROUND, 0) | {_IGNORED: VOID}
 
+    @override
     def values(self, name: str) -> Mask:
         file = self.files[name]
         content = _json(file)
@@ -185,7 +192,7 @@ class _LabelMeMasks(MaskSource):
 
 
 def coco_mask(segmentation: Any, shape: tuple[int, int]) -> np.ndarray[Any, np.dtype[np.bool_]]:
-    """Pixels of a segmentation of COCO.
+    """Return the pixels of a segmentation of COCO.
 
     Parameters
     ----------
@@ -198,7 +205,7 @@ def coco_mask(segmentation: Any, shape: tuple[int, int]) -> np.ndarray[Any, np.d
     out = np.zeros(shape, np.bool_)
     if isinstance(segmentation, Mapping):
         counts = segmentation["counts"]
-        runs = _decoded_counts(counts) if isinstance(counts, str) else [int(n) for n in counts]
+        runs = _decode_counts(counts) if isinstance(counts, str) else [int(n) for n in counts]
         if tuple(segmentation["size"]) != shape or sum(runs) != out.size or min(runs) < 0:
             raise ValueError("the run lengths do not fit the size of the image")
         values = np.repeat(np.arange(len(runs)) % 2 == 1, runs)
@@ -208,8 +215,11 @@ def coco_mask(segmentation: Any, shape: tuple[int, int]) -> np.ndarray[Any, np.d
     return out
 
 
-def _decoded_counts(text: str) -> list[int]:
-    """Run lengths from COCO's text: 5 bits per character, differences to the last but one."""
+def _decode_counts(text: str) -> list[int]:
+    """Decode run lengths of COCO's text, which has 5 bits per character.
+
+    A length is stored as the difference to the last but one.
+    """
     runs: list[int] = []
     value = shift = 0
     for character in text:
@@ -226,7 +236,7 @@ def _decoded_counts(text: str) -> list[int]:
 
 
 def _inside(kind: str, points: Any, shape: tuple[int, int]) -> Any:
-    """Indices of the pixels whose centres lie inside a shape with corners in pixels, x, y."""
+    """Return the pixels whose centres lie inside a shape with corners in pixels, x, y."""
     corners: FloatArray = np.asarray(points, np.float64).reshape(-1, 2) - 0.5
     if kind == "rectangle":
         (left, top), (right, bottom) = corners
@@ -240,7 +250,10 @@ def _inside(kind: str, points: Any, shape: tuple[int, int]) -> Any:
 
 
 def _labels(file: Path) -> set[str]:
-    """Labels of the shapes of a file; none of a damaged one, which is named when it is used."""
+    """List the labels of the shapes of a file.
+
+    The list is empty for a damaged file, which raises an error when it is used.
+    """
     try:
         return {str(shape.get("label")) for shape in _shapes(file)}
     except ImageFileError:
@@ -265,7 +278,7 @@ def _json(file: Path) -> dict[str, Any]:
 
 
 def _named(files: Sequence[Path], pattern: str) -> list[tuple[str, Path]]:
-    """Name of the image of each file; those that do not fit the pattern are left out."""
+    """Map the name of the image to each file that fits the pattern."""
     before, after = pattern.split("{name}")
     return [
         (file.stem[len(before) : len(file.stem) - len(after)], file)
@@ -277,15 +290,12 @@ def _named(files: Sequence[Path], pattern: str) -> list[tuple[str, Path]]:
 
 
 def _palette(file: Path | None) -> tuple[Colour, ...]:
-    """Colours of the palette of a picture, if it has one."""
     if file is None:
         return ()
     try:
         with Image.open(file) as picture:
-            numbers = picture.getpalette("RGB") if picture.mode == "P" else None
+            levels = picture.getpalette("RGB") if picture.mode == "P" else None
     except (OSError, SyntaxError, ValueError):
         return ()
-    numbers = numbers or []
-    return tuple(
-        (numbers[i], numbers[i + 1], numbers[i + 2]) for i in range(0, len(numbers) - 2, 3)
-    )
+    levels = levels or []
+    return tuple((levels[i], levels[i + 1], levels[i + 2]) for i in range(0, len(levels) - 2, 3))

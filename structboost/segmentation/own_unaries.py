@@ -1,4 +1,4 @@
-"""Classifiers of superpixels that users bring: any of scikit-learn, on features of their own."""
+"""Classifiers of superpixels that users provide, with scikit-learn's interface."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ Features = Callable[[NDArray[np.uint8], NDArray[np.int32]], NDArray[Any]]
 
 @dataclass(frozen=True)
 class OwnUnaries:
-    """A classifier of superpixels in place of the built-in ones.
+    """Classifier of superpixels in place of the built-in ones.
 
-    The segmenter trains a clone of it for each fold of the images on the others, so that the CRF
-    learns from answers about images that the classifier has not seen.
+    For each fold of the images the segmenter trains a clone on the other folds, so that the CRF
+    learns from probabilities on images that the classifier has not seen.
 
     Parameters
     ----------
     classifier : estimator
         A classifier of scikit-learn's kind with ``predict_proba``.
     features : callable, optional
-        ``features(image, labels)`` gives a row for each superpixel, shape (n_superpixels, d), from
-        the RGB pixels and the number of the superpixel of each pixel.  By default the rows have all
-        built-in features, 2744 with 200 visual words.
+        ``features(image, labels)`` returns a row for each superpixel, shape (n_superpixels, d),
+        from the RGB pixels and the index of the superpixel of each pixel.  By default the rows have
+        all built-in features, 2744 with 200 visual words.
     n_folds : int
         Number of folds of the training images.
     n_rows : int
-        Largest number of superpixels, drawn at random, that a classifier is trained on.
+        Largest number of superpixels, drawn at random, to train a classifier on.
     """
 
     classifier: Any
@@ -48,7 +48,7 @@ class OwnUnaries:
     n_rows: int = 60_000
 
     def fit(self, rows: NDArray[Any], labels: IntArray, n_labels: int) -> Any:
-        """A clone of the classifier, trained on superpixels.
+        """Train a clone of the classifier on superpixels.
 
         Parameters
         ----------
@@ -69,13 +69,13 @@ class OwnUnaries:
 
 @dataclass(frozen=True)
 class OwnClassifiers:
-    """Trained classifiers of all folds; their probabilities are averaged on new images.
+    """Trained classifiers of all folds, whose probabilities are averaged on new images.
 
     Attributes
     ----------
     n_labels : int
     codebook : ndarray of float32, shape (n_words, 144), or None
-        Visual words of the built-in features; None with features of one's own.
+        Visual words of the built-in features; None with a user's features.
     classifiers : list of estimators
     """
 
@@ -84,23 +84,25 @@ class OwnClassifiers:
     classifiers: Sequence[Any]
 
     def rows(self, image: DescribedImage) -> NDArray[Any]:
-        """Features of the superpixels."""
+        """Return the features of the superpixels."""
         if self.codebook is None:
             return image.features[OWN]
         return joint_rows(image, group_features(image, word_histograms(image, self.codebook)))
 
     def log_probabilities(self, image: DescribedImage) -> FloatArray:
-        """Log-probabilities of the labels, shape (n_superpixels, 1, n_labels)."""
+        """Return the log-probabilities of the labels, shape (n_superpixels, 1, n_labels)."""
         rows = self.rows(image)
-        chances = np.zeros((len(rows), self.n_labels))
+        probabilities = np.zeros((len(rows), self.n_labels))
         for classifier in self.classifiers:
-            chances[:, classifier.classes_] += classifier.predict_proba(rows)
-        chances = np.maximum(chances / len(self.classifiers), _LEAST_PROBABILITY)
-        return np.asarray(np.log(chances / chances.sum(axis=1, keepdims=True))[:, None, :])
+            probabilities[:, classifier.classes_] += classifier.predict_proba(rows)
+        probabilities = np.maximum(probabilities / len(self.classifiers), _LEAST_PROBABILITY)
+        return np.asarray(
+            np.log(probabilities / probabilities.sum(axis=1, keepdims=True))[:, None, :]
+        )
 
 
 def own_features(features: Features, image: NDArray[np.uint8], described: DescribedImage) -> Any:
-    """Rows of a user's features, checked.
+    """Compute and check the rows of a user's features.
 
     Raises
     ------
@@ -110,9 +112,9 @@ def own_features(features: Features, image: NDArray[np.uint8], described: Descri
     rows = np.asarray(features(image, described.labels), np.float32)
     if rows.ndim != 2 or len(rows) != described.n_superpixels:
         raise ValueError(
-            f"features(image, labels) gave shape {rows.shape} for {described.n_superpixels} "
+            f"features(image, labels) returned shape {rows.shape} for {described.n_superpixels} "
             "superpixels; give one row for each."
         )
     if not np.isfinite(rows).all():
-        raise ValueError("features(image, labels) gave numbers that are not finite.")
+        raise ValueError("features(image, labels) returned numbers that are not finite.")
     return rows

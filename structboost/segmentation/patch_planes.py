@@ -32,9 +32,9 @@ _FLAT = 4.0
 
 
 def gradient_planes(grey: NDArray[np.uint8]) -> Planes:
-    """Length of the gradient by unsigned orientation, shape (height, width, 9).
+    """Compute the length of the gradient by unsigned orientation, shape (height, width, 9).
 
-    The two nearest orientations share it.
+    Each gradient is divided between its two nearest orientations.
     """
     values = grey.astype(np.float32)
     gx = np.asarray(cv2.Sobel(values, cv2.CV_32F, 1, 0, ksize=1), np.float32)
@@ -45,13 +45,13 @@ def gradient_planes(grey: NDArray[np.uint8]) -> Planes:
 
 
 def pattern_planes(grey: NDArray[np.uint8]) -> Planes:
-    """The uniform local binary pattern of each pixel (8 points, radius 1) of ten, one-hot."""
+    """Compute the uniform local binary pattern (8 points, radius 1) of each pixel, one-hot."""
     codes = local_binary_pattern(grey, 8, 1, "uniform").astype(np.int64)
     return np.asarray(np.eye(N_PATTERNS, dtype=np.float32)[codes])
 
 
 def gabor_planes(grey: NDArray[np.uint8]) -> Planes:
-    """Gabor energies at 4 scales and 8 orientations, as in GIST, shape (height, width, 32)."""
+    """Compute Gabor energies at 4 scales and 8 orientations, shape (height, width, 32)."""
     height, width = grey.shape
     pad = 16
     values = np.pad(
@@ -68,14 +68,14 @@ def gabor_planes(grey: NDArray[np.uint8]) -> Planes:
 
 
 def integral(planes: Planes) -> FloatArray:
-    """Integral planes: entry (r, c) is the sum over the rows below r and the columns below c."""
+    """Compute integral planes, whose entry (r, c) sums rows below r and columns below c."""
     return np.asarray(cv2.integral(planes, sdepth=cv2.CV_64F), np.float64)
 
 
 def patch_cells(
     integrals: FloatArray, centres: FloatArray, size: float, grid: int
 ) -> NDArray[np.float32]:
-    """Means over the cells of square patches.
+    """Average planes over the cells of square patches.
 
     Parameters
     ----------
@@ -97,7 +97,7 @@ def patch_cells(
 
 
 def normalised(cells: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Patches over their Euclidean norm, clipped at 0.2 and over it again, as in HOG and SIFT."""
+    """Normalise patches, clip them at 0.2 and normalise again, as in HOG and SIFT."""
     rows = cells / (np.linalg.norm(cells, axis=1, keepdims=True) + _FLAT)
     np.minimum(rows, 0.2, out=rows)
     return np.asarray(rows / (np.linalg.norm(rows, axis=1, keepdims=True) + 0.05), np.float32)
@@ -105,20 +105,20 @@ def normalised(cells: NDArray[np.float32]) -> NDArray[np.float32]:
 
 @lru_cache(maxsize=4)
 def _gabor_transfers(shape: tuple[int, int]) -> list[Any]:
-    """One-sided Gaussians in frequency: the modulus of the answer is the energy."""
+    """Return one-sided Gaussians in frequency, whose response has the energy as its modulus."""
     fy = scipy.fft.fftfreq(shape[0])[:, None].astype(np.float32)
     fx = scipy.fft.fftfreq(shape[1])[None, :].astype(np.float32)
-    made = []
+    transfers = []
     for scale in range(_GABOR_SCALES):
         centre = _TOP_FREQUENCY / 2**scale
         for turn in range(_GABOR_ORIENTATIONS):
             angle = np.pi * turn / _GABOR_ORIENTATIONS
             along = fx * np.cos(angle) + fy * np.sin(angle) - centre
             across = -fx * np.sin(angle) + fy * np.cos(angle)
-            made.append(
+            transfers.append(
                 np.exp(-(along**2 / (2 * (centre / 3) ** 2)) - across**2 / (2 * (centre / 4) ** 2))
             )
-    return made
+    return transfers
 
 
 @compiled
@@ -136,9 +136,9 @@ def _spread_gradients(
                 angle += np.pi
             place = angle / np.pi * n
             low = int(place)
-            share = place - low
-            out[y, x, low % n] += length * (1.0 - share)
-            out[y, x, (low + 1) % n] += length * share
+            weight = place - low
+            out[y, x, low % n] += length * (1.0 - weight)
+            out[y, x, (low + 1) % n] += length * weight
 
 
 @compiled
@@ -166,7 +166,7 @@ def _fill_cells(
 
 @compiled
 def _span(start: float, length: float, limit: int) -> tuple[int, int]:
-    """First pixel and end of a cell along one axis, moved inside, at least a pixel long."""
+    """Return first pixel and end of a cell along one axis, moved inside the image."""
     first = int(np.floor(start + 0.5))
     end = max(first + 1, int(np.floor(start + length + 0.5)))
     first = min(max(first, 0), limit - 1)

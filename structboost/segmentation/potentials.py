@@ -1,4 +1,4 @@
-"""From answers of classifiers to potentials of a CRF: unary (32), pairwise (33), (34)."""
+"""Unary (32) and pairwise (33), (34) potentials of a CRF, from probabilities of classifiers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from structboost.segmentation.context import (
     surroundings,
 )
 from structboost.segmentation.descriptors import DescribedImage
-from structboost.segmentation.unaries import combined, log_odds
+from structboost.segmentation.unaries import combine, log_odds
 from structboost.tasks.superpixel_crf import SuperpixelGraph, TrueLabels
 
 PAIRWISE = (
@@ -34,9 +34,9 @@ _FAR = 5.0
 
 @dataclass(frozen=True)
 class PotentialScale:
-    """Means and spreads of the unary potentials on the training images.
+    """Means and stds of the unary potentials on the training images.
 
-    Linear learners need potentials of one scale; to stumps it makes no difference.
+    Linear learners need potentials of one scale, while stumps do not.
     """
 
     schema: ClassVar[Mapping[str, Array]] = {
@@ -49,29 +49,28 @@ class PotentialScale:
 
     @classmethod
     def of(cls, potentials: Sequence[NDArray[Any]]) -> PotentialScale:
-        """From arrays of shape (n_superpixels, n_labels, n_unary)."""
+        """Compute the scale of arrays of shape (n_superpixels, n_labels, n_unary)."""
         rows = np.concatenate([p.reshape(-1, p.shape[2]) for p in potentials]).astype(np.float64)
         spread = rows.std(axis=0)
         return cls(rows.mean(axis=0), np.where(spread > 1e-9, spread, 1.0))
 
     def scaled(self, potentials: NDArray[Any]) -> NDArray[np.float32]:
-        """Standardised, cut off at five spreads."""
+        """Standardise potentials, and clip them at five stds."""
         return np.clip((potentials - self.mean) / self.spread, -_FAR, _FAR).astype(np.float32)
 
 
 def unary_potentials(
-    image: DescribedImage, answers: FloatArray, *, appearance: bool = True
+    image: DescribedImage, log_probabilities: FloatArray, *, appearance: bool = True
 ) -> FloatArray:
-    """Unary potentials of the CRF, before scaling.
+    """Compute the unary potentials of the CRF, before scaling.
 
     Parameters
     ----------
     image : DescribedImage
-    answers : ndarray, shape (n_superpixels, n_classifiers, n_labels)
-        Log-probabilities.
+    log_probabilities : ndarray, shape (n_superpixels, n_classifiers, n_labels)
     appearance : bool
         Whether place, colour and surroundings are among the potentials.  With scribbles they are
-        not, because the answers already measure the distance from the strokes.
+        not, because the probabilities already measure the distance from the strokes.
 
     Returns
     -------
@@ -81,14 +80,14 @@ def unary_potentials(
         (:mod:`structboost.segmentation.context`).  For two labels these are the foreground's, with
         place and colour.
     """
-    odds = log_odds(answers)
-    probabilities = combined(answers)
+    odds = log_odds(log_probabilities)
+    probabilities = combine(log_probabilities)
     if odds.shape[2] == 2:
-        own = odds[:, :, 1]
-        blocks = [own, probabilities[:, 1:]]
+        evidence = odds[:, :, 1]
+        blocks = [evidence, probabilities[:, 1:]]
         if appearance:
             around = surroundings(image, probabilities)[:, :, 1]
-            blocks[1:1] = [neighbour_means(image, own, 2)]
+            blocks[1:1] = [neighbour_means(image, evidence, 2)]
             blocks += [around, place_and_colour(image)]
         return -np.hstack(blocks)[:, None, :]
     around = surroundings(image, probabilities)
@@ -96,38 +95,42 @@ def unary_potentials(
 
 
 def n_unary_potentials(n_classifiers: int, n_labels: int, *, appearance: bool = True) -> int:
-    """Last size of :func:`unary_potentials`."""
+    """Return the last size of :func:`unary_potentials`."""
     if n_labels == 2:
         return n_classifiers + 1 + appearance * (n_classifiers + N_SURROUNDINGS + N_OF_PLACE)
     return n_classifiers + 1 + N_SURROUNDINGS
 
 
 def superpixel_graph(
-    image: DescribedImage, answers: FloatArray, scale: PotentialScale, *, appearance: bool = True
+    image: DescribedImage,
+    log_probabilities: FloatArray,
+    scale: PotentialScale,
+    *,
+    appearance: bool = True,
 ) -> SuperpixelGraph:
-    """The CRF of an image.
+    """Build the CRF of an image.
 
     With two labels the background has the potentials 0.  Only the difference counts, -y F (32) up
-    to a common term, and stumps see the evidence for the foreground from both sides.  An indicator
-    of each label but the first is added.
+    to a common term, and stumps receive the evidence for the foreground from both sides.  An
+    indicator of each label but the first is added.
     """
-    n, n_labels = answers.shape[0], answers.shape[2]
-    scaled = scale.scaled(unary_potentials(image, answers, appearance=appearance))
+    n, n_labels = log_probabilities.shape[0], log_probabilities.shape[2]
+    scaled = scale.scaled(unary_potentials(image, log_probabilities, appearance=appearance))
     if n_labels == 2:
         scaled = np.concatenate((np.zeros_like(scaled), scaled), axis=1)
     indicators = np.broadcast_to(
         np.eye(n_labels, dtype=np.float32)[:, 1:], (n, n_labels, n_labels - 1)
     )
-    pairwise = pairwise_potentials(image, combined(answers))
+    pairwise = pairwise_potentials(image, combine(log_probabilities))
     return SuperpixelGraph(np.concatenate((scaled, indicators), axis=2), image.edges, pairwise)
 
 
 def pairwise_potentials(image: DescribedImage, probabilities: FloatArray) -> NDArray[np.float32]:
-    """Potentials of edges between different labels, shape (n_edges, 7), none negative.
+    """Compute the potentials of edges between different labels, shape (n_edges, 7).
 
-    `PAIRWISE` names them: ``exp(-|difference of mean LUV| / its mean)`` (33), the shared boundary
-    over its mean (34), the analogue of (33) for the step at the boundary, their products, the
-    agreement of the classifiers on both ends, and 1.
+    None is negative.  `PAIRWISE` names them: ``exp(-|difference of mean LUV| / its mean)`` (33),
+    the shared boundary over its mean (34), the analogue of (33) for the step at the boundary, their
+    products, the agreement of the classifiers on both ends, and 1.
     """
     p, q = image.edges.T
     apart = np.linalg.norm(image.colours[p].astype(np.float64) - image.colours[q], axis=1)
@@ -141,7 +144,7 @@ def pairwise_potentials(image: DescribedImage, probabilities: FloatArray) -> NDA
 
 
 def true_labels(counts: IntArray, *, by_area: bool = True) -> tuple[TrueLabels, NDArray[np.bool_]]:
-    """True labels of the superpixels that are not void, and a mask of these superpixels.
+    """Return the true labels of all superpixels that are not void, and a mask of them.
 
     Parameters
     ----------
@@ -151,16 +154,16 @@ def true_labels(counts: IntArray, *, by_area: bool = True) -> tuple[TrueLabels, 
         Whether a wrong label costs the margin in pixels of the true label over the next one,
         relative to the mean size of the superpixels.  Otherwise it costs 1, the Hamming loss (26).
     """
-    known = counts.sum(axis=1)
-    kept = known > 0
-    ranked = np.sort(counts[kept], axis=1)
-    mean_size = known.sum() / max(len(ranked), 1)
+    n_pixels = counts.sum(axis=1)
+    labelled = n_pixels > 0
+    ranked = np.sort(counts[labelled], axis=1)
+    mean_size = n_pixels.sum() / max(len(ranked), 1)
     areas = (ranked[:, -1] - ranked[:, -2]) / max(mean_size, 1.0)
-    labels = np.argmax(counts[kept], axis=1).astype(np.int64)
-    return TrueLabels(labels, areas if by_area else np.ones(len(labels))), kept
+    labels = np.argmax(counts[labelled], axis=1).astype(np.int64)
+    return TrueLabels(labels, areas if by_area else np.ones(len(labels))), labelled
 
 
 def _likeness(differences: NDArray[Any]) -> FloatArray:
-    """Likeness: 1 without a difference, falling with the difference over its mean."""
+    """Compute a likeness that is 1 without a difference and falls with it."""
     mean = float(differences.mean()) if len(differences) else 0.0
     return np.asarray(np.exp(-differences / (mean + _FLAT)), np.float64)

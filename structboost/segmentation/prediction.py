@@ -1,4 +1,4 @@
-"""Files of photographs segmented one by one, in processes."""
+"""Segmentation of photographs in files, one by one, in processes."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from structboost.segmentation.stroke_segmentation import StrokeSegmenter
 
 @dataclass(frozen=True)
 class Settings:
-    """How files are segmented.
+    """Settings of the segmentation of files.
 
     Attributes
     ----------
     model : Path or None
         File of the segmenter; None for scribbles alone.
     longest : int or None
-        In place of the model's own.
+        Longest side in place of that of the model.
     cache : Path or None
         Folder that keeps the features of images.
     probabilities : bool
-        Whether the probabilities of the classes are wanted.
+        Whether to return the probabilities of the classes.
     """
 
     model: Path | None
@@ -41,7 +41,7 @@ class Settings:
 
 @dataclass(frozen=True)
 class Segmented:
-    """What was found in a photograph.
+    """Result for a photograph.
 
     Attributes
     ----------
@@ -49,7 +49,7 @@ class Segmented:
         Class indices.
     probabilities : ndarray of float32, shape (height, width, n_labels), or None
     problem : str
-        Why there is no mask; empty if there is one.
+        Reason why there is no mask; empty if there is one.
     """
 
     mask: Mask | None = None
@@ -57,21 +57,24 @@ class Segmented:
     problem: str = ""
 
 
-def segmented_in_turn(
+def segment_files(
     settings: Settings,
     images: Sequence[Path],
     scribbles: Sequence[Path | None],
     n_jobs: int | None = None,
 ) -> Generator[Segmented]:
-    """Masks of photographs in files, in their order; one that cannot be used gives a problem."""
-    work = joblib.delayed(_segmented)
-    found: Generator[Segmented] = joblib.Parallel(n_jobs=n_jobs, return_as="generator")(
+    """Segment photographs in files, in their order.
+
+    The result of a file that cannot be used has a ``problem`` in place of a mask.
+    """
+    work = joblib.delayed(_segment)
+    results: Generator[Segmented] = joblib.Parallel(n_jobs=n_jobs, return_as="generator")(
         work(settings, *pair) for pair in zip(images, scribbles, strict=True)
     )
-    return found
+    return results
 
 
-def _segmented(settings: Settings, image: Path, scribbles: Path | None) -> Segmented:
+def _segment(settings: Settings, image: Path, scribbles: Path | None) -> Segmented:
     try:
         segmenter = _segmenter(settings)
         pixels = read_photograph(image)
@@ -79,8 +82,8 @@ def _segmented(settings: Settings, image: Path, scribbles: Path | None) -> Segme
         if isinstance(segmenter, StrokeSegmenter):
             if strokes is None:
                 raise ValueError("without a model there must be scribbles.")
-            found, chances = segmenter.mask_and_probabilities(pixels, strokes)
-            return Segmented(found, chances if settings.probabilities else None)
+            mask, probabilities = segmenter.mask_and_probabilities(pixels, strokes)
+            return Segmented(mask, probabilities if settings.probabilities else None)
         if settings.probabilities:
             return Segmented(*segmenter.mask_and_probabilities(pixels, strokes))
         return Segmented(segmenter.predict(pixels, strokes))
@@ -92,7 +95,7 @@ def _segmenter(settings: Settings) -> Segmenter | StrokeSegmenter:
     if settings.model is None:
         return StrokeSegmenter(longest=settings.longest or StrokeSegmenter().longest)
     # Another model may have been written to the same path meanwhile.
-    segmenter = copy(_loaded(settings.model, settings.model.stat().st_mtime_ns))
+    segmenter = copy(_load(settings.model, settings.model.stat().st_mtime_ns))
     segmenter.cache = settings.cache
     if settings.longest is not None:
         segmenter.longest = settings.longest
@@ -100,6 +103,5 @@ def _segmenter(settings: Settings) -> Segmenter | StrokeSegmenter:
 
 
 @lru_cache(maxsize=1)
-def _loaded(model: Path, changed: int) -> Segmenter:
-    """The segmenter, loaded once per process."""
+def _load(model: Path, changed: int) -> Segmenter:
     return Segmenter.load(model)

@@ -1,7 +1,7 @@
-"""Outlines of a coarse mask at the full resolution of its photograph.
+"""Refinement of a coarse mask to the full resolution of its photograph.
 
 The mask is doubled in size again and again.  Each time the pixels in a narrow band along its
-outlines are labelled anew by a minimum cut, from the mean colours of each class nearby and the
+outlines get new labels by a minimum cut, from the mean colours of each class nearby and the
 contrasts between neighbours (multilevel banded graph cuts: Lombaert et al., ICCV 2005).
 """
 
@@ -24,12 +24,12 @@ _WINDOW = 31  # side of the square in which colours of a class count
 _SMOOTH = 5.0  # weight of the contrasts
 _MOST = 4.0  # bound on the energy of a colour
 _NOISE = 100.0  # variance that every colour has
-_LEAST = 5  # pixels of a class nearby that give it a colour
+_LEAST = 5  # pixels of a class nearby that determine its colour
 _NEIGHBOURS = ((0, 1), (1, 0), (1, 1), (1, -1))
 
 
-def refined_mask(image: Photograph, mask: Mask) -> Mask:
-    """A coarse mask at the size of its photograph, with outlines that follow the photograph.
+def refine_mask(image: Photograph, mask: Mask) -> Mask:
+    """Enlarge a coarse mask to its photograph, with outlines that follow the photograph.
 
     Parameters
     ----------
@@ -43,12 +43,12 @@ def refined_mask(image: Photograph, mask: Mask) -> Mask:
         size = min(height, 2 * mask.shape[0]), min(width, 2 * mask.shape[1])
         if 3 * height < 4 * size[0] or 3 * width < 4 * size[1]:
             size = height, width
-        mask = _relabelled(resized(image, (size[1], size[0])), resized_mask(mask, size))
+        mask = _relabel(resized(image, (size[1], size[0])), resized_mask(mask, size))
     return mask
 
 
-def _relabelled(image: Photograph, mask: Mask) -> Mask:
-    """The mask with new labels in the band along its outlines."""
+def _relabel(image: Photograph, mask: Mask) -> Mask:
+    """Compute new labels in the band along the outlines of a mask."""
     near = _band(mask)
     if not near.any():
         return mask
@@ -63,7 +63,7 @@ def _relabelled(image: Photograph, mask: Mask) -> Mask:
 
 
 def _band(mask: Mask) -> NDArray[np.bool_]:
-    """Pixels near another class."""
+    """Return the pixels near another class."""
     outlines = np.zeros(mask.shape, np.uint8)
     outlines[:, :-1] |= mask[:, :-1] != mask[:, 1:]
     outlines[:-1] |= mask[:-1] != mask[1:]
@@ -72,12 +72,14 @@ def _band(mask: Mask) -> NDArray[np.bool_]:
 
 
 def _cut(values: NDArray[np.float32], mask: Mask, near: NDArray[np.bool_]) -> Mask:
-    """The mask with the labels of least energy in the band, whose rim keeps its labels."""
+    """Set the labels of least energy in the band, whose rim does not change."""
     classes, codes = np.unique(mask, return_inverse=True)
     before = codes.reshape(mask.shape)[near]
-    nodes = np.stack([_colour_energies(values, mask == own, near) for own in classes], axis=1)
+    nodes = np.stack(
+        [_colour_energies(values, mask == class_value, near) for class_value in classes], axis=1
+    )
     unknown = np.isnan(nodes)
-    # A pixel between classes of which one has no colour nearby is told by its neighbours alone.
+    # Where one of the classes has no colour nearby, only neighbours determine the label.
     nodes[unknown.sum(axis=1) >= len(classes) - 1] = 0.0
     nodes = np.where(np.isnan(nodes), np.inf, nodes)
     nodes = np.minimum(nodes - nodes.min(axis=1, keepdims=True), _MOST)
@@ -87,20 +89,20 @@ def _cut(values: NDArray[np.float32], mask: Mask, near: NDArray[np.bool_]) -> Ma
     nodes[rim] = keep
     nodes[rim, before[rim]] = 0.0
     if len(classes) == 2:
-        found = least_energy_labels(nodes, edges, weights, weights).astype(np.int64)
+        labels = least_energy_labels(nodes, edges, weights, weights).astype(np.int64)
     else:
-        found = before.astype(np.int64)
+        labels = before.astype(np.int64)
         for label in range(len(classes)):
-            found = _expanded(found, label, nodes, edges, weights)
+            labels = _expand(labels, label, nodes, edges, weights)
     out = mask.copy()
-    out[near] = classes[found]
+    out[near] = classes[labels]
     return out
 
 
-def _expanded(
+def _expand(
     labels: IntArray, label: int, nodes: FloatArray, edges: IntArray, weights: FloatArray
 ) -> IntArray:
-    """The labels after the best move that gives one label to some pixels where it is plausible.
+    """Give one label to the best set of pixels where it is plausible.
 
     A move of alpha-expansion (Boykov et al., PAMI 2001) on a part of the band: with all pixels and
     many classes it would take minutes.
@@ -111,7 +113,7 @@ def _expanded(
     touched = free[edges[:, 0]] | free[edges[:, 1]]
     used = free.copy()
     used[edges[touched].ravel()] = True
-    numbers = np.cumsum(used) - 1
+    index_of = np.cumsum(used) - 1
     (p, q), w = edges[touched].T, weights[touched]
     stay, p_moves, q_moves = (
         w * (labels[p] != labels[q]), w * (labels[q] != label), w * (labels[p] != label)
@@ -120,10 +122,10 @@ def _expanded(
     energies[:, 0] = nodes[used, labels[used]]
     energies[:, 1] = nodes[used, label]
     energies[~free[used]] = (0.0, 1.0 + 2.0 * float(nodes[free].max()) + 4.0 * float(w.sum()))
-    np.add.at(energies[:, 1], numbers[p], p_moves - stay)
-    np.add.at(energies[:, 1], numbers[q], -p_moves)
+    np.add.at(energies[:, 1], index_of[p], p_moves - stay)
+    np.add.at(energies[:, 1], index_of[q], -p_moves)
     capacities = np.maximum(q_moves + p_moves - stay, 0.0)
-    pairs = np.column_stack((numbers[p], numbers[q]))
+    pairs = np.column_stack((index_of[p], index_of[q]))
     moves = least_energy_labels(energies, pairs, capacities, np.zeros(len(pairs)))
     moved = labels.copy()
     moved[np.flatnonzero(used)[np.asarray(moves, np.bool_)]] = label
@@ -133,7 +135,7 @@ def _expanded(
 def _colour_energies(
     values: NDArray[np.float32], inside: NDArray[np.bool_], near: NDArray[np.bool_]
 ) -> FloatArray:
-    """How unlike the colours of a class nearby a pixel of the band is; NaN where it has none."""
+    """Compute the distance of band pixels to the nearby colours of a class, NaN without any."""
     weights = (inside & ~near).astype(np.float32)
     count = _sums(weights)
     total = _sums(values * weights[:, :, None])[near].astype(np.float64)
@@ -152,16 +154,16 @@ def _sums(planes: NDArray[np.float32]) -> NDArray[Any]:
 
 
 def _edges(values: NDArray[np.float32], near: NDArray[np.bool_]) -> tuple[IntArray, FloatArray]:
-    """Pairs of neighbours in the band, and what they pay for different labels."""
-    numbers = np.full(near.shape, -1, np.int64)
-    numbers[near] = np.arange(int(near.sum()))
+    """Return pairs of neighbours in the band, and their costs of different labels."""
+    index_of = np.full(near.shape, -1, np.int64)
+    index_of[near] = np.arange(int(near.sum()))
     height, width = near.shape
     pairs, steps, lengths = [], [], []
     for down, right in _NEIGHBOURS:
         here = np.s_[: height - down, max(0, -right) : width - max(0, right)]
         there = np.s_[down:, max(0, right) : width + min(0, right)]
         both = near[here] & near[there]
-        pairs.append(np.column_stack((numbers[here][both], numbers[there][both])))
+        pairs.append(np.column_stack((index_of[here][both], index_of[there][both])))
         steps.append(((values[here][both] - values[there][both]) ** 2).sum(axis=1))
         lengths.append(np.full(len(pairs[-1]), np.hypot(down, right)))
     contrast = np.concatenate(steps).astype(np.float64)

@@ -1,4 +1,4 @@
-"""Scores of segmentations: intersection over union, accuracies, and the break-even point."""
+"""Scores of segmentations by intersection over union, accuracies and break-even point."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from structboost._typing import FloatArray, IntArray
 
 
 def confusion(truth: NDArray[Any], predicted: NDArray[Any], n_labels: int) -> IntArray:
-    """Pixels by true and by predicted class, without void pixels, shape (n_labels, n_labels).
+    """Count pixels by true and predicted class, without void, shape (n_labels, n_labels).
 
     Parameters
     ----------
@@ -29,11 +29,11 @@ def confusion(truth: NDArray[Any], predicted: NDArray[Any], n_labels: int) -> In
         raise ValueError(
             f"truth has shape {truth.shape} and predicted {predicted.shape}; they must be equal."
         )
-    known = truth < n_labels
-    found = predicted[known].astype(np.int64)
-    if len(found) and found.max() >= n_labels:
-        raise ValueError(f"predicted has the class {found.max()}; there are 0..{n_labels - 1}.")
-    keys = truth[known].astype(np.int64) * n_labels + found
+    is_labelled = truth < n_labels
+    classes = predicted[is_labelled].astype(np.int64)
+    if len(classes) and classes.max() >= n_labels:
+        raise ValueError(f"predicted has the class {classes.max()}; there are 0..{n_labels - 1}.")
+    keys = truth[is_labelled].astype(np.int64) * n_labels + classes
     return np.asarray(
         np.bincount(keys, minlength=n_labels**2).reshape(n_labels, n_labels), np.int64
     )
@@ -53,35 +53,35 @@ class SegmentationScores:
 
     @classmethod
     def of(cls, confusions: Sequence[IntArray]) -> SegmentationScores:
-        """Scores of several images together.
+        """Sum up the scores of several images.
 
         Parameters
         ----------
         confusions : sequence of ndarray of int64, shape (n_labels, n_labels)
-            What :func:`confusion` returned for each image.
+            Confusion matrix of each image (:func:`confusion`).
 
         Returns
         -------
         scores : SegmentationScores
-            Those of the pixels of all images.
+            Scores over the pixels of all images.
         """
         return cls(np.sum(confusions, axis=0))
 
     @property
     def accuracy(self) -> float:
-        """Share of the pixels with the right class."""
-        return _share(np.trace(self.confusion), self.confusion.sum())
+        """Fraction of the pixels with the right class."""
+        return _fraction(np.trace(self.confusion), self.confusion.sum())
 
     @property
     def iou(self) -> FloatArray:
-        """Intersection over union of each class; NaN for a class that occurs nowhere."""
+        """Intersection over union of each class, NaN for a class that occurs nowhere."""
         right = np.diag(self.confusion).astype(np.float64)
         union = self.confusion.sum(axis=0) + self.confusion.sum(axis=1) - right
         return np.asarray(np.divide(right, union, out=np.full(len(right), np.nan), where=union > 0))
 
     @property
     def class_accuracies(self) -> FloatArray:
-        """Share of each class's pixels with the right class; NaN for one that does not occur."""
+        """Fraction of each class's pixels with the right class, NaN for a missing class."""
         right = np.diag(self.confusion).astype(np.float64)
         total = self.confusion.sum(axis=1)
         return np.asarray(np.divide(right, total, out=np.full(len(right), np.nan), where=total > 0))
@@ -97,7 +97,7 @@ class SegmentationScores:
         return _mean(self.class_accuracies)
 
     def as_record(self) -> dict[str, float | None]:
-        """The scores that are usual for two classes, or for more; None for unknown ones."""
+        """Return the usual scores of two classes or of more, with None for undefined ones."""
         if len(self.confusion) == 2:
             background, foreground = self.iou
             scores = {"iou_foreground": foreground, "iou_background": background}
@@ -105,11 +105,11 @@ class SegmentationScores:
         else:
             scores = {"mean_iou": self.mean_iou, "global_accuracy": self.accuracy}
             scores["class_accuracy"] = self.class_accuracy
-        return {name: _known(value) for name, value in scores.items()}
+        return {name: _value_or_none(value) for name, value in scores.items()}
 
 
 def evaluation(counts: Mapping[str, IntArray], names: Sequence[str]) -> dict[str, Any]:
-    """The record that ``structboost segment evaluate`` writes; null for unknown scores.
+    """Return the record of ``structboost segment evaluate``, with None for undefined scores.
 
     Parameters
     ----------
@@ -121,25 +121,25 @@ def evaluation(counts: Mapping[str, IntArray], names: Sequence[str]) -> dict[str
     scores = SegmentationScores.of(list(counts.values()))
 
     def by_class(iou: FloatArray) -> dict[str, float | None]:
-        return {name: _known(value) for name, value in zip(names, iou, strict=True)}
+        return {name: _value_or_none(value) for name, value in zip(names, iou, strict=True)}
 
-    each = {name: SegmentationScores(own) for name, own in counts.items()}
+    each = {name: SegmentationScores(matrix) for name, matrix in counts.items()}
     return {
-        "mean_iou": _known(scores.mean_iou),
+        "mean_iou": _value_or_none(scores.mean_iou),
         **scores.as_record(),
         "images": len(counts),
         "iou": by_class(scores.iou),
         "classes": list(names),
         "confusion": scores.confusion.tolist(),
         "by_image": {
-            name: {"mean_iou": _known(own.mean_iou), "iou": by_class(own.iou)}
-            for name, own in each.items()
+            name: {"mean_iou": _value_or_none(matrix.mean_iou), "iou": by_class(matrix.iou)}
+            for name, matrix in each.items()
         },
     }
 
 
 def summary(record: Mapping[str, Any]) -> str:
-    """A line with the scores of all images, and one with the IoU of each class."""
+    """Format a line with the scores of all images, and one with the IoU of each class."""
 
     def shown(value: Any) -> str:
         return f"{value:.4f}" if isinstance(value, float) else str(value)
@@ -151,9 +151,10 @@ def summary(record: Mapping[str, Any]) -> str:
 
 
 def break_even(truth: IntArray, margins: FloatArray, areas: FloatArray) -> float:
-    """Precision where it equals recall: as many pixels are taken as are true foreground.
+    """Compute the precision at which it equals recall.
 
-    Fulkerson et al., ICCV 2009; Table 6 of StructBoost.
+    As many pixels are selected as are true foreground (Fulkerson et al., ICCV 2009; Table 6 of
+    StructBoost).
 
     Parameters
     ----------
@@ -175,11 +176,11 @@ def break_even(truth: IntArray, margins: FloatArray, areas: FloatArray) -> float
     return float(np.interp(total, taken, hit) / total)
 
 
-def _known(value: Any) -> float | None:
+def _value_or_none(value: Any) -> float | None:
     return None if np.isnan(value) else float(value)
 
 
-def _share(part: Any, whole: Any) -> float:
+def _fraction(part: Any, whole: Any) -> float:
     return float(part) / float(whole) if whole else float("nan")
 
 

@@ -1,4 +1,4 @@
-"""Scribbles: a few strokes on one image that say what is object and what background."""
+"""Scribbles, which are strokes on the object and the background of an image."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _MOST = 13.0
 def scribbled_labels(
     image: DescribedImage, scribbles: Mask, name: str = "scribbles", *, of_both_kinds: bool = True
 ) -> IntArray:
-    """Label of the strokes on each superpixel: 1 object, 0 background, -1 none.
+    """Return the label of the strokes on each superpixel, -1 without a stroke.
 
-    The longer stroke wins.
+    1 is the object and 0 the background.  Of two kinds of strokes the longer one counts.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ def scribbled_labels(
 
 
 def checked_strokes(scribbles: Mask, name: str, *, of_both_kinds: bool = True) -> None:
-    """Raise unless scribbles hold strokes, by default both kinds of them, and nothing else.
+    """Raise unless scribbles hold strokes, by default of both kinds, and nothing else.
 
     Raises
     ------
@@ -73,7 +73,7 @@ def checked_strokes(scribbles: Mask, name: str, *, of_both_kinds: bool = True) -
 
 
 def scribble_features(image: DescribedImage, labels: IntArray) -> NDArray[np.float32]:
-    """How much nearer each superpixel is to object strokes than to background strokes.
+    """Measure how much nearer superpixels are to object strokes than to background strokes.
 
     The measures are colour (log-likelihood ratio of Gaussian kernels on LUV, two widths), place,
     and geodesic distance over the graph, where a step costs the difference of colours (Bai and
@@ -97,18 +97,18 @@ def scribble_features(image: DescribedImage, labels: IntArray) -> NDArray[np.flo
     return np.column_stack(columns).astype(np.float32)
 
 
-# Number of answers that scribbles give in place of classifiers.
-N_ANSWERS = 5
+# Number of scribble features, in place of classifiers.
+N_SCRIBBLE_FEATURES = 5
 
 
-def scribble_answers(image: DescribedImage, labels: IntArray) -> FloatArray:
-    """Log-probabilities whose log-odds are the features, shape (n_superpixels, 5, 2)."""
+def scribble_log_probabilities(image: DescribedImage, labels: IntArray) -> FloatArray:
+    """Return log-probabilities with the features as log-odds, shape (n_superpixels, 5, 2)."""
     odds = np.clip(scribble_features(image, labels).astype(np.float64), -_MOST, _MOST)
     return np.stack((-np.logaddexp(0.0, odds), -np.logaddexp(0.0, -odds)), axis=2)
 
 
 def _likelihood_ratio(rows: FloatArray, labels: IntArray, areas: FloatArray) -> FloatArray:
-    """Logarithm of the ratio of two kernel densities, object over background."""
+    """Compute the logarithm of the ratio of two kernel densities, object over background."""
     densities = []
     for label in (0, 1):
         strokes = labels == label
@@ -119,17 +119,17 @@ def _likelihood_ratio(rows: FloatArray, labels: IntArray, areas: FloatArray) -> 
 
 
 def _nearest(places: FloatArray, strokes: NDArray[np.bool_]) -> FloatArray:
-    """Distance to the nearest of the strokes, as a share of the image."""
+    """Compute the distance to the nearest of the strokes, relative to the image."""
     return np.asarray(
         np.sqrt(((places[:, None] - places[None, strokes]) ** 2).sum(axis=2)).min(axis=1)
     )
 
 
 def _geodesic(image: DescribedImage, strokes: NDArray[np.bool_]) -> FloatArray:
-    """Length of the shortest path to a stroke, each step costing the difference in LUV."""
+    """Compute the shortest path to a stroke, whose steps cost the difference in LUV."""
     n = image.n_superpixels
     a, b = image.edges.astype(np.int32).T  # scipy 1.13 searches paths in no other graph
     steps = np.linalg.norm(image.colours[a].astype(np.float64) - image.colours[b], axis=1) + 0.5
     graph = csr_array((steps, (a, b)), shape=(n, n))
-    found = dijkstra(graph, directed=False, indices=np.flatnonzero(strokes), min_only=True)
-    return np.asarray(np.minimum(found, 1e4))
+    distances = dijkstra(graph, directed=False, indices=np.flatnonzero(strokes), min_only=True)
+    return np.asarray(np.minimum(distances, 1e4))

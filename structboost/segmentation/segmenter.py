@@ -1,4 +1,4 @@
-"""From photographs and masks to a model that segments new photographs."""
+"""Segmenter, which learns from photographs and masks to segment new photographs."""
 
 from __future__ import annotations
 
@@ -19,38 +19,38 @@ from structboost._typing import FloatArray, IntArray
 from structboost.progress import Phase
 from structboost.runtime.blas_threads import one_blas_thread
 from structboost.runtime.documentation import Documented
-from structboost.segmentation.crf_model import CRFModel, calibrated
-from structboost.segmentation.crf_training import CRFSettings, fit_tuned, searched_images
+from structboost.segmentation.crf_model import CRFModel, calibrated_sharpness
+from structboost.segmentation.crf_training import CRFSettings, fit_tuned, images_of_search
 from structboost.segmentation.descriptors import DescribedImage
 from structboost.segmentation.feature_cache import (
     Describing,
     FeatureCache,
     StoredImages,
     describe_in_turn,
-    prepared,
-)
-from structboost.segmentation.given_images import (
-    check_lengths,
-    checked_pairs,
-    numbers_of_groups,
-    one_photograph,
-    photograph,
-    resized_strokes,
+    fill_cache,
 )
 from structboost.segmentation.image_files import (
     Mask,
     Photograph,
     ReadWhenUsed,
-    fitted,
     mask_of,
     resized_mask,
+    shrink_to,
 )
-from structboost.segmentation.label_map import Meaning, meaning_of
+from structboost.segmentation.image_inputs import (
+    check_lengths,
+    checked_pairs,
+    indices_of_groups,
+    one_photograph,
+    photograph,
+    resized_strokes,
+)
+from structboost.segmentation.label_map import LabelMap, meaning_of
 from structboost.segmentation.own_unaries import OwnClassifiers, OwnUnaries
 from structboost.segmentation.potentials import PotentialScale, superpixel_graph, unary_potentials
-from structboost.segmentation.refinement import refined_mask
+from structboost.segmentation.refinement import refine_mask
 from structboost.segmentation.scores import SegmentationScores, confusion
-from structboost.segmentation.scribbles import scribble_answers, scribbled_labels
+from structboost.segmentation.scribbles import scribble_log_probabilities, scribbled_labels
 from structboost.segmentation.segmenter_file import read_segmenter, write_segmenter
 from structboost.segmentation.superpixels import label_counts
 from structboost.segmentation.unaries import UnaryClassifiers, UnarySettings
@@ -65,32 +65,32 @@ from structboost.validation import (
 )
 
 Floats32 = NDArray[np.float32]
-_SCALED = 200  # images from which the scale of the potentials is taken, at most
+_SCALED = 200  # largest number of images for the scale of the potentials
 
 
 @dataclass(eq=False, repr=False)
 class Segmenter(Documented, BaseEstimator):
-    """Segments photographs by superpixels, boosted unary potentials and a learned CRF.
+    """Segmenter of photographs by superpixels, boosted unary potentials and a learned CRF.
 
-    StructBoost, sections 3.6 and 4.5.  It is an estimator of scikit-learn: ``clone``,
-    ``get_params``, ``set_params`` and ``score`` are there.
+    See sections 3.6 and 4.5 of StructBoost.  The class is an estimator of scikit-learn, with
+    ``clone``, ``get_params``, ``set_params`` and ``score``.
 
     Parameters
     ----------
     n_segments : int
         Approximate number of superpixels per image.
     longest : int
-        Longest side in pixels: larger photographs are shrunk to it first.  Masks come out at full
+        Longest side in pixels, to which larger photographs are shrunk first.  Masks have the full
         size, with outlines that follow the photograph (:mod:`structboost.segmentation.refinement`).
     C : float or None
-        Weight of the loss.  None chooses it: by cross-validation for two labels, 0.3 for more
+        Weight of the loss.  None chooses it, by cross-validation for two labels, and 0.3 for more
         (:func:`.crf_training.tuned`).
     crf : CRFSettings
-        How the CRF is trained.
+        Settings of the training of the CRF.
     unaries : UnarySettings or OwnUnaries
-        How the classifiers of superpixels are trained; or a classifier of your own.
+        Settings of the classifiers of superpixels, or a user's classifier.
     superpixels : callable, optional
-        ``superpixels(image)`` gives the number of the superpixel of each pixel, shape (height,
+        ``superpixels(image)`` returns the index of the superpixel of each pixel, shape (height,
         width), from RGB pixels.  The default is SLIC with ``n_segments``.
     random_state : int
         Seed for folds, samples and visual words.
@@ -100,8 +100,8 @@ class Segmenter(Documented, BaseEstimator):
         Folder that keeps the features of images.
     verbose : int
         1 reports progress on standard error.
-    meaning : Meaning, optional
-        What the values of masks stand for.  By default two values are two classes, of which the
+    meaning : LabelMap, optional
+        Meaning of the values of masks.  By default two values are two classes, of which the
         larger is the foreground; more values are class indices, and 255 is void.
 
     Attributes
@@ -115,7 +115,7 @@ class Segmenter(Documented, BaseEstimator):
     sharpness_ : float
         Factor that turns differences of energies into those of log-probabilities; it makes the
         training labels most likely.
-    meaning_ : Meaning
+    meaning_ : LabelMap
         Meaning of the values of masks, for files of predictions.
     history_ : list of dict
         Records of the CRF's training (primal, bound, gap), one per round.
@@ -123,9 +123,9 @@ class Segmenter(Documented, BaseEstimator):
         Whether Ctrl-C ended the training of the CRF.  An earlier Ctrl-C leaves no model and raises
         KeyboardInterrupt.
     C_ : float
-        The C that was used.
+        C of the trained CRF.
     validation_ : list of (float, float)
-        Each C that was tried with its mean IoU; empty where C was given.
+        Each C that was tried with its mean IoU; empty where the user set C.
     """
 
     _public_package = "structboost.segmentation"
@@ -140,7 +140,7 @@ class Segmenter(Documented, BaseEstimator):
     n_jobs: int | None = None
     cache: str | PathLike[str] | None = None
     verbose: int = 0
-    meaning: Meaning | None = None
+    meaning: LabelMap | None = None
 
     def fit(
         self,
@@ -157,23 +157,23 @@ class Segmenter(Documented, BaseEstimator):
             RGB of any size, or grey of shape (height, width).
         masks : sequence of ndarray of uint8, shape (height, width), or of PIL.Image.Image
             Class indices, 255 where void; in masks of two values, the larger one is class 1.
-            ``meaning`` says otherwise.
+            ``meaning`` overrides both.
         scribbles : sequence of ndarray of uint8, shape (height, width), optional
             1 on the object, 2 on the background, 0 elsewhere.  The model then segments by
             scribbles into two classes.
         groups : sequence, optional
             Group of each image, such as the name of its video.  Images of a group are always in
-            the same fold; by default each image is its own group.
+            the same fold; by default each image is a separate group.
 
         Raises
         ------
         ValueError, TypeError
             If a parameter is bad, there are fewer than two images, classes or groups, lengths or
-            sizes differ, or an image or a mask cannot be used.  The message gives the number of the
+            sizes differ, or an image or a mask cannot be used.  The message gives the index of the
             image.
         """
         self._check_parameters()
-        numbers_of_groups(groups)
+        indices_of_groups(groups)
         is_known = self.meaning is not None
         shapes, values = checked_pairs(
             images, masks, scribbles, groups, is_known=is_known, verbose=bool(self.verbose)
@@ -182,18 +182,18 @@ class Segmenter(Documented, BaseEstimator):
         n_labels = meaning.n_labels(values)
         self.meaning_ = meaning
         if self.meaning is None and meaning.classes:
-            self._say(str(meaning))
+            self._print_line(str(meaning))
         with TemporaryDirectory(prefix="structboost-") as folder:
             describing = self._describing(self.cache or folder)
             small = self._small(images)
-            prepared(small, describing, n_jobs=self.n_jobs, verbose=bool(self.verbose))
+            fill_cache(small, describing, n_jobs=self.n_jobs, verbose=bool(self.verbose))
             stored = StoredImages(small, describing)
             counts, strokes = [], []
             with Phase("classes of superpixels", len(images), bool(self.verbose)) as line:
                 for i, d in enumerate(stored):
                     labels = meaning.labels(mask_of(masks[i], f"masks[{i}]"))
-                    own, shape = resized_mask(labels, d.labels.shape), d.labels.shape
-                    counts.append(label_counts(d.labels, own, n_labels))
+                    small_mask, shape = resized_mask(labels, d.labels.shape), d.labels.shape
+                    counts.append(label_counts(d.labels, small_mask, n_labels))
                     if scribbles is not None:
                         name = f"scribbles[{i}]"
                         strokes.append(resized_strokes(scribbles[i], shapes[i], shape, name))
@@ -209,7 +209,7 @@ class Segmenter(Documented, BaseEstimator):
         scribbles: Sequence[Mask] | None = None,
         groups: Sequence[Any] | None = None,
     ) -> Segmenter:
-        """Train as :meth:`fit`, from described images and pixel counts of their superpixels.
+        """Train as :meth:`fit` on described images and pixel counts of their superpixels.
 
         Parameters
         ----------
@@ -223,20 +223,20 @@ class Segmenter(Documented, BaseEstimator):
             As in :meth:`fit`.
         """
         self._check_parameters()
-        ranks = numbers_of_groups(groups)
+        ranks = indices_of_groups(groups)
         with one_blas_thread():
             self._fit(images, counts, scribbles, ranks)
         return self
 
     def predict(self, image: Photograph, scribbles: Mask | None = None) -> Mask:
-        """Class of each pixel, at the size of the image.
+        """Predict the class of each pixel, at the size of the image.
 
         Parameters
         ----------
         image : ndarray of uint8, shape (height, width, 3), or PIL.Image.Image
             RGB, or grey of shape (height, width).
         scribbles : ndarray of uint8, shape (height, width), optional
-            1 on the object, 2 on the background, 0 elsewhere; these pixels keep their label.
+            1 on the object, 2 on the background, 0 elsewhere; these pixels have fixed labels.
             Required by a model that was trained with scribbles, where both kinds are needed;
             optional otherwise.
 
@@ -256,11 +256,11 @@ class Segmenter(Documented, BaseEstimator):
         return self._mask(described, pixels, scribbles)
 
     def predict_proba(self, image: Photograph, scribbles: Mask | None = None) -> Floats32:
-        """Probability of each class at each pixel, at the size of the image.
+        """Predict the probability of each class at each pixel, at the size of the image.
 
         For each superpixel the energies of its labels, with the best labels of all others, become
         probabilities by a factor that was calibrated in training.  The class of :meth:`predict`
-        has the largest one, but along the outlines of images larger than ``longest``.
+        has the largest one, except along outlines of images larger than ``longest``.
 
         Parameters
         ----------
@@ -270,14 +270,14 @@ class Segmenter(Documented, BaseEstimator):
         Returns
         -------
         probabilities : ndarray of float32, shape (height, width, n_labels)
-            Those of a pixel sum to 1.
+            The probabilities of a pixel sum to 1.
         """
         return self.mask_and_probabilities(image, scribbles)[1]
 
     def mask_and_probabilities(
         self, image: Photograph, scribbles: Mask | None = None
     ) -> tuple[Mask, Floats32]:
-        """What :meth:`predict` and :meth:`predict_proba` give, in one step.
+        """Return the results of :meth:`predict` and :meth:`predict_proba` in one step.
 
         Parameters
         ----------
@@ -289,13 +289,13 @@ class Segmenter(Documented, BaseEstimator):
         mask : ndarray of uint8, shape (height, width)
             Class of each pixel.
         probabilities : ndarray of float32, shape (height, width, n_labels)
-            Those of a pixel sum to 1.
+            The probabilities of a pixel sum to 1.
         """
         pixels = one_photograph(image)
         described = self._describe(pixels)
-        chances = self._chances(described, pixels.shape, scribbles).astype(np.float32)
+        probabilities = self._probabilities(described, pixels.shape, scribbles).astype(np.float32)
         mask = self._mask(described, pixels, scribbles)
-        return mask, resized_mask(chances[described.labels], pixels.shape)
+        return mask, resized_mask(probabilities[described.labels], pixels.shape)
 
     def score(
         self,
@@ -303,7 +303,7 @@ class Segmenter(Documented, BaseEstimator):
         masks: Sequence[Mask],
         scribbles: Sequence[Mask] | None = None,
     ) -> float:
-        """Mean intersection over union of the classes, over all pixels of the images.
+        """Return the mean intersection over union of the classes, over all pixels.
 
         Parameters
         ----------
@@ -318,19 +318,19 @@ class Segmenter(Documented, BaseEstimator):
         Raises
         ------
         ValueError
-            If lengths differ, or as :meth:`predict` does.
+            If lengths differ, and from :meth:`predict`.
         """
         self._check_fitted()
         check_lengths(images, masks=masks, scribbles=scribbles)
-        found = self.predict_in_turn(images, scribbles)
+        predicted = self.predict_in_turn(images, scribbles)
         truth = (self.meaning_.labels(mask_of(masks[i], f"masks[{i}]")) for i in range(len(images)))
-        counts = [confusion(*pair, self.n_labels_) for pair in zip(truth, found, strict=True)]
+        counts = [confusion(*pair, self.n_labels_) for pair in zip(truth, predicted, strict=True)]
         return SegmentationScores.of(counts).mean_iou
 
     def predict_in_turn(
         self, images: Sequence[Photograph], scribbles: Sequence[Mask] | None = None
     ) -> Iterator[Mask]:
-        """Masks of many images, one by one: features come from the cache or from processes.
+        """Yield the masks of many images, with features from the cache or from processes.
 
         Parameters
         ----------
@@ -347,17 +347,17 @@ class Segmenter(Documented, BaseEstimator):
         Raises
         ------
         ValueError
-            As :meth:`predict` does; the message gives the number of the image.
+            From :meth:`predict`; the message gives the index of the image.
         NotFittedError
             If there is no model.
         """
-        for i, described in enumerate(self._described(images)):
+        for i, described in enumerate(self._describe_in_turn(images)):
             pixels = photograph(images[i], f"images[{i}]")
             strokes = None if scribbles is None else scribbles[i]
             yield self._mask(described, pixels, strokes, f"scribbles[{i}]")
 
     def superpixel_labels(self, image: DescribedImage, scribbles: Mask | None = None) -> IntArray:
-        """Class of each superpixel.
+        """Predict the class of each superpixel.
 
         Parameters
         ----------
@@ -372,10 +372,10 @@ class Segmenter(Documented, BaseEstimator):
             Class of each superpixel.
         """
         graph = self.graph(image, scribbles)
-        return self.crf_model_.labels(graph, self._known(image, scribbles))
+        return self.crf_model_.labels(graph, self._fixed_labels(image, scribbles))
 
     def graph(self, image: DescribedImage, scribbles: Mask | None = None) -> SuperpixelGraph:
-        """The CRF of an image: potentials of its superpixels and edges.
+        """Build the CRF of an image, with potentials of its superpixels and edges.
 
         Parameters
         ----------
@@ -389,7 +389,7 @@ class Segmenter(Documented, BaseEstimator):
         """
         self._check_fitted()
         with one_blas_thread():
-            return self._graph(image, self._answers(image, scribbles))
+            return self._graph(image, self._log_probabilities(image, scribbles))
 
     @property
     def needs_scribbles(self) -> bool:
@@ -397,7 +397,7 @@ class Segmenter(Documented, BaseEstimator):
         return self.classifiers_ is None
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write the model to a file: all of it or nothing.
+        """Write the model to a file, which after an error is the one from before, or none.
 
         Parameters
         ----------
@@ -407,7 +407,7 @@ class Segmenter(Documented, BaseEstimator):
         Raises
         ------
         ValueError
-            If superpixels or classifiers are of your own: no file of plain arrays holds them.
+            If superpixels or classifiers are a user's code, which no file of plain arrays can hold.
         NotFittedError
             If there is no model.
         OSError
@@ -416,14 +416,14 @@ class Segmenter(Documented, BaseEstimator):
         self._check_fitted()
         if self.superpixels is not None or isinstance(self.unaries, OwnUnaries):
             raise ValueError(
-                "A segmenter with superpixels or unaries of your own is code, which its files do "
+                "A segmenter with a user's superpixels or unaries is code, which its files do "
                 "not hold; keep it with joblib.dump, and load only files that you trust."
             )
         write_segmenter(path, vars(self))
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Segmenter:
-        """Read a model that :meth:`save` wrote; no code of the file is run.
+        """Read a model that :meth:`save` wrote, without running code of the file.
 
         Parameters
         ----------
@@ -440,7 +440,7 @@ class Segmenter(Documented, BaseEstimator):
         FileNotFoundError
             If there is no such file.
         ModelFileError
-            If it is not a segmenter, is damaged, or is of another version.
+            If the file is not a segmenter, is damaged, or is of another version.
         """
         segmenter = cls()
         segmenter.__dict__.update(read_segmenter(path))
@@ -473,12 +473,12 @@ class Segmenter(Documented, BaseEstimator):
         scribbles: Sequence[Mask] | None,
         groups: Sequence[int] | None,
     ) -> None:
-        # An interrupted fit leaves nothing of the last one.
+        # An interrupted fit leaves no part of an earlier model.
         self.__dict__.pop("crf_model_", None)
         self.n_labels_ = int(counts[0].shape[1])
         self.classifiers_: UnaryClassifiers | OwnClassifiers | None = None
         if scribbles is None:
-            self.classifiers_, answers = fit_unaries(
+            self.classifiers_, log_probabilities = fit_unaries(
                 images,
                 counts,
                 self.unaries,
@@ -490,11 +490,11 @@ class Segmenter(Documented, BaseEstimator):
         else:
             if self.n_labels_ != 2:
                 raise ValueError(
-                    "Scribbles tell object from background, but the masks hold "
+                    "Scribbles separate object and background, but the masks hold "
                     f"{self.n_labels_} classes."
                 )
-            answers = [
-                self._answers(image, strokes, f"scribbles[{i}]")
+            log_probabilities = [
+                self._log_probabilities(image, strokes, f"scribbles[{i}]")
                 for i, (image, strokes) in enumerate(zip(images, scribbles, strict=True))
             ]
         with Phase("potentials", len(images), bool(self.verbose)) as line:
@@ -502,11 +502,11 @@ class Segmenter(Documented, BaseEstimator):
             for image in images:
                 geometries.append(image.geometry())
                 line.step()
-            pairs = list(zip(geometries, answers, strict=True))
+            pairs = list(zip(geometries, log_probabilities, strict=True))
             self.scale_ = PotentialScale.of(
                 [
-                    unary_potentials(image, found, appearance=not self.needs_scribbles)
-                    for image, found in pairs[:: -(-len(pairs) // _SCALED)]
+                    unary_potentials(image, rows, appearance=not self.needs_scribbles)
+                    for image, rows in pairs[:: -(-len(pairs) // _SCALED)]
                 ]
             )
             graphs = [self._graph(*pair) for pair in pairs]
@@ -521,23 +521,25 @@ class Segmenter(Documented, BaseEstimator):
         )
         self.history_, self.interrupted_ = list(trainer.history_), trainer.interrupted_
         model = CRFModel.of(trainer)
-        some = searched_images(len(graphs), self.crf.search_images, groups, self.random_state)
+        some = images_of_search(len(graphs), self.crf.search_images, groups, self.random_state)
         costs = [model.label_costs(graphs[i]) for i in some]
-        self.sharpness_ = calibrated(costs, [counts[i] for i in some])
+        self.sharpness_ = calibrated_sharpness(costs, [counts[i] for i in some])
         self.crf_model_ = model
 
-    def _graph(self, image: DescribedImage, answers: FloatArray) -> SuperpixelGraph:
-        return superpixel_graph(image, answers, self.scale_, appearance=not self.needs_scribbles)
+    def _graph(self, image: DescribedImage, log_probabilities: FloatArray) -> SuperpixelGraph:
+        return superpixel_graph(
+            image, log_probabilities, self.scale_, appearance=not self.needs_scribbles
+        )
 
-    def _answers(
+    def _log_probabilities(
         self, image: DescribedImage, scribbles: Mask | None, name: str = "scribbles"
     ) -> FloatArray:
-        """Log-probabilities of the labels, shape (n_superpixels, n_classifiers, n_labels)."""
+        """Return log-probabilities, shape (n_superpixels, n_classifiers, n_labels)."""
         if self.classifiers_ is not None:
             return self.classifiers_.log_probabilities(image)
         if scribbles is None:
             raise ValueError("The model was trained with scribbles; give scribbles for each image.")
-        return scribble_answers(image, scribbled_labels(image, scribbles, name))
+        return scribble_log_probabilities(image, scribbled_labels(image, scribbles, name))
 
     def _mask(
         self,
@@ -546,10 +548,10 @@ class Segmenter(Documented, BaseEstimator):
         scribbles: Mask | None,
         name: str = "scribbles",
     ) -> Mask:
-        """Classes at the size of the image, with outlines that follow it."""
+        """Return classes at the size of the image, with outlines that follow it."""
         strokes = self._strokes(scribbles, pixels.shape, described, name)
         labels = self.superpixel_labels(described, strokes).astype(np.uint8)
-        return refined_mask(pixels, labels[described.labels])
+        return refine_mask(pixels, labels[described.labels])
 
     def _strokes(
         self,
@@ -558,46 +560,44 @@ class Segmenter(Documented, BaseEstimator):
         described: DescribedImage,
         name: str,
     ) -> Mask | None:
-        """Scribbles at the size of the described image."""
         if scribbles is None:
             return None
         self._check_fitted()
         if self.n_labels_ != 2:
             raise ValueError(
-                f"{name} tells object from background, but the model has {self.n_labels_} classes; "
-                "leave it out, or train a model of one class against the others "
-                "(Meaning(foreground=...), --foreground)."
+                f"{name} separates object and background, but the model has {self.n_labels_} "
+                "classes; leave it out, or train a model of one class against the others "
+                "(LabelMap(foreground=...), --foreground)."
             )
         return resized_strokes(scribbles, shape, described.labels.shape, name)
 
-    def _known(self, described: DescribedImage, strokes: Mask | None) -> IntArray | None:
-        """Labels of the superpixels under strokes."""
+    def _fixed_labels(self, described: DescribedImage, strokes: Mask | None) -> IntArray | None:
         if strokes is None:
             return None
         return scribbled_labels(described, strokes, of_both_kinds=self.needs_scribbles)
 
-    def _chances(
+    def _probabilities(
         self, described: DescribedImage, shape: tuple[int, ...], scribbles: Mask | None
     ) -> FloatArray:
-        """Probability of each class for each superpixel."""
+        """Compute the probability of each class for each superpixel."""
         strokes = self._strokes(scribbles, shape, described, "scribbles")
-        known = self._known(described, strokes)
-        costs = self.crf_model_.label_costs(self.graph(described, strokes), known)
+        fixed = self._fixed_labels(described, strokes)
+        costs = self.crf_model_.label_costs(self.graph(described, strokes), fixed)
         return np.asarray(softmax(-self.sharpness_ * costs, axis=1), np.float64)
 
     def _describe(self, pixels: Photograph) -> DescribedImage:
-        return self._describing(self.cache)(fitted(pixels, self.longest))
+        return self._describing(self.cache)(shrink_to(pixels, self.longest))
 
-    def _described(self, images: Sequence[Photograph]) -> Iterator[DescribedImage]:
+    def _describe_in_turn(self, images: Sequence[Photograph]) -> Iterator[DescribedImage]:
         return describe_in_turn(
             self._small(images), self._describing(self.cache), n_jobs=self.n_jobs
         )
 
     def _small(self, images: Sequence[Photograph]) -> ReadWhenUsed:
-        """The photographs, checked and shrunk, each when it is used."""
+        """Return a sequence of the photographs, each checked and shrunk when it is used."""
         return ReadWhenUsed(
             range(len(images)),
-            lambda i: fitted(photograph(images[i], f"images[{i}]"), self.longest),
+            lambda i: shrink_to(photograph(images[i], f"images[{i}]"), self.longest),
         )
 
     def _describing(self, folder: str | PathLike[str] | None) -> Describing:
@@ -605,6 +605,6 @@ class Segmenter(Documented, BaseEstimator):
         cache = None if folder is None else FeatureCache(folder)
         return Describing(self.n_segments, cache, self.superpixels, features)
 
-    def _say(self, text: str) -> None:
+    def _print_line(self, text: str) -> None:
         if self.verbose:
             sys.stderr.write(f"{text}\n")

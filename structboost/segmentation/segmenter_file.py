@@ -1,4 +1,4 @@
-"""Files of segmenters: a JSON header and plain arrays, versioned and checked.
+"""Files of segmenters with a JSON header and plain arrays, versioned and checked.
 
 Loading never runs code.
 """
@@ -29,9 +29,9 @@ from structboost.segmentation.descriptors import GROUP_WIDTHS, WORD_WIDTH
 from structboost.segmentation.descriptors import VERSION as FEATURES_VERSION
 from structboost.segmentation.image_files import VOID
 from structboost.segmentation.joint_classifier import JointClassifier, n_joint_features
-from structboost.segmentation.label_map import Meaning
+from structboost.segmentation.label_map import LabelMap
 from structboost.segmentation.potentials import PAIRWISE, PotentialScale, n_unary_potentials
-from structboost.segmentation.scribbles import N_ANSWERS
+from structboost.segmentation.scribbles import N_SCRIBBLE_FEATURES
 from structboost.segmentation.unaries import GROUPS, WORDS, UnaryClassifiers, UnarySettings
 
 _PARAMETERS = ("n_segments", "longest", "C", "random_state")
@@ -39,7 +39,7 @@ _MOST_FOLDS = 1000
 
 
 def write_segmenter(path: str | PathLike[str], parts: Mapping[str, Any]) -> None:
-    """Write parameters and fitted attributes of a segmenter: all of the file or nothing.
+    """Write parameters and fitted attributes of a segmenter, as a whole file.
 
     Raises
     ------
@@ -73,14 +73,14 @@ def write_segmenter(path: str | PathLike[str], parts: Mapping[str, Any]) -> None
 
 
 def read_segmenter(path: str | PathLike[str]) -> dict[str, Any]:
-    """What :func:`write_segmenter` was given.
+    """Read the parts that :func:`write_segmenter` wrote.
 
     Raises
     ------
     FileNotFoundError
         If there is no such file.
     ModelFileError
-        If it is not a segmenter, is damaged, or is of another version or of other features.
+        If the file is not a segmenter, is damaged, or is of another version or other features.
     """
     with FORMAT.opened(path) as (header, arrays):
         sizes = _sizes(header)
@@ -88,8 +88,8 @@ def read_segmenter(path: str | PathLike[str]) -> dict[str, Any]:
             **_parameters(header),
             "crf": CRFSettings(**header["crf"]),
             "unaries": UnarySettings(**header["unaries"]),
-            "meaning_": Meaning.from_record(header["meaning"]),
-            # Files of earlier versions have none.
+            "meaning_": LabelMap.from_record(header["meaning"]),
+            # Files of earlier versions have no meaning.
             "sharpness_": finite_number(header.get("sharpness", 1.0), "sharpness"),
             "n_labels_": sizes["n_labels"],
             "C_": finite_number(header["C"], "C"),
@@ -129,12 +129,11 @@ def _schema(header: Header, names: Collection[str]) -> Schema:
 
 
 def _sizes(header: Header) -> dict[str, int]:
-    """Numbers of labels and of potentials, by the header."""
     n_labels = whole_number(header["n_labels"], "number of labels", 2, VOID)
     by_scribbles = header["groups"] is None
-    n_classifiers = N_ANSWERS if by_scribbles else len(GROUPS) + 1
+    n_classifiers = N_SCRIBBLE_FEATURES if by_scribbles else len(GROUPS) + 1
     n_unary = n_unary_potentials(n_classifiers, n_labels, appearance=not by_scribbles)
-    # The indicators of all labels but the first are potentials too.
+    # The indicators of all labels but the first are potentials as well.
     return {
         "n_labels": n_labels,
         "n_unary": n_unary,
@@ -153,15 +152,15 @@ def _parameters(header: Header) -> Header:
 
 
 def _classifiers(header: Header, arrays: Arrays) -> UnaryClassifiers:
-    def made(kind: Any, place: str, n_folds: int) -> list[Any]:
+    def build(kind: Any, place: str, n_folds: int) -> list[Any]:
         places = [f"{place}/{fold}/" for fold in range(n_folds)]
         return [kind.from_arrays(below(place, arrays)) for place in places]
 
     groups = {
-        group: made(BoostedTrees, f"groups/{group}", n_folds)
+        group: build(BoostedTrees, f"groups/{group}", n_folds)
         for group, n_folds in header["groups"].items()
     }
-    joint = made(JointClassifier, "joint", header["joint"])
+    joint = build(JointClassifier, "joint", header["joint"])
     n_words = len(arrays["codebook"])
     if any(len(classifier.mean) != n_joint_features(n_words) for classifier in joint):
         raise DamagedFileError("its joint classifiers are of other features")
@@ -169,7 +168,6 @@ def _classifiers(header: Header, arrays: Arrays) -> UnaryClassifiers:
 
 
 def _places(classifiers: UnaryClassifiers) -> dict[str, BoostedTrees | JointClassifier]:
-    """All classifiers by their place in the file."""
     of_groups = {
         f"groups/{group}/{fold}": trees
         for group in GROUPS

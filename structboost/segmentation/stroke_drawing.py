@@ -1,4 +1,4 @@
-"""Strokes drawn with the mouse: draw, see what they give, correct."""
+"""Drawing of strokes by mouse, with the segmentation after each stroke."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ Point = tuple[float, float]
 
 
 class Event(NamedTuple):
-    """What the user did.
+    """Action of the user.
 
     Attributes
     ----------
     action : {"begin", "move", "end", "undo", "clear", "save", "leave"}
     place : (float, float)
-        x and y as shares of the width and the height.
+        x and y as fractions of the width and the height.
     value : int
         1 for a stroke on the object, 2 on the background.
     """
@@ -41,17 +41,17 @@ class Event(NamedTuple):
 
 
 class Screen(Protocol):
-    """Where pictures are shown and strokes are drawn."""
+    """Screen that shows pictures and returns the user's strokes."""
 
     def show(self, picture: Pixels) -> None:
         """Show a picture."""
 
     def events(self) -> Iterable[Event]:
-        """What happened since the last call."""
+        """Return the events since the last call."""
 
 
 class StrokeSession:
-    """Strokes on an image, and the segmentation that they give.
+    """Strokes on an image, and the resulting segmentation.
 
     Parameters
     ----------
@@ -79,7 +79,7 @@ class StrokeSession:
 
     @property
     def scribbles(self) -> Mask:
-        """All strokes: 1 on the object, 2 on the background, 0 elsewhere."""
+        """Mask of all strokes, 1 on the object, 2 on the background and 0 elsewhere."""
         drawn = self._start.copy()
         height, width = drawn.shape
         for value, points in self._strokes:
@@ -99,27 +99,27 @@ class StrokeSession:
         return shown
 
     def draw(self, value: int, points: Sequence[Point]) -> None:
-        """Add a stroke through points (shares of width and height)."""
+        """Add a stroke through points (fractions of width and height)."""
         self._strokes.append((value, list(points)))
 
     def undo(self) -> None:
-        """Take the last stroke back."""
+        """Undo the last stroke."""
         if self._strokes:
             self._strokes.pop()
 
     def clear(self) -> None:
-        """Take all strokes back."""
+        """Undo all strokes."""
         self._strokes.clear()
         self._start = np.zeros_like(self._start)
 
     def update(self) -> None:
-        """Segment by the strokes, if there are both kinds."""
+        """Segment by the strokes, if both kinds exist."""
         drawn = self.scribbles
-        found = {OBJECT, BACKGROUND} <= set(np.unique(drawn).tolist())
-        self.mask = self._segmenter.segment(self._prepared, drawn)[0] if found else None
+        has_both = {OBJECT, BACKGROUND} <= set(np.unique(drawn).tolist())
+        self.mask = self._segmenter.segment(self._prepared, drawn)[0] if has_both else None
 
     def run(self, screen: Screen) -> bool:
-        """Follow the user until the end; returns whether the result is to be saved."""
+        """Process the user's events, and return whether to save the result."""
         screen.show(self.picture)
         while True:
             for event in screen.events():
@@ -146,7 +146,7 @@ class StrokeSession:
 
 
 class MouseScreen:
-    """A window of OpenCV.
+    """Window of OpenCV.
 
     Raises
     ------
@@ -174,14 +174,14 @@ class MouseScreen:
         cv2.imshow(self._title, swapped_channels(shown))
 
     def events(self) -> list[Event]:
-        """What happened since the last call; closing the window is leaving."""
+        """Return the events since the last call, with "leave" for a closed window."""
         key = cv2.waitKey(_WAIT) & 0xFF
         actions = {_ENTER: "save", _RETURN: "save", _ESCAPE: "leave", ord("q"): "leave"}
         action = {**actions, ord("u"): "undo", ord("c"): "clear"}.get(key)
         if cv2.getWindowProperty(self._title, cv2.WND_PROP_VISIBLE) < 1:
             action = "leave"
-        found, self._events = self._events, []
-        return found + ([Event(action)] if action else [])
+        events, self._events = self._events, []
+        return events + ([Event(action)] if action else [])
 
     def _mouse(self, event: int, x: int, y: int, flags: int, _: object) -> None:
         place = ((x + 0.5) / self._size[0], (y + 0.5) / self._size[1])

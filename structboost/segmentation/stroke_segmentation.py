@@ -1,10 +1,10 @@
-"""An image cut out by strokes alone: colours like those under the strokes, and paths to them.
+"""Segmentation by strokes alone, from their colours and from paths to them.
 
 As in GrabCut (Rother et al., SIGGRAPH 2004), colour models of object and background are learned
 from the strokes, and again from the segmentation.  In addition a pixel is more like the strokes
-that a path without a step of colour reaches (geodesic distance: Bai and Sapiro, ICCV 2007).  All of
-it is on superpixels, so that an answer takes milliseconds once they are there.  Figures are in
-docs/decisions/superpixel-crf.md.
+that a path without a step of colour reaches (geodesic distance: Bai and Sapiro, ICCV 2007).  All
+steps are on superpixels, so that a segmentation takes milliseconds after their computation.
+Figures are in docs/decisions/superpixel-crf.md.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from scipy.special import softmax
 from structboost._typing import FloatArray
 from structboost.inference.graph_cut import least_energy_labels
 from structboost.segmentation.crf_model import conditional_costs
-from structboost.segmentation.given_images import photograph, resized_strokes
-from structboost.segmentation.image_files import Mask, Photograph, fitted, resized_mask
-from structboost.segmentation.refinement import refined_mask
+from structboost.segmentation.image_files import Mask, Photograph, resized_mask, shrink_to
+from structboost.segmentation.image_inputs import photograph, resized_strokes
+from structboost.segmentation.refinement import refine_mask
 from structboost.segmentation.scribbles import BACKGROUND, OBJECT, checked_strokes
 from structboost.segmentation.superpixels import Adjacency, adjacency, region_means, superpixels
 from structboost.validation import checked_whole_number
@@ -31,18 +31,18 @@ from structboost.validation import checked_whole_number
 # Chosen on nine photographs with two sets of strokes each.
 _BLUR = 0.7  # pixels, before colours are compared
 _KERNEL = 4.0  # width of the kernels of the colour models, in Lab
-_RARE = 1e-4  # density that every colour has
+_RARE = 1e-4  # smallest density of a colour
 _MOST = 6.0  # bound on the log-odds of colours
-_FIRST = 0.5  # weight of the colours while only the strokes are known
-_STROKES = 0.8  # share of the strokes in the colour models; the segmentation has the rest
+_FIRST = 0.5  # weight of the colours before the first segmentation
+_STROKES = 0.8  # weight of the strokes in the colour models; the segmentation has the rest
 _GEODESIC = 5.0  # weight of the paths
 _STEP = 6.0  # cost of a step of a path beside that of its colours
-_SMOOTH = 0.02  # weight of an edge whatever its contrast
+_SMOOTH = 0.02  # weight of an edge in addition to its contrast
 _ROUNDS = 3
 
 
 class PreparedImage(NamedTuple):
-    """What strokes do not change.
+    """Image with all that does not depend on strokes.
 
     Attributes
     ----------
@@ -70,20 +70,20 @@ class PreparedImage(NamedTuple):
 
 
 class StrokeSegmenter:
-    """Segments an image by strokes on it, without training.
+    """Segmenter of an image by strokes on it, without training.
 
     Parameters
     ----------
     n_segments : int
         Approximate number of superpixels.
     longest : int
-        Longest side in pixels: larger photographs are shrunk to it first.  Masks come out at full
+        Longest side in pixels, to which larger photographs are shrunk first.  Masks have the full
         size.
 
     Raises
     ------
     ValueError, TypeError
-        If a parameter is no whole number from 1.
+        If a parameter is not a whole number from 1.
     """
 
     def __init__(self, n_segments: int = 1200, longest: int = 512) -> None:
@@ -91,7 +91,7 @@ class StrokeSegmenter:
         self.longest = checked_whole_number(longest, "longest")
 
     def predict(self, image: Photograph, scribbles: Mask) -> Mask:
-        """1 on the object, 0 elsewhere, at the size of the image.
+        """Predict 1 on the object and 0 elsewhere, at the size of the image.
 
         Parameters
         ----------
@@ -115,7 +115,7 @@ class StrokeSegmenter:
     def mask_and_probabilities(
         self, image: Photograph, scribbles: Mask
     ) -> tuple[Mask, NDArray[np.float32]]:
-        """The mask, and the probabilities of background and object, not calibrated.
+        """Return the mask, and probabilities of background and object without calibration.
 
         Parameters
         ----------
@@ -132,15 +132,15 @@ class StrokeSegmenter:
         Raises
         ------
         ValueError
-            As :meth:`predict` does.
+            From :meth:`predict`.
         """
-        prepared = self.prepare(image)
-        coarse, chances = self.segment(prepared, scribbles)
-        small = resized_mask(coarse, prepared.labels.shape)
-        return refined_mask(photograph(image, "image"), small), chances
+        fill_cache = self.prepare(image)
+        coarse, probabilities = self.segment(fill_cache, scribbles)
+        small = resized_mask(coarse, fill_cache.labels.shape)
+        return refine_mask(photograph(image, "image"), small), probabilities
 
     def prepare(self, image: Photograph) -> PreparedImage:
-        """What is computed once, before the first stroke.
+        """Compute all that does not depend on strokes.
 
         Parameters
         ----------
@@ -150,7 +150,7 @@ class StrokeSegmenter:
         Returns
         -------
         prepared : PreparedImage
-            Superpixels, and what their colours say of each other.
+            Superpixels, and the relations of their colours.
 
         Raises
         ------
@@ -158,7 +158,7 @@ class StrokeSegmenter:
             If the image is not 8-bit.
         """
         pixels = photograph(image, "image")
-        small = fitted(pixels, self.longest)
+        small = shrink_to(pixels, self.longest)
         lab = cv2.cvtColor(small.astype(np.float32) / 255, cv2.COLOR_RGB2Lab)
         lab = np.asarray(cv2.GaussianBlur(lab, (0, 0), _BLUR))
         labels = superpixels(small, self.n_segments)
@@ -184,12 +184,12 @@ class StrokeSegmenter:
         )
 
     def segment(self, image: PreparedImage, scribbles: Mask) -> tuple[Mask, NDArray[np.float32]]:
-        """Mask and probabilities of a prepared image, with the outlines of its superpixels.
+        """Segment a prepared image, with the outlines of its superpixels.
 
         Parameters
         ----------
         image : PreparedImage
-            What :meth:`prepare` returned.
+            Result of :meth:`prepare`.
         scribbles : ndarray of uint8, shape (height, width)
             1 on the object, 2 on the background, 0 elsewhere, at the size of the image.
 
@@ -209,20 +209,20 @@ class StrokeSegmenter:
         checked_strokes(strokes, "scribbles")
         n = len(image.sizes)
         under = [np.bincount(image.labels[strokes == v], minlength=n) for v in (BACKGROUND, OBJECT)]
-        known = np.where(under[1] > under[0], 1, np.where(under[0] > 0, 0, -1))
-        costs = _costs(image, [_shares(count) for count in under], known)
-        chances = softmax(-costs, axis=1).astype(np.float32)
+        fixed = np.where(under[1] > under[0], 1, np.where(under[0] > 0, 0, -1))
+        costs = _costs(image, [_fractions(count) for count in under], fixed)
+        probabilities = softmax(-costs, axis=1).astype(np.float32)
         labels = costs.argmin(axis=1).astype(np.uint8)
         return (
             resized_mask(labels[image.labels], image.shape),
-            resized_mask(chances[image.labels], image.shape),
+            resized_mask(probabilities[image.labels], image.shape),
         )
 
 
-def _costs(image: PreparedImage, strokes: list[FloatArray], known: NDArray[Any]) -> FloatArray:
-    """Energy of each label of a superpixel, given the best labels of the others."""
+def _costs(image: PreparedImage, strokes: list[FloatArray], fixed: NDArray[Any]) -> FloatArray:
+    """Compute the energy of each label of a superpixel, with the best labels of the others."""
     paths = [
-        dijkstra(image.paths, directed=False, indices=np.flatnonzero(known == v), min_only=True)
+        dijkstra(image.paths, directed=False, indices=np.flatnonzero(fixed == v), min_only=True)
         for v in (0, 1)
     ]
     total = np.minimum(paths[0] + paths[1], 1e12)
@@ -235,19 +235,19 @@ def _costs(image: PreparedImage, strokes: list[FloatArray], known: NDArray[Any])
         colour = np.clip(np.log(density[1] / density[0]), -_MOST, _MOST)
         odds = areas * (weight * colour + _GEODESIC * np.clip(nearer, -1.0, 1.0))
         nodes = np.column_stack((np.maximum(odds, 0.0), np.maximum(-odds, 0.0)))
-        fixed = np.flatnonzero(known >= 0)
-        nodes[fixed, 1 - known[fixed]] += 1.0 + nodes.sum() + weights.sum()
-        found = least_energy_labels(nodes, edges, weights, weights).astype(np.int64)
-        if labels is not None and np.array_equal(found, labels):
+        i = np.flatnonzero(fixed >= 0)
+        nodes[i, 1 - fixed[i]] += 1.0 + nodes.sum() + weights.sum()
+        best = least_energy_labels(nodes, edges, weights, weights).astype(np.int64)
+        if labels is not None and np.array_equal(best, labels):
             break
-        labels, weight = found, 1.0
+        labels, weight = best, 1.0
         models = [
-            _STROKES * own + (1 - _STROKES) * _shares(image.sizes * (labels == v))
-            for v, own in enumerate(strokes)
+            _STROKES * model + (1 - _STROKES) * _fractions(image.sizes * (labels == v))
+            for v, model in enumerate(strokes)
         ]
     assert labels is not None
     return conditional_costs(nodes, edges, weights, labels)
 
 
-def _shares(counts: NDArray[Any]) -> FloatArray:
+def _fractions(counts: NDArray[Any]) -> FloatArray:
     return np.asarray(counts / max(float(counts.sum()), 1.0), np.float64)

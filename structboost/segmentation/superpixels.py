@@ -1,4 +1,4 @@
-"""Superpixels of an image, numbered without gaps, and which of them touch."""
+"""Superpixels of an image, and which of them touch."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from skimage.segmentation import slic
 
 from structboost._typing import FloatArray, IntArray
 
-# Among 5, 10, 20 with and without smoothing, these lose the fewest pixels to superpixels that lie
-# across an outline.
+# Among 5, 10, 20 with and without smoothing, these values lose the fewest pixels to superpixels
+# that lie across an outline.
 _COMPACTNESS = 20.0
 _SMOOTHING = 1.0
 
@@ -24,9 +24,9 @@ class Adjacency(NamedTuple):
     Attributes
     ----------
     edges : ndarray of int64, shape (n_edges, 2)
-        Lower number first, each pair once, in lexicographic order.
+        Lower index first, each pair once, in lexicographic order.
     boundaries : ndarray of float64, shape (n_edges,)
-        Shared boundary length: pairs of 4-neighbours of which each has one pixel.
+        Shared boundary length, in pairs of 4-neighbours of which each has one pixel.
     contrasts : ndarray of float32, shape (n_edges,)
         Mean distance of the values of these pairs.
     """
@@ -37,34 +37,34 @@ class Adjacency(NamedTuple):
 
 
 def superpixels(image: NDArray[np.uint8], n_segments: int = 300) -> NDArray[np.int32]:
-    """SLIC superpixels.
+    """Compute SLIC superpixels.
 
     Parameters
     ----------
     image : ndarray of uint8, shape (height, width, 3)
         RGB.
     n_segments : int
-        About how many; SLIC gives fewer where the image is small or noisy, down to one.
+        Approximate number; SLIC returns fewer where the image is small or noisy, down to one.
 
     Returns
     -------
     labels : ndarray of int32, shape (height, width)
-        Numbers 0..n-1, each of them in use and connected.
+        Indices 0..n-1, each of them in use and connected.
     """
     if n_segments < 1:
         raise ValueError(f"n_segments is {n_segments}; give at least 1.")
-    found = slic(
+    segments = slic(
         image, n_segments=n_segments, compactness=_COMPACTNESS, sigma=_SMOOTHING, start_label=1
     )
-    return np.asarray(connected_regions(found, connectivity=1) - 1, np.int32)
+    return np.asarray(connected_regions(segments, connectivity=1) - 1, np.int32)
 
 
-def own_superpixels(found: Any, shape: tuple[int, ...]) -> NDArray[np.int32]:
-    """Superpixels that a user's function gave, numbered 0..n-1.
+def checked_superpixels(values: Any, shape: tuple[int, ...]) -> NDArray[np.int32]:
+    """Check the superpixels of a user's function, and number them 0..n-1.
 
     Parameters
     ----------
-    found : ndarray of integers, shape (height, width)
+    values : ndarray of integers, shape (height, width)
         Any numbers, one for each superpixel.
     shape : (int, int)
         Height and width of the image.
@@ -72,25 +72,25 @@ def own_superpixels(found: Any, shape: tuple[int, ...]) -> NDArray[np.int32]:
     Raises
     ------
     ValueError
-        If it has another shape, or is not of whole numbers.
+        If ``values`` has another shape, or is not of whole numbers.
     """
-    labels = np.asarray(found)
+    labels = np.asarray(values)
     if labels.shape != tuple(shape[:2]) or labels.dtype.kind not in "iu":
         raise ValueError(
-            f"superpixels(image) gave {labels.dtype} of shape {labels.shape} for an image of shape "
-            f"{tuple(shape[:2])}; give a whole number for each pixel."
+            f"superpixels(image) returned {labels.dtype} of shape {labels.shape} for an image of "
+            f"shape {tuple(shape[:2])}; give a whole number for each pixel."
         )
     return np.unique(labels, return_inverse=True)[1].reshape(labels.shape).astype(np.int32)
 
 
 def adjacency(labels: NDArray[np.int32], values: NDArray[Any]) -> Adjacency:
-    """Which superpixels touch, along how many pixels, and how much the values step there.
+    """Find which superpixels touch, along how many pixels, and with which step of values.
 
     Parameters
     ----------
     labels : ndarray of int32, shape (height, width)
-        Numbers 0..n-1.
-    values : ndarray, shape (height, width, n_planes)
+        Indices 0..n-1.
+        values : ndarray, shape (height, width, n_planes)
     """
     n = int(labels.max()) + 1
     keys, steps = [], []
@@ -106,7 +106,7 @@ def adjacency(labels: NDArray[np.int32], values: NDArray[Any]) -> Adjacency:
 
 
 def neighbourhood(edges: IntArray, n: int, steps: int) -> scipy.sparse.csr_array:
-    """Superpixels at most ``steps`` edges apart, themselves included: a matrix of 0 and 1."""
+    """Return a matrix of 0 and 1 of the superpixels at most ``steps`` edges apart."""
     ones = np.ones(len(edges), np.float32)
     near = scipy.sparse.csr_array((ones, (edges[:, 0], edges[:, 1])), shape=(n, n))
     near = near + near.T + scipy.sparse.eye_array(n, dtype=np.float32, format="csr")
@@ -118,7 +118,7 @@ def neighbourhood(edges: IntArray, n: int, steps: int) -> scipy.sparse.csr_array
 
 
 def region_means(labels: NDArray[np.int32], planes: NDArray[Any]) -> FloatArray:
-    """Mean of each plane over each superpixel.
+    """Average each plane over each superpixel.
 
     Parameters
     ----------
@@ -136,13 +136,13 @@ def region_means(labels: NDArray[np.int32], planes: NDArray[Any]) -> FloatArray:
 
 
 def label_counts(labels: NDArray[np.int32], mask: NDArray[np.uint8], n_labels: int) -> IntArray:
-    """Pixels of each class in each superpixel; what is not in 0..n_labels-1, void, is not counted.
+    """Count the pixels of each class in each superpixel, without void ones.
 
     Returns
     -------
     ndarray of int64, shape (n_superpixels, n_labels)
     """
     n = int(labels.max()) + 1
-    known = mask < n_labels
-    keys = labels[known].astype(np.int64) * n_labels + mask[known]
+    is_labelled = mask < n_labels
+    keys = labels[is_labelled].astype(np.int64) * n_labels + mask[is_labelled]
     return np.asarray(np.bincount(keys, minlength=n * n_labels).reshape(n, n_labels), np.int64)

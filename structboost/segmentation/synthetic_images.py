@@ -1,7 +1,7 @@
-"""Synthetic images with known masks: things cut out of photographs, laid over textures of others.
+"""Synthetic images with known masks, of objects from photographs on textures of others.
 
-The photographs lie inside scikit-image (``skimage.data``), so nothing is downloaded.  Textures are
-real; where the things lie and what is around them is made.
+The photographs come with scikit-image (``skimage.data``), so nothing is downloaded.  Textures are
+real, while places and surroundings are synthetic.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ NAME = "synthetic images: coins of scikit-image on its photographs of brick, gra
 _WIDTH, _HEIGHT = 160, 120
 
 
-class MadeImages(NamedTuple):
-    """Rendered pictures.
+class SyntheticImages(NamedTuple):
+    """Rendered pictures with masks and scribbles.
 
     Attributes
     ----------
     images : list of ndarray of uint8, shape (120, 160, 3)
         RGB.
     masks : list of ndarray of uint8, shape (120, 160)
-        1 on the things, 0 elsewhere.
+        1 on the objects, 0 elsewhere.
     scribbles : list of ndarray of uint8, shape (120, 160)
-        1 on a stroke inside a thing, 2 on strokes outside.
+        1 on a stroke inside an object, 2 on strokes outside.
     name : str
-        Says that they are made, and from what.
+        Title, which mentions that the images are synthetic, and their sources.
     """
 
     images: list[Photograph]
@@ -41,10 +41,10 @@ class MadeImages(NamedTuple):
     name: str
 
 
-def made_images(n: int = 24, *, random_state: int = 0) -> MadeImages:
+def make_synthetic_images(n: int = 24, *, random_state: int = 0) -> SyntheticImages:
     """Render pictures of one to three coins, relit and scaled, on a texture, with a little noise.
 
-    The same arguments give the same pixels.
+    Equal arguments give equal pixels.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ def made_images(n: int = 24, *, random_state: int = 0) -> MadeImages:
     images, masks, scribbles = (
         list(part) for part in zip(*(_picture(rng) for _ in range(n)), strict=True)
     )
-    return MadeImages(images, masks, scribbles, NAME)
+    return SyntheticImages(images, masks, scribbles, NAME)
 
 
 def _picture(rng: np.random.Generator) -> tuple[Photograph, Mask, Mask]:
@@ -90,7 +90,7 @@ def _picture(rng: np.random.Generator) -> tuple[Photograph, Mask, Mask]:
 def _coin(
     coin: FloatArray, centre: FloatArray, radius: float
 ) -> tuple[NDArray[np.bool_], FloatArray]:
-    """Pixels inside the coin, and its face at the size of the picture."""
+    """Return the pixels inside the coin, and its face at the size of the picture."""
     x, y = np.arange(_WIDTH) - centre[0], np.arange(_HEIGHT) - centre[1]
     inside = np.hypot(x, y[:, None]) <= radius
     scale = coin.shape[0] / (2 * radius)
@@ -103,7 +103,7 @@ def _coin(
 
 
 def _strokes(mask: Mask, disc: tuple[FloatArray, float]) -> Mask:
-    """A stroke across one coin, and two where the picture is farthest from all coins."""
+    """Draw a stroke across one coin, and two where the picture is farthest from all coins."""
     (x, y), radius = disc
     strokes = np.zeros_like(mask)
     half = radius / 2
@@ -122,8 +122,7 @@ def _strokes(mask: Mask, disc: tuple[FloatArray, float]) -> Mask:
 
 @lru_cache(maxsize=1)
 def _photographs() -> tuple[list[FloatArray], list[FloatArray]]:
-    """Textures and coins, grey, 0..255."""
-    from skimage import data  # imported late, because it takes long
+    from skimage import data  # imported here, since scikit-image loads slowly
 
     textures = [
         cv2.resize(photograph, None, fx=0.6, fy=0.6, interpolation=cv2.INTER_AREA).astype(

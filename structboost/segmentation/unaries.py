@@ -23,14 +23,14 @@ GROUPS = (
     *(f"{kind}_{size}" for kind in ("gist", "hog", "lbp") for size in PATCH_SIZES),
 )
 _LEAST_PROBABILITY = 1e-6
-# Probabilities of independent groups would multiply, and averaging log-odds would be too timid; the
-# groups are in between.
+# Probabilities of independent groups would multiply, and averaging log-odds would be too cautious;
+# the groups are in between.
 _SHARPNESS = 1.5
 
 
 @dataclass(frozen=True)
 class UnarySettings:
-    """How the classifiers are trained.
+    """Settings of the training of the classifiers.
 
     Parameters
     ----------
@@ -52,7 +52,7 @@ class UnarySettings:
 
 @dataclass(frozen=True)
 class UnaryClassifiers:
-    """Trained classifiers of all folds; their answers are averaged on new images.
+    """Trained classifiers of all folds, whose log-probabilities are averaged on new images.
 
     Attributes
     ----------
@@ -70,12 +70,12 @@ class UnaryClassifiers:
     joint: Sequence[JointClassifier]
 
     def of_fold(self, fold: int) -> UnaryClassifiers:
-        """The classifiers that were trained without a fold."""
+        """Return the classifiers that were trained without a fold."""
         groups = {group: [classifiers[fold]] for group, classifiers in self.groups.items()}
         return UnaryClassifiers(self.n_labels, self.codebook, groups, [self.joint[fold]])
 
     def log_probabilities(self, image: DescribedImage) -> FloatArray:
-        """Log-probabilities of the labels, shape (n_superpixels, n_classifiers, n_labels).
+        """Return log-probabilities, shape (n_superpixels, n_classifiers, n_labels).
 
         The joint classifier comes last.
         """
@@ -84,33 +84,33 @@ class UnaryClassifiers:
             np.mean([trees.log_probabilities(rows) for trees in self.groups[group]], axis=0)
             for group, rows in features.items()
         ]
-        answers = np.stack(by_group, axis=1)
+        log_probabilities = np.stack(by_group, axis=1)
         rows = joint_rows(image, features)
         jointly = np.mean([classifier.log_probabilities(rows) for classifier in self.joint], axis=0)
-        return np.concatenate((answers, jointly[:, None, :]), axis=1)
+        return np.concatenate((log_probabilities, jointly[:, None, :]), axis=1)
 
 
 def group_features(
     image: DescribedImage, histograms: NDArray[np.float32]
 ) -> dict[str, NDArray[Any]]:
-    """Features of the superpixels by group; ``histograms`` are those of the visual words."""
+    """Return the features by group, with ``histograms`` as those of the visual words."""
     return {group: histograms if group == WORDS else image.features[group] for group in GROUPS}
 
 
 def log_odds(log_probabilities: FloatArray) -> FloatArray:
-    """Logarithm of p / (1 - p) of each label; F(x) of (32) where there are two."""
+    """Return log(p / (1 - p)) of each label, which is F(x) of (32) where there are two."""
     p = np.clip(np.exp(log_probabilities), _LEAST_PROBABILITY, 1 - _LEAST_PROBABILITY)
     return np.asarray(np.log(p) - np.log1p(-p))
 
 
-def combined(answers: FloatArray) -> FloatArray:
-    """One probability per label: that of the joint or the only classifier, or of the groups."""
-    if answers.shape[1] == 1 or answers.shape[1] > len(GROUPS):
-        scores = answers[:, -1]
-    elif answers.shape[2] == 2:
-        odds = _SHARPNESS * log_odds(answers)[:, :, 1:].mean(axis=1)
+def combine(log_probabilities: FloatArray) -> FloatArray:
+    """Return a probability per label, of the joint or only classifier, or of the groups."""
+    if log_probabilities.shape[1] == 1 or log_probabilities.shape[1] > len(GROUPS):
+        scores = log_probabilities[:, -1]
+    elif log_probabilities.shape[2] == 2:
+        odds = _SHARPNESS * log_odds(log_probabilities)[:, :, 1:].mean(axis=1)
         scores = np.hstack((np.zeros_like(odds), odds))
     else:
-        scores = _SHARPNESS * answers.mean(axis=1)
+        scores = _SHARPNESS * log_probabilities.mean(axis=1)
     scores = np.exp(scores - scores.max(axis=1, keepdims=True))
     return np.asarray(scores / scores.sum(axis=1, keepdims=True))

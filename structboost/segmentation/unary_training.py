@@ -1,4 +1,4 @@
-"""Training of the unary classifiers, cross-fitted over images, with few images in memory."""
+"""Cross-fitted training of the unary classifiers, with few images in memory."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def fit_unaries(
     -------
     classifiers : UnaryClassifiers or OwnClassifiers
     log_probabilities : list of ndarray, shape (n_superpixels, n_classifiers, n_labels)
-        Answers for each image by classifiers that have not seen it.
+        For each image, by classifiers that were trained without it.
 
     Raises
     ------
@@ -97,26 +97,26 @@ def _fit_built_in(
         features = group_features(image, word_histograms(image, codebook))
         return {**features, _JOINT: joint_rows(image, features)}
 
-    drawn = {group: training.drawn(settings.group_rows) for group in GROUPS[:1]}
+    drawn = {group: training.draw(settings.group_rows) for group in GROUPS[:1]}
     drawn = dict.fromkeys(GROUPS, drawn[GROUPS[0]])
-    drawn[_JOINT] = training.drawn(settings.joint_rows, rare_more_often=False)
+    drawn[_JOINT] = training.draw(settings.joint_rows, rare_more_often=False)
     with Phase("features to learn from", len(images), verbose) as line:
         rows = _Sample(_Stepping(images, line), training.starts, drawn, rows_of)
     fit = partial(fit_trees, n_rounds=settings.group_rounds)
     tasks = [(fit, group, fold) for group in GROUPS for fold in folds]
     with Phase("classifiers of groups of features", len(tasks), verbose) as line:
-        found = _fitted(tasks, rows, training, n_jobs, line)
+        fitted = _fit_all(tasks, rows, training, n_jobs, line)
     groups: dict[str, Sequence[BoostedTrees]] = {
-        group: found[training.n_folds * i : training.n_folds * (i + 1)]
+        group: fitted[training.n_folds * i : training.n_folds * (i + 1)]
         for i, group in enumerate(GROUPS)
     }
     learn = partial(fit_joint, overwrite=True)
     with Phase("classifiers on all features", len(folds), verbose) as line:
-        # One after the other: each takes up to a gigabyte.
-        joint = _fitted([(learn, _JOINT, fold) for fold in folds], rows, training, 1, line)
+        # One after the other, since each takes up to a gigabyte.
+        joint = _fit_all([(learn, _JOINT, fold) for fold in folds], rows, training, 1, line)
     classifiers = UnaryClassifiers(training.n_labels, codebook, groups, joint)
     of_folds = [classifiers.of_fold(fold) for fold in folds]
-    return classifiers, _answers(images, training, of_folds, verbose)
+    return classifiers, _log_probabilities(images, training, of_folds, verbose)
 
 
 def _fit_own(
@@ -127,7 +127,7 @@ def _fit_own(
     verbose: bool,
 ) -> tuple[OwnClassifiers, list[FloatArray]]:
     folds = range(training.n_folds)
-    drawn = {_JOINT: training.drawn(settings.n_rows, rare_more_often=False)}
+    drawn = {_JOINT: training.draw(settings.n_rows, rare_more_often=False)}
     codebook = None
     if settings.features is None:
         with Phase("visual words", len(images), verbose) as line:
@@ -138,14 +138,15 @@ def _fit_own(
             _Stepping(images, line), training.starts, drawn, lambda i: {_JOINT: empty.rows(i)}
         )
     with Phase("classifiers of superpixels", len(folds), verbose) as line:
-        found = _fitted([(settings.fit, _JOINT, fold) for fold in folds], rows, training, 1, line)
-    classifiers = OwnClassifiers(training.n_labels, codebook, found)
-    of_folds = [OwnClassifiers(training.n_labels, codebook, [own]) for own in found]
-    return classifiers, _answers(images, training, of_folds, verbose)
+        tasks = [(settings.fit, _JOINT, fold) for fold in folds]
+        fitted = _fit_all(tasks, rows, training, 1, line)
+    classifiers = OwnClassifiers(training.n_labels, codebook, fitted)
+    of_folds = [OwnClassifiers(training.n_labels, codebook, [one]) for one in fitted]
+    return classifiers, _log_probabilities(images, training, of_folds, verbose)
 
 
 class _Stepping(Sequence[DescribedImage]):
-    """Images that count on a line how many were used."""
+    """Sequence of images that counts on a progress line how many were used."""
 
     def __init__(self, images: Sequence[DescribedImage], line: Phase) -> None:
         self._images, self._line = images, line
@@ -153,8 +154,8 @@ class _Stepping(Sequence[DescribedImage]):
     def __len__(self) -> int:
         return len(self._images)
 
-    def __getitem__(self, number: Any) -> Any:
-        image = self._images[number]
+    def __getitem__(self, index: Any) -> Any:
+        image = self._images[index]
         self._line.step()
         return image
 
@@ -174,34 +175,34 @@ class _Training:
         self.starts = np.concatenate(([0], np.cumsum(sizes)))
         stacked = np.concatenate(counts)
         self.labels = np.argmax(stacked, axis=1)
-        self.known = stacked.sum(axis=1) > 0
-        if not self.known.any():
+        self.usable = stacked.sum(axis=1) > 0
+        if not self.usable.any():
             raise ValueError("Every pixel of the masks is void; there is nothing to learn from.")
         self.random_state = random_state
         self.of_images = parts_of_groups(groups, len(counts), n_folds, random_state)
         self.n_folds = int(self.of_images.max()) + 1
         self.folds = np.repeat(self.of_images, sizes)
 
-    def drawn(self, n_rows: int, *, rare_more_often: bool = True) -> list[IntArray]:
-        """For each fold, superpixels of the others that are not void, at most ``n_rows``."""
-        return [self._drawn(fold, n_rows, rare_more_often) for fold in range(self.n_folds)]
+    def draw(self, n_rows: int, *, rare_more_often: bool = True) -> list[IntArray]:
+        """Draw at most ``n_rows`` superpixels of the other folds for each fold, none void."""
+        return [self._draw_fold(fold, n_rows, rare_more_often) for fold in range(self.n_folds)]
 
-    def _drawn(self, fold: int, n_rows: int, rare_more_often: bool) -> IntArray:
-        usable = np.flatnonzero((self.folds != fold) & self.known)
+    def _draw_fold(self, fold: int, n_rows: int, rare_more_often: bool) -> IntArray:
+        usable = np.flatnonzero((self.folds != fold) & self.usable)
         if not len(usable):
-            usable = np.flatnonzero(self.known)
+            usable = np.flatnonzero(self.usable)
         random = np.random.default_rng([self.random_state, fold])
         if len(usable) <= n_rows:
             return usable
         if not rare_more_often:
             return np.sort(random.choice(usable, n_rows, replace=False))
         labels = self.labels[usable]
-        chances = 1.0 / np.sqrt(np.bincount(labels)[labels])
-        return np.sort(random.choice(usable, n_rows, replace=False, p=chances / chances.sum()))
+        weights = 1.0 / np.sqrt(np.bincount(labels)[labels])
+        return np.sort(random.choice(usable, n_rows, replace=False, p=weights / weights.sum()))
 
 
 class _Sample:
-    """Rows of the superpixels that some fold has drawn, as 16-bit numbers."""
+    """Rows of the superpixels that some fold has drawn, as 16-bit floats."""
 
     def __init__(
         self,
@@ -211,64 +212,63 @@ class _Sample:
         rows_of: Callable[[DescribedImage], Mapping[str, NDArray[Any]]],
     ) -> None:
         self.drawn = drawn
-        self._wanted = {name: np.unique(np.concatenate(own)) for name, own in drawn.items()}
+        self._wanted = {name: np.unique(np.concatenate(rows)) for name, rows in drawn.items()}
         self._rows: dict[str, NDArray[Any]] = {}
         for i, image in enumerate(images):
             with one_blas_thread():
-                found = rows_of(image)
+                rows = rows_of(image)
             for name, wanted in self._wanted.items():
                 first, last = np.searchsorted(wanted, starts[i : i + 2])
                 if name not in self._rows:
-                    width = found[name].shape[1]
+                    width = rows[name].shape[1]
                     self._rows[name] = np.empty((len(wanted), width), np.float16)
-                self._rows[name][first:last] = found[name][wanted[first:last] - starts[i]]
+                self._rows[name][first:last] = rows[name][wanted[first:last] - starts[i]]
 
     def of_fold(self, name: str, fold: int) -> tuple[NDArray[np.float32], IntArray]:
-        """Rows that a fold has drawn, and which superpixels they are."""
-        own = self.drawn[name][fold]
-        places = np.searchsorted(self._wanted[name], own)
-        return self._rows[name][places].astype(np.float32), own
+        """Return the rows that a fold has drawn, and the indices of their superpixels."""
+        drawn = self.drawn[name][fold]
+        places = np.searchsorted(self._wanted[name], drawn)
+        return self._rows[name][places].astype(np.float32), drawn
 
 
-def _fitted(
+def _fit_all(
     tasks: Sequence[tuple[Callable[..., Any], str, int]],
     rows: _Sample,
     training: _Training,
     n_jobs: int | None,
     line: Phase,
 ) -> list[Any]:
-    """A classifier for each pair of features and fold."""
-
     def arguments(name: str, fold: int) -> tuple[Any, ...]:
-        own, numbers = rows.of_fold(name, fold)
-        return own, training.labels[numbers], training.n_labels
+        fold_rows, drawn = rows.of_fold(name, fold)
+        return fold_rows, training.labels[drawn], training.n_labels
 
     work = joblib.delayed(_fit_on_one_thread)
-    found = []
+    classifiers = []
     for classifier in joblib.Parallel(n_jobs=n_jobs, return_as="generator")(
         work(fit, *arguments(name, fold)) for fit, name, fold in tasks
     ):
-        found.append(classifier)
+        classifiers.append(classifier)
         line.step()
-    return found
+    return classifiers
 
 
-def _answers(
+def _log_probabilities(
     images: Sequence[DescribedImage],
     training: _Training,
     of_folds: Sequence[UnaryClassifiers | OwnClassifiers],
     verbose: bool,
 ) -> list[FloatArray]:
-    """Answers for each image by the classifiers that were trained without its fold."""
-    found = []
-    with Phase("answers of the classifiers", len(images), verbose) as line, one_blas_thread():
+    """Compute log-probabilities of each image by the classifiers trained without its fold."""
+    results = []
+    title = "log-probabilities of the classifiers"
+    with Phase(title, len(images), verbose) as line, one_blas_thread():
         for image, fold in zip(images, training.of_images, strict=True):
-            found.append(of_folds[fold].log_probabilities(image))
+            results.append(of_folds[fold].log_probabilities(image))
             line.step()
-    return found
+    return results
 
 
 def _fit_on_one_thread(fit: Callable[..., Any], *arguments: Any) -> Any:
-    """One thread: sums of several would be added in another order."""
+    """Fit on one thread, since several would add sums in another order."""
     with threadpool_limits(1):
         return fit(*arguments)

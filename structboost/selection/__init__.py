@@ -1,1 +1,6 @@
-"""What is chosen by held-out examples."""
+"""Choice of parameters by held-out examples."""
+
+import lazy_loader
+
+# Names are imported when they are first used; ``__init__.pyi`` lists them.
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

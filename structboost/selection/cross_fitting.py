@@ -1,4 +1,4 @@
-"""Answers on training data by models that have not seen it."""
+"""Predictions on training data by models that were trained without it."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ def cross_fit(
     folds: IntArray,
     fit: Callable[..., Any],
     training: Sequence[tuple[Any, ...]],
-    answers: Callable[[Any, NDArray[np.bool_]], FloatArray],
+    predict: Callable[[Any, NDArray[np.bool_]], FloatArray],
     *,
     n_jobs: int | None = None,
 ) -> tuple[list[Any], FloatArray]:
-    """Train a model for each fold without it, and ask that model about the fold.
+    """Train a model for each fold without it, and predict the fold by that model.
 
     Parameters
     ----------
@@ -31,9 +31,9 @@ def cross_fit(
     fit : callable
         ``fit(*training[k])`` trains the model of fold k; pickled where processes are used.
     training : sequence of tuples, one per fold
-        What each model is trained on: rows of the other folds.
-    answers : callable
-        ``answers(model, inside)`` gives those of a model on the rows under a mask.
+        Arguments of ``fit`` for each model, from rows of the other folds.
+    predict : callable
+        ``predict(model, inside)`` returns the predictions of a model on the rows under a mask.
     n_jobs : int or None
         Number of processes; the result does not depend on it.
 
@@ -41,22 +41,22 @@ def cross_fit(
     -------
     models : list
         One per fold.
-    found : ndarray, shape (n_rows, n_answers)
+        predictions : ndarray, shape (n_rows, n_outputs)
     """
     work = joblib.delayed(_fit_on_one_thread)
-    models = joblib.Parallel(n_jobs=n_jobs)(work(fit, *own) for own in training)
-    found: FloatArray | None = None
+    models = joblib.Parallel(n_jobs=n_jobs)(work(fit, *rows) for rows in training)
+    predictions: FloatArray | None = None
     for fold, model in enumerate(models):
         inside = folds == fold
         with one_blas_thread():
-            own = answers(model, inside)
-        if found is None:
-            found = np.empty((len(folds), own.shape[1]))
-        found[inside] = own
-    return models, np.empty((0, 0)) if found is None else found
+            part = predict(model, inside)
+        if predictions is None:
+            predictions = np.empty((len(folds), part.shape[1]))
+        predictions[inside] = part
+    return models, np.empty((0, 0)) if predictions is None else predictions
 
 
 def _fit_on_one_thread(fit: Callable[..., Any], *arguments: Any) -> Any:
-    """One thread: sums of several would be added in another order."""
+    """Fit on one thread, since several would add sums in another order."""
     with threadpool_limits(1):
         return fit(*arguments)

@@ -1,4 +1,4 @@
-"""Parts of the examples: to train on, and held out."""
+"""Folds of the examples, with rows to train on and held-out rows."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sklearn.utils import check_random_state
 from structboost._typing import IntArray
 from structboost.validation import by_position, checked_weights, rows_of
 
-# A part of so many is held out, each in turn if there are few examples.
+# Number of parts of which one is held out, each in turn if there are few examples.
 _PARTS = 5
 _FEW = 2000
 
@@ -34,7 +34,7 @@ class Fold:
     held_weight : array-like, shape (n_held,), or None
         Weights of the held-out examples.
     rows, held_rows : sequence of int, optional
-        Numbers of the examples among all, by which errors name them.
+        Indices of the examples among all, for errors.
     """
 
     X: Sequence[Any]
@@ -59,7 +59,7 @@ def random_folds(
     strata: ArrayLike | None = None,
     random_state: Any = None,
 ) -> list[Fold]:
-    """Random parts: a fifth of the examples, each in turn where they are below 2,000.
+    """Hold out a random fifth of the examples or, of fewer than 2,000, each fifth in turn.
 
     Parameters
     ----------
@@ -68,9 +68,9 @@ def random_folds(
     sample_weight : array-like, shape (n_examples,), optional
         Examples of weight zero are in no part.
     strata : array-like of int, shape (n_examples,), optional
-        Every part has its share of each stratum.  The only example of a stratum is never held out.
+        Every part has its fraction of each stratum; the only example of one is never held out.
     random_state : int, RandomState or None
-        Seed for the parts; None gives the same parts each time.
+        Seed for the parts; None means fixed parts.
 
     Raises
     ------
@@ -92,16 +92,16 @@ def random_folds(
 def split_rows(
     strata: IntArray, random_state: Any, rows: IntArray | None = None, X: Any = None
 ) -> list[tuple[IntArray, IntArray]]:
-    """Rows to train on and held-out rows, of each fold.
+    """Split rows into rows to train on and held-out rows of each fold.
 
     Parameters
     ----------
     strata : ndarray of int, shape (n_rows,)
     random_state : int, RandomState or None
     rows : ndarray of int, shape (n_rows,), optional
-        Their numbers; by default from 0.
+        Indices of the rows; by default from 0.
     X : sequence, optional
-        Inputs, which an error looks at.
+        Inputs, for the error message.
 
     Raises
     ------
@@ -110,10 +110,10 @@ def split_rows(
     """
     rows = np.arange(len(strata)) if rows is None else rows
     random = check_random_state(0 if random_state is None else random_state)
-    numbers, counts = np.unique(strata, return_inverse=True, return_counts=True)[1:]
+    codes, counts = np.unique(strata, return_inverse=True, return_counts=True)[1:]
     order = random.permutation(len(strata))
-    order = order[np.argsort(numbers[order], kind="stable")]
-    order = order[counts[numbers[order]] > 1]
+    order = order[np.argsort(codes[order], kind="stable")]
+    order = order[counts[codes[order]] > 1]
     if not len(order):
         remedy = "more examples"
         if isinstance(X, np.ndarray) and X.ndim == 2 and len(X) > 1 and (X == X[0]).all():
@@ -131,7 +131,7 @@ def split_rows(
 def shuffled_parts(
     n_rows: int, n_parts: int, random_state: Any, *, strata: IntArray | None = None
 ) -> list[tuple[IntArray, IntArray]]:
-    """Rows to train on and held-out rows: each row is held out once.
+    """Split rows into folds such that each row is held out once.
 
     Parameters
     ----------
@@ -139,7 +139,7 @@ def shuffled_parts(
     random_state : int or RandomState
         Seed for the parts.
     strata : ndarray of int, shape (n_rows,), optional
-        Every part has its share of each stratum.
+        Every part has its fraction of each stratum.
     """
     if strata is None:
         return list(KFold(n_parts, shuffle=True, random_state=random_state).split(range(n_rows)))
@@ -150,17 +150,17 @@ def shuffled_parts(
 def parts_of_groups(
     groups: Sequence[int] | None, n_rows: int, n_parts: int, random_state: int | None
 ) -> IntArray:
-    """Part of each row, from 0, such that the rows of a group are in one part.
+    """Assign rows to parts, from 0, such that the rows of a group are in one part.
 
     Parameters
     ----------
     groups : sequence of int, shape (n_rows,), or None
-        Group of each row; None makes each row a group of its own.
+        Group of each row; None makes each row a separate group.
     n_rows : int
     n_parts : int
         Number of parts, if there are as many groups.
     random_state : int or None
-        Seed that groups are dealt out by; None deals them out in their order.
+        Seed for dealing out the groups; None deals them out in their order.
     """
     of_rows = np.arange(n_rows) if groups is None else np.asarray(groups)
     ranks = np.unique(of_rows, return_inverse=True)[1]
@@ -173,7 +173,7 @@ def parts_of_groups(
 
 
 def balanced_parts_of_groups(groups: IntArray, n_parts: int, random_state: Any) -> IntArray:
-    """Part of each row, as many rows in each as the groups allow, which are never cut.
+    """Assign whole groups to parts with about equally many rows.
 
     Parameters
     ----------

@@ -1,8 +1,8 @@
-"""Measurements of a model on held-out examples: loss, surrogate, and whether it is constant.
+"""Measurements of a model on held-out examples, by its loss and a surrogate of the loss.
 
-The loss counts whole outputs, so it is the same for all models that are nearly constant.  The
+The loss counts whole outputs, so it is equal for all models that are nearly constant.  The
 surrogate is minus the log-likelihood, or the hinge, at the scale of the scores that suits the
-held-out examples best.  It tells models apart before their outputs change.
+held-out examples best.  It distinguishes models before their outputs change.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from structboost.selection.scoring import Score, checked_score
 # ``surrogate(task, X, Y, scores, weights)`` measures scores on examples: smaller is better.
 Surrogate = Callable[..., float]
 
-# Relative gap at which the search for the scale stops, and most evaluations in it.
+# Relative gap at which the search for the scale stops, and its largest number of evaluations.
 _SCALE_GAP = 0.01
 _MAX_EVALUATIONS = 20
 # The scale grows by this factor until the surrogate no longer falls.
@@ -47,7 +47,7 @@ class HeldOut(NamedTuple):
     is_constant : bool
         Whether the predictions do not depend on the input.
     score : float or None
-        Score by the user's own function; larger is better.
+        Score by the user's function; larger is better.
     """
 
     loss: float
@@ -59,7 +59,7 @@ class HeldOut(NamedTuple):
 def scaled_hinge(
     task: Task, X: Sequence[Any], Y: Sequence[Any], scores: StackedParts, weights: Any = None
 ) -> float:
-    """Mean hinge of held-out examples at the best scale of the scores.
+    """Compute the mean hinge of held-out examples at the best scale of the scores.
 
     ``min_s mean_i max_y [Delta(y_i, y) + s <M(x_i, y) - M(x_i, y_i), scores>]`` over ``s >= 0``.
 
@@ -74,22 +74,24 @@ def scaled_hinge(
         Weights of the examples in the mean.
     """
     truth = KeptTruth()
-    shares = np.ones(len(Y)) if weights is None else np.asarray(weights, np.float64)
+    weights_ = np.ones(len(Y)) if weights is None else np.asarray(weights, np.float64)
 
     def at(scale: float) -> tuple[float, float]:
         scaled = _times(scores, scale)
-        found = separation(task, X, Y, scaled, truth=truth)
-        n_outputs = len(found.losses)
-        slacks = np.arange(n_outputs) if found.slacks is None else found.slacks
-        examples = slacks if found.examples is None else found.examples
-        of_slack = np.full(n_outputs, 1 / len(Y)) if found.weights is None else found.weights
-        violations = found.violations(scaled)
-        slopes = found.violations(scores) - found.losses
+        separated = separation(task, X, Y, scaled, truth=truth)
+        n_outputs = len(separated.losses)
+        slacks = np.arange(n_outputs) if separated.slacks is None else separated.slacks
+        examples = slacks if separated.examples is None else separated.examples
+        of_slack = (
+            np.full(n_outputs, 1 / len(Y)) if separated.weights is None else separated.weights
+        )
+        violations = separated.violations(scaled)
+        slopes = separated.violations(scores) - separated.losses
         # The most violated output of each slack.
         order = np.lexsort((violations, slacks))
         last = order[np.append(np.diff(slacks[order]) != 0, True)[:n_outputs]]
         last = last[violations[last] > 0]
-        parts = (of_slack * shares[examples])[last] * (len(Y) / shares.sum())
+        parts = (of_slack * weights_[examples])[last] * (len(Y) / weights_.sum())
         return float(parts @ violations[last]), float(parts @ slopes[last])
 
     return _lowest(at, _unit(scores))
@@ -98,24 +100,24 @@ def scaled_hinge(
 def scaled_log_loss(
     task: Task, X: Sequence[Any], Y: Sequence[Any], scores: StackedParts, weights: Any = None
 ) -> float:
-    """Mean of minus the log-likelihood of the true outputs at the best scale of the scores.
+    """Compute the mean negative log-likelihood of the true outputs at the best scale.
 
     Parameters
     ----------
     task, X, Y, scores, weights
         As for :func:`scaled_hinge`; the task has marginals.
     """
-    shares = np.ones(len(Y)) if weights is None else np.asarray(weights, np.float64)
-    shares = shares / shares.sum()
-    problem = Problem(task, X, Y, scores.offsets, shares, np.random.RandomState(0))
+    weights_ = np.ones(len(Y)) if weights is None else np.asarray(weights, np.float64)
+    weights_ = weights_ / weights_.sum()
+    problem = Problem(task, X, Y, scores.offsets, weights_, np.random.RandomState(0))
     likelihood = Likelihood(problem)
 
     def at(scale: float) -> tuple[float, float]:
-        found = likelihood.at(_times(scores, scale).rows)
+        likelihoods = likelihood.at(_times(scores, scale).rows)
         rising = sum(
-            float(np.sum(found.slopes[kind].T * rows)) for kind, rows in scores.rows.items()
+            float(np.sum(likelihoods.slopes[kind].T * rows)) for kind, rows in scores.rows.items()
         )
-        return float(shares @ found.losses), -rising
+        return float(weights_ @ likelihoods.losses), -rising
 
     return _lowest(at, _unit(scores))
 
@@ -123,10 +125,10 @@ def scaled_log_loss(
 def scaled_surrogate(
     task: Task, X: Sequence[Any], Y: Sequence[Any], scores: StackedParts, weights: Any = None
 ) -> float:
-    """Minus the log-likelihood where the task has marginals, else the hinge, at the best scale.
+    """Compute the negative log-likelihood where the task has marginals, else the hinge.
 
     Where the loss is 1 for every wrong output, as for whole sets of labels, the hinge of most
-    models is least at the scale 0, so it tells nothing; the likelihood does.
+    models is least at the scale 0, so it cannot compare models, while the likelihood can.
 
     Parameters
     ----------
@@ -140,10 +142,11 @@ def scaled_surrogate(
 
 
 def log_loss_by(sharpness: float) -> Surrogate:
-    """Return minus the log-likelihood of probabilities ``~ exp(sharpness * score)``.
+    """Return a function for the negative log-likelihood at a fixed sharpness.
 
-    Objectives whose scores have probabilities are measured by these, at no other scale: a model
-    that is too sure is worse.  Without marginals it is :func:`scaled_surrogate`.
+    Probabilities are ``~ exp(sharpness * score)``.  Objectives whose scores have probabilities are
+    measured at that scale, so an overconfident model is worse.  Without marginals it is
+    :func:`scaled_surrogate`.
 
     Parameters
     ----------
@@ -154,12 +157,12 @@ def log_loss_by(sharpness: float) -> Surrogate:
     def surrogate(
         task: Task, X: Sequence[Any], Y: Sequence[Any], scores: StackedParts, weights: Any = None
     ) -> float:
-        shares = np.ones(len(Y)) if weights is None else np.asarray(weights, np.float64)
+        weights_ = np.ones(len(Y)) if weights is None else np.asarray(weights, np.float64)
         try:
             losses = log_losses(task, X, Y, scores, sharpness)
         except TaskError:  # the task has no marginals, or too many outputs
             return scaled_surrogate(task, X, Y, scores, weights)
-        return float(np.average(losses, weights=shares))
+        return float(np.average(losses, weights=weights_))
 
     return surrogate
 
@@ -181,7 +184,7 @@ def measured_scores(
     Raises
     ------
     TaskError
-        If the task breaks its contract; the message numbers the example among all.
+        If the task breaks its contract; the message has the index of the example among all.
     """
     X, Y, weights = fold.held_X, fold.held_Y, fold.held_weight
     with examples_numbered(fold.held_rows):
@@ -208,12 +211,12 @@ def measured_model(
         As for :func:`measured_scores`.
     model : Ensemble
     score : callable, optional
-        ``score(model, fold)`` is the user's own measurement; larger is better.
+        ``score(model, fold)`` is the user's measurement; larger is better.
 
     Raises
     ------
     ValueError
-        If ``score`` fails, or gives no finite number; the message names ``scoring``.
+        If ``score`` fails, or does not return a finite number; the message names ``scoring``.
     """
     with examples_numbered(fold.held_rows):
         scores = model_scores(task, model, fold.held_X)
@@ -222,13 +225,13 @@ def measured_model(
 
 
 def _unit(scores: StackedParts) -> float:
-    """Scale that makes the scores of the kind that varies most vary by about 1."""
+    """Return the scale at which the scores of the most variable kind vary by about 1."""
     std = max(float(rows.std()) for rows in scores.rows.values())
     return 1.0 / std if std > 0 else 1.0
 
 
 def _lowest(at: Callable[[float], tuple[float, float]], unit: float) -> float:
-    """The least value of a convex function of a scale from 0 on, of which a slope is known."""
+    """Return the least value of a convex function of a scale from 0 on, by its slopes."""
     left, value, slope = 0.0, *at(0.0)
     if slope >= 0:
         return value
@@ -249,7 +252,7 @@ def _lowest(at: Callable[[float], tuple[float, float]], unit: float) -> float:
     of_right = (value, slope)
     for _ in range(_MAX_EVALUATIONS):
         (f, df), (g, dg) = of_left, of_right
-        # Where the two tangents meet: a lower bound on the function.
+        # The intersection of the two tangents is a lower bound on the function.
         middle = (g - f + df * left - dg * right) / (df - dg)
         bound = f + df * (middle - left)
         if best - bound <= _SCALE_GAP * best or not left < middle < right:

@@ -1,8 +1,8 @@
-"""The driver of a choice by held-out data: it follows a path of values and keeps the best.
+"""Choice of a parameter by held-out data, along a path of values.
 
-Whoever chooses a parameter gives the values to try, in an order in which neighbours are near, and a
-function that fits at a value and measures the held-out part of each fold.  The driver decides which
-value is best, when the path ends, and says why.  Figures: docs/decisions/auto-C.md.
+The caller passes the values to try, such that neighbours are near, and a function that fits at a
+value and measures the held-out part of each fold.  The path determines which value is best, when it
+ends, and why.  Figures: docs/decisions/auto-C.md.
 """
 
 from __future__ import annotations
@@ -17,26 +17,26 @@ from structboost.selection.held_out import HeldOut
 
 # Each value of an upward path is this many times the one before.
 FACTOR = 10**0.5
-# Most values of an upward path.
+# Largest number of values of an upward path.
 MAX_STEPS = 14
-# A path ends so far beyond the last value that was clearly better, as a factor: sooner where the
+# A path ends at this factor beyond the last value that was clearly better: sooner where the
 # measurement is clearly worse by now, later where it is flat, because then a weak learner of a rare
-# feature may still come in.  Values are rounded, so the factors are a little below 10 and 100.
+# feature may still enter.  Values are rounded, so the factors are a little below 10 and 100.
 _BEYOND, _BEYOND_FLAT = 9.9, 98.0
-# Share by which a measurement must differ to be clearly better or worse.
+# Relative difference from which a measurement is clearly better or worse.
 _FLAT = 0.01
-# With so many folds, a value that is worse than the best on each of them, or worse by such a share
-# in their mean, ends a path at once.
-# Chance alone is worse on all five once in 32 times.
+# With so many folds, a value that is worse than the best on each of them, or by this fraction in
+# their mean, ends a path at once.
+# An equal value is worse on all five with probability 1/32.
 _AGREEING = 5
 _WORSE = 0.005
 
-# Share of the loss in the objective below which a larger C changes nothing, and the reason then.
+# Fraction of the loss in the objective below which a larger C changes nothing, and the reason.
 SATISFIED_SHARE = 0.1
 SATISFIED = "a larger C changes nothing: hardly any loss is left on the examples trained on"
-# What is compared where the user gives no score.
+# Criterion where the user passes no score.
 _CRITERION = "surrogate"
-# How the end of a path calls a measurement, and one that is worse.
+# Words for a measurement, and for a worse one, in the reason why a path ended.
 _WORDS = {
     "score": ("score", "smaller"),
     "surrogate": ("surrogate of the loss", "larger"),
@@ -44,7 +44,7 @@ _WORDS = {
 }
 
 Record = dict[str, Any]
-# Is told how far the path is.
+# Receives texts on the progress of the path.
 Report = Callable[[str], None]
 
 
@@ -59,13 +59,13 @@ class Trial:
     Parameters
     ----------
     folds : sequence of HeldOut
-        Of the held-out part of each fold.
+        Measurements of the held-out part of each fold.
     facts : dict
         Further entries of the record, such as ``rounds`` and ``seconds``.
     is_empty : bool
-        Whether there is no model yet: such a value is the best of none.
+        Whether there is no model yet, in which case the value is never the best.
     end : str
-        Reason why no further value is worth a fit; empty if one may be.
+        Reason why no further value is worth a fit; empty if one may be worth it.
     """
 
     folds: Sequence[HeldOut]
@@ -84,7 +84,7 @@ class Trial:
         return float(np.mean([fold.loss for fold in self.folds]))
 
     def record(self) -> dict[str, Any]:
-        """Measurements as a record: means over the folds, and the numbers of each."""
+        """Return the measurements as a record, with means and values of the folds."""
         surrogates = [fold.surrogate for fold in self.folds]
         scores = [fold.score for fold in self.folds if fold.score is not None]
         measured: dict[str, Any] = {
@@ -100,17 +100,17 @@ class Trial:
         return {**measured, **self.facts}
 
 
-# Trains on each fold at a value, warm started where it can, and measures.
+# Trains on each fold at a value, warm started where possible, and measures.
 Fit = Callable[[float], Trial]
 
 
 def rounded(value: float) -> float:
-    """The value to three digits."""
+    """Round a value to three digits."""
     return float(f"{value:.3g}")
 
 
 def upwards(first: float, n_values: int = MAX_STEPS) -> Iterator[float]:
-    """Values from ``first`` on, each :data:`FACTOR` times the one before, to three digits."""
+    """Yield values from ``first`` on, each :data:`FACTOR` times the last, to three digits."""
     value = first
     for _ in range(n_values):
         yield value
@@ -118,27 +118,27 @@ def upwards(first: float, n_values: int = MAX_STEPS) -> Iterator[float]:
 
 
 class Path:
-    """A path of values of a parameter, each measured on held-out data.
+    """Path of values of a parameter, each measured on held-out data.
 
     Parameters
     ----------
     name : str
-        The parameter, as records and reports name it.
+        Name of the parameter in records and reports.
     report : callable
-        Is told what is being done.
+        Called with a text on the current step.
     records : list of dict, optional
-        A list that records are appended to, such as that of the paths before.
+        List to append records to, such as that of earlier paths.
 
     Attributes
     ----------
     records : list of dict
-        One per value tried, in their order: the value under ``name``, ``loss``, ``surrogate``,
+        One per value, in their order: the value under ``name``, ``loss``, ``surrogate``,
         ``is_constant``, with ``losses`` and ``surrogates`` of each fold, and the facts of the fit.
         With a score of the user's, ``score`` and ``scores`` as well.
     best : dict or None
         Record of the best value; the first of equals.
     end : str
-        Sentence that says why the path ended.
+        Reason why the path ended, as a sentence.
     """
 
     def __init__(
@@ -152,7 +152,7 @@ class Path:
 
     @property
     def value(self) -> float:
-        """The best value; a path that tried nothing has none."""
+        """Best value so far."""
         assert self.best is not None
         return float(self.best[self.name])
 
@@ -165,28 +165,28 @@ class Path:
         direction: str = "largest",
         at_least: int = 1,
     ) -> None:
-        """Try values in turn until none further is worth a fit; ``best`` and ``end`` say the rest.
+        """Try values in turn until no further one is worth a fit.
 
-        A path does not end at a model that predicts the same for everything, unless no value is
-        left, or the fit says that no further one is worth it.  A second call goes on with other
-        values, such as smaller ones.
+        Results are in ``best`` and ``end``.  A path does not end at a constant model, unless no
+        value is left, or the trial has a reason to end.  A second call continues with other values,
+        such as smaller ones.
 
         Parameters
         ----------
         values : iterable of float
         fit : callable
-            ``fit(value)`` gives a :class:`Trial`.
+            ``fit(value)`` returns a :class:`Trial`.
         on_best : callable, optional
-            Is told the record of each fit that is the best so far.
+            Called with the record of each fit that is the best so far.
         direction : str
-            How the last value is called among all: ``"largest"`` or ``"smallest"``.
+            Word for the last value among all, ``"largest"`` or ``"smallest"``.
         at_least : int
-            Values that are tried in any case, such as for a mean of the best few.
+            Number of values that are tried in any case, such as for a mean of the best few.
 
         Raises
         ------
         KeyboardInterrupt
-            On Ctrl-C in a fit; ``records`` and ``best`` are those of the fits before.
+            On Ctrl-C in a fit; ``records`` and ``best`` are those of earlier fits.
         """
         anchor: Record = {}
         for n_tried, value in enumerate(values, 1):
@@ -209,7 +209,7 @@ class Path:
         self.end = f"the {direction} {self.name} was tried"
 
     def _why_it_ends(self, trial: Trial, record: Record, anchor: Record) -> str:
-        """Reason why no further value is tried; empty if one is."""
+        """Return the reason why no further value is tried, or an empty text."""
         if not self._has_left:
             return ""
         if "score" not in record and not trial.loss:
@@ -219,7 +219,7 @@ class Path:
         noun, worse = _WORDS[measure]
         of_folds = zip(_costs(record), _costs(self.best), strict=True)
         at = f"{self.name} = {record[self.name]:.4g}"
-        if len(trial.folds) >= _AGREEING and all(own > least for own, least in of_folds):
+        if len(trial.folds) >= _AGREEING and all(value > least for value, least in of_folds):
             return f"the held-out {noun} at {at} was {worse} on every fold than at {self.value:.4g}"
         ratio = record[self.name] / anchor[self.name]
         beyond = max(ratio, 1 / ratio)
@@ -236,27 +236,27 @@ class Path:
 
 
 def is_better(record: Mapping[str, Any], other: Mapping[str, Any], by: float = 0.0) -> bool:
-    """Whether a record is better than another, by some share of it; any model beats none."""
+    """Whether a record is better than another by a relative margin."""
     if record["is_empty"] or other["is_empty"]:
         return bool(other["is_empty"] and not record["is_empty"])
-    own, than = _cost(record), _cost(other)
-    if own == than and not by:
+    cost, than = _cost(record), _cost(other)
+    if cost == than and not by:
         return bool(record["surrogate"] < other["surrogate"])
-    return own < than - by * abs(than)
+    return cost < than - by * abs(than)
 
 
 def _measure(record: Mapping[str, Any]) -> str:
-    """Entry that is compared: the score of the user, or the criterion."""
+    """Return the entry to compare, the score of the user or the criterion."""
     return "score" if "score" in record else _CRITERION
 
 
 def _cost(record: Mapping[str, Any]) -> float:
-    """Mean of the measurement over the folds, as what is to be small."""
+    """Return the mean measurement of the folds as a cost to minimise."""
     measure = _measure(record)
     return float(-record[measure] if measure == "score" else record[measure])
 
 
 def _costs(record: Mapping[str, Any]) -> list[float]:
-    """Measurement of each fold, as what is to be small."""
+    """Return the measurement of each fold as a cost to minimise."""
     measure = _measure(record)
-    return [-own if measure == "score" else own for own in record[f"{measure}s"]]
+    return [-value if measure == "score" else value for value in record[f"{measure}s"]]

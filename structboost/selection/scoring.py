@@ -1,4 +1,4 @@
-"""A user's own measurement of held-out data, in place of the loss."""
+"""Measurement of held-out data by a user's score, in place of the loss."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ Score = Callable[[Any, Fold], float]
 
 
 def checked_score(score: Score, model: Any, fold: Fold) -> float:
-    """The score of a model on the held-out part of a fold.
+    """Return the score of a model on the held-out part of a fold.
 
     Raises
     ------
     ValueError
-        If it fails, or is no finite number.
+        If the score fails, or is not a finite number.
     """
     try:
         value = score(model, fold)
@@ -31,27 +31,27 @@ def checked_score(score: Score, model: Any, fold: Fold) -> float:
             f"({type(error).__name__}: {error}); give a scorer that takes predictions like these."
         ) from error
     try:
-        number = float(value)
+        score_value = float(value)
     except (TypeError, ValueError):
-        number = np.nan
-    if not np.isfinite(number):
+        score_value = np.nan
+    if not np.isfinite(score_value):
         raise ValueError(
-            f"scoring gave {shown(value)} on the examples held out to choose a parameter; give a "
-            "scorer whose values are finite numbers."
+            f"scoring returned {shown(value)} on the examples held out to choose a parameter; give "
+            "a scorer whose values are finite numbers."
         )
-    return number
+    return score_value
 
 
 def score_by(scoring: Any, held_out: Callable[[Any, Fold], tuple[Any, Any, Any]]) -> Score:
-    """Score of a scikit-learn scorer, for the models of folds.
+    """Return the score of a scikit-learn scorer, for the models of folds.
 
     Parameters
     ----------
     scoring : str or callable
-        Name of a scorer of scikit-learn, which is given the weights of the examples, or
+        Name of a scorer of scikit-learn, which receives the weights of the examples, or
         ``scorer(estimator, X, y)``.
     held_out : callable
-        ``held_out(model, fold)`` gives an estimator that predicts by the model, and the held-out
+        ``held_out(model, fold)`` returns an estimator that predicts by the model, and the held-out
         inputs and true outputs as that estimator and the scorer take them.
 
     Raises
@@ -66,7 +66,7 @@ def score_by(scoring: Any, held_out: Callable[[Any, Fold], tuple[Any, Any, Any]]
             scorer = get_scorer(scoring)
         except ValueError:
             raise ValueError(
-                f"scoring is {shown(scoring)}, which is no scorer of scikit-learn; "
+                f"scoring is {shown(scoring)}, which is not a scorer of scikit-learn; "
                 "sklearn.metrics.get_scorer_names() lists them."
             ) from None
     elif not callable(scoring):

@@ -1,1 +1,1 @@
-"""The training set in shards: runs of blocks of examples, with the learners' answers and cuts."""
+"""Training set in shards, runs of blocks of examples with responses of learners and cuts."""

@@ -1,4 +1,4 @@
-"""Tables larger than memory: features binned in one streaming pass into a memory-mapped file."""
+"""Tables larger than memory, binned in one streaming pass into a memory-mapped file."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ from structboost.weak.binning import (
 )
 
 _BINS, _CODES = "bins.npz", "codes.npy"
-# Rows that are binned at a time, and share a checksum.
+# Rows that are binned at a time, and have one checksum.
 _ROWS_AT_A_TIME = 1 << 16
 
 
 @dataclass(frozen=True)
 class BinnedTable:
-    """Bins of a feature table on disk: one part an example, as in classification.
+    """Bins of a feature table on disk with one part per example, as in classification.
 
-    :meth:`from_array` and :meth:`from_batches` make one; :meth:`structboost.StructBoost.fit` takes
-    it in place of X, and reads it from disk as it goes.
+    Create it by :meth:`from_array` or :meth:`from_batches`, and pass it to
+    :meth:`structboost.StructBoost.fit` in place of X.  Training reads it from disk step by step.
 
     Parameters
     ----------
@@ -48,8 +48,8 @@ class BinnedTable:
     bins : Thresholds
         Thresholds of each feature.
     checksums : ndarray of uint32, optional
-        CRC-32 of the codes of each run of 65,536 rows; they are compared when the rows are first
-        read in training. Tables that were made before there were checksums have none.
+        CRC-32 of the codes of each run of 65,536 rows, which are compared when the rows are first
+        read in training.  Tables of early versions have none.
     """
 
     path: str
@@ -67,7 +67,7 @@ class BinnedTable:
 
     @classmethod
     def open(cls, path: str | PathLike[str]) -> BinnedTable:
-        """A table that was made before.
+        """Open an existing table.
 
         Parameters
         ----------
@@ -77,14 +77,14 @@ class BinnedTable:
         Returns
         -------
         table : BinnedTable
-            Its codes stay on disk.
+            Table whose codes stay on disk.
 
         Raises
         ------
         FileNotFoundError
             If there is no such folder.
         BinnedTableError
-            If it is no table, or is damaged.
+            If the folder is not a table, or is damaged.
         """
         folder = Path(path)
         if not folder.is_dir():
@@ -106,8 +106,8 @@ class BinnedTable:
         Parameters
         ----------
         path : str or path
-            Folder to make; it must not exist.
-        features : ndarray, shape (n_rows, n_features)
+            Folder to create; it must not exist.
+            features : ndarray, shape (n_rows, n_features)
             Numbers; NaN where they are missing.
 
         Raises
@@ -125,17 +125,17 @@ class BinnedTable:
     def from_batches(
         cls, path: str | PathLike[str], batches: Iterable[Any], n_rows: int
     ) -> BinnedTable:
-        """Bin batches of rows as they come; each is looked at once.
+        """Bin batches of rows in one pass over them.
 
         Parameters
         ----------
         path : str or path
-            Folder to make; it must not exist.
-        batches : iterable
+            Folder to create; it must not exist.
+            batches : iterable
             Arrays of shape (n, n_features), or Arrow record batches of numeric columns. The
-            thresholds are those of the first 262,144 rows, which should be as good as any.
+            thresholds come from the first 262,144 rows, which should be representative.
         n_rows : int
-            Rows of all batches.
+            Total number of rows.
 
         Raises
         ------
@@ -167,9 +167,9 @@ class StoredCodes:
     last: int
 
     def codes(self, bins: Thresholds) -> NDArray[Any]:
-        """Codes, shape (n_columns, n_rows), a memory map; each is read once and checked.
+        """Return codes, shape (n_columns, n_rows), as a memory map that is read once and checked.
 
-        Compiled code writes where a code says, so none may be beyond the bins of its feature.
+        Compiled code writes at addresses from codes, so none may be beyond the bins of its feature.
 
         Raises
         ------
@@ -186,7 +186,7 @@ class StoredCodes:
         return codes[:, self.first : self.last]
 
     def rows(self) -> NDArray[Any]:
-        """Not kept: a family that needs them is refused before there are shards."""
+        """Raise an error, because a table holds bins only."""
         raise NotImplementedError("A BinnedTable holds bins only.")
 
     def _check(self, run: int, codes: NDArray[Any]) -> None:
@@ -201,18 +201,18 @@ class StoredCodes:
 def _write(
     path: Path, stretches: Iterable[NDArray[Any]], n_rows: int, bins: Thresholds
 ) -> BinnedTable:
-    """Write thresholds and codes into a folder that is there when all is."""
+    """Write thresholds and codes into a folder, whole or not at all."""
     if path.exists():
         raise FileExistsError(f"{path} exists already; remove it, or give another path.")
     dtype, checksums = np.dtype(code_dtype(bins)), []
     with whole_folder(path) as building:
-        # Not by a memory map: a full disk would end Python with SIGBUS, where writing raises
-        # OSError.
+        # A memory map is not used, because on a full disk it ends Python with SIGBUS where writing
+        # raises OSError.
         with (building / _CODES).open("xb") as file:
             layout = {"descr": dtype.str, "fortran_order": False, "shape": (bins.n_columns, n_rows)}
             np.lib.format.write_array_header_1_0(file, layout)
             start = file.tell()
-            for first, stretch in _numbered(stretches, n_rows, bins.n_features):
+            for first, stretch in _in_runs(stretches, n_rows, bins.n_features):
                 codes = bin_codes(stretch, bins)
                 checksums.append(_crc(codes))
                 for f, of_feature in enumerate(codes):
@@ -232,21 +232,21 @@ def _write(
 
 
 def _gaps(arrays: Mapping[str, NDArray[Any]]) -> Gaps | None:
-    """The features of the columns, where the file has them."""
+    """Return the features of the columns, where the file has them."""
     if "feature" not in arrays:
         return None
     feature, low = arrays["feature"], arrays["low"] > 0
     steps = np.diff(feature, prepend=-1)
     if not np.isin(steps, (0, 1)).all() or (low != (steps == 0)).any():
-        raise DamagedFileError("its columns do not follow each other as features do")
+        raise DamagedFileError("its columns are not in the order of their features")
     return Gaps(feature, low)
 
 
 def _mapped_codes(folder: Path, bins: Thresholds) -> NDArray[Any]:
-    """Codes of a table as a memory map, of the type and width that its thresholds ask for."""
+    """Map the codes of a table, of the type and width of its thresholds."""
     codes: NDArray[Any] = np.load(folder / _CODES, mmap_mode="r", allow_pickle=False)
     if not isinstance(codes, np.memmap) or codes.ndim != 2 or codes.dtype != code_dtype(bins):
-        raise DamagedFileError("its codes are of another type than its thresholds ask for")
+        raise DamagedFileError("its codes are of another type than its thresholds need")
     whole = (folder / _CODES).stat().st_size == codes.offset + codes.nbytes
     if codes.shape[0] != bins.n_columns or not codes.flags.c_contiguous or not whole:
         raise DamagedFileError("its codes do not fit its thresholds")
@@ -254,7 +254,7 @@ def _mapped_codes(folder: Path, bins: Thresholds) -> NDArray[Any]:
 
 
 def _crc(codes: NDArray[Any]) -> int:
-    """CRC-32 of the codes of a run of rows, feature after feature."""
+    """Compute the CRC-32 of the codes of a run of rows, feature after feature."""
     crc = 0
     for of_feature in codes:
         crc = zlib.crc32(of_feature.data, crc)
@@ -278,15 +278,15 @@ _FORMAT = ArchiveFormat(
 )
 
 
-def _numbered(
+def _in_runs(
     batches: Iterable[NDArray[Any]], n_rows: int, n_features: int
 ) -> Iterator[tuple[int, NDArray[Any]]]:
-    """Rows of all batches in runs of `_ROWS_AT_A_TIME`, with the number of the first row."""
+    """Yield the rows of all batches in runs of `_ROWS_AT_A_TIME`, with their first index."""
     first, waiting = 0, []
-    for number, batch in enumerate(batches):
+    for i, batch in enumerate(batches):
         if batch.ndim != 2 or batch.shape[1] != n_features:
             raise BinnedTableError(
-                f"Batch {number} has shape {batch.shape}; the first had {n_features} features."
+                f"Batch {i} has shape {batch.shape}; the first had {n_features} features."
             )
         waiting.append(batch)
         n_waiting = sum(map(len, waiting))
@@ -310,7 +310,7 @@ def _numbered(
 
 
 def _as_array(batch: Any) -> NDArray[Any]:
-    """A batch of rows as a matrix; an Arrow batch column by column."""
+    """Convert a batch of rows to a matrix, an Arrow batch column by column."""
     if hasattr(batch, "num_columns"):
         return np.column_stack([column.to_numpy(zero_copy_only=False) for column in batch.columns])
     return np.asarray(batch)

@@ -1,4 +1,4 @@
-"""Training sets in Dask collections: counted and sampled where they are, never gathered."""
+"""Training sets in Dask collections, which are counted and sampled but never gathered."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from structboost._typing import FloatArray, IntArray
+from structboost._typing import FloatArray, IntArray, override
 from structboost.contract.calls import stacked
 from structboost.contract.task import Task
 from structboost.engines.base import Engine, OnCluster
@@ -29,7 +29,7 @@ except ImportError as error:
 
 
 class Partition(NamedTuple):
-    """Neighbouring examples: inputs, outputs, and rows of each example by kind."""
+    """Neighbouring examples, with inputs, outputs, and rows of each example by kind."""
 
     X: Delayed
     Y: Any
@@ -37,7 +37,7 @@ class Partition(NamedTuple):
 
 
 class DaskTrainingSet(TrainingSet):
-    """Examples in partitions that are made by a cluster."""
+    """Training set in partitions of a Dask cluster."""
 
     def __init__(self, task: Task, X: Any, Y: Any, partitions: Sequence[Partition]) -> None:
         self.task, self.X, self.Y = task, X, Y
@@ -55,20 +55,20 @@ class DaskTrainingSet(TrainingSet):
         widths = delayed(_widths)(task, partitions[full].X, int(self._first[full]))
         self.n_features = widths.compute()
 
+    @override
     def check_engine(self, engine: Engine) -> None:
-        """Raise ValueError unless the engine takes Dask collections."""
         if lacking(type(engine), OnCluster):
             raise ValueError(
                 f"X is a Dask {type(self.X).__name__}, which {type(engine).__name__} cannot train "
-                "on; take engine='dask'."
+                "on; use engine='dask'."
             )
 
+    @override
     def bins(self, kind: str, *, exact: bool) -> Thresholds:
-        """From the same rows as in memory: all, or a sample."""
         return bin_thresholds(self._sample(kind, exact=exact), exact=exact)
 
+    @override
     def standardisation(self, kind: str, response: tuple[float, float]) -> Standardisation:
-        """From the same rows as in memory: all, or a sample."""
         sample = self._sample(kind)
         bad = first_unusable(sample, missing=False)
         if bad is not None:
@@ -79,7 +79,7 @@ class DaskTrainingSet(TrainingSet):
         return Standardisation.of(sample, response)
 
     def _sample(self, kind: str, *, exact: bool = False) -> NDArray[Any]:
-        """Features of all parts of a kind, or of a sample of many."""
+        """Return the features of all parts of a kind, or of a sample if there are many."""
         starts = self.offsets[kind]
         n_rows = int(starts[-1])
         rows = (
@@ -90,12 +90,13 @@ class DaskTrainingSet(TrainingSet):
         ends = np.searchsorted(rows, starts[self._first])
         picked = []
         for p, partition in enumerate(self._partitions):
-            first, own = int(self._first[p]), rows[ends[p] : ends[p + 1]]
-            if len(own):
-                at = own - starts[first]
-                picked.append(delayed(_picked)(self.task, partition.X, first, kind, at))
+            first, inside = int(self._first[p]), rows[ends[p] : ends[p + 1]]
+            if len(inside):
+                at = inside - starts[first]
+                picked.append(delayed(_pick)(self.task, partition.X, first, kind, at))
         return np.concatenate(compute(*picked))
 
+    @override
     def _source(
         self,
         blocks: Blocks,
@@ -104,7 +105,6 @@ class DaskTrainingSet(TrainingSet):
         weights: FloatArray,
         in_shards: FeaturesInShards,
     ) -> Delayed:
-        """Made where the shard will be, of pieces of partitions."""
         if blocks.splits_examples:
             raise TaskError(
                 "An example of a Dask collection has too many parts to stay in one block; give X "
@@ -119,14 +119,14 @@ class DaskTrainingSet(TrainingSet):
                     [partition.X, partition.Y, max(first, start) - start, min(last, stop) - start]
                 )
         of_shard = blocks.run(first_block, n_blocks)
-        made: Delayed = delayed(_source)(
+        source: Delayed = delayed(_source)(
             self.task, pieces, weights[first:last], of_shard, in_shards, first
         )
-        return made
+        return source
 
 
 def dask_training_set(task: Task, X: Any, Y: Any) -> DaskTrainingSet:
-    """Examples of Dask collections.
+    """Return the training set of Dask collections.
 
     A row of X, or an element of a bag, is an input; a bag of Y must be partitioned as X is.
     """
@@ -135,7 +135,6 @@ def dask_training_set(task: Task, X: Any, Y: Any) -> DaskTrainingSet:
 
 
 def _row_partitions(task: Task, X: Any, Y: Any) -> list[Partition]:
-    """Partitions of an array or a data frame."""
     kind = kind_of_rows(task, f"a Dask {type(X).__name__}")
     X, Y = (
         part.to_dask_array(lengths=True) if hasattr(part, "to_dask_array") else part
@@ -162,7 +161,6 @@ def _row_partitions(task: Task, X: Any, Y: Any) -> list[Partition]:
 
 
 def _bag_partitions(task: Task, X: Any, Y: Any) -> list[Partition]:
-    """Partitions of a bag."""
     if not hasattr(Y, "to_avro") or X.npartitions != Y.npartitions:
         raise ValueError("X is a Dask bag, so Y must be a bag with as many partitions.")
     inputs, outputs = X.to_delayed(), Y.to_delayed()
@@ -172,7 +170,7 @@ def _bag_partitions(task: Task, X: Any, Y: Any) -> list[Partition]:
     for of_partition in sizes:
         if isinstance(of_partition, Failure):
             error = of_partition.error()
-            # The partition did not know how many examples are in those before it.
+            # The partition does not have the number of examples before it.
             count_examples_from(error, n_before)
             raise error
         n_before += len(next(iter(of_partition.values())))
@@ -180,19 +178,19 @@ def _bag_partitions(task: Task, X: Any, Y: Any) -> list[Partition]:
 
 
 def _sizes(
-    task: Task, X: Sequence[Any], Y: Sequence[Any], number: int
+    task: Task, X: Sequence[Any], Y: Sequence[Any], partition: int
 ) -> dict[str, IntArray] | Failure:
-    """Rows of each example of a partition, by kind; errors number examples in the partition."""
+    """Count the rows of each example of a partition, by kind."""
     try:
-        return _checked_sizes(task, list(X), list(Y), number)
+        return _checked_sizes(task, list(X), list(Y), partition)
     except Exception as error:
         return Failure.of(error)
 
 
-def _checked_sizes(task: Task, X: list[Any], Y: list[Any], number: int) -> dict[str, IntArray]:
+def _checked_sizes(task: Task, X: list[Any], Y: list[Any], partition: int) -> dict[str, IntArray]:
     if len(X) != len(Y):
         raise ValueError(
-            f"Partition {number} has {len(X)} inputs and {len(Y)} outputs; they must be equally "
+            f"Partition {partition} has {len(X)} inputs and {len(Y)} outputs; they must be equally "
             "many."
         )
     if not X:
@@ -201,15 +199,15 @@ def _checked_sizes(task: Task, X: list[Any], Y: list[Any], number: int) -> dict[
 
 
 def _widths(task: Task, X: Sequence[Any], first: int) -> dict[str, int]:
-    """Features of each kind, from the partition that begins with example ``first``."""
+    """Return the number of features of each kind, from the partition at example ``first``."""
     return {
         kind: int(rows.shape[1])
         for kind, rows in stacked(task, _examples(X)[:1], first).rows.items()
     }
 
 
-def _picked(task: Task, X: Sequence[Any], first: int, kind: str, rows: IntArray) -> NDArray[Any]:
-    """Features of some parts of the partition that begins with example ``first``."""
+def _pick(task: Task, X: Sequence[Any], first: int, kind: str, rows: IntArray) -> NDArray[Any]:
+    """Select features of some parts of the partition at example ``first``."""
     return np.asarray(stacked(task, _examples(X), first).rows[kind][rows])
 
 
@@ -221,9 +219,8 @@ def _source(
     in_shards: FeaturesInShards,
     first_example: int,
 ) -> ShardSource | Failure:
-    """Source of a shard, from the pieces of partitions that it covers."""
-    X = _joined([_examples(x)[first:last] for x, _, first, last in pieces])
-    Y = _joined([_examples(y)[first:last] for _, y, first, last in pieces])
+    X = _join([_examples(x)[first:last] for x, _, first, last in pieces])
+    Y = _join([_examples(y)[first:last] for _, y, first, last in pieces])
     try:
         stack = stacked(task, X, first_example)
     except Exception as error:
@@ -236,11 +233,11 @@ def _source(
 
 
 def _examples(part: Any) -> Any:
-    """A partition as something that can be sliced."""
+    """Return a partition as a sequence that can be sliced."""
     return part if isinstance(part, np.ndarray) else list(part)
 
 
-def _joined(parts: Sequence[Any]) -> Any:
+def _join(parts: Sequence[Any]) -> Any:
     if isinstance(parts[0], np.ndarray):
         return np.concatenate(parts)
     return [example for part in parts for example in part]

@@ -1,4 +1,4 @@
-"""The training set as shards are made of it: in memory, on disk, or spread over a cluster."""
+"""Training sets in memory, on disk, or on a cluster, from which shards are made."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from structboost._typing import FloatArray, IntArray
+from structboost._typing import FloatArray, IntArray, override
 from structboost.contract.calls import stacked
 from structboost.contract.parts import StackedParts
 from structboost.contract.task import Task
@@ -32,7 +32,7 @@ from structboost.weak.standardisation import Standardisation
 
 
 class TrainingSet(ABC):
-    """All training examples of a task, wherever they are.
+    """All training examples of a task, in any place.
 
     Attributes
     ----------
@@ -64,16 +64,16 @@ class TrainingSet(ABC):
 
     @abstractmethod
     def bins(self, kind: str, *, exact: bool) -> Thresholds:
-        """Thresholds of a kind's features (:func:`structboost.weak.binning.bin_thresholds`)."""
+        """Compute the thresholds of a kind's features (:func:`.binning.bin_thresholds`)."""
 
     @abstractmethod
     def standardisation(self, kind: str, response: tuple[float, float]) -> Standardisation:
-        """Means and scales of a kind's features, as linear weak learners take them."""
+        """Compute the means and scales of a kind's features for linear weak learners."""
 
     def shards(
         self, engine: Engine, example_weights: FloatArray, in_shards: FeaturesInShards
     ) -> ShardGroup:
-        """Cut the training set into shards, and put them to work.
+        """Cut the training set into shards, and start them.
 
         Parameters
         ----------
@@ -81,7 +81,7 @@ class TrainingSet(ABC):
         example_weights : ndarray, shape (n_examples,)
             They sum to 1.
         in_shards : dict of str to ShardFeatures
-            :attr:`structboost.WeakLearnerFamily.shard_features` of the kinds that have them.
+            :attr:`structboost.weak.WeakLearnerFamily.shard_features` of the kinds that have them.
         """
         in_batches = self.task.separates_in_batches
         blocks = blocks_of(self.offsets, None if in_batches else PYTHON_EXAMPLES)
@@ -91,18 +91,17 @@ class TrainingSet(ABC):
         return ShardGroup(engine, layout, sources, blocks, n_channels, set(in_shards))
 
     def features_identity(self, shards: ShardGroup | None, in_shards: FeaturesInShards) -> str:
-        """Hash of the features as training sees them.
+        """Compute the hash of the features in training.
 
-        Where shards bin or standardise them, they are hashed there; others by their rows.  Without
-        shards all are others.
-        The hash depends neither on the engine nor on whether features come from an array or from a
-        table on disk, so that a run can be resumed by another engine.
+        Where shards bin or standardise them, they are hashed there, and otherwise by their rows.
+        The hash depends neither on the engine nor on the source of the features (array or table on
+        disk), so that another engine can resume a run.
         """
         digest = hashlib.sha256()
         for kind in self.task.kinds:
             if shards is not None and kind in in_shards:
-                found = np.array([shards.features_sum(kind)], np.uint64)
-                arrays = [*in_shards[kind].identity, found]
+                total = np.array([shards.features_sum(kind)], np.uint64)
+                arrays = [*in_shards[kind].identity, total]
             else:
                 assert self.rows is not None
                 rows: Any = self.rows[kind]
@@ -121,7 +120,7 @@ class TrainingSet(ABC):
         weights: FloatArray,
         in_shards: FeaturesInShards,
     ) -> Any:
-        """What the shard of some blocks is made of: what an engine can make a shard of."""
+        """Return the source of the shard of some blocks."""
         end = first_block + n_blocks
         first, last = int(blocks.examples[first_block]), int(blocks.examples[end])
         whole = not blocks.splits_examples
@@ -144,12 +143,12 @@ class TrainingSet(ABC):
         )
 
     def _features(self, kind: str, start: int, stop: int) -> FeaturesOfRows:
-        """Features of the rows ``start <= p < stop``, for a shard."""
+        """Return the features of the rows ``start <= p < stop``, for a shard."""
         raise NotImplementedError(f"{type(self).__name__} has neither _features nor _source.")
 
 
 class ArrayTrainingSet(TrainingSet):
-    """Examples in this process."""
+    """Training set in this process."""
 
     def __init__(self, task: Task, X: Sequence[Any], Y: Sequence[Any]) -> None:
         self.task, self.X, self.Y = task, X, Y
@@ -157,23 +156,24 @@ class ArrayTrainingSet(TrainingSet):
         self.offsets, self.rows = stack.offsets, stack.rows
         self.n_features = {kind: rows.shape[1] for kind, rows in stack.rows.items()}
 
+    @override
     def bins(self, kind: str, *, exact: bool) -> Thresholds:
-        """Computed from the features."""
         assert self.rows is not None
         return bin_thresholds(self.rows[kind], exact=exact)
 
+    @override
     def standardisation(self, kind: str, response: tuple[float, float]) -> Standardisation:
-        """Computed from the features."""
         assert self.rows is not None
         return Standardisation.of(self.rows[kind], response)
 
+    @override
     def _features(self, kind: str, start: int, stop: int) -> GivenRows:
         assert self.rows is not None
         return GivenRows(self.rows[kind][start:stop])
 
 
 class TableTrainingSet(TrainingSet):
-    """Rows of a table on disk, one per example of a task that does not look at its inputs."""
+    """Training set of a table on disk, with one row per example, whose inputs are not read."""
 
     def __init__(self, task: Task, X: BinnedTable, Y: Sequence[Any]) -> None:
         kind = kind_of_rows(task, "a BinnedTable")
@@ -181,30 +181,31 @@ class TableTrainingSet(TrainingSet):
         self.offsets = {kind: np.arange(len(X) + 1)}
         self.n_features = {kind: X.shape[1]}
 
+    @override
     def bins(self, kind: str, *, exact: bool) -> Thresholds:
-        """Those of the table."""
         if exact:
-            raise ValueError("X is a BinnedTable, binned already; leave exact=False.")
+            raise ValueError("X is a BinnedTable, already binned; leave exact=False.")
         bins: Thresholds = self.X.bins
         return bins
 
+    @override
     def standardisation(self, kind: str, response: tuple[float, float]) -> Standardisation:
-        """None: a table holds bins."""
         raise ValueError(
             "X is a BinnedTable, which holds bins and not the features that "
-            "weak_learner='linear' needs; give X as an array, or take 'stump'."
+            "weak_learner='linear' needs; give X as an array, or use 'stump'."
         )
 
+    @override
     def _features(self, kind: str, start: int, stop: int) -> StoredCodes:
         return StoredCodes(self.X, start, stop)
 
 
 def kind_of_rows(task: Task, what: str) -> str:
-    """The kind of a task with one part per example, which does not look at its inputs."""
+    """Return the kind of a task with one part per example, which does not read its inputs."""
     kinds = list(task.kinds)
     if len(kinds) != 1 or task.reads_inputs:
         raise TaskError(
-            f"X is {what}, which is for tasks with one part per example that do not look at the "
+            f"X is {what}, which is for tasks with one part per example that do not read the "
             f"inputs (Task.reads_inputs); {type(task).__name__} has the kinds {kinds}."
         )
     return kinds[0]

@@ -1,4 +1,4 @@
-"""All shards of a training set: what a master and pricing ask of them, whoever computes it."""
+"""All shards of a training set, with the operations of a master and of pricing."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from structboost.weak.terms import Terms
 
 
 class ShardGroup:
-    """The shards of a run, and the record of calls that restores a lost one.
+    """Shards of a run, and the record of calls that restores a lost one.
 
     Parameters
     ----------
     engine : Engine
     layout : Layout
     sources : sequence
-        What each shard is made of (:class:`structboost.shards.shard.ShardSource`).
+        Source of each shard (:class:`structboost.shards.shard.ShardSource`).
     blocks : Blocks
         Blocks of the whole training set.
     n_channels : dict of str to int
     in_shards : set of str
-        Kinds whose responses the shards make of their features.
+        Kinds whose responses the shards compute from their features.
 
     Attributes
     ----------
@@ -51,7 +51,7 @@ class ShardGroup:
         self._learned: list[Call] = []
         self._cuts: dict[int, Call] = {}
         self._n_cuts = 0
-        # Calls without an answer go with the next one that has.
+        # Calls without a result are sent with the next one that has a result.
         self._ahead: list[Call] = []
         self._weighted: tuple[IntArray, FloatArray] | None = None
         self._workers: Workers = engine.start(sources, layout, self._replay)
@@ -61,12 +61,12 @@ class ShardGroup:
         self._workers.close()
 
     def learn(self, kind: str, learners: Any) -> int:
-        """Append weak learners of a kind; returns the number of the first.
+        """Append weak learners of a kind, and return the index of the first.
 
         Parameters
         ----------
         learners : LearnersInShards, ndarray or csr_array
-            Learners where shards make the responses, else responses on all parts, shape
+            Learners where shards compute the responses, else responses on all parts, shape
             (n_new, n_parts).
         """
         first = self.n_learners[kind]
@@ -85,7 +85,7 @@ class ShardGroup:
     def cut(
         self, model: Mapping[str, Terms], wanted: Mapping[str, Terms]
     ) -> tuple[int, FloatArray]:
-        """Make a cut on every shard; returns its number and the sums of :meth:`Shard.cut`."""
+        """Make a cut on every shard, and return its index and the sums of :meth:`Shard.cut`."""
         return self._keep(
             Call("cut", (self._n_cuts, model, wanted)), Call("cut", (self._n_cuts, model, {}))
         )
@@ -93,52 +93,55 @@ class ShardGroup:
     def keep_cut(
         self, measures: Sequence[Any], wanted: Mapping[str, Terms]
     ) -> tuple[int, FloatArray]:
-        """Keep a cut made elsewhere, by its measures per shard; returns its number and products."""
-        own = dict(enumerate(measures))
+        """Store a cut by its measures per shard, and return its index and products."""
+        of_shards = dict(enumerate(measures))
         return self._keep(
-            Call("keep_cut", (self._n_cuts, wanted), own), Call("keep_cut", (self._n_cuts, {}), own)
+            Call("keep_cut", (self._n_cuts, wanted), of_shards),
+            Call("keep_cut", (self._n_cuts, {}), of_shards),
         )
 
-    def products(self, numbers: Sequence[int], wanted: Mapping[str, Terms]) -> FloatArray:
-        """Products of cuts and learners, shape (n_cuts, n_wanted)."""
-        return self._sum(Call("products", (list(numbers), wanted))).reshape(len(numbers), -1)
+    def products(self, indices: Sequence[int], wanted: Mapping[str, Terms]) -> FloatArray:
+        """Return products of cuts and learners, shape (n_cuts, n_wanted)."""
+        return self._sum(Call("products", (list(indices), wanted))).reshape(len(indices), -1)
 
-    def forget(self, numbers: Sequence[int]) -> None:
+    def forget(self, indices: Sequence[int]) -> None:
         """Drop cuts."""
-        if len(numbers):
-            for number in numbers:
-                del self._cuts[number]
-            self._ahead.append(Call("forget", (list(numbers),)))
+        if len(indices):
+            for index in indices:
+                del self._cuts[index]
+            self._ahead.append(Call("forget", (list(indices),)))
 
     def scores(self, model: Mapping[str, Terms]) -> dict[str, FloatArray]:
-        """Scores of all parts under a model, by kind."""
-        found = self._run(Call("scores", (model,)))
-        return {kind: np.concatenate([rows[kind] for rows in found]) for kind in self.n_channels}
+        """Return the scores of all parts under a model, by kind."""
+        of_shards = self._run(Call("scores", (model,)))
+        return {
+            kind: np.concatenate([rows[kind] for rows in of_shards]) for kind in self.n_channels
+        }
 
-    def weigh(self, numbers: IntArray, multipliers: FloatArray) -> None:
-        """Choose the cuts that the duals are made of."""
-        self._weighted = numbers, multipliers
-        self._ahead.append(Call("weigh", (numbers, multipliers)))
+    def weigh(self, indices: IntArray, multipliers: FloatArray) -> None:
+        """Set the cuts and multipliers of the duals."""
+        self._weighted = indices, multipliers
+        self._ahead.append(Call("weigh", (indices, multipliers)))
 
     def duals(self, kind: str) -> FloatArray:
-        """Signed weight of every (part, channel) of a kind, gathered."""
+        """Gather the signed weight of every (part, channel) of a kind."""
         return np.concatenate(self._run(Call("duals", (kind,))))
 
     def sums(self, kind: str, *arguments: Any) -> FloatArray:
-        """Sums of the duals over all shards that pricing asks of the responses made there."""
+        """Return the sums of the duals over all shards that pricing needs."""
         return self._sum(Call("sums", (kind, *arguments)))
 
     def features_sum(self, kind: str) -> int:
-        """Hash of the features of all rows of a kind as shards hold them, whatever the layout."""
+        """Hash the features of all rows of a kind in shards, for any layout."""
         firsts = {i: rows.start for i, rows in enumerate(self._rows(kind))}
         return int(sum(self._run(Call("features_sum", (kind,), firsts))) % (1 << 64))
 
     def _keep(self, call: Call, again: Call) -> tuple[int, FloatArray]:
-        number = self._n_cuts
+        index = self._n_cuts
         self._n_cuts += 1
         sums = self._sum(call)
-        self._cuts[number] = again
-        return number, sums
+        self._cuts[index] = again
+        return index, sums
 
     def _sum(self, call: Call) -> FloatArray:
         return self._workers.sum(self._with_ahead(call))
@@ -151,20 +154,19 @@ class ShardGroup:
         return calls
 
     def _rows(self, kind: str) -> list[slice]:
-        """Rows of each shard."""
         starts = self.blocks.rows[kind]
         return [slice(int(starts[first]), int(starts[first + n])) for first, n in self.layout.nodes]
 
     def _replay(self, i: int) -> list[tuple[str, tuple[Any, ...]]]:
-        """Calls that restore the state of shard ``i`` when it is made again."""
-        calls = [*self._learned, *(self._cuts[number] for number in sorted(self._cuts))]
+        """Return the calls that restore the state of shard ``i``."""
+        calls = [*self._learned, *(self._cuts[index] for index in sorted(self._cuts))]
         if self._weighted is not None and set(self._weighted[0].tolist()) <= set(self._cuts):
             calls.append(Call("weigh", self._weighted))
         return [call.of_shard(i) for call in calls]
 
 
 def layout_of(blocks: Blocks, engine: Engine) -> Layout:
-    """Shards for the workers of an engine."""
+    """Lay out shards for the workers of an engine."""
     n_blocks, n_workers = len(blocks), engine.n_workers
     largest = n_blocks
     if n_workers > 1:

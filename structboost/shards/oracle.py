@@ -1,4 +1,4 @@
-"""From weights to cuts: where a cutting-plane master meets the training set."""
+"""Oracle that makes the cuts of a cutting-plane master on the shards of a training set."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from structboost._typing import FloatArray, IntArray
+from structboost._typing import FloatArray, IntArray, override
 from structboost.contract.calls import separation
 from structboost.contract.exactness import LastOutputs, probe_argmax
-from structboost.contract.measures import Measure
+from structboost.contract.measures import SparseFeature
 from structboost.contract.parts import StackedParts
 from structboost.files.schema import Array, DamagedFileError, Part, Schema, below
 from structboost.masters.base import Cut, CutOracle
@@ -22,15 +22,15 @@ from structboost.shards.shard import loss_and_risk
 from structboost.weak.block_measures import BlockMeasure, block_measure
 from structboost.weak.terms import Terms
 
-# By kind: terms whose coefficients are multiplied by the weights of their columns.
+# Terms by kind, whose coefficients are multiplied by the weights of their columns.
 Model = Mapping[str, Terms]
 
-# What a state calls the fields of a model's terms; their columns are no matter.
+# Names in a state of the fields of a model's terms; their columns are not stored.
 _SAVED = {"learners": "learners", "channels": "channels", "weights": "coefficients"}
 
 
 class ShardedDuals:
-    """Signed weight of every (part, channel) of a kind, left where the parts are."""
+    """Signed weight of every (part, channel) of a kind, which stays on the shards."""
 
     def __init__(self, group: ShardGroup, kind: str) -> None:
         self._group = group
@@ -42,26 +42,26 @@ class ShardedDuals:
         return int(self._group.blocks.rows[self._kind][-1]), self._group.n_channels[self._kind]
 
     def sums(self, *arguments: Any) -> FloatArray:
-        """Sums over all shards that pricing asks of the responses made there."""
+        """Return the sums over all shards that pricing needs."""
         return self._group.sums(self._kind, *arguments)
 
     def gathered(self) -> FloatArray:
-        """The weights themselves, shape (n_parts, n_channels)."""
+        """Return the weights themselves, shape (n_parts, n_channels)."""
         return self._group.duals(self._kind)
 
 
 class ShardedOracle(CutOracle):
-    """Cuts of the risk over the columns so far (1-slack form).
+    """Oracle of the cuts of the risk over the columns so far (1-slack form).
 
     Parameters
     ----------
     training_set : TrainingSet
-        Its X and Y are looked at only where examples are split over blocks: their outputs are
-        searched here.
+        Training set, whose X and Y are read only where examples are split over blocks; their
+        outputs are searched here.
     group : ShardGroup
-        Its shards.
+        Shards of the training set.
     example_weights : ndarray, shape (n_examples,)
-        Share of each example in the risk; they sum to 1.
+        Weight of each example in the risk; the weights sum to 1.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class ShardedOracle(CutOracle):
     ) -> None:
         super().__init__(group.n_channels, example_weights, training_set.task.exact_argmax)
         X, Y = training_set.X, training_set.Y
-        # Examples of a Dask collection are not at hand here.
+        # Examples of a Dask collection are not in this process.
         if not (hasattr(X, "__dask_graph__") or hasattr(Y, "__dask_graph__")):
             probe_argmax(training_set.task, X, Y, training_set.offsets)
         self.group = group
@@ -77,45 +77,46 @@ class ShardedOracle(CutOracle):
         self._models: dict[int, Model] = {}
         self._last = LastOutputs()
 
+    @override
     def add_responses(self, kind: str, responses: Any) -> int:
-        """Append learners of a kind; returns the number of the first."""
         return self.group.learn(kind, responses)
 
+    @override
     def cut_at(self, weights: FloatArray) -> tuple[Cut, FloatArray, float]:
-        """Cut of the risk at ``weights``, its products with the columns, and the risk itself."""
         raise_if_interrupted()
         self.calls += 1
         return self._cut(self.columns.weighted(weights))
 
+    @override
     def risk_at(self, weights: FloatArray) -> float:
-        """Risk at ``weights`` without a cut that stays; not counted as a call."""
         cut, _, risk = self._cut(self.columns.weighted(weights))
         self.forget([cut])
         return risk
 
+    @override
     def products(
         self,
         cuts: Sequence[Cut],
         terms: Mapping[str, Terms] | None = None,
         n_columns: int | None = None,
     ) -> FloatArray:
-        """Products <V, R> with all columns, or with the ``n_columns`` that ``terms`` make."""
         terms = self.columns.terms if terms is None else terms
         n_columns = self.n_columns if n_columns is None else n_columns
         if not cuts or not n_columns:
             return np.zeros((len(cuts), n_columns))
-        found = self.group.products([cut.number for cut in cuts], terms)
-        return _column_products(found, terms, n_columns)
+        products = self.group.products([cut.number for cut in cuts], terms)
+        return _column_products(products, terms, n_columns)
 
+    @override
     def combine(self, cuts: Sequence[Cut], multipliers: FloatArray) -> dict[str, Any]:
-        """Signed weight of every (part, channel): the sum of multiplier times measure (mu of (11)).
+        """Sum multiplier times measure for every (part, channel), mu of (11).
 
         :class:`ShardedDuals` of the kinds that are priced by sums over shards, gathered arrays of
         the others.
         """
         used = np.flatnonzero(multipliers > 0)
-        numbers = np.array([cut.number for cut in cuts], np.int64)
-        self.group.weigh(numbers[used], multipliers[used])
+        indices = np.array([cut.number for cut in cuts], np.int64)
+        self.group.weigh(indices[used], multipliers[used])
         return {
             kind: ShardedDuals(self.group, kind)
             if kind in self.group.in_shards
@@ -123,14 +124,14 @@ class ShardedOracle(CutOracle):
             for kind in self.group.n_channels
         }
 
+    @override
     def forget(self, cuts: Sequence[Cut]) -> None:
-        """Drop cuts for good."""
         for cut in cuts:
             del self._models[cut.number]
         self.group.forget([cut.number for cut in cuts])
 
+    @override
     def state(self, cuts: Sequence[Cut]) -> dict[str, NDArray[Any]]:
-        """The models at which cuts were made: by kind the terms, one cut after the other."""
         arrays: dict[str, NDArray[Any]] = {}
         for kind in self.group.n_channels:
             models = [self._models[cut.number][kind] for cut in cuts]
@@ -141,8 +142,8 @@ class ShardedOracle(CutOracle):
                 arrays[f"models/{kind}/{name}"] = np.concatenate(parts) if parts else np.zeros(0)
         return arrays
 
+    @override
     def schema(self, n_learners: Mapping[str, int]) -> Schema:
-        """What the arrays of a state must be."""
         arrays = {
             "sizes": Array("int64", ("n_models",), low=0, high="n_model_terms"),
             "learners": Array("int64", ("n_model_terms",), low=0, high="n_learners - 1"),
@@ -156,18 +157,18 @@ class ShardedOracle(CutOracle):
             for kind, n_channels in self.group.n_channels.items()
         }
 
+    @override
     def restored_cuts(
         self, arrays: Mapping[str, NDArray[Any]], n_cuts: int
     ) -> list[tuple[Cut, FloatArray]]:
-        """The cuts of a state, made again, each with its products with the columns."""
         models: list[dict[str, Terms]] = [{} for _ in range(n_cuts)]
         for kind in self.group.n_channels:
-            own = below(f"models/{kind}/", arrays)
-            sizes = own.pop("sizes")
-            if len(sizes) != n_cuts or sizes.sum() != len(own["learners"]):
+            of_kind = below(f"models/{kind}/", arrays)
+            sizes = of_kind.pop("sizes")
+            if len(sizes) != n_cuts or sizes.sum() != len(of_kind["learners"]):
                 raise DamagedFileError("its cuts have more or fewer terms than they should")
             ends = np.cumsum(sizes)[:-1]
-            parts = (np.split(own[name], ends) for name in _SAVED)
+            parts = (np.split(of_kind[name], ends) for name in _SAVED)
             for model, terms in zip(models, zip(*parts, strict=True), strict=False):
                 model[kind] = Terms(np.zeros(len(terms[0]), np.int64), *terms)
         return [self._cut(model)[:2] for model in models]
@@ -176,25 +177,27 @@ class ShardedOracle(CutOracle):
         wanted = self.columns.terms
         if self.group.blocks.splits_examples:
             loss, risk, measures = self._whole_cut(model)
-            number, sums = self.group.keep_cut(measures, wanted)
+            index, sums = self.group.keep_cut(measures, wanted)
         else:
-            number, sums = self.group.cut(model, wanted)
+            index, sums = self.group.cut(model, wanted)
             loss, risk, sums = float(sums[0]), float(sums[1]), sums[2:]
-        self._models[number] = model
-        return Cut(number, loss), _column_products(sums[None], wanted, self.n_columns)[0], risk
+        self._models[index] = model
+        return Cut(index, loss), _column_products(sums[None], wanted, self.n_columns)[0], risk
 
     def _whole_cut(self, model: Model) -> tuple[float, float, list[dict[str, list[BlockMeasure]]]]:
-        """Loss, risk and measures of a cut of split examples, whose scores are gathered first."""
+        """Compute loss, risk and measures of a cut of split examples, from gathered scores."""
         examples = self._training_set
         scores = StackedParts(self.group.scores(model), examples.offsets)
-        found = separation(examples.task, examples.X, examples.Y, scores, truth=self._truth)
-        violations = found.violations(scores)
-        self._last.check(examples.task, found, violations, scores)
-        share, loss, risk = loss_and_risk(found, violations, self.example_weights)
+        separated = separation(examples.task, examples.X, examples.Y, scores, truth=self._truth)
+        violations = separated.violations(scores)
+        self._last.check(examples.task, separated, violations, scores)
+        weights, loss, risk = loss_and_risk(separated, violations, self.example_weights)
         blocks, n_channels = self.group.blocks, self.group.n_channels
         of_blocks = {
-            kind: _split(difference, found.indptr[kind], share, blocks.rows[kind], n_channels[kind])
-            for kind, difference in found.differences.items()
+            kind: _split(
+                difference, separated.indptr[kind], weights, blocks.rows[kind], n_channels[kind]
+            )
+            for kind, difference in separated.differences.items()
         }
         measures = [
             {kind: of_kind[first : first + n] for kind, of_kind in of_blocks.items()}
@@ -203,27 +206,35 @@ class ShardedOracle(CutOracle):
         return loss, risk, measures
 
 
-def _column_products(found: FloatArray, terms: Mapping[str, Terms], n_columns: int) -> FloatArray:
-    """Products of cuts with columns, from those with their terms."""
-    out = np.zeros((n_columns, len(found)))
+def _column_products(
+    products: FloatArray, terms: Mapping[str, Terms], n_columns: int
+) -> FloatArray:
+    """Compute products of cuts with columns from the products with their terms."""
+    out = np.zeros((n_columns, len(products)))
     at = 0
     for columns, _, _, coefficients in terms.values():
-        np.add.at(out, columns, coefficients[:, None] * found[:, at : at + len(columns)].T)
+        np.add.at(out, columns, coefficients[:, None] * products[:, at : at + len(columns)].T)
         at += len(columns)
     return np.ascontiguousarray(out.T)
 
 
 def _split(
-    difference: Measure, outputs: IntArray, weights: FloatArray, starts: IntArray, n_channels: int
+    difference: SparseFeature,
+    outputs: IntArray,
+    weights: FloatArray,
+    starts: IntArray,
+    n_channels: int,
 ) -> list[BlockMeasure]:
-    """Measures of the blocks that begin at the rows ``starts``."""
+    """Return the measures of the blocks that begin at the rows ``starts``."""
     values = difference.values * np.repeat(weights, np.diff(outputs))
     block = np.searchsorted(starts, difference.parts, side="right") - 1
     order = np.argsort(block, kind="stable")
     ends = np.searchsorted(block[order], np.arange(len(starts)))
     measures = []
     for b in range(len(starts) - 1):
-        own = order[ends[b] : ends[b + 1]]
-        entries = Measure(difference.parts[own] - starts[b], difference.channels[own], values[own])
-        measures.append(block_measure(entries, n_channels, np.array([0, len(own)]), np.ones(1)))
+        inside = order[ends[b] : ends[b + 1]]
+        entries = SparseFeature(
+            difference.parts[inside] - starts[b], difference.channels[inside], values[inside]
+        )
+        measures.append(block_measure(entries, n_channels, np.array([0, len(inside)]), np.ones(1)))
     return measures

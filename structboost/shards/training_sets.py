@@ -1,4 +1,4 @@
-"""Which training set X and Y are: in memory, on disk, or in Dask collections."""
+"""Choice of the training set of X and Y, in memory, on disk, or in Dask collections."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from structboost.validation import check_examples
 
 
 def training_set(task: Task, X: Any, Y: Any) -> TrainingSet:
-    """The training set that X and Y are, by where X is; an error if the task does not fit them."""
+    """Return the training set of X and Y in memory, on disk, or in Dask collections."""
     if hasattr(X, "__dask_graph__"):
         from structboost.shards.dask_examples import dask_training_set  # needs Dask
 
@@ -21,5 +21,5 @@ def training_set(task: Task, X: Any, Y: Any) -> TrainingSet:
 
 
 def is_in_memory(X: Any) -> bool:
-    """Whether examples can be picked from X, which is neither on disk nor a Dask collection."""
+    """Whether X is in memory, neither on disk nor a Dask collection."""
     return not (hasattr(X, "__dask_graph__") or isinstance(X, BinnedTable))

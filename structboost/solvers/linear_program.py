@@ -36,7 +36,7 @@ class ProgramSolver:
     Parameters
     ----------
     A_ub, b_ub, A_eq, b_eq, bounds, integrality, maximize
-        As for :class:`structboost.LinearProgram`.
+        As for :class:`structboost.decisions.LinearProgram`.
 
     Raises
     ------

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structboost._typing import FloatArray, override
-from structboost.contract.measures import Measure
+from structboost.contract.measures import SparseFeature
 from structboost.contract.parts import PartKind, StackedParts
 from structboost.contract.separation import Separation
 from structboost.contract.task import Task
@@ -102,7 +102,7 @@ class BoxOverlapTask(Task):
         return x.features()
 
     @override
-    def joint_feature(self, x: BoxCandidates, y: BoxChoice) -> Measure:
+    def joint_feature(self, x: BoxCandidates, y: BoxChoice) -> SparseFeature:
         if not 0 <= y.place < len(x.boxes) or tuple(x.boxes[y.place].tolist()) != tuple(y.box):
             raise TaskError(
                 f"{y} is not among the {len(x.boxes)} candidates; make outputs by chosen(x, place)."

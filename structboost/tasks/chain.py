@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from structboost._typing import FloatArray, IntArray, override
 from structboost.contract.listed_outputs import Marginals
-from structboost.contract.measures import Measure
+from structboost.contract.measures import SparseFeature
 from structboost.contract.parts import PartKind, StackedParts
 from structboost.contract.separation import Separation
 from structboost.exceptions import TaskError
@@ -157,7 +157,7 @@ class ChainTask(BatchTask):
         return {"token": tokens, "step": steps}
 
     @override
-    def joint_feature(self, x: Any, y: Any) -> dict[str, Measure]:
+    def joint_feature(self, x: Any, y: Any) -> dict[str, SparseFeature]:
         tags = self._checked(y, None if x is None else len(_tokens(x)))
         self._check_allowed(tags, x)
         pairs = tags[:-1] * self.n_tags + tags[1:]

@@ -12,7 +12,7 @@ from scipy.special import logsumexp
 
 from structboost._typing import FloatArray, IntArray, override
 from structboost.contract.listed_outputs import Marginals, OutputCodes
-from structboost.contract.measures import Measure
+from structboost.contract.measures import SparseFeature
 from structboost.contract.parts import PartKind, StackedParts
 from structboost.contract.separation import Separation
 from structboost.runtime.compiled import compiled
@@ -76,7 +76,7 @@ class CodeTask(TableTask):
         losses, rows, channels, values, indptr = _separated(
             self.class_scores(scores.rows["x"]), self.losses, self.labels(Y), self._entries
         )
-        return Separation(losses, {"x": Measure(rows, channels, values)}, {"x": indptr})
+        return Separation(losses, {"x": SparseFeature(rows, channels, values)}, {"x": indptr})
 
     @cached_property
     def _entries(self) -> _Codes:

@@ -13,7 +13,7 @@ from scipy.sparse import csr_array
 
 from structboost._typing import FloatArray, IntArray, override
 from structboost.contract.listed_outputs import Marginals
-from structboost.contract.measures import Measure
+from structboost.contract.measures import SparseFeature
 from structboost.contract.parts import PartKind, StackedParts
 from structboost.exceptions import TaskError, TooManyOutputsError
 from structboost.inference.arguments import whole_array
@@ -140,7 +140,7 @@ class GraphTask(BatchTask):
         return out
 
     @override
-    def joint_feature(self, x: GraphInput, y: Any) -> dict[str, Measure]:
+    def joint_feature(self, x: GraphInput, y: Any) -> dict[str, SparseFeature]:
         labels = self._checked(y, x)
         out = {
             kind: indicator(np.arange(len(of_kind)), of_kind) for kind, of_kind in labels.items()

@@ -5,21 +5,23 @@ from __future__ import annotations
 import numpy as np
 
 from structboost._typing import IntArray
-from structboost.contract.measures import Measure
+from structboost.contract.measures import SparseFeature
 
 
-def indicator(parts: IntArray, channels: IntArray | None = None, value: float = 1.0) -> Measure:
+def indicator(
+    parts: IntArray, channels: IntArray | None = None, value: float = 1.0
+) -> SparseFeature:
     """Make a joint feature of ``value`` on each part, on its channel or on channel 0."""
     n = len(parts)
     at = np.zeros(n, np.int64) if channels is None else channels
-    return Measure(parts, at, np.full(n, value))
+    return SparseFeature(parts, at, np.full(n, value))
 
 
 def exchange(
     parts: tuple[IntArray, IntArray],
     channels: tuple[IntArray, IntArray] | None = None,
     value: float = 1.0,
-) -> Measure:
+) -> SparseFeature:
     """Make the difference of two indicators.
 
     Parameters
@@ -33,9 +35,9 @@ def exchange(
 
     Returns
     -------
-    measure : Measure
+    measure : SparseFeature
         ``value`` and minus ``value`` in turns.
     """
     n = len(parts[0])
     at = np.zeros(2 * n, np.int64) if channels is None else np.column_stack(channels).ravel()
-    return Measure(np.column_stack(parts).ravel(), at, np.tile([value, -value], n))
+    return SparseFeature(np.column_stack(parts).ravel(), at, np.tile([value, -value], n))

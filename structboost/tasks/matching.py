@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structboost._typing import FloatArray, IntArray, override
-from structboost.contract.measures import Measure
+from structboost.contract.measures import SparseFeature
 from structboost.contract.parts import PartKind
 from structboost.contract.task import Task
 from structboost.exceptions import TaskError
@@ -115,7 +115,7 @@ class PairTask(Task):
         """Return the left and the right members of the pairs of an output."""
 
     @override
-    def joint_feature(self, x: Any, y: Any) -> Measure:
+    def joint_feature(self, x: Any, y: Any) -> SparseFeature:
         output = self._checked(y)
         problem = self._any_problem(x, output)
         if problem is not None:

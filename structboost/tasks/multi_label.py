@@ -11,7 +11,7 @@ from scipy.special import expit, logsumexp, softmax
 
 from structboost._typing import FloatArray, IntArray, override
 from structboost.contract.listed_outputs import Marginals
-from structboost.contract.measures import Measure
+from structboost.contract.measures import SparseFeature
 from structboost.contract.parts import PartKind, StackedParts
 from structboost.contract.separation import Separation
 from structboost.exceptions import TaskError
@@ -136,7 +136,7 @@ class MultiLabelTask(TableTask):
         best = self._best(scores.rows["x"], truth)
         change = self._codes(truth) - self._codes(best)
         rows, channels = np.nonzero(change)
-        difference = Measure(rows, channels, change[rows, channels].astype(np.float64))
+        difference = SparseFeature(rows, channels, change[rows, channels].astype(np.float64))
         indptr = np.searchsorted(rows, np.arange(len(truth) + 1)).astype(np.int64)
         return Separation(self._losses(truth, best), {"x": difference}, {"x": indptr})
 

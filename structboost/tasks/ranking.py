@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from structboost._typing import FloatArray, IntArray, override
-from structboost.contract.measures import Measure
+from structboost.contract.measures import SparseFeature
 from structboost.contract.parts import PartKind, StackedParts, stack_parts
 from structboost.contract.separation import Separation
 from structboost.contract.task import Task
@@ -199,7 +199,7 @@ class RankingTask(Task):
                 scored = np.ascontiguousarray(flat[rows])
                 weights[rows], losses[i] = self._violated(Y[i], judged, scored, i)
         items = np.flatnonzero(weights)
-        difference = Measure(items, np.zeros(len(items), np.int64), weights[items])
+        difference = SparseFeature(items, np.zeros(len(items), np.int64), weights[items])
         return Separation(losses, {"x": difference}, {"x": np.searchsorted(items, offsets)})
 
     @override

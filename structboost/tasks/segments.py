@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structboost._typing import FloatArray, IntArray, override
-from structboost.contract.measures import Measure
+from structboost.contract.measures import SparseFeature
 from structboost.contract.parts import PartKind, StackedParts
 from structboost.contract.task import Task
 from structboost.exceptions import TaskError
@@ -108,7 +108,7 @@ class SegmentTask(Task):
         return {"token": tokens, "begin": tokens, "span": spans, "pair": np.ones((1, 1))}
 
     @override
-    def joint_feature(self, x: Any, y: Any) -> dict[str, Measure]:
+    def joint_feature(self, x: Any, y: Any) -> dict[str, SparseFeature]:
         segments = self._checked(y)
         if not self._is_allowed(segments):
             raise TaskError(f"The segments {shown(segments.tolist())} have forbidden neighbours.")

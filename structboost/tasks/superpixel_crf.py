@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structboost._typing import FloatArray, IntArray, override
-from structboost.contract.measures import Measure
+from structboost.contract.measures import SparseFeature
 from structboost.contract.parts import PartKind, StackedParts
 from structboost.contract.separation import Separation
 from structboost.contract.task import Task
@@ -169,7 +169,7 @@ class SuperpixelCRFTask(Task):
         return super().stack(X)
 
     @override
-    def joint_feature(self, x: SuperpixelGraph, y: Labels | TrueLabels) -> dict[str, Measure]:
+    def joint_feature(self, x: SuperpixelGraph, y: Labels | TrueLabels) -> dict[str, SparseFeature]:
         labels, _ = self._truth(y, x)
         chosen = np.arange(len(labels)) * self.n_labels + labels
         measures = {"node": indicator(chosen, value=-1.0)}
@@ -234,7 +234,7 @@ class SuperpixelCRFTask(Task):
         if self.pairwise:
             change = _differ(labels, edges).astype(np.float64) - _differ(true, edges)
             changed = np.flatnonzero(change)
-            differences["edge"] = Measure(
+            differences["edge"] = SparseFeature(
                 changed, np.zeros(len(changed), np.int64), change[changed]
             )
             indptr["edge"] = _starts(owners[edges[changed, 0]], len(X))

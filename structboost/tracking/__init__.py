@@ -1,5 +1,6 @@
-"""Tracking a box through a video: trackers, frames in and out, evaluation, drawing."""
+"""Trackers that follow a box through a video, with their input, output and evaluation."""
 
+from structboost._moved import with_old_names
 from structboost.tracking.adaboost_tracker import AdaBoostTracker
 from structboost.tracking.box_learner import BoxLearner, BoxScorer
 from structboost.tracking.box_tracker import BoxTracker
@@ -9,7 +10,7 @@ from structboost.tracking.drawing import contact_sheet, draw_box
 from structboost.tracking.metrics import TrackingMeasures, evaluate
 from structboost.tracking.struck_tracker import StruckTracker
 from structboost.tracking.structboost_tracker import StructBoostTracker
-from structboost.tracking.synthetic_clip import made_clip
+from structboost.tracking.synthetic_clip import make_synthetic_clip
 from structboost.tracking.tracked_frames import TrackedFrames, track_frames, track_objects
 from structboost.tracking.video import VideoError, open_frames
 from structboost.tracking.video_writer import VideoWriter
@@ -30,10 +31,12 @@ __all__ = [
     "contact_sheet",
     "draw_box",
     "evaluate",
-    "made_clip",
+    "make_synthetic_clip",
     "open_frames",
     "read_boxes",
     "track_frames",
     "track_objects",
     "write_boxes",
 ]
+
+__getattr__ = with_old_names(__name__)

@@ -1,21 +1,21 @@
-"""A tracker by binary AdaBoost, with which Table 4 compares StructBoost."""
+"""Tracker by binary AdaBoost, with which Table 4 of StructBoost compares."""
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
 
-from structboost._typing import FloatArray, IntArray
+from structboost._typing import FloatArray, IntArray, override
 from structboost.runtime.compiled import compiled
-from structboost.tracking.box_learner import StumpVote, stump_vote
+from structboost.tracking.box_learner import BoxLearner, StumpVote, stump_vote
 from structboost.tracking.box_tracker import BoxTracker
-from structboost.tracking.kept_frames import N_BINS, KeptFrames
+from structboost.tracking.frame_store import N_BINS, FrameStore
 from structboost.validation import checked_whole_number
 
-# Overlap above which a box is the object, and up to which it is not; those between are left out
-# (section 4.4).
+# A box is the object above the first overlap and background up to the second; boxes in between
+# are left out (section 4.4).
 _POSITIVE_ABOVE, _NEGATIVE_UP_TO = 0.8, 0.3
-_FIRST_SHARE = 0.1
+_FIRST_WEIGHT = 0.1
 # Boxes drawn at random for a training, and features drawn in each round.
 _N_ROWS = 1500
 _N_TRIED = 48
@@ -23,19 +23,19 @@ _SMALLEST_ERROR = 1e-6
 
 
 class AdaBoostTracker(BoxTracker):
-    """Discrete AdaBoost on stumps, object against background, in the same loop.
+    """Tracker by discrete AdaBoost on stumps that separate the object from the background.
 
     Boxes that overlap the object by more than 0.8 are positive examples, those by at most 0.3
-    negative ones; each class has half of the weight.  Each training starts anew, on 1,500 boxes of
-    the frames kept and 48 features per round, all drawn at random: 500 rounds over everything would
-    take seconds.
+    negative ones, and each class has half of the weight.  Each training starts anew on 1,500 boxes
+    of the stored frames and with 48 features per round, all drawn at random, since 500 rounds on
+    all boxes and features would take seconds.
 
     Parameters
     ----------
     n_rounds : int
         Number of stumps; the paper has 500.
     n_kept : int
-        Number of frames kept, the first ones included.
+        Number of stored frames, including the first ones.
     n_boxes, every, lost_below, random_state
         As in :class:`structboost.tracking.BoxTracker`.
     """
@@ -56,24 +56,24 @@ class AdaBoostTracker(BoxTracker):
         )
 
 
-class AdaBoostLearner:
-    """AdaBoost on kept frames: the learner of :class:`AdaBoostTracker`."""
+class AdaBoostLearner(BoxLearner):
+    """Learner of :class:`AdaBoostTracker`."""
 
     def __init__(self, *, n_rounds: int, n_kept: int) -> None:
         self.n_rounds = checked_whole_number(n_rounds, "n_rounds")
         self.n_kept = checked_whole_number(n_kept, "n_kept")
 
+    @override
     def begin(self, n_boxes: int, n_features: int, random: np.random.RandomState) -> None:
-        """Forget everything."""
-        self._frames = KeptFrames(self.n_kept, n_boxes, n_features, _FIRST_SHARE)
+        self._frames = FrameStore(self.n_kept, n_boxes, n_features, _FIRST_WEIGHT)
         self._random = random
 
+    @override
     def add(self, features: NDArray[np.float32], boxes: FloatArray, *, first: bool) -> None:
-        """Take in a frame."""
         self._frames.add(features, boxes, first=first)
 
+    @override
     def train(self, *, initial: bool) -> StumpVote:
-        """Boost anew on the frames so far."""
         frames = self._frames
         overlap = 1.0 - frames.losses[: frames.n_rows]
         classes = (
@@ -95,7 +95,7 @@ class AdaBoostLearner:
 def _adaboost(
     codes: NDArray[np.uint8], signs: FloatArray, weights: FloatArray, tried: IntArray
 ) -> tuple[IntArray, IntArray, FloatArray]:
-    """Feature, bin and vote of each round's stump, which votes for the object up to the bin.
+    """Boost stumps, each of which votes for the object up to its bin.
 
     Parameters
     ----------
@@ -103,7 +103,11 @@ def _adaboost(
     signs, weights : ndarray, shape (n_rows,)
         1 for the object, -1 for the background; the weights sum to 1.
     tried : ndarray, shape (n_rounds, n_tried)
-        Features to look at in each round.
+        Features that each round compares.
+
+    Returns
+    -------
+        features, bins, votes : ndarray, shape (n_rounds,)
     """
     n_rounds = len(tried)
     features, bins = np.zeros(n_rounds, np.int64), np.zeros(n_rounds, np.int64)
@@ -129,7 +133,7 @@ def _adaboost(
         vote = 0.5 * np.log((1.0 - error) / error)
         votes[r] = vote if edge > 0 else -vote
         for i in range(len(signs)):
-            answer = 1.0 if codes[features[r], i] <= bins[r] else -1.0
-            weights[i] *= np.exp(-votes[r] * answer * signs[i])
+            response = 1.0 if codes[features[r], i] <= bins[r] else -1.0
+            weights[i] *= np.exp(-votes[r] * response * signs[i])
         weights /= weights.sum()
     return features, bins, votes

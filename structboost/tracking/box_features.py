@@ -1,7 +1,7 @@
-"""Features of boxes: grey values, oriented gradients and colours, from planes made once per frame.
+"""Features of boxes, computed from integral planes of grey values, gradients and colours.
 
-A sum over a rectangle is four look-ups in an integral plane.  So a feature costs the same for any
-size of box, and only the features that a model uses need to be computed.
+The planes are made once per frame.  A sum over a rectangle is then four look-ups, so a feature
+costs the same for any size of box, and only the features that a model uses need to be computed.
 """
 
 from __future__ import annotations
@@ -22,10 +22,11 @@ GRADIENT_GRID = 6
 COLOUR_GRID = 4
 N_ORIENTATIONS = 9
 N_GREY = GREY_GRID**2
-# Gradients and colours have one more cell on each side: surroundings tell where an object ends.
+# Gradients and colours have one more cell on each side, because surroundings show where an object
+# ends.
 N_GRADIENT = (GRADIENT_GRID + 2) ** 2 * N_ORIENTATIONS
 N_COLOUR_CELLS = (COLOUR_GRID + 2) ** 2
-# Added to the spread of grey values and to the mean gradient, in grey levels, for flat boxes.
+# Added to the std of grey values and to the mean gradient, in grey levels, for flat boxes.
 _FLAT = 4.0
 # Gradients are summed as integers, in eighths of a grey level: sums are exact, and those over the
 # whole plane may wrap around.
@@ -55,7 +56,7 @@ class Planes(NamedTuple):
     ----------
     sums : ndarray of int32, shape (n_planes, height + 1, width + 1)
         Entry (k, r, c) is the sum over rows below r and columns below c.  Planes: grey values,
-        their squares, gradient lengths, those by orientation, pixels by colour of the palette.
+        their squares, gradient lengths, the same by orientation, pixels by colour of the palette.
     left, top : int
         Corner of the region in the frame.
     scale : (float, float)
@@ -69,12 +70,12 @@ class Planes(NamedTuple):
 
     @property
     def n_features(self) -> int:
-        """Features of a box."""
+        """Number of features of a box."""
         return n_features(len(self.sums) - _COLOUR)
 
 
 def n_features(n_colours: int) -> int:
-    """Features of a box with a palette of ``n_colours`` colours."""
+    """Return the number of features of a box with a palette of ``n_colours`` colours."""
     return N_GREY + N_GRADIENT + N_COLOUR_CELLS * n_colours
 
 
@@ -85,7 +86,7 @@ def frame_planes(
     scale: float = 1.0,
     palette: ColourPalette | None = None,
 ) -> Planes:
-    """Integral planes of a frame, or of a region of it.
+    """Compute the integral planes of a frame, or of a region of it.
 
     Parameters
     ----------
@@ -101,7 +102,7 @@ def frame_planes(
     Raises
     ------
     ValueError
-        If it is no such image, or the region lies outside of it.
+        If ``image`` is not such an image, or the region lies outside of it.
     """
     image = checked_image(image)
     left, top, right, bottom = _cut(region, image.shape)
@@ -123,20 +124,20 @@ def frame_planes(
 def box_features(
     planes: Planes, boxes: NDArray[np.float64], selected: NDArray[np.int64] | None = None
 ) -> NDArray[np.float32]:
-    """Features of boxes.
+    """Compute the features of boxes.
 
     The first 144 are the mean grey values of 12 x 12 cells, less the mean of the box and divided
-    by its spread.  Then come the lengths of gradients by 9 orientations in 6 x 6 cells and a ring
-    around the box, divided by the mean length in and around the cell; then, with a palette, the
-    share of each colour in 4 x 4 cells and a ring.  Grey values and gradients do not depend on
-    brightness and contrast.
+    by its std.  The lengths of gradients by 9 orientations in 6 x 6 cells and a ring around the box
+    follow, divided by the mean length in and around the cell.  With a palette, the last features
+    are the fractions of each colour in 4 x 4 cells and a ring.  Grey values and gradients do not
+    depend on brightness and contrast.
 
     Parameters
     ----------
     planes : Planes
     boxes : ndarray, shape (n_boxes, 4)
     selected : ndarray of int64, optional
-        Numbers of the features to compute, in this order; by default all.
+        Indices of the features to compute, in this order; by default all.
 
     Returns
     -------
@@ -156,7 +157,7 @@ def box_features(
 
 @lru_cache(maxsize=8)
 def _cells(n_colours: int) -> NDArray[np.int64]:
-    """Plane, first and last edge across, first and last edge down of each feature."""
+    """List plane, first and last edge across, first and last edge down of each feature."""
     grids = (
         (_GREY, 1, 0, GREY_GRID),
         (_ORIENTATION, N_ORIENTATIONS, _GRADIENT_EDGE, GRADIENT_GRID + 2),
@@ -175,7 +176,7 @@ def _cells(n_colours: int) -> NDArray[np.int64]:
 def _grid_lines(
     planes: Planes, boxes: NDArray[np.float64]
 ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """Columns and rows of the planes at the edges of the cells, each (n_edges, n_boxes)."""
+    """Return columns and rows of the planes at the edges of the cells, each (n_edges, n_boxes)."""
     height, width = planes.sums.shape[1] - 1, planes.sums.shape[2] - 1
     lines = []
     for axis, (origin, limit) in enumerate(((planes.left, width), (planes.top, height))):
@@ -189,7 +190,7 @@ def _grid_lines(
 def _cut(
     region: tuple[int, int, int, int] | None, shape: tuple[int, ...]
 ) -> tuple[int, int, int, int]:
-    """Left, top, right and bottom of the part of the region that lies in the image."""
+    """Return left, top, right and bottom of the part of the region that lies in the image."""
     height, width = shape[:2]
     x, y, w, h = (0, 0, width, height) if region is None else region
     left, top, right, bottom = max(0, x), max(0, y), min(width, x + w), min(height, y + h)
@@ -208,7 +209,7 @@ def _integrate(
     labels: NDArray[np.uint8],
     sums: NDArray[np.int32],
 ) -> None:
-    """Fill the integral planes; a gradient is shared out to its two nearest orientations."""
+    """Fill the integral planes, where each gradient counts for its two nearest orientations."""
     height, width = grey.shape
     for r in range(height):
         for c in range(width):
@@ -244,7 +245,7 @@ def _fill(
     cells: NDArray[np.int64],
     out: NDArray[np.float32],
 ) -> None:
-    """Features by look-ups; cells are cut to the region, and an empty one counts as 0."""
+    """Look up features of cells cut to the region, where an empty cell counts as 0."""
     n_boxes = columns.shape[1]
     mean, spread = np.empty(n_boxes), np.empty(n_boxes)
     for i in range(n_boxes):
@@ -279,7 +280,7 @@ def _fill(
 
 @compiled(inline="always")
 def _sum(plane: NDArray[np.int32], left: int, top: int, right: int, bottom: int) -> float:
-    """Sum of a plane over a rectangle; correct even where the plane has wrapped around."""
+    """Sum a plane over a rectangle, correctly even where the plane has wrapped around."""
     return np.float64(
         np.int32(plane[bottom, right] - plane[top, right] - plane[bottom, left] + plane[top, left])
     )

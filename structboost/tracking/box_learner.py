@@ -1,4 +1,4 @@
-"""What a tracker asks of its learner, and the vote that learners of stumps give it."""
+"""Interface between a tracker and its learner, and the vote that stump learners return."""
 
 from __future__ import annotations
 
@@ -12,32 +12,32 @@ from structboost.runtime.compiled import compiled
 
 
 class BoxScorer(Protocol):
-    """What a learner has learned: scores of boxes from the features that it selected."""
+    """Model that scores boxes by the features that it selects."""
 
     @property
     def selected(self) -> IntArray:
-        """Numbers of the features to compute."""
+        """Indices of the features to compute."""
 
     def scores(self, features: NDArray[np.float32]) -> FloatArray:
-        """Scores of boxes.
+        """Score boxes.
 
         Parameters
         ----------
         features : ndarray of float32, shape (n_boxes, n_selected)
-            The features that :attr:`selected` names, in its order.
+            Features at the indices :attr:`selected`, in that order.
 
         Returns
         -------
         scores : ndarray, shape (n_boxes,)
-            Larger is more like the object.
+            The larger a score, the more a box looks like the object.
         """
 
 
 class BoxLearner(Protocol):
-    """Learns online which boxes are the object; :class:`BoxTracker` does the rest."""
+    """Online learner of the boxes that show the object, used by :class:`BoxTracker`."""
 
     def begin(self, n_boxes: int, n_features: int, random: np.random.RandomState) -> None:
-        """Forget everything; a new object will be learned.
+        """Forget all frames before a new object is learned.
 
         Parameters
         ----------
@@ -46,11 +46,11 @@ class BoxLearner(Protocol):
         n_features : int
             Number of features that each box will have.
         random : RandomState
-            Source of all that the learner draws.
+            Source of the learner's random numbers.
         """
 
     def add(self, features: NDArray[np.float32], boxes: FloatArray, *, first: bool) -> None:
-        """Take in a frame.
+        """Add a frame to the training set.
 
         Parameters
         ----------
@@ -81,7 +81,7 @@ class BoxLearner(Protocol):
 
 
 class StumpVote(NamedTuple):
-    """A weighted vote of stumps: :class:`BoxScorer`.
+    """Weighted vote of stumps, a :class:`BoxScorer`.
 
     Stump k splits feature ``selected[places[k]]`` at ``thresholds[k]``; ``votes[k]`` is added up to
     the threshold and subtracted above.
@@ -93,14 +93,14 @@ class StumpVote(NamedTuple):
     votes: NDArray[np.float32]
 
     def scores(self, features: NDArray[np.float32]) -> FloatArray:
-        """Scores of boxes from their selected features, shape (n_boxes, n_selected)."""
+        """Score boxes by their selected features, shape (n_boxes, n_selected)."""
         out = np.zeros(len(features), np.float32)
         _vote(features.T, self.places, self.thresholds, self.votes, out)
         return out.astype(np.float64)
 
 
 def stump_vote(features: IntArray, thresholds: NDArray[np.float32], votes: FloatArray) -> StumpVote:
-    """The vote of stumps on ``features``, each feature to be computed once."""
+    """Return the vote of stumps on ``features``, which computes each feature once."""
     selected, places = np.unique(features, return_inverse=True)
     return StumpVote(
         selected, places.astype(np.int64), thresholds.astype(np.float32), votes.astype(np.float32)

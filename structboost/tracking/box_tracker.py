@@ -1,6 +1,6 @@
-"""The loop of a tracker that searches boxes and learns from what it found (StructBoost, 3.5, 4.4).
+"""Loop of a tracker that searches boxes and learns from the best (StructBoost, 3.5, 4.4).
 
-A frame goes through :meth:`BoxTracker.update` once: look, judge, learn.
+:meth:`BoxTracker.update` takes each frame through three steps: look, judge, learn.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from structboost.tracking.object_motion import ObjectMotion, object_motion
 from structboost.tracking.object_search import (
     SMALLEST_SIDE,
     WORKING_SIZE,
-    Found,
+    BoxMatch,
     best_box,
     resized,
     size_of,
@@ -35,7 +35,7 @@ from structboost.validation import checked_number, checked_seed, shown
 from structboost.vision.images import Pixels, checked_image
 
 _N_COLOURS = 16
-# Samples of the first frames, taken together: one of 200 boxes says little of the object.
+# Samples of the first frames, taken together, because one of 200 boxes shows little of the object.
 _N_FIRST = 5
 # Radii of the search and of the boxes learned from, in sizes of the object; the search is wider
 # where the object is lost.
@@ -44,40 +44,40 @@ _LOST_RADIUS = 1.5
 _TRAINING_RADIUS = 1.5
 # Features reach this much beyond a box, in its sides.
 _MARGIN = 0.35
-# Spread of a motion's logarithm of size up to which its place and its size are believed.
-_PLACE_SPREAD = 0.03
-_SIZE_SPREAD = 0.02
+# Deviation of a motion's logarithm of size up to which its place and its size are used.
+_PLACE_DEVIATION = 0.03
+_SIZE_DEVIATION = 0.02
 _LARGEST_GROWTH = 0.1  # logarithm, per frame
-# A rotated view may score this much less than the other: what rotated is not what was learned.
+# A rotated view may score this much less than the other, because only the latter was learned.
 _ROTATION_TOLERANCE = 0.1
-# Sizes are searched only where confidence is not low for this object.
+# Sizes are searched only where the confidence is not low for this object.
 _SIZE_CONFIDENCE = 0.7
 
 
 class _Sight(NamedTuple):
-    """What was found in a view of a frame; boxes are in the view.
+    """Best match in a view of a frame, with its box in the view.
 
-    ``is_sure`` says that the object rotates and all its points moved as one thing.
+    ``is_sure`` is true where the object rotates and all its points moved as one thing.
     """
 
     view: RotatedView
     planes: Planes
-    found: Found
+    match: BoxMatch
     is_sure: bool = False
 
 
 class BoxTracker:
-    """Follows one object through a video, from its box in the first frame or frames.
+    """Tracker of one object through a video, from its box in the first frame or frames.
 
     In each frame about 2,000 boxes around the last one are scored, and the best is the object's.
     An object that rotates in the image plane is searched in a view rotated with it, where the
-    motion of its points counts, too.  Every second frame about 200 boxes around the new one are
-    added to the training set, and the learner trains on.
+    motion of its points counts as well.  Every second frame about 200 boxes around the new one are
+    added to the training set, and the learner continues its training.
 
     Parameters
     ----------
     learner : BoxLearner
-        Learns from boxes and scores them.
+        Learner that trains on boxes and scores them.
     n_boxes : int
         Number of boxes to learn from per frame.
     every : int
@@ -96,14 +96,14 @@ class BoxTracker:
     angle : float
         Rotation of the object, radians from x towards y; the box does not rotate.
     confidence : float
-        By how much the box beats every box elsewhere (overlap below 0.3), as a share of what
-        training asks for; 0..1.
+        Margin of the score of the box over every box elsewhere (overlap below 0.3), divided by the
+        margin that training aims at; 0..1.
     lost : bool
-        Whether the object was not found in the last frame; its box is where it was last seen.
+        Whether the object is missing in the last frame; its box is where it was last seen.
     seconds : dict
-        Time spent so far on "features", "search" and "training", without the first frames.
+        Time spent so far on "features", "search" and "training", excluding the first frames.
     n_frames : int
-        Number of frames seen, the first ones included.
+        Number of frames seen, including the first ones.
     """
 
     def __init__(
@@ -132,7 +132,7 @@ class BoxTracker:
 
     @property
     def angle(self) -> float:
-        """See the attributes."""
+        """Rotation of the object, radians from x towards y."""
         return self._rotation.angle
 
     @deferred_interrupts(grace=None)
@@ -142,7 +142,7 @@ class BoxTracker:
         Parameters
         ----------
         frame : ndarray of uint8, shape (height, width) or (height, width, 3), or a list of them
-            Grey or RGB, or pictures of Pillow; convert frames of OpenCV, which are BGR.
+            Grey or RGB, or Pillow images; convert OpenCV's frames, which are BGR.
         box : array-like, shape (4,) or (n_frames, 4)
             x, y, width and height in pixels in each frame.
 
@@ -154,13 +154,13 @@ class BoxTracker:
         Raises
         ------
         ValueError
-            If a box has no area, is not finite or lies outside of its frame, or there is not one
-            for each frame; the message names it.
+            If a box has no area, is not finite or lies outside of its frame, or the numbers of
+            boxes and frames differ; the message names the box.
         """
         several = isinstance(frame, (list, tuple))
         frames: Sequence[Any] = frame if several else [frame]
-        boxes = _numbers(box) if several else _numbers(box)[None]
-        images = [checked_image(image, f"frame {number}") for number, image in enumerate(frames)]
+        boxes = _as_floats(box) if several else _as_floats(box)[None]
+        images = [checked_image(image, f"frame {index}") for index, image in enumerate(frames)]
         _check_first_boxes(images, boxes)
         self._is_whole = False
         self._forget()
@@ -172,12 +172,12 @@ class BoxTracker:
             _surroundings(images[0], boxes[0]), _N_COLOURS, self.random_state
         )
         planes = [
-            self._planes(image, own, _TRAINING_RADIUS)
-            for image, own in zip(images, boxes, strict=True)
+            self._planes(image, box, _TRAINING_RADIUS)
+            for image, box in zip(images, boxes, strict=True)
         ]
         self.learner.begin(self.n_boxes, planes[0].n_features, self._random)
-        for number in range(max(_N_FIRST, len(images))):
-            at = number % len(images)
+        for i in range(max(_N_FIRST, len(images))):
+            at = i % len(images)
             self._add(planes[at], boxes[at], images[at].shape, first=True)
         self._scorer = self.learner.train(initial=True)
         self._is_whole = True
@@ -190,7 +190,7 @@ class BoxTracker:
         Parameters
         ----------
         frame : ndarray of uint8, shape (height, width) or (height, width, 3), or PIL.Image.Image
-            Grey or RGB; convert frames of OpenCV, which are BGR.
+            Grey or RGB; convert OpenCV's frames, which are BGR.
 
         Returns
         -------
@@ -200,15 +200,15 @@ class BoxTracker:
         Raises
         ------
         ValueError
-            If the frame is not 8-bit grey or RGB; the message gives its number, counted from 0.
+            If the frame is not 8-bit grey or RGB; the message gives its index.
         RuntimeError
             If :meth:`init` was not called, or the last frame was not finished (a second Ctrl-C, an
             exception).
         """
         if not self._is_whole:
-            raise RuntimeError("The tracker knows no object yet; call init(frame, box) first.")
+            raise RuntimeError("The tracker has no object yet; call init(frame, box) first.")
         image = checked_image(frame, f"frame {self.n_frames}")
-        # If this ends on the way, one part of the tracker is in this frame and another in the last.
+        # An exception in between leaves parts of the tracker in this frame and others in the last.
         self._is_whole = False
         sight = self._look(image)
         self._judge(sight)
@@ -227,10 +227,10 @@ class BoxTracker:
         self._everywhere = WholeFrameSearch()
 
     def _look(self, image: Pixels) -> _Sight:
-        """Search the frame as it is rotated now, and as its motion says; then sizes.
+        """Search places at the present angle and at the angle of the motion, then sizes.
 
-        While the object rotates, its motion tells more than what was learned of it; otherwise less
-        (a face that turns away).
+        While the object rotates, its motion is more reliable than its learned appearance; otherwise
+        it is less reliable (a face that turns away).
         """
         rotation = self._rotation
         self.box = _inside(self.box, image.shape)
@@ -241,26 +241,26 @@ class BoxTracker:
         if not self.lost or rotation.is_known:
             with self._timed("features"):
                 motion = object_motion(self._before, image, self.box)
-        proposed = rotation.proposed(motion)
+        propose = rotation.propose(motion)
         motion = motion if rotation.has_begun else None
-        if motion is not None and motion.size_spread < _SIZE_SPREAD:
-            self.box = _inside(_grown(self.box, motion), image.shape)
+        if motion is not None and motion.size_deviation < _SIZE_DEVIATION:
+            self.box = _inside(_scaled_by_growth(self.box, motion), image.shape)
         sight = self._sight(image, self.box, self.angle, motion)
-        if proposed != self.angle:
-            other = self._sight(image, self.box, proposed, motion)
-            accepted = self.lost or other.found.score > sight.found.score - _ROTATION_TOLERANCE
-            rotation.decide(proposed, accepted)
+        if propose != self.angle:
+            other = self._sight(image, self.box, propose, motion)
+            accepted = self.lost or other.match.score > sight.match.score - _ROTATION_TOLERANCE
+            rotation.decide(propose, accepted)
             sight = other if accepted else sight
-        if sight.found.margin > _SIZE_CONFIDENCE * self._recognition.usual_margin:
+        if sight.match.margin > _SIZE_CONFIDENCE * self._recognition.usual_margin:
             with self._timed("search"):
-                box = resized(self._scorer, sight.planes, sight.found.box)
-            sight = sight._replace(found=sight.found._replace(box=box))
+                box = resized(self._scorer, sight.planes, sight.match.box)
+            sight = sight._replace(match=sight.match._replace(box=box))
         return sight._replace(is_sure=rotation.has_begun and _is_sure(motion))
 
     def _sight(
         self, image: Pixels, around: FloatArray, angle: float, motion: ObjectMotion | None
     ) -> _Sight:
-        """The best place around a box in the frame rotated back by ``angle``."""
+        """Find the best place around a box in the frame rotated back by ``angle``."""
         radius = _LOST_RADIUS if self.lost else _SEARCH_RADIUS
         farthest = max(radius, _TRAINING_RADIUS)
         with self._timed("features"):
@@ -271,37 +271,37 @@ class BoxTracker:
             expected = np.concatenate((box[:2] + view.shift_in_view(motion.shift), box[2:]))
         with self._timed("search"):
             shape, reach = view.image.shape, radius * size_of(box)
-            found = best_box(self._scorer, planes, box, reach, shape, expected)
-        return _Sight(view, planes, found)
+            match = best_box(self._scorer, planes, box, reach, shape, expected)
+        return _Sight(view, planes, match)
 
     def _judge(self, sight: _Sight) -> None:
-        """Whether that is the object: then it is where it was seen.
+        """Accept the match as the object, or count the object as lost.
 
-        Where all points of the object moved as one thing, it takes more to be lost.
+        Where all points of the object moved as one thing, the limit is lower.
         """
-        found, recognition = sight.found, self._recognition
-        box = sight.view.box_in_frame(found.box)
-        self.confidence = float(np.clip(found.margin, 0.0, 1.0))
+        match, recognition = sight.match, self._recognition
+        box = sight.view.box_in_frame(match.box)
+        self.confidence = float(np.clip(match.margin, 0.0, 1.0))
         if not self.lost:
-            self.lost = found.margin < (0.0 if sight.is_sure else self.lost_below)
+            self.lost = match.margin < (0.0 if sight.is_sure else self.lost_below)
         elif recognition.candidate is not None:
-            self.lost = not recognition.confirm(found, box)
+            self.lost = not recognition.confirm(match, box)
         else:
-            recognition.propose(found, box, is_near=True)
+            recognition.propose(match, box, is_near=True)
         if not self.lost:
             self.box = box
-            recognition.seen(found)
+            recognition.record(match)
 
     def _learn(self, sight: _Sight) -> None:
-        """Train on from what was seen, every so many frames."""
+        """Add boxes around the object and continue the training, every so many frames."""
         if self.lost or self.n_frames % self.every:
             return
         with self._timed("training"):
-            self._add(sight.planes, sight.found.box, sight.view.image.shape, first=False)
+            self._add(sight.planes, sight.match.box, sight.view.image.shape, first=False)
             self._scorer = self.learner.train(initial=False)
 
     def _look_elsewhere(self, image: Pixels) -> None:
-        """While the object is lost, look for it in the whole frame in the place of training."""
+        """Search the whole frame while the object is lost, in place of training."""
         if not self.lost:
             self._everywhere.restart()
         elif self._recognition.candidate is None and not self.n_frames % self.every:
@@ -309,18 +309,18 @@ class BoxTracker:
                 height, width = image.shape[:2]
                 whole = np.array([0.0, 0.0, width, height])
                 view, _ = rotated_view(image, whole, self.angle, np.zeros(2))
-                found = self._everywhere.look(self._scorer, view.image, self.box, self._palette)
-            seen = view.box_in_frame(found.box)
+                match = self._everywhere.look(self._scorer, view.image, self.box, self._palette)
+            seen = view.box_in_frame(match.box)
             shift = seen[:2] + 0.5 * seen[2:] - self.box[:2] - 0.5 * self.box[2:]
             is_near = bool(np.hypot(*shift) <= _LOST_RADIUS * size_of(self.box))
-            self._recognition.propose(found, seen, is_near=is_near)
+            self._recognition.propose(match, seen, is_near=is_near)
 
     def _add(self, planes: Planes, box: FloatArray, shape: tuple[int, ...], *, first: bool) -> None:
         boxes = training_boxes(box, self.n_boxes, _TRAINING_RADIUS, shape, self._random)
         self.learner.add(box_features(planes, boxes), boxes, first=first)
 
     def _planes(self, image: Pixels, box: FloatArray, radius: float) -> Planes:
-        """Planes of all boxes within ``radius``, in sizes of the object."""
+        """Compute the planes of all boxes within ``radius``, in sizes of the object."""
         reach = _reach(box, radius)
         near, far = np.floor(box[:2] - reach), np.ceil(box[:2] + box[2:] + reach)
         region = int(near[0]), int(near[1]), int(far[0] - near[0]), int(far[1] - near[1])
@@ -334,13 +334,13 @@ class BoxTracker:
 
 
 def _is_sure(motion: ObjectMotion | None) -> TypeGuard[ObjectMotion]:
-    """Whether the points of the object moved as one thing."""
-    return motion is not None and motion.size_spread < _PLACE_SPREAD
+    """Whether all points of the object moved as one thing."""
+    return motion is not None and motion.size_deviation < _PLACE_DEVIATION
 
 
-def _grown(box: FloatArray, motion: ObjectMotion) -> FloatArray:
-    """The box about its centre, larger or smaller by what of its growth is beyond doubt."""
-    growth = np.clip(abs(motion.log_size) - motion.size_spread, 0.0, _LARGEST_GROWTH)
+def _scaled_by_growth(box: FloatArray, motion: ObjectMotion) -> FloatArray:
+    """Scale the box about its centre by the part of its growth that exceeds the deviation."""
+    growth = np.clip(abs(motion.log_size) - motion.size_deviation, 0.0, _LARGEST_GROWTH)
     sides = np.exp(np.copysign(growth, motion.log_size)) * box[2:]
     if sides.min() <= SMALLEST_SIDE:
         return box
@@ -348,12 +348,12 @@ def _grown(box: FloatArray, motion: ObjectMotion) -> FloatArray:
 
 
 def _reach(box: FloatArray, radius: float) -> FloatArray:
-    """How far beyond a box the boxes within ``radius``, in sizes of the object, look."""
+    """Return the distance beyond a box up to which boxes within ``radius`` have features."""
     return np.asarray(_MARGIN * box[2:] + radius * size_of(box), np.float64)
 
 
 def _inside(box: FloatArray, shape: tuple[int, ...]) -> FloatArray:
-    """The box with its centre in the frame, whose size may have changed, and no larger than it."""
+    """Move the centre of the box into the frame and shrink the box to the frame's size."""
     height, width = shape[:2]
     centre = np.clip(box[:2] + 0.5 * box[2:], 0.0, [width - 1, height - 1])
     sides = box[2:] * min(1.0, width / box[2], height / box[3])
@@ -361,14 +361,14 @@ def _inside(box: FloatArray, shape: tuple[int, ...]) -> FloatArray:
 
 
 def _surroundings(image: Pixels, box: FloatArray) -> Pixels:
-    """The object and as much again on every side."""
+    """Cut out the object and as much again on every side."""
     height, width = image.shape[:2]
     near = np.maximum(np.floor(box[:2] - box[2:]), 0).astype(int)
     far = np.minimum(np.ceil(box[:2] + 2.0 * box[2:]), [width, height]).astype(int)
     return image[near[1] : far[1], near[0] : far[0]]
 
 
-def _numbers(box: ArrayLike) -> FloatArray:
+def _as_floats(box: ArrayLike) -> FloatArray:
     try:
         return np.asarray(box, np.float64)
     except (TypeError, ValueError):
@@ -383,9 +383,9 @@ def _check_first_boxes(images: Sequence[Pixels], boxes: FloatArray) -> None:
         raise ValueError(
             f"box has shape {boxes.shape}; give x, y, width, height for each of {n} frames."
         )
-    for number, (image, box) in enumerate(zip(images, boxes, strict=True)):
+    for index, (image, box) in enumerate(zip(images, boxes, strict=True)):
         height, width = image.shape[:2]
-        shown, size = f"box is {box.tolist()} in frame {number}", f"{width} x {height} pixels"
+        shown, size = f"box is {box.tolist()} in frame {index}", f"{width} x {height} pixels"
         if not np.isfinite(box).all() or box[2:].min() < SMALLEST_SIDE:
             raise ValueError(
                 f"{shown}; give four finite numbers x, y, width, height, "

@@ -1,4 +1,4 @@
-"""Boxes as text: one ``x,y,w,h`` per line, a line for each frame."""
+"""Files of boxes, with one line ``x,y,w,h`` per frame."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SEPARATORS = re.compile(r"\s*,\s*|\s+")
 
 
 def read_boxes(path: str | PathLike[str]) -> NDArray[np.float64]:
-    """Boxes of a text file.
+    """Read the boxes of a text file.
 
     Parameters
     ----------
@@ -34,7 +34,7 @@ def read_boxes(path: str | PathLike[str]) -> NDArray[np.float64]:
     FileNotFoundError
         If there is no such file.
     ValueError
-        If a line is not a box; the message gives its number, counted from 1.
+        If a line is not a box; the message gives the line, counted from 1.
     """
     if not Path(path).is_file():
         raise FileNotFoundError(f"There is no file of boxes {path}.")
@@ -45,13 +45,13 @@ def read_boxes(path: str | PathLike[str]) -> NDArray[np.float64]:
     lines = text.rstrip().splitlines()
     if not lines:
         raise ValueError(f"{path} is empty; give one x,y,w,h per line.")
-    return np.array(
-        [box_of(line, f"{path}, line {number}") for number, line in enumerate(lines, 1)]
-    )
+    return np.array([box_of(line, f"{path}, line {index}") for index, line in enumerate(lines, 1)])
 
 
 def write_boxes(path: str | PathLike[str], boxes: ArrayLike) -> None:
-    """Write boxes that :func:`read_boxes` reads as the same numbers; all of the file or nothing.
+    """Write boxes that :func:`read_boxes` reads as the same numbers.
+
+    After an error the path holds the file from before, or none.
 
     Parameters
     ----------
@@ -69,15 +69,17 @@ def write_boxes(path: str | PathLike[str], boxes: ArrayLike) -> None:
     rows = np.asarray(boxes, np.float64)
     if rows.ndim != 2 or rows.shape[1] != 4:
         raise ValueError(f"boxes has shape {rows.shape}; give (n_frames, 4).")
-    for number, row in enumerate(rows.tolist()):
+    for index, row in enumerate(rows.tolist()):
         if not _is_known_or_unknown(row):
-            raise ValueError(f"boxes is {row} in frame {number}; give {_WANTED}.")
+            raise ValueError(f"boxes is {row} in frame {index}; give {_WANTED}.")
     with whole_file(path) as file:
-        file.writelines((",".join(map(_number, row)) + "\n").encode() for row in rows.tolist())
+        file.writelines(
+            (",".join(map(_shortest_text, row)) + "\n").encode() for row in rows.tolist()
+        )
 
 
 def box_of(text: str, where: str) -> list[float]:
-    """Four numbers of a line; an error says where it stands."""
+    """Parse the four numbers of a line, with its place in the error message."""
     box = numbers_of(text)
     if len(box) != 4 or not _is_known_or_unknown(box):
         raise ValueError(f"{where} is {text.strip()!r}; give x,y,w,h, {_WANTED}.")
@@ -85,7 +87,7 @@ def box_of(text: str, where: str) -> list[float]:
 
 
 def numbers_of(text: str) -> list[float]:
-    """Numbers between commas, tabs or spaces; none if one of them is no number."""
+    """Parse numbers between commas, tabs or spaces into a list, empty if one is not a number."""
     try:
         return [float(field) for field in _SEPARATORS.split(text.strip())]
     except ValueError:
@@ -96,8 +98,8 @@ def _is_known_or_unknown(box: list[float]) -> bool:
     return bool(np.isfinite(box).all() or np.isnan(box).all())
 
 
-def _number(value: float) -> str:
-    """Shortest text that reads back as the same number."""
+def _shortest_text(value: float) -> str:
+    """Format a number as the shortest text that reads back as the same number."""
     if np.isnan(value):
         return "NaN"
     return str(int(value)) if value.is_integer() else repr(value)

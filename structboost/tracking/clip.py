@@ -1,4 +1,4 @@
-"""What ``structboost track`` follows: frames of a source from start to end, boxes and truth."""
+"""Input of ``structboost track``, with the frames of a source, first boxes and true boxes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy as np
 
 from structboost._typing import FloatArray
 from structboost.tracking.boxes_file import numbers_of, read_boxes
-from structboost.tracking.synthetic_clip import made_clip
+from structboost.tracking.synthetic_clip import make_synthetic_clip
 from structboost.tracking.tracks_file import box_text
 from structboost.tracking.video import open_frames
 from structboost.tracking.window import box_drawn_by_mouse
@@ -22,21 +22,21 @@ from structboost.vision.images import Pixels
 
 @dataclass
 class Clip:
-    """Numbered frames, where they come from, and what is known of them.
+    """Frames with their indices, the first boxes and the true boxes.
 
     Attributes
     ----------
     frames : iterator of (int, ndarray)
     name : str
     n_frames : int or None
-        Number of frames to come, as far as it is known.
+        Number of frames to come; None if unknown.
     fps : float
     boxes : ndarray, shape (n_objects, 4)
         The objects in the first frame.
     truths : list of ndarray, shape (n_frames_of_the_source, 4)
-        Boxes of the objects whose truth is known, the first ones; NaN where unknown.
+        True boxes of the first objects, as many as there are; NaN where unknown.
     time_of : callable
-        Seconds of the last frame given, by its number; None if unknown.
+        Seconds of the frame that was read last, by its index; None if unknown.
     """
 
     frames: Iterator[tuple[int, Pixels]]
@@ -48,8 +48,8 @@ class Clip:
     time_of: Callable[[int], float | None]
 
 
-def opened_clip(options: argparse.Namespace, stack: ExitStack) -> Clip:
-    """The clip of a command's options; its source is closed by ``stack``.
+def open_clip(options: argparse.Namespace, stack: ExitStack) -> Clip:
+    """Open the clip of a command's options, whose source ``stack`` closes.
 
     Raises
     ------
@@ -59,28 +59,28 @@ def opened_clip(options: argparse.Namespace, stack: ExitStack) -> Clip:
     start, end = options.start, options.end
     if start < 0 or (end is not None and end <= start):
         shown = f"--start is {start}" + ("" if end is None else f" and --end {end}")
-        raise ValueError(f"{shown}; give 0 <= start < end, numbers of frames.")
+        raise ValueError(f"{shown}; give 0 <= start < end, indices of frames.")
     truths = [read_boxes(path) for path in options.truth or ()]
     boxes = [_parsed_box(text) for text in options.box or ()]
     if options.source is None:
-        made = made_clip()
-        frames: Iterator[tuple[int, Pixels]] = iter(list(enumerate(made.frames))[start:])
-        name, fps = made.name, made.fps
-        n_frames: int | None = len(made.frames)
+        rendered = make_synthetic_clip()
+        frames: Iterator[tuple[int, Pixels]] = iter(list(enumerate(rendered.frames))[start:])
+        name, fps = rendered.name, rendered.fps
+        n_frames: int | None = len(rendered.frames)
 
-        def time_of(number: int) -> float | None:
-            return number / made.fps
+        def time_of(index: int) -> float | None:
+            return index / rendered.fps
 
-        if start >= len(made.frames):
+        if start >= len(rendered.frames):
             raise ValueError(f"--start is {start}; the synthetic clip has {n_frames} frames.")
         if not boxes:
-            boxes, truths = [made.boxes[start]], truths or [made.boxes]
+            boxes, truths = [rendered.boxes[start]], truths or [rendered.boxes]
     else:
         source = stack.enter_context(open_frames(options.source, start=start))
         frames = source
         name, n_frames, fps = source.source, source.frame_count, source.fps or 25.0
 
-        def time_of(number: int) -> float | None:
+        def time_of(index: int) -> float | None:
             return source.time
 
     if not boxes:
@@ -90,7 +90,7 @@ def opened_clip(options: argparse.Namespace, stack: ExitStack) -> Clip:
         frames = chain([first], frames)
     if len(truths) > len(boxes):
         raise ValueError(
-            f"--truth is given {len(truths)} times for {len(boxes)} boxes; give one for each --box."
+            f"There are {len(truths)} --truth for {len(boxes)} boxes; give one for each --box."
         )
     if n_frames is not None:
         n_frames = (n_frames if end is None else min(n_frames, end)) - start

@@ -1,4 +1,4 @@
-"""A palette of the colours in and around an object, which colour histograms count."""
+"""Palette of the colours in and around an object, which colour histograms count."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from structboost.vision.images import Pixels, as_grey
 
 # Colours are looked up in a cube of 32 levels per channel.
 _LEVELS = 32
-# Pixels of the image that are looked at, about, and those drawn from them for k-means.
+# Pixels of the image that are read, about, and pixels drawn from them for k-means.
 _MAX_CONVERTED, _MAX_PIXELS = 300_000, 3000
-# Pixels whose channels differ by less, in grey levels, have no colour worth telling apart.
+# Pixels whose channels differ by less, in grey levels, count as grey.
 _GREY = 8
 
 
 class ColourPalette:
-    """Nearest of a few colours, found by k-means among an image's pixels.
+    """Palette of a few colours, the centres of k-means on an image's pixels.
 
-    Distances are those of CIE L*a*b* in colour images, and of grey levels in grey ones.
+    Distances are measured in CIE L*a*b* in colour images, and in grey levels in grey ones.
 
     Parameters
     ----------
@@ -66,16 +66,16 @@ class ColourPalette:
         self._nearest = distances.argmin(axis=1).astype(np.uint8)
 
     def labels(self, image: Pixels) -> NDArray[np.uint8]:
-        """Number of the nearest colour of each pixel, shape (height, width)."""
+        """Return the index of the nearest colour of each pixel, shape (height, width)."""
         if not self.is_coloured:
             return np.asarray(self._nearest[as_grey(image)])
         coloured = image if image.ndim == 3 else cv2.cvtColor(image, cv2.COLOR_GRAY2RGB)
         level = np.asarray(coloured, np.int32) >> 3
-        number = (level[..., 0] * _LEVELS + level[..., 1]) * _LEVELS + level[..., 2]
-        return np.asarray(self._nearest[number])
+        entry = (level[..., 0] * _LEVELS + level[..., 1]) * _LEVELS + level[..., 2]
+        return np.asarray(self._nearest[entry])
 
     def _coordinates(self, image: Pixels) -> NDArray[Any]:
-        """Coordinates in which distances are measured, shape (n_pixels, 3 or 1)."""
+        """Return the coordinates in which distances are measured, shape (n_pixels, 3 or 1)."""
         if self.is_coloured:
             return np.asarray(cv2.cvtColor(image, cv2.COLOR_RGB2LAB), np.float64).reshape(-1, 3)
         return np.asarray(as_grey(image), np.float64).reshape(-1, 1)

@@ -1,4 +1,4 @@
-"""``structboost track``: a video and boxes in, a tracked video, boxes and a summary out."""
+"""Command ``structboost track``, which writes a tracked video, its boxes and a summary."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from structboost.progress import ProgressLine, announce_compilation
 from structboost.runtime.interrupts import deferred_interrupts, raise_if_interrupted
 from structboost.tracking.adaboost_tracker import AdaBoostTracker
 from structboost.tracking.box_tracker import BoxTracker
-from structboost.tracking.clip import Clip, opened_clip
+from structboost.tracking.clip import Clip, open_clip
 from structboost.tracking.drawing import draw_tracks
 from structboost.tracking.metrics import TrackingMeasures, evaluate
 from structboost.tracking.struck_tracker import StruckTracker
@@ -86,19 +86,19 @@ def add_arguments(subparsers: Any) -> None:
 
 
 def run(options: argparse.Namespace) -> bool:
-    """Track; returns whether all frames were read.
+    """Track and return whether all frames were read.
 
     Raises
     ------
     ValueError, OSError
         If the input is bad or an output cannot be written.
     KeyboardInterrupt
-        After Ctrl-C; what was tracked by then is written.
+        After Ctrl-C, when the frames tracked by then are written.
     """
     _check(options)
     with ExitStack() as stack:
         window = stack.enter_context(Window("structboost track")) if options.show else None
-        clip = opened_clip(options, stack)
+        clip = open_clip(options, stack)
         stack.enter_context(deferred_interrupts(grace=None))
         tracks = _track(options, clip, window, stack)
     error = tracks[0].error
@@ -108,7 +108,7 @@ def run(options: argparse.Namespace) -> bool:
 
 
 def _check(options: argparse.Namespace) -> None:
-    """Raise before hours of tracking, not after."""
+    """Check paths and options before hours of tracking."""
     inputs = [] if options.source is None else source_files(options.source)
     inputs += options.truth or []
     names = ("--out", "--boxes", "--json", "--plot")
@@ -131,15 +131,15 @@ def _track(
     sys.stderr.write(f"{clip.name}\n")
     announce_compilation()
     warm_up(trackers[0])
-    # In a log the summary says the same.
+    # In a log the summary has the same facts.
     progress = ProgressLine("frame", clip.n_frames, visible=sys.stderr.isatty())
     times: list[float | None] = []
 
-    def each(number: int, image: Pixels, so_far: list[TrackedFrames]) -> None:
-        times.append(clip.time_of(number))
+    def each(index: int, image: Pixels, so_far: list[TrackedFrames]) -> None:
+        times.append(clip.time_of(index))
         if writer is not None or window is not None:
-            true = [rows[number] for rows in clip.truths if number < len(rows)]
-            drawn = draw_tracks(image, number, so_far, true)
+            true = [rows[index] for rows in clip.truths if index < len(rows)]
+            drawn = draw_tracks(image, index, so_far, true)
             if writer is not None:
                 writer.write(drawn)
             if window is not None:
@@ -159,12 +159,12 @@ def _track(
         size, rate = "{}x{}".format(*writer.size), f"{clip.fps:g} frames per second"
         sys.stdout.write(f"wrote {options.out}: {writer.codec}; {size}, {rate}\n")
     if tracks[0].interrupted:
-        raise KeyboardInterrupt(f"interrupted after {len(tracks[0])} frames, which are kept.")
+        raise KeyboardInterrupt(f"interrupted after {len(tracks[0])} frames, which are written.")
     return tracks
 
 
 def _state(tracks: Sequence[TrackedFrames]) -> str:
-    """Confidence of one object, or how many are lost."""
+    """Describe the confidence of one object, or how many are lost."""
     if len(tracks) > 1:
         return f"{sum(tracked.lost[-1] for tracked in tracks)} of {len(tracks)} lost"
     return "lost" if tracks[0].lost[-1] else f"confidence {tracks[0].confidences[-1]:.2f}"
@@ -177,7 +177,7 @@ def _facts(
     tracker: BoxTracker,
     stopped: bool,
 ) -> dict[str, Any]:
-    """What the summary says of the run: what repeats it, and what came of it."""
+    """Return the facts of the run for the summary, its settings and its outcome."""
     parameters = inspect.signature(type(tracker).__init__).parameters
     return {
         "source": clip.name,
@@ -200,10 +200,9 @@ def _write(
     times: Sequence[float | None],
     facts: dict[str, Any],
 ) -> None:
-    """Write boxes, summary and diagram into their files, and a summary to standard output."""
     if options.boxes is not None:
         write_tracks(options.boxes, tracks, times)
-    measures = _measured(clip, tracks, to_the_end=options.end is None)
+    measures = _measure(clip, tracks, to_the_end=options.end is None)
     if options.json is not None:
         common = {
             **measures_of(measures[0]),
@@ -215,14 +214,14 @@ def _write(
         plot_tracks(options.plot, tracks, measures)
     text = f"{len(tracks[0])} frames, {facts['fps']:.1f} per second"
     if len(tracks) == 1:
-        sys.stdout.write(f"{text}, {_told(tracks[0], measures[0])}\n")
+        sys.stdout.write(f"{text}, {_described(tracks[0], measures[0])}\n")
         return
     sys.stdout.write(f"{text}\n")
-    for number, (tracked, measured) in enumerate(zip(tracks, measures, strict=True), 1):
-        sys.stdout.write(f"object {number}: {_told(tracked, measured)}\n")
+    for index, (tracked, measured) in enumerate(zip(tracks, measures, strict=True), 1):
+        sys.stdout.write(f"object {index}: {_described(tracked, measured)}\n")
 
 
-def _told(tracked: TrackedFrames, measured: TrackingMeasures | None) -> str:
+def _described(tracked: TrackedFrames, measured: TrackingMeasures | None) -> str:
     text = f"lost in {sum(tracked.lost)}"
     if measured is None:
         return text
@@ -232,32 +231,32 @@ def _told(tracked: TrackedFrames, measured: TrackingMeasures | None) -> str:
     )
 
 
-def _measured(
+def _measure(
     clip: Clip, tracks: Sequence[TrackedFrames], *, to_the_end: bool
 ) -> list[TrackingMeasures | None]:
-    """Measures of the frames after the first; None if the truth is known in none of them."""
+    """Evaluate the frames after the first, with None for an object without truth."""
     measures: list[TrackingMeasures | None] = [None] * len(tracks)
-    for number, (tracked, truth) in enumerate(zip(tracks, clip.truths, strict=False)):
+    for index, (tracked, truth) in enumerate(zip(tracks, clip.truths, strict=False)):
         first, last = tracked.numbers[0], tracked.numbers[-1] + 1
-        known = truth[first:last]
-        n = len(known)
+        rows = truth[first:last]
+        n = len(rows)
         too_long = to_the_end and tracked.complete and len(truth) > last
         if n < len(tracked) or too_long:
             sys.stderr.write(
                 f"The truth has {len(truth)} lines, for {len(tracked)} frames; {n} are compared.\n"
             )
-        if n > 1 and not np.isnan(known[1:]).all():
-            measures[number] = evaluate(tracked.boxes[1:n], known[1:])
+        if n > 1 and not np.isnan(rows[1:]).all():
+            measures[index] = evaluate(tracked.boxes[1:n], rows[1:])
     return measures
 
 
 def _until_ended(
     frames: Iterator[tuple[int, Pixels]], end: int | None, window: Window | None
 ) -> Iterator[tuple[int, Pixels]]:
-    """The frames before ``end``; Ctrl-C and a closed window end them between two."""
+    """Yield the frames before ``end`` until Ctrl-C or a closed window ends them."""
     for frame in frames:
         raise_if_interrupted()
         yield frame
-        # Asked before another frame is read: a camera may not have one.
+        # Checked before another frame is read, because a camera may not have one.
         if (end is not None and frame[0] + 1 >= end) or (window is not None and window.is_closed):
             return

@@ -1,4 +1,4 @@
-"""Plots of several trackers: overlap and centre error by frame, success and precision curves."""
+"""Plots of several trackers by frame, and as success and precision curves."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from structboost._typing import FloatArray
+from structboost._typing import FloatArray, override
 from structboost.tracking.drawing import tracker_colours
 from structboost.tracking.metrics import (
     PRECISION_THRESHOLDS,
@@ -20,7 +20,7 @@ from structboost.tracking.metrics import (
 
 
 class _TrackersDisplay(ABC):
-    """Measures of several trackers in a pair of axes."""
+    """Plot of the measures of several trackers in a pair of axes."""
 
     _layout: ClassVar[dict[str, Any]]
 
@@ -38,16 +38,16 @@ class _TrackersDisplay(ABC):
         ax: Any = None,
         name: str | None = None,
     ) -> Self:
-        """Display of the boxes of several trackers on one sequence.
+        """Plot the boxes of several trackers on one sequence.
 
         Parameters
         ----------
         boxes : mapping of str to array-like, shape (n_frames, 4)
-            By the tracker's name: x, y, width, height in pixels.
+            x, y, width, height in pixels, by the tracker's name.
         truth : array-like, shape (n_frames, 4)
             NaN where unknown.
         ax : pair of matplotlib Axes, optional
-            As :meth:`plot` takes them.
+            Passed to :meth:`plot`.
         name : str, optional
             Title, such as the sequence.
 
@@ -61,7 +61,7 @@ class _TrackersDisplay(ABC):
         )
 
     def plot(self, *, ax: Any = None, name: str | None = None) -> Self:
-        """Draw.
+        """Draw the curves.
 
         Parameters
         ----------
@@ -72,12 +72,12 @@ class _TrackersDisplay(ABC):
         """
         import matplotlib.pyplot as plt
 
-        given = plt.subplots(layout="constrained", **self._layout)[1] if ax is None else ax
-        self.ax_ = tuple(given)
+        axes = plt.subplots(layout="constrained", **self._layout)[1] if ax is None else ax
+        self.ax_ = tuple(axes)
         self.figure_ = self.ax_[0].figure
         colours = tracker_colours(self.measures)
-        shares = {name: tuple(part / 255 for part in colours[name]) for name in self.measures}
-        self._draw(shares, *self.ax_)
+        rgb = {name: tuple(part / 255 for part in colours[name]) for name in self.measures}
+        self._draw(rgb, *self.ax_)
         for axis in self.ax_:
             axis.grid(alpha=0.25)
             axis.spines[["top", "right"]].set_visible(False)
@@ -93,8 +93,8 @@ class _TrackersDisplay(ABC):
 class FrameCurvesDisplay(_TrackersDisplay):
     """Overlap and centre error of several trackers, frame by frame (fig. 5 of StructBoost).
 
-    Made by :meth:`from_boxes`, like scikit-learn's Displays.  A line has a hole where the truth is
-    unknown.
+    Create it by :meth:`from_boxes`, like scikit-learn's Displays.  A line has a hole where the
+    truth is unknown.
 
     Parameters
     ----------
@@ -110,6 +110,7 @@ class FrameCurvesDisplay(_TrackersDisplay):
 
     _layout = {"nrows": 2, "sharex": True, "figsize": (6.4, 5.2)}
 
+    @override
     def _draw(self, colours: Mapping[str, Any], first: Any, second: Any) -> None:
         for tracker, colour in colours.items():
             each = self.measures[tracker]
@@ -119,7 +120,7 @@ class FrameCurvesDisplay(_TrackersDisplay):
         first.set(ylim=(0, 1.02), ylabel="overlap")
         second.set_ylim(bottom=0)
         second.set(xlabel="frame", ylabel="centre error (pixels)")
-        # Above the axes: inside, it would cover a line wherever it is.
+        # Above the axes, because inside it would cover a line.
         first.legend(
             frameon=False, loc="lower left", bbox_to_anchor=(0, 1), borderaxespad=0.2, fontsize=8,
             ncols=min(len(self.measures), 3),
@@ -129,8 +130,8 @@ class FrameCurvesDisplay(_TrackersDisplay):
 class SuccessDisplay(_TrackersDisplay):
     """Success and precision curves of several trackers, as in OTB.
 
-    Made by :meth:`from_boxes`, like scikit-learn's Displays.  The legends give the area under the
-    success curve and the precision at 20 pixels, the best tracker first.
+    Create it by :meth:`from_boxes`, like scikit-learn's Displays.  The legends give the area under
+    the success curve and the precision at 20 pixels, with the best tracker first.
 
     Parameters
     ----------
@@ -146,6 +147,7 @@ class SuccessDisplay(_TrackersDisplay):
 
     _layout = {"ncols": 2, "sharey": True, "figsize": (8.4, 3.6)}
 
+    @override
     def _draw(self, colours: Mapping[str, Any], first: Any, second: Any) -> None:
         for axis, thresholds, curve, summary in (
             (first, SUCCESS_THRESHOLDS, "success", "success_auc"),
@@ -157,7 +159,7 @@ class SuccessDisplay(_TrackersDisplay):
                 label = f"{name} [{figures[name]:.3f}]"
                 axis.plot(thresholds, values, color=colours[name], label=label)
         second.axvline(20, color="0.7", linewidth=0.8, linestyle=":", zorder=0)
-        first.set(xlabel="overlap threshold", ylabel="share of frames", xlim=(0, 1))
+        first.set(xlabel="overlap threshold", ylabel="fraction of frames", xlim=(0, 1))
         second.set(xlabel="centre error threshold (pixels)", xlim=(0, 50))
         for axis, place in ((first, "lower left"), (second, "lower right")):
             axis.set_ylim(0, 1.02)
@@ -165,9 +167,9 @@ class SuccessDisplay(_TrackersDisplay):
 
 
 def _joined(values: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Known frames and their values, with a NaN in holes longer than the usual step.
+    """Return frames and their values, with a NaN in holes longer than the usual step.
 
-    Truth that is given in every fifth frame only still makes a line.
+    So truth in every fifth frame only still makes a line.
     """
     at = np.flatnonzero(~np.isnan(values))
     steps = np.diff(at)

@@ -1,4 +1,4 @@
-"""Boxes drawn on frames, and contact sheets of frames with the boxes of several trackers."""
+"""Drawing of boxes on frames, and contact sheets of several trackers."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ _SWATCH, _TEXT_AT, _APART = 14, 26, 14
 
 
 def tracker_colours(names: Iterable[str]) -> dict[str, Colour]:
-    """A colour for each tracker, in the order of first appearance; ``"truth"`` is always white.
+    """Choose a colour for each tracker, in the order of first appearance.
 
-    After eight trackers the colours repeat.
+    ``"truth"`` is always white.  After eight trackers the colours repeat.
     """
     others = [name for name in dict.fromkeys(names) if name != TRUTH_NAME]
-    colours = {name: COLOURS[number % len(COLOURS)] for number, name in enumerate(others)}
+    colours = {name: COLOURS[index % len(COLOURS)] for index, name in enumerate(others)}
     return colours | {TRUTH_NAME: TRUTH_COLOUR}
 
 
@@ -56,7 +56,7 @@ def draw_box(
     colour: Colour = COLOURS[0],
     truth: ArrayLike | None = None,
 ) -> Pixels:
-    """A copy of a frame with a box on it.
+    """Draw a box on a copy of a frame.
 
     Parameters
     ----------
@@ -66,7 +66,7 @@ def draw_box(
         Left, top, width and height, pixels; it may reach out of the frame.  Where it is NaN only
         the label is drawn.
     label : str, optional
-        Text above the box, such as the tracker's confidence; it is kept inside the frame.
+        Text above the box, such as the tracker's confidence; it stays inside the frame.
     colour : tuple of int
         RGB.
     truth : array-like, shape (4,), optional
@@ -89,16 +89,16 @@ def draw_box(
 
 
 def draw_tracks(
-    image: Any, number: int, tracks: Sequence[TrackedFrames], truths: Sequence[FloatArray]
+    image: Any, index: int, tracks: Sequence[TrackedFrames], truths: Sequence[FloatArray]
 ) -> Pixels:
-    """A copy of a frame with the last box of each object, and a legend.
+    """Draw the last box of each object and a legend on a copy of a frame.
 
     Parameters
     ----------
     image : ndarray of uint8 or PIL.Image.Image
         Grey or RGB.
-    number : int
-        Number of the frame.
+    index : int
+        Index of the frame.
     tracks : sequence of TrackedFrames
         By object.
     truths : sequence of ndarray, shape (4,)
@@ -114,14 +114,16 @@ def draw_tracks(
             label = f"{place + 1}: {label}"
         colour = LOST_COLOUR if is_lost else _FOUND_COLOURS[place % len(_FOUND_COLOURS)]
         canvas = draw_box(canvas, tracked.boxes[-1], label, colour=colour)
-    entries: list[tuple[str, Colour | None]] = [(f"frame {number}", None)]
+    entries: list[tuple[str, Colour | None]] = [(f"frame {index}", None)]
     if any(not np.isnan(box).any() for box in truths):
         entries.append((TRUTH_NAME, TRUTH_COLOUR))
     return draw_legend(canvas, entries)
 
 
 def draw_legend(image: Pixels, entries: Sequence[tuple[str, Colour | None]]) -> Pixels:
-    """A copy of an RGB frame with lines of text in its lower left corner, on a darkened ground.
+    """Write lines of text into the lower left corner of a copy of an RGB frame.
+
+    The ground of the text is darkened.
 
     Parameters
     ----------
@@ -149,12 +151,12 @@ def contact_sheet(
     *,
     tile_width: int = 320,
 ) -> Pixels:
-    """Frames in one image, with the boxes of several trackers and a legend (fig. 6 of StructBoost).
+    """Draw frames in one image, with boxes of several trackers (fig. 6 of StructBoost).
 
     Parameters
     ----------
     frames : iterable of (int, ndarray, mapping)
-        Number of the frame, its image (grey or RGB), and the box of each tracker by the tracker's
+        Index of the frame, its image (grey or RGB), and the box of each tracker by the tracker's
         name; the box named ``"truth"`` is drawn in white.
     columns : int, default=4
         Frames per row.
@@ -182,7 +184,7 @@ def contact_sheet(
     colours = tracker_colours(names)
     height, width = checked_image(listed[0][1], f"frame {listed[0][0]}").shape[:2]
     size = (tile_width, max(1, round(tile_width * height / width)))
-    tiles = [_tile(number, image, boxes, colours, size) for number, image, boxes in listed]
+    tiles = [_tile(index, image, boxes, colours, size) for index, image, boxes in listed]
     columns = min(columns, len(tiles))
     tiles += [blank(size[1], size[0], _PAPER)] * (-len(tiles) % columns)
     rows = [tiles[start : start + columns] for start in range(0, len(tiles), columns)]
@@ -191,26 +193,26 @@ def contact_sheet(
 
 
 def _tile(
-    number: int,
+    index: int,
     image: Any,
     boxes: Mapping[str, ArrayLike],
     colours: Mapping[str, Colour],
     size: tuple[int, int],
 ) -> Pixels:
-    place = letter_boxed(checked_image(image, f"frame {number}"), size)
+    place = letter_boxed(checked_image(image, f"frame {index}"), size)
     outlines = []
-    # The truth first, so that a good tracker's box lies on it.
+    # Truth comes first, so that a good tracker's box lies on it.
     for name in sorted(boxes, key=lambda name: name != TRUTH_NAME):
-        box = _checked_box(boxes[name], f"the box of {name} in frame {number}") * place.scale
+        box = _checked_box(boxes[name], f"the box of {name} in frame {index}") * place.scale
         box[:2] += place.offset
         outlines.append((box, colours[name]))
     _outline(place.image, outlines)
-    draw_label(place.image, f"#{number}", (0, 0), BLACK)
+    draw_label(place.image, f"#{index}", (0, 0), BLACK)
     return place.image
 
 
 def _legend(colours: Mapping[str, Colour], width: int) -> list[Pixels]:
-    """Rows of swatches with names, as many as the width needs."""
+    """Draw rows of swatches with names, as many as the width needs."""
     rows: list[Pixels] = []
     left = width
     for name, colour in colours.items():
@@ -234,27 +236,29 @@ def _checked_box(box: ArrayLike, name: str) -> FloatArray:
 
 
 def _outline(canvas: Pixels, outlines: Iterable[tuple[FloatArray, Colour]]) -> None:
-    """Boxes as frames that grow inwards from the box's last pixel, the later ones on top."""
-    known = [(_corners(box), colour) for box, colour in outlines if not np.isnan(box).any()]
+    """Draw boxes as frames that grow inwards from the last pixel, with later ones on top."""
+    outlined = [(_corners(box), colour) for box, colour in outlines if not np.isnan(box).any()]
     # A dark edge outside keeps any colour visible on any photograph.  Edges come first, so that
     # none hides another box.
-    for (left, top, right, bottom), _ in known:
+    for (left, top, right, bottom), _ in outlined:
         cv2.rectangle(canvas, (left - 1, top - 1), (right + 1, bottom + 1), BLACK, 1)
-    for (left, top, right, bottom), colour in known:
+    for (left, top, right, bottom), colour in outlined:
         for inset in range(max(2, min(canvas.shape[:2]) // 200)):
             last = max(left, right - inset), max(top, bottom - inset)
             cv2.rectangle(canvas, (left + inset, top + inset), last, colour, 1)
 
 
 def _corners(box: FloatArray) -> tuple[int, int, int, int]:
-    """First and last pixel of the box."""
     left, top = np.rint(np.clip(box[:2], -_FAR, _FAR)).astype(int)
     right, bottom = np.rint(np.clip(box[:2] + box[2:], -_FAR, _FAR)).astype(int) - 1
     return int(left), int(top), max(int(left), int(right)), max(int(top), int(bottom))
 
 
 def _label_corner(canvas: Pixels, box: FloatArray, label: str) -> tuple[int, int]:
-    """Above the box, else below it, else in its upper corner; in the frame's corner without one."""
+    """Place a label above the box, below it, or in its upper corner, where there is room.
+
+    Without a box the label stands in the corner of the frame.
+    """
     if np.isnan(box).any():
         return 0, 0
     left, top, _, bottom = _corners(box)

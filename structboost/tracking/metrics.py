@@ -1,6 +1,7 @@
-"""How well boxes follow the truth: overlap, centre error, and OTB's success and precision curves.
+"""Metrics of boxes against the truth, with the success and precision curves of OTB.
 
-The curves are those of Wu, Lim and Yang, "Online Object Tracking: A Benchmark" (CVPR 2013).
+Overlap, centre error and the curves follow Wu, Lim and Yang, "Online Object Tracking: A Benchmark"
+(CVPR 2013).
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from structboost._typing import FloatArray
 
-# Divided, not multiplied: each threshold is the float nearest to its decimal value.
+# By division, so that each threshold is the float nearest to its decimal value.
 SUCCESS_THRESHOLDS: FloatArray = np.arange(21) / 20
 PRECISION_THRESHOLDS: FloatArray = np.arange(51.0)
 _PRECISION_AT = 20
@@ -33,11 +34,11 @@ class TrackingMeasures:
     mean_overlap, mean_centre_error : float
         Means over the known frames.
     success : ndarray, shape (21,)
-        Share of known frames with an overlap above 0, .05, ..., 1 (``SUCCESS_THRESHOLDS``).
+        Fraction of known frames with an overlap above 0, .05, ..., 1 (``SUCCESS_THRESHOLDS``).
     success_auc : float
         Mean of ``success``, as in OTB.
     precision : ndarray, shape (51,)
-        Share of known frames with a centre error of at most 0, 1, ..., 50 pixels
+        Fraction of known frames with a centre error of at most 0, 1, ..., 50 pixels
         (``PRECISION_THRESHOLDS``).
     precision_at_20 : float
         ``precision`` at 20 pixels.
@@ -55,7 +56,7 @@ class TrackingMeasures:
 
 
 def evaluate(boxes: ArrayLike, truth: ArrayLike) -> TrackingMeasures:
-    """All measures of a tracker's boxes.
+    """Compute all measures of a tracker's boxes.
 
     Overlap is 1 minus the loss (21) of StructBoost: 0 for boxes apart or only touching, 1 for
     equal boxes.
@@ -65,8 +66,8 @@ def evaluate(boxes: ArrayLike, truth: ArrayLike) -> TrackingMeasures:
     boxes : array-like, shape (n_frames, 4)
         Left, top, width and height, pixels.
     truth : array-like, shape (n_frames, 4)
-        The true boxes; NaN where unknown.  To leave out the given first frame, pass ``boxes[1:]``
-        and ``truth[1:]``.
+        The true boxes; NaN where unknown.  To leave out the first frame, pass ``boxes[1:]`` and
+        ``truth[1:]``.
 
     Raises
     ------
@@ -81,22 +82,22 @@ def evaluate(boxes: ArrayLike, truth: ArrayLike) -> TrackingMeasures:
     shared = np.maximum(sides, 0.0).prod(axis=1)
     union = ours[:, 2:].prod(axis=1) + theirs[:, 2:].prod(axis=1) - shared
     apart = offset + (theirs[:, 2:] - ours[:, 2:]) / 2
-    return measured(shared / union, np.hypot(apart[:, 0], apart[:, 1]))
+    return summarised(shared / union, np.hypot(apart[:, 0], apart[:, 1]))
 
 
-def measured(overlap: FloatArray, centre_error: FloatArray) -> TrackingMeasures:
-    """Measures from those of each frame, NaN where the truth is unknown."""
-    known = ~np.isnan(overlap)
-    if not known.any():
-        raise ValueError(f"truth is unknown in all {len(known)} frames; give at least one box.")
-    success = (overlap[known] > SUCCESS_THRESHOLDS[:, None]).mean(axis=1)
-    precision = (centre_error[known] <= PRECISION_THRESHOLDS[:, None]).mean(axis=1)
+def summarised(overlap: FloatArray, centre_error: FloatArray) -> TrackingMeasures:
+    """Summarise the overlap and centre error of all frames, NaN where the truth is unknown."""
+    labelled = ~np.isnan(overlap)
+    if not labelled.any():
+        raise ValueError(f"truth is unknown in all {len(labelled)} frames; give at least one box.")
+    success = (overlap[labelled] > SUCCESS_THRESHOLDS[:, None]).mean(axis=1)
+    precision = (centre_error[labelled] <= PRECISION_THRESHOLDS[:, None]).mean(axis=1)
     return TrackingMeasures(
         overlap=overlap,
         centre_error=centre_error,
-        n_known=int(known.sum()),
-        mean_overlap=float(overlap[known].mean()),
-        mean_centre_error=float(centre_error[known].mean()),
+        n_known=int(labelled.sum()),
+        mean_overlap=float(overlap[labelled].mean()),
+        mean_centre_error=float(centre_error[labelled].mean()),
         success=success,
         success_auc=float(success.mean()),
         precision=precision,

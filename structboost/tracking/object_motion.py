@@ -1,4 +1,4 @@
-"""Motion of an object between two frames: median flow of points in its box.
+"""Motion of an object between two frames by the median flow of points in its box.
 
 Kalal, Mikolajczyk and Matas, "Forward-Backward Error" (ICPR 2010).
 """
@@ -16,9 +16,9 @@ from structboost._typing import FloatArray
 from structboost.tracking.object_search import size_of
 from structboost.vision.images import Pixels, as_grey
 
-# Points on each side of a grid in the box; near its border most are on the background.
+# Points on each side of a grid in the box, whose border shows mostly background.
 _GRID = np.linspace(0.2, 0.8, 8)
-# Surroundings of the box that are looked at, in sizes of the object, and the pixels to which the
+# Surroundings of the box that are read, in sizes of the object, and the pixels to which the
 # object is reduced.
 _REACH = 0.9
 _FLOW_SIZE = 48.0
@@ -29,7 +29,7 @@ _LEVELS = 3
 _BACK_WITHIN = 0.04
 _FEWEST = 12
 _EXACT = 1e-3
-# Pairs of points this far apart, in sizes, tell how the object rotated and grew.
+# Pairs of points this far apart, in sizes, show how the object rotated and grew.
 _PAIR = 0.25
 
 
@@ -49,15 +49,15 @@ class ObjectMotion(NamedTuple):
 
     shift: FloatArray
     log_size: float
-    size_spread: float
+    size_deviation: float
     angle: float
-    angle_spread: float
+    angle_deviation: float
 
 
 def object_motion(before: Pixels, now: Pixels, box: FloatArray) -> ObjectMotion | None:
-    """Motion of the object in ``box`` by the optical flow of a grid of points between two frames.
+    """Estimate the motion of the object in ``box`` by the optical flow of a grid of points.
 
-    None if too few points can be followed.
+    Returns None if too few points can be followed.
     """
     if before.shape[:2] != now.shape[:2]:
         return None
@@ -68,28 +68,30 @@ def object_motion(before: Pixels, now: Pixels, box: FloatArray) -> ObjectMotion 
     if (far - near).min() * scale < _WINDOW[0]:
         return None
     one, other = (
-        _reduced(image[near[1] : far[1], near[0] : far[0]], scale) for image in (before, now)
+        _reduce(image[near[1] : far[1], near[0] : far[0]], scale) for image in (before, now)
     )
     down, across = (grid.ravel() for grid in np.meshgrid(_GRID, _GRID, indexing="ij"))
     places = (box[:2] + np.column_stack((across, down)) * box[2:] - near) * scale
     points = places.astype(np.float32)
-    found, kept = _followed(one, other, points, scale * size)
-    if kept.sum() < _FEWEST:
+    moved, reliable = _follow(one, other, points, scale * size)
+    if reliable.sum() < _FEWEST:
         return None
-    return _motion_of(points[kept].astype(np.float64), found[kept].astype(np.float64), scale, size)
+    return _motion_of(
+        points[reliable].astype(np.float64), moved[reliable].astype(np.float64), scale, size
+    )
 
 
-def _reduced(image: Pixels, scale: float) -> Pixels:
+def _reduce(image: Pixels, scale: float) -> Pixels:
     grey = as_grey(image)
     if scale == 1.0:
         return grey
     return np.asarray(cv2.resize(grey, None, fx=scale, fy=scale, interpolation=cv2.INTER_AREA))
 
 
-def _followed(
+def _follow(
     one: Pixels, other: Pixels, points: NDArray[np.float32], size: float
 ) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
-    """Places of points in the other image, and which of them can be trusted."""
+    """Return the places of points in the other image, and which of them can be trusted."""
     nowhere: NDArray[np.float32] = np.zeros_like(points[:, None])
     flow = partial(cv2.calcOpticalFlowPyrLK, winSize=_WINDOW, maxLevel=_LEVELS)
     there, seen, _ = flow(one, other, points[:, None], nowhere)
@@ -101,25 +103,24 @@ def _followed(
 
 
 def _motion_of(
-    points: FloatArray, found: FloatArray, scale: float, size: float
+    points: FloatArray, moved: FloatArray, scale: float, size: float
 ) -> ObjectMotion | None:
-    """Medians over points and over pairs of them; a pair's change is a complex factor."""
+    """Take medians over points and over pairs, whose change is a complex factor."""
     i, j = np.triu_indices(len(points), 1)
-    were, are = points[j] - points[i], found[j] - found[i]
+    were, are = points[j] - points[i], moved[j] - moved[i]
     apart = np.hypot(*were.T) > _PAIR * scale * size
     if apart.sum() < _FEWEST:
         return None
     factors = _complex(are[apart]) / _complex(were[apart])
     log_sizes, angles = np.log(np.maximum(np.abs(factors), 1e-3)), np.angle(factors)
-    shift = np.median(found - points, axis=0) / scale
-    return ObjectMotion(shift, *_median_and_spread(log_sizes), *_median_and_spread(angles))
+    shift = np.median(moved - points, axis=0) / scale
+    return ObjectMotion(shift, *_median_and_deviation(log_sizes), *_median_and_deviation(angles))
 
 
 def _complex(rows: FloatArray) -> NDArray[np.complex128]:
-    """Points x, y as x + iy."""
     return np.ascontiguousarray(rows).view(np.complex128)[:, 0]
 
 
-def _median_and_spread(values: FloatArray) -> tuple[float, float]:
+def _median_and_deviation(values: FloatArray) -> tuple[float, float]:
     middle = float(np.median(values))
     return middle, float(np.median(np.abs(values - middle)))

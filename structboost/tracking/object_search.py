@@ -1,4 +1,4 @@
-"""Where the object is in a frame, places first and then sizes; and which boxes to learn from."""
+"""Search of the object in a frame, over places and then sizes, and choice of training boxes."""
 
 from __future__ import annotations
 
@@ -11,24 +11,25 @@ from structboost.inference.box_search import boxes_around, overlaps
 from structboost.tracking.box_features import Planes, box_features
 from structboost.tracking.box_learner import BoxScorer
 
-# Size to which the object is resized before the search, in pixels: every video costs the same.
+# Size to which the object is resized before the search, in pixels, so that every video costs the
+# same.
 WORKING_SIZE = 40.0
-# Steps of the search in working pixels: over all of the disc, then around the best.
+# Steps of the search in working pixels, over the whole disc and then around the best place.
 _COARSE_STEP = 2.0
 _FINE_STEP = 1.0
 _FINE_RADIUS = 3.2
 # Fall of the score that divides the weight of a place or a size in the mean by e.
 _SOFTNESS = 0.05
-# Boxes that overlap less than this are rivals of the object, not itself a little displaced.
+# Boxes that overlap less than this are rivals of the object, not shifted copies of it.
 RIVAL_OVERLAP = 0.3
 # Bonus of a box exactly where the object's motion leads.
 _MOTION_BONUS = 0.3
-# Logarithms of the sizes tried, and the share of the way to go to the better one: sizes drift more
-# easily than places.
+# Logarithms of the sizes tried, and the fraction of the step to the better one that is taken,
+# because sizes drift more easily than places.
 _LOG_SIZES = 0.04 * np.arange(-4, 5)
 _SIZE_SHARE = 0.3
 SMALLEST_SIDE = 3.0  # pixels
-# Shares of the training boxes near the object, and of other sizes at its place; the rest lie
+# Fractions of the training boxes near the object, and of other sizes at its place; the rest lie
 # anywhere around it.
 _NEAR_SHARE = 0.35
 _SCALED_SHARE = 0.25
@@ -37,8 +38,8 @@ _LARGEST_RESIZING = 0.3  # logarithm
 _SCALED_SHIFT = 0.08
 
 
-class Found(NamedTuple):
-    """The best box, its score, and the margin by which it beats every box elsewhere."""
+class BoxMatch(NamedTuple):
+    """Best box with its score and its margin over every box elsewhere."""
 
     box: FloatArray
     score: float
@@ -52,10 +53,10 @@ def best_box(
     radius: float,
     shape: tuple[int, ...],
     expected: FloatArray | None,
-) -> Found:
-    """The best place within ``radius`` pixels of ``box`` in an image of the given shape.
+) -> BoxMatch:
+    """Find the best place within ``radius`` pixels of ``box`` in an image.
 
-    Boxes gain by their overlap with the ``expected`` one, to which the object's motion leads.
+    Boxes that overlap the ``expected`` one, to which the object's motion leads, get a bonus.
     """
     pixel = size_of(box) / WORKING_SIZE
     coarse = boxes_around(box, radius, _COARSE_STEP * pixel, shape)
@@ -67,11 +68,11 @@ def best_box(
     wanted = fine_scores + _bonus(fine, expected)
     score = float(fine_scores[np.argmax(wanted)])
     margin = score - float(rivals.max()) if len(rivals) else 1.0
-    return Found(_expected(fine, wanted), score, margin)
+    return BoxMatch(_expected(fine, wanted), score, margin)
 
 
 def resized(scorer: BoxScorer, planes: Planes, box: FloatArray) -> FloatArray:
-    """The box, some of the way to the mean of the sizes that score best, at their place."""
+    """Move the size of the box towards the mean of the best sizes."""
     pixel = size_of(box) / WORKING_SIZE
     steps = pixel * np.array([-1.0, 0.0, 1.0])
     dy, dx = (grid.ravel() for grid in np.meshgrid(steps, steps, indexing="ij"))
@@ -86,17 +87,17 @@ def resized(scorer: BoxScorer, planes: Planes, box: FloatArray) -> FloatArray:
 
 
 def box_scores(scorer: BoxScorer, planes: Planes, boxes: FloatArray) -> FloatArray:
-    """Scores of boxes, from no more features than needed."""
+    """Score boxes, computing only the features that the scorer selects."""
     return scorer.scores(box_features(planes, boxes, scorer.selected))
 
 
 def size_of(box: FloatArray) -> float:
-    """Side of the square of a box's area, pixels."""
+    """Return the side of the square of a box's area, pixels."""
     return float(np.sqrt(box[2] * box[3]))
 
 
 def moved(box: FloatArray, centres: FloatArray, sizes: FloatArray) -> FloatArray:
-    """Boxes at ``centres``, shape (n, 2), ``sizes`` times as wide and high, shape (n,)."""
+    """Move a box to ``centres``, shape (n, 2), and scale its sides by ``sizes``, shape (n,)."""
     sides = sizes[:, None] * box[2:]
     return np.column_stack((centres - 0.5 * sides, sides))
 
@@ -108,7 +109,7 @@ def training_boxes(
     image_shape: tuple[int, ...],
     random: np.random.RandomState,
 ) -> FloatArray:
-    """Random boxes around the object, itself first, shape (n_boxes, 4).
+    """Draw random boxes around the object, which comes first, shape (n_boxes, 4).
 
     Most of them are near or of another size, where overlaps differ most.  The farthest centres are
     ``radius`` sizes of the object away; all are moved into the image.
@@ -139,7 +140,10 @@ def _bonus(boxes: FloatArray, expected: FloatArray | None) -> FloatArray:
 
 
 def _expected(rows: FloatArray, scores: FloatArray) -> FloatArray:
-    """Mean row, weighted by scores: the best one alone is off by chance, and learning keeps it."""
+    """Average rows, weighted by their scores.
+
+    The best row alone has a random error, which learning would preserve.
+    """
     weights = np.exp((scores - scores.max()) / _SOFTNESS)
-    # Not a product of matrices: BLAS would add in an order that depends on the machine.
+    # Not a matrix product, where BLAS would add in an order that depends on the machine.
     return np.asarray((weights[:, None] * rows).sum(axis=0) / weights.sum(), np.float64)

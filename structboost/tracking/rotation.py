@@ -1,4 +1,4 @@
-"""Objects that rotate in the image plane: by how much, and the frame rotated back with them."""
+"""Rotation of objects in the image plane, and views rotated back with them."""
 
 from __future__ import annotations
 
@@ -11,33 +11,32 @@ from structboost._typing import FloatArray
 from structboost.tracking.object_motion import ObjectMotion
 from structboost.vision.images import Pixels
 
-# A rotation begins with a step of so many radians per frame, and is one after so many steps in a
-# row: a face that turns away looks the same at first, but not for long.
+# A rotation begins with a step of so many radians per frame, and is certain after so many steps in
+# a row, because a face that turns away looks the same at first.
 _LEAST = 0.05
 _IN_A_ROW = 3
-# A step counts if it is so many times the spread of the angle: where nothing rotated yet, and
-# while something rotates.
+# A step counts if it is so many times the deviation of the angle, before and during a rotation.
 _SURE_TIMES, _LIKELY_TIMES = 5.0, 2.0
 _LARGEST = 0.5
-_LARGEST_SPREAD = 0.05
-# An object that rotated less, with half of that spread, has stopped.
+_LARGEST_DEVIATION = 0.05
+# An object that rotated less, with half of that deviation, has stopped.
 _STOPPED = 0.02
-# A rotation goes on through so many frames in which nothing can be told, but through no more than
-# half as many as were seen.
+# A rotation continues through at most so many unclear frames, and through at most half as many as
+# were clear.
 _MAX_COAST = 10
 
 
 class Rotation:
-    """Angle of an object, told from its motion frame by frame.
+    """Angle of an object, estimated from its motion frame by frame.
 
-    The first steps of a rotation are taken at once, and taken back where others do not follow.
+    The first steps of a rotation are applied at once, and undone where others do not follow.
 
     Attributes
     ----------
     angle : float
         Radians from x towards y, against the first frame.
     is_known : bool
-        Whether the object rotates for certain.
+        Whether the object certainly rotates.
     """
 
     def __init__(self) -> None:
@@ -54,16 +53,16 @@ class Rotation:
         """Whether the object rotates, or seems to."""
         return self.is_known or self._in_a_row > 0
 
-    def proposed(self, motion: ObjectMotion | None) -> float:
-        """Angle in the next frame, if the motion tells the truth; :meth:`decide` must follow."""
+    def propose(self, motion: ObjectMotion | None) -> float:
+        """Propose the angle in the next frame by its motion, before a call of :meth:`decide`."""
         if motion is None or abs(motion.angle) > _LARGEST:
-            step, spread = 0.0, _LARGEST
+            step, deviation = 0.0, _LARGEST
         else:
-            step, spread = motion.angle, motion.angle_spread
-        return self._continued(step, spread) if self.is_known else self._begun(step, spread)
+            step, deviation = motion.angle, motion.angle_deviation
+        return self._continue(step, deviation) if self.is_known else self._begin(step, deviation)
 
     def decide(self, angle: float, accepted: bool) -> None:
-        """Say whether the object looks at the proposed angle as it should."""
+        """Accept or reject the proposed angle, by the object's score there."""
         if accepted:
             self.angle = angle
             if self._in_a_row == _IN_A_ROW and not self.is_known:
@@ -71,56 +70,55 @@ class Rotation:
         elif not self.is_known:
             self._rest()
 
-    def _begun(self, step: float, spread: float) -> float:
+    def _begin(self, step: float, deviation: float) -> float:
         same_way = not self._in_a_row or step * self._last > 0
-        if abs(step) > max(_LEAST, _SURE_TIMES * spread) and same_way:
+        if abs(step) > max(_LEAST, _SURE_TIMES * deviation) and same_way:
             self._in_a_row += 1
             self._last = step
             return self.angle + step
         self._in_a_row = 0
         return self._before
 
-    def _continued(self, step: float, spread: float) -> float:
-        if spread < _LARGEST_SPREAD and abs(step) > _LIKELY_TIMES * spread:
+    def _continue(self, step: float, deviation: float) -> float:
+        if deviation < _LARGEST_DEVIATION and abs(step) > _LIKELY_TIMES * deviation:
             self._last, self._n_unknown = step, 0
             self._n_seen += 1
         else:
             self._n_unknown += 1
-        stopped = spread < 0.5 * _LARGEST_SPREAD and abs(step) < _STOPPED
+        stopped = deviation < 0.5 * _LARGEST_DEVIATION and abs(step) < _STOPPED
         if stopped or self._n_unknown > min(_MAX_COAST, self._n_seen // 2):
             self._rest()
             return self.angle
         return self.angle + self._last
 
     def _rest(self) -> None:
-        """Keep the angle reached."""
         self.is_known = False
         self._before = self.angle
         self._in_a_row = 0
 
 
 class RotatedView(NamedTuple):
-    """The surroundings of an object, rotated back with it, and the affine map to the frame."""
+    """Surroundings of an object, rotated back with it, and the affine map to the frame."""
 
     image: Pixels
     to_frame: FloatArray
 
     def box_in_frame(self, box: FloatArray) -> FloatArray:
-        """A box of the same sides, its centre in the frame."""
+        """Move the centre of a box from the view to the frame."""
         centre = _product(self.to_frame[:, :2], box[:2] + 0.5 * box[2:]) + self.to_frame[:, 2]
         return np.concatenate((centre - 0.5 * box[2:], box[2:]))
 
     def shift_in_view(self, shift: FloatArray) -> FloatArray:
-        """A displacement in the frame, shape (2,), as one in the image."""
+        """Turn a displacement in the frame, shape (2,), into one in the view."""
         return _product(self.to_frame[:, :2].T, shift)
 
 
 def rotated_view(
     frame: Pixels, box: FloatArray, angle: float, reach: FloatArray
 ) -> tuple[RotatedView, FloatArray]:
-    """The surroundings of a box, ``reach`` pixels beyond its sides, and the box in them.
+    """Return the surroundings of a box, ``reach`` pixels beyond its sides, and the box in them.
 
-    At an angle of 0 the view is the frame itself.  Outside of the frame its border is repeated.
+    At an angle of 0 the view is the frame itself.  Beyond the frame its border is repeated.
     """
     if angle == 0.0:
         return RotatedView(frame, np.eye(2, 3)), box
@@ -135,5 +133,5 @@ def rotated_view(
 
 
 def _product(matrix: FloatArray, point: FloatArray) -> FloatArray:
-    """``matrix @ point``, added in one order on every machine."""
+    """Return ``matrix @ point``, added in one order on every machine."""
     return np.asarray(matrix[:, 0] * point[0] + matrix[:, 1] * point[1], np.float64)

@@ -1,4 +1,4 @@
-"""A tracker in the manner of Struck: a kernel structured SVM with a budget.
+"""Tracker by a kernel structured SVM with a budget, in the manner of Struck.
 
 Hare, Saffari and Torr, "Struck: Structured Output Tracking with Kernels" (ICCV 2011).
 """
@@ -11,38 +11,39 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from structboost._typing import FloatArray, IntArray
+from structboost._typing import FloatArray, IntArray, override
 from structboost.inference.box_search import overlaps
 from structboost.runtime.compiled import compiled
 from structboost.solvers.products import ordered_times_vector
 from structboost.tracking.box_features import N_GRADIENT, N_GREY
+from structboost.tracking.box_learner import BoxLearner
 from structboost.tracking.box_tracker import BoxTracker
 from structboost.validation import checked_positive, checked_whole_number
 
-# As in Struck: passes over old patterns after a new one, and steps in each.
+# Passes over old patterns after a new one, and steps in each, as in Struck.
 _N_REPROCESS, _N_OPTIMIZE = 10, 10
 
 
 @dataclass(eq=False)
 class _Pattern:
-    """A frame: features and losses of its boxes, the object first."""
+    """Features and losses of the boxes of a frame, with the object first."""
 
     features: FloatArray
     losses: FloatArray
 
 
 class StruckTracker(BoxTracker):
-    """LaRank on the overlap loss with a Gaussian kernel and a budget, in the same loop.
+    """Tracker by LaRank on the overlap loss with a Gaussian kernel and a budget.
 
     The features are the grey values and oriented gradients of :class:`StructBoostTracker`, divided
-    by their spread in the first frame; Struck has Haar features.
+    by their std in the first frame; Struck has Haar features.
 
     Parameters
     ----------
     budget : int
         Number of support vectors; the paper compares with 50.
     C : float
-        Most weight of an example; Struck has 100.
+        Largest weight of an example; Struck has 100.
     width : float
         Inverse width of the kernel ``exp(-width * |x - x'|^2)``; features are scaled so that the
         mean of their squares is 1.
@@ -67,8 +68,8 @@ class StruckTracker(BoxTracker):
         )
 
 
-class StruckLearner:
-    """LaRank with a budget: the learner of :class:`StruckTracker`."""
+class StruckLearner(BoxLearner):
+    """Learner of :class:`StruckTracker`."""
 
     def __init__(self, *, budget: int, C: float, width: float) -> None:
         self.budget = checked_whole_number(budget, "budget")
@@ -77,21 +78,21 @@ class StruckLearner:
         if self.budget < 4:
             raise ValueError(f"budget is {budget!r}; give at least 4.")
 
+    @override
     def begin(self, n_boxes: int, n_features: int, random: np.random.RandomState) -> None:
-        """Forget everything."""
         self._random = random
         self._selected = np.arange(N_GREY + N_GRADIENT)
         self._scale = np.zeros(0)
         self._patterns: list[_Pattern] = []
-        # Each support vector: its pattern and box, features, coefficient and gradient.
+        # For each support vector: pattern and box, features, coefficient and gradient.
         self._of: list[tuple[_Pattern, int]] = []
         self._vectors = np.zeros((0, len(self._selected)))
         self._coefficients = np.zeros(0)
         self._gradients = np.zeros(0)
         self._kernel = np.zeros((0, 0))
 
+    @override
     def add(self, features: NDArray[np.float32], boxes: FloatArray, *, first: bool) -> None:
-        """Take in a frame, and learn from it and from old ones."""
         used = features[:, self._selected].astype(np.float64)
         if not len(self._scale):
             self._scale = (used.std(axis=0) + 1e-3) * np.sqrt(len(self._selected))
@@ -104,9 +105,9 @@ class StruckLearner:
             for _ in range(_N_OPTIMIZE):
                 self._learn_from_old(all_boxes=False)
 
+    @override
     def train(self, *, initial: bool) -> Self:
-        """Everything was learned when frames were added."""
-        return self
+        return self  # trained by `add`
 
     @property
     def selected(self) -> IntArray:
@@ -114,7 +115,7 @@ class StruckLearner:
         return self._selected
 
     def scores(self, features: NDArray[np.float32]) -> FloatArray:
-        """``sum_s beta_s k(x_s, x)`` of boxes, over the support vectors."""
+        """Return ``sum_s beta_s k(x_s, x)`` of boxes, over the support vectors."""
         return self._scores(features / self._scale)
 
     def _scores(self, features: FloatArray) -> FloatArray:
@@ -122,17 +123,17 @@ class StruckLearner:
         return ordered_times_vector(kernel, self._coefficients)
 
     def _gradients_of(self, pattern: _Pattern) -> FloatArray:
-        """Gradient of the dual for every box of a pattern: ``-loss - F``."""
+        """Return the gradient of the dual for every box of a pattern, ``-loss - F``."""
         if not len(self._of):
             return -pattern.losses
         return -pattern.losses - self._scores(pattern.features)
 
     def _support(self, pattern: _Pattern) -> dict[int, int]:
-        """Numbers of a pattern's support vectors by their boxes."""
+        """Return the indices of a pattern's support vectors by their boxes."""
         return {box: s for s, (of, box) in enumerate(self._of) if of is pattern}
 
     def _learn_from_old(self, *, all_boxes: bool) -> None:
-        """A step between boxes of some pattern, the loser among all or the support vectors."""
+        """Take a step on a random pattern, from all boxes or from its support vectors only."""
         pattern = self._patterns[self._random.randint(len(self._patterns))]
         support = self._support(pattern)
         free = [
@@ -151,7 +152,7 @@ class StruckLearner:
             self._step(pattern, up, down, None)
 
     def _step(self, pattern: _Pattern, up: int, down: int, gradients: FloatArray | None) -> None:
-        """Move weight between two boxes of a pattern to where the dual is largest."""
+        """Move weight between two boxes of a pattern until the dual is largest."""
         if up == down:
             return
         a, b = (self._support_vector(pattern, box, gradients) for box in (up, down))
@@ -169,7 +170,7 @@ class StruckLearner:
             self._drop_cheapest()
 
     def _support_vector(self, pattern: _Pattern, box: int, gradients: FloatArray | None) -> int:
-        """Number of the support vector of a box, made if there is none."""
+        """Return the index of the support vector of a box, which is added if missing."""
         n, support = len(self._of), self._support(pattern)
         if box not in support:
             assert gradients is not None
@@ -185,7 +186,7 @@ class StruckLearner:
         return support.get(box, n)
 
     def _drop_cheapest(self) -> None:
-        """Drop the negative support vector that matters least; a positive one takes its weight."""
+        """Drop the cheapest negative support vector, whose weight goes to a positive one."""
         negative = [s for s, (_, box) in enumerate(self._of) if box != 0]
         positive = [self._support(self._of[s][0])[0] for s in negative]
         k = self._kernel
@@ -197,19 +198,19 @@ class StruckLearner:
         self._gradients -= weight * (self._kernel[:, other] - self._kernel[:, gone])
         self._drop([gone] + ([other] if self._coefficients[other] < 1e-8 else []))
 
-    def _drop(self, numbers: list[int]) -> None:
-        if not numbers:
+    def _drop(self, dropped: list[int]) -> None:
+        if not dropped:
             return
-        kept = np.setdiff1d(np.arange(len(self._of)), numbers)
-        self._of = [self._of[s] for s in kept]
-        self._vectors, self._coefficients = self._vectors[kept], self._coefficients[kept]
-        self._gradients, self._kernel = self._gradients[kept], self._kernel[np.ix_(kept, kept)]
+        rest = np.setdiff1d(np.arange(len(self._of)), dropped)
+        self._of = [self._of[s] for s in rest]
+        self._vectors, self._coefficients = self._vectors[rest], self._coefficients[rest]
+        self._gradients, self._kernel = self._gradients[rest], self._kernel[np.ix_(rest, rest)]
         used = {pattern for pattern, _ in self._of}
         self._patterns = [pattern for pattern in self._patterns if pattern in used]
 
 
 def gaussian(a: FloatArray, b: FloatArray, width: float) -> FloatArray:
-    """``exp(-width |a_i - b_j|^2)``, shape (len(a), len(b))."""
+    """Return ``exp(-width |a_i - b_j|^2)``, shape (len(a), len(b))."""
     products = np.zeros((len(a), len(b)))
     _add_products(np.ascontiguousarray(a), np.ascontiguousarray(b.T), products)
     squares = (a * a).sum(axis=1)[:, None] + (b * b).sum(axis=1) - 2.0 * products
@@ -218,7 +219,7 @@ def gaussian(a: FloatArray, b: FloatArray, width: float) -> FloatArray:
 
 @compiled
 def _add_products(a: FloatArray, b: FloatArray, out: FloatArray) -> None:
-    """Add ``a @ b``, in one order on every machine; side by side for the columns of ``b``."""
+    """Add ``a @ b`` to ``out``, in one order on every machine."""
     for i in range(len(a)):
         row = out[i]
         for k in range(len(b)):

@@ -1,35 +1,34 @@
-"""The StructBoost tracker (sections 3.5 and 4.4 of StructBoost)."""
+"""Tracker by StructBoost (sections 3.5 and 4.4 of StructBoost)."""
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
 
-from structboost._typing import FloatArray
+from structboost._typing import FloatArray, override
 from structboost.runtime.compiled import compiled
-from structboost.tracking.box_learner import StumpVote, stump_vote
+from structboost.tracking.box_learner import BoxLearner, StumpVote, stump_vote
 from structboost.tracking.box_tracker import BoxTracker
-from structboost.tracking.kept_frames import N_BINS, KeptFrames
+from structboost.tracking.frame_store import N_BINS, FrameStore
 from structboost.tracking.online_master import OnlineMaster
 from structboost.validation import checked_positive, checked_whole_number
 
-# Least share in the risk of the first frames, the only ones whose box is known.
-_FIRST_SHARE = 0.2
-# Rounds, tolerance and cuts of a training: the first one has time.
+# Smallest weight in the risk of the first frames, the only ones whose box is certain.
+_FIRST_WEIGHT = 0.2
+# Rounds, tolerance and cuts of a training, of which the first has time.
 _FIRST_TRAINING, _TRAINING = (20, 0.03, 10), (1, 0.1, 3)
 _COLUMNS_PER_ROUND = 80
 _EDGE_TOLERANCE = 1e-6
-# Trainings after which columns without weight go.
+# Trainings after which columns without weight are dropped.
 _MAX_IDLE = 5
 
 
 class StructBoostTracker(BoxTracker):
-    """Stumps trained for the overlap of boxes, by column generation that goes on between frames.
+    """Tracker by stumps trained on the overlap of boxes, with warm-started column generation.
 
     Training minimises the 1-slack risk (9) of :class:`structboost.BoxOverlapTask` over the first
-    frames and the most recent ones learned from, with a ridge that spreads the weight over many
-    stumps.  Cuts, columns and multipliers stay warm; a training after a new frame takes 10 to 20
-    ms.
+    frames and the most recent ones, with a ridge that spreads the weight over many stumps.  Cuts,
+    columns and multipliers carry over, so a training after a new frame takes 10 to 20 ms.
 
     Parameters
     ----------
@@ -38,16 +37,16 @@ class StructBoostTracker(BoxTracker):
     ridge : float
         Weight of the squares of the stumps' weights.
     n_stumps : int
-        Number of stumps held at most.
+        Largest number of stumps.
     n_kept : int
-        Number of frames kept, the first ones included.
+        Number of stored frames, including the first ones.
     n_boxes, every, lost_below, random_state
         As in :class:`structboost.tracking.BoxTracker`.
 
     Examples
     --------
-    >>> from structboost.tracking import StructBoostTracker, made_clip
-    >>> clip = made_clip(3)
+    >>> from structboost.tracking import StructBoostTracker, make_synthetic_clip
+    >>> clip = make_synthetic_clip(3)
     >>> tracker = StructBoostTracker().init(clip.frames[0], clip.boxes[0])
     >>> tracker.update(clip.frames[1]).shape
     (4,)
@@ -71,8 +70,8 @@ class StructBoostTracker(BoxTracker):
         )
 
 
-class StructBoostLearner:
-    """StructBoost on kept frames: the learner of :class:`StructBoostTracker`."""
+class StructBoostLearner(BoxLearner):
+    """Learner of :class:`StructBoostTracker`."""
 
     def __init__(self, *, C: float, ridge: float, n_stumps: int, n_kept: int) -> None:
         self.C = checked_positive(C, "C")
@@ -82,30 +81,30 @@ class StructBoostLearner:
         if self.n_kept < 10:
             raise ValueError(f"n_kept is {n_kept!r}; give at least 10.")
 
+    @override
     def begin(self, n_boxes: int, n_features: int, random: np.random.RandomState) -> None:
-        """Forget everything."""
-        self.frames = KeptFrames(self.n_kept, n_boxes, n_features, _FIRST_SHARE)
+        self.frames = FrameStore(self.n_kept, n_boxes, n_features, _FIRST_WEIGHT)
         room = self.n_stumps + _COLUMNS_PER_ROUND
         self.master = OnlineMaster(self.frames, self.C, self.ridge, room)
-        # Each stump: feature, bin, sign of its answer up to the bin, trainings without weight.
+        # For each stump: feature, bin, sign of the response up to it, trainings without weight.
         self._features = np.zeros(0, np.int64)
         self._bins = np.zeros(0, np.int64)
         self._signs = np.zeros(0, np.int8)
         self._idle = np.zeros(0, np.int64)
 
+    @override
     def add(self, features: NDArray[np.float32], boxes: FloatArray, *, first: bool) -> None:
-        """Take in a frame."""
         slot = self.frames.add(features, boxes, first=first)
         self._respond(self.frames.rows(slot), 0)
         self.master.renew(slot)
 
+    @override
     def train(self, *, initial: bool) -> StumpVote:
-        """A few rounds of column generation, from where the last training ended."""
         self.boost(*(_FIRST_TRAINING if initial else _TRAINING))
         return self.vote()
 
     def boost(self, n_rounds: int, tolerance: float, max_cuts: int) -> None:
-        """Rounds of pricing, each after a solve (:meth:`OnlineMaster.solve`), and a last solve."""
+        """Alternate :meth:`OnlineMaster.solve` and pricing, ending with a solve."""
         for _ in range(n_rounds):
             self.master.solve(tolerance, max_cuts)
             self._drop_columns()
@@ -115,27 +114,27 @@ class StructBoostLearner:
         self._idle = np.where(self.master.weights > 0, 0, self._idle + 1)
 
     def vote(self) -> StumpVote:
-        """The stumps that have weight."""
+        """Return the vote of the stumps that have weight."""
         used = np.flatnonzero(self.master.weights > 0)
         features = self._features[used]
         thresholds = self.frames.thresholds[features, self._bins[used]]
         return stump_vote(features, thresholds, self.master.weights[used] * self._signs[used])
 
     def _price(self) -> bool:
-        """Add the stumps of largest edge, each on its own feature; False if none is violated.
+        """Add the stumps of largest edge on different features, if any violates its constraint.
 
-        A held stump has an edge of 1 and the ridge times its weight: it would hide its neighbours,
-        so it is passed over.
+        A stump of the model has an edge of 1 and the ridge times its weight.  It would hide its
+        neighbours, so it is skipped.
         """
         rows, duals = self.master.duals()
         if not len(rows):
             return False
         codes = np.ascontiguousarray(self.frames.codes[rows].T)
-        known = np.zeros((len(codes), N_BINS, 2), np.bool_)
-        known[self._features, self._bins, (self._signs > 0).astype(np.int64)] = True
+        in_model = np.zeros((len(codes), N_BINS, 2), np.bool_)
+        in_model[self._features, self._bins, (self._signs > 0).astype(np.int64)] = True
         edges, bins = np.empty(len(codes)), np.empty(len(codes), np.int64)
         signs = np.empty(len(codes), np.int8)
-        _best_new_stumps(codes, duals, known, edges, bins, signs)
+        _best_new_stumps(codes, duals, in_model, edges, bins, signs)
         new = np.argsort(-edges, kind="stable")[:_COLUMNS_PER_ROUND]
         new = new[edges[new] > 1.0 + _EDGE_TOLERANCE]
         if not len(new):
@@ -150,21 +149,21 @@ class StructBoostLearner:
         return True
 
     def _respond(self, rows: slice, first: int) -> None:
-        """Answers of the stumps from ``first`` on the boxes of some rows."""
+        """Compute the responses of the stumps from ``first`` on, on the boxes of some rows."""
         codes, responses = self.frames.codes[rows], self.master.responses[rows]
         _respond(codes, self._features, self._bins, self._signs, responses, first)
 
     def _drop_columns(self) -> None:
-        """Drop idle columns, and the lightest where there are still too many."""
+        """Drop idle columns, and the lightest ones where there are still too many."""
         if len(self._features) <= self.n_stumps:
             return
         weights = self.master.weights
-        kept = self._idle <= _MAX_IDLE
-        if kept.sum() > self.n_stumps:
-            kept[np.lexsort((np.arange(len(weights)), -weights))[self.n_stumps :]] = False
-        numbers = self.master.keep_columns(kept)
-        self._features, self._bins = self._features[numbers], self._bins[numbers]
-        self._signs, self._idle = self._signs[numbers], self._idle[numbers]
+        mask = self._idle <= _MAX_IDLE
+        if mask.sum() > self.n_stumps:
+            mask[np.lexsort((np.arange(len(weights)), -weights))[self.n_stumps :]] = False
+        old = self.master.keep_columns(mask)
+        self._features, self._bins = self._features[old], self._bins[old]
+        self._signs, self._idle = self._signs[old], self._idle[old]
 
 
 @compiled
@@ -185,12 +184,12 @@ def _respond(
 def _best_new_stumps(
     codes: NDArray[np.uint8],
     duals: FloatArray,
-    known: NDArray[np.bool_],
+    in_model: NDArray[np.bool_],
     edges: FloatArray,
     bins: NDArray[np.int64],
     signs: NDArray[np.int8],
 ) -> None:
-    """Stump of largest edge on each feature that is not ``known``, by a histogram of the duals.
+    """Find the stump of largest edge on each feature, excluding those ``in_model``.
 
     The library's histograms (:mod:`structboost.weak.histogram`) take any number of channels and
     blocks of rows, and four times as long (docs/decisions/online-tracking.md).
@@ -199,10 +198,10 @@ def _best_new_stumps(
     ----------
     codes : ndarray of uint8, shape (n_features, n_rows)
     duals : ndarray, shape (n_rows,)
-    known : ndarray of bool, shape (n_features, N_BINS, 2)
+    in_model : ndarray of bool, shape (n_features, N_BINS, 2)
         By feature, bin, and whether the sign is positive.
     edges, bins, signs : ndarray, shape (n_features,)
-        Filled; a stump answers ``sign`` up to its bin, and ``-sign`` above.
+        Filled; the response of a stump is ``sign`` up to its bin, and ``-sign`` above.
     """
     histogram = np.zeros(N_BINS)
     total = duals.sum()
@@ -216,5 +215,5 @@ def _best_new_stumps(
             below += histogram[b]
             edge = 2.0 * below - total
             sign = 1 if edge > 0 else -1
-            if abs(edge) > edges[f] and not known[f, b, 1 if sign > 0 else 0]:
+            if abs(edge) > edges[f] and not in_model[f, b, 1 if sign > 0 else 0]:
                 edges[f], bins[f], signs[f] = abs(edge), b, sign

@@ -1,4 +1,4 @@
-"""A synthetic clip with known boxes: a head from one photograph moves over another, which drifts.
+"""Synthetic clip in which a head from one photograph moves over another.
 
 The photographs come with scikit-image (``skimage.data``), so nothing is downloaded.
 """
@@ -17,15 +17,15 @@ from structboost.vision.images import Pixels
 Picture = NDArray[np.float32]
 
 _WIDTH, _HEIGHT = 320, 240
-# The astronaut's head, in the pixels of the photograph; the ellipse inside it is what moves.
+# The astronaut's head, in the pixels of the photograph; the ellipse inside it moves.
 _HEAD_ROWS, _HEAD_COLUMNS = slice(8, 196), slice(150, 304)
 _HEAD_SIZE = (56.0, 68.0)  # (width, height) in the clip at scale 1, pixels
 _POST_WIDTH = 26  # of the occluder, pixels
 _NOISE = 2.5  # standard deviation, grey levels
 
 
-class MadeClip(NamedTuple):
-    """A rendered sequence.
+class SyntheticClip(NamedTuple):
+    """Rendered sequence with its true boxes.
 
     Attributes
     ----------
@@ -34,11 +34,11 @@ class MadeClip(NamedTuple):
     boxes : ndarray, shape (n_frames, 4)
         True box of each frame: left, top, width and height, pixels, not rounded.
     visible : ndarray, shape (n_frames,)
-        Share of the box that the occluder leaves free, 0..1.
+        Fraction of the box that the occluder leaves free, 0..1.
     fps : float
-        Frames per second to show it at.
+        Frames per second at which to show it.
     name : str
-        Says that it is synthetic, and from what it is made.
+        Title, which mentions that the clip is synthetic, and its sources.
     """
 
     frames: Pixels
@@ -48,17 +48,17 @@ class MadeClip(NamedTuple):
     name: str
 
 
-def made_clip(n_frames: int = 120, *, random_state: int = 0) -> MadeClip:
+def make_synthetic_clip(n_frames: int = 120, *, random_state: int = 0) -> SyntheticClip:
     """Render a synthetic clip with known boxes.
 
     A head moves along a smooth path, is scaled (0.8 to 1.25), relit (0.6 to 1.2) and passes behind
-    a post, over a background that drifts; a little noise is added.  The same arguments give the
-    same pixels.
+    a post, over a background that drifts.  A little noise is added.  Equal arguments give equal
+    pixels.
 
     Parameters
     ----------
     n_frames : int, default=120
-        More frames make the clip longer, not slower.
+        Number of frames; more of them make the clip longer, not slower.
     random_state : int, default=0
         Seed for the phases of the motion and for the noise.
 
@@ -84,29 +84,28 @@ def made_clip(n_frames: int = 120, *, random_state: int = 0) -> MadeClip:
     posts = 212.0 + drift[:, 0]
     head, table, brick = _photographs()
     frames = np.empty((n_frames, _HEIGHT, _WIDTH, 3), np.uint8)
-    for number in range(n_frames):
-        scene = _placed(table, (1.0, 1.0), (drift[number] - (140.0, 70.0)))
-        _lay_over(scene, head, boxes[number], lights[number])
-        _lay_post(scene, brick, posts[number])
+    for index in range(n_frames):
+        scene = _place(table, (1.0, 1.0), (drift[index] - (140.0, 70.0)))
+        _lay_over(scene, head, boxes[index], lights[index])
+        _lay_post(scene, brick, posts[index])
         # The noise of blue is drawn first, as when the clip was BGR: its pixels stay the same.
         scene += _NOISE * rng.standard_normal(scene.shape, np.float32)[:, :, ::-1]
-        frames[number] = np.clip(np.rint(scene), 0, 255)
+        frames[index] = np.clip(np.rint(scene), 0, 255)
     name = "synthetic clip: astronaut's head over a coffee table"
-    return MadeClip(frames, boxes, _free_share(boxes, posts), 25.0, name)
+    return SyntheticClip(frames, boxes, _free_fraction(boxes, posts), 25.0, name)
 
 
 def _waves(
     at: FloatArray, rounds: tuple[float, float], size: tuple[float, float], phase: FloatArray
 ) -> FloatArray:
-    """Smooth motion in x and y, pixels."""
     return np.asarray(np.sin(2 * np.pi * at[:, None] * np.array(rounds) + phase) * np.array(size))
 
 
 def _photographs() -> tuple[Picture, Picture, Picture]:
-    """Head, background and post as RGB (height, width, 3) of floats in 0..255."""
-    from skimage import data  # here: only who asks for the clip waits for scikit-image
+    """Load head, background and post as RGB (height, width, 3) of floats in 0..255."""
+    from skimage import data  # imported here, since scikit-image loads slowly
 
-    # Shrunk once, near the size it is shown at: a larger source would flicker when it is scaled.
+    # Shrunk once, near the size at which it is shown, because a larger source would flicker.
     size = round(_HEAD_SIZE[0] * 1.25), round(_HEAD_SIZE[1] * 1.25)
     head = data.astronaut()[_HEAD_ROWS, _HEAD_COLUMNS]
     head = cv2.resize(head, size, interpolation=cv2.INTER_AREA)
@@ -114,8 +113,8 @@ def _photographs() -> tuple[Picture, Picture, Picture]:
     return head.astype(np.float32), data.coffee().astype(np.float32), brick.astype(np.float32)
 
 
-def _placed(image: Picture, scale: tuple[float, float], corner: FloatArray) -> Picture:
-    """``image`` scaled, its corner at ``corner`` of a frame; its edge is repeated outside."""
+def _place(image: Picture, scale: tuple[float, float], corner: FloatArray) -> Picture:
+    """Scale ``image``, and place its corner at ``corner`` of a frame with repeated edges."""
     # The centre of pixel i lies at i + 0.5, hence the halves.
     shift = (corner[0] + scale[0] / 2 - 0.5, corner[1] + scale[1] / 2 - 0.5)
     matrix = np.array([[scale[0], 0.0, shift[0]], [0.0, scale[1], shift[1]]])
@@ -124,16 +123,16 @@ def _placed(image: Picture, scale: tuple[float, float], corner: FloatArray) -> P
 
 
 def _lay_over(scene: Picture, head: Picture, box: FloatArray, light: float) -> None:
-    """The head into the ellipse that touches the box's four sides."""
+    """Draw the head into the ellipse that touches the box's four sides."""
     scale = (box[2] / head.shape[1], box[3] / head.shape[0])
-    placed = np.clip(light * _placed(head, scale, box[:2]), 0, 255)
+    placed = np.clip(light * _place(head, scale, box[:2]), 0, 255)
     radii = box[2:] / 2
     across = (np.arange(_WIDTH) + 0.5 - box[0]) / radii[0] - 1
     down = (np.arange(_HEIGHT) + 0.5 - box[1]) / radii[1] - 1
     distance = np.hypot(across, down[:, None])
     # One pixel of soft edge, all of it inside the box.
-    share = np.clip((1 - distance) * radii.min(), 0, 1)[:, :, None].astype(np.float32)
-    scene += share * (placed - scene)
+    opacity = np.clip((1 - distance) * radii.min(), 0, 1)[:, :, None].astype(np.float32)
+    scene += opacity * (placed - scene)
 
 
 def _lay_post(scene: Picture, brick: Picture, left: float) -> None:
@@ -143,7 +142,7 @@ def _lay_post(scene: Picture, brick: Picture, left: float) -> None:
         scene[:, first:last] = brick[:, first - round(left) : last - round(left)]
 
 
-def _free_share(boxes: FloatArray, posts: FloatArray) -> FloatArray:
+def _free_fraction(boxes: FloatArray, posts: FloatArray) -> FloatArray:
     left = np.rint(posts)
     right = np.minimum(boxes[:, 0] + boxes[:, 2], left + _POST_WIDTH)
     hidden = right - np.maximum(boxes[:, 0], left)

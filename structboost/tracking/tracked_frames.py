@@ -1,4 +1,4 @@
-"""Trackers over a sequence of frames, timed; what was tracked is kept, whatever ends it."""
+"""Runs of trackers over frames, with times and with partial results after errors."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ from structboost.vision.images import Pixels
 
 @dataclass
 class TrackedFrames:
-    """Boxes of an object in the frames that were tracked, and the time they took.
+    """Boxes of an object in the tracked frames, and the time they took.
 
     Attributes
     ----------
     numbers : list of int
-        Numbers of the frames.
+        Indices of the frames.
     boxes : list of ndarray, shape (4,)
-        x, y, width and height; the given ones first.
+        x, y, width and height; the user's boxes come first.
     confidences : list of float
-        The tracker's confidence in each frame; 1 in the given ones.
+        The tracker's confidence in each frame; 1 in the first ones.
     lost : list of bool
         Whether the object was lost in the frame.
     angles : list of float
         Rotation of the object against the first frame, radians from x towards y.
     latencies : list of float
-        Seconds of ``init`` (in the last of the given frames, 0 in those before) and of each
+        Seconds of ``init`` (in the last of the first frames, 0 in those before) and of each
         ``update``.
     error : VideoError or None
-        The reason why the frames ended early.
+        Reason why the frames ended early.
     interrupted : bool
-        Whether Ctrl-C ended it.
+        Whether Ctrl-C ended the run.
     """
 
     numbers: list[int] = field(default_factory=list)
@@ -60,11 +60,11 @@ class TrackedFrames:
 
     @property
     def fps(self) -> float:
-        """Frames per second spent in ``init`` and ``update``, without reading and drawing."""
+        """Frames per second of ``init`` and ``update``, excluding reading and drawing."""
         return frames_per_second([self])
 
-    def _append(self, number: int, box: FloatArray, tracker: BoxTracker, seconds: float) -> None:
-        self.numbers.append(number)
+    def _append(self, index: int, box: FloatArray, tracker: BoxTracker, seconds: float) -> None:
+        self.numbers.append(index)
         self.boxes.append(box)
         self.confidences.append(tracker.confidence)
         self.lost.append(tracker.lost)
@@ -73,7 +73,7 @@ class TrackedFrames:
 
 
 def frames_per_second(tracks: Sequence[TrackedFrames]) -> float:
-    """Frames per second spent in the trackers of all objects together."""
+    """Return frames per second of the trackers of all objects together."""
     seconds = sum(sum(tracked.latencies) for tracked in tracks)
     return len(tracks[0]) / seconds if seconds else 0.0
 
@@ -82,8 +82,6 @@ def track_frames(
     tracker: BoxTracker,
     frames: Iterable[tuple[int, Pixels]],
     boxes: ArrayLike,
-    *,
-    each: Callable[[int, Pixels, TrackedFrames], Any] | None = None,
 ) -> TrackedFrames:
     """Track an object through frames.
 
@@ -92,11 +90,9 @@ def track_frames(
     tracker : BoxTracker
         Its ``init`` is called here.
     frames : iterable of (int, ndarray)
-        As :func:`structboost.tracking.video.open_frames` gives them.
+        Indices and images, such as :func:`structboost.tracking.open_frames`.
     boxes : array-like, shape (4,) or (n_first, 4)
         The object in the first frame, or in the first ones, a row each.
-    each : callable, optional
-        Called as ``each(number, image, so_far)`` after every frame.
 
     Returns
     -------
@@ -108,17 +104,12 @@ def track_frames(
     ValueError
         If a box or a frame is bad (:meth:`BoxTracker.init`), or there are fewer frames than boxes.
     TypeError
-        If ``frames`` gives something else than pairs of number and image.
+        If ``frames`` has something else than pairs of index and image.
     VideoError
         If not even the first frames can be read.
     """
-
-    def each_of_one(number: int, image: Pixels, so_far: list[TrackedFrames]) -> None:
-        if each is not None:
-            each(number, image, so_far[0])
-
-    given = np.atleast_2d(np.asarray(boxes, np.float64))
-    return track_objects([tracker], frames, given[None], each=each_of_one)[0]
+    first_boxes = np.atleast_2d(np.asarray(boxes, np.float64))
+    return track_objects([tracker], frames, first_boxes[None])[0]
 
 
 def track_objects(
@@ -128,39 +119,39 @@ def track_objects(
     *,
     each: Callable[[int, Pixels, list[TrackedFrames]], Any] | None = None,
 ) -> list[TrackedFrames]:
-    """Track several objects through the same frames, each by a tracker of its own.
+    """Track several objects through the same frames, with a tracker for each.
 
     Parameters
     ----------
     trackers : sequence of BoxTracker
-        One for each object, each with a learner of its own.
+        One for each object, each with a separate learner.
     frames : iterable of (int, ndarray)
-        As for :func:`track_frames`, which tells the errors.
+        As for :func:`track_frames`.
     boxes : array-like, shape (n_objects, n_first, 4)
         Each object in the first frames.
     each : callable, optional
-        Called as ``each(number, image, so_far)`` after every frame; ``so_far`` has an entry for
+        Called as ``each(index, image, so_far)`` after every frame; ``so_far`` has an entry for
         each object.
 
     Returns
     -------
     list of TrackedFrames
-        By object, all of one length.
+        By object, all of the same length.
 
     Raises
     ------
     ValueError
         If ``boxes`` has another shape, there are fewer frames than boxes, or a tracker or a learner
-        is there twice; and what :meth:`BoxTracker.init` and :meth:`BoxTracker.update` raise.
+        occurs twice; and from :meth:`BoxTracker.init` and :meth:`BoxTracker.update`.
     TypeError
-        If an entry of ``frames`` is no pair of number and image.
+        If an entry of ``frames`` is not a pair of index and image.
     VideoError
-        If the video breaks off before the objects are learned; a later error is kept in ``error``.
+        If the video breaks off before the objects are learned; ``error`` has a later one.
     """
-    given = np.asarray(boxes, np.float64)
-    if given.ndim != 3 or given.shape[0] != len(trackers) or not given.size:
+    first_boxes = np.asarray(boxes, np.float64)
+    if first_boxes.ndim != 3 or first_boxes.shape[0] != len(trackers) or not first_boxes.size:
         raise ValueError(
-            f"boxes has shape {given.shape}; give (n_objects, n_first, 4), for "
+            f"boxes has shape {first_boxes.shape}; give (n_objects, n_first, 4), for "
             f"{len(trackers)} trackers."
         )
     if len({id(tracker.learner) for tracker in trackers}) < len(trackers):
@@ -168,37 +159,38 @@ def track_objects(
             "trackers has a tracker, or a learner, twice: it would mix two objects; make one for "
             "each object."
         )
-    n_first = given.shape[1]
+    n_first = first_boxes.shape[1]
     tracked = [TrackedFrames() for _ in trackers]
     first: list[tuple[int, Pixels]] = []
     try:
-        for number, image in _numbered(frames):
+        for index, image in _numbered(frames):
             if len(first) < n_first:
-                first.append((number, image))
+                first.append((index, image))
                 if len(first) < n_first:
                     continue
                 images = [picture for _, picture in first]
                 spent = [
-                    _begun(*each_one, images) for each_one in zip(trackers, given, strict=True)
+                    _begin(*each_one, images)
+                    for each_one in zip(trackers, first_boxes, strict=True)
                 ]
-                for own, tracker, rows in zip(tracked, trackers, given, strict=True):
+                for run, tracker, rows in zip(tracked, trackers, first_boxes, strict=True):
                     for (before, _), box in zip(first[:-1], rows[:-1], strict=True):
-                        own._append(before, box.copy(), tracker, 0.0)
+                        run._append(before, box.copy(), tracker, 0.0)
             else:
-                spent = [_updated(tracker, image) for tracker in trackers]
-            # All objects at once: after Ctrl-C they have the same frames.
-            for own, tracker, (box, seconds) in zip(tracked, trackers, spent, strict=True):
-                own._append(number, box, tracker, seconds)
+                spent = [_update(tracker, image) for tracker in trackers]
+            # All objects at once, so that after Ctrl-C they have the same frames.
+            for run, tracker, (box, seconds) in zip(tracked, trackers, spent, strict=True):
+                run._append(index, box, tracker, seconds)
             if each is not None:
-                each(number, image, tracked)
+                each(index, image, tracked)
     except KeyboardInterrupt:
-        for own in tracked:
-            own.interrupted = True
+        for run in tracked:
+            run.interrupted = True
     except VideoError as error:
         if not tracked[0].boxes:
             raise
-        for own in tracked:
-            own.error = error
+        for run in tracked:
+            run.error = error
     if not tracked[0].boxes and not tracked[0].interrupted:
         raise ValueError(
             f"There are {len(first)} frames for {n_first} boxes; give more frames, or fewer boxes."
@@ -210,30 +202,30 @@ def _numbered(frames: Iterable[tuple[int, Pixels]]) -> Iterator[tuple[int, Pixel
     for frame in frames:
         if not isinstance(frame, tuple) or len(frame) != 2:
             raise TypeError(
-                f"frames gives a {type(frame).__name__}; give pairs of number and image, such as "
+                f"frames gives a {type(frame).__name__}; give pairs of index and image, such as "
                 "enumerate(images)."
             )
         yield frame
 
 
-def _begun(
+def _begin(
     tracker: BoxTracker, boxes: FloatArray, images: list[Pixels]
 ) -> tuple[FloatArray, float]:
-    """The last of the given boxes, and the seconds of ``init``."""
+    """Return the last of the first boxes, and the seconds of ``init``."""
     began = time.perf_counter()
     tracker.init(*((images, boxes) if len(images) > 1 else (images[0], boxes[0])))
     return boxes[-1].copy(), time.perf_counter() - began
 
 
-def _updated(tracker: BoxTracker, image: Pixels) -> tuple[FloatArray, float]:
+def _update(tracker: BoxTracker, image: Pixels) -> tuple[FloatArray, float]:
     began = time.perf_counter()
     return tracker.update(image), time.perf_counter() - began
 
 
 def warm_up(tracker: BoxTracker) -> None:
-    """Compile a tracker's code by tracking noise: up to half a minute once, then it is on disk.
+    """Compile a tracker's code by tracking noise, which takes up to half a minute once.
 
-    Call :func:`track_frames` or ``init`` afterwards: they start afresh.
+    Call :func:`track_frames` or ``init`` afterwards, which start afresh.
     """
     noise = np.random.default_rng(0).integers(0, 255, (3, 48, 64, 3)).astype(np.uint8)
     tracker.init(noise[0], (20.0, 12.0, 20.0, 20.0))

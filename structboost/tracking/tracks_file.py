@@ -1,4 +1,4 @@
-"""What was tracked, as a table and as JSON: frame, time, box, confidence, lost, angle."""
+"""Files of tracked boxes, as a table and as JSON."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _DECIMALS = 4  # of pixels, seconds, radians
 def write_tracks(
     path: str | PathLike[str], tracks: Sequence[TrackedFrames], times: Sequence[float | None]
 ) -> None:
-    """Write boxes: a table with a header if the suffix is .csv, else ``x,y,w,h`` lines.
+    """Write boxes as a table with a header (.csv) or as ``x,y,w,h`` lines.
 
     Parameters
     ----------
@@ -52,14 +52,14 @@ def write_tracks(
     writer.writeheader()
     by_object = [list(rows_of(tracked, times)) for tracked in tracks]
     for rows in zip(*by_object, strict=True):
-        for number, row in enumerate(rows, 1):
+        for index, row in enumerate(rows, 1):
             sides = dict(zip(COLUMNS[3:7], row.pop("box"), strict=True))
-            writer.writerow({**row, **sides, "object": number, "lost": int(row["lost"])})
+            writer.writerow({**row, **sides, "object": index, "lost": int(row["lost"])})
     write_whole(path, text.getvalue().encode())
 
 
 def check_tracks_path(path: Path, n_objects: int) -> None:
-    """Raise ValueError unless a file of that name can tell objects apart."""
+    """Raise ValueError unless a file of that name can hold so many objects."""
     if n_objects > 1 and path.suffix.lower() != TABLE_SUFFIX:
         raise ValueError(
             f"--boxes {path} would hold one box per line, and there are {n_objects} objects; "
@@ -68,11 +68,11 @@ def check_tracks_path(path: Path, n_objects: int) -> None:
 
 
 def rows_of(tracked: TrackedFrames, times: Sequence[float | None]) -> Iterator[dict[str, Any]]:
-    """A row per frame: frame, time, box, confidence, lost and angle."""
+    """Return frame, time, box, confidence, lost and angle of each frame."""
     columns = (tracked.numbers, times, tracked.boxes, tracked.confidences, tracked.lost)
-    for number, seconds, box, confidence, lost, angle in zip(*columns, tracked.angles, strict=True):
+    for index, seconds, box, confidence, lost, angle in zip(*columns, tracked.angles, strict=True):
         yield {
-            "frame": number,
+            "frame": index,
             "time": None if seconds is None else round(seconds, _DECIMALS),
             "box": np.round(box, _DECIMALS).tolist(),
             "confidence": round(confidence, _DECIMALS),
@@ -88,22 +88,22 @@ def write_summary(
     measures: Sequence[TrackingMeasures | None],
     times: Sequence[float | None],
 ) -> None:
-    """Write facts of a run, and the measures and frames of each object, as JSON."""
+    """Write the facts of a run, and the measures and frames of each object, as JSON."""
     objects = [
         {
-            "object": number,
+            "object": index,
             "lost_frames": sum(tracked.lost),
             **measures_of(measured),
             "frames": list(rows_of(tracked, times)),
         }
-        for number, (tracked, measured) in enumerate(zip(tracks, measures, strict=True), 1)
+        for index, (tracked, measured) in enumerate(zip(tracks, measures, strict=True), 1)
     ]
     text = json.dumps({**facts, "objects": objects}, indent=1, allow_nan=False)
     write_whole(path, (text + "\n").encode())
 
 
 def measures_of(measured: TrackingMeasures | None) -> dict[str, float | None]:
-    """Mean overlap and centre error (pixels); None where the truth is unknown."""
+    """Return mean overlap and centre error (pixels), or None where the truth is unknown."""
     return {
         "mean_overlap": None if measured is None else measured.mean_overlap,
         "centre_error": None if measured is None else measured.mean_centre_error,
@@ -111,7 +111,7 @@ def measures_of(measured: TrackingMeasures | None) -> dict[str, float | None]:
 
 
 def settings_of(tracker: Any, names: Sequence[str]) -> dict[str, Any]:
-    """Parameters of a tracker or of its learner, by name."""
+    """Return parameters of a tracker or of its learner, by name."""
     return {
         name: getattr(tracker, name) if hasattr(tracker, name) else getattr(tracker.learner, name)
         for name in names
@@ -119,5 +119,5 @@ def settings_of(tracker: Any, names: Sequence[str]) -> dict[str, Any]:
 
 
 def box_text(box: FloatArray) -> str:
-    """A box as ``--box`` takes it."""
+    """Format a box as ``--box`` takes it."""
     return ",".join(f"{side:g}" if abs(side) < 1e5 else f"{side:.1f}" for side in box)

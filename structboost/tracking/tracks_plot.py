@@ -1,4 +1,4 @@
-"""A diagram of what was tracked: confidence, and overlap and centre error where truth is known."""
+"""Diagram of a run, with confidence, overlap and centre error."""
 
 from __future__ import annotations
 
@@ -32,7 +32,10 @@ def check_plot(path: Path) -> None:
 def plot_tracks(
     path: Path, tracks: Sequence[TrackedFrames], measures: Sequence[TrackingMeasures | None]
 ) -> None:
-    """Draw confidence by frame, and the frames where an object is lost; all of the file or nothing.
+    """Draw confidence by frame, and shade the frames where an object is lost.
+
+    Overlap and centre error are added where truth is known.  After an error the path holds the file
+    from before, or none.
 
     Parameters
     ----------
@@ -41,17 +44,17 @@ def plot_tracks(
     tracks : sequence of TrackedFrames
         By object.
     measures : sequence of TrackingMeasures or None
-        For each object: its frames after the first, as far as the truth goes.
+        For each object, of its frames after the first, as far as the truth goes.
     """
     from matplotlib.figure import Figure
 
-    known = any(measured is not None for measured in measures)
-    n_axes = 3 if known else 1
+    has_truth = any(measured is not None for measured in measures)
+    n_axes = 3 if has_truth else 1
     figure = Figure(figsize=(7.2, 1.0 + 1.9 * n_axes), layout="constrained")
     axes = figure.subplots(n_axes, 1, sharex=True, squeeze=False)[:, 0]
-    for number, (tracked, measured) in enumerate(zip(tracks, measures, strict=True)):
-        colour = tuple(part / 255 for part in COLOURS[number % len(COLOURS)])
-        label = f"object {number + 1}" if len(tracks) > 1 else None
+    for index, (tracked, measured) in enumerate(zip(tracks, measures, strict=True)):
+        colour = tuple(part / 255 for part in COLOURS[index % len(COLOURS)])
+        label = f"object {index + 1}" if len(tracks) > 1 else None
         axes[0].plot(tracked.numbers, tracked.confidences, color=colour, linewidth=1.1, label=label)
         _mark_lost(axes[0], tracked, colour)
         if measured is not None:
@@ -61,7 +64,7 @@ def plot_tracks(
     axes[0].set(ylim=(0, 1.02), ylabel="confidence")
     if any(any(tracked.lost) for tracked in tracks):
         axes[0].set_title("shaded: lost", fontsize=9, loc="right")
-    if known:
+    if has_truth:
         axes[1].set(ylim=(0, 1.02), ylabel="overlap with truth")
         axes[2].set(ylabel="centre error (pixels)")
         axes[2].set_ylim(bottom=0)

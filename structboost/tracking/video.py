@@ -1,4 +1,4 @@
-"""Frames in: a video file, a folder of images or a camera, as one iterator over numbered frames."""
+"""Input of frames from a video file, a folder of images or a camera."""
 
 from __future__ import annotations
 
@@ -31,23 +31,25 @@ _READ_BEFORE = "The frames before it, counted from 0, were read"
 
 
 class VideoError(ValueError):
-    """Frames cannot be read or written; the message names the source, the frame and the remedy."""
+    """Error of a source of frames or of a video that is written.
+
+    The message names the source, the frame and the remedy.
+    """
 
 
 class TimedImage(NamedTuple):
-    """A frame and the second when it is shown, if that is known."""
+    """Frame and the second when it is shown, or None."""
 
     image: Pixels
     time: float | None = None
 
 
 class FrameSource(Iterator[tuple[int, Pixels]]):
-    """Frames in order, each once; made by :func:`open_frames`.
+    """Iterator over frames in order, which :func:`open_frames` returns.
 
-    Iterating gives ``(frame_number, image)``: numbers counted from the source's first frame, which
-    is 0, and images of uint8 of shape (height,
-    width) for grey or (height, width, 3) for RGB, whose sizes may differ.  It is a context manager,
-    and it closes itself at its end.
+    Items are ``(frame_index, image)``.  Indices count from the source's first frame; images are of
+    uint8 and of shape (height, width) for grey or (height, width, 3) for RGB, and their sizes may
+    differ.  The iterator is a context manager and closes itself at its end.
 
     Attributes
     ----------
@@ -58,8 +60,8 @@ class FrameSource(Iterator[tuple[int, Pixels]]):
     fps : float or None
         Frames per second; None if unknown.
     time : float or None
-        When the last frame that was given is shown, seconds from the source's first frame; for
-        cameras, from its first picture.  None for images, and where the video does not say.
+        Time of the last frame, in seconds from the source's first frame; for cameras, from the
+        first picture.  None for images, and for videos without times.
     """
 
     def __init__(
@@ -86,12 +88,12 @@ class FrameSource(Iterator[tuple[int, Pixels]]):
         self.close()
 
     def close(self) -> None:
-        """Release the source; iteration ends."""
+        """Release the source and end the iteration."""
         self._images.close()
 
 
 def open_frames(source: str | PathLike[str] | int, *, start: int = 0) -> FrameSource:
-    """Frames of a video file, of a folder of images or of a camera.
+    """Open the frames of a video file, of a folder of images or of a camera.
 
     Parameters
     ----------
@@ -101,36 +103,36 @@ def open_frames(source: str | PathLike[str] | int, *, start: int = 0) -> FrameSo
         numbered pattern (``shot_%04d.png``) or a glob (``shot_*.png``); or a camera's index, also
         as a string of digits.  Images come in natural order of their names (2 before 10).
     start : int, default=0
-        Number of the first frame to give; those before it are read and dropped.
+        Index of the first frame to return; earlier frames are read and dropped.
 
     Returns
     -------
     FrameSource
-        Iterator over ``(frame_number, image)``, with ``frame_count``, ``fps`` and ``time``.
+        Iterator over ``(frame_index, image)``, with ``frame_count``, ``fps`` and ``time``.
 
     Raises
     ------
     ValueError
-        If ``start`` is no whole number from 0.
+        If ``start`` is not a whole number from 0.
     VideoError
         If there is no such source, or it holds no frame, or two images of it differ in their
         suffix only.  While iterating: if a frame cannot be read, or the file ends before ``start``
-        or before the frames its header announces; the frames before it were given.
+        or before the frames its header announces, after the frames before it.
     """
     if isinstance(start, bool) or not isinstance(start, (int, np.integer)) or start < 0:
-        raise ValueError(f"start is {start!r}; give a frame's number, counted from 0.")
+        raise ValueError(f"start is {start!r}; give a frame's index, counted from 0.")
     path, text = Path(str(source)), str(source)
     if isinstance(source, int):
-        return _opened_camera(source, start)
+        return _open_camera(source, start)
     if text == STANDARD_INPUT:
-        return _opened_video("standard input", sys.stdin.buffer, start)
+        return _open_video("standard input", sys.stdin.buffer, start)
     if path.is_file() or "://" in text:
-        return _opened_video(text, text, start)
+        return _open_video(text, text, start)
     if path.is_dir() or _is_pattern(text):
         paths = _images_of(path) if path.is_dir() else _images_by_pattern(text)
-        return FrameSource(text, _images_in_turn(text, paths, start), len(paths), start=start)
+        return FrameSource(text, _read_images(text, paths, start), len(paths), start=start)
     if re.fullmatch("[0-9]+", text):
-        return _opened_camera(int(text), start)
+        return _open_camera(int(text), start)
     raise VideoError(
         f"{text} does not exist, so frame 0 cannot be read. "
         "Give a video file, a folder with images, a pattern of their names, - or a camera's index."
@@ -138,7 +140,9 @@ def open_frames(source: str | PathLike[str] | int, *, start: int = 0) -> FrameSo
 
 
 def source_files(source: str | PathLike[str]) -> list[Path]:
-    """The files that :func:`open_frames` reads: none for a camera, a URL, or where nothing is.
+    """List the files that :func:`open_frames` reads.
+
+    The list is empty for a camera, a URL, or where nothing is.
 
     Raises
     ------
@@ -158,7 +162,7 @@ def _is_pattern(text: str) -> bool:
 
 
 def _images_by_pattern(text: str) -> list[Path]:
-    """Images whose names fit a glob, or have any number where the pattern has one such as %04d."""
+    """List images whose names match a glob, or have a number in the place of %04d or the like."""
     pattern = Path(text)
     if has_magic(text):
         paths = [Path(name) for name in glob(text)]
@@ -188,7 +192,10 @@ def _images_of(folder: Path) -> list[Path]:
 
 
 def _images_among(paths: Iterable[Path]) -> list[Path]:
-    """In natural order.  Names with a leading dot are other systems' side files, not images."""
+    """List the images among paths in natural order.
+
+    Names with a leading dot are side files of other systems, not images.
+    """
     suffixes = _IMAGE_SUFFIXES
     images = [p for p in paths if p.suffix.lower() in suffixes and not p.name.startswith(".")]
     first: dict[Path, Path] = {}
@@ -203,26 +210,26 @@ def _images_among(paths: Iterable[Path]) -> list[Path]:
 
 
 def _natural_order(path: Path) -> tuple[list[tuple[int, str]], str]:
-    """Digits compare as numbers; the name itself breaks ties such as 1 and 01."""
+    """Return a key by which digits compare as numbers, and the name breaks ties (1 and 01)."""
     pieces = re.split(r"([0-9]+)", path.name.lower())
     return [
-        (int(piece), "") if number % 2 else (0, piece) for number, piece in enumerate(pieces)
+        (int(piece), "") if index % 2 else (0, piece) for index, piece in enumerate(pieces)
     ], path.name
 
 
-def _images_in_turn(folder: str, paths: list[Path], start: int) -> Generator[TimedImage]:
+def _read_images(folder: str, paths: list[Path], start: int) -> Generator[TimedImage]:
     if start >= len(paths):
         raise VideoError(_too_short(folder, len(paths), start))
-    for number, path in enumerate(paths[start:], start):
+    for index, path in enumerate(paths[start:], start):
         why: object = "it is not an image or is truncated"
         try:
-            # Reading the bytes here keeps names that are not ASCII working on every system.
+            # The bytes are read here, so that names that are not ASCII work on every system.
             image = decoded_image(path.read_bytes())
         except (OSError, cv2.error) as error:
             image, why = None, error
         if image is None:
             raise VideoError(
-                f"{folder}: frame {number} cannot be read from {path.name} ({why}). Replace or "
+                f"{folder}: frame {index} cannot be read from {path.name} ({why}). Replace or "
                 f"remove that file. {_READ_BEFORE}."
             )
         yield TimedImage(image)
@@ -234,7 +241,7 @@ def _too_short(source: str, n_frames: int, start: int) -> str:
     )
 
 
-def _opened_video(source: str, file: str | IO[bytes], start: int) -> FrameSource:
+def _open_video(source: str, file: str | IO[bytes], start: int) -> FrameSource:
     try:
         container = av.open(file, "r")
     except (av.FFmpegError, OSError) as error:
@@ -253,15 +260,15 @@ def _opened_video(source: str, file: str | IO[bytes], start: int) -> FrameSource
     fps = float(stream.average_rate or 0.0)
     estimate = round((container.duration or 0) / av.time_base * fps)
     n_frames = stream.frames or estimate
-    images = _frames_in_turn(source, container, n_frames, fps, start)
+    images = _decode_frames(source, container, n_frames, fps, start)
     return FrameSource(source, images, n_frames or None, fps or None, start)
 
 
-def _frames_in_turn(
+def _decode_frames(
     source: str, container: InputContainer, announced: int, fps: float, start: int
 ) -> Generator[TimedImage]:
-    """Frames of a video, turned as its camera says; then tells its end from damage."""
-    number, began = 0, None
+    """Yield the frames of a video, turned upright, and raise VideoError if it is damaged."""
+    index, start_time = 0, None
     with container:
         stream = container.streams.video[0]
         stream.thread_type = "AUTO"
@@ -272,33 +279,37 @@ def _frames_in_turn(
             except av.FFmpegError as error:
                 if _has_frame(list(islice(packets, _PACKETS_TO_TRY))):
                     raise VideoError(
-                        f"{source}: frame {number} is damaged ({error.strerror}), but frames "
+                        f"{source}: frame {index} is damaged ({error.strerror}), but frames "
                         f"follow it. {_READ_BEFORE}; convert the file to skip it."
                     ) from error
                 break
             for frame in frames:
-                began = frame.time if began is None else began
-                if number >= start:
+                start_time = frame.time if start_time is None else start_time
+                if index >= start:
                     image = frame.to_ndarray(format="rgb24")
                     upright = np.ascontiguousarray(np.rot90(image, frame.rotation // 90), np.uint8)
-                    seconds = None if frame.time is None or began is None else frame.time - began
+                    seconds = (
+                        None
+                        if frame.time is None or start_time is None
+                        else frame.time - start_time
+                    )
                     yield TimedImage(upright, seconds)
-                number += 1
-        if not number:
+                index += 1
+        if not index:
             raise VideoError(
                 f"{source}: frame 0 cannot be decoded; it holds no frame or is truncated."
             )
-        if number <= start:
-            raise VideoError(_too_short(source, number, start))
+        if index <= start:
+            raise VideoError(_too_short(source, index, start))
         shown = announced
         if "mp4" in container.format.name and stream.duration and stream.time_base:
             # Shorter where an edit list hides frames, as after cutting a video on a phone.
             shown = min(shown, round(stream.duration * stream.time_base * fps))
-        # Where the number is not stored, it comes from a duration, maybe the sound's.
+        # Where the number is not stored, it comes from a duration, perhaps that of the sound.
         slack = 2 if stream.frames and shown == announced else max(2, round(fps))
-        if number < shown - slack:
+        if index < shown - slack:
             raise VideoError(
-                f"{source} ends before frame {number} of {announced}, which its header announces; "
+                f"{source} ends before frame {index} of {announced}, which its header announces; "
                 f"it is truncated or damaged. {_READ_BEFORE}; get the file again for the rest."
             )
 
@@ -316,19 +327,22 @@ def _packets(
 
 
 def _has_frame(packets: list[Packet[VideoStream]]) -> bool:
-    """Whether a frame of one of them can be decoded; the decoder may still hold earlier ones."""
+    """Whether a frame of one of the packets can be decoded.
+
+    Frames of earlier packets, which the decoder may still hold, do not count.
+    """
     times = {packet.pts for packet in packets if packet.size}
-    return any(frame.pts in times for packet in packets for frame in _decoded(packet))
+    return any(frame.pts in times for packet in packets for frame in _decode(packet))
 
 
-def _decoded(packet: Packet[VideoStream]) -> list[VideoFrame]:
+def _decode(packet: Packet[VideoStream]) -> list[VideoFrame]:
     try:
         return packet.decode()
     except av.FFmpegError:
         return []
 
 
-def _opened_camera(index: int, start: int) -> FrameSource:
+def _open_camera(index: int, start: int) -> FrameSource:
     capture = cv2.VideoCapture(index)
     if not capture.isOpened():
         raise VideoError(
@@ -337,23 +351,23 @@ def _opened_camera(index: int, start: int) -> FrameSource:
         )
     fps = capture.get(cv2.CAP_PROP_FPS)
     name = f"camera {index}"
-    pictures = _pictures_in_turn(name, capture, start)
+    pictures = _read_camera(name, capture, start)
     return FrameSource(name, pictures, fps=fps if 0 < fps < 1e4 else None, start=start)
 
 
-def _pictures_in_turn(camera: str, capture: cv2.VideoCapture, start: int) -> Generator[TimedImage]:
-    number, began = 0, time.perf_counter()
+def _read_camera(camera: str, capture: cv2.VideoCapture, start: int) -> Generator[TimedImage]:
+    index, start_time = 0, time.perf_counter()
     try:
         while True:
-            found, image = capture.read()
-            if not found:
+            has_image, image = capture.read()
+            if not has_image:
                 raise VideoError(
-                    f"{camera} stopped before frame {number}; is it unplugged? {_READ_BEFORE}."
+                    f"{camera} stopped before frame {index}; is it unplugged? {_READ_BEFORE}."
                 )
-            if number == 0:
-                began = time.perf_counter()
-            if number >= start:
-                yield TimedImage(swapped_channels(image), time.perf_counter() - began)
-            number += 1
+            if index == 0:
+                start_time = time.perf_counter()
+            if index >= start:
+                yield TimedImage(swapped_channels(image), time.perf_counter() - start_time)
+            index += 1
     finally:
         capture.release()

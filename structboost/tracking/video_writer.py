@@ -1,4 +1,4 @@
-"""Frames out: a video file that appears whole, or with what was written when it was interrupted."""
+"""Output of frames into a video file, which is complete even after an interruption."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from structboost.vision.images import checked_image, letter_boxed
 
 
 class _Encoding(NamedTuple):
-    """Codec, pixels and options by FFmpeg's names, and the codec's name for people."""
+    """Codec, pixels and options by FFmpeg's names, and the codec's name for users."""
 
     codec: str
     shown: str
@@ -27,8 +27,8 @@ class _Encoding(NamedTuple):
     options: dict[str, str]
 
 
-# Without its macroblock tree x264 writes the same file for the same frames; with it, now and then
-# another one.  Some builds of FFmpeg have no H.264: then the next one is taken.
+# Without its macroblock tree x264 writes the same file for the same frames; with it, the file
+# sometimes differs.  Where a build of FFmpeg has no H.264 the next encoding is used.
 _X264 = {"preset": "veryfast", "x264-params": "mbtree=0"}
 _H264 = (
     _Encoding("h264", "H.264", "yuv420p", _X264),
@@ -52,16 +52,16 @@ _ENCODINGS: dict[str, tuple[str, tuple[_Encoding, ...]]] = {
 
 
 class VideoWriter:
-    """Writes frames into a video file.
+    """Writer of frames into a video file.
 
-    :meth:`close` gives the file its name.  Leaving the ``with`` block by an exception does so too:
-    what was written by then is kept.
+    :meth:`close` gives the file its name.  Leaving the ``with`` block by an exception does so too,
+    with the frames written by then.
 
     Parameters
     ----------
     path : str or path
-        Its suffix sets the format: .mp4, .m4v, .mov, .mkv (H.264, which browsers play; MPEG-4
-        Part 2 where FFmpeg was built without it), .avi (Motion JPEG) or .webm (VP9).
+        Path whose suffix sets the format: .mp4, .m4v, .mov, .mkv (H.264, which browsers play;
+        MPEG-4 Part 2 where FFmpeg was built without it), .avi (Motion JPEG) or .webm (VP9).
     fps : float, default=25
         Frames per second.
 
@@ -70,17 +70,17 @@ class VideoWriter:
     n_frames : int
         Number of frames written.
     size : tuple of int or None
-        (width, height) of the video, pixels: those of the first frame, made even as the codecs
-        need it; None before.  Frames of other sizes are scaled to fit, with black margins.
+        (width, height) of the video in pixels, which are those of the first frame, rounded up to
+        even numbers; None before.  Other frames are scaled to fit, with black margins.
     codec : str or None
-        What the frames are written as, such as "H.264"; None before the first.
+        Name of the encoding, such as "H.264"; None before the first frame.
 
     Raises
     ------
     VideoError
-        If the suffix is not one of these, or there is no encoder.
+        If the suffix is not one of these.
     OutputError
-        If it is a folder, or its folder is missing or read-only.
+        If ``path`` is a folder, or its folder is missing or read-only.
     """
 
     def __init__(self, path: str | PathLike[str], *, fps: float = 25.0) -> None:
@@ -92,7 +92,7 @@ class VideoWriter:
         self._stream: VideoStream | None = None
         self._is_closed = False
         self._file = ExitStack()
-        # All of this before the first frame: hours of tracking must not fail at the end.
+        # Checked before the first frame, because hours of tracking must not fail at the end.
         suffix = self.path.suffix.lower()
         if suffix not in _ENCODINGS:
             raise VideoError(
@@ -117,10 +117,9 @@ class VideoWriter:
         Raises
         ------
         ValueError
-            If it is not such an image.
+            If ``image`` is not such an image.
         VideoError
-            At the first frame, if there is no encoder for the format.  After :meth:`close`, which
-            made the video whole.
+            If there is no encoder for the format, at the first frame, or after :meth:`close`.
         """
         frame = checked_image(image, f"frame {self.n_frames}")
         if self._is_closed:
@@ -131,7 +130,7 @@ class VideoWriter:
         if self._stream is None:
             height, width = frame.shape[:2]
             self.size = (width + width % 2, height + height % 2)
-            self._stream = self._opened(self.size)
+            self._stream = self._open(self.size)
         assert self.size is not None
         canvas = letter_boxed(frame, self.size).image
         encoded = self._stream.encode(av.VideoFrame.from_ndarray(canvas, format="rgb24"))
@@ -141,7 +140,7 @@ class VideoWriter:
     def close(self) -> None:
         """Finish the file and give it its name.
 
-        Without a frame there is no file, and a file of that name from before stays.
+        Without a frame no file is written, and an older file of that name stays.
 
         Raises
         ------
@@ -152,12 +151,12 @@ class VideoWriter:
         stream, self._stream = self._stream, None
         if stream is not None:
             with self._file:
-                self._container.mux(stream.encode(None))  # what the encoder holds back
+                self._container.mux(stream.encode(None))  # frames that the encoder has buffered
 
-    def _opened(self, size: tuple[int, int]) -> VideoStream:
+    def _open(self, size: tuple[int, int]) -> VideoStream:
         container_format, encodings = _ENCODINGS[self.path.suffix.lower()]
         rate = Fraction(self.fps).limit_denominator(0xFFFF)
-        encoding = self._first_that_opens(encodings, size, rate)
+        encoding = self._first_working(encodings, size, rate)
         self.codec = encoding.shown
         with ExitStack() as stack:
             file = stack.enter_context(whole_file(self.path))
@@ -169,10 +168,13 @@ class VideoWriter:
             self._file = stack.pop_all()
         return stream
 
-    def _first_that_opens(
+    def _first_working(
         self, encodings: tuple[_Encoding, ...], size: tuple[int, int], rate: Fraction
     ) -> _Encoding:
-        """Tried on codecs of their own: a container keeps the stream of a codec that failed."""
+        """Return the first encoding whose codec opens.
+
+        Each is tried outside of the container, which would keep the stream of a codec that failed.
+        """
         for encoding in encodings:
             try:
                 codec = av.CodecContext.create(encoding.codec, "w")

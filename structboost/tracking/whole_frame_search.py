@@ -1,4 +1,4 @@
-"""A lost object is looked for in the whole frame: an image pyramid, a piece of it at a time."""
+"""Search of a lost object in the whole frame, one piece of an image pyramid at a time."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from structboost.tracking.colour_palette import ColourPalette
 from structboost.tracking.object_search import (
     RIVAL_OVERLAP,
     WORKING_SIZE,
-    Found,
+    BoxMatch,
     best_box,
     box_scores,
     size_of,
 )
 from structboost.vision.images import Pixels
 
-# Logarithms of the sizes, in turn: the one that was lost is the likeliest.
+# Logarithms of the sizes, in turn; the size that was lost is the likeliest.
 _LOG_SIZES = (0.0, -0.18, 0.0, 0.18)
-# Working pixels: step of the grid, radius of the search around the best, side of a piece.
+# Step of the grid, radius of the search around the best, and side of a piece, in working pixels.
 _STEP = 5.0
 _RADIUS = 6.0
 _LARGEST_PIECE = 480.0
@@ -32,10 +32,10 @@ _REACH = 0.5 + 0.35
 
 
 class WholeFrameSearch:
-    """Looks for boxes of some sizes in all places; each call takes the next size and piece.
+    """Search over some sizes and all places, of which each call takes the next piece.
 
-    A frame of few objects' sizes is one piece.  So calls cost about the same in every video, and
-    small objects in large frames take more of them.
+    A frame that is small in sizes of the object is one piece.  So calls cost about the same in
+    every video, and small objects in large frames take more calls.
     """
 
     def __init__(self) -> None:
@@ -47,15 +47,15 @@ class WholeFrameSearch:
 
     def look(
         self, scorer: BoxScorer, image: Pixels, box: FloatArray, palette: ColourPalette
-    ) -> Found:
-        """The best box in the next piece, and its margin over all boxes elsewhere in it.
+    ) -> BoxMatch:
+        """Find the best box in the next piece, and its margin over all boxes elsewhere there.
 
         Parameters
         ----------
         scorer : BoxScorer
         image : ndarray of uint8, shape (height, width) or (height, width, 3)
         box : ndarray, shape (4,)
-            Its sides are those that the object had.
+            Last box of the object, which has its sides.
         palette : ColourPalette
         """
         size, piece = self._next_piece(image, box)
@@ -68,13 +68,13 @@ class WholeFrameSearch:
         boxes = _grid(piece, sides, _STEP * pixel)
         scores = box_scores(scorer, planes, boxes)
         best = boxes[int(np.argmax(scores))]
-        found = best_box(scorer, planes, best, _RADIUS * pixel, image.shape, None)
-        rivals = scores[overlaps(found.box, boxes) < RIVAL_OVERLAP]
-        margin = found.score - float(rivals.max()) if len(rivals) else 1.0
-        return Found(found.box, found.score, margin)
+        match = best_box(scorer, planes, best, _RADIUS * pixel, image.shape, None)
+        rivals = scores[overlaps(match.box, boxes) < RIVAL_OVERLAP]
+        margin = match.score - float(rivals.max()) if len(rivals) else 1.0
+        return BoxMatch(match.box, match.score, margin)
 
     def _next_piece(self, image: Pixels, box: FloatArray) -> tuple[float, FloatArray]:
-        """Logarithm of a size, and left, top, right, bottom of the places of centres."""
+        """Return the logarithm of a size, and left, top, right, bottom of the centres."""
         height, width = image.shape[:2]
         turn = self._turn
         while True:
@@ -90,7 +90,7 @@ class WholeFrameSearch:
 
 
 def _grid(piece: FloatArray, sides: FloatArray, step: float) -> FloatArray:
-    """Boxes whose centres lie on a grid over a piece."""
+    """Return boxes whose centres lie on a grid over a piece."""
     axes = []
     for first, last in zip(piece[:2], piece[2:], strict=True):
         n = max(1, round((last - first) / step))

@@ -1,4 +1,4 @@
-"""Windows: an object's box drawn by mouse, and frames shown while they are tracked."""
+"""Windows in which a box is drawn by mouse and tracked frames are shown."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ _ESCAPE = 27
 
 
 class Window:
-    """Shows frames, shrunk to fit the screen, until Esc or q is pressed or it is closed.
+    """Window that shows frames, shrunk to fit the screen, until the user closes it.
 
     Parameters
     ----------
     title : str
+        Title; Esc, q and the button of the window close it.
 
     Raises
     ------
@@ -35,7 +36,7 @@ class Window:
         self._is_open = False
 
     def show(self, image: Pixels) -> None:
-        """Show a frame; ``is_closed`` then says whether the user has had enough."""
+        """Show a frame, and set ``is_closed`` where the user closed the window."""
         if self.is_closed:
             return
         try:
@@ -63,14 +64,14 @@ class Window:
 
 
 def box_drawn_by_mouse(image: Pixels) -> FloatArray:
-    """The box of an object, x, y, width and height in pixels of the image.
+    """Return the box x, y, width, height that the user draws, in pixels of the image.
 
     Raises
     ------
     ValueError
-        If there is no display, or none was drawn; the message says how to give it.
+        If there is no display, or no box was drawn; the message names the option.
     """
-    why = "there is no display to draw it on"
+    reason = "there is no display to draw it on"
     if has_display():
         title = "Draw the object's box, then press Enter"
         shown = fitting(image)
@@ -78,11 +79,11 @@ def box_drawn_by_mouse(image: Pixels) -> FloatArray:
             selected = cv2.selectROI(title, swapped_channels(shown), showCrosshair=False)
             cv2.destroyWindow(title)
         except cv2.error as error:
-            why = f"it cannot be drawn ({str(error).strip()})"
+            reason = f"it cannot be drawn ({str(error).strip()})"
         else:
             box = np.array(selected, np.float64)
             if box[2:].min() > 0:
                 scale = np.array(image.shape[1::-1]) / shown.shape[1::-1]
                 return np.asarray(np.round(box * np.tile(scale, 2), 1), np.float64)
-            why = "none was drawn"
-    raise ValueError(f"No box was given, and {why}; give --box x,y,w,h.")
+            reason = "no box was drawn"
+    raise ValueError(f"There is no box, and {reason}; give --box x,y,w,h.")

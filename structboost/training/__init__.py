@@ -1,1 +1,1 @@
-"""Training: the plan, the loop, its columns, and the choice of C."""
+"""Training by column generation, and the choice of C."""

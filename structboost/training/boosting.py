@@ -1,4 +1,4 @@
-"""StructBoost: structured prediction by column generation, with a certificate (Algorithm 1)."""
+"""Trainer of structured prediction by column generation, with a certificate (Algorithm 1)."""
 
 from __future__ import annotations
 
@@ -28,6 +28,7 @@ from structboost.selection.folds import Fold, random_folds
 from structboost.selection.scoring import Score
 from structboost.shards.training_sets import is_in_memory
 from structboost.training.choice_of_c import ChosenC, choose_C
+from structboost.training.endings import ending_in_words
 from structboost.training.loop import Loop, Settings
 from structboost.training.plan import Plan, train
 from structboost.training.trainer import Trainer
@@ -48,7 +49,7 @@ Callback = Callable[[Mapping[str, Any], "StructBoost"], Any]
 
 @dataclass(eq=False, repr=False)
 class StructBoost(Trainer):
-    """Structured prediction by boosting, with a bound on the distance to the optimum.
+    """Trainer of structured prediction by boosting, with a bound on the distance to the optimum.
 
     Minimises ``sum(w) + C/m sum_i max_y [Delta(y_i, y) - w'(Psi(x_i, y_i) - Psi(x_i, y))]`` over
     ``w >= 0`` and over a family of weak learners (StructBoost, (3) and (9)).
@@ -56,61 +57,62 @@ class StructBoost(Trainer):
     Parameters
     ----------
     task : Task
-        The problem: parts, joint feature, loss and argmax.
+        The problem, with parts, joint feature, loss and argmax.
     C : float or "auto"
         Weight of the training loss against the l1 norm of the weights.  Infinity requires a
-        formulation that declares ``takes_infinite_C``, as the exponential and the stage-wise ones
+        formulation that takes it, as the exponential, the logistic and the stage-wise ones
         do.  ``"auto"`` chooses the best C on held-out examples, by coarse fits along a path, and
-        then trains on all examples (docs/decisions/auto-C.md); it requires ``can_choose_C``.  A
-        union of families is given up for one of them that is clearly better alone: gap and bound
-        are then those of that family.
+        then trains on all examples (docs/decisions/auto-C.md); it requires ``can_choose_C``.  If
+        one family of a union is clearly better alone, it replaces the union, and gap and bound are
+        those of that family.
     tol : float
         Relative gap ``(primal - bound) / primal``, below 1, at which training stops.  With 0 it
         stops only when pricing finds no more columns.  Families that price by search (trees,
-        perceptron, SVM, LDA) have no bound: training stops when the primal fell by less than this
-        share over 20 rounds, or when three rounds in a row found no violated column.
+        perceptron, SVM, LDA) have no bound.  Training then stops when the primal fell by less than
+        this fraction over 20 rounds, or when three rounds in a row had no violated column.
     max_rounds : int
-        Largest number of rounds of column generation.
+        Maximum number of rounds of column generation.
     weak_learner : str, callable, list of these, or dict of these by kind
         Family of weak learners: "stump", "linear", "tree", "perceptron", "svm", "lda", "feature",
         "piecewise", or a callable that makes the family from the training parts, as
-        :class:`structboost.StumpFamily` does (:func:`structboost.register_weak_learner`).  With
-        trees the objective of "one_slack" has a ridge (:class:`structboost.OneSlack`).  A list
-        stands for the union of families: ``["linear", "stump"]``.  A dict names the families of
+        :class:`structboost.weak.StumpFamily` does (:func:`structboost.weak.register_weak_learner`).
+        With trees the objective of "one_slack" has a ridge (:class:`structboost.masters.OneSlack`).
+        A list is the union of families, as ``["linear", "stump"]``.  A dict has the families of
         each kind of part: ``{"token": ["linear", "stump"], "transition": "stump"}``.
     formulation : {"one_slack", "m_slack", "exponential", "log"} or Formulation
         The restricted master.  The first two minimise the hinge loss and have the same optimum
         (Theorem 2.1); the third minimises the exponential loss over all outputs
-        (:class:`structboost.Exponential`); the fourth maximises the conditional likelihood
-        (:class:`structboost.ConditionalLikelihood`).
+        (:class:`structboost.masters.Exponential`); the fourth maximises the conditional likelihood
+        (:class:`structboost.masters.ConditionalLikelihood`).
     stabilize : bool
         False selects Algorithm 2 as printed; it requires ``formulation="one_slack"`` by name.
     exact : bool
         Whether stumps are searched over all distinct thresholds, or over at most 255 per feature.
     pricing : {"own", "best"} or PricingRule
-        Whether each channel has weak learners of its own, or all channels share them.
+        Whether each channel has separate weak learners, or all channels share them.
     columns_per_channel : int
-        Largest number of columns added per channel and round, each on another feature.
+        Maximum number of columns added per channel and round, each on another feature.
     spread : float
         If positive, training ends by exchanging the weights for ones of small Euclidean norm within
         this relative gap, which must be above ``tol``: similar columns then share the weight, which
-        usually lowers the test error.  Without a bound, the primal rises by at most this share.
-        Requires a formulation that declares ``can_spread``, as the stabilised 1-slack form does.
+        usually lowers the test error.  Without a bound, the primal rises by at most this fraction.
+        Requires a formulation whose master has ``spread``, as the stabilised 1-slack form does.
     random_state : int, RandomState or None
         Seed for randomised weak learners (stumps use none), and for the parts that are held out to
-        choose C.  With None these parts are the same in each fit.
+        choose C.  With None, these parts are the same in each fit.
     engine : {"serial", "threads", "processes", "dask"} or Engine
-        Who computes on the training set; the result does not depend on it.  ``"processes"`` is for
-        tasks whose argmax is Python, ``"dask"`` uses the current :class:`distributed.Client`; only
-        formulations that declare ``works_on_shards`` ("one_slack", NormBoundedHinge) support them.
+        Engine of computations on the training set, which does not change the result.
+        ``"processes"`` is for tasks whose argmax is Python, ``"dask"`` uses the current
+        :class:`distributed.Client`; only formulations that declare ``works_on_shards``
+        ("one_slack", NormBoundedHinge) support them.
     n_jobs : int or None
-        Number of threads or processes (None: 1, or what ``joblib.parallel_config`` says; -1: all
-        cores).
+        Number of threads or processes.  None means 1, or the value of ``joblib.parallel_config``;
+        -1 means all cores.
     checkpoint : str, path or Checkpoint, optional
-        File that the run is written to once per minute, or as :class:`structboost.Checkpoint`
-        says.  If it exists, :meth:`fit` resumes; the result is identical to an uninterrupted run.
+        File to write the run to once per minute, or as set in :class:`structboost.Checkpoint`.
+        If it exists, :meth:`fit` resumes; the result is identical to an uninterrupted run.
         Requires plug-ins that declare ``can_resume``, as the stabilised 1-slack form,
-        :class:`structboost.Exponential`, stumps and trees do.
+        :class:`structboost.masters.Exponential`, stumps and trees do.
     verbose : int
         1 shows a progress bar.
     callbacks : sequence of callables, optional
@@ -123,31 +125,32 @@ class StructBoost(Trainer):
     model_ : Ensemble
         The fitted model.
     history_ : list of dict
-        One record per round: round, primal, bound, gap, certified, cross_fitted, bound_all,
-        gap_all, smallest_C, cuts, columns, oracle_calls, seconds
+        One record per round: round, primal, bound, gap, certified, cross_fitted, held_out_loss,
+        bound_all, gap_all, smallest_C, cuts, columns, oracle_calls, seconds
         (:func:`structboost.training.loop.record`).
     objective_ : float
         Primal objective of the model, in the paper's units.
     interrupted_ : bool
         Whether Ctrl-C ended the fit.
     ending_ : str
-        Why the fit ended (:class:`structboost.training.loop.State`).
+        Reason why the fit ended, a key of :data:`structboost.training.endings.ENDINGS`.
+    ending_text_ : str
+        Sentence that explains why the fit ended.
     temperature_ : float or None
-        What scores are multiplied by before :meth:`predict_marginals` makes probabilities of them:
-        the factor that examples ask for which rounds left out.  None where none were left out, or
-        the formulation does not look at them.
+        Factor of the scores in :meth:`predict_marginals`, fitted on examples that rounds left out.
+        None if none were left out, or the formulation does not use them.
     held_out_loss_ : float or None
-        Least mean loss of the examples that rounds left out, with a factor of their own.
+        Mean loss of the examples that rounds left out, at the best factor of their scores.
     C_ : float
-        The C of the model: the one given, or the one chosen.
+        The C of the model, from the parameter or from a choice on held-out data.
     C_path_ : list of dict
-        Only with ``C="auto"``.  A record for each C tried: weak_learner (a name), C, loss (mean
-        held-out loss), losses (of each fold), surrogate, surrogates (what is compared: the
-        likelihood or the hinge after one scale of the scores is fitted), is_constant (whether the
+        Only with ``C="auto"``.  A record for each C: weak_learner (a name), C, loss (mean held-out
+        loss), losses (of each fold), surrogate, surrogates (the criterion, which is the
+        likelihood or the hinge after a fit of the scale of the scores), is_constant (whether the
         predictions do not depend on the input), columns, rounds (means over the folds), seconds;
         with ``score`` also score and scores.
     C_path_end_ : str
-        Only with ``C="auto"``.  Why no larger C was tried.
+        Only with ``C="auto"``.  Reason why no larger C was tried.
     """
 
     _fitted_attributes = (*Trainer._fitted_attributes, "temperature_", "held_out_loss_")
@@ -182,6 +185,9 @@ class StructBoost(Trainer):
     C_path_: list[dict[str, Any]] = field(init=False)
     C_path_end_: str = field(init=False)
 
+    # How an estimator calls what is minimised.
+    _objective = ""
+
     def fit(
         self,
         X: Sequence[Any],
@@ -189,8 +195,9 @@ class StructBoost(Trainer):
         sample_weight: Any = None,
         *,
         folds: Sequence[Fold] | None = None,
-        may_part: bool = True,
+        can_split: bool = True,
         score: Score | None = None,
+        may_part: bool | None = None,
     ) -> StructBoost:
         """Train on examples ``(X[i], Y[i])``.
 
@@ -201,14 +208,17 @@ class StructBoost(Trainer):
         sample_weight : array-like, shape (n_examples,), optional
             Weight of each example in the mean loss.
         folds : sequence of Fold, optional
-            Parts that C is chosen on, for ``C="auto"``.  By default a fifth of the examples is held
-            out, each in turn if there are fewer than 2,000.
-        may_part : bool
-            Whether ``C="auto"`` gives a union up for one of its families where that is clearly
-            better alone.  With False the certificate covers the union in any case.
+            Folds on which ``C="auto"`` is chosen.  By default a fifth of the examples is held out,
+            each in turn if there are fewer than 2,000.
+        can_split : bool
+            Whether ``C="auto"`` may replace a union by one of its families that is clearly better
+            alone.  With False, the certificate always covers the union.
         score : callable, optional
-            ``score(model, fold)`` of an :class:`Ensemble` and the held-out part of a fold, which
-            ``C="auto"`` makes as large as possible in place of its own measurement.
+            ``score(model, fold)`` of an :class:`Ensemble` and a fold, which ``C="auto"`` maximises
+            instead of its default criterion.
+
+        may_part : bool, optional
+            Name of ``can_split`` in version 0.2, which warns.
 
         Raises
         ------
@@ -230,14 +240,17 @@ class StructBoost(Trainer):
         ConstantPredictionWarning
             If one output is predicted for all examples, whose true outputs differ.
         InterruptedFitWarning
-            On Ctrl-C later; the model of the last complete round is kept.  While C is chosen, and
-            until the fit with the chosen C is complete, the best model of the path is kept, which
-            was trained on a part of the examples.
+            On Ctrl-C later.  The model is that of the last complete round.  Before the fit with the
+            chosen C is complete, it is the best model of the path, which was trained on a part of
+            the examples.
         """
         announce_compilation()
         X, Y = by_position(X), by_position(Y)
+        if may_part is not None:
+            can_split = may_part
+            warn_user("may_part is named can_split now; write can_split.", FutureWarning)
         if self.C == AUTO:
-            tried = alternatives(self.weak_learner) if may_part else [self.weak_learner]
+            tried = alternatives(self.weak_learner) if can_split else [self.weak_learner]
             _fit_choosing(self, tried, X, Y, sample_weight, folds, score)
         else:
             _fit([self], X, Y, sample_weight)
@@ -248,7 +261,7 @@ class StructBoost(Trainer):
     def path(
         self, X: Sequence[Any], Y: Sequence[Any], Cs: Sequence[float], *, sample_weight: Any = None
     ) -> list[StructBoost]:
-        """Fit a trainer for each C, each warm started from the one before.
+        """Fit a trainer for each C, each warm-started from the one before.
 
         Parameters
         ----------
@@ -260,12 +273,12 @@ class StructBoost(Trainer):
         Returns
         -------
         trainers : list of StructBoost
-            Copies of this one, fitted, in the order of ``Cs``; after Ctrl-C the first ones only.
+            Fitted copies of this one, in the order of ``Cs``.  After Ctrl-C, only the first ones.
 
         Raises
         ------
         ValueError
-            If ``Cs`` is empty or ``checkpoint`` is given; and as :meth:`fit` does.
+            If ``Cs`` is empty or ``checkpoint`` is set, and as :meth:`fit` does.
         """
         if not len(Cs):
             raise ValueError("Cs is empty; give at least one C.")
@@ -278,7 +291,7 @@ class StructBoost(Trainer):
         return [trainer for trainer in trainers if hasattr(trainer, "model_")]
 
     def staged_predict(self, X: Sequence[Any]) -> Any:
-        """Predictions after each round, with the weights of that round.
+        """Iterate over the predictions after each round, with the weights of that round.
 
         Parameters
         ----------
@@ -298,7 +311,7 @@ class StructBoost(Trainer):
         return (model_predictions(self.task, model, X) for model in self.staged_models())
 
     def staged_models(self) -> Iterator[Ensemble]:
-        """The models after each round, with the weights of that round.
+        """Iterate over the models after each round, with the weights of that round.
 
         Returns
         -------
@@ -336,15 +349,16 @@ class StructBoost(Trainer):
         )
 
     def _summary(self, loop: Loop) -> str:
-        """Formulation, families of weak learners and C, in words."""
-        named = self.formulation
-        formulation = named if isinstance(named, str) else type(named).__name__
+        """Describe objective or formulation, families of weak learners and C in words."""
+        formulation = self.formulation
+        name = formulation if isinstance(formulation, str) else type(formulation).__name__
+        name = self._objective or name
         families = dict.fromkeys(family.name for family in loop.columns.families.values())
         C = float(loop.settings.C)
-        return f"{formulation} over {', '.join(families)}" + (f", C {C:.4g}" if C < inf else "")
+        return f"{name} over {', '.join(families)}" + (f", C {C:.4g}" if C < inf else "")
 
     def _keep(self, loop: Loop) -> None:
-        """Run a loop, and keep what it leaves."""
+        """Run a loop, and set the fitted attributes."""
         self.history_, self.interrupted_ = [], False
         callbacks = checked_callbacks(self.callbacks)
         bar = None
@@ -353,13 +367,16 @@ class StructBoost(Trainer):
         if bar is not None:
             callbacks.insert(0, bar)
 
-        def observe(record: Mapping[str, Any]) -> bool:
+        def observe(record: Mapping[str, Any]) -> str:
             self.history_ = loop.state.history
             fitted = _AfterRound(self, loop)
-            return any([callback(record, fitted) is True for callback in callbacks])
+            ending = [callback for callback in callbacks if callback(record, fitted) is True]
+            return str(getattr(ending[0], "ending", "callback")) if ending else ""
 
         try:
             loop.run(observe)
+            if bar is not None:
+                bar.end(ending_in_words(loop.state.ending))
         except KeyboardInterrupt:
             self._forget()
             raise
@@ -368,10 +385,10 @@ class StructBoost(Trainer):
                 bar.close()
         self.history_, self.interrupted_ = loop.state.history, loop.state.interrupted
         self.objective_, self.C_ = self.history_[-1]["primal"], float(loop.settings.C)
-        found = loop.temperature()
+        temperature = loop.temperature()
         self.ending_ = loop.state.ending
-        self.temperature_ = None if found is None else found.factor
-        self.held_out_loss_ = None if found is None else found.loss
+        self.temperature_ = None if temperature is None else temperature.factor
+        self.held_out_loss_ = None if temperature is None else temperature.loss
         metadata = {
             "trainer": StructBoost.__name__,
             "ending": self.ending_,
@@ -381,7 +398,7 @@ class StructBoost(Trainer):
 
 
 class _AfterRound(StructBoost):
-    """The trainer as callbacks see it: fitted, with the weights of the round that has ended."""
+    """Fitted trainer with the weights of the last round, for callbacks."""
 
     def __init__(self, trainer: StructBoost, loop: Loop) -> None:
         self.__dict__.update(vars(trainer))
@@ -389,14 +406,14 @@ class _AfterRound(StructBoost):
         self._loop = loop
 
     def __getattr__(self, name: str) -> Any:
-        # Made when it is first asked for: most callbacks read the record only.
+        # The model is made on first access, because most callbacks read only the record.
         if name != "model_":
             raise AttributeError(f"{type(self).__name__} has no attribute {name!r}.")
         self.model_ = self._loop.current_model()
         return self.model_
 
+    @override
     def staged_models(self) -> Iterator[Ensemble]:
-        """The models after each round so far."""
         return self._loop.final_model({}).staged()
 
 
@@ -407,7 +424,7 @@ def _fit(
     sample_weight: Any,
     choice: Mapping[str, Any] | None = None,
 ) -> None:
-    """Fit trainers that differ in C only; ``choice`` is what a checkpoint keeps of that of C."""
+    """Fit trainers that differ only in C, with a choice of C for the checkpoint."""
     plan = replace(trainers[0]._plan(), choice=choice)
     checked_callbacks(trainers[0].callbacks)
     runs = [(trainer._settings(), trainer._keep) for trainer in trainers]
@@ -427,7 +444,10 @@ def _fit_choosing(
     folds: Sequence[Fold] | None,
     score: Score | None,
 ) -> None:
-    """Choose C and weak learners on folds, then fit; a fit interrupted keeps the model chosen."""
+    """Choose C and weak learners on folds, then fit.
+
+    If the fit is interrupted, the model of the choice remains.
+    """
     with_C = copy(trainer)
     with_C.C = 1.0
     plan, settings = with_C._plan(), with_C._settings()
@@ -441,8 +461,8 @@ def _fit_choosing(
     with_C._forget()
     progress = Progress(visible=bool(trainer.verbose))
     try:
-        report = partial(progress.show, share=None)
-        # A checkpoint knows: what is chosen depends on max_rounds, which may be larger now.
+        report = partial(progress.show, fraction=None)
+        # The choice depends on max_rounds, which may be larger now, so a checkpoint's has priority.
         chosen = saved_choice(
             plan.checkpoint, lambda plain: ChosenC.of_plain(plain, weak_learners, folds, score)
         ) or choose_C(plan, weak_learners, settings, folds, report, score)

@@ -1,11 +1,11 @@
-"""C of boosting by held-out examples, along a warm-started path.
+"""Choice of C for boosting on held-out examples, along a warm-started path.
 
-The path begins just above the smallest C at which any column has an edge.  Fits on it are coarse:
-near the best C held-out examples do not tell a gap of a few percent from none.  Figures:
-docs/decisions/auto-C.md.
+The path begins just above the smallest C at which any column has an edge.  Fits on it are coarse,
+because near the best C a gap of a few percent does not change the held-out loss
+(docs/decisions/auto-C.md).
 
-There may be several paths, each over other weak learners, such as a union of families and each of
-them alone; the first is taken unless another has a clearly smaller loss
+There may be several paths over different weak learners, such as a union of families and each of
+them alone.  The first is chosen unless another has a clearly smaller loss
 (docs/decisions/union-of-families.md).
 """
 
@@ -49,27 +49,27 @@ from structboost.weak.families import WeakLearners
 
 # Relative gap at which a fit of the path stops.
 _COARSE = 0.2
-# Share by which other weak learners must be better: less is a tie of a few examples.
+# Fraction by which other weak learners must be better.  Less is a tie of a few examples.
 _CLEARLY = 0.03
-# Rounds of a fold along the whole path, as a multiple of the largest number per fit.
+# Rounds of a fold along the whole path, as a multiple of the maximum per fit.
 _ROUNDS = 2
-# Where no column has an edge the model is empty whatever C.
+# C if no column has an edge, when the model is empty for any C.
 _WITHOUT_EDGE = 1.0
 
 
 @dataclass
 class ChosenC:
-    """The paths over C, and what was best on them.
+    """Result of the paths over C.
 
     Attributes
     ----------
     weak_learner : str, callable, list or dict of these
-        The first ones, or others of a clearly smaller held-out loss.
+        The first ones, or others with a clearly smaller held-out loss.
     records : list of dict
-        One per C, as :class:`structboost.selection.path.Path` keeps them, with ``weak_learner``
-        (its name), ``columns``, ``rounds`` (means over the folds) and ``seconds``.
+        One per C, as in :class:`structboost.selection.path.Path`, with ``weak_learner`` (its name),
+        ``columns``, ``rounds`` (means over the folds) and ``seconds``.
     best : dict or None
-        The record of the model; None where no column has an edge.
+        The record of the model, or None if no column has an edge.
     model : Ensemble or None
         The model of the first fold at ``C``.
     history : list of dict
@@ -90,14 +90,14 @@ class ChosenC:
 
     @property
     def C(self) -> float:
-        """Their best C."""
+        """Best C of the weak learners."""
         return _WITHOUT_EDGE if self.best is None else float(self.best["C"])
 
     def to_plain(
         self, weak_learners: Sequence[WeakLearners], folds: Sequence[Fold], score: Score | None
     ) -> dict[str, Any]:
-        """Plain values that a checkpoint keeps, from which :meth:`of_plain` makes the choice."""
-        place = next(i for i, own in enumerate(weak_learners) if own is self.weak_learner)
+        """Return plain values for a checkpoint, which :meth:`of_plain` reads."""
+        place = next(i for i, one in enumerate(weak_learners) if one is self.weak_learner)
         about = {"between": _between(weak_learners, folds, score), "place": place}
         return about | {"records": self.records, "best": self.best, "end": self.end}
 
@@ -109,22 +109,23 @@ class ChosenC:
         folds: Sequence[Fold],
         score: Score | None,
     ) -> ChosenC | None:
-        """The choice that :meth:`to_plain` was called on, without its model.
+        """Make a choice, without a model, from the values of :meth:`to_plain`.
 
-        None if it was made between others, or on other folds.  An error of any type if it is none.
+        Return None if they belong to other weak learners or folds.  Malformed values raise an error
+        of any type.
         """
         if plain["between"] != _between(weak_learners, folds, score):
             return None
-        made = cls(weak_learners[plain["place"]], list(plain["records"]), plain["best"])
-        checked_positive(made.C, "C")
-        made.end = str(plain["end"])
-        return made
+        choice = cls(weak_learners[plain["place"]], list(plain["records"]), plain["best"])
+        checked_positive(choice.C, "C")
+        choice.end = str(plain["end"])
+        return choice
 
 
 def _between(
     weak_learners: Sequence[WeakLearners], folds: Sequence[Fold], score: Score | None
 ) -> str:
-    """Hash of what a choice depends on, beside the parameters of the fit."""
+    """Return a hash of all that a choice depends on, except the parameters of the fit."""
     rows = [[fold.rows, fold.held_rows, fold.Y, fold.held_Y] for fold in folds]
     return deep_hash([len(weak_learners), score is not None, rows])
 
@@ -137,34 +138,34 @@ def choose_C(
     report: Report,
     score: Score | None = None,
 ) -> ChosenC:
-    """Follow the path of each of some weak learners until it ends.
+    """Choose C and weak learners, by following a path for each of the weak learners.
 
     Parameters
     ----------
     plan : Plan
     weak_learners : sequence
-        What to choose from, in place of the plan's; the first of them, unless others are clearly
-        better.
+        Candidates, instead of those of the plan.  The first one is chosen unless another is
+        clearly better.
     settings : Settings
-        Those of the fit that C is for.
+        Settings of the fit that needs C.
     folds : sequence of Fold
     report : callable
-        Is told what is being done.
+        Called with a description of the current step.
     score : callable, optional
-        ``score(model, fold)`` is made large in place of the held-out loss.
+        ``score(model, fold)``, which replaces minus the held-out loss.
 
     Raises
     ------
     KeyboardInterrupt
-        On Ctrl-C before the first C is done.
+        On Ctrl-C before the end of the first C.
     """
     chosen = ChosenC(weak_learners[0])
     with deferred_interrupts(), one_blas_thread():
         try:
             for weak_learner in weak_learners:
-                own = replace(plan, checkpoint=None, weak_learner=weak_learner)
+                candidate = replace(plan, checkpoint=None, weak_learner=weak_learner)
                 with ExitStack() as resources:
-                    fits = _FoldFits(own, settings, folds, resources, score)
+                    fits = _FoldFits(candidate, settings, folds, resources, score)
                     _follow(fits, chosen, report)
                 if any(not record["loss"] for record in chosen.records):
                     break
@@ -195,7 +196,7 @@ def _follow(fits: _FoldFits, chosen: ChosenC, report: Report) -> None:
 
 
 class _FoldFits:
-    """A loop for each fold, all at the same C."""
+    """Loops of all folds at the same C."""
 
     def __init__(
         self,
@@ -215,21 +216,21 @@ class _FoldFits:
         self._loops: list[Loop] = []
 
     def begin(self) -> float | None:
-        """The smallest C at which a column of any fold has an edge; None where none has."""
+        """Return the smallest C at which a column of any fold has an edge, or None."""
         probe = replace(self._settings, C=1.0, max_rounds=1)
         for fold in self._folds:
             with examples_numbered(fold.rows):
                 loop = self._plan.loop(probe, fold.X, fold.Y, fold.sample_weight, self._resources)
             self._run(fold, loop)
             self._loops.append(loop)
-        found = [loop.state.smallest_C for loop in self._loops]
-        return min((C for C in found if C is not None), default=None)
+        smallest = [loop.state.smallest_C for loop in self._loops]
+        return min((C for C in smallest if C is not None), default=None)
 
     def fit(self, C: float) -> Trial:
-        """Go on to ``C``, and measure."""
+        """Continue with ``C``, and measure the models."""
         left = _ROUNDS * self._settings.max_rounds - self._rounds
         settings = replace(self._settings, C=C, max_rounds=min(self._settings.max_rounds, left))
-        self._loops = [loop.again(settings) for loop in self._loops]
+        self._loops = [loop.repeat(settings) for loop in self._loops]
         for fold, loop in zip(self._folds, self._loops, strict=True):
             self._run(fold, loop)
         last = [loop.state.history[-1] for loop in self._loops]
@@ -246,17 +247,17 @@ class _FoldFits:
         return Trial(measured, facts, is_empty=not columns, end=self._why_no_larger())
 
     def _why_no_larger(self) -> str:
-        """Reason why a larger C is not worth a fit; empty if it may be."""
+        """Return the reason why a larger C is not worth a fit, or an empty string."""
         C = float(self._loops[0].settings.C)
-        share = max(C * loop.weighted.risk / loop.weighted.primal for loop in self._loops)
-        if share <= SATISFIED_SHARE:
+        fraction = max(C * loop.weighted.risk / loop.weighted.primal for loop in self._loops)
+        if fraction <= SATISFIED_SHARE:
             return SATISFIED
         if self._rounds >= _ROUNDS * self._settings.max_rounds:
             return "the rounds are used up"
         return ""
 
     def first_model(self) -> tuple[Ensemble, list[Record]]:
-        """The model of the first fold, and its records."""
+        """Return the model of the first fold, and its records."""
         loop = self._loops[0]
         return loop.final_model({}), loop.state.history
 

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self
 
@@ -65,8 +65,8 @@ from structboost.validation import (
 from structboost.weak.pricing import Priced, PricingRule
 
 Record = dict[str, Any]
-# Is told of every record; True ends training.
-Observer = Callable[[Record], bool]
+# Is told of every record; True, or a key of ENDINGS, ends training.
+Observer = Callable[[Record], bool | str]
 
 # A column of positive weight has edge exactly 1 at the optimum, so (8) as printed never holds.
 _EDGE_TOLERANCE = 1e-6
@@ -111,6 +111,10 @@ def record(
             Whether objective and bound are those of the answers in training, which the saved
             learners do not give (the default of image segmentation).  Such a model has no
             certificate.
+        held_out_loss
+            Mean loss of held-out examples after this round, None where it was not measured: every
+            20 rounds that of the examples that rounds left out, where they say when to end; with
+            ``early_stopping`` of an estimator that of the part that was held out.
         bound_all, gap_all
             In the last record: over stumps on all distinct thresholds; None if not known.
         smallest_C
@@ -186,9 +190,7 @@ class State:
     interrupted : bool
         Whether Ctrl-C ended it.
     ending : str
-        Why training ended: ``callback``, ``gap`` (it is at most ``tol``), ``stalled`` (the
-        objective hardly falls), ``columns`` (none is violated), what
-        :attr:`Booster.ending` says, ``max_rounds``, or ``interrupted``.
+        Why training ended, a key of :data:`ENDINGS`; masters of your own may have further ones.
     """
 
     history: list[Record] = field(default_factory=list)
@@ -236,13 +238,6 @@ class State:
             return state
 
 
-def ending_of_passes(history: Sequence[Record], tol: float, *, interrupted: bool) -> str:
-    """Reason why passes over examples ended, by the words of :attr:`State.ending`."""
-    if interrupted:
-        return "interrupted"
-    return "gap" if history[-1]["gap"] <= tol else "max_rounds"
-
-
 class Loop(ABC):
     """One run of Algorithm 1 at one C, which ``began`` at a ``time.perf_counter``."""
 
@@ -271,7 +266,7 @@ class Loop(ABC):
         self._is_search = not all(of.exact_pricing for of in columns.families.values())
         rule.bind(weighted)
 
-    def again(self, settings: Settings) -> Self:
+    def repeat(self, settings: Settings) -> Self:
         """A loop at another C, warm started: cuts and columns stay."""
         began = time.perf_counter()
         return type(self)(settings, self.task, self.weighted, self.columns, self.rule, began)
@@ -291,6 +286,12 @@ class Loop(ABC):
         """Factor of the scores that the parts left out ask for, if they are looked at."""
         found = self.weighted
         return found.temperature() if isinstance(found, LearnsFromHeldOut) else None
+
+    @property
+    def _held_out_loss(self) -> float | None:
+        """Loss on the parts left out, in rounds in which it was measured."""
+        found = self.weighted
+        return found.held_out_loss if isinstance(found, LearnsFromHeldOut) else None
 
     def run(self, observe: Observer) -> None:
         """Train, from the checkpoint on if there is one.
@@ -361,7 +362,7 @@ class Loop(ABC):
         # Where no edge is large enough, another search finds nothing either.
         exhausted = self.state.exhausted >= self._patience or np.isinf(self._min_edge)
         reasons = {
-            "callback": asked,
+            asked if isinstance(asked, str) else "callback": bool(asked),
             "gap": reached,
             "stalled": self._stalls(),
             self._exhaustion: exhausted,
@@ -433,6 +434,7 @@ class Loop(ABC):
                 self.bound,
                 certified=self.certified,
                 cross_fitted=self._cross_fitted,
+                held_out_loss=self._held_out_loss,
                 bound_all=None,
                 gap_all=None,
                 smallest_C=state.smallest_C,
@@ -504,9 +506,9 @@ class MasterLoop(Loop):
         return self.weighted
 
     @override
-    def again(self, settings: Settings) -> Self:
+    def repeat(self, settings: Settings) -> Self:
         self.master.set_C(float(settings.C))
-        return super().again(settings)
+        return super().repeat(settings)
 
     @property
     @override

@@ -14,6 +14,7 @@ from sklearn.utils import check_random_state
 
 from structboost._typing import FloatArray
 from structboost.contract.equality import deep_hash
+from structboost.contract.one_output import WITHOUT_HINGE
 from structboost.contract.parts import check_declared
 from structboost.contract.task import Task
 from structboost.engines.base import Engine
@@ -164,7 +165,7 @@ class Plan:
                 if loop is None:
                     loop = probing.loop(probe, X, Y, sample_weight, resources)
                 else:
-                    loop = loop.again(probe)
+                    loop = loop.repeat(probe)
                 loop.run(lambda record: bool(record["primal"] < _BEATEN * C * empty_risk))
             except SolverError:
                 # At a C this large the solver gives up, and so does the search.
@@ -262,7 +263,7 @@ def train(
                     if before is None:
                         loop = plan.loop(settings, X, Y, sample_weight, resources)
                     else:
-                        loop = before.again(settings)
+                        loop = before.repeat(settings)
                     keep(loop)
                 except KeyboardInterrupt:
                     # This C has no model yet; those before it are complete.
@@ -309,8 +310,8 @@ def _warn_of_empty_models(empty: Sequence[Loop], smallest_C: float | None) -> No
     )
     if any(loop.state.smallest_C is not None for loop in empty):
         remedy = (
-            "Fits at larger C were empty, too, as far as they were tried. Take a much larger C, "
-            "another formulation or loss, or features that tell the outputs apart."
+            "Fits at larger C were empty, too, as far as they were tried: so it is where no output "
+            f"of an input is more probable than all others together. {WITHOUT_HINGE}"
         )
     if smallest_C is not None:
         remedy = f"Take C well above {smallest_C:.4g}, the smallest that gives a model."

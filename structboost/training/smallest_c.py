@@ -1,9 +1,9 @@
-"""The smallest C at which a model is not empty.
+"""Smallest C at which a model is not empty.
 
 With weights ``w`` the objective is ``sum(w) + C R(w)``, and the empty model has ``C R(0)``.  So
-``w`` beats it exactly where C is above ``sum(w) / (R(0) - R(w))``, and the smallest such ratio is
-the smallest C.  Minimising at one C and going on at the ratio of what was found (Dinkelbach 1967)
-ends there in a few fits.
+``w`` beats it exactly if C is above ``sum(w) / (R(0) - R(w))``, and the smallest such ratio is the
+smallest C.  Repeated minimisation, with C set to the ratio of the last fit, ends there after a few
+fits (Dinkelbach 1967).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 _DOUBLINGS = 30
 _RATIOS = 12
-# Relative fall of the ratio below which it is as good as found.
+# Relative decrease of the ratio at which the search ends.
 _ACCURACY = 0.01
 
 # Sum of the weights and risk of the best model at some C.
@@ -20,22 +20,22 @@ Fit = Callable[[float], tuple[float, float]]
 
 
 def smallest_C(fit: Fit, start: float, empty_risk: float) -> float | None:
-    """C above which weights beat the empty model; the smallest, to a few percent.
+    """Return the C above which some weights beat the empty model, to a few percent.
 
     Parameters
     ----------
     fit : callable
-        ``fit(C)`` lowers the objective at C, and gives ``sum(w)`` and ``R(w)``; zero weights where
-        hardly any beat the empty model.
+        ``fit(C)`` lowers the objective at C, and returns ``sum(w)`` and ``R(w)``.  The weights may
+        be zero if hardly any beat the empty model.
     start : float
-        A C at which the model is known to be empty, or nearly so.
+        A C at which the model is empty, or nearly so.
     empty_risk : float
         R(0).
 
     Returns
     -------
     C : float or None
-        None where no C was found.
+        None if the search failed.
     """
     C = start
     for _ in range(_DOUBLINGS):

@@ -1,4 +1,4 @@
-"""The base of all trainers: a task, a fitted model, and what both give together."""
+"""Base class of all trainers."""
 
 from __future__ import annotations
 
@@ -17,16 +17,17 @@ from structboost.masters.held_out import saved_temperature
 from structboost.model.ensemble import FORMAT, Ensemble, load_model
 from structboost.model.prediction import model_marginals, model_predictions, model_scores
 from structboost.runtime.documentation import Documented
+from structboost.training.endings import ending_in_words
 from structboost.validation import checked_weights
 
-# Trainers of version 0.2 whose files do not name them.
+# Trainer of files of version 0.2, which have no name of it.
 _UNNAMED = "StructBoost"
 
 
 class Trainer(Documented, BaseEstimator):
-    """Trainer of a task, whose fitted model is an :class:`structboost.Ensemble`.
+    """Base of trainers, whose fitted model is an :class:`structboost.Ensemble`.
 
-    A subclass sets the attributes in its ``fit``, all together at its end.
+    A subclass sets all attributes at the end of its ``fit``.
 
     Attributes
     ----------
@@ -41,10 +42,10 @@ class Trainer(Documented, BaseEstimator):
     ending_ : str
         Reason why the fit ended (:class:`structboost.training.loop.State`).
     C_ : float
-        The C of the model: the one given, or the one chosen.
+        The C of the model, from the parameter or from a choice on held-out data.
     """
 
-    # What :meth:`_forget` drops.
+    # Attributes that :meth:`_forget` removes.
     _fitted_attributes: ClassVar[Sequence[str]] = (
         "model_", "history_", "objective_", "interrupted_", "ending_", "C_", "C_path_",
         "C_path_end_",
@@ -60,8 +61,14 @@ class Trainer(Documented, BaseEstimator):
     ending_: str
     C_: float
 
+    @property
+    def ending_text_(self) -> str:
+        """Sentence that says why the fit ended."""
+        self._fitted()
+        return ending_in_words(self.ending_)
+
     def scores(self, X: Sequence[Any]) -> StackedParts:
-        """Scores of all parts of all inputs.
+        """Return the scores of all parts of all inputs.
 
         Parameters
         ----------
@@ -71,14 +78,14 @@ class Trainer(Documented, BaseEstimator):
         Returns
         -------
         scores : StackedParts
-            By kind, rows of shape (n_rows, n_channels).
+            Rows of shape (n_rows, n_channels), by kind.
 
         Raises
         ------
         NotFittedError
             If the trainer is not fitted yet.
         ValueError, TypeError
-            If ``X`` is empty or no sequence, or parts have another number of features than in
+            If ``X`` is empty or not a sequence, or parts have another number of features than in
             training.
         TaskError
             If the entries of ``X`` are not inputs of the task.
@@ -86,7 +93,7 @@ class Trainer(Documented, BaseEstimator):
         return model_scores(self.task, self._fitted(), X)
 
     def predict(self, X: Sequence[Any]) -> list[Any]:
-        """Best output of each input, by the task's ``predict``.
+        """Return the best output of each input.
 
         Parameters
         ----------
@@ -96,7 +103,7 @@ class Trainer(Documented, BaseEstimator):
         Returns
         -------
         outputs : list, shape (n_examples,)
-            What the task's ``predict`` returns for each input.
+            Result of :meth:`structboost.Task.predict` for each input.
 
         Raises
         ------
@@ -106,10 +113,10 @@ class Trainer(Documented, BaseEstimator):
         return model_predictions(self.task, self._fitted(), X)
 
     def predict_marginals(self, X: Sequence[Any]) -> list[Any]:
-        """Marginals of each input: probabilities of its parts, where the task gives them.
+        """Return the marginals of each input, which are probabilities of its parts.
 
-        An output has the probability ``~ exp(score)``, which likelihoods are trained for.  Scores
-        are multiplied by the temperature of the model before, if it has one.
+        An output has the probability ``~ exp(score)``, which likelihoods fit.  Scores are first
+        multiplied by the temperature of the model, if it has one.
 
         Parameters
         ----------
@@ -119,8 +126,9 @@ class Trainer(Documented, BaseEstimator):
         Returns
         -------
         marginals : list, shape (n_examples,)
-            The expected joint feature of each input (:meth:`structboost.Task.marginals`): an array
-            of shape (n_parts, n_channels), or a dict of such arrays by kind if there are several.
+            The expected joint feature of each input (:meth:`structboost.Task.marginals`), as an
+            array of shape (n_parts, n_channels), or a dict of such arrays by kind if there are
+            several.
 
         Raises
         ------
@@ -133,7 +141,7 @@ class Trainer(Documented, BaseEstimator):
         return model_marginals(self.task, model, X, saved_temperature(model.metadata) or 1.0)
 
     def score(self, X: Sequence[Any], Y: Sequence[Any], sample_weight: Any = None) -> float:
-        """Minus the mean loss of the predictions: larger is better.
+        """Return minus the mean loss of the predictions, so larger is better.
 
         Parameters
         ----------
@@ -156,7 +164,7 @@ class Trainer(Documented, BaseEstimator):
         return -mean_loss(self.task, Y, self.predict(X), weights)
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write the model (not the task) to a file, without pickle: all of it or nothing.
+        """Write the model (not the task) to a file, atomically and without pickle.
 
         Parameters
         ----------
@@ -168,13 +176,13 @@ class Trainer(Documented, BaseEstimator):
         NotFittedError
             If the trainer is not fitted yet.
         ValueError
-            If a family of weak learners has no form in files.
+            If files cannot hold a family of weak learners.
         """
         self._fitted().save(path)
 
     @classmethod
     def load(cls, path: str | PathLike[str], task: Task) -> Self:
-        """Read a model that :meth:`save` wrote; the task is the one of training.
+        """Read a model that :meth:`save` wrote.
 
         Parameters
         ----------
@@ -186,7 +194,7 @@ class Trainer(Documented, BaseEstimator):
         Returns
         -------
         trainer : Trainer
-            It has the model, the history and the parameters that the file names.
+            A trainer with the model, history and parameters of the file.
 
         Raises
         ------
@@ -211,19 +219,19 @@ class Trainer(Documented, BaseEstimator):
 
     @classmethod
     def from_model(cls, model: Ensemble, task: Task) -> Self:
-        """Make a fitted trainer of a model and the task that it was trained on.
+        """Make a fitted trainer from a model and the task that it was trained on.
 
         Parameters
         ----------
         model : Ensemble
             The ``model_`` of a trainer.
         task : Task
-            A task with the same kinds of parts as in training; this is not checked.
+            A task with the same kinds of parts as in training, which is not checked.
 
         Returns
         -------
         trainer : Trainer
-            It has the model, the history and the parameters that the model names.
+            A trainer with the history and parameters in the metadata of the model.
         """
         facts = model.metadata
         trainer = cls(task, **cls._parameters_in(facts))
@@ -237,7 +245,7 @@ class Trainer(Documented, BaseEstimator):
 
     @classmethod
     def _parameters_in(cls, facts: Mapping[str, Any]) -> dict[str, Any]:
-        """Parameters that the metadata of a model name."""
+        """Return the parameters in the metadata of a model."""
         return {"C": facts["C"]}
 
     def _fitted(self) -> Ensemble:
@@ -248,6 +256,6 @@ class Trainer(Documented, BaseEstimator):
         return self.model_
 
     def _forget(self) -> None:
-        """Drop what was fitted: where a fit ends early, nothing of the last one is left."""
+        """Remove the fitted attributes, so that none are left if the next fit fails."""
         for name in self._fitted_attributes:
             self.__dict__.pop(name, None)

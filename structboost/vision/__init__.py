@@ -1,1 +1,5 @@
-"""Images in memory and drawing on them: what trackers and segmenters share.  Colours are RGB."""
+"""Images in memory and drawing on them, for trackers and segmenters.
+
+Colours are RGB.
+
+"""

@@ -1,4 +1,4 @@
-"""What drawings of boxes and of segmentations share: colours, text, sheets of tiles; all RGB."""
+"""Colours (RGB), text and sheets of tiles for drawings of boxes and of segmentations."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Colour = tuple[int, int, int]
 
 BLACK: Colour = (0, 0, 0)
 WHITE: Colour = (255, 255, 255)
-# Bright enough for photographs and dark enough for white paper.
+# Bright enough for photographs, dark enough for white paper.
 COLOURS: tuple[Colour, ...] = (
     (20, 190, 50),
     (20, 120, 235),
@@ -29,16 +29,16 @@ _PADDING = 3  # pixels beside the text of a label
 
 
 def class_colours(n_labels: int) -> Pixels:
-    """A colour for each class, shape (n_labels, 3): hues a golden angle apart."""
-    numbers = np.arange(n_labels)
+    """Return a colour for each class, shape (n_labels, 3), with hues a golden angle apart."""
+    labels = np.arange(n_labels)
     hsv = np.stack(
-        (numbers * 0.618034 % 1.0 * 179, 200 - 60 * (numbers % 2), 235 - 45 * (numbers % 3)), axis=1
+        (labels * 0.618034 % 1.0 * 179, 200 - 60 * (labels % 2), 235 - 45 * (labels % 3)), axis=1
     )
     return np.asarray(cv2.cvtColor(hsv[None].astype(np.uint8), cv2.COLOR_HSV2RGB)[0], np.uint8)
 
 
 def text_size(text: str, scale: float = 0.5) -> tuple[int, int, int]:
-    """Width, height above the base line and depth below it, pixels."""
+    """Measure width, height above the base line and depth below it, pixels."""
     (width, height), below = cv2.getTextSize(text, _FONT, scale, 1)
     return width, height, below
 
@@ -46,25 +46,25 @@ def text_size(text: str, scale: float = 0.5) -> tuple[int, int, int]:
 def write_text(
     canvas: Pixels, text: str, start: tuple[int, int], ink: Colour, scale: float = 0.5
 ) -> None:
-    """Text whose base line begins at ``start``, (x, y)."""
+    """Write text whose base line begins at ``start``, (x, y)."""
     cv2.putText(canvas, text, start, _FONT, scale, ink, 1, cv2.LINE_AA)
 
 
 def label_height(canvas: Pixels, text: str) -> int:
-    """Height of :func:`draw_label`, pixels."""
+    """Return the height of :func:`draw_label`, pixels."""
     _, height, below = text_size(text, _label_scale(canvas))
     return height + below // 2 + 4
 
 
 def label_width(canvas: Pixels, text: str) -> int:
-    """Width of :func:`draw_label`, pixels."""
+    """Return the width of :func:`draw_label`, pixels."""
     return text_size(text, _label_scale(canvas))[0] + 2 * _PADDING
 
 
 def draw_label(canvas: Pixels, text: str, corner: tuple[int, int], colour: Colour | None) -> None:
-    """Text on a filled box with its upper left corner at ``corner``, moved into the canvas.
+    """Draw text on a filled box with its upper left corner at ``corner``.
 
-    Without a colour there is no box, and the text is white.
+    The box is moved into the canvas.  Without a colour there is no box, and the text is white.
     """
     scale = _label_scale(canvas)
     below = text_size(text, scale)[2]
@@ -79,22 +79,22 @@ def draw_label(canvas: Pixels, text: str, corner: tuple[int, int], colour: Colou
 
 
 def blank(height: int, width: int, colour: Colour) -> Pixels:
-    """A canvas of one colour."""
+    """Create a canvas of one colour."""
     return np.full((height, width, 3), colour, np.uint8)
 
 
-def sheet(rows: Sequence[Sequence[Pixels]], *, gap: int = 0, paper: Colour = WHITE) -> Pixels:
-    """Rows of tiles in one image, with gaps in the colour of the paper.
+def sheet(rows: Sequence[Sequence[Pixels]], *, gap: int = 0) -> Pixels:
+    """Join rows of tiles in one image, with white gaps.
 
     The tiles of a row have one height, and all rows have one width.
     """
-    lines = [_joined(tiles, gap, paper, axis=1) for tiles in rows]
-    return _joined(lines, gap, paper, axis=0)
+    lines = [_join(tiles, gap, axis=1) for tiles in rows]
+    return _join(lines, gap, axis=0)
 
 
-def _joined(images: Sequence[Pixels], gap: int, paper: Colour, *, axis: int) -> Pixels:
+def _join(images: Sequence[Pixels], gap: int, *, axis: int) -> Pixels:
     height, width = images[0].shape[:2]
-    between = blank(gap, width, paper) if axis == 0 else blank(height, gap, paper)
+    between = blank(gap, width, WHITE) if axis == 0 else blank(height, gap, WHITE)
     parts = [part for image in images for part in (between, image)][1:]
     return np.asarray(np.concatenate(parts, axis=axis))
 

@@ -1,4 +1,4 @@
-"""Images as 8-bit arrays, grey (height, width) or RGB (height, width, 3): checked, read, converted.
+"""Checks and conversions of 8-bit images, grey (height, width) or RGB (height, width, 3).
 
 OpenCV's BGR appears in this module only where OpenCV reads files, and in the modules that read and
 write videos.
@@ -15,14 +15,17 @@ from PIL import Image, ImageOps
 
 Pixels = NDArray[np.uint8]
 
-# Prefixes of Pillow's modes with more than 8 bits: conversion to RGB would clip them at 255.
+# Prefixes of Pillow's modes with more than 8 bits, which conversion to RGB would clip at 255.
 _DEEP_MODES = ("I", "F")
 _GREY_MODES = ("1", "L", "LA", "La")
 _WANTED = "give uint8 of shape (height, width) for grey or (height, width, 3) for RGB"
 
 
 class LetterBox(NamedTuple):
-    """A frame on a black canvas of other proportions: ``canvas = scale * frame + offset``, x, y."""
+    """Frame on a black canvas of other proportions.
+
+    Coordinates x, y are mapped by ``canvas = scale * frame + offset``.
+    """
 
     image: Pixels
     scale: float
@@ -30,14 +33,14 @@ class LetterBox(NamedTuple):
 
 
 def checked_image(image: Any, name: str = "image") -> Pixels:
-    """An image as 8-bit pixels, grey or RGB; an alpha channel is dropped.
+    """Return an image as 8-bit pixels, grey or RGB, without an alpha channel.
 
     Parameters
     ----------
     image : ndarray of uint8 or PIL.Image.Image
         An array of shape (height, width), (height, width, 1), (height, width, 3) or (height, width,
         4), its channels in the order RGB; or a picture of any mode with 8 bits, whose palette or
-        colour space is converted, and which is rotated as its EXIF orientation says.
+        colour space is converted, and which is rotated by its EXIF orientation.
     name : str
         Name of the image in errors.
 
@@ -49,8 +52,8 @@ def checked_image(image: Any, name: str = "image") -> Pixels:
     Raises
     ------
     ValueError
-        If it has no pixels, other channels, or values of more than 8 bits; the message names it and
-        the remedy.
+        If the image has no pixels, other channels, or values of more than 8 bits; the message
+        names it and the remedy.
     """
     if isinstance(image, Image.Image):
         return _pixels_of_picture(image, name)
@@ -67,12 +70,14 @@ def checked_image(image: Any, name: str = "image") -> Pixels:
 
 
 def decoded_image(content: bytes) -> Pixels | None:
-    """The image in the bytes of a file, rotated as its camera says; None if there is none.
+    """Decode the bytes of an image file and rotate the image by its metadata.
+
+    Returns None if the bytes are no image.
 
     Raises
     ------
     cv2.error
-        If OpenCV gives up, as on an absurd size in a damaged file.
+        If OpenCV fails, for example at an absurd size in a damaged file.
     """
     data = np.frombuffer(content, np.uint8)
     image = cv2.imdecode(data, cv2.IMREAD_ANYCOLOR) if len(data) else None
@@ -80,23 +85,23 @@ def decoded_image(content: bytes) -> Pixels | None:
 
 
 def swapped_channels(image: Any) -> Pixels:
-    """RGB from OpenCV's BGR, or BGR for OpenCV from RGB; a grey image itself."""
+    """Convert OpenCV's BGR to RGB, or RGB to BGR, and return grey images unchanged."""
     pixels = np.asarray(image, np.uint8)
     return pixels if pixels.ndim == 2 else np.asarray(cv2.cvtColor(pixels, cv2.COLOR_BGR2RGB))
 
 
 def as_rgb(image: Pixels) -> Pixels:
-    """The image with three channels; an RGB image itself."""
+    """Convert an image to RGB, and return RGB images unchanged."""
     return np.repeat(image[:, :, None], 3, axis=2) if image.ndim == 2 else image
 
 
 def as_grey(image: Pixels) -> Pixels:
-    """Grey values; a grey image itself."""
+    """Convert an image to grey, and return grey images unchanged."""
     return image if image.ndim == 2 else np.asarray(cv2.cvtColor(image, cv2.COLOR_RGB2GRAY))
 
 
 def resized(image: Pixels, size: tuple[int, int]) -> Pixels:
-    """The image at ``size``, (width, height): means of areas where it shrinks, else bilinear."""
+    """Resize to (width, height), by means of areas or, for larger sizes, bilinearly."""
     if size == image.shape[1::-1]:
         return image
     shrinks = size[0] < image.shape[1] or size[1] < image.shape[0]
@@ -105,7 +110,7 @@ def resized(image: Pixels, size: tuple[int, int]) -> Pixels:
 
 
 def letter_boxed(image: Pixels, size: tuple[int, int]) -> LetterBox:
-    """The image as large as fits into ``size``, (width, height), centred, with black margins."""
+    """Fit the image into ``size``, (width, height), centred, with black margins."""
     height, width = image.shape[:2]
     scale = min(size[0] / width, size[1] / height)
     inner = (max(1, round(scale * width)), max(1, round(scale * height)))
@@ -116,7 +121,6 @@ def letter_boxed(image: Pixels, size: tuple[int, int]) -> LetterBox:
 
 
 def _pixels_of_picture(picture: Image.Image, name: str) -> Pixels:
-    """Grey or RGB pixels of a picture of Pillow."""
     if picture.mode.startswith(_DEEP_MODES):
         raise ValueError(
             f"{name} is a picture of mode {picture.mode!r}, which has more than 8 bits; "
@@ -131,7 +135,7 @@ def _pixels_of_picture(picture: Image.Image, name: str) -> Pixels:
 
 
 def _conversion(dtype: np.dtype[Any]) -> str:
-    """How values of another type become 8 bits, where that is plain."""
+    """Suggest a conversion of another type to 8 bits, where it is clear."""
     if dtype.kind == "f":
         return ": np.rint(255 * image).astype(np.uint8) where 1 is white"
     if dtype == np.uint16:

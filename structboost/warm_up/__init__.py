@@ -1,1 +1,1 @@
-"""``structboost warmup``: compile before the first use."""
+"""Command ``structboost warmup``, which compiles before the first use."""

@@ -1,14 +1,11 @@
 """Weak-learner families, a module each, and what they share.
 
 To price a family of your own where its features stay in shards, write :class:`ShardFeatures`, which
-make :class:`ResponsesInShard` of the rows of a shard (:func:`structboost.register_weak_learner`).
+make :class:`ResponsesInShard` of the rows of a shard (:func:`register_weak_learner`).
+A pricing rule leaves the duals there if it is a :class:`CandidateRule`.
 """
 
-from structboost.weak.responses import (
-    DualsInShards,
-    FeaturesOfRows,
-    ResponsesInShard,
-    ShardFeatures,
-)
+import lazy_loader
 
-__all__ = ["DualsInShards", "FeaturesOfRows", "ResponsesInShard", "ShardFeatures"]
+# Names are imported when they are first used; ``__init__.pyi`` lists them.
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -8,7 +8,7 @@ all parts and channels, its edge on channel c is::
 Calls of a run, in this order::
 
     family = Family(features, response, exact=..., n_threads=...)
-    family.vary(random_state)                if weight is to be shared by many learners
+    family.resample(rng)                     if weight is to be shared by many learners
     family.skip_rounds(n)                    if a checkpoint has n rounds behind it
     repeat
         family.price(D, per_channel)         by the pricing rule, or price_shared, price_groups
@@ -144,7 +144,7 @@ class WeakLearnerFamily(ABC):
         Where it is not made with ``categorical``, the family that stands beside it for such
         features.
     ridge : float
-        The ridge of :class:`structboost.OneSlack` that these learners do best with.
+        The ridge of :class:`structboost.masters.OneSlack` that these learners do best with.
     shard_features : ShardFeatures, optional
         Where the shards compute the responses: plain data that makes these of the features.
     """
@@ -162,7 +162,7 @@ class WeakLearnerFamily(ABC):
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         remedy = "register it by register_weak_learner(..., sparse=...)"
-        tell_of_old_flags(cls, {"takes_sparse": remedy})
+        tell_of_old_flags(cls, {"takes_sparse": remedy, "vary": "name it resample"})
 
     @abstractmethod
     def price(self, duals: FloatArray, per_channel: int) -> Sequence[Candidate]:
@@ -171,8 +171,8 @@ class WeakLearnerFamily(ABC):
         Parameters
         ----------
         duals : ndarray, shape (n_parts, n_channels)
-            Signed weights of the training parts, or what :meth:`structboost.CutOracle.combine`
-            returns where they stay in shards.
+            Signed weights of the training parts, or what
+            :meth:`structboost.masters.CutOracle.combine` returns where they stay in shards.
         per_channel : int
             Largest number of different learners per channel, at least 1.
 
@@ -183,7 +183,7 @@ class WeakLearnerFamily(ABC):
             order.
         """
 
-    def vary(self, random_state: Any) -> None:
+    def resample(self, rng: Any) -> None:
         """Find learners that differ more from round to round.
 
         Called at most once, before the first round, for masters with a ridge: that shares the
@@ -191,7 +191,7 @@ class WeakLearnerFamily(ABC):
 
         Parameters
         ----------
-        random_state : int, RandomState or None
+        rng : int, RandomState or None
             Source of all that the family draws.
         """
         return

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structboost._typing import FloatArray, IntArray
-from structboost.contract.measures import Measure
+from structboost.contract.measures import SparseFeature
 from structboost.runtime.compiled import compiled
 
 _MAX_LEVELS = 16
@@ -36,13 +36,13 @@ class BlockMeasure(NamedTuple):
 
 
 def block_measure(
-    measure: Measure, n_channels: int, outputs: IntArray, weights: FloatArray
+    measure: SparseFeature, n_channels: int, outputs: IntArray, weights: FloatArray
 ) -> BlockMeasure:
     """Entries of one block grouped by channel, in their order within a channel; zeros are left out.
 
     Parameters
     ----------
-    measure : Measure
+    measure : SparseFeature
         Its parts count from the first row of the block.
     n_channels : int
     outputs : ndarray of int64, shape (n_outputs + 1,)

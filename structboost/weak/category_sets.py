@@ -104,7 +104,7 @@ class SetColumns:
         outside = np.asarray(1.0 - inside, np.float64)
         return cls(distinct[:, 0].astype(np.int64), outside), place.reshape(-1)
 
-    def beside(self, rows: NDArray[Any]) -> FloatArray:
+    def hstack(self, rows: NDArray[Any]) -> FloatArray:
         """The rows with these columns behind their own; what is no category counts as missing."""
         out = np.empty((len(rows), rows.shape[1] + len(self.feature)))
         out[:, : rows.shape[1]] = rows

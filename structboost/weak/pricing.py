@@ -144,7 +144,7 @@ class CandidateRule(PricingRule, ABC):
     """Rule that calls ``family.price`` and ``family.refine`` only: the duals may stay in shards."""
 
 
-class Own(CandidateRule):
+class PerChannel(CandidateRule):
     """Every channel has its own learners (MultiBoost^cw)."""
 
     def columns(
@@ -159,7 +159,7 @@ class Own(CandidateRule):
         return float(of_channels.max())
 
 
-class Best(CandidateRule):
+class BestChannel(CandidateRule):
     """The learner of largest edge is shared, one column for each channel (MultiBoost, (18))."""
 
     def columns(
@@ -177,7 +177,7 @@ class Best(CandidateRule):
         return float(of_channels.max())
 
 
-class Tied(CandidateRule):
+class SharedOverChannels(CandidateRule):
     """The best learner of each channel, all under one weight (MultiBoost.MO, (14))."""
 
     def columns(
@@ -196,7 +196,7 @@ class Tied(CandidateRule):
         return float(of_channels.sum())
 
 
-class Code(PricingRule):
+class CodeWord(PricingRule):
     """One learner on every channel, with the signs of a given code (MultiBoost.ECC, (21)).
 
     Parameters
@@ -242,7 +242,7 @@ class BestCode(PricingRule):
         return [column for column in made if column.edge > min_edge], made[0].edge
 
 
-RULES: dict[str, type[PricingRule]] = {"own": Own, "best": Best}
+RULES: dict[str, type[PricingRule]] = {"own": PerChannel, "best": BestChannel}
 
 
 def rule_of(pricing: str | PricingRule) -> PricingRule:

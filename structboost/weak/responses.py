@@ -45,8 +45,8 @@ class Responses(ABC):
         Parameters
         ----------
         new : object
-            The return value of :meth:`structboost.WeakLearnerFamily.responses`, or the part of it
-            for these rows.
+            The return value of :meth:`structboost.weak.WeakLearnerFamily.responses`, or the part of
+            it for these rows.
 
         Returns
         -------

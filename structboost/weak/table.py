@@ -77,7 +77,7 @@ class LearnerTable(ABC):
         Returns
         -------
         answers : ndarray, shape (n_learners, n_parts)
-            The same on the training parts as :meth:`structboost.WeakLearnerFamily.responses`,
+            The same on the training parts as :meth:`structboost.weak.WeakLearnerFamily.responses`,
             unless the family declares ``cross_fitted``.
         """
 

@@ -112,7 +112,7 @@ class TreeTable(LearnerTable):
         """Answers of all trees on ``features``, shape (n_learners, n_parts)."""
         if self.sets is not None:
             columns, plain = self._without_sets(features.shape[1])
-            return plain.responses(columns.beside(features))
+            return plain.responses(columns.hstack(features))
         out = np.empty((len(self), len(features)))
         rows = comparable(features)
         _answer(rows, self.feature, self.threshold, self._sides, self.leaf, out)
@@ -283,10 +283,10 @@ class TreeFamily(WeakLearnerFamily):
             limits += f" {self.max_features} by {self._seed}"
         return f"{self.name} of depth {self.depth}, {drawn}, {leaves}, {sides}, {limits}"
 
-    def vary(self, random_state: Any) -> None:
+    def resample(self, rng: Any) -> None:
         """Grow the trees of each round on half of the rows, unless a share was given."""
         if self._is_left_open:
-            self._draw_rows(_ROW_SHARE, 0 if random_state is None else random_state)
+            self._draw_rows(_ROW_SHARE, 0 if rng is None else rng)
 
     def skip_rounds(self, n_rounds: int) -> None:
         """Draw the rows and the features of so many rounds."""

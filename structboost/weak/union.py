@@ -244,10 +244,10 @@ class UnionFamily(WeakLearnerFamily):
         """Those of its members."""
         return UNION.join(family.identity for family in self.members)
 
-    def vary(self, random_state: Any) -> None:
+    def resample(self, rng: Any) -> None:
         """Every member does, each in its own way."""
         for family in self.members:
-            family.vary(random_state)
+            family.resample(rng)
         self.can_resume = all(family.can_resume for family in self.members)
 
     def skip_rounds(self, n_rounds: int) -> None:

@@ -145,7 +145,7 @@ class TreesWithSets:
     def raw_scores(self, rows: NDArray[Any]) -> FloatArray:
         """Scores of rows that were checked, shape (n_parts, n_channels)."""
         found = [
-            self.trees.raw_scores(self.columns.beside(rows[a : a + _ROWS_WITH_SETS]))
+            self.trees.raw_scores(self.columns.hstack(rows[a : a + _ROWS_WITH_SETS]))
             for a in range(0, max(1, len(rows)), _ROWS_WITH_SETS)
         ]
         return np.concatenate(found)

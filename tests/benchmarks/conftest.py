@@ -1,10 +1,21 @@
-"""Benchmarks compare with packages that nothing else needs: without them tests are left out."""
+"""A made benchmark; without a mark only a smoke of the benchmarks runs."""
 
 from __future__ import annotations
 
+from types import ModuleType
+
 import pytest
 
-PEERS = ("dask", "distributed", "lightgbm")
+PEERS = ("dask", "distributed", "lightgbm", "pyepo", "torch", "treelite", "tl2cgen")
+VALUE = 0.123456789012345
+
+
+def pytest_collection_modifyitems(config, items):
+    """Leave out what only `-m benchmarks` asks for, whatever else is asked for."""
+    if "benchmarks" not in config.option.markexpr:
+        left_out = [item for item in items if item.get_closest_marker("benchmarks")]
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in left_out]
 
 
 @pytest.hookimpl(wrapper=True)
@@ -18,3 +29,68 @@ def pytest_runtest_call(item):
         if name in PEERS:
             pytest.skip(f"{name} is not installed")
         raise
+
+
+class Made(ModuleType):
+    """A page of a learner on two data sets; its results can be changed, its units can fail."""
+
+    def __init__(self, folder, n_units=3, change=None, fails=(), alone=False):
+        from benchmarks.runner.experiment import Experiment, Learner
+
+        super().__init__("made", "A made benchmark.")
+        self.__file__ = str(folder / "made.py")
+        self.computed, self.change, self.fails = [], change or {}, fails
+        cases = lambda source, learner: [{"repeat": k} for k in range(n_units)]  # noqa: E731
+        files = {name: (f"{name}.txt",) for name in ("a", "b")}
+        learners = {"m": Learner(float)}
+        own = {"small": ("a",), "alone": alone}
+        self.EXPERIMENTS = [Experiment(files, learners, self.measure, cases, **own)]
+
+    def measure(self, source, learner, *, repeat):
+        self.computed.append((source.name, repeat))
+        if repeat in self.fails:
+            raise ValueError("no")
+        curve = [VALUE * k for k in range(200)]
+        facts = {"value": VALUE + repeat, "seconds": float(len(self.computed)), "curve": curve}
+        return {**facts, "stages": [{"gap": 1 / 3, "note": "x"}], **self.change}
+
+    def show(self, made):
+        from benchmarks.runner.pages import across
+
+        return across("Error", made)
+
+    def targets(self, made):
+        from benchmarks.runner.records import lookup
+        from benchmarks.runner.targets import reach
+
+        return [reach("error below 1 %", lookup(made, "dataset")("a"), "<=", 0.01)]
+
+
+@pytest.fixture
+def page(monkeypatch, tmp_path):
+    """A made page of some settings in the place of `auc`."""
+    from benchmarks.runner import commands
+
+    (tmp_path / "made.md").write_text("Nothing was chosen on test data.\n")
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.txt").write_text(name)
+
+    def put(**settings):
+        made = Made(tmp_path, **settings)
+        monkeypatch.setitem(commands.PAGES, "auc", made)
+        return made
+
+    return put
+
+
+@pytest.fixture
+def command(tmp_path):
+    """Exit code of `run auc` or of `check auc` with some further arguments."""
+    from benchmarks.runner import commands
+
+    def call(name, *more):
+        own = ["--json", str(tmp_path / "r.json")] if name == "run" else []
+        folder = ["--results", str(tmp_path / "results")]
+        return commands.main([name, "auc", "--data", str(tmp_path), *own, *folder, *more])
+
+    return call

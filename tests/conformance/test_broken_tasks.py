@@ -1,4 +1,4 @@
-"""check_task: each task breaks one property, at sample 3 where it can; the message names both."""
+"""Tests that check_task names the broken property, and the sample (usually 3), of each task."""
 
 import threading
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from structboost.conformance.check_task import check_task
-from structboost.contract.measures import Measure
+from structboost.contract.measures import SparseFeature
 from structboost.contract.parts import PartKind, StackedParts, stack_parts
 from structboost.contract.separation import Separation
 from structboost.contract.task import Task
@@ -107,7 +107,7 @@ class NanLoss(Choose):
 
 
 class Augments(Choose):
-    """Forgets the loss."""
+    """Task whose argmax ignores the loss."""
 
     def argmax(self, x, scores, y=None):
         return int(np.argmax(scores))
@@ -119,7 +119,7 @@ class WrongSign(Choose):
 
 
 class Shy(Choose):
-    """Never says 0, and enumerates nothing: only true outputs of others can tell."""
+    """Task whose argmax never returns 0, and which lists no outputs."""
 
     outputs = Task.outputs
 
@@ -179,7 +179,7 @@ class BatchOfTruths(Choose):
     """A batch form that never finds a violated output."""
 
     def separate(self, X, Y, scores):
-        nothing = Measure(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0))
+        nothing = SparseFeature(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0))
         return Separation(np.zeros(len(Y)), {"x": nothing}, {"x": np.zeros(len(Y) + 1, np.int64)})
 
 
@@ -189,13 +189,15 @@ def changed(found, **changes):
 
 
 class LocalRows(Choose):
-    """Numbers parts within the example."""
+    """Task with part indices within the example."""
 
     def separate(self, X, Y, scores):
         found = super().separate(X, Y, scores)
         m = found.differences["x"]
         first = np.repeat(scores.offsets["x"][:-1], np.diff(found.indptr["x"]))
-        return changed(found, differences={"x": Measure(m.parts - first, m.channels, m.values)})
+        return changed(
+            found, differences={"x": SparseFeature(m.parts - first, m.channels, m.values)}
+        )
 
 
 class TooFewOutputs(Choose):
@@ -220,7 +222,7 @@ class BadBatchWeight(Choose):
     def separate(self, X, Y, scores):
         found = super().separate(X, Y, scores)
         m = found.differences["x"]
-        return changed(found, differences={"x": Measure(m.parts, m.channels + 1, m.values)})
+        return changed(found, differences={"x": SparseFeature(m.parts, m.channels + 1, m.values)})
 
 
 class BatchChangesScores(Choose):
@@ -270,7 +272,7 @@ class Unpicklable(Choose):
 
 
 class Forgetful(Choose):
-    """Loses its state when pickled."""
+    """Task that loses its state when pickled."""
 
     def __init__(self):
         self.factor = 2.0
@@ -304,7 +306,7 @@ class RefusesTruth(Choose):
 
 
 class LeavesOutputs(Choose):
-    """Its joint feature takes what is no output."""
+    """Task whose joint feature accepts invalid outputs."""
 
     def joint_feature(self, x, y):
         return [y % len(x)], [0], [1.0]
@@ -362,7 +364,7 @@ class BatchOfWorst(Batched):
 
 
 class BatchOfWorstPlain(Choose):
-    """Only the plain outputs are wrong: those that predictions are made of."""
+    """Task whose plain outputs, which become predictions, are wrong."""
 
     def argmax_batch(self, X, scores, Y=None):
         if Y is not None:
@@ -389,7 +391,7 @@ class BatchOfStrangers(Batched):
 
 
 class BatchIgnoresTruths(Choose):
-    """Without loss scores the batch form gets the truths, and must add the loss."""
+    """Task without loss scores whose batch form does not add the loss."""
 
     def argmax_batch(self, X, scores, Y=None):
         return super().argmax_batch(X, scores)
@@ -461,11 +463,11 @@ class ListsNothing(Choose):
         (BatchRaises, r"separate raised IndexError: out of luck"),
         (
             SlacksWithoutWeights,
-            r"separate_slacks must give each of its 12 numbered slacks a weight",
+            r"separate_slacks must give each of its 12 slacks a weight",
         ),
         (
             RepeatedSlacks,
-            r"separate_slacks must give each of its 12 outputs a slack number of its own",
+            r"separate_slacks must give each of its 12 outputs another slack index",
         ),
         (LightSlacks, r"separate_slacks with a limit of \d+ has the risk"),
         (Unpicklable, r"task cannot be pickled"),
@@ -503,6 +505,6 @@ class ListsNothing(Choose):
     ],
     ids=lambda value: value.__name__ if isinstance(value, type) else "",
 )
-def test_broken_property_is_named(task, message):
+def test_a_broken_property_is_named(task, message):
     with pytest.raises(TaskError, match=message):
         check_task(task(), *candidates())

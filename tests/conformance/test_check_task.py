@@ -1,4 +1,4 @@
-"""check_task: sound tasks pass; what is tried, and at which scores."""
+"""Tests that sound tasks pass check_task, and of the outputs and scores that it tries."""
 
 import itertools
 import pickle
@@ -41,7 +41,7 @@ def test_sound_tasks_pass():
 
 @settings(max_examples=25, deadline=None)
 @given(st.integers(0, 9999), st.floats(0.001, 30.0))
-def test_whoever_adds_the_loss_the_separation_is_the_same(seed, scale):
+def test_separation_is_the_same_with_loss_in_argmax_or_in_scores(seed, scale):
     X, Y = candidates(seed=seed)
     rng = np.random.default_rng(seed)
     stack = Choose().stack(X)
@@ -53,7 +53,7 @@ def test_whoever_adds_the_loss_the_separation_is_the_same(seed, scale):
     assert predictions(Batched(), X, scores) == predictions(Listed(), X, scores) == plain
 
 
-def test_a_kept_truth_is_asked_for_once_and_changes_nothing():
+def test_a_cached_truth_is_computed_once_and_changes_nothing():
     class Counts(Pairs):
         asked = 0
 
@@ -98,26 +98,26 @@ def test_ranking_beats_every_set_of_swapped_pairs():
 
 
 @pytest.mark.slow
-def test_beyond_200_examples_a_part_is_tried():
+def test_of_more_than_200_examples_a_sample_is_tried():
     rng = np.random.default_rng(0)
     check_task(MulticlassTask(3), rng.normal(size=(230, 2)), rng.integers(0, 3, 230))
 
 
 class NeedsInputs(Choose):
-    """Its argmax is called on the inputs."""
+    """Task whose argmax needs inputs though it declares none."""
 
     reads_inputs = False
 
 
 class PeeksAtInputs(BinaryTask):
-    """Its answer depends on whether there are inputs."""
+    """Task whose result depends on whether there are inputs."""
 
     def separate(self, X, Y, scores):
         found = super().separate(X, Y, scores)
         return found if X is not None else replace(found, losses=0.5 * found.losses)
 
 
-def test_tasks_that_need_no_inputs_do_without():
+def test_tasks_that_read_no_inputs_accept_none():
     rng = np.random.default_rng(0)
     with pytest.raises(TaskError, match=r"separate\(None, Y, scores\) differs .* reads_inputs"):
         check_task(PeeksAtInputs(), rng.normal(size=(20, 2)), np.tile([1, -1], 10))
@@ -125,7 +125,7 @@ def test_tasks_that_need_no_inputs_do_without():
         check_task(NeedsInputs(), *candidates())
 
 
-def test_true_output_and_given_outputs_are_tried():
+def test_true_outputs_and_listed_outputs_are_tried():
     class Last(FirstTwoOnly):
         outputs = Task.outputs
 
@@ -138,9 +138,9 @@ def test_true_output_and_given_outputs_are_tried():
         check_task(Last(), X, [0], outputs=[[2]])
 
 
-def test_own_outputs_at_other_scores_are_tried():
+def test_outputs_of_the_argmax_at_other_scores_are_tried():
     class Moody(Choose):
-        """Looks at the first half or at the second, as the scores are large or small."""
+        """Search the first half or the second, for large or small scores."""
 
         outputs = Task.outputs
 
@@ -149,12 +149,12 @@ def test_own_outputs_at_other_scores_are_tried():
             return start + int(np.argmax(scores[start : start + 2, 0]))
 
     X = [np.ones((4, 1)) for _ in range(5)]
-    with pytest.raises(TaskError, match="its own output at other scores"):
+    with pytest.raises(TaskError, match="its output at other scores"):
         check_task(Moody(), X, [1] * 5)
 
 
 class Neighbours(Choose):
-    """Choose a candidate that the last one does not forbid; nothing but ``is_valid`` says which."""
+    """Choice of a candidate that the last one does not forbid, as only ``is_valid`` shows."""
 
     outputs = Task.outputs
 
@@ -170,7 +170,7 @@ class DeclaredNeighbours(Neighbours):
 
 
 class ShyOfThree(Choose):
-    """Never says 0 where there are three parts."""
+    """Task whose argmax never returns 0 for three parts."""
 
     outputs = Task.outputs
 
@@ -185,7 +185,7 @@ class DeclaredShy(ShyOfThree):
 
 
 class ColumnsOfRows(Task):
-    """One column for each row of a table: tables of one size may have other shapes."""
+    """Choice of a column for each row of a table, where tables of one size differ in shape."""
 
     kinds: ClassVar = {"x": PartKind(1)}
 
@@ -203,13 +203,13 @@ class ColumnsOfRows(Task):
         return product(range(x.shape[1]), repeat=len(x))
 
 
-def test_true_outputs_of_other_examples_that_are_not_listed_are_none():
+def test_unlisted_true_outputs_of_other_examples_are_not_tried():
     rng = np.random.default_rng(0)
     X = [rng.normal(size=shape) for shape in [(2, 3), (3, 2)] * 4]
     check_task(ColumnsOfRows(), X, [(0, 1), (1, 0, 1)] * 4)
 
 
-def test_is_valid_keeps_outputs_of_other_examples_out_and_lets_more_in():
+def test_is_valid_decides_which_outputs_of_other_examples_are_tried():
     X = [np.full((3 + i % 2, 1), i % 3) for i in range(12)]
     Y = [(i + 1) % 3 for i in range(12)]
     message = r"is beaten: .*the output Y\[\d+\] \(if it is no output of X.*define is_valid\) has"
@@ -265,7 +265,7 @@ class Averaged(Tags):
 
 @pytest.mark.parametrize("n_parts", [2, 3, 5])
 @pytest.mark.parametrize("n_examples", [1, 3])
-def test_a_loss_that_the_argmax_scales_otherwise_is_found(n_parts, n_examples):
+def test_a_loss_that_the_argmax_scales_differently_raises_an_error(n_parts, n_examples):
     for seed in range(6):
         rng = np.random.default_rng(seed)
         X = [rng.normal(size=(n_parts, 2)) for _ in range(n_examples)]
@@ -291,7 +291,7 @@ def test_inexact_argmax_may_be_beaten():
     check_task(Declared(), X, [0] * len(X))
 
 
-def test_several_kinds():
+def test_a_task_of_several_kinds_passes():
     class NoEdges(Pairs):
         def parts(self, x):
             return {"node": x[:2]}
@@ -319,12 +319,12 @@ def test_arguments():
 
 
 class PlainBinary(BinaryTask):
-    """Says that it needs no inputs, and leaves the batch form as it is."""
+    """Task that declares to read no inputs, with the default batch form."""
 
     separate = Task.separate
 
 
-def test_plain_methods_do_without_inputs_too():
+def test_methods_of_one_example_accept_no_inputs():
     X, y = np.random.default_rng(0).normal(size=(20, 2)), np.tile([1, -1], 10)
     check_task(PlainBinary(), X, y)
     one, other = (StructBoost(task, C=10.0).fit(X, y) for task in (PlainBinary(), BinaryTask()))

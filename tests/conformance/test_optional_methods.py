@@ -1,4 +1,4 @@
-"""check_task: codes and marginals agree with the argmax."""
+"""Tests that check_task compares codes and marginals with the argmax."""
 
 import numpy as np
 import pytest
@@ -31,7 +31,7 @@ def test_codes_agree_with_the_argmax():
 
 
 class SummedChain(ChainTask):
-    """A chain whose marginals, or whose sum, are broken on purpose."""
+    """Chain with broken marginals or a broken sum."""
 
     def __init__(self, fault):
         super().__init__(2)
@@ -59,7 +59,7 @@ class SummedChain(ChainTask):
         ("batch", "marginals_batch of X.* differs from marginals"),
     ],
 )
-def test_broken_marginals_are_found(fault, message):
+def test_broken_marginals_raise_errors(fault, message):
     rng = np.random.default_rng(0)
     X = [rng.normal(size=(n, 1)) for n in (1, 2, 3)]
     Y = [rng.integers(2, size=len(x)) for x in X]

@@ -1,4 +1,4 @@
-"""check_task: outputs too many to list are sampled, and it is said."""
+"""Tests that check_task samples too many outputs, with a warning."""
 
 import itertools
 import warnings
@@ -37,8 +37,7 @@ def grids(n=2, side=6):
 
 
 class TiesTwo(SuperpixelCRFTask):
-    """Its argmax gives the first two superpixels one label: the outputs that beat it come late in
-    an enumeration."""
+    """Task whose argmax gives the first two superpixels one label, which late outputs beat."""
 
     def argmax(self, x, scores, y=None):
         energies = scores.reshape(-1, 2).copy()
@@ -54,7 +53,7 @@ class TiesTwoSilently(TiesTwo):
     is_valid = Task.is_valid
 
 
-def test_outputs_too_many_to_list_are_sampled_and_it_is_said():
+def test_too_many_outputs_are_sampled_with_a_warning():
     X, Y = grids()
     with pytest.warns(
         SampledOutputsWarning,
@@ -71,7 +70,7 @@ def test_outputs_too_many_to_list_are_sampled_and_it_is_said():
 
 
 class Endless(Choose):
-    """Lists its outputs again and again, and keeps count in a list of its own."""
+    """Task that lists its outputs without end, and counts them."""
 
     def __init__(self, listed):
         self.listed = listed
@@ -85,7 +84,7 @@ class Endless(Choose):
         return (Choose, ())
 
 
-def test_no_more_outputs_are_listed_than_asked_for():
+def test_at_most_max_outputs_are_listed():
     listed = []
 
     X, Y = candidates(3)
@@ -123,7 +122,7 @@ def test_listing_ends_when_its_time_is_up(monkeypatch):
         ((0,) * 5, (1,) * 5),
     ],
 )
-def test_mixtures_are_alike_and_often_differ_in_one_entry(first, second):
+def test_mixtures_have_the_same_form_and_often_differ_in_one_entry(first, second):
     rng = np.random.default_rng(0)
     before = deep_copy(first), deep_copy(second)
     changes = []
@@ -140,7 +139,7 @@ def test_mixtures_are_alike_and_often_differ_in_one_entry(first, second):
     assert deeply_equal(before, (first, second))
 
 
-def test_what_has_no_entries_alike_is_not_mixed():
+def test_values_of_different_forms_are_not_mixed():
     rng = np.random.default_rng(0)
     order = PairOrder(np.zeros(2), 0.0)
     for first, second in (

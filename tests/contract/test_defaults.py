@@ -1,10 +1,11 @@
-"""Defaults of a task that calls them from methods of its own cost what they cost alone."""
+"""Tests of the default methods of a task, called from overrides."""
 
 import numpy as np
 import pytest
 
-from structboost import StructBoost, Task, TaskError
+from structboost import StructBoost, Task
 from structboost.contract.optional_methods import codes_of, gains_of
+from structboost.exceptions import TaskError
 
 
 class Signs(Task):
@@ -41,7 +42,7 @@ Y = [1 if x > 0.2 else -1 for x in X]
 
 
 @pytest.mark.parametrize("formulation", ["one_slack", "m_slack", "log"])
-def test_a_method_that_only_calls_the_default_costs_no_more_calls(formulation):
+def test_a_method_that_calls_the_default_needs_no_more_calls(formulation):
     trainers = [
         StructBoost(of(), C=20.0, formulation=formulation, max_rounds=20, tol=1e-3).fit(X, Y)
         for of in (Signs, SignsThroughSuper)
@@ -53,7 +54,7 @@ def test_a_method_that_only_calls_the_default_costs_no_more_calls(formulation):
     assert trainers[0].history_[-1]["gap"] == trainers[1].history_[-1]["gap"]
 
 
-def test_predictions_in_batches_follow_a_prediction_of_its_own():
+def test_batch_predictions_use_an_overridden_predict():
     class Always(Signs):
         def predict(self, x, scores):
             return 1
@@ -63,6 +64,6 @@ def test_predictions_in_batches_follow_a_prediction_of_its_own():
 
 
 @pytest.mark.parametrize(("needed", "method"), [(codes_of, "codes"), (gains_of, "gains")])
-def test_a_method_that_a_task_lacks_is_named(needed, method):
+def test_a_missing_method_of_a_task_is_named(needed, method):
     with pytest.raises(TaskError, match=rf"Signs has no {method}\(Y\), which this formulation"):
         needed(Signs(), Y)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from structboost.contract.equality import deep_copy, deep_hash, deeply_equal
-from structboost.contract.measures import Measure
+from structboost.contract.measures import SparseFeature
 from structboost.contract.parts import StackedParts
 
 
@@ -34,20 +34,20 @@ class Holder:
         (Holder(np.ones(2)), Holder(np.ones(2)), True),
         (Holder(np.ones(2)), Holder(np.zeros(2)), False),
         (
-            Measure(np.ones(1), np.ones(1), np.ones(1)),
-            Measure(np.ones(1), np.ones(1), np.zeros(1)),
+            SparseFeature(np.ones(1), np.ones(1), np.ones(1)),
+            SparseFeature(np.ones(1), np.ones(1), np.zeros(1)),
             False,
         ),
         (StackedParts({"x": np.ones(2)}, {}), StackedParts({"x": np.ones(2)}, {}), True),
         (object(), object(), True),
     ],
 )
-def test_deep_equality(a, b, equal):
+def test_deep_equality_compares_types_and_nested_values(a, b, equal):
     assert deeply_equal(a, b) is equal
     assert deeply_equal(a, deep_copy(a))
 
 
-def test_deep_copy_of_what_has_none():
+def test_deep_copy_is_none_if_a_value_cannot_be_copied():
     assert deep_copy(threading.Lock()) is None
 
 
@@ -62,12 +62,12 @@ def test_deep_copy_of_what_has_none():
         (np.str_("a"), "a", b"a"),
     ],
 )
-def test_hashes_are_equal_where_values_are(value, equal, other):
+def test_equal_values_have_equal_hashes(value, equal, other):
     assert deep_hash(value) == deep_hash(equal)
     assert deep_hash(value) != deep_hash(other)
 
 
-def test_hashes_of_objects_are_those_of_what_they_hold():
+def test_hash_of_an_object_depends_on_its_attributes():
     class Held:
         def __init__(self, value):
             self.value = value

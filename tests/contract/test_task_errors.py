@@ -1,5 +1,4 @@
-"""An error of a task's method names the example and the method, and keeps its class, whoever
-computes."""
+"""Tests that an error of a task names the example and the method on every engine."""
 
 import pickle
 from functools import partial
@@ -15,19 +14,18 @@ from structboost import (
     StructBoost,
     StructuredSVM,
     Task,
-    TaskError,
     check_task,
 )
 from structboost.contract.parts import stack_parts
 from structboost.engines.failure import Failure
-from structboost.exceptions import ExampleNote, count_examples_from, note_examples
+from structboost.exceptions import ExampleNote, TaskError, count_examples_from, note_examples
 from structboost.runtime import blocks
 from tests.engines.test_engines import ChainTask, problem
 from tests.helpers.listed_outputs import Listed
 
 
 class OddChainError(LookupError):
-    """A user's own."""
+    """User-defined error."""
 
     def __init__(self, n_tokens, *, where):
         super().__init__(f"{n_tokens} tokens in {where}")
@@ -35,7 +33,7 @@ class OddChainError(LookupError):
 
 
 class FussyTask(ChainTask):
-    """One of its methods does not take chains of 12 tokens."""
+    """Chain task, one method of which refuses 12 tokens."""
 
     def __init__(self, method):
         super().__init__()
@@ -63,7 +61,7 @@ class FussyTask(ChainTask):
 
 
 class FussyInBatchesTask(FussyTask):
-    """The same in the batch forms."""
+    """Chain task whose batch form refuses 12 tokens."""
 
     def stack(self, X):
         for x in X:
@@ -83,7 +81,7 @@ class FussyInBatchesTask(FussyTask):
 
 @pytest.fixture
 def chains(monkeypatch):
-    """Number 60 has 12 tokens."""
+    """Sequences, of which index 60 has 12 tokens."""
     monkeypatch.setattr(blocks, "BLOCK_ROWS", 32)
     _, X, Y = problem("chain")
     X[60], Y[60] = np.ones((12, 3)), np.zeros(12, int)
@@ -132,7 +130,7 @@ def test_an_error_in_the_linear_baseline_names_example_and_method(method, chains
 
 
 class FussyPredictionTask(FussyTask):
-    """Has a predict of its own."""
+    """Task that overrides predict."""
 
     def predict(self, x, scores):
         self._look_at("predict", x)
@@ -155,7 +153,7 @@ def test_an_error_in_predict_and_score_names_example_and_method(make, chains):
 
 
 class OnlyTogetherTask(BinaryTask):
-    """Fails for many examples, and for none of them alone."""
+    """Task that fails for many examples, but for no single one."""
 
     def separate(self, X, Y, scores):
         if len(Y) > 1:
@@ -163,7 +161,7 @@ class OnlyTogetherTask(BinaryTask):
         return super().separate(X, Y, scores)
 
 
-def test_an_error_of_no_example_alone_names_all_that_were_given(monkeypatch):
+def test_an_error_of_no_single_example_names_all_examples(monkeypatch):
     monkeypatch.setattr(blocks, "BLOCK_ROWS", 4)
     with pytest.raises(ZeroDivisionError) as caught:
         StructBoost(OnlyTogetherTask(), C=1.0).fit(np.eye(6), [1, -1] * 3)
@@ -172,7 +170,7 @@ def test_an_error_of_no_example_alone_names_all_that_were_given(monkeypatch):
     ]
 
 
-def test_what_is_returned_but_is_no_array_names_the_example():
+def test_a_result_that_is_not_an_array_names_the_example():
     kinds = ChainTask().kinds
     parts = [
         ChainTask().parts(np.ones((3, 2))),
@@ -187,7 +185,7 @@ def test_what_is_returned_but_is_no_array_names_the_example():
     "copy",
     [lambda error: pickle.loads(pickle.dumps(error)), lambda error: Failure.of(error).error()],
 )
-def test_notes_and_numbers_travel(copy):
+def test_notes_and_indices_survive_copying(copy):
     error = TaskError("Y[{sample}] is odd; leave it out.", 3)
     error.add_note("seen by a friend")
     note_examples(error, "loss", 5, 5)  # it names its example already
@@ -203,7 +201,7 @@ def test_notes_and_numbers_travel(copy):
 
 
 class FrozenError(Exception):
-    """Takes no notes."""
+    """Error that takes no notes."""
 
     def __setattr__(self, name, value):
         if name == "__notes__":
@@ -211,7 +209,7 @@ class FrozenError(Exception):
         super().__setattr__(name, value)
 
 
-def test_an_error_that_takes_no_notes_comes_as_it_is(chains):
+def test_an_error_that_takes_no_notes_is_unchanged(chains):
     task = FussyTask("nothing")
     task.loss = raise_frozen
     with pytest.raises(FrozenError, match="as it is"):
@@ -238,7 +236,7 @@ def raise_frozen(y, y_pred):
         ([[0], [1], [1]], r"Y has shape \(3, 1\)"),
     ],
 )
-def test_labels_that_are_no_classes_name_the_sample(Y, message):
+def test_an_unknown_label_names_the_sample(Y, message):
     with pytest.raises(TaskError, match=message):
         StructBoost(MulticlassTask(2), C=1.0).fit(np.eye(3), Y)
 
@@ -249,7 +247,7 @@ def test_labels_may_be_objects():
 
 
 def broken(**methods):
-    """A task that chooses a candidate, with other methods."""
+    """Task that chooses a candidate, with other methods."""
     return type("Broken", (Listed,), methods)()
 
 
@@ -276,7 +274,7 @@ def broken(**methods):
         ({"kinds": ["x"]}, r"task.kinds is \['x'\]; give a dict"),
     ],
 )
-def test_what_is_no_number_or_no_kind_ends_the_fit_by_name(make, methods, message):
+def test_a_malformed_result_of_a_task_ends_the_fit_with_its_name(make, methods, message):
     rng = np.random.default_rng(0)
     X, Y = [rng.normal(size=(3, 2)) for _ in range(8)], [0, 2, 1, 0, 1, 0, 1, 2]
     with pytest.raises(TaskError, match=message):
@@ -284,16 +282,16 @@ def test_what_is_no_number_or_no_kind_ends_the_fit_by_name(make, methods, messag
 
 
 @pytest.mark.parametrize("make", [StructBoost, StructuredSVM])
-def test_outputs_that_are_too_few_to_score_and_inputs_in_a_dict_are_named(make):
+def test_too_few_outputs_and_dicts_of_inputs_raise_errors(make):
     rng = np.random.default_rng(0)
     X, Y = [rng.normal(size=(3, 2)) for _ in range(8)], [0, 2, 1, 0, 1, 0, 1, 2]
-    with pytest.raises(TypeError, match="no sequence; give a list of inputs"):
+    with pytest.raises(TypeError, match="not a sequence; give a list of inputs"):
         make(Listed(), C=10.0).fit(dict(enumerate(X)), Y)
     with pytest.raises(ValueError, match="X has 8 examples and Y 3; they must be equally many"):
         make(Listed(), C=10.0).fit(X, Y).score(X, Y[:3])
 
 
-def test_an_argmax_that_takes_no_truth_is_named():
+def test_an_argmax_without_a_truth_argument_raises_an_error():
     class WithoutTruth(Task):
         kinds: ClassVar = {"x": PartKind(1)}
 

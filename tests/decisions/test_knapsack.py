@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from structboost import Knapsack
+from structboost.decisions import Knapsack
 
 
 def best_value(values, weights, capacity):

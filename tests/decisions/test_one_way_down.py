@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import structboost.decisions
-from structboost import DecisionInput, GridPath, PredictThenOptimize, PredictThenOptimizeTask
+from structboost import PredictThenOptimize, PredictThenOptimizeTask
+from structboost.decisions import DecisionInput, GridPath
 
 FOLDER = Path(structboost.decisions.__file__).parent
 ROUTES = GridPath(3, 3)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from structboost import AcyclicPath, GridPath, ShortestPath
+from structboost.decisions import AcyclicPath, GridPath, ShortestPath
 
 
 def all_paths(problem):

@@ -9,18 +9,14 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.linear_model import LinearRegression
 from sklearn.model_selection import GridSearchCV, KFold
 
-from structboost import (
+from structboost import PredictThenOptimize, PredictThenOptimizeTask, StructBoost, StructuredSVM
+from structboost.decisions import (
     Choose,
     DecisionInput,
     GridPath,
     Knapsack,
-    PredictThenOptimize,
-    PredictThenOptimizeTask,
     ShortestPath,
     SolvedBy,
-    StructBoost,
-    StructuredSVM,
-    TaskError,
     Tour,
 )
 from structboost.decisions.inputs import read_features
@@ -28,6 +24,7 @@ from structboost.decisions.model import Preparation, costs_of
 from structboost.decisions.problem import DecisionProblem
 from structboost.decisions.task import DecisionInputs
 from structboost.decisions.training import LinearFits, _Fit, _Part, normalized_regret
+from structboost.exceptions import TaskError
 from structboost.selection.folds import random_folds
 from tests.helpers.scikit_learn import check_battery
 

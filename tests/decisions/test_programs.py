@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from structboost import (
+from structboost import PredictThenOptimizeTask, check_task
+from structboost.decisions import (
     AcyclicPath,
     Assignment,
     Choose,
@@ -20,12 +21,10 @@ from structboost import (
     Knapsack,
     LinearProgram,
     MatroidBasis,
-    PredictThenOptimizeTask,
     ShortestPath,
-    TaskError,
     Tour,
-    check_task,
 )
+from structboost.exceptions import TaskError
 
 WEIGHTS = np.array([[2.0, 3.0, 4.0, 1.0], [1.0, 1.0, 0.0, 2.0]])
 ROOM = np.array([6.0, 2.0])

@@ -9,21 +9,23 @@ import pytest
 from scipy.optimize import linprog, minimize
 
 from structboost import (
+    PredictThenOptimize,
+    PredictThenOptimizeTask,
+    StructBoost,
+    StructuredSVM,
+    check_task,
+)
+from structboost.contract.parts import StackedParts
+from structboost.decisions import (
     AcyclicPath,
     Choose,
     Decision,
     DecisionInput,
     GridPath,
     Knapsack,
-    PredictThenOptimize,
-    PredictThenOptimizeTask,
     SolvedBy,
-    StructBoost,
-    StructuredSVM,
-    TaskError,
-    check_task,
 )
-from structboost.contract.parts import StackedParts
+from structboost.exceptions import TaskError
 
 ROUTES = GridPath(2, 3)
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from structboost import LinearProgram, Tour
+from structboost.decisions import LinearProgram, Tour
 
 
 @settings(max_examples=60, deadline=None)
@@ -53,6 +53,7 @@ def test_twenty_nodes_against_an_integer_program():
         assert problem.solve(costs) @ costs == pytest.approx(z @ costs)
 
 
+@pytest.mark.slow
 @settings(max_examples=20, deadline=None)
 @given(st.integers(0, 9999), st.sampled_from([1.0, 1e-8, 1e8]))
 def test_local_search_ends_in_a_tour_that_no_turned_part_makes_shorter(seed, scale):

@@ -7,16 +7,10 @@ import time
 import numpy as np
 import pytest
 
-from structboost import (
-    EngineError,
-    InterruptedFitWarning,
-    MulticlassTask,
-    RankingTask,
-    StructBoost,
-    TaskError,
-)
+from structboost import MulticlassTask, RankingTask, StructBoost
 from structboost.engines import worker
 from structboost.engines.direct_connection import ConnectionBrokenError, DirectConnection, listen
+from structboost.exceptions import EngineError, InterruptedFitWarning, TaskError
 from structboost.runtime import blocks
 from tests.contract.test_task_errors import FussyTask, OddChainError, check_note
 from tests.engines.test_engines import (
@@ -68,7 +62,7 @@ def on_cluster(task, X, Y, **changes):
     return what_was_learned(fitted, from_bins=hasattr(X, "__dask_graph__"))
 
 
-def test_no_client():
+def test_dask_engine_without_a_client_raises_an_error():
     # Before any test that makes one.
     X, y = classes(60)
     with pytest.raises(EngineError, match="needs a client"):
@@ -114,7 +108,7 @@ def test_bags_hold_inputs_of_any_kind():
 
 
 @pytest.mark.usefixtures("client")
-def test_closed_ports_change_nothing(monkeypatch):
+def test_model_is_the_same_with_closed_ports(monkeypatch):
     def unreachable(endpoint):
         raise ConnectionBrokenError
 
@@ -143,7 +137,7 @@ def test_connections_that_break_are_opened_again(n_answers, monkeypatch):
 
 
 @pytest.mark.usefixtures("client")
-def test_ctrl_c_keeps_the_model(monkeypatch):
+def test_ctrl_c_on_a_cluster_leaves_a_model(monkeypatch):
     task, X, Y = problem("multiclass")
     left = iter(range(31))
     answer = DirectConnection.answer
@@ -219,7 +213,7 @@ def torn_file(x):
 
 
 @pytest.mark.usefixtures("client")
-def test_an_error_of_loading_a_partition_arrives():
+def test_error_of_loading_a_partition_reaches_the_trainer():
     """Chunks of known size, so that they are first loaded where the shards are made."""
     array = pytest.importorskip("dask.array")
     X, y = classes(100)
@@ -228,7 +222,7 @@ def test_an_error_of_loading_a_partition_arrives():
         on_cluster(MulticlassTask(3), spread, y)
 
 
-def test_strangers_are_not_answered():
+def test_connection_ignores_strangers():
     endpoint = listen("run", "127.0.0.1")
     with pytest.raises(ConnectionBrokenError):
         DirectConnection(endpoint._replace(key=b"guessed"))
@@ -236,7 +230,7 @@ def test_strangers_are_not_answered():
 
 @pytest.mark.usefixtures("client")
 @pytest.mark.parametrize(("large", "methods"), [(0, {"cut", "products", "sums"}), (2000, {"sums"})])
-def test_large_sums_meet_on_the_workers(large, methods, monkeypatch):
+def test_large_sums_are_added_on_the_workers(large, methods, monkeypatch):
     monkeypatch.setattr(dask_cluster, "_FAN", 1)
     monkeypatch.setattr(dask_cluster, "_LARGE_SUM_BYTES", large)
     asked = []
@@ -266,7 +260,7 @@ def both_pids(client):
 @pytest.mark.parametrize(
     ("spread_out", "fan", "victim"), [(False, 8, 0), (True, 1, 0), (False, 1, 1)]
 )
-def test_workers_that_are_killed_change_nothing(spread_out, fan, victim, client, monkeypatch):
+def test_model_is_the_same_after_workers_are_killed(spread_out, fan, victim, client, monkeypatch):
     monkeypatch.setattr(dask_cluster, "_FAN", fan)
     monkeypatch.setattr(dask_cluster, "_LARGE_SUM_BYTES", 0)
     X, y = classes(700)
@@ -307,13 +301,13 @@ class KillsOnce(MulticlassTask):
 
 
 @pytest.mark.usefixtures("client")
-def test_a_worker_that_dies_in_mid_round_changes_nothing(tmp_path):
+def test_model_is_the_same_after_a_worker_dies_in_mid_round(tmp_path):
     X, y = classes(700)
     assert on_cluster(KillsOnce(tmp_path / "killed"), X, y) == serial(MulticlassTask(3), X, y)
     assert (tmp_path / "killed").exists()
 
 
-def test_a_worker_that_goes_just_before_it_is_sent_its_shards_changes_nothing(client, monkeypatch):
+def test_model_is_the_same_if_a_worker_dies_before_it_receives_its_shards(client, monkeypatch):
     await_workers = dask_cluster._DaskWorkers._await_workers
     killed = []
 
@@ -333,7 +327,7 @@ def test_a_worker_that_goes_just_before_it_is_sent_its_shards_changes_nothing(cl
     assert killed
 
 
-def test_shards_that_are_lost_alone_change_nothing(client):
+def test_model_is_the_same_after_single_shards_are_lost(client):
     X, y = classes(700)
     both_pids(client)
 
@@ -353,7 +347,7 @@ def _forget_a_shard():
     return bool(shards)
 
 
-def test_a_cluster_without_workers_is_waited_for():
+def test_run_waits_for_a_cluster_without_workers():
     X, y = classes(100)
     with (
         distributed.LocalCluster(n_workers=0, dashboard_address=":0", silence_logs=50) as cluster,
@@ -366,11 +360,11 @@ def test_a_cluster_without_workers_is_waited_for():
 
 
 @pytest.mark.usefixtures("client")
-def test_collections_that_cannot_be():
+def test_bad_dask_collections_raise_errors():
     array = pytest.importorskip("dask.array")
     X, y = classes(60)
     spread = array.from_array(X, chunks=(20, 4))
-    with pytest.raises(ValueError, match="take engine='dask'"):
+    with pytest.raises(ValueError, match="use engine='dask'"):
         StructBoost(MulticlassTask(3), C=1.0).fit(spread, y)
     with pytest.raises(ValueError, match="60 examples and Y 59"):
         on_cluster(MulticlassTask(3), spread, y[1:])

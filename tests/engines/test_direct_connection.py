@@ -132,7 +132,7 @@ ATTACKS = {
 
 
 @pytest.mark.parametrize("attack", ATTACKS.values(), ids=ATTACKS)
-def test_the_trainer_is_answered_whatever_a_stranger_does_first(attack, endpoint, ended, tmp_path):
+def test_trainer_receives_replies_after_strangers_connected(attack, endpoint, ended, tmp_path):
     with socket.create_connection((endpoint.host, endpoint.port), timeout=60) as stranger:
         attack(stranger, tmp_path / "made")
         assert not ended.is_set()
@@ -143,7 +143,7 @@ def test_the_trainer_is_answered_whatever_a_stranger_does_first(attack, endpoint
     assert not (tmp_path / "made").exists()
 
 
-def test_the_trainer_is_answered_though_many_are_silent(endpoint, monkeypatch):
+def test_trainer_receives_replies_among_many_silent_peers(endpoint, monkeypatch):
     monkeypatch.setattr(direct_connection, "_MOST_UNPROVED", 5)
     silent = [
         socket.create_connection((endpoint.host, endpoint.port), timeout=60) for _ in range(20)
@@ -157,7 +157,7 @@ def test_the_trainer_is_answered_though_many_are_silent(endpoint, monkeypatch):
             stranger.close()
 
 
-def test_who_proves_nothing_is_dropped_after_a_while(monkeypatch):
+def test_peer_without_a_proof_is_dropped_after_a_while(monkeypatch):
     monkeypatch.setattr(direct_connection, "_PROOF_SECONDS", 0.01)
     endpoint = listen("none", "127.0.0.1")
     with socket.create_connection((endpoint.host, endpoint.port), timeout=60) as stranger:
@@ -188,7 +188,7 @@ def return_the_proof(process):
 @pytest.mark.parametrize(
     "impostor", [say_nothing, say_anything, return_the_proof, socket.socket.close]
 )
-def test_the_trainer_takes_nothing_from_who_does_not_know_the_key(impostor, monkeypatch):
+def test_trainer_refuses_a_process_without_the_key(impostor, monkeypatch):
     monkeypatch.setattr(direct_connection, "_PROOF_SECONDS", 1.0)
     opened = []
 

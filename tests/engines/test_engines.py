@@ -14,13 +14,14 @@ import psutil
 import pytest
 from loky import ProcessPoolExecutor
 
-from structboost import BinaryTask, EngineError, MulticlassTask, RankingTask, StructBoost, TaskError
+from structboost import BinaryTask, MulticlassTask, RankingTask, StructBoost
 from structboost.engines import processes, worker
 from structboost.engines.base import Batch, Call, Layout, ShardAtWork
 from structboost.engines.direct_connection import ConnectionBrokenError, DirectConnection, listen
 from structboost.engines.local import Threads
 from structboost.engines.processes import Processes
 from structboost.engines.worker import release
+from structboost.exceptions import EngineError, TaskError
 from structboost.runtime import blocks
 from structboost.runtime.freed_memory import keep_freed_memory
 from tests.helpers.engine_tasks import (
@@ -127,7 +128,7 @@ def loky_processes():
     "name", ["multiclass", "ranking"]
 )  # examples that stay whole, and one that is split
 @pytest.mark.usefixtures("small_blocks")
-def test_a_process_that_is_killed_changes_nothing(name):
+def test_model_is_the_same_after_a_process_is_killed(name):
     task, X, Y = problem(name)
     parameters = {"C": 10.0, "tol": 1e-4, "max_rounds": 6}
     killed = []
@@ -148,7 +149,7 @@ def test_a_process_that_is_killed_changes_nothing(name):
 
 
 @pytest.mark.slow
-def test_a_process_may_grow():
+def test_growing_process_is_not_replaced():
     """Loky replaces processes that grow by 300 MB; it looks once a second."""
     X, y = classes(300)
     seen = []
@@ -169,7 +170,7 @@ def test_a_process_may_grow():
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("small_blocks")
-def test_shards_that_are_gone_are_made_again(monkeypatch):
+def test_lost_shards_are_made_again(monkeypatch):
     """Their process lives: another in its place, say."""
     started, start = [], Processes.start
 
@@ -193,7 +194,7 @@ def test_shards_that_are_gone_are_made_again(monkeypatch):
 
 
 @pytest.mark.slow
-def test_a_call_that_kills_its_process_is_given_up():
+def test_call_that_kills_its_process_raises_an_error():
     with pytest.raises(EngineError, match="died 4 times in 'cut'"):
         StructBoost(DeadlyTask(), C=1.0, engine="processes", n_jobs=1).fit(
             np.eye(4), [1, -1, 1, -1]
@@ -207,9 +208,9 @@ def kill_a_process():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("moment", ["spawned", "asked to listen", "given its shards"])
+@pytest.mark.parametrize("moment", ["spawned", "asked to listen", "received its shards"])
 @pytest.mark.usefixtures("small_blocks")
-def test_a_process_that_is_killed_at_the_start_changes_nothing(moment, monkeypatch, tmp_path):
+def test_model_is_the_same_if_a_process_is_killed_at_the_start(moment, monkeypatch, tmp_path):
     _, X, y = problem("multiclass")
     parameters = {"C": 10.0, "tol": 1e-4, "max_rounds": 3}
     pool, connect = processes._pool, DirectConnection
@@ -231,20 +232,20 @@ def test_a_process_that_is_killed_at_the_start_changes_nothing(moment, monkeypat
         monkeypatch.setattr(processes, "_pool", pool_of_a_killed_process)
     if moment == "asked to listen":
         monkeypatch.setattr(processes, "DirectConnection", connect_to_a_killed_process)
-    task = KillsItsTaker(tmp_path, n_kills=moment == "given its shards")
+    task = KillsItsTaker(tmp_path, n_kills=moment == "received its shards")
     broken = StructBoost(task, engine="processes", n_jobs=2, **parameters).fit(X, y)
-    assert os.listdir(tmp_path) if moment == "given its shards" else next(left, None) is None
+    assert os.listdir(tmp_path) if moment == "received its shards" else next(left, None) is None
     assert what_was_learned(broken) == what_was_learned(
         StructBoost(MulticlassTask(3), **parameters).fit(X, y)
     )
 
 
 @pytest.mark.slow
-def test_a_start_that_kills_every_process_is_given_up(tmp_path):
+def test_start_that_kills_every_process_raises_an_error(tmp_path):
     X, y = classes(30)
     with pytest.raises(
         EngineError,
-        match="died 4 times while it was given its shards; its memory may not be enough",
+        match="died 4 times while it received its shards; its memory may not be enough",
     ):
         StructBoost(KillsItsTaker(tmp_path, 100), C=1.0, engine="processes", n_jobs=1).fit(X, y)
     assert len(os.listdir(tmp_path)) == 4
@@ -264,7 +265,7 @@ def test_a_task_that_cannot_be_unpickled_is_not_taken_for_a_death():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("engine", ["threads", "processes"])
-def test_an_error_of_the_task_comes_home(engine):
+def test_error_of_the_task_reaches_the_trainer(engine):
     with pytest.raises(ValueError, match="no such output"):
         StructBoost(WrongTask(), C=1.0, engine=engine, n_jobs=2).fit(np.eye(4), [1, -1, 1, -1])
     assert not loky_processes()
@@ -357,7 +358,7 @@ def is_at_work(pid):
 
 
 @pytest.mark.slow
-def test_a_machine_that_closes_itself_is_named(monkeypatch):
+def test_closed_local_ports_raise_an_error_that_names_the_machine(monkeypatch):
     def unreachable(endpoint):
         raise ConnectionBrokenError
 
@@ -408,7 +409,7 @@ def test_a_default_timeout_changes_nothing():
     assert what_was_learned(other) == expected
 
 
-def test_a_batch_that_nobody_waits_for_changes_nothing():
+def test_batch_without_a_waiting_trainer_changes_nothing():
     shard = BulkyShard()
     placed = ShardAtWork(shard, 2)
     with pytest.raises(EngineError, match="has processed batch 2"):
@@ -426,7 +427,7 @@ def test_an_error_keeps_its_class_whatever_its_constructor_takes():
 
 
 @pytest.mark.slow
-def test_an_error_that_cannot_travel_is_described():
+def test_error_that_cannot_be_pickled_is_described():
     with pytest.raises(EngineError, match=r"ValueError\('locked', <unlocked") as caught:
         StructBoost(HoldsALock(), C=1.0, engine="processes", n_jobs=1).fit(
             np.eye(4), [1, -1, 1, -1]
@@ -434,7 +435,7 @@ def test_an_error_that_cannot_travel_is_described():
     assert "in separate" in caught.value.__notes__[0]
 
 
-def test_an_answer_that_nobody_heard_is_not_taken_for_another(bulky_connection):
+def test_unread_reply_is_not_taken_for_the_next_one(bulky_connection):
     connection, batch = bulky_connection
     connection.ask([0], batch(1))
     with pytest.raises(ConnectionBrokenError):
@@ -458,7 +459,7 @@ def page_faults_of_arrays():
 
 @pytest.mark.slow
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only the C library of GNU is told")
-def test_freed_memory_is_kept():
+def test_freed_memory_stays_in_the_process():
     # As Dask starts its workers.
     with ProcessPoolExecutor(max_workers=1, env={"MALLOC_TRIM_THRESHOLD_": "65536"}) as pool:
         given_back, kept = pool.submit(page_faults_of_arrays).result()
@@ -485,12 +486,12 @@ def test_errors_name_the_example_among_all(engine):
         ({"engine": "processes", "formulation": "exponential"}, "supports threads only"),
     ],
 )
-def test_engines_that_cannot_be(changes, message):
+def test_bad_engines_raise_errors(changes, message):
     with pytest.raises(ValueError, match=message):
         StructBoost(BinaryTask(), C=1.0, **changes).fit(np.eye(4), [1, -1, 1, -1])
 
 
-def test_joblib_says_how_many_threads():
+def test_number_of_threads_comes_from_joblib():
     import joblib
 
     with joblib.parallel_config(n_jobs=2):

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from structboost import (
-    CheckpointError,
     StructBoostClassifier,
     StructBoostMultiLabelClassifier,
     StructBoostRanker,
     StructBoostTagger,
 )
+from structboost.exceptions import CheckpointError
 from tests.helpers.damaged_files.archives import put_together, taken_apart
 
 RNG = np.random.default_rng(0)
@@ -59,7 +59,7 @@ def fitted(face, classes, **parameters):
 
 @pytest.mark.parametrize("parameters", PARAMETERS)
 @pytest.mark.parametrize("face", FACES)
-def test_a_fit_with_more_rounds_goes_on_from_its_checkpoint(face, parameters, tmp_path):
+def test_a_fit_with_more_rounds_resumes_from_its_checkpoint(face, parameters, tmp_path):
     path = tmp_path / "run.npz"
     first = fitted(face, CLASSES, checkpoint=path, max_iter=3, **parameters)
     more = fitted(face, CLASSES, checkpoint=path, max_iter=12, **parameters)
@@ -84,7 +84,7 @@ def test_a_checkpoint_of_other_outputs_is_refused(face, parameters, tmp_path):
     fitted(face, CLASSES, checkpoint=path, max_iter=3, **parameters)
 
 
-def test_a_checkpoint_without_the_hash_of_the_outputs_is_gone_on_from(tmp_path):
+def test_a_checkpoint_without_a_hash_of_the_outputs_resumes(tmp_path):
     path = tmp_path / "run.npz"
     fitted(StructBoostClassifier, CLASSES, checkpoint=path, max_iter=2)
     header, arrays = taken_apart(path.read_bytes())
@@ -105,7 +105,7 @@ def test_a_checkpoint_without_the_hash_of_the_outputs_is_gone_on_from(tmp_path):
         {"records": 3},
     ],
 )
-def test_a_checkpoint_whose_choice_was_crafted_is_refused(choice, tmp_path):
+def test_a_checkpoint_with_a_crafted_choice_is_refused(choice, tmp_path):
     path = tmp_path / "run.npz"
     fitted(StructBoostClassifier, CLASSES, checkpoint=path, max_iter=2, objective="hinge")
     header, arrays = taken_apart(path.read_bytes())
@@ -115,7 +115,7 @@ def test_a_checkpoint_whose_choice_was_crafted_is_refused(choice, tmp_path):
         fitted(StructBoostClassifier, CLASSES, checkpoint=path, max_iter=3, objective="hinge")
 
 
-def test_a_choice_on_other_folds_is_made_anew(tmp_path):
+def test_a_choice_on_other_folds_is_repeated(tmp_path):
     path = tmp_path / "run.npz"
     fitted(StructBoostClassifier, CLASSES, checkpoint=path, max_iter=3, objective="hinge")
     header, arrays = taken_apart(path.read_bytes())

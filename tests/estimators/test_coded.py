@@ -164,7 +164,7 @@ def test_master_reaches_an_independent_optimum(pairs, theta, seed):
 
 @pytest.mark.parametrize("pairs", ["bits", "outputs"])
 @pytest.mark.parametrize("start", [2.0, 40.0])  # all of it is used; some of it is left
-def test_another_theta_keeps_the_proportions_and_reaches_its_optimum(pairs, start):
+def test_another_theta_keeps_proportions_and_reaches_its_optimum(pairs, start):
     master, *problem = random_master(pairs, start, 3)
     margins = plain_margins(pairs, *problem)
     master.solve(1e-8)
@@ -184,7 +184,7 @@ def test_another_theta_keeps_the_proportions_and_reaches_its_optimum(pairs, star
 
 
 @pytest.mark.filterwarnings("error")
-def test_a_stage_that_tells_no_pair_apart_changes_nothing():
+def test_a_stage_that_separates_no_pair_changes_nothing():
     y = np.arange(12) % 3
     booster = StageWiseBooster(problem_of(MulticlassTask(3), y), "outputs")
     first = booster.add_responses("x", np.where(y == 0, 1, -1)[None].astype(np.int8))
@@ -199,7 +199,7 @@ def test_a_stage_that_tells_no_pair_apart_changes_nothing():
     before = booster.primal
     booster.step(np.array([0]))
     assert (booster.primal, booster.weights.tolist()) == (before, [0.0, 0.0])
-    booster.solve(0.0, np.array([0, 1]))
+    booster.step(np.array([0, 1]))
     assert booster.primal < before
     assert booster.weights[0] == 0.0 < booster.weights[1]
 
@@ -246,7 +246,7 @@ def test_a_large_norm_on_separable_data_has_the_largest_margin(theta, seed):
 
 
 @pytest.mark.parametrize("steps", [1, 150, 210, 290])
-def test_ctrl_c_leaves_weights_and_risk_that_belong_together(steps, monkeypatch):
+def test_weights_and_risk_agree_after_ctrl_c(steps, monkeypatch):
     """Also in the midst of the smaller norms on the way to a large one."""
     master = separable_master(3000.0, 0)
     # So sparse that Newton's method stops far away, after 200 steps, and the path of norms is
@@ -302,7 +302,7 @@ def test_stage_wise_mo_is_algorithm_1():
         )
 
 
-def test_corrective_and_stage_wise_see_the_same_codes():
+def test_corrective_and_stage_wise_runs_have_the_same_codes():
     X, y = load_wine(return_X_y=True)
     stage_wise = AdaBoostECCClassifier(max_rounds=40, random_state=3).fit(X, y)
     corrective = MultiBoostECCClassifier(max_rounds=40, random_state=3).fit(X, y)
@@ -311,7 +311,7 @@ def test_corrective_and_stage_wise_see_the_same_codes():
     assert corrective.model_.weights.sum() == pytest.approx(corrective.theta_)
 
 
-def test_a_column_once_drawn_stays():
+def test_a_drawn_column_stays():
     """Weights are optimal over all columns that were ever drawn, not over those used of late."""
     X, y = load_wine(return_X_y=True)
     model = MultiBoostECCClassifier(theta=20, max_rounds=120, random_state=0).fit(X, y)
@@ -334,7 +334,7 @@ LOSSES = [
 
 
 @pytest.mark.parametrize(("face", "loss"), dict.fromkeys(LOSSES), ids=str)
-def test_no_column_is_dropped_for_having_no_weight(face, loss, monkeypatch):
+def test_columns_without_weight_are_not_dropped(face, loss, monkeypatch):
     """A code that was drawn does not come again: the same run, however soon idle columns go
     elsewhere."""
     X, y = load_wine(return_X_y=True)
@@ -405,7 +405,8 @@ def test_the_best_code_is_certified(theta):
     assert below * (1 - 1e-9) <= model.objective_ <= optimum * (1 + 2e-4)
 
 
-def test_theta_by_cross_validation():
+@pytest.mark.slow
+def test_cross_validation_chooses_theta():
     X, y = load_iris(return_X_y=True)
     model = MultiBoostMOClassifier(theta="cv", max_rounds=5, random_state=0).fit(X, y)
     assert model.theta_ in {2, 5, 8, 10, 12, 15, 20, 30, 40, 45, 60, 80, 100, 120, 150, 200}
@@ -435,7 +436,7 @@ def test_the_whole_scikit_learn_battery(face):
     check_battery(face)
 
 
-def test_a_norm_so_large_that_the_loss_underflows():
+def test_the_largest_margin_is_reached_even_if_the_loss_underflows():
     """On separable data the loss falls like exp(-theta): the corrective model still has the largest
     margin."""
     X, y = load_iris(return_X_y=True)

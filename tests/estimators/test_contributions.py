@@ -8,7 +8,6 @@ import pytest
 from sklearn.datasets import load_iris
 
 from structboost import (
-    ActiveFeatureFamily,
     AdaBoostMHClassifier,
     MulticlassTask,
     ShareBoostClassifier,
@@ -18,6 +17,7 @@ from structboost import (
     StructBoostRanker,
     StructuredSVMClassifier,
 )
+from structboost.weak import ActiveFeatureFamily
 
 X, Y = load_iris(return_X_y=True)
 OF_TRAINER = {"C": 20, "max_rounds": 6, "tol": 0.2}
@@ -81,7 +81,7 @@ def test_contributions_are_the_shapley_values_of_the_decision_function(name):
         assert np.abs(wanted).max() > 1e-3 * size
 
 
-def test_models_of_several_features_are_refused_by_name():
+def test_learners_on_several_features_are_refused_by_name():
     for model in (
         StructBoostClassifier(max_iter=2),
         StructBoostClassifier(weak_learner=["stump", "tree"], **QUICK),
@@ -92,7 +92,7 @@ def test_models_of_several_features_are_refused_by_name():
             model.fit(X, Y).contributions(X)
 
 
-def test_an_ensemble_says_what_features_add_to_its_channels():
+def test_an_ensemble_returns_contributions_to_its_channels():
     model = StructBoost(MulticlassTask(3), **OF_TRAINER).fit(X, Y).model_
     values, base = model.contributions(X.astype(np.float32))
     assert values.shape == (150, 4, 3)

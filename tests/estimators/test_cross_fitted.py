@@ -11,7 +11,6 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 
 from structboost import (
-    CandidatePairs,
     ChainTask,
     CrossFitted,
     MatchingTask,
@@ -19,9 +18,9 @@ from structboost import (
     StructBoostMultiLabelClassifier,
     StructBoostTagger,
     StructuredSVM,
-    TaskError,
-    labelled_stretches,
 )
+from structboost.exceptions import TaskError
+from structboost.tasks import CandidatePairs, labelled_stretches
 from tests.helpers.scikit_learn import check_battery
 
 CROSS_FITTED = "answers for the training set are those of classifiers that have not seen it"
@@ -53,7 +52,7 @@ def numbered(n, n_classes=3, seed=0):
     return np.arange(n, dtype=float)[:, None], y
 
 
-def test_no_answer_in_training_knows_its_part_and_new_answers_are_the_mean_of_the_folds():
+def test_training_responses_are_out_of_fold_and_new_ones_are_means():
     X, y = numbered(30)
     crossed = CrossFitted(Recalling(), folds=3)
     answers = crossed.fit_transform(X, y)
@@ -107,7 +106,7 @@ def test_groups_stay_together():
         assert (inside.all(axis=1) | ~inside.any(axis=1)).all()
 
 
-def test_answers_of_sets_are_log_odds_of_each_label_by_any_classifier():
+def test_responses_of_sets_are_log_odds_of_each_label():
     rng = np.random.default_rng(1)
     X = rng.normal(size=(120, 2))
     Y = np.column_stack((X[:, 0] > 0, X[:, 1] > 0.3, np.zeros(120))).astype(int)
@@ -123,7 +122,7 @@ def test_answers_of_sets_are_log_odds_of_each_label_by_any_classifier():
     )
 
 
-def test_scores_stand_in_for_probabilities_and_features_may_stay_beside():
+def test_scores_replace_missing_probabilities_and_features_may_follow():
     X, y = np.random.default_rng(2).normal(size=(60, 2)), np.tile(list("abc"), 20)
     crossed = CrossFitted(RidgeClassifier(), folds=3, passthrough=True)
     table = crossed.fit_transform(X, y)
@@ -148,7 +147,7 @@ def chains(n=40, seed=3):
     return [np.eye(3)[y] + rng.normal(scale=0.7, size=(5, 3)) for y in Y], Y
 
 
-def test_a_pipeline_trains_the_chain_on_cross_fitted_answers():
+def test_a_pipeline_trains_the_chain_on_cross_fitted_responses():
     X, Y = chains()
     answers = CrossFitted(LogisticRegression(), folds=3)
     model = make_pipeline(answers, StructuredSVM(ChainTask(3), C=10, tol=0.02, random_state=0))
@@ -162,7 +161,7 @@ def test_a_pipeline_trains_the_chain_on_cross_fitted_answers():
     assert all(np.array_equal(*pair) for pair in zip(again.predict(X[25:]), expected, strict=True))
 
 
-def test_faces_take_answers():
+def test_estimators_train_on_responses():
     X, Y = chains()
     tags = [[f"t{tag}" for tag in y] for y in Y]
     face = StructBoostTagger(objective="svm", C=10)
@@ -176,7 +175,7 @@ def test_faces_take_answers():
     assert labels.get_params()["crossfitted__estimator__C"] == 1.0
 
 
-def test_a_linear_face_is_the_structured_svm_on_standardised_features(tmp_path):
+def test_a_linear_estimator_equals_the_structured_svm_on_standardised_features(tmp_path):
     X, Y = chains()
     rows, sets = np.concatenate(X), np.eye(3, dtype=int)[np.concatenate(Y)]
     scaled = (rows - rows.mean(axis=0)) / rows.std(axis=0)
@@ -194,7 +193,7 @@ def test_a_linear_face_is_the_structured_svm_on_standardised_features(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_linear_face_chooses_C_by_held_out_examples_and_refuses_what_it_does_not_read():
+def test_a_linear_estimator_chooses_C_and_refuses_parameters_it_does_not_read():
     X, Y = chains()
     tagger = StructBoostTagger(objective="svm", random_state=0).fit(X, Y)
     surrogates = [entry["surrogate"] for entry in tagger.C_path_]
@@ -208,7 +207,7 @@ def test_a_linear_face_chooses_C_by_held_out_examples_and_refuses_what_it_does_n
         StructBoostTagger(objective="svm", early_stopping=True).fit(X, Y)
 
 
-def test_a_task_says_how_its_parts_are_labelled():
+def test_a_task_defines_the_labels_of_its_parts():
     rng = np.random.default_rng(4)
     X = [rng.normal(size=(4, 4, 2)) for _ in range(12)]
     Y = [rng.permutation(4) for _ in range(12)]

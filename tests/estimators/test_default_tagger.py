@@ -5,9 +5,10 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from structboost import Fold, StructBoostTagger
+from structboost import StructBoostTagger
 from structboost.contract.parts import StackedParts
 from structboost.estimators.chunks import chosen_offset
+from structboost.selection import Fold
 
 
 def rare_names(n=300, seed=0):
@@ -42,6 +43,7 @@ def tagger():
     return StructBoostTagger().fit(X, y)
 
 
+@pytest.mark.slow
 def test_rare_names_are_found_without_settings(tagger):
     X, y = rare_names(seed=1)
     assert f1(y, tagger.predict(X)) > 0.9
@@ -49,14 +51,14 @@ def test_rare_names_are_found_without_settings(tagger):
     assert tagger.history_[-1]["gap"] <= tagger.tol
 
 
-def test_the_linear_learner_is_the_same(tagger):
+def test_the_default_equals_the_linear_learner(tagger):
     X, y = rare_names()
     other = StructBoostTagger(weak_learner="linear").fit(X, y)
     assert other.C_ == tagger.C_
     assert other.predict_marginals(X[:3]) == tagger.predict_marginals(X[:3])
 
 
-def test_marginals_are_those_of_all_sequences_of_tags(tagger):
+def test_marginals_equal_a_sum_over_all_sequences_of_tags(tagger):
     X = rare_names(seed=2)[0]
     x = min(X, key=len)
     _, scores = tagger._scored([x])
@@ -71,7 +73,7 @@ def test_marginals_are_those_of_all_sequences_of_tags(tagger):
     np.testing.assert_allclose([list(own.values()) for own in found], wanted, rtol=1e-6)
 
 
-def test_a_saved_tagger_predicts_the_same(tagger, tmp_path):
+def test_a_loaded_tagger_predicts_the_same(tagger, tmp_path):
     X, _ = rare_names(seed=3)
     tagger.save(tmp_path / "tagger")
     loaded = StructBoostTagger.load(tmp_path / "tagger")
@@ -97,7 +99,7 @@ def test_tags_without_a_scheme_of_chunks_keep_their_scores():
     assert StructBoostTagger().fit(X, y).outside_offset_ == 0
 
 
-def test_unknown_tags_weights_and_forbidden_pairs_go_together():
+def test_unknown_tags_weights_and_forbidden_pairs_work_together():
     X, y = rare_names()
     y = [[None if i == 2 else tag for i, tag in enumerate(tags)] for tags in y]
     weights = np.r_[np.zeros(20), np.ones(len(X) - 20)]
@@ -121,7 +123,7 @@ def test_a_parameter_that_only_boosting_reads_is_named():
 
 
 @pytest.mark.slow
-def test_memory_of_many_tags_goes_with_their_square():
+def test_memory_grows_with_the_square_of_the_tags():
     n = 80
     y = [[f"t{(3 * i + j) % n}" for j in range(10)] for i in range(n // 2)]
     X = [[{"word": tag} for tag in tags] for tags in y]
@@ -131,7 +133,7 @@ def test_memory_of_many_tags_goes_with_their_square():
 
 
 @pytest.mark.parametrize("noise", [1.0, 0.3])
-def test_o_is_lowered_only_where_chunks_are_found(noise):
+def test_o_is_lowered_only_if_some_chunks_are_correct(noise):
     rng = np.random.default_rng(0)
     X, y = [], []
     for _ in range(300):

@@ -18,15 +18,15 @@ from structboost import (
     BinnedTable,
     EarlyStopping,
     RankingTask,
-    StageWiseLikelihood,
     StructBoost,
     StructBoostClassifier,
     StructBoostRanker,
     StructuredSVMClassifier,
-    TaskError,
-    TreeFamily,
 )
 from structboost.engines.local import Threads
+from structboost.exceptions import TaskError
+from structboost.masters import StageWiseLikelihood
+from structboost.weak import TreeFamily
 from tests.helpers.scikit_learn import check_battery
 
 X, y = load_iris(return_X_y=True)
@@ -46,7 +46,7 @@ def test_the_whole_scikit_learn_battery(estimator, n_checks):
     check_battery(estimator, n_checks)
 
 
-def test_labels_pipelines_grids_and_frames():
+def test_classifiers_work_with_labels_pipelines_grids_and_frames():
     pandas = pytest.importorskip("pandas")
     names = np.array(["setosa", "versicolor", "virginica"])[y]
     frame = pandas.DataFrame(X, columns=list("abcd"))
@@ -62,7 +62,8 @@ def test_labels_pipelines_grids_and_frames():
     assert model.score(frame, names) > 0.95
 
 
-def test_stage_wise_trees_are_the_default_whatever_else_is_given():
+@pytest.mark.slow
+def test_stage_wise_trees_are_the_default_for_any_other_parameters():
     default = StructBoostClassifier(max_iter=20).fit(X, y)
     same = StructBoostClassifier(
         C=float("inf"),
@@ -92,14 +93,14 @@ def test_stage_wise_trees_are_the_default_whatever_else_is_given():
     assert hinge.C_path_
 
 
-def test_the_default_outlives_a_copy_and_a_file(tmp_path):
+def test_the_default_survives_a_copy_and_a_file(tmp_path):
     model = clone(StructBoostClassifier(max_iter=5)).fit(X, y)
     model.save(tmp_path / "model")
     loaded = StructBoostClassifier.load(tmp_path / "model")
     np.testing.assert_array_equal(loaded.predict_proba(X), model.predict_proba(X))
 
 
-def test_early_stopping_is_true_or_false():
+def test_early_stopping_accepts_only_true_or_false():
     with pytest.raises(TypeError, match="early_stopping is 'auto'; give True or False"):
         StructBoostClassifier(early_stopping="auto").fit([[0.0], [1.0]], [0, 1])
     for name, value in (("exact", "no"), ("stabilize", 2)):
@@ -109,7 +110,7 @@ def test_early_stopping_is_true_or_false():
             )
 
 
-def test_weights_that_leave_one_class_are_named():
+def test_weights_that_leave_one_class_are_refused():
     with pytest.raises(ValueError, match="times class_weight leaves samples of class 0 only"):
         StructBoostClassifier(class_weight={0: 1, 1: 0}).fit([[0.0], [1.0]], [0, 1])
 
@@ -142,7 +143,7 @@ def test_early_stopping_watches_the_likelihood(parameters, n_classes):
 
 
 @pytest.mark.slow
-def test_early_stopping_does_not_stop_where_few_samples_are_of_a_class():
+def test_early_stopping_works_with_few_samples_of_a_class():
     rng = np.random.default_rng(1)
     made = rng.normal(size=(2000, 8))
     label = made[:, 0] + made[:, 1] * made[:, 2] + 0.5 * rng.normal(size=2000) > 3
@@ -186,13 +187,13 @@ def test_class_weight_moves_the_balance():
     np.testing.assert_array_equal(scores, of_samples.decision_function(made))
 
 
-def test_the_default_says_what_a_table_on_disk_needs(tmp_path):
+def test_the_default_refuses_a_table_on_disk_with_a_remedy(tmp_path):
     table = BinnedTable.from_array(tmp_path / "table", X)
     with pytest.raises(ValueError, match="X is a BinnedTable, on which objective='log_loss'"):
         StructBoostClassifier().fit(table, y)
 
 
-def test_who_computes_does_not_change_the_default():
+def test_engines_do_not_change_the_default_model():
     data = load_breast_cancer(return_X_y=True)
     by_default = StructBoostClassifier(max_iter=3).fit(*data)
     for engine in ("serial", Threads(2)):
@@ -230,7 +231,7 @@ def ranking_queries(seed=0):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("formulation", ["one_slack", "m_slack"])
-def test_a_query_of_weight_two_is_a_query_given_twice(formulation):
+def test_a_query_of_weight_two_equals_two_copies(formulation):
     made, relevance, qid = ranking_queries()
     again = np.flatnonzero(qid < 3)
     twice = [
@@ -251,7 +252,7 @@ def test_a_query_of_weight_two_is_a_query_given_twice(formulation):
 
 
 @pytest.mark.parametrize("formulation", ["one_slack", "m_slack"])
-def test_an_item_of_weight_two_is_an_item_given_twice_and_weight_zero_one_left_out(formulation):
+def test_an_item_of_weight_two_equals_two_copies_and_of_weight_zero_none(formulation):
     made, relevance, _ = ranking_queries()
     times = np.random.default_rng(1).integers(0, 3, size=len(made))
     settings = {"objective": "hinge", "C": 30, "tol": 1e-6, "formulation": formulation}
@@ -276,7 +277,7 @@ def test_contradictory_queries_of_unlike_weight_have_the_same_optimum_in_both_fo
         assert many.objective_ == pytest.approx(one.objective_, rel=1e-5)
 
 
-def test_numbered_slacks_without_their_examples_refuse_weights():
+def test_slack_indices_without_examples_refuse_weights():
     class Silent(RankingTask):
         def separate_slacks(self, X, Y, scores, limit):
             return replace(super().separate_slacks(X, Y, scores, limit), examples=None)

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from structboost import (
-    EmptyModelWarning,
     StructBoostClassifier,
     StructBoostMultiLabelClassifier,
     StructBoostRanker,
     StructBoostTagger,
 )
+from structboost.exceptions import EmptyModelWarning
 
 FORMS = (
     {},

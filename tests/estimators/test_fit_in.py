@@ -20,7 +20,6 @@ from sklearn.pipeline import make_pipeline
 
 import structboost.estimators
 from structboost import (
-    Choose,
     CrossFitted,
     PredictThenOptimize,
     RankingTask,
@@ -30,6 +29,7 @@ from structboost import (
     StructBoostTagger,
     StructuredSVM,
 )
+from structboost.decisions import Choose
 
 FACES = structboost.estimators.__all__
 RNG = np.random.default_rng(0)
@@ -46,6 +46,7 @@ def fold_scores(ranker, folds):
     ]
 
 
+@pytest.mark.slow
 def test_queries_and_weights_are_routed_through_a_grid_search_with_group_splits():
     folds = list(GroupKFold(3).split(X, groups=QID))
     with sklearn.config_context(enable_metadata_routing=True):
@@ -85,8 +86,9 @@ OF_STRUCTURES = pytest.mark.parametrize(
 )
 
 
+@pytest.mark.slow
 @OF_STRUCTURES
-def test_trainers_of_structures_are_searched_with_group_splits(trainer):
+def test_structured_trainers_work_in_a_grid_search_with_group_splits(trainer):
     inputs, outputs = zip(*QUERIES, strict=True)
     inputs, outputs = list(inputs), [list(y) for y in outputs]
     if not isinstance(trainer, StructBoostTagger):
@@ -123,7 +125,7 @@ def test_weights_are_routed_to_the_scores_of_structures(trainer):
     assert found.tolist() == pytest.approx(halves)
 
 
-def test_scores_do_not_depend_on_the_jobs_of_joblib():
+def test_number_of_joblib_jobs_does_not_change_scores():
     model = StructBoostClassifier(objective="hinge", C=30, max_iter=4, n_jobs=2)
     alone = cross_val_predict(model, X, Y, cv=3, method="decision_function")
     with joblib.parallel_config("threading", n_jobs=2):
@@ -155,7 +157,7 @@ def fitted(name):
 
 @pytest.mark.filterwarnings("ignore:The model is empty")
 @pytest.mark.parametrize("name", FACES)
-def test_every_face_outlives_a_pickle_and_shows_itself(name):
+def test_every_estimator_survives_pickling_and_has_a_display(name):
     model, inputs = fitted(name)
     again = pickle.loads(pickle.dumps(model))
     for method in ("decision_function", "predict_costs", "transform", "predict"):
@@ -167,7 +169,7 @@ def test_every_face_outlives_a_pickle_and_shows_itself(name):
     assert again.get_params().keys() == clone(model).get_params().keys()
 
 
-def test_answers_of_classifiers_come_out_as_frames_with_names():
+def test_responses_of_classifiers_are_frames_with_names():
     pd = pytest.importorskip("pandas")
     frame = pd.DataFrame(X, columns=["a", "b", "c"])
     labels = np.array(["low", "mid", "high"])[np.digitize(X[:, 0], [-0.4, 0.4])]
@@ -182,10 +184,13 @@ def test_answers_of_classifiers_come_out_as_frames_with_names():
         crossed.transform(frame[["b", "a", "c"]])
     binary = CrossFitted(LogisticRegression(), folds=2).fit(X, Y)
     assert binary.get_feature_names_out().tolist() == ["logisticregression_1"]
+    binary.set_params(passthrough=True)
+    named = binary.get_feature_names_out(["p", "q", "r"])
+    assert named.tolist() == ["logisticregression_1", "p", "q", "r"]
     piped = make_pipeline(crossed, StructBoostClassifier(max_iter=3)).fit(frame, labels)
     assert list(piped[-1].feature_names_in_) == list(found.columns)
     inputs, outputs = zip(*QUERIES, strict=True)
     of_tokens = CrossFitted(LogisticRegression(), folds=2)
     of_tokens.fit(list(inputs), [list(y) for y in outputs])
-    with pytest.raises(ValueError, match="only where X is a table"):
+    with pytest.raises(ValueError, match="only if X is a table"):
         of_tokens.get_feature_names_out()

@@ -15,7 +15,8 @@ from sklearn.model_selection import GridSearchCV, KFold
 from sklearn.multioutput import MultiOutputClassifier
 from sklearn.tree import DecisionTreeClassifier
 
-from structboost import EmptyModelWarning, StructBoostMultiLabelClassifier
+from structboost import StructBoostMultiLabelClassifier
+from structboost.exceptions import EmptyModelWarning
 from tests.helpers.scikit_learn import check_battery
 
 NAMES = np.array(["cat", "dog", "fish"])
@@ -100,7 +101,7 @@ def test_wrong_costs_are_named(options, message):
         StructBoostMultiLabelClassifier(objective="hinge", C=1, **options).fit(*data(10))
 
 
-def test_an_unfitted_classifier_says_so():
+def test_an_unfitted_classifier_raises_an_error():
     X, Y = data(10)
     for call in ("predict", "predict_marginals"):
         with pytest.raises(NotFittedError):
@@ -110,7 +111,7 @@ def test_an_unfitted_classifier_says_so():
 
 
 @pytest.mark.parametrize("loss", ["hamming", "subset", "f1"])
-def test_seen_sets_pairs_and_early_stopping(loss, tmp_path):
+def test_seen_sets_and_pairs_work_with_early_stopping(loss, tmp_path):
     X, Y = data(240)
     classifier = StructBoostMultiLabelClassifier(
         objective="hinge", C=30, loss=loss, outputs="seen", pairs=True, max_iter=8,
@@ -125,7 +126,7 @@ def test_seen_sets_pairs_and_early_stopping(loss, tmp_path):
     assert np.array_equal(loaded.predict(X), found)
 
 
-def test_sets_of_which_none_is_likely_are_learned_as_wholes():
+def test_unlikely_sets_are_learned_as_wholes():
     X, Y = make_multilabel_classification(600, 12, n_classes=5, n_labels=2, random_state=3)
     classifier = StructBoostMultiLabelClassifier(
         objective="l1_log_loss", C=100, loss="subset", max_iter=10
@@ -223,7 +224,7 @@ def test_wrong_labels_are_named(y, message):
         StructBoostMultiLabelClassifier(objective="hinge", C=1, pairs=True).fit(np.zeros((2, 1)), y)
 
 
-def test_a_hierarchy_closes_what_is_given_and_predicted(tmp_path):
+def test_a_hierarchy_adds_implied_labels_to_truths_and_predictions(tmp_path):
     X, Y = data()
     kinds = [("animal", "cat"), ("animal", "dog"), ("pet", "cat"), ("alive", "animal")]
     classifier = StructBoostMultiLabelClassifier(
@@ -270,7 +271,7 @@ def test_marginals_are_probabilities_that_agree_with_the_hierarchy():
         assert Y[200:][sure].mean() > 0.8
 
 
-def test_a_set_with_a_label_that_training_had_not_is_wrong():
+def test_a_set_with_a_new_label_counts_as_wrong():
     X, Y = data(100)
     classifier = StructBoostMultiLabelClassifier(objective="hinge", C=50, max_iter=10).fit(
         X, names(Y)

@@ -40,7 +40,7 @@ def test_signature_docstring_and_parameters_agree(face):
 
 
 @pytest.mark.parametrize("face", ESTIMATORS, ids=lambda face: face.__name__)
-def test_defaults_are_those_of_the_nearest_class_and_clones_keep_what_is_given(face):
+def test_defaults_come_from_the_nearest_class_and_clones_keep_parameters(face):
     for name, parameter in inspect.signature(face).parameters.items():
         assert getattr(face, name) is parameter.default
     marks = {name: object() for name in inspect.signature(face).parameters}
@@ -49,7 +49,7 @@ def test_defaults_are_those_of_the_nearest_class_and_clones_keep_what_is_given(f
     assert clone(face()).get_params() == face().get_params()
 
 
-def test_a_class_may_describe_a_parameter_of_its_base_anew():
+def test_a_class_may_override_the_description_of_a_parameter():
     @estimator
     class Quiet(StructBoostClassifier):
         """A face of a user.
@@ -82,7 +82,7 @@ def test_a_class_may_describe_a_parameter_of_its_base_anew():
             temper: int = 1
 
 
-def test_only_the_run_that_is_kept_shows_its_progress(monkeypatch):
+def test_only_the_final_run_shows_its_progress(monkeypatch):
     shown = []
 
     class Watched(StructBoost):

@@ -16,23 +16,25 @@ from structboost import (
     AdaBoostECCClassifier,
     AdaBoostMHClassifier,
     AdaBoostMOClassifier,
-    ConditionalLikelihood,
-    Exponential,
-    Logistic,
     MultiBoostClassifier,
     MultiBoostCWClassifier,
     MultiBoostECCClassifier,
     MultiBoostMOClassifier,
-    NormBounded,
     ShareBoostClassifier,
-    StageWise,
-    StageWiseLikelihood,
     StructBoostClassifier,
-    StumpFamily,
 )
 from structboost.estimators.saved import saved_link
 from structboost.files import DamagedFileError
-from structboost.weak.pricing import Best
+from structboost.masters import (
+    ConditionalLikelihood,
+    Exponential,
+    Logistic,
+    NormBounded,
+    StageWise,
+    StageWiseLikelihood,
+)
+from structboost.weak import StumpFamily
+from structboost.weak.pricing import BestChannel
 
 X, y = load_iris(return_X_y=True)
 
@@ -67,6 +69,7 @@ def test_the_scores_that_minimise_the_expected_loss_give_the_probabilities(
     np.testing.assert_allclose(formulation.probabilities(best.x[None])[0], true, atol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_classes", [2, 3])
 @pytest.mark.parametrize(
     "classifier",
@@ -77,7 +80,7 @@ def test_the_scores_that_minimise_the_expected_loss_give_the_probabilities(
     ],
     ids=lambda value: type(value).__name__,
 )
-def test_an_unregularised_fit_gives_the_shares_of_the_classes(classifier, n_classes):
+def test_an_unregularised_fit_gives_the_class_frequencies(classifier, n_classes):
     random = np.random.default_rng(0)
     group = np.repeat([0, 1, 2], 60)
     label = random.integers(0, n_classes, 180) * (random.random(180) < 0.4 + 0.2 * group)
@@ -104,7 +107,7 @@ def test_losses_without_probabilities_have_no_such_method():
     assert not any(hasattr(model, "predict_proba") for model in without)
 
 
-def test_probabilities_agree_with_the_predictions_and_outlive_a_file(tmp_path):
+def test_probabilities_agree_with_predictions_and_survive_a_file(tmp_path):
     model = MultiBoostCWClassifier(max_rounds=5).fit(X, np.array(["a", "b", "c"])[y])
     probabilities = model.predict_proba(X)
     np.testing.assert_allclose(probabilities.sum(axis=1), 1.0)
@@ -123,7 +126,7 @@ def test_hinge_scores_can_be_calibrated():
 
 
 @pytest.mark.slow
-def test_probabilities_are_those_of_the_fit_whatever_parameters_say_later(tmp_path):
+def test_later_changes_of_parameters_do_not_change_probabilities(tmp_path):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(200, 3))
     y = (X[:, 0] + rng.normal(size=200) > 0).astype(int)
@@ -140,7 +143,7 @@ def test_probabilities_are_those_of_the_fit_whatever_parameters_say_later(tmp_pa
         np.testing.assert_array_equal(again.predict_proba(X), found)
         model.set_params(objective="l1_log_loss", C=3.0)
         np.testing.assert_array_equal(model.predict_proba(X), found)
-    for parameters in ({"weak_learner": partial(StumpFamily)}, {"pricing": Best()}):
+    for parameters in ({"weak_learner": partial(StumpFamily)}, {"pricing": BestChannel()}):
         model = StructBoostClassifier(objective="hinge", max_iter=5, **parameters).fit(X, y)
         model.save(tmp_path / "model")
         assert not hasattr(model, "predict_proba")

@@ -5,12 +5,12 @@ import pytest
 
 from structboost import (
     Checkpoint,
-    CheckpointError,
     StructBoostClassifier,
     StructBoostMultiLabelClassifier,
     StructBoostRanker,
     StructBoostTagger,
 )
+from structboost.exceptions import CheckpointError
 from tests.engines.test_engines import classes, what_was_learned
 from tests.helpers.damaged_files.archives import put_together, taken_apart
 
@@ -35,7 +35,7 @@ def default(request):
 
 
 @pytest.mark.slow
-def test_a_resumed_default_is_that_of_one_run_without_a_checkpoint(default, tmp_path):
+def test_a_resumed_default_equals_a_run_without_a_checkpoint(default, tmp_path):
     whole = what_was_learned(default())
     path = tmp_path / "run.npz"
     for n_rounds in (1, 4):
@@ -67,7 +67,7 @@ def test_a_resumed_run_keeps_the_best_round(stop, tmp_path):
         assert what_was_learned(resumed) == what_was_learned(whole)
 
 
-def test_a_checkpoint_of_a_default_is_of_its_seed_and_its_data(tmp_path):
+def test_a_checkpoint_of_a_default_requires_its_seed_and_data(tmp_path):
     path = tmp_path / "run.npz"
 
     def fit(y=Y, random_state=0):

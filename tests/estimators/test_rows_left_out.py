@@ -11,16 +11,16 @@ from sklearn.metrics import log_loss
 
 from structboost import (
     MulticlassTask,
-    StageWiseLikelihood,
     StructBoost,
     StructBoostClassifier,
     StructBoostMultiLabelClassifier,
     StructBoostTagger,
-    TreeFamily,
 )
 from structboost.contract.parts import StackedParts
 from structboost.estimators import boosted
+from structboost.masters import StageWiseLikelihood
 from structboost.masters.softmax_link import SoftmaxLink
+from structboost.weak import TreeFamily
 
 X, Y = make_classification(
     400, 8, n_informative=4, n_classes=3, flip_y=0.3, random_state=1, shuffle=True
@@ -39,7 +39,7 @@ def default():
 
 
 @pytest.mark.slow
-def test_probabilities_of_the_default_are_less_sure_where_labels_are_wrong(default, tmp_path):
+def test_default_probabilities_are_less_extreme_with_wrong_labels(default, tmp_path):
     assert 0.1 < default.temperature_ < 0.9
     assert default.link_.sharpness == pytest.approx(2 * default.temperature_)
     scores = default.decision_function(X[TEST])
@@ -57,26 +57,27 @@ def test_probabilities_of_the_default_are_less_sure_where_labels_are_wrong(defau
     np.testing.assert_array_equal(loaded.predict_proba(X[TEST]), found)
 
 
-def test_the_default_ends_by_rows_left_out(default):
+@pytest.mark.slow
+def test_left_out_rows_end_the_default(default):
     assert default.ending_ == "held_out"
     assert default.n_iter_ == len(default.history_) < 500
     assert fitted(max_iter=15).ending_ == "max_rounds"
 
 
-def test_threads_do_not_change_what_rows_left_out_say(default):
+def test_threads_do_not_change_the_loss_of_left_out_rows(default):
     other = fitted(n_jobs=2)
     assert other.temperature_ == default.temperature_
     assert other.model_.weights.tobytes() == default.model_.weights.tobytes()
 
 
-def test_of_few_rows_none_are_left_out():
+def test_no_rows_are_left_out_of_few():
     few = StructBoostClassifier(max_iter=5).fit(X[:40], Y[:40])
     assert few.temperature_ is None
     assert few.link_ == StageWiseLikelihood().link
     assert few.max_features_ == 1.0
 
 
-def test_early_stopping_fits_all_rows_with_the_rounds_it_found():
+def test_early_stopping_refits_all_rows_for_the_best_number_of_rounds():
     stopped = fitted(early_stopping=True, max_features=0.5)
     best = int(np.argmin(stopped.validation_losses_))
     assert stopped.n_iter_ == best + 1
@@ -86,7 +87,7 @@ def test_early_stopping_fits_all_rows_with_the_rounds_it_found():
     assert stopped.temperature_ == whole.temperature_
 
 
-def test_the_marginals_of_taggers_and_label_sets_are_those_of_the_temperature(tmp_path):
+def test_marginals_of_taggers_and_label_sets_use_the_temperature(tmp_path):
     sequences = [X[i : i + 5] for i in range(0, 400, 5)]
     tags = [Y[i : i + 5] for i in range(0, 400, 5)]
     tagger = StructBoostTagger(max_iter=60, max_features=0.5).fit(sequences[:40], tags[:40])
@@ -112,7 +113,7 @@ def test_the_marginals_of_taggers_and_label_sets_are_those_of_the_temperature(tm
     np.testing.assert_allclose(labels, chances, atol=1e-9)
 
 
-def test_all_features_are_split_where_they_count_together_only():
+def test_all_features_are_split_if_they_matter_only_together():
     rng = np.random.default_rng(7)
     signs = rng.normal(size=(1500, 8))
     product = (np.prod(signs[:, :3], axis=1) > 0).astype(int)
@@ -128,7 +129,7 @@ def test_all_features_are_split_where_they_count_together_only():
     assert StructBoostClassifier(max_iter=2, max_features=0.7).fit(X, Y).max_features_ == 0.7
 
 
-def test_a_tree_of_an_earlier_round_can_come_again_on_another_channel():
+def test_a_tree_of_an_earlier_round_can_recur_on_another_channel():
     # One feature of two values: all trees are alike but for their leaves.
     rng = np.random.default_rng(0)
     one = rng.integers(0, 60, 300)[:, None].astype(float)
@@ -147,7 +148,8 @@ def test_a_tree_of_an_earlier_round_can_come_again_on_another_channel():
     assert (np.diff(primals) <= 1e-12).all()
 
 
-def test_large_tables_are_boosted_for_few_longer_rounds(monkeypatch):
+@pytest.mark.slow
+def test_large_tables_have_few_rounds_of_long_steps(monkeypatch):
     monkeypatch.setattr(boosted, "_LARGE", 100)
     model = StructBoostClassifier(max_iter="auto").fit(X, Y)
     assert model.learning_rate_ == 0.15
@@ -157,7 +159,7 @@ def test_large_tables_are_boosted_for_few_longer_rounds(monkeypatch):
 
 
 @pytest.mark.slow
-def test_boosting_goes_on_while_held_out_scores_ask_to_grow():
+def test_boosting_continues_while_held_out_scores_need_a_larger_scale():
     """The held-out loss of a product of three signs rises for long before it falls."""
     rng = np.random.default_rng(7)
     signs = rng.normal(size=(8000, 10))

@@ -13,13 +13,8 @@ from hypothesis import strategies as st
 from scipy.optimize import check_grad, minimize
 from sklearn.datasets import load_digits, load_iris
 
-from structboost import (
-    Logistic,
-    MulticlassTask,
-    ShareBoostClassifier,
-    SparsityPathDisplay,
-    StructBoost,
-)
+from structboost import MulticlassTask, ShareBoostClassifier, SparsityPathDisplay, StructBoost
+from structboost.masters import Logistic
 from structboost.masters.logistic import LogisticMaster
 from structboost.weak.feature import FeatureFamily
 from structboost.weak.free_sign import CHOICES, FreeSign
@@ -50,7 +45,7 @@ def random_master(C, regulariser, seed=0):
     st.sampled_from([1.0, 100.0, float("inf")]),
     st.integers(0, 99),
 )
-def test_gradient_against_differences(regulariser, C, seed):
+def test_gradient_equals_finite_differences(regulariser, C, seed):
     master, _, _ = random_master(C, regulariser, seed)
     at = np.random.default_rng(seed).normal(size=12)
     # Products are in single precision.
@@ -63,7 +58,7 @@ def test_gradient_against_differences(regulariser, C, seed):
     assert error < 0.03 * max(1.0, np.linalg.norm(master.value_and_gradient(at)[1]))
 
 
-def test_loss_is_that_of_the_paper():
+def test_loss_equals_that_of_the_paper():
     """(3) with the margin inside, example by example."""
     master, responses, y = random_master(float("inf"), "frobenius")
     w = np.random.default_rng(1).normal(size=12)
@@ -138,7 +133,8 @@ def test_theorem_2_bound_on_the_greedy_gap():
     assert {3, 11, 20} <= found
 
 
-def test_the_path_of_one_run(tmp_path):
+@pytest.mark.slow
+def test_one_run_gives_the_models_of_the_whole_path(tmp_path):
     X, y = load_digits(return_X_y=True)
     model = ShareBoostClassifier(max_rounds=30).fit(X[::2], y[::2])
     errors = [np.mean(labels != y[1::2]) for labels in model.staged_predict(X[1::2])]
@@ -161,7 +157,7 @@ def test_the_path_of_one_run(tmp_path):
 
 
 @pytest.mark.parametrize("regulariser", ["l1", "l1_linf"])
-def test_regularisers_shrink(regulariser):
+def test_regularisers_shrink_the_weights(regulariser):
     X, y = load_iris(return_X_y=True)
     sizes = [
         np.abs(
@@ -201,7 +197,8 @@ def _add_all_channels(master, first, n_learners, n_channels):
     )
 
 
-def test_trials_are_what_they_say():
+@pytest.mark.slow
+def test_every_choice_reaches_the_objective_of_its_definition():
     """Each choice's objective against its definition in section 2.1."""
     master, family, duals, _ = digits_master()
     held = master.primal
@@ -249,7 +246,7 @@ def test_a_choice_takes_the_lowest_of_its_short_list(choice):
     assert len(columns) == 10
 
 
-def test_groups_come_together():
+def test_features_of_a_group_are_chosen_together():
     X, y = load_digits(return_X_y=True)
     rows_of_pixels = np.arange(64) // 8
     face = ShareBoostClassifier(
@@ -304,7 +301,7 @@ def test_pieces_are_the_features_inside_balls(tmp_path):
     np.testing.assert_array_equal(again.predict(rings), model.predict(rings))
 
 
-def test_pooled_templates_against_windows(tmp_path):
+def test_pooled_templates_equal_a_loop_over_windows(tmp_path):
     rng = np.random.default_rng(0)
     images = rng.integers(0, 256, size=(250, 9, 11)).astype(np.uint8)
     pooling = Pooling(9, 11, 3, 2, 1)
@@ -390,7 +387,7 @@ def test_patches_learn_digits(tmp_path):
         )
 
 
-def test_path_display():
+def test_path_display_draws_the_path():
     pytest.importorskip("matplotlib").use("Agg")
     X, y = load_digits(return_X_y=True)
     model = ShareBoostClassifier(max_rounds=12).fit(X[::2], y[::2])

@@ -53,9 +53,7 @@ FACES = (StructBoostClassifier, StructBoostRanker, StructBoostMultiLabelClassifi
 @pytest.mark.parametrize("weak_learner", ["stump", "tree", "linear", ["linear", "stump"]])
 @pytest.mark.parametrize("face", FACES)
 @pytest.mark.parametrize("objective", ["default", "hinge", "l1_log_loss"])
-def test_faces_with_learners_that_read_sparse_rows_learn_what_they_do_of_arrays(
-    face, objective, weak_learner
-):
+def test_estimators_learn_the_same_from_sparse_rows_and_arrays(face, objective, weak_learner):
     X, _, _ = problem()
     parameters = {"weak_learner": weak_learner, "max_iter": 20}
     if objective == "l1_log_loss" and face is StructBoostRanker:
@@ -74,7 +72,7 @@ def test_faces_with_learners_that_read_sparse_rows_learn_what_they_do_of_arrays(
 
 
 @pytest.mark.parametrize("face", FACES)
-def test_svm_of_sparse_rows_is_that_of_columns_that_are_not_standardised(face):
+def test_svm_does_not_standardise_sparse_columns(face):
     X, y, sets = problem()
     model = fitted(face, X, objective="svm", C=30.0, tol=1e-4)
     assert model.learner_ == "linear"
@@ -89,7 +87,7 @@ def test_svm_of_sparse_rows_is_that_of_columns_that_are_not_standardised(face):
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("name", CODED)
-def test_classifiers_of_codes_learn_of_sparse_rows(name):
+def test_coded_classifiers_learn_from_sparse_rows(name):
     X, y, _ = problem()
     face = getattr(structboost, name)
     model = fitted(face, X, max_rounds=10, random_state=0)
@@ -99,20 +97,20 @@ def test_classifiers_of_codes_learn_of_sparse_rows(name):
 
 @pytest.mark.parametrize("weak_learner", LEARNERS)
 @pytest.mark.parametrize("face", [*FACES, ShareBoostClassifier, *CODED])
-def test_faces_with_other_learners_name_the_learner_and_what_to_write(face, weak_learner):
+def test_learners_that_need_dense_rows_are_named_with_a_remedy(face, weak_learner):
     X, _, _ = problem()
     face = getattr(structboost, face) if isinstance(face, str) else face
     with pytest.raises(ValueError, match=r"X is sparse.*weak_learner=.*X.toarray\(\).*'linear'"):
         fitted(face, X, weak_learner=weak_learner)
 
 
-def test_shareboost_with_stumps_names_itself_for_sparse_rows():
+def test_shareboost_with_stumps_refuses_sparse_rows():
     with pytest.raises(ValueError, match=r"ShareBoostClassifier cannot take; write X.toarray\(\)"):
         fitted(ShareBoostClassifier, problem()[0], weak_learner="stump")
 
 
 @pytest.mark.parametrize("parameters", [{"objective": "hinge", "C": 10.0}, {}])
-def test_frames_of_sparse_columns_name_the_learner_too(parameters):
+def test_frames_of_sparse_columns_are_refused_with_the_learner(parameters):
     pandas = pytest.importorskip("pandas")
     X, y, _ = problem()
     frame = pandas.DataFrame.sparse.from_spmatrix(X)
@@ -121,7 +119,7 @@ def test_frames_of_sparse_columns_name_the_learner_too(parameters):
 
 
 @pytest.mark.parametrize("form", ["csr", "csc", "coo"])
-def test_trainers_take_every_form_of_a_sparse_table(form):
+def test_trainers_accept_every_sparse_format(form):
     X, y, _ = problem()
     given, dense = X.asformat(form), X.toarray()
     svm, of_array = (

@@ -49,7 +49,7 @@ def names_are_known(frame):
     return hasattr(StandardScaler().fit(numbers), "feature_names_in_")
 
 
-def test_a_batch_of_arrow_is_taken_as_its_table_is():
+def test_an_arrow_batch_equals_its_table():
     made, y = columns()
     batch, table = pyarrow.RecordBatch.from_pydict(made), pyarrow.table(made)
     model = StructBoostClassifier(max_iter=5).fit(batch, y)
@@ -79,7 +79,7 @@ def test_frames_of_all_libraries_give_the_same_model_and_keep_names(kind, parame
 
 
 @pytest.mark.filterwarnings("error")
-def test_frames_of_narwhals_are_taken_without_a_warning():
+def test_narwhals_frames_cause_no_warning():
     made, y = columns()
     for native in (polars.DataFrame(made), polars.DataFrame(made).drop("colour")):
         if not names_are_known(native):
@@ -106,7 +106,7 @@ def test_models_of_categories_are_saved_and_explained(tmp_path):
     np.testing.assert_allclose(base + values.sum(axis=1), model.decision_function(frame), atol=1e-9)
 
 
-def test_unknown_and_missing_categories_are_the_same():
+def test_unknown_categories_count_as_missing():
     made, y = columns()
     made["colour"] = np.where(np.arange(len(y)) % 9 == 0, None, made["colour"].astype(object))
     frame = pandas.DataFrame(made)
@@ -115,7 +115,7 @@ def test_unknown_and_missing_categories_are_the_same():
     np.testing.assert_array_equal(model.decision_function(strange), model.decision_function(frame))
 
 
-def test_categorical_features_by_name_number_and_mask():
+def test_categorical_features_may_be_names_indices_or_a_mask():
     made, y = columns()
     frame = pandas.DataFrame(made)
     by_name = StructBoostClassifier(max_iter=5, categorical_features=["colour", "size"])
@@ -126,7 +126,7 @@ def test_categorical_features_by_name_number_and_mask():
         assert model.categories_ == {1: [0.0, 1.0, 2.0]}
     for given, said in (
         (["hue"], "names 'hue'"),
-        ([7], "numbers from 0 to 2"),
+        ([7], "column indices from 0 to 2"),
         ("all", "is 'all'"),
     ):
         with pytest.raises(ValueError, match=said):
@@ -161,7 +161,7 @@ def steps(model, name, frame):
 @pytest.mark.slow
 @pytest.mark.parametrize("weak_learner", ["stump", "tree", None])
 @pytest.mark.parametrize("estimator", [StructBoostClassifier, StructBoostRanker])
-def test_scores_rise_and_fall_as_they_are_told(estimator, weak_learner):
+def test_scores_are_monotonic_in_constrained_features(estimator, weak_learner):
     rng = np.random.default_rng(0)
     frame = pandas.DataFrame(rng.normal(size=(300, 3)), columns=list("abc"))
     y = (frame.a + np.sin(4 * frame.a) - frame.b + frame.c**2 > 1).astype(int)
@@ -181,7 +181,7 @@ def test_scores_rise_and_fall_as_they_are_told(estimator, weak_learner):
         assert model.score(frame, y) > 0.8
 
 
-def test_directions_that_cannot_be_kept_are_refused():
+def test_impossible_directions_are_refused():
     made, y = columns()
     frame, numbers = pandas.DataFrame(made), pandas.DataFrame(made)[["length", "size"]]
     for given, X, said in (
@@ -201,7 +201,9 @@ def test_directions_that_cannot_be_kept_are_refused():
 
 def test_columns_of_one_name_are_refused():
     frame = pandas.DataFrame(np.ones((4, 3)), columns=["a", "b", "a"])
-    with pytest.raises(ValueError, match="X has 2 columns named 'a'; give each column a name"):
+    with pytest.raises(
+        ValueError, match="X has 2 columns named 'a'; give each column another name"
+    ):
         StructBoostClassifier().fit(frame, [0, 1, 0, 1])
 
 
@@ -235,7 +237,7 @@ def test_lazy_frames_and_single_columns_are_refused():
         StructBoostClassifier().fit(pandas.Series(made["length"]), y)
 
 
-def test_given_categories_may_be_objects_with_all_kinds_of_missing_values():
+def test_categories_may_be_objects_with_any_missing_value():
     made, y = columns()
     colours = made["colour"].astype(object)
     colours[:4] = pandas.NA, pandas.NaT, None, np.nan
@@ -251,7 +253,7 @@ def test_given_categories_may_be_objects_with_all_kinds_of_missing_values():
         clone(model).fit(frame, y)
 
 
-def test_categories_that_no_file_holds_are_named(tmp_path):
+def test_categories_that_a_file_cannot_hold_are_named(tmp_path):
     frame, (_, y) = frames()["pandas strings"], columns()
     frame["part"] = pandas.cut(frame["length"], 3)
     model = StructBoostClassifier(max_iter=5).fit(frame, y)

@@ -12,7 +12,9 @@ from sklearn.exceptions import NotFittedError
 from sklearn.feature_extraction import DictVectorizer
 from sklearn.utils import get_tags
 
-from structboost import ModelFileError, StackedParts, StructBoostClassifier, StructBoostTagger
+from structboost import StructBoostClassifier, StructBoostTagger
+from structboost.contract import StackedParts
+from structboost.exceptions import ModelFileError
 
 WORDS = {"N": ["dog", "cat", "saw"], "V": ["saw", "ran", "bit"], "D": ["the", "a"]}
 FOLLOWS = {None: "DN", "D": "N", "N": "VV", "V": "DN"}
@@ -63,7 +65,7 @@ def test_dicts_sparse_matrices_and_arrays_give_one_model():
     assert fits[2].feature_importances_.shape == (len(shares),)
 
 
-def test_the_likelihood_gives_probabilities_of_tags_that_hold():
+def test_the_likelihood_gives_calibrated_probabilities_of_tags():
     X, y = sentences(150)
     tagger = StructBoostTagger(C=300, tol=1e-2, objective="l1_log_loss", max_iter=60).fit(X, y)
     assert tagger.history_[-1]["certified"]
@@ -117,7 +119,7 @@ def test_c_is_chosen_on_whole_sequences():
 
 
 @pytest.mark.slow
-def test_the_default_learns_what_stumps_cannot_from_numbers(tmp_path):
+def test_the_default_learns_interactions_that_stumps_cannot(tmp_path):
     rng = np.random.default_rng(0)
     X, y = [], []
     for _ in range(80):
@@ -139,7 +141,7 @@ def test_the_default_learns_what_stumps_cannot_from_numbers(tmp_path):
     assert -np.mean(np.log(own)) < 0.5 * np.log(2)
 
 
-def test_words_and_rows_fuller_than_in_training():
+def test_new_words_and_fuller_rows_are_predicted():
     X, y = sentences(40)
     tagger = StructBoostTagger(objective="hinge", C=30, max_iter=10).fit(X, y)
     new = [[{"word": "the", "last": "e", "new": "x", "other": True}, {"word": "zebra"}]]
@@ -154,7 +156,7 @@ def test_words_and_rows_fuller_than_in_training():
         tagger.predict(X)
 
 
-def test_values_that_are_no_zeros_and_ones_are_kept():
+def test_values_other_than_zero_and_one_stay():
     rng = np.random.default_rng(0)
     X = [[{"size": float(v), "bias": True} for v in rng.normal(size=5)] for _ in range(30)]
     y = [[int(token["size"] > 0.5) for token in x] for x in X]
@@ -163,7 +165,7 @@ def test_values_that_are_no_zeros_and_ones_are_kept():
     assert tagger.classes_.tolist() == [0, 1]
 
 
-def test_unknown_tags_and_forbidden_pairs(tmp_path):
+def test_unknown_tags_and_forbidden_pairs_are_respected(tmp_path):
     X, y = sentences(60)
     rng = np.random.default_rng(1)
     partial = [[tag if rng.random() < 0.7 else None for tag in tags] for tags in y]
@@ -184,7 +186,7 @@ def test_unknown_tags_and_forbidden_pairs(tmp_path):
     assert loaded.get_params()["C"] == 30
 
 
-def test_early_stopping_and_other_families(tmp_path):
+def test_early_stopping_works_with_other_families(tmp_path):
     X, y = sentences(60)
     _, arrays = forms(X)
     for weak_learner, tokens in (("tree", X), ("stump", X), ("stump", arrays)):
@@ -233,24 +235,24 @@ def test_wrong_input_is_named(X, y, message):
 
 
 @pytest.mark.parametrize("token", [{1: 2.0}, {"a": object()}, {"a": {"b": 1}}, {"a": b"x"}])
-def test_features_of_a_token_that_are_not_taken_are_named(token):
+def test_unsupported_features_of_a_token_are_named(token):
     with pytest.raises(TypeError, match=r"X\[1\]\[1\] is \{.*; give each feature a string"):
         StructBoostTagger().fit([[{"a": 1}], [{"a": 1}, token]], [["x"], ["y", "x"]])
 
 
 @pytest.mark.parametrize("tag", [("D", 1), ["D"], np.ones(1), {"D"}])
-def test_what_is_no_tag_is_named(tag):
+def test_an_invalid_tag_is_named(tag):
     with pytest.raises(ValueError, match=r"y\[1\]\[0\] is .*; give one string or number a token"):
         StructBoostTagger().fit([[{"a": 1}], [{"a": 1}, {"a": 2}]], [["D"], [tag, "N"]])
 
 
 @pytest.mark.parametrize("pair", ["DN", ("D",), 3])
-def test_what_is_no_pair_of_tags_is_named(pair):
+def test_an_invalid_pair_of_tags_is_named(pair):
     with pytest.raises(ValueError, match=r"forbidden has .*; give pairs \(tag, next tag\)"):
         StructBoostTagger(forbidden=[pair]).fit([[{"a": 1}, {"a": 2}]], [["D", "N"]])
 
 
-def test_forbidden_pairs_that_are_no_list_are_named():
+def test_forbidden_pairs_must_be_a_list():
     with pytest.raises(TypeError, match=r"forbidden is 3; give a list of pairs \(tag, next tag\)"):
         StructBoostTagger(forbidden=3).fit([[{"a": 1}, {"a": 2}]], [["D", "N"]])
 
@@ -307,7 +309,7 @@ def test_a_sequence_may_be_empty(parameters):
     assert tagger.predict_marginals([[]]) == [[]]
 
 
-def test_numbers_of_active_features_are_not_features_as_they_are():
+def test_indices_of_active_features_are_not_read_as_features():
     X, y = sentences(10)
     with pytest.raises(ValueError, match="'active_feature' takes numbers of active features"):
         StructBoostTagger(objective="hinge", weak_learner="active_feature", C=10.0).fit(
@@ -315,7 +317,7 @@ def test_numbers_of_active_features_are_not_features_as_they_are():
         )
 
 
-def test_scikit_learn_is_told_that_inputs_are_no_tables():
+def test_tags_of_scikit_learn_declare_inputs_that_are_not_tables():
     assert not get_tags(StructBoostTagger()).input_tags.two_d_array
 
 
@@ -330,7 +332,7 @@ def test_all_sequences_may_have_one_token(parameters):
     assert tagger.score(X, y) > 0.9
 
 
-def test_zeros_that_are_stored_are_no_values_of_their_own():
+def test_stored_zeros_are_equal_to_missing_entries():
     X, y = sentences(20)
     # As features of words are often written: a dict has an entry for what is not so.
     told = [[{**token, "is the": "the" in token.values()} for token in x] for x in X]
@@ -354,7 +356,7 @@ def rngs(n):
 
 
 @pytest.mark.parametrize("as_given", [np.asarray, sparse.csr_array], ids=["dense", "sparse"])
-def test_features_that_are_missing_are_named_by_the_sequence_as_given(as_given):
+def test_missing_features_are_named_with_sequence_and_token(as_given):
     X = list(np.random.default_rng(0).normal(size=(6, 3, 2)))
     y = [["a", "b", "a"]] * 6
     tagger = StructBoostTagger(objective="hinge", C=10.0, max_iter=2).fit(X, y)
@@ -379,13 +381,13 @@ def test_forbidden_tags_of_numpy_types_are_saved(tmp_path):
     assert loaded.forbidden == [(2, 1)]
 
 
-def test_weights_that_leave_no_known_tag_are_named():
+def test_weights_that_leave_no_known_tag_are_refused():
     X = [np.ones((2, 1))] * 3
     with pytest.raises(ValueError, match="sample_weight leaves no sequence that has a known tag"):
         StructBoostTagger().fit(X, [[None, None], [1, 2], [2, 1]], sample_weight=[1, 0, 0])
 
 
-def test_an_unfitted_tagger_says_so():
+def test_an_unfitted_tagger_raises_an_error():
     for call in ("predict", "predict_marginals"):
         with pytest.raises(NotFittedError):
             getattr(StructBoostTagger(), call)([np.ones((2, 1))])

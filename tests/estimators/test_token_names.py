@@ -46,7 +46,7 @@ def test_names_and_values_are_those_of_a_dict_vectorizer(seen, new):
         (np.float32(2), 2),
     ],
 )
-def test_values_of_numpy_are_those_of_python(value, plain):
+def test_numpy_scalars_equal_python_values(value, plain):
     found, wanted = TokenNames(), TokenNames()
     table, other = found.learn([[{"a": value}, {"b": 1}]]), wanted.learn([[{"a": plain}, {"b": 1}]])
     assert found.names == wanted.names
@@ -56,7 +56,7 @@ def test_values_of_numpy_are_those_of_python(value, plain):
 @pytest.mark.parametrize(
     "token", [{1: 2.0}, {1: "x"}, {"a": object()}, {"a": {"b": 1}}, {"a": [1]}]
 )
-def test_a_token_that_is_not_taken_is_named(token):
+def test_an_unsupported_token_is_named(token):
     with pytest.raises(TypeError, match=r"X\[1\]\[1\] is \{.*; give each feature a string"):
         TokenNames().learn([[{"a": 1.0}], [{"a": 1.0}, token]])
 
@@ -79,7 +79,7 @@ CLASSES = np.array(sorted(["O", "B-x", "I-x", "E-x", "S-x", "B-y", "I-y"]))
 
 @given(st.lists(st.tuples(st.lists(st.tuples(*2 * [st.integers(0, 6)]), max_size=6)), max_size=5))
 @settings(max_examples=200, deadline=None)
-def test_chunk_f1_is_that_of_a_count_by_hand(data):
+def test_chunk_f1_equals_a_count_by_hand(data):
     pairs = [own for (own,) in data]
     true, found = (np.array([own[k] for x in pairs for own in x], int) for k in (0, 1))
     starts = np.cumsum([0] + [len(x) for x in pairs])

@@ -10,11 +10,10 @@ from sklearn.datasets import load_breast_cancer, load_wine
 
 from structboost import (
     AdaBoostMHClassifier,
+    ChainTask,
     Ensemble,
-    Exponential,
     MulticlassTask,
     ShareBoostClassifier,
-    SoftmaxLink,
     StructBoost,
     StructBoostClassifier,
     StructBoostMultiLabelClassifier,
@@ -22,6 +21,7 @@ from structboost import (
     StructuredSVMClassifier,
     to_onnx,
 )
+from structboost.masters import Exponential, SoftmaxLink
 
 onnxruntime = pytest.importorskip("onnxruntime")
 X, Y = load_wine(return_X_y=True)
@@ -143,6 +143,7 @@ def test_thresholds_between_numbers_of_single_precision_split_them_alike():
         low = high
 
 
+@pytest.mark.slow
 def test_many_rounds_on_breast_cancer():
     table, y = load_breast_cancer(return_X_y=True)
     rows = table.astype(np.float32)
@@ -208,6 +209,22 @@ def test_scores_of_an_ensemble_and_names_of_features():
     made = to_onnx(StructBoostClassifier(**QUICK).fit(frame, Y))
     assert json.loads(made.metadata_props[0].value) == ["alcohol", "malic", "ash"]
     assert made.producer_name == "structboost"
+
+
+def test_an_ensemble_of_several_kinds_of_parts_is_exported_one_kind_at_a_time():
+    rng = np.random.default_rng(0)
+    tokens = [rng.normal(size=(5, 3)) for _ in range(20)]
+    tags = [(rows[:, 0] > 0).astype(int) for rows in tokens]
+    model = StructBoost(ChainTask(2), C=10, max_rounds=5, tol=0.5).fit(tokens, tags).model_
+    rows = np.concatenate(tokens).astype(np.float32)
+    made = to_onnx(model, kind="token")
+    session = onnxruntime.InferenceSession(
+        made.SerializeToString(), providers=["CPUExecutionProvider"]
+    )
+    (scores,) = session.run(["scores"], {"X": rows})
+    np.testing.assert_allclose(scores, model.scores(rows, "token"), atol=1e-4)
+    with pytest.raises(ValueError, match="kind"):
+        to_onnx(model)
 
 
 @pytest.mark.parametrize("parameters", [{"max_iter": 20}, QUICK])

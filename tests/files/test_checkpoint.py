@@ -11,22 +11,15 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from structboost import (
-    BinnedTable,
-    Checkpoint,
-    CheckpointError,
-    EmptyModelWarning,
-    Exponential,
-    MulticlassTask,
-    RankingTask,
-    StructBoost,
-)
+from structboost import BinnedTable, Checkpoint, MulticlassTask, RankingTask, StructBoost
+from structboost.exceptions import CheckpointError, EmptyModelWarning
+from structboost.masters import Exponential
 from structboost.masters.base import RestrictedMaster
 from structboost.masters.one_slack import OneSlackMaster
 from structboost.runtime import blocks
 from structboost.solvers.cut_pool import CutPool
 from structboost.validation import SparseRows
-from structboost.weak.pricing import Code
+from structboost.weak.pricing import CodeWord
 from tests.engines.test_engines import classes, what_was_learned
 from tests.helpers.damaged_files.archives import put_together, taken_apart
 
@@ -53,7 +46,7 @@ PARAMETERS = {
 
 
 @pytest.mark.parametrize("name", ["multiclass", "ranking", "sparse", *PARAMETERS])
-def test_a_broken_run_ends_in_the_model_of_an_unbroken_one(name, tmp_path):
+def test_resumed_run_ends_in_the_model_of_an_unbroken_run(name, tmp_path):
     X, y = classes(400)
     task = RankingTask() if name == "ranking" else MulticlassTask(3)
     X, y = ([X], [(y == 1).astype(int)]) if name == "ranking" else (X, y)
@@ -75,7 +68,7 @@ def test_a_broken_run_ends_in_the_model_of_an_unbroken_one(name, tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["run.npz"]
 
 
-def test_what_was_idle_before_a_break_goes_when_it_would_have_gone(monkeypatch, tmp_path):
+def test_resumed_run_drops_idle_columns_at_the_same_round(monkeypatch, tmp_path):
     """Columns and cuts go after some rounds without a weight, which are counted across a break."""
     monkeypatch.setattr(RestrictedMaster, "max_idle_rounds", 3)
     monkeypatch.setattr(OneSlackMaster, "max_idle", 3)
@@ -120,7 +113,7 @@ def test_an_empty_model_with_a_checkpoint_says_which_C_is_large_enough(tmp_path)
         trainer.fit(X, y)
 
 
-def test_more_rounds_may_be_asked_for(tmp_path):
+def test_checkpoint_accepts_a_larger_max_rounds(tmp_path):
     X, y = classes(300)
     path = tmp_path / "run.npz"
     StructBoost(MulticlassTask(3), C=10.0, tol=1e-4, max_rounds=3, checkpoint=path).fit(X, y)
@@ -130,7 +123,7 @@ def test_more_rounds_may_be_asked_for(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_killed_process_is_gone_on_from(tmp_path):
+def test_run_resumes_from_the_checkpoint_of_a_killed_process(tmp_path):
     program = textwrap.dedent(
         """
         import sys, time
@@ -165,7 +158,7 @@ def test_a_killed_process_is_gone_on_from(tmp_path):
     assert what_was_learned(trainer) == what_was_learned(whole)
 
 
-def test_torn_and_foreign_files_are_refused(tmp_path):
+def test_damaged_and_foreign_checkpoints_are_refused(tmp_path):
     X, y = classes(200)
     path = tmp_path / "run.npz"
 
@@ -208,15 +201,15 @@ def test_torn_and_foreign_files_are_refused(tmp_path):
             "checkpoint needs state, .*which OneSlackMaster of OneSlack .* with stabilize=True",
         ),
         (
-            {"pricing": Code(lambda: np.ones(3))},
-            "checkpoint needs can_resume, which Code .* take pricing='own'",
+            {"pricing": CodeWord(lambda: np.ones(3))},
+            "checkpoint needs can_resume, which CodeWord .* take pricing='own'",
         ),
         ({"checkpoint": Checkpoint("run.npz", rounds=0)}, "rounds is 0"),
         ({"checkpoint": Checkpoint("run.npz", seconds=None)}, "neither rounds nor seconds"),
         ({"checkpoint": "no_such_folder/run.npz"}, "folder of the checkpoint"),
     ],
 )
-def test_checkpoints_that_cannot_be(changes, message):
+def test_bad_checkpoint_parameters_raise_errors(changes, message):
     X, y = classes(50)
     with pytest.raises(ValueError, match=message):
         StructBoost(MulticlassTask(3), **{"C": 1.0, "checkpoint": "run.npz", **changes}).fit(X, y)
@@ -224,7 +217,7 @@ def test_checkpoints_that_cannot_be(changes, message):
         StructBoost(MulticlassTask(3), C=1.0, checkpoint="run.npz").path(X, y, [1.0, 2.0])
 
 
-def test_seconds_between_writings(tmp_path):
+def test_checkpoint_is_written_after_the_set_seconds(tmp_path):
     X, y = classes(200)
     path = tmp_path / "run.npz"
     times = []
@@ -270,7 +263,7 @@ def test_a_checkpoint_of_other_features_is_refused(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("engine", ["processes", "table"])
-def test_a_run_is_gone_on_from_by_another_engine_and_from_a_table(engine, tmp_path, monkeypatch):
+def test_run_resumes_with_another_engine_and_from_a_table(engine, tmp_path, monkeypatch):
     monkeypatch.setattr(blocks, "BLOCK_ROWS", 64)
     X, y = classes(400)
     path = tmp_path / "run.npz"
@@ -416,7 +409,7 @@ def crafted_run(tmp_path_factory):
     return X, y, path.read_bytes()
 
 
-def test_checkpoints_without_checksum_and_features_are_still_gone_on_from(crafted_run, tmp_path):
+def test_checkpoints_without_checksum_and_features_are_still_read(crafted_run, tmp_path):
     X, y, content = crafted_run
     header, arrays = taken_apart(content)
     del header["features"]
@@ -428,7 +421,7 @@ def test_checkpoints_without_checksum_and_features_are_still_gone_on_from(crafte
 
 
 @pytest.mark.parametrize("name", ["master/matrix", "master/losses"])
-def test_a_run_is_gone_on_from_where_sums_have_other_last_digits(name, crafted_run, tmp_path):
+def test_run_resumes_where_sums_differ_in_the_last_digits(name, crafted_run, tmp_path):
     X, y, content = crafted_run
     header, arrays = taken_apart(content)
     arrays[name] = np.nextafter(arrays[name], np.where(arrays[name] == 0, 0, np.inf))

@@ -3,12 +3,7 @@
 import pytest
 
 from tests.helpers.damaged_files.all_kinds import KINDS, SLOW
-from tests.helpers.damaged_files.outcomes import Originals, outcome
-
-
-@pytest.fixture(scope="module")
-def originals(tmp_path_factory):
-    return Originals(tmp_path_factory.mktemp("originals"))
+from tests.helpers.damaged_files.outcomes import outcome
 
 
 @pytest.mark.slow

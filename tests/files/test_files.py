@@ -13,19 +13,20 @@ import zipfile
 import numpy as np
 import pytest
 
-from structboost import ModelFileError, StructBoostClassifier, load_model
+from structboost import StructBoostClassifier, load_model
+from structboost.exceptions import ModelFileError
 from structboost.files.atomic_write import whole_file, whole_folder, write_whole
 from structboost.segmentation.descriptors import DescribedImage, describe
 from structboost.segmentation.feature_cache import FeatureCache
 from structboost.segmentation.joint_classifier import joint_rows, n_joint_features
 from structboost.segmentation.potentials import n_unary_potentials, unary_potentials
-from structboost.segmentation.scribbles import N_ANSWERS, scribble_answers
+from structboost.segmentation.scribbles import N_SCRIBBLE_FEATURES, scribble_log_probabilities
 from structboost.segmentation.segmenter import Segmenter
 from structboost.segmentation.unaries import GROUPS
 from tests.helpers.damaged_files.all_kinds import KINDS
 from tests.helpers.damaged_files.archives import put_together, taken_apart
 from tests.helpers.damaged_files.data import X, Y
-from tests.helpers.damaged_files.segmenters import described, segmenter
+from tests.helpers.damaged_files.segmenters import described
 
 POSIX = pytest.mark.skipif(os.name != "posix", reason="modes, links and signals of POSIX")
 
@@ -104,10 +105,8 @@ def test_a_file_that_cannot_be_written_is_named_not_its_neighbour(tmp_path):
 
 
 @pytest.fixture(scope="module")
-def saved(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("saved")
-    KINDS["stumps"].make(folder)
-    return (folder / "file").read_bytes()
+def saved(originals):
+    return originals.of("stumps")[0]["file"]
 
 
 def as_before_checksums(content):
@@ -118,14 +117,16 @@ def as_before_checksums(content):
     return out.getvalue()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
-    "name", ["stumps", "trees", "pieces", "patches", "taxonomy", "segmenter", "table"]
+    "name",
+    [
+        *("stumps", "trees", "pieces", "patches", "taxonomy", "table"),
+        pytest.param("segmenter", marks=pytest.mark.slow),
+    ],
 )
-def test_files_without_a_checksum_still_load(name, tmp_path):
-    kind = KINDS[name]
-    kind.make(tmp_path)
-    expected = repr(kind.use(tmp_path))
+def test_files_without_a_checksum_still_load(name, originals, tmp_path):
+    kind, (_, expected) = KINDS[name], originals.of(name)
+    originals.copy(name, tmp_path)
     path = tmp_path / kind.file
     content = path.read_bytes()
     with np.load(path) as file:
@@ -136,7 +137,7 @@ def test_files_without_a_checksum_still_load(name, tmp_path):
     assert repr(kind.use(tmp_path)) == expected
 
 
-def test_described_images_that_were_kept_without_a_header_are_read(tmp_path, monkeypatch):
+def test_cached_images_without_a_header_are_read(tmp_path, monkeypatch):
     image = np.random.default_rng(0).integers(0, 256, (40, 30, 3)).astype(np.uint8)
     cache = FeatureCache(tmp_path)
     found = cache.describe(image, 5)
@@ -161,7 +162,7 @@ def test_one_wrong_byte_is_found_in_every_array_and_in_the_header(saved, tmp_pat
             load_model(path)
     sealed["metadata"]["objective"] += 1e-9
     path.write_bytes(put_together(sealed, arrays, sealed=False))
-    with pytest.raises(ModelFileError, match="its checksum is another"):
+    with pytest.raises(ModelFileError, match="its checksum does not fit"):
         load_model(path)
     path.write_bytes(put_together(header, arrays, sealed=True))
     load_model(path)
@@ -235,20 +236,13 @@ def put(name, value):
         ("patches", put("x/learners/pooling", 8)),
     ],
 )
-def test_crafted_models_are_refused_when_they_are_loaded(kind, change, tmp_path):
-    KINDS[kind].make(tmp_path)
+def test_crafted_models_are_refused_when_they_are_loaded(kind, change, originals, tmp_path):
+    originals.copy(kind, tmp_path)
     crafted(tmp_path / "file", change)
     with pytest.raises(
         ModelFileError, match=r"file .*(damaged|not a structboost model).*; train the model again"
     ):
         KINDS[kind].use(tmp_path)
-
-
-@pytest.fixture(scope="module")
-def segmenter_file(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("segmenter")
-    segmenter().make(folder)
-    return (folder / "file").read_bytes()
 
 
 def more_roots(header, arrays):
@@ -284,8 +278,8 @@ def far_features(header, arrays):
         lambda header, arrays: arrays.update(codebook=arrays["codebook"][:, :9]),
     ],
 )
-def test_crafted_segmenters_are_refused_when_they_are_loaded(change, segmenter_file, tmp_path):
-    (tmp_path / "m").write_bytes(segmenter_file)
+def test_crafted_segmenters_are_refused_when_they_are_loaded(change, originals, tmp_path):
+    (tmp_path / "m").write_bytes(originals.of("segmenter")[0]["file"])
     crafted(tmp_path / "m", change)
     with pytest.raises(
         ModelFileError, match=r"m is not a structboost segmenter, or is damaged \(.*train the model"
@@ -303,7 +297,7 @@ def test_deep_headers_are_refused(saved, tmp_path):
         load_model(tmp_path / "m")
 
 
-def test_what_a_schema_says_of_features_is_what_they_are():
+def test_schema_of_features_fits_their_shapes():
     image = described()
     assert isinstance(image, DescribedImage)
     n_words = 7
@@ -312,10 +306,10 @@ def test_what_a_schema_says_of_features_is_what_they_are():
         1
     ] == n_joint_features(n_words)
     strokes = np.arange(image.n_superpixels) % 3 - 1
-    answers = scribble_answers(image, strokes)
-    assert answers.shape[1] == N_ANSWERS
+    answers = scribble_log_probabilities(image, strokes)
+    assert answers.shape[1] == N_SCRIBBLE_FEATURES
     assert unary_potentials(image, answers, appearance=False).shape[2] == n_unary_potentials(
-        N_ANSWERS, 2, appearance=False
+        N_SCRIBBLE_FEATURES, 2, appearance=False
     )
     random = np.random.default_rng(0)
     for n_labels in (2, 4):

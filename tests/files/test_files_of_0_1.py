@@ -9,7 +9,7 @@ import pytest
 
 from structboost import BinnedTable, MulticlassTask, StructBoost, StructBoostClassifier
 from structboost.segmentation.segmenter import Segmenter
-from structboost.segmentation.synthetic_images import made_images
+from structboost.segmentation.synthetic_images import make_synthetic_images
 
 FOLDER = Path(__file__).parent / "files_of_0_1"
 ANSWERS = json.loads((FOLDER / "answers.json").read_text())
@@ -22,7 +22,7 @@ def table():
 
 
 @pytest.mark.parametrize("name", ["stump", "tree", "perceptron", "piecewise"])
-def test_models_predict_as_before(name):
+def test_models_of_0_1_predict_as_before(name):
     X, _ = table()
     trainer = StructBoost.load(FOLDER / f"{name}.model", MulticlassTask(3))
     assert [int(label) for label in trainer.predict(X)] == ANSWERS[name]
@@ -34,7 +34,7 @@ def test_a_classifier_predicts_as_before():
     assert found.tolist() == ANSWERS["classifier"]
 
 
-def test_a_checkpoint_is_gone_on_from(tmp_path):
+def test_checkpoint_of_0_1_is_resumed(tmp_path):
     X, y = table()
     path = shutil.copy(FOLDER / "run.checkpoint", tmp_path / "run")
     trainer = StructBoost(
@@ -46,7 +46,7 @@ def test_a_checkpoint_is_gone_on_from(tmp_path):
 
 @pytest.mark.parametrize("name", ["scribbles", "objects"])
 def test_segmenters_segment_as_before(name):
-    made = made_images(4)
+    made = make_synthetic_images(4)
     scribbles = made.scribbles[3] if name == "scribbles" else None
     mask = Segmenter.load(FOLDER / f"{name}.segmenter").predict(made.images[3], scribbles)
     assert abs(int(mask.sum()) - ANSWERS[f"{name}.segmenter"]) < 0.02 * mask.size

@@ -12,15 +12,15 @@ import structboost
 from structboost import (
     ChainTask,
     Ensemble,
-    GridPath,
-    ModelFileError,
     MulticlassTask,
     PredictThenOptimize,
     StructBoost,
     StructuredSVM,
     StructuredSVMClassifier,
 )
+from structboost.decisions import GridPath
 from structboost.estimators.objectives import parameters_of_0_2
+from structboost.exceptions import ModelFileError
 from tests.files.test_files import crafted, put
 
 FOLDER = Path(__file__).parent / "files_of_0_2"
@@ -115,13 +115,13 @@ def test_files_that_do_not_name_an_objective_are_known_by_their_parameters_and_t
     assert parameters_of_0_2("AdaBoostMHClassifier", {"max_rounds": 7}) == {"max_rounds": 7}
 
 
-def test_every_kept_model_is_tried():
+def test_every_stored_model_of_0_2_is_tried():
     assert {path.stem for path in FOLDER.glob("*.model")} == set(MODELS) == set(ANSWERS)
 
 
 def active_rows(X):
     tokens = [csr_array((X[i : i + 4] > 0).astype(int)) for i in range(0, 60, 4)]
-    return [structboost.active_features(rows, 3) for rows in tokens]
+    return [structboost.weak.active_features(rows, 3) for rows in tokens]
 
 
 def test_a_structured_svm_of_0_2_is_read_as_an_ensemble(tmp_path):

@@ -7,20 +7,16 @@ from sklearn.exceptions import NotFittedError
 
 from structboost import (
     ChainTask,
-    Choose,
-    DecisionInput,
-    GridPath,
-    Knapsack,
-    ModelFileError,
     MulticlassTask,
     PredictThenOptimize,
     StructBoost,
     StructBoostClassifier,
     StructuredSVM,
     StructuredSVMClassifier,
-    TaskError,
     load_model,
 )
+from structboost.decisions import Choose, DecisionInput, GridPath, Knapsack
+from structboost.exceptions import ModelFileError, TaskError
 from tests.files.test_files import crafted, put
 from tests.helpers.damaged_files.all_kinds import KINDS
 
@@ -167,8 +163,8 @@ def test_files_of_other_models_are_named(tmp_path):
         ("decisions", lambda header, arrays: arrays.pop("preparation/of_instance")),
     ],
 )
-def test_crafted_files_are_refused_when_they_are_loaded(kind, change, tmp_path):
-    KINDS[kind].make(tmp_path)
+def test_crafted_files_are_refused_when_they_are_loaded(kind, change, originals, tmp_path):
+    originals.copy(kind, tmp_path)
     crafted(tmp_path / "file", change)
     with pytest.raises(ModelFileError, match="train the model again"):
         KINDS[kind].use(tmp_path)

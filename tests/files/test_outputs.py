@@ -33,9 +33,9 @@ def test_targets_that_cannot_be_written_are_named(tmp_path):
     (tmp_path / "file").write_text("")
     for path, message in (
         (tmp_path, "is a folder; give the name of a file"),
-        (tmp_path / "none" / "x", r"there is no folder .*none; make it"),
+        (tmp_path / "none" / "x", r"there is no folder .*none; create it"),
         (tmp_path / "file" / "x", "there is no folder"),
-        (Path("/dev/null"), "no regular file"),
+        (Path("/dev/null"), "not a regular file"),
         (tmp_path / ("x" * 300), "cannot be written"),
     ):
         with pytest.raises(OutputError, match=rf"^--json .*{message}"):
@@ -44,7 +44,7 @@ def test_targets_that_cannot_be_written_are_named(tmp_path):
 
 
 @pytest.mark.parametrize("number", [errno.EROFS, errno.EACCES, errno.ENOSPC])
-def test_a_disk_that_refuses_is_found_by_writing(number, tmp_path, monkeypatch):
+def test_read_only_disk_is_detected_by_writing(number, tmp_path, monkeypatch):
     """Permissions say nothing of read-only disks; and root, who may run this, has them all."""
 
     def refuses(self, *_, **__):
@@ -56,11 +56,11 @@ def test_a_disk_that_refuses_is_found_by_writing(number, tmp_path, monkeypatch):
 
 
 @pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="root may write everywhere")
-def test_a_folder_without_permission_is_found(tmp_path):
+def test_folder_without_permission_is_detected(tmp_path):
     tmp_path.chmod(0o500)
     with pytest.raises(OutputError, match="cannot be written"):
         check_writable(tmp_path / "x")
-    with pytest.raises(OutputError, match="cannot be made"):
+    with pytest.raises(OutputError, match="cannot be created"):
         check_folder(tmp_path / "y")
     tmp_path.chmod(0o700)
 
@@ -71,7 +71,7 @@ def test_a_target_behind_a_link_is_what_is_checked(tmp_path):
         check_writable(tmp_path / "link")
 
 
-def test_inputs_are_not_overwritten_whatever_they_are_called(tmp_path, monkeypatch):
+def test_inputs_are_not_overwritten_under_any_name(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("data").mkdir()
     Path("data/a").write_text("a")
@@ -104,5 +104,5 @@ def test_folders_are_made_and_files_in_their_place_refused(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(OutputError, match=r"--out .*file is a file; give a folder"):
         check_folder(tmp_path / "file", "--out")
-    with pytest.raises(OutputError, match="cannot be made"):
+    with pytest.raises(OutputError, match="cannot be created"):
         check_folder(tmp_path / "file" / "inner", "--out")

@@ -22,7 +22,7 @@ Y = (X[:, 0] + 0.3 * RNG.normal(size=120) > 0).astype(int)
     ],
     ids=str,
 )
-def test_a_loaded_model_says_what_was_chosen_and_why_it_ended(parameters, tmp_path):
+def test_loaded_model_has_its_choice_and_the_reason_of_its_end(parameters, tmp_path):
     model = StructBoostClassifier(random_state=0, **parameters).fit(X, Y)
     model.save(tmp_path / "model")
     loaded = StructBoostClassifier.load(tmp_path / "model")
@@ -36,7 +36,7 @@ def test_a_loaded_model_says_what_was_chosen_and_why_it_ended(parameters, tmp_pa
     assert repr(loaded).partition("#")[2] == repr(model).partition("#")[2]
 
 
-def test_linear_fits_count_their_passes_and_say_why_they_ended():
+def test_linear_fits_store_their_passes_and_the_reason_of_their_end():
     for parameters in ({"objective": "svm"}, {"weak_learner": "linear"}):
         model = StructBoostClassifier(C=10.0, **parameters).fit(X, Y)
         assert model.n_iter_ == len(model.history_)

@@ -1,9 +1,9 @@
 """Ctrl-C at random moments, each in a fresh interpreter.
 
 ``python -m tests.helpers.interruptions 200`` sends so many, to all cases in turn, and says how each
-ended: in a model that predicts, with or without :class:`structboost.InterruptedFitWarning`, or in
-KeyboardInterrupt.  Anything else (an exception, a signal, a program that goes on) is shown, and
-makes the exit code 1.
+ended: in a model that predicts, with or without
+:class:`structboost.exceptions.InterruptedFitWarning`, or in KeyboardInterrupt.  Anything else (an
+exception, a signal, a program that goes on) is shown, and makes the exit code 1.
 """
 
 from __future__ import annotations
@@ -96,9 +96,9 @@ def dask():
 
 def tracker():
     from structboost.tracking import StructBoostTracker
-    from structboost.tracking.synthetic_clip import made_clip
+    from structboost.tracking.synthetic_clip import make_synthetic_clip
 
-    clip = made_clip(40)
+    clip = make_synthetic_clip(40)
     followed = StructBoostTracker()
     frames = itertools.chain.from_iterable(itertools.repeat(list(clip.frames)))
     begun = False
@@ -116,9 +116,9 @@ def tracker():
 
 def segmenter():
     from structboost.segmentation.segmenter import Segmenter
-    from structboost.segmentation.synthetic_images import made_images
+    from structboost.segmentation.synthetic_images import make_synthetic_images
 
-    made = made_images()
+    made = make_synthetic_images()
     trained = Segmenter(n_segments=60, C=100.0).fit(made.images[:6], made.masks[:6])
     assert trained.predict(made.images[7]).shape == made.images[7].shape[:2]
 
@@ -227,13 +227,14 @@ def import_all():
     import structboost.tracking.synthetic_clip
     import tests.helpers.slow_task  # noqa: F401
 
-    for name in structboost.__all__:
-        getattr(structboost, name)
+    for package in (structboost, *(getattr(structboost, name) for name in structboost._PACKAGES)):
+        for name in package.__all__:
+            getattr(package, name)
 
 
 def run_case(case):
     """Train; say how it ended."""
-    import structboost
+    from structboost.exceptions import InterruptedFitWarning
 
     import_all()
     if "dask" not in case:
@@ -241,9 +242,7 @@ def run_case(case):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         CASES[case]()
-    is_interrupted = any(
-        issubclass(warning.category, structboost.InterruptedFitWarning) for warning in caught
-    )
+    is_interrupted = any(issubclass(warning.category, InterruptedFitWarning) for warning in caught)
     say("model, interrupted" if is_interrupted else "model, whole")
 
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from structboost import Problem
+from structboost.masters import Problem
 
 
 def problem_of(task, y):

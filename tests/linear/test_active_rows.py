@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from structboost import ChainTask, PartKind, StructuredSVM, active_features
+from structboost import ChainTask, PartKind, StructuredSVM
 from structboost.linear import structured_svm
+from structboost.weak import active_features
 
 
 class BoundedChain(ChainTask):

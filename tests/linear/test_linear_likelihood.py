@@ -14,9 +14,9 @@ from sklearn.datasets import make_classification
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 
-from structboost import InterruptedFitWarning, TaskError
 from structboost.contract.parts import PartKind
 from structboost.contract.task import Task
+from structboost.exceptions import InterruptedFitWarning, TaskError
 from structboost.linear.chain_passes import risk_of
 from structboost.linear.dual_chain import DualChain, chain_problem
 from structboost.linear.linear_likelihood import LinearLikelihoodTrainer

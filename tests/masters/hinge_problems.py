@@ -31,6 +31,7 @@ MASTERS = {
     "norm_bounded": (NormBoundedHinge(), "multiclass"),
     "norm_bounded_coded": (NormBoundedHinge(), "coded"),
 }
+_OPTIMA = {}
 
 
 @dataclass
@@ -50,7 +51,11 @@ class GivenColumns:
         return N * risk if self.bounds_norm else w.sum() + C * risk
 
     def optimum(self, C, kept=slice(None)):
-        return full_program(self.margins[kept], self.delta, self.shares, C, self.bounds_norm)
+        margins = self.margins[kept]
+        problem = margins.tobytes(), self.shares.tobytes(), C, self.bounds_norm
+        if problem not in _OPTIMA:  # several masters have one problem
+            _OPTIMA[problem] = full_program(margins, self.delta, self.shares, C, self.bounds_norm)
+        return _OPTIMA[problem]
 
     def edges(self):
         return (self.responses * self.master.duals()["x"]).sum(axis=(1, 2))

@@ -10,22 +10,20 @@ from scipy import sparse
 from sklearn.linear_model import LogisticRegression
 
 from structboost import (
-    ActiveFeatureFamily,
     ChainTask,
-    ConditionalLikelihood,
     EnumeratedTask,
     MatchingTask,
     MulticlassTask,
-    StageWiseRandomField,
     StructBoost,
     StructBoostClassifier,
-    TaskError,
-    active_features,
 )
 from structboost.contract.calls import stacked
 from structboost.contract.listed_outputs import KeptListings, ListedOutputs
+from structboost.exceptions import TaskError
+from structboost.masters import ConditionalLikelihood, StageWiseRandomField
 from structboost.masters.base import Problem
 from structboost.training import boosting
+from structboost.weak import ActiveFeatureFamily, active_features
 from structboost.weak.terms import Terms
 from tests.helpers.listed_outputs import Pairs, pairs
 

@@ -14,15 +14,14 @@ from sklearn.datasets import load_iris
 
 from structboost import (
     BinaryTask,
-    EmptyModelWarning,
-    Exponential,
     MultiBoostClassifier,
     MultiBoostCWClassifier,
     MulticlassTask,
     RankingTask,
     StructBoost,
-    TaskError,
 )
+from structboost.exceptions import EmptyModelWarning, TaskError
+from structboost.masters import Exponential
 from structboost.masters.exponential import LARGEST_WEIGHT, ExponentialMaster
 from structboost.solvers.coordinate_descent import closed_form
 from structboost.weak.terms import Terms

@@ -9,15 +9,11 @@ import pytest
 from scipy.special import logsumexp
 from sklearn.datasets import make_classification
 
-from structboost import (
-    BinaryTask,
-    MulticlassTask,
-    StageWiseLikelihood,
-    StructBoost,
-    TreeFamily,
-)
+from structboost import BinaryTask, MulticlassTask, StructBoost
 from structboost.files import DamagedFileError
+from structboost.masters import StageWiseLikelihood
 from structboost.masters.held_out import fitted_temperature, saved_temperature
+from structboost.weak import TreeFamily
 
 TREES = partial(TreeFamily, depth=3, confident=True, row_share=0.5, random_state=0)
 

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from structboost import EmptyModelWarning, RankingTask, StructBoost
+from structboost import RankingTask, StructBoost
+from structboost.exceptions import EmptyModelWarning
 from structboost.masters.norm_bounded_hinge import NormBoundedHinge
 from structboost.masters.one_slack import OneSlack
 from structboost.solvers.cut_pool import CutPool

@@ -5,8 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from structboost import NormBoundedHinge, StructBoost, StructuredSVM, TaskError
+from structboost import StructBoost, StructuredSVM
 from structboost.contract.separation import Separation
+from structboost.exceptions import TaskError
+from structboost.masters import NormBoundedHinge
 from structboost.masters.m_slack import MSlackMaster
 from tests.helpers.choose import Choose
 from tests.helpers.engine_tasks import ChainTask

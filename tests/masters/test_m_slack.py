@@ -143,6 +143,7 @@ class OneByOneAugmented(OneByOne):
         return super().argmax(x, scores)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("without_program")
 @pytest.mark.parametrize("of", [OneByOne, OneByOneAugmented])
 def test_examples_found_one_by_one_are_visited_where_it_pays(of, monkeypatch):

@@ -17,7 +17,7 @@ from structboost import (
 )
 from structboost.masters.norm_bounded_hinge import NormBoundedHinge
 from structboost.tasks.codings import exhaustive_code
-from structboost.weak.pricing import BestCode, Tied
+from structboost.weak.pricing import BestCode, SharedOverChannels
 from tests.helpers.scikit_learn import check_battery
 from tests.masters.hinge_problems import TASKS, full_program, margins_of
 
@@ -25,7 +25,7 @@ FACES = [
     MultiBoostMOClassifier(loss="hinge", theta=0.5, max_rounds=15),
     MultiBoostECCClassifier(loss="hinge", theta=1.0, max_rounds=10),
 ]
-RULES = {"coded": Tied, "multiclass": BestCode}
+RULES = {"coded": SharedOverChannels, "multiclass": BestCode}
 
 
 @pytest.mark.slow

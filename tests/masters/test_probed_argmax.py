@@ -5,10 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from structboost import NormBoundedHinge, StructBoost, StructuredSVM, TaskError
+from structboost import StructBoost, StructuredSVM
 from structboost.contract.exactness import probe_argmax
 from structboost.contract.parts import PartKind
 from structboost.contract.task import Task
+from structboost.exceptions import TaskError
+from structboost.masters import NormBoundedHinge
 from tests.helpers.choose import Choose
 from tests.helpers.engine_tasks import ChainTask
 

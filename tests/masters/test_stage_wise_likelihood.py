@@ -12,16 +12,10 @@ from scipy.special import logsumexp
 from sklearn.datasets import make_classification
 from sklearn.metrics import log_loss
 
-from structboost import (
-    BinaryTask,
-    Exponential,
-    MulticlassTask,
-    StageWiseLikelihood,
-    StructBoost,
-    StructBoostClassifier,
-    TreeFamily,
-)
+from structboost import BinaryTask, MulticlassTask, StructBoost, StructBoostClassifier
+from structboost.masters import Exponential, StageWiseLikelihood
 from structboost.masters.base import Problem
+from structboost.weak import TreeFamily
 from structboost.weak.terms import Terms
 
 ROWS = 12

@@ -12,12 +12,8 @@ from sklearn.metrics import f1_score, hamming_loss, zero_one_loss
 from sklearn.multioutput import MultiOutputClassifier
 from sklearn.tree import DecisionTreeClassifier
 
-from structboost import (
-    ChainTask,
-    MultiLabelTask,
-    StageWiseRandomField,
-    StructBoostMultiLabelClassifier,
-)
+from structboost import ChainTask, MultiLabelTask, StructBoostMultiLabelClassifier
+from structboost.masters import StageWiseRandomField
 from structboost.masters.base import Problem
 from structboost.weak.terms import Terms
 

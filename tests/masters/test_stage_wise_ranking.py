@@ -9,10 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from structboost import MulticlassTask, StageWiseRanking, StructBoost, StructBoostRanker, TreeFamily
+from structboost import MulticlassTask, StructBoost, StructBoostRanker
 from structboost.exceptions import TaskError
+from structboost.masters import StageWiseRanking
 from structboost.masters.base import Problem
 from structboost.tasks.ranking import RankingTask, WeightedRelevance
+from structboost.weak import TreeFamily
 from structboost.weak.terms import Terms
 
 

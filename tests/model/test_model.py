@@ -14,14 +14,13 @@ from sklearn.datasets import load_iris
 
 from structboost import (
     ConvergenceDisplay,
-    EmptyModelWarning,
     MulticlassTask,
     StructBoost,
     StructBoostClassifier,
     StructBoostRanker,
     load_model,
 )
-from structboost.exceptions import ModelFileError
+from structboost.exceptions import EmptyModelWarning, ModelFileError
 from structboost.model.ensemble import FORMAT
 from structboost.weak.stump import StumpTable
 from tests.helpers.damaged_files.archives import put_together, taken_apart

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import linprog
 
-from structboost import Formulation, RestrictedMaster
 from structboost.files import Array, DamagedFileError, Part
+from structboost.masters import Formulation, RestrictedMaster
 
 MAX_CUTS = 1000
 

@@ -6,9 +6,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from structboost import Candidate, LearnerTable, WeakLearnerFamily, register_weak_learner
 from structboost.files import Array
-from structboost.weak import ResponsesInShard
+from structboost.weak import (
+    Candidate,
+    LearnerTable,
+    ResponsesInShard,
+    WeakLearnerFamily,
+    register_weak_learner,
+)
 
 
 class Step(NamedTuple):

@@ -1,6 +1,7 @@
 """A package outside structboost defines every plug-in with public names only."""
 
 import ast
+import importlib
 import subprocess
 import sys
 import textwrap
@@ -10,7 +11,8 @@ import numpy as np
 import pytest
 
 import structboost
-from structboost import Checkpoint, CheckpointError, StructBoost, StructBoostClassifier
+from structboost import Checkpoint, StructBoost, StructBoostClassifier
+from structboost.exceptions import CheckpointError
 from structboost.runtime import blocks
 from tests.engines.test_engines import what_was_learned
 from tests.files.test_checkpoint import Broken, broken_after
@@ -51,7 +53,8 @@ def test_the_modules_import_public_names_only():
             if isinstance(node, ast.Import):
                 assert not any(alias.name.startswith("structboost") for alias in node.names)
             if isinstance(node, ast.ImportFrom) and node.module.startswith("structboost"):
-                package = sys.modules[node.module]
+                package = importlib.import_module(node.module)
+                assert node.module.partition(".")[2] in {"", *structboost._PACKAGES}
                 assert {alias.name for alias in node.names} <= set(package.__all__), name
 
 
@@ -162,7 +165,8 @@ def test_a_saved_model_loads_once_the_module_of_its_family_is_imported(serial, t
     program = textwrap.dedent(
         """
         import sys
-        from structboost import ModelFileError, StructBoost
+        from structboost import StructBoost
+        from structboost.exceptions import ModelFileError
         from tests.outside.task import ChooseCandidate, examples
         try:
             StructBoost.load(sys.argv[1], ChooseCandidate())
@@ -179,19 +183,19 @@ def test_a_saved_model_loads_once_the_module_of_its_family_is_imported(serial, t
 
 
 def test_a_name_belongs_to_one_family():
-    structboost.register_weak_learner(BandFamily, BandTable)
+    structboost.weak.register_weak_learner(BandFamily, BandTable)
 
     class Other(BandFamily):
         pass
 
     with pytest.raises(ValueError, match="'band' is already"):
-        structboost.register_weak_learner(Other, BandTable)
+        structboost.weak.register_weak_learner(Other, BandTable)
     with pytest.raises(TypeError, match="give a subclass of WeakLearnerFamily"):
-        structboost.register_weak_learner(BandTable, BandTable)
+        structboost.weak.register_weak_learner(BandTable, BandTable)
     with pytest.raises(TypeError, match="give a subclass of LearnerTable"):
-        structboost.register_weak_learner(BandFamily, BandFamily)
+        structboost.weak.register_weak_learner(BandFamily, BandFamily)
     with pytest.raises(TypeError, match=r"has no of_kind; .* of_kind\(features, kind, response"):
-        structboost.register_weak_learner(BandFamily, BandTable, in_shards=BandFamily)
+        structboost.weak.register_weak_learner(BandFamily, BandTable, in_shards=BandFamily)
 
 
 def test_a_family_is_made_with_what_it_declares_to_take():

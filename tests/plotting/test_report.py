@@ -101,7 +101,7 @@ def test_a_report_of_a_classifier_shows_model_score_and_pictures(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:The model is empty")
-def test_reports_leave_out_what_a_model_has_not(tmp_path):
+def test_report_omits_sections_that_a_model_lacks(tmp_path):
     def headings(model, *data, **arguments):
         save_report(tmp_path / "r.html", model, *data, **arguments)
         return Page((tmp_path / "r.html").read_text()).headings
@@ -129,7 +129,7 @@ def rows_of_the_model(path, model):
 
 
 @pytest.mark.slow
-def test_a_report_says_what_was_minimised_with_which_learners_and_c(tmp_path):
+def test_report_names_objective_learners_and_C(tmp_path):
     path = tmp_path / "r.html"
     trees = StructBoostClassifier(max_iter=2, learning_rate=0.25).fit(X, Y)
     expected = {"Minimised": "log_loss", "Weak learners": "tree", "Learning rate": "0.25"}

@@ -34,7 +34,7 @@ def test_a_taxonomy_is_shown_by_class():
     assert [line.get_label() for line in display.axes_[0].get_lines()][:3] == ["0", "1", "2"]
 
 
-def test_chosen_features_and_one_channel(tmp_path):
+def test_shape_display_draws_chosen_features_of_one_channel(tmp_path):
     X, y = load_breast_cancer(return_X_y=True)
     display = ShapeDisplay.from_estimator(
         StructBoostClassifier(objective="hinge", C=10).fit(X, y), features=[21, 3]
@@ -74,7 +74,7 @@ def test_slopes_and_steps_add_up_to_the_scores():
         constant = (scores - scores.mean(axis=1, keepdims=True) - sums)[rows]
         np.testing.assert_allclose(constant, np.tile(constant[0], (len(constant), 1)), atol=1e-7)
     assert (display.importances() > 0).any()
-    with pytest.raises(TypeError, match="give what Ensemble"):
+    with pytest.raises(TypeError, match="give the result of Ensemble"):
         ShapeDisplay(model)
 
 

@@ -9,7 +9,6 @@ import re
 import shutil
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,17 +16,16 @@ from numba import types
 from numba.core.dispatcher import Dispatcher
 from sklearn.datasets import load_iris
 
-import structboost
 from structboost import (
     MultiBoostCWClassifier,
     MultiBoostMOClassifier,
     StructBoostClassifier,
     StructuredSVMClassifier,
 )
+from tests.helpers.source import PACKAGE, tree_of
 
-PACKAGE = Path(structboost.__file__).parent
 MODULES = {
-    ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts): ast.parse(path.read_text())
+    ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts): tree_of(path)
     for path in sorted(PACKAGE.rglob("*.py"))
     if path.name != "__init__.py"
 }
@@ -84,7 +82,7 @@ def test_no_compiled_function_that_python_calls_takes_or_returns_a_named_tuple()
         assert not word.search(signature), node.name
 
 
-def test_what_crosses_the_border_are_arrays_scalars_and_plain_tuples():
+def test_compiled_functions_take_and_return_arrays_scalars_and_plain_tuples():
     X, y = load_iris(return_X_y=True)
     StructBoostClassifier(objective="hinge", C=5, max_iter=3).fit(X, y)
     StructuredSVMClassifier(max_epochs=20, tol=0.1, random_state=0).fit(X, y)
@@ -147,7 +145,7 @@ def test_numbers_of_numpy_compile_nothing_anew_and_change_nothing(Trainer, param
     assert np.array_equal(estimator.decision_function(X), plain.decision_function(X))
 
 
-def test_numba_is_used_in_one_way():
+def test_numba_is_used_only_through_compiled():
     for module, tree in MODULES.items():
         imported = [
             name
@@ -246,7 +244,7 @@ def test_cached_code_that_others_can_write_is_not_run(tmp_path, square):
 
 @pytest.mark.slow
 @without_folders
-def test_the_cache_goes_where_numba_is_told(tmp_path, square):
+def test_cache_goes_to_NUMBA_CACHE_DIR(tmp_path, square):
     chosen = tmp_path / "chosen"
     assert not run(tmp_path, square, NUMBA_CACHE_DIR=str(chosen))
     assert list(chosen.rglob("*.nbi"))

@@ -3,13 +3,13 @@
 import pytest
 
 from structboost import (
-    Choose,
     MulticlassTask,
     PredictThenOptimize,
     StructBoost,
     StructBoostClassifier,
     StructuredSVM,
 )
+from structboost.decisions import Choose
 from structboost.runtime import documentation
 from structboost.segmentation import Segmenter
 
@@ -29,7 +29,7 @@ def test_html_links_to_the_page_of_the_estimator(monkeypatch, estimator, page):
     assert f'href="https://example.org/docs/reference/{page}.html' in estimator._repr_html_()
 
 
-def test_no_address_no_link(monkeypatch):
+def test_package_without_an_address_has_no_link(monkeypatch):
     monkeypatch.setattr(documentation, "_address", lambda: None)
     assert "href" not in StructBoostClassifier()._repr_html_()
 

@@ -16,7 +16,7 @@ STEPS = st.lists(
 
 
 @given(STEPS, st.integers(0, 2**32 - 1))
-def test_it_holds_what_stacking_and_choosing_give(steps, seed):
+def test_growing_matrix_equals_stacked_and_selected_arrays(steps, seed):
     rng = np.random.default_rng(seed)
     growing, expected = GrowingMatrix(2, np.float64), np.zeros((0, 2))
     for step, n in steps:
@@ -43,7 +43,7 @@ def test_it_holds_what_stacking_and_choosing_give(steps, seed):
 
 
 @pytest.mark.parametrize("dtype", [None, np.float32])
-def test_its_type_is_given_or_that_of_the_first_rows(dtype):
+def test_growing_matrix_has_its_dtype_or_that_of_the_first_rows(dtype):
     growing = GrowingMatrix(3, dtype)
     growing.append(np.ones((1, 3)))
     growing.append(np.ones((40, 3), np.int8))

@@ -16,13 +16,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numba.core.compiler_lock import global_compiler_lock
 
-from structboost import (
-    Exponential,
-    InterruptedFitWarning,
-    MulticlassTask,
-    StructBoost,
-    StructuredSVM,
-)
+from structboost import MulticlassTask, StructBoost, StructuredSVM
+from structboost.exceptions import InterruptedFitWarning
+from structboost.masters import Exponential
 from structboost.masters.norm_bounded import NormBounded
 from structboost.masters.norm_bounded_hinge import NormBoundedHinge
 from structboost.runtime.interrupts import deferred_interrupts, raise_if_interrupted, uninterrupted
@@ -67,7 +63,7 @@ def test_ctrl_c_waits_until_all_is_consistent():
     assert seen
 
 
-def test_ctrl_c_that_nobody_looked_at_is_raised_at_the_end():
+def test_pending_ctrl_c_is_raised_at_the_end_of_the_block():
     seen = []
 
     @deferred_interrupts(grace=None)
@@ -100,7 +96,7 @@ def test_the_second_ctrl_c_is_raised_at_once(is_noticed):
 
 
 @pytest.mark.parametrize("wait", [wait, lambda seconds: threading.Event().wait(seconds)])
-def test_ctrl_c_that_nobody_looks_at_is_raised_after_a_while(wait):
+def test_pending_ctrl_c_is_raised_after_the_grace_period(wait):
     seen = []
 
     def work():
@@ -301,6 +297,7 @@ def test_ctrl_c_ends_a_fit_in_a_model(Trainer, at):
     assert len(trainer.predict(X)) == len(X)
 
 
+@pytest.mark.slow
 def test_a_tracker_finishes_its_frame(monkeypatch):
     frames = np.random.default_rng(0).integers(0, 255, (3, 48, 64, 3)).astype(np.uint8)
     tracker = StructBoostTracker(n_boxes=40).init(frames[0], (20.0, 12.0, 20.0, 20.0))
@@ -348,7 +345,7 @@ def test_ctrl_c_ends_in_a_model_or_in_keyboard_interrupt(case, seconds):
     assert interrupted_run(case, seconds) in ENDS
 
 
-def test_a_step_that_ctrl_c_ended_says_nothing_of_its_model():
+def test_interrupted_step_gives_no_warning_about_its_model():
     class Step:
         interrupted_ = True
 

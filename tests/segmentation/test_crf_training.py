@@ -11,6 +11,7 @@ from structboost.segmentation.crf_model import CRFModel
 from structboost.segmentation.crf_training import (
     CRFSettings,
     fit_crf,
+    fit_tuned,
     linear_function,
     tuned,
 )
@@ -43,7 +44,7 @@ def truths(counts):
 
 
 @pytest.mark.parametrize("response", [(-1.0, 1.0), (0.0, 1.0)])
-def test_edges_are_what_the_answers_give_and_no_learner_is_better(response):
+def test_edges_equal_those_of_the_responses_and_no_learner_has_a_larger_one(response):
     rng = np.random.default_rng(0)
     features, duals = rng.random((60, 3)), rng.normal(size=(60, 1))
     weights = CrossFittedWeights(rng.random((2, 3)), rng.integers(0, 2, 60))
@@ -69,7 +70,7 @@ def test_edges_are_what_the_answers_give_and_no_learner_is_better(response):
     np.testing.assert_allclose(table.feature_shares(3).sum(axis=1)[place], 1.0)
 
 
-def test_weights_of_other_shapes_are_refused():
+def test_linear_weights_of_other_shapes_are_refused():
     with pytest.raises(ValueError, match="folds"):
         LinearAndStumpFamily(
             np.ones((4, 2)),
@@ -78,7 +79,7 @@ def test_weights_of_other_shapes_are_refused():
         )
 
 
-def test_an_image_has_no_say_in_its_own_linear_weights():
+def test_linear_weights_of_an_image_are_learned_without_it():
     graphs, counts = linear_images(6, 0)
     changed = linear_images(6, 0, stranger=1)[1]
     before = linear_function(graphs, counts, CRFSettings())["node"]
@@ -90,7 +91,7 @@ def test_an_image_has_no_say_in_its_own_linear_weights():
     assert np.abs(before.weights[others] - after.weights[others]).max() > 0.01
 
 
-def test_images_of_a_group_share_a_fold():
+def test_images_of_a_group_are_in_one_fold_of_the_crf():
     graphs, counts = linear_images(8, 0)
     folds = linear_function(graphs, counts, CRFSettings(), [5, 6, 7, 8, 5, 6, 7, 8])[
         "node"
@@ -99,7 +100,7 @@ def test_images_of_a_group_share_a_fold():
     assert len(np.unique(folds)) == 3
 
 
-def test_the_linear_function_beats_stumps_where_the_truth_is_linear_and_images_are_few():
+def test_linear_function_beats_stumps_on_few_images_with_linear_truth():
     graphs, counts = linear_images(9, 1)
     fresh, fresh_counts = linear_images(40, 2)
     wrong = {}
@@ -107,7 +108,7 @@ def test_the_linear_function_beats_stumps_where_the_truth_is_linear_and_images_a
         trainer = fit_crf(graphs, counts, CRFSettings(weak_learner=weak_learner), 1.0)
         assert isinstance(trainer, StructBoost)
         last = trainer.history_[-1]
-        # The cross-fitted answers of training are not those of the saved function.
+        # The cross-fitted responses of training are not those of the saved function.
         assert (last["certified"], last["cross_fitted"]) == (
             (False, True) if "linear" in weak_learner else (True, False)
         )
@@ -119,7 +120,7 @@ def test_the_linear_function_beats_stumps_where_the_truth_is_linear_and_images_a
     assert wrong["linear_and_stump"] < 0.9 * wrong["stump"]
 
 
-def test_a_linear_function_learned_beforehand_is_the_same():
+def test_linear_function_learned_beforehand_gives_the_same_model():
     graphs, counts = linear_images(6, 0)
     linear = linear_function(graphs, counts, CRFSettings())
     itself, given = (
@@ -134,7 +135,7 @@ def test_a_linear_function_learned_beforehand_is_the_same():
 @pytest.mark.parametrize(
     "settings", [CRFSettings(), CRFSettings(weak_learner="stump"), CRFSettings(learner="ssvm")]
 )
-def test_a_model_as_arrays_has_the_trainers_energies(settings):
+def test_crf_model_from_arrays_has_the_energies_of_the_trainer(settings):
     graphs, counts = linear_images(6, 3)
     trainer = fit_crf(graphs, counts, settings, 1.0)
     model = CRFModel.from_arrays(2, CRFModel.of(trainer).to_arrays(), SIZES)
@@ -149,7 +150,7 @@ def test_a_model_as_arrays_has_the_trainers_energies(settings):
 
 
 @pytest.mark.parametrize("learner", ["ssvm", "structboost"])
-def test_the_same_images_give_the_same_model(learner):
+def test_crf_training_is_deterministic(learner):
     graphs, counts = linear_images(6, 3)
     first, again = (
         CRFModel.of(fit_crf(graphs, counts, CRFSettings(learner=learner), 1.0)) for _ in range(2)
@@ -191,6 +192,27 @@ def test_C_is_chosen_by_cross_validation():
     assert max(leaked.scores.values()) > max(alone.scores.values()) + 0.1
 
 
-def test_unknown_weak_learners_are_named():
+def test_crf_settings_name_unknown_weak_learners():
     with pytest.raises(ValueError, match="linear_and_stump"):
         CRFSettings(weak_learner="forest")
+
+
+@pytest.mark.parametrize(
+    "changed", [{"columns_per_round": 1}, {"tol": 0.5}, {"by_area": False}, {"linear_C": 1e-3}]
+)
+def test_a_setting_of_the_crf_with_another_value_changes_the_model(changed):
+    graphs, counts = linear_images(4, 0)
+    counts = [count * (1 + np.arange(20)[:, None]) for count in counts]  # areas that differ
+    usual, other = (
+        fit_crf(graphs, counts, CRFSettings(**settings), 1.0) for settings in ({}, changed)
+    )
+    assert other.objective_ != usual.objective_
+    if "columns_per_round" in changed:
+        assert len(other.model_.weights) <= len(SIZES) * len(other.history_)
+
+
+def test_C_is_searched_on_at_most_the_number_of_images_that_is_set(capsys):
+    graphs, counts = linear_images(8, 0)
+    settings = CRFSettings(learner="ssvm", search_images=4)
+    fit_tuned(graphs, counts, settings, None, verbose=True)
+    assert "search for C on 4 images" in capsys.readouterr().err

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from structboost.segmentation import Meaning, Segmenter, made_images
+from structboost.segmentation import LabelMap, Segmenter, make_synthetic_images
 from structboost.segmentation.drawing import draw_segmentation
 from structboost.segmentation.feature_cache import FeatureCache
 from structboost.segmentation.image_files import ImageFileError, read_mask, write_png
@@ -63,9 +63,9 @@ def test_two_values_are_two_classes(root, values, labels):
 def test_void_beside_two_values_stays_void_and_more_values_are_indices():
     two = meaning_of({3, 9, 255})
     np.testing.assert_array_equal(two.labels(np.array([[3, 9, 255]], np.uint8)), [[0, 1, 255]])
-    assert meaning_of({0, 3, 9, 255}) == Meaning(has_void=True)
-    assert meaning_of({3, 9}, n_labels=12) == Meaning()
-    assert meaning_of({0}, Meaning(classes=(0, 128))).classes == (0, 128)  # all background
+    assert meaning_of({0, 3, 9, 255}) == LabelMap(has_void=True)
+    assert meaning_of({3, 9}, n_labels=12) == LabelMap()
+    assert meaning_of({0}, LabelMap(classes=(0, 128))).classes == (0, 128)  # all background
 
 
 def test_void_of_training_stays_void_in_masks_of_0_and_255():
@@ -74,14 +74,14 @@ def test_void_of_training_stays_void_in_masks_of_0_and_255():
     assert meaning_of({0, 255}, meaning_of({0, 1})).classes == (0, 255)
 
 
-def test_masks_with_soft_edges_are_named(root):
+def test_masks_with_soft_edges_raise_an_error(root):
     soft = np.zeros((8, 12), np.uint8)
     soft[2:6, 3:9], soft[2:6, 2], soft[2:6, 9], soft[1, 3:9] = 255, 64, 128, 191
     for name in "ab":
         write_png(root / f"masks/{name}.png", soft)
     with pytest.raises(ImageFileError, match=r"a.png holds 5 values .*soft edges.*threshold it"):
         read(root)
-    made = made_images(2)
+    made = make_synthetic_images(2)
     masks = [cv2.GaussianBlur(255 * mask, (5, 5), 0) for mask in made.masks]
     with pytest.raises(ValueError, match=r"masks\[0\] holds \d+ values.*soft edges"):
         Segmenter(n_segments=20, C=1.0).fit(made.images, masks)
@@ -91,8 +91,9 @@ def test_masks_with_soft_edges_are_named(root):
     check_hard_edges(classes, "mask")
 
 
+@pytest.mark.slow
 def test_a_segmenter_learns_from_any_two_values():
-    made = made_images(2)
+    made = make_synthetic_images(2)
     segmenter = Segmenter(n_segments=20, C=1.0).fit(
         made.images, [3 + 4 * mask for mask in made.masks], made.scribbles
     )
@@ -101,7 +102,7 @@ def test_a_segmenter_learns_from_any_two_values():
     assert segmenter.meaning is None
 
 
-def test_colours_of_a_table_are_classes_and_others_are_named(root):
+def test_colours_outside_the_table_of_classes_raise_an_error(root):
     table = root / "classes.txt"
     table.write_text("10 20 30 sky\n128 64 0 tree house\n0 0 0 void\n9,9,9,void\n")
     colours = np.array([[10, 20, 30], [128, 64, 0], [0, 0, 0], [9, 9, 9]], np.uint8)
@@ -122,7 +123,7 @@ def test_colours_of_a_table_are_classes_and_others_are_named(root):
             read_classes(table)
 
 
-def test_palettes_give_colours_and_predictions_are_written_with_them(root):
+def test_predictions_are_written_in_the_colours_of_the_palette(root):
     palette = [0, 0, 0, 200, 10, 10, 10, 200, 10]
     for name in "ab":
         picture = Image.fromarray(halves(1, 2), mode="P")
@@ -139,7 +140,7 @@ def test_palettes_give_colours_and_predictions_are_written_with_them(root):
         assert written.convert("RGB").getpixel((11, 0)) == (10, 200, 10)
 
 
-def test_coco_polygons_and_run_lengths(root):
+def test_coco_polygons_and_run_lengths_become_masks_become_masks_become_masks(root):
     square = [[2.0, 1.0, 6.0, 1.0, 6.0, 5.0, 2.0, 5.0]]
     inner = np.zeros(SHAPE, bool)
     inner[2:4, 3:5] = True
@@ -178,7 +179,7 @@ def test_coco_polygons_and_run_lengths(root):
         read_folder(root / "images", file)
 
 
-def test_cocos_text_of_run_lengths():
+def test_run_lengths_in_the_text_of_coco_are_decoded():
     # Numbers below 16 are one character each, behind "0".
     runs = coco_mask({"size": [3, 4], "counts": "363"}, (3, 4))
     np.testing.assert_array_equal(runs, [[0, 1, 1, 0]] * 3)
@@ -202,7 +203,7 @@ def test_cocos_text_of_run_lengths():
         coco_mask({"size": [22, 31], "counts": encoded}, (22, 31))
 
 
-def test_labelme_shapes(root):
+def test_labelme_shapes_become_masks(root):
     def write(name, shapes):
         content = {"shapes": shapes, "imageHeight": 8, "imageWidth": 12}
         (root / f"masks/{name}.json").write_text(json.dumps(content))
@@ -273,14 +274,14 @@ def test_photographs_may_have_the_format_of_masks_in_the_same_folder(tmp_path):
     assert (found.image_file.name, found.mask_file.name) == ("a.bmp", "a.png")
 
 
-def test_side_files_of_other_systems_are_no_images(root):
+def test_side_files_of_other_systems_are_ignored(root):
     for name in "ab":
         write_png(root / f"masks/{name}.png", halves(0, 1))
     (root / "images/._a.png").write_bytes(b"side")
     assert [image.name for image in read(root).images] == ["a", "b"]
 
 
-def test_a_missing_mask_is_named_by_its_pattern(root):
+def test_error_of_a_missing_mask_names_its_pattern(root):
     write_png(root / "masks/a_m.png", halves(0, 1))
     found = read_folder(root / "images", root / "masks", mask_name="{name}_m")
     assert found.problems == [f"{root}/images/b.png has no mask {root}/masks/b_m.png."]
@@ -315,7 +316,7 @@ def test_overlays_leave_the_background_unpainted_and_a_legend_names_the_colours(
     assert not np.array_equal(drawn[5, 120], drawn[5, 180])
     assert (draw_segmentation(image, mask, 3, background=None)[5, 5] != 120).any()
     assert (draw_segmentation(image, mask, 3, background=1)[5, 5] != 120).any()
-    meaning = Meaning(names=("sky", "cow", "sheep"), colours=((0, 0, 0), (250, 0, 0), (0, 0, 250)))
+    meaning = LabelMap(names=("sky", "cow", "sheep"), colours=((0, 0, 0), (250, 0, 0), (0, 0, 250)))
     with_legend = draw_segmentation(image, mask, 3, meaning=meaning, legend=True)
     assert with_legend.shape[0] > 90
     np.testing.assert_array_equal(
@@ -327,7 +328,7 @@ def test_overlays_leave_the_background_unpainted_and_a_legend_names_the_colours(
     assert draw_segmentation(image, mask // 2, 2, legend=True).shape == image.shape
 
 
-def test_a_cache_keeps_below_its_size_what_was_used_last(tmp_path):
+def test_feature_cache_deletes_the_files_that_were_not_used_for_longest(tmp_path):
     images = [np.full((20, 20 + i, 3), 9 * i, np.uint8) for i in range(3)]
     cache = FeatureCache(tmp_path, 10**9)
     for image in images[:2]:
@@ -342,3 +343,14 @@ def test_a_cache_keeps_below_its_size_what_was_used_last(tmp_path):
     assert not old.exists()
     assert cache.path(images[0], 4).exists()
     assert cache.path(images[2], 4).exists()
+
+
+def test_a_meaning_that_is_given_to_a_segmenter_says_which_value_is_the_object():
+    made = make_synthetic_images(2)
+    masks = [np.where(mask, 9, 4).astype(np.uint8) for mask in made.masks]
+    meaning = LabelMap(classes=(9, 4))
+    turned = Segmenter(n_segments=20, C=1.0, meaning=meaning).fit(made.images, masks)
+    assert turned.meaning_ == meaning
+    usual = Segmenter(n_segments=20, C=1.0).fit(made.images, [1 - mask for mask in made.masks])
+    image = made.images[0]
+    np.testing.assert_array_equal(turned.predict(image), usual.predict(image))

@@ -8,11 +8,12 @@ import time
 import numpy as np
 import pytest
 from sklearn.base import clone
+from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LogisticRegression
 
 from structboost.progress import Phase
-from structboost.segmentation import OwnUnaries, Segmenter, made_images
-from structboost.segmentation.crf_training import searched_images
+from structboost.segmentation import OwnUnaries, Segmenter, make_synthetic_images
+from structboost.segmentation.crf_training import images_of_search
 from structboost.segmentation.descriptors import describe
 from structboost.segmentation.feature_cache import Describing, FeatureCache, StoredImages
 from structboost.segmentation.joint_classifier import _compressed, fit_joint
@@ -30,8 +31,8 @@ def mean_colours(image, labels):
 
 
 @pytest.mark.slow
-def test_own_superpixels_and_features_are_learned_from():
-    made, fresh = made_images(5), made_images(2, random_state=7)
+def test_segmenter_learns_from_superpixels_and_features_of_the_user():
+    made, fresh = make_synthetic_images(5), make_synthetic_images(2, random_state=7)
     unaries = OwnUnaries(LogisticRegression(C=100.0), features=mean_colours, n_folds=2)
     segmenter = Segmenter(C=1.0, superpixels=squares, unaries=unaries)
     segmenter = clone(segmenter).fit(made.images, made.masks)
@@ -43,18 +44,21 @@ def test_own_superpixels_and_features_are_learned_from():
     assert (blocks == blocks[:, :1, :, :1]).all()
     again = pickle.loads(pickle.dumps(segmenter))
     np.testing.assert_array_equal(again.predict(fresh.images[0]), found[0])
-    with pytest.raises(ValueError, match=r"of your own .*joblib\.dump"):
+    with pytest.raises(ValueError, match=r"a user's .*joblib\.dump"):
         segmenter.save("nowhere")
 
 
-def test_what_is_wrong_with_own_functions_is_said():
-    made = made_images(2)
+def test_bad_functions_of_the_user_raise_clear_errors():
+    made = make_synthetic_images(2)
     for settings, message in (
-        ({"superpixels": lambda image: image[:, :, 0] / 2.0}, r"superpixels\(image\) gave float64"),
-        ({"superpixels": lambda image: np.zeros((3, 3), int)}, r"gave int64 of shape \(3, 3\)"),
+        (
+            {"superpixels": lambda image: image[:, :, 0] / 2.0},
+            r"superpixels\(image\) returned float64",
+        ),
+        ({"superpixels": lambda image: np.zeros((3, 3), int)}, r"returned int64 of shape \(3, 3\)"),
         (
             {"unaries": OwnUnaries(LogisticRegression(), lambda image, labels: np.ones((2, 4)))},
-            r"gave shape \(2, 4\) for \d+ superpixels",
+            r"returned shape \(2, 4\) for \d+ superpixels",
         ),
         (
             {
@@ -70,8 +74,9 @@ def test_what_is_wrong_with_own_functions_is_said():
             Segmenter(n_segments=10, C=1.0, **settings).fit(made.images, made.masks)
 
 
+@pytest.mark.slow
 def test_images_are_read_from_the_cache_when_they_are_used(tmp_path):
-    images = made_images(2).images
+    images = make_synthetic_images(2).images
     asked = []
 
     def features(image, labels):
@@ -98,7 +103,7 @@ def test_images_are_read_from_the_cache_when_they_are_used(tmp_path):
     assert light.n_superpixels == 300
 
 
-def test_the_joint_classifier_may_use_up_its_rows():
+def test_joint_classifier_may_overwrite_its_rows():
     rng = np.random.default_rng(0)
     rows = rng.normal(size=(700, 300)).astype(np.float32)
     labels = (rows[:, 0] + rows[:, 1] > 0).astype(np.int64)
@@ -114,16 +119,16 @@ def test_the_joint_classifier_may_use_up_its_rows():
     )
 
 
-def test_c_is_searched_on_whole_groups():
-    assert searched_images(5, 100, None, 0) == [0, 1, 2, 3, 4]
-    assert len(searched_images(500, 100, None, 0)) == 100
+def test_C_is_chosen_on_whole_groups():
+    assert images_of_search(5, 100, None, 0) == [0, 1, 2, 3, 4]
+    assert len(images_of_search(500, 100, None, 0)) == 100
     groups = np.repeat(np.arange(50), 10).tolist()
-    kept = searched_images(500, 95, groups, 0)
+    kept = images_of_search(500, 95, groups, 0)
     assert len(kept) == 100
     assert {groups[i] for i in kept} == {groups[i] for i in kept[::10]}
 
 
-def test_a_phase_tells_that_it_goes_on(monkeypatch, capsys):
+def test_phase_shows_its_time_during_a_long_step(monkeypatch, capsys):
     monkeypatch.setattr("structboost.progress._PULSE", 0.02)
     with Phase("digging", 3) as line:
         line.step()
@@ -134,3 +139,17 @@ def test_a_phase_tells_that_it_goes_on(monkeypatch, capsys):
     with Phase("digging", 3, visible=False) as line:
         line.step()
     assert capsys.readouterr().err == ""
+
+
+def test_a_classifier_of_your_own_learns_from_at_most_the_number_of_superpixels_that_is_set():
+    made = make_synthetic_images(2)
+    sizes = []
+
+    class Counting(DummyClassifier):
+        def fit(self, X, y, sample_weight=None):
+            sizes.append(len(X))
+            return super().fit(X, y)
+
+    unaries = OwnUnaries(Counting(), features=mean_colours, n_folds=2, n_rows=25)
+    Segmenter(C=1.0, superpixels=squares, unaries=unaries).fit(made.images, made.masks)
+    assert sizes == [25, 25]

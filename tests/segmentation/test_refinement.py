@@ -9,7 +9,7 @@ import pytest
 
 from structboost.segmentation import StrokeSegmenter
 from structboost.segmentation.image_files import resized_mask
-from structboost.segmentation.refinement import _expanded, refined_mask
+from structboost.segmentation.refinement import _expand, refine_mask
 
 
 def scene(n_classes):
@@ -25,17 +25,17 @@ def scene(n_classes):
 
 @pytest.mark.parametrize("n_classes", [2, 3])
 @pytest.mark.parametrize("times", [4, 7])
-def test_outlines_follow_the_photograph(n_classes, times):
+def test_refined_outlines_follow_the_photograph(n_classes, times):
     image, truth = scene(n_classes)
     coarse = resized_mask(truth, (240 // times, 360 // times))
     nearest = resized_mask(coarse, truth.shape)
-    found = refined_mask(image, coarse)
+    found = refine_mask(image, coarse)
     assert (nearest != truth).sum() > 150
     assert (found != truth).sum() < 0.25 * (nearest != truth).sum()
     assert set(np.unique(found)) == set(range(n_classes))
 
 
-def test_a_move_is_the_best_of_all_moves():
+def test_expansion_move_is_the_best_of_all_moves():
     rng = np.random.default_rng(1)
     edges = np.array([(a, b) for a in range(6) for b in range(a + 1, 6)])[rng.permutation(15)[:9]]
     for _ in range(20):
@@ -52,16 +52,16 @@ def test_a_move_is_the_best_of_all_moves():
             moved = labels.copy()
             moved[free[np.array(chosen, bool)]] = 2
             best = min(best, energy(moved))
-        found = _expanded(labels, 2, nodes, edges, weights)
+        found = _expand(labels, 2, nodes, edges, weights)
         assert energy(found) == pytest.approx(best)
 
 
-def test_what_has_no_outline_or_the_size_of_the_photograph_stays():
+def test_refinement_keeps_masks_without_outlines_or_of_full_size():
     image, truth = scene(2)
-    assert refined_mask(image, truth) is truth
-    np.testing.assert_array_equal(refined_mask(image, truth[:60, :30] * 0), 0 * truth)
+    assert refine_mask(image, truth) is truth
+    np.testing.assert_array_equal(refine_mask(image, truth[:60, :30] * 0), 0 * truth)
     tiny = np.array([[0, 3]], np.uint8)
-    assert refined_mask(image[:2, :5], tiny).shape == (2, 5)
+    assert refine_mask(image[:2, :5], tiny).shape == (2, 5)
 
 
 def test_strokes_on_a_large_photograph_give_fine_outlines():

@@ -17,17 +17,18 @@ from scipy.special import softmax
 from sklearn.base import clone
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from structboost import InterruptedFitWarning, ModelFileError, progress
+from structboost import progress
 from structboost.cli import main
-from structboost.segmentation.crf_model import calibrated, conditional_costs
+from structboost.exceptions import InterruptedFitWarning, ModelFileError
+from structboost.segmentation.crf_model import calibrated_sharpness, conditional_costs
 from structboost.segmentation.crf_training import CRFSettings
 from structboost.segmentation.descriptors import describe
 from structboost.segmentation.image_files import ReadWhenUsed, read_mask, write_png
 from structboost.segmentation.potentials import unary_potentials
-from structboost.segmentation.prediction import Settings, segmented_in_turn
+from structboost.segmentation.prediction import Settings, segment_files
 from structboost.segmentation.scores import SegmentationScores, confusion
 from structboost.segmentation.segmenter import Segmenter
-from structboost.segmentation.synthetic_images import made_images
+from structboost.segmentation.synthetic_images import make_synthetic_images
 from structboost.segmentation.unaries import UnarySettings
 from structboost.segmentation.unary_training import _Training
 from structboost.training.loop import Loop
@@ -37,7 +38,7 @@ QUICK = UnarySettings(n_folds=2, group_rounds=5)
 
 def write_folder(root, n, seed):
     """Synthetic images as folders, with masks of 0 and 255, and scribbles."""
-    made = made_images(n, random_state=seed)
+    made = make_synthetic_images(n, random_state=seed)
     for folder in ("images", "masks", "scribbles"):
         (root / folder).mkdir(parents=True)
     for number in range(n):
@@ -50,7 +51,7 @@ def write_folder(root, n, seed):
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
-    made = made_images(8)
+    made = make_synthetic_images(8)
     segmenter = Segmenter(n_segments=100, C=1.0, unaries=QUICK).fit(made.images, made.masks)
     path = tmp_path_factory.mktemp("model") / "coins.model"
     segmenter.save(path)
@@ -67,9 +68,9 @@ def agreement(segmenter, made, with_scribbles=False):
 
 
 @pytest.mark.slow
-def test_new_images_are_segmented_and_files_give_the_same_model(trained):
+def test_loaded_segmenter_predicts_as_the_saved_one(trained):
     segmenter, path = trained
-    made = made_images(4, random_state=7)
+    made = make_synthetic_images(4, random_state=7)
     assert agreement(segmenter, made) > 0.95
     last = segmenter.history_[-1]
     assert last["cross_fitted"]
@@ -84,13 +85,13 @@ def test_new_images_are_segmented_and_files_give_the_same_model(trained):
 
 
 @pytest.mark.slow
-def test_a_segmenter_is_an_estimator(trained):
+def test_segmenter_is_an_estimator_of_scikit_learn(trained):
     segmenter, path = trained
     again = clone(segmenter)
     assert again.get_params() == segmenter.get_params()
     assert not hasattr(again, "crf_model_")
     assert "Segmenter(" in repr(segmenter.set_params(n_segments=100))
-    fresh = made_images(3, random_state=7)
+    fresh = make_synthetic_images(3, random_state=7)
     counts = SegmentationScores.of(
         [
             confusion(mask, segmenter.predict(image), 2)
@@ -104,7 +105,9 @@ def test_a_segmenter_is_an_estimator(trained):
         np.testing.assert_allclose(chances.sum(axis=2), 1.0, rtol=1e-5)
         np.testing.assert_array_equal(chances.argmax(axis=2), segmenter.predict(image))
     for many in (fresh.images, np.stack([image] * 3)):
-        with pytest.raises(ValueError, match=r"of 3; give one image. Many are for predict_in_turn"):
+        with pytest.raises(
+            ValueError, match=r"of 3; give one image, or use predict_in_turn for many"
+        ):
             segmenter.predict(many)
     loaded = Segmenter.load(path)
     np.testing.assert_array_equal(loaded.predict_proba(image), chances)
@@ -129,12 +132,14 @@ def test_costs_of_labels_are_differences_of_energies_and_probabilities_are_calib
     costs = rng.normal(size=(20_000, 3))
     chances = softmax(-2.5 * costs, axis=1)
     drawn = (rng.uniform(size=(len(costs), 1)) > chances.cumsum(axis=1)).sum(axis=1)
-    assert calibrated([costs], [np.eye(3, dtype=int)[drawn]]) == pytest.approx(2.5, rel=0.05)
+    assert calibrated_sharpness([costs], [np.eye(3, dtype=int)[drawn]]) == pytest.approx(
+        2.5, rel=0.05
+    )
 
 
 @pytest.mark.slow
 def test_images_of_a_group_are_in_one_fold():
-    images = [describe(image, 20) for image in made_images(6).images]
+    images = [describe(image, 20) for image in make_synthetic_images(6).images]
     counts = [
         np.tile([[3, 1], [1, 3]], (image.n_superpixels, 1))[: image.n_superpixels]
         for image in images
@@ -150,8 +155,8 @@ def test_images_of_a_group_are_in_one_fold():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("learner", ["structboost", "ssvm"])
-def test_scribbles_are_spread_over_the_image(learner, tmp_path):
-    made, fresh = made_images(6), made_images(4, random_state=5)
+def test_segmenter_of_scribbles_extends_them_over_the_image(learner, tmp_path):
+    made, fresh = make_synthetic_images(6), make_synthetic_images(4, random_state=5)
     settings = CRFSettings(learner=learner)
     segmenter = Segmenter(n_segments=100, C=1.0, crf=settings).fit(
         made.images, made.masks, made.scribbles
@@ -161,6 +166,8 @@ def test_scribbles_are_spread_over_the_image(learner, tmp_path):
     strokes = fresh.scribbles[0]
     found = segmenter.predict(fresh.images[0], strokes)
     assert (found[strokes == 1] == 1).mean() > 0.95
+    probabilities = segmenter.predict_proba(fresh.images[0], strokes)
+    assert np.mean(probabilities.argmax(axis=2) == found) > 0.98  # outlines may differ
     with pytest.raises(ValueError, match="give scribbles"):
         segmenter.predict(fresh.images[0])
     with pytest.raises(ValueError, match="one size"):
@@ -170,14 +177,16 @@ def test_scribbles_are_spread_over_the_image(learner, tmp_path):
     np.testing.assert_array_equal(again, found)
 
 
-def test_any_size_goes_in_and_comes_out(trained):
+@pytest.mark.slow
+def test_segmenter_predicts_at_the_size_of_any_image(trained):
     segmenter, _ = trained
     for shape in ((1, 1, 3), (1, 40, 3), (700, 30, 3)):
         image = np.random.default_rng(0).integers(0, 256, size=shape).astype(np.uint8)
         assert segmenter.predict(image).shape == shape[:2]
 
 
-def test_damaged_and_foreign_models_are_refused(trained, tmp_path):
+@pytest.mark.slow
+def test_damaged_and_foreign_segmenter_files_are_refused(trained, tmp_path):
     _, path = trained
     (tmp_path / "short").write_bytes(path.read_bytes()[:2000])
     (tmp_path / "text").write_text("hello")
@@ -192,8 +201,9 @@ def test_damaged_and_foreign_models_are_refused(trained, tmp_path):
         Segmenter.load(tmp_path / "nothing")
 
 
-def test_bad_training_sets_are_named(trained):
-    made = made_images(2)
+@pytest.mark.slow
+def test_segmenter_names_bad_training_sets(trained):
+    made = make_synthetic_images(2)
     with pytest.raises(ValueError, match="2 images and 1 masks"):
         Segmenter().fit(made.images, made.masks[:1])
     with pytest.raises(ValueError, match="2 images and 1 masks"):
@@ -221,20 +231,21 @@ def test_bad_training_sets_are_named(trained):
         ({"superpixels": 3}, "superpixels is 3"),
     ],
 )
-def test_bad_parameters_are_named_before_the_work(parameters, message):
-    made = made_images(2)
+def test_segmenter_names_bad_parameters_before_the_work(parameters, message):
+    made = make_synthetic_images(2)
     with pytest.raises((ValueError, TypeError), match=message):
         Segmenter(**parameters).fit(made.images, made.masks)
 
 
-def test_one_group_cannot_be_held_out():
-    made = made_images(3)
+def test_segmenter_refuses_a_single_group():
+    made = make_synthetic_images(3)
     with pytest.raises(ValueError, match="All 3 images are of the group a; give at least two"):
         Segmenter().fit(made.images, made.masks, groups=["a"] * 3)
 
 
+@pytest.mark.slow
 def test_a_stroke_of_one_kind_corrects_a_trained_model(trained):
-    segmenter, made = trained[0], made_images(1, random_state=9)
+    segmenter, made = trained[0], make_synthetic_images(1, random_state=9)
     image = made.images[0]
     found = segmenter.predict(image)
     wrong = np.zeros(found.shape, np.uint8)
@@ -246,17 +257,18 @@ def test_a_stroke_of_one_kind_corrects_a_trained_model(trained):
     np.testing.assert_array_equal(segmenter.predict(image, nothing), found)
 
 
-def test_settings_of_a_file_do_not_stay_with_the_next(trained, tmp_path):
+@pytest.mark.slow
+def test_settings_of_one_file_do_not_affect_the_next(trained, tmp_path):
     image = tmp_path / "image.png"
-    write_png(image, made_images(1).images[0])
-    first = next(segmented_in_turn(Settings(trained[1]), [image], [None]))
-    next(segmented_in_turn(Settings(trained[1], longest=9), [image], [None]))
-    again = next(segmented_in_turn(Settings(trained[1]), [image], [None]))
+    write_png(image, make_synthetic_images(1).images[0])
+    first = next(segment_files(Settings(trained[1]), [image], [None]))
+    next(segment_files(Settings(trained[1], longest=9), [image], [None]))
+    again = next(segment_files(Settings(trained[1]), [image], [None]))
     np.testing.assert_array_equal(first.mask, again.mask)
 
 
-def test_what_is_wrong_with_one_image_is_named_by_its_number():
-    made = made_images(2)
+def test_error_of_one_image_gives_its_index():
+    made = make_synthetic_images(2)
     images, masks, strokes = list(made.images), list(made.masks), list(made.scribbles)
     for what, message in (
         ({"images": [images[0], images[1] / 255.0]}, r"images\[1\] is float64"),
@@ -286,7 +298,7 @@ def test_what_is_wrong_with_one_image_is_named_by_its_number():
 @pytest.mark.slow
 def test_pictures_and_masks_of_0_and_255_give_the_same_model(trained, tmp_path):
     segmenter, _ = trained
-    made = made_images(8)
+    made = make_synthetic_images(8)
     pictures, masks = (
         [Image.fromarray(image) for image in made.images],
         [255 * mask for mask in made.masks],
@@ -294,7 +306,7 @@ def test_pictures_and_masks_of_0_and_255_give_the_same_model(trained, tmp_path):
     other = Segmenter(n_segments=100, C=1.0, unaries=QUICK).fit(pictures, masks)
     assert other.n_labels_ == 2
     assert [r["primal"] for r in other.history_] == [r["primal"] for r in segmenter.history_]
-    fresh = made_images(1, random_state=7).images[0]
+    fresh = make_synthetic_images(1, random_state=7).images[0]
     np.testing.assert_array_equal(other.predict(Image.fromarray(fresh)), segmenter.predict(fresh))
     np.testing.assert_array_equal(
         next(other.predict_in_turn([Image.fromarray(fresh)])), segmenter.predict(fresh)
@@ -317,7 +329,7 @@ def test_pictures_and_masks_of_0_and_255_give_the_same_model(trained, tmp_path):
 @pytest.mark.slow
 def test_energies_do_not_depend_on_the_threads_of_blas(trained):
     segmenter, _ = trained
-    image = describe(made_images(1, random_state=4).images[0], 300)
+    image = describe(make_synthetic_images(1, random_state=4).images[0], 300)
     found = []
     for threads in (1, 2, 4):
         with threadpool_limits(threads, user_api="blas"):
@@ -329,6 +341,7 @@ def test_energies_do_not_depend_on_the_threads_of_blas(trained):
             np.testing.assert_array_equal(array, expected)
 
 
+@pytest.mark.slow
 def test_training_is_on_one_thread_of_blas(monkeypatch):
     seen = []
 
@@ -340,7 +353,7 @@ def test_training_is_on_one_thread_of_blas(monkeypatch):
         return unary_potentials(*arguments, **settings)
 
     monkeypatch.setattr("structboost.segmentation.segmenter.unary_potentials", watched)
-    made = made_images(2)
+    made = make_synthetic_images(2)
     with threadpool_limits(2, user_api="blas"):
         Segmenter(n_segments=20, C=1.0, crf=CRFSettings(max_rounds=1)).fit(
             made.images, made.masks, made.scribbles
@@ -349,8 +362,8 @@ def test_training_is_on_one_thread_of_blas(monkeypatch):
 
 
 @pytest.mark.slow
-def test_void_masks_give_null_and_are_named(trained, tmp_path, capsys):
-    made = made_images(2, random_state=3)
+def test_segment_command_names_void_masks_and_writes_null(trained, tmp_path, capsys):
+    made = make_synthetic_images(2, random_state=3)
     for folder in ("images", "masks"):
         (tmp_path / folder).mkdir()
     mask_of = {"a": np.full_like(made.masks[0], 255), "b": made.masks[1]}
@@ -384,9 +397,8 @@ def test_void_masks_give_null_and_are_named(trained, tmp_path, capsys):
     assert record["images"] == 2
 
 
-def test_no_output_overwrites_what_is_read_and_targets_are_found_before_the_work(
-    trained, tmp_path, capsys, monkeypatch
-):
+@pytest.mark.slow
+def test_segment_command_never_overwrites_an_input(trained, tmp_path, capsys, monkeypatch):
     write_folder(tmp_path, 2, 0)
     model = tmp_path / "m"
     model.write_bytes(trained[1].read_bytes())
@@ -432,7 +444,7 @@ def test_no_output_overwrites_what_is_read_and_targets_are_found_before_the_work
 
 @pytest.mark.slow
 def test_three_classes_are_learned_saved_and_loaded(tmp_path):
-    made = made_images(4)
+    made = make_synthetic_images(4)
     masks = []
     for mask in made.masks:
         three = mask.copy()
@@ -447,12 +459,12 @@ def test_three_classes_are_learned_saved_and_loaded(tmp_path):
     found = [loaded.predict(image) for image in made.images]
     np.testing.assert_array_equal(found[0], segmenter.predict(made.images[0]))
     assert np.mean(np.array(found) == np.array(masks)) > 0.7
-    with pytest.raises(ValueError, match=r"scribbles tells object .* model has 3 classes"):
+    with pytest.raises(ValueError, match=r"scribbles separates object .* model has 3 classes"):
         loaded.predict(made.images[0], made.scribbles[0])
 
 
 @pytest.mark.slow
-def test_command_trains_evaluates_and_predicts(tmp_path, capsys):
+def test_segment_command_trains_evaluates_and_predicts(tmp_path, capsys):
     write_folder(tmp_path / "data", 8, 0)
     split = tmp_path / "split.txt"
     split.write_text("".join(f"{i:02d} {'train' if i < 6 else 'test'}\n" for i in range(8)))
@@ -534,7 +546,7 @@ def test_command_trains_evaluates_and_predicts(tmp_path, capsys):
 
 
 @pytest.mark.slow
-def test_ctrl_c_while_the_crf_is_trained_keeps_a_model(tmp_path, monkeypatch, capsys):
+def test_ctrl_c_during_crf_training_leaves_a_model(tmp_path, monkeypatch, capsys):
     write_folder(tmp_path, 3, 0)
     observe = Loop._observe
 
@@ -563,10 +575,9 @@ def test_ctrl_c_while_the_crf_is_trained_keeps_a_model(tmp_path, monkeypatch, ca
     assert len(Segmenter.load(model).history_) == 1
 
 
-def test_ctrl_c_while_images_are_segmented_keeps_those_that_are_done(
-    trained, tmp_path, monkeypatch, capsys
-):
-    made = made_images(2, random_state=7)
+@pytest.mark.slow
+def test_ctrl_c_during_prediction_leaves_the_finished_masks(trained, tmp_path, monkeypatch, capsys):
+    made = make_synthetic_images(2, random_state=7)
     for number, image in enumerate(made.images):
         write_png(tmp_path / f"{number}.png", image)
     predict, n_calls = Segmenter.mask_and_probabilities, []
@@ -587,7 +598,7 @@ def test_ctrl_c_while_images_are_segmented_keeps_those_that_are_done(
     assert not (out / "1.png").exists()
 
 
-def test_scribbles_alone_are_enough(tmp_path, capsys):
+def test_segment_command_works_with_scribbles_alone(tmp_path, capsys):
     made = write_folder(tmp_path, 1, 9)
     image, strokes = tmp_path / "images/00.png", tmp_path / "scribbles/00.png"
     out = tmp_path / "out"
@@ -620,14 +631,16 @@ def test_scribbles_alone_are_enough(tmp_path, capsys):
         ),
     ],
 )
-def test_wrong_arguments_are_a_line(arguments, message, tmp_path, monkeypatch, capsys):
+def test_segment_command_prints_one_line_for_bad_arguments(
+    arguments, message, tmp_path, monkeypatch, capsys
+):
     monkeypatch.chdir(tmp_path)
     assert main(["segment", *arguments]) == 2
     assert message in capsys.readouterr().err
 
 
 @pytest.mark.slow
-def test_strict_ends_with_the_problem_alone(trained, tmp_path):
+def test_strict_option_ends_with_the_first_problem(trained, tmp_path):
     write_folder(tmp_path, 2, 0)
     bad = tmp_path / "bad.png"
     bad.write_bytes(b"no")
@@ -649,7 +662,7 @@ class Slow(ReadWhenUsed):
 
 
 @pytest.mark.slow
-def test_a_log_tells_how_far_it_is_while_pictures_are_read(trained, tmp_path, monkeypatch, capsys):
+def test_log_shows_progress_while_pictures_are_read(trained, tmp_path, monkeypatch, capsys):
     """Hundreds of photographs of a camera took minutes, without a sign of life."""
     monkeypatch.setattr(progress, "_PULSE", 0.01)
     monkeypatch.setattr(Segmenter, "fit_described", lambda self, *of_superpixels: self)
@@ -668,7 +681,8 @@ def test_a_log_tells_how_far_it_is_while_pictures_are_read(trained, tmp_path, mo
         assert ("images and masks read 4/4" in told) == (action[0] == "evaluate")
 
 
-def test_masks_never_overwrite_images(trained, tmp_path, capsys):
+@pytest.mark.slow
+def test_segment_command_never_writes_masks_over_images(trained, tmp_path, capsys):
     write_folder(tmp_path, 2, 0)
     image = str(tmp_path / "images/00.png")
     common = ["segment", "predict", "--model", str(trained[1]), image]
@@ -685,6 +699,6 @@ def test_masks_never_overwrite_images(trained, tmp_path, capsys):
     (folder / "photo.jpg").rename(image)
     other = tmp_path / "other"
     other.mkdir()
-    write_png(other / "00.png", made_images(1).images[0])
+    write_png(other / "00.png", make_synthetic_images(1).images[0])
     assert main([*common, str(other / "00.png"), "--out", str(tmp_path / "out")]) == 2
     assert "rename one" in capsys.readouterr().err

@@ -24,7 +24,7 @@ from structboost.segmentation.superpixels import (
     region_means,
     superpixels,
 )
-from structboost.segmentation.synthetic_images import made_images
+from structboost.segmentation.synthetic_images import make_synthetic_images
 
 NOISE = np.random.default_rng(0).integers(0, 256, size=(40, 50, 3)).astype(np.uint8)
 HALVES = np.full((40, 50, 3), 30, np.uint8)
@@ -44,7 +44,7 @@ def test_superpixels_are_connected_and_numbered_without_gaps(image):
         assert components(labels == number)[1] == 1
 
 
-def test_superpixels_keep_to_outlines():
+def test_superpixels_follow_outlines():
     labels = superpixels(HALVES, 40)
     counts = label_counts(labels, (HALVES[:, :, 0] > 100).astype(np.uint8), 2)
     assert counts.min(axis=1).sum() <= 0.02 * labels.size
@@ -70,7 +70,7 @@ def test_adjacency_counts_pairs_of_pixels():
     assert one.edges.shape == (0, 2)
 
 
-def test_means_and_counts_by_region():
+def test_means_and_counts_of_regions_equal_plain_loops():
     rng = np.random.default_rng(2)
     labels = np.repeat(np.arange(6, dtype=np.int32).reshape(2, 3), 4, axis=0)
     planes = rng.normal(size=(8, 3, 2)).astype(np.float32)
@@ -82,7 +82,7 @@ def test_means_and_counts_by_region():
         np.testing.assert_array_equal(counts[number], [(mask[inside] == c).sum() for c in range(3)])
 
 
-def test_cells_are_means_of_pixels():
+def test_patch_cells_are_means_of_pixels():
     rng = np.random.default_rng(3)
     planes = rng.random((20, 24, 2)).astype(np.float32)
     cells = patch_cells(integral(planes), np.array([[10.0, 8.0]]), 8.0, 2).reshape(2, 2, 2)
@@ -92,7 +92,7 @@ def test_cells_are_means_of_pixels():
     assert np.isfinite(outside).all()
 
 
-def test_gradients_keep_their_length_and_turn_with_the_image():
+def test_gradients_have_their_length_and_rotate_with_the_image():
     image = np.tile(np.arange(0, 200, 10, dtype=np.uint8), (20, 1))
     across, down = gradient_planes(image), gradient_planes(image.T.copy())
     np.testing.assert_allclose(across[5, 5].sum(), 20.0, rtol=1e-5)
@@ -131,14 +131,14 @@ def test_contrast_is_the_mean_step_at_the_boundary():
 @pytest.mark.parametrize(
     "image", [NOISE[:, :, 0], NOISE.astype(float), NOISE[:0], np.dstack((NOISE, NOISE))]
 )
-def test_what_is_no_photograph_is_refused(image):
+def test_describe_refuses_arrays_that_are_no_photographs(image):
     with pytest.raises(ValueError, match="8 bit RGB"):
         describe(image)
 
 
 @pytest.mark.slow
-def test_words_are_shares_of_the_neighbourhood():
-    images = [describe(image, 40) for image in made_images(3).images]
+def test_word_histograms_are_fractions_of_the_neighbourhood():
+    images = [describe(image, 40) for image in make_synthetic_images(3).images]
     codebook = learn_codebook(images, 12)
     np.testing.assert_array_equal(codebook, learn_codebook(images, 12))
     histogram = word_histograms(images[0], codebook)
@@ -151,9 +151,9 @@ def test_words_are_shares_of_the_neighbourhood():
     assert set(np.flatnonzero(near[0])) == set(reached)
 
 
-def test_words_are_counted_up_to_two_superpixels_away():
+def test_word_histograms_reach_two_superpixels_away():
     """Neighbourhood size 2 (section 4.5), by breadth-first search and counting."""
-    image = describe(made_images(1).images[0], 40)
+    image = describe(make_synthetic_images(1).images[0], 40)
     rng = np.random.default_rng(0)
     codebook = rng.integers(0, 256, (5, image.point_descriptors.shape[1]))
     words = rng.integers(0, 5, len(image.points))
@@ -169,9 +169,9 @@ def test_words_are_counted_up_to_two_superpixels_away():
         np.testing.assert_allclose(found[superpixel], counts / max(counts.sum(), 1), rtol=1e-5)
 
 
-def test_the_cache_gives_back_the_same_and_heals(tmp_path):
+def test_feature_cache_returns_equal_features_and_replaces_damaged_files(tmp_path):
     cache = FeatureCache(tmp_path / "features")
-    image = made_images(1).images[0]
+    image = make_synthetic_images(1).images[0]
     fresh, kept = cache.describe(image, 40), cache.describe(image, 40)
     for name in ("labels", "edges", "contrasts", "point_descriptors"):
         np.testing.assert_array_equal(getattr(fresh, name), getattr(kept, name))
@@ -188,7 +188,7 @@ def test_the_cache_gives_back_the_same_and_heals(tmp_path):
 
 @pytest.mark.slow
 def test_processes_do_not_change_features():
-    images = made_images(3).images
+    images = make_synthetic_images(3).images
     alone = list(describe_in_turn(images, Describing(40)))
     with joblib.parallel_config("threading", n_jobs=2):
         together = list(describe_in_turn(images, Describing(40), n_jobs=2))

@@ -10,10 +10,10 @@ from structboost.segmentation.drawing import contact_sheet, draw_segmentation
 from structboost.segmentation.image_files import (
     ImageFileError,
     ReadWhenUsed,
-    fitted,
     read_mask,
     read_photograph,
     resized_mask,
+    shrink_to,
     write_png,
 )
 from structboost.segmentation.label_map import n_labels_of
@@ -35,7 +35,7 @@ def folders(tmp_path):
     return images, masks
 
 
-def test_pairs_are_read(folders):
+def test_folders_of_images_and_masks_are_read_in_pairs(folders):
     found = read_folder(*folders)
     assert [image.name for image in found.images] == ["a", "b", "c"]
     assert found.problems == []
@@ -54,7 +54,7 @@ def test_masks_of_0_and_255_mean_foreground(folders):
     )
 
 
-def test_one_class_against_the_rest(folders):
+def test_foreground_option_gives_one_class_against_the_rest(folders):
     found = read_folder(*folders, foreground=3)
     mask = read_mask(folders[1] / "a.png")
     np.testing.assert_array_equal(found.images[0].mask == 1, mask == 3)
@@ -100,7 +100,7 @@ def break_one(folders, how):
         ("other values", r"holds the values \[9\]"),
     ],
 )
-def test_bad_files_are_named_and_left_out_or_refused(folders, how, message):
+def test_bad_files_of_a_folder_are_named_and_left_out_or_refused(folders, how, message):
     break_one(folders, how)
     found = read_folder(*folders, n_labels=4)
     assert [image.name for image in found.images] == ["a", "c"]
@@ -110,7 +110,7 @@ def test_bad_files_are_named_and_left_out_or_refused(folders, how, message):
     assert "b" in str(caught.value)
 
 
-def test_nothing_usable_is_an_error(folders, tmp_path):
+def test_folder_without_usable_masks_raises_an_error(folders, tmp_path):
     for path in folders[1].iterdir():
         path.unlink()
     with pytest.raises(ImageFileError, match=r"No image in .* First of 3 problems"):
@@ -122,7 +122,7 @@ def test_nothing_usable_is_an_error(folders, tmp_path):
 
 
 @pytest.mark.parametrize(("values", "message"), [({0, 255}, "at least two"), ({255}, "void")])
-def test_one_class_only_is_an_error(values, message):
+def test_masks_of_a_single_class_raise_an_error(values, message):
     with pytest.raises(ValueError, match=message):
         n_labels_of(values)
 
@@ -139,7 +139,7 @@ def test_pictures_are_read_when_they_are_used(folders):
     assert len(list(pictures)) == 3
 
 
-def test_splits(folders, tmp_path):
+def test_split_files_are_read_and_checked(folders, tmp_path):
     path = tmp_path / "split.txt"
     path.write_text("a\ttrain\nmy photo test\n\nzz train\n")
     split = read_split(path)
@@ -159,7 +159,7 @@ def test_splits(folders, tmp_path):
             read_split(path)
 
 
-def test_palettes_are_indices_and_equal_channels_are_one(tmp_path):
+def test_masks_with_palette_or_equal_channels_are_read_as_indices(tmp_path):
     values = np.array([[0, 1], [2, 255]], np.uint8)
     picture = Image.fromarray(values, mode="P")
     picture.putpalette(list(range(256)) * 3)
@@ -176,18 +176,18 @@ def test_palettes_are_indices_and_equal_channels_are_one(tmp_path):
         read_mask(tmp_path / "f.png")
 
 
-def test_pictures_survive_writing_and_sizes_fit(tmp_path):
+def test_written_pictures_are_read_back_unchanged(tmp_path):
     photograph = np.random.default_rng(0).integers(0, 256, size=(30, 60, 3)).astype(np.uint8)
     write_png(tmp_path / "x.png", photograph)
     np.testing.assert_array_equal(read_photograph(tmp_path / "x.png"), photograph)
-    assert fitted(photograph, 20).shape == (10, 20, 3)
-    assert fitted(photograph, 100) is photograph
-    assert fitted(photograph[:1], 10).shape == (1, 10, 3)
+    assert shrink_to(photograph, 20).shape == (10, 20, 3)
+    assert shrink_to(photograph, 100) is photograph
+    assert shrink_to(photograph[:1], 10).shape == (1, 10, 3)
     mask = np.arange(8, dtype=np.uint8).reshape(2, 4)
     np.testing.assert_array_equal(resized_mask(resized_mask(mask, (4, 8)), (2, 4)), mask)
 
 
-def test_drawings_show_the_foreground(tmp_path):
+def test_drawn_segmentation_shows_the_foreground(tmp_path):
     photograph = np.full((20, 30, 3), 200, np.uint8)
     mask = np.zeros((20, 30), np.uint8)
     mask[5:15, 5:15] = 1
@@ -200,6 +200,8 @@ def test_drawings_show_the_foreground(tmp_path):
         [("x", photograph, {"truth": mask, "found": 1 - mask})] * 2, tile_width=60
     )
     assert sheet.shape == (22 + 2 * 44, 3 * 60 + 2 * 4, 3)
+    several = [("x", photograph, {"truth": 2 * mask})]
+    assert (contact_sheet(several, 3) != contact_sheet([("x", photograph, {"truth": mask})])).any()
     with pytest.raises(ValueError, match="one size"):
         draw_segmentation(photograph, mask[1:])
     with pytest.raises(ValueError, match="no segmentation named"):

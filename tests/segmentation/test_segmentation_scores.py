@@ -9,7 +9,7 @@ from structboost.segmentation.crf_training import superpixel_scores
 from structboost.segmentation.scores import SegmentationScores, break_even, confusion
 
 
-def test_scores_of_two_classes():
+def test_segmentation_scores_of_two_classes_equal_hand_values():
     truth = np.array([[0, 0, 1, 1], [0, 1, 1, 255]], np.uint8)
     found = np.array([[0, 1, 1, 1], [0, 0, 1, 1]], np.uint8)
     scores = SegmentationScores.of([confusion(truth, found, 2)])
@@ -21,7 +21,7 @@ def test_scores_of_two_classes():
     assert scores.mean_iou == pytest.approx((3 / 5 + 2 / 4) / 2)
 
 
-def test_scores_of_many_classes_leave_out_what_does_not_occur():
+def test_mean_scores_ignore_classes_that_do_not_occur():
     truth = np.array([[0, 0, 2, 2, 2, 255]], np.uint8)
     found = np.array([[0, 2, 2, 2, 0, 1]], np.uint8)
     record = SegmentationScores.of([confusion(truth, found, 4)]).as_record()
@@ -30,14 +30,14 @@ def test_scores_of_many_classes_leave_out_what_does_not_occur():
     assert record["mean_iou"] == pytest.approx((1 / 3 + 2 / 4) / 2)
 
 
-def test_a_class_that_is_nowhere_is_null():
+def test_score_of_a_missing_class_is_null():
     nothing = np.zeros((2, 2), np.uint8)
     record = SegmentationScores.of([confusion(nothing, nothing, 2)]).as_record()
     assert record == {"iou_foreground": None, "iou_background": 1.0, "accuracy": 1.0}
 
 
 @pytest.mark.parametrize("n_labels", [2, 3])
-def test_where_all_is_void_every_score_is_null(n_labels):
+def test_scores_of_void_images_are_null(n_labels):
     record = SegmentationScores.of(
         [confusion(np.full((2, 2), 255), np.zeros((2, 2), np.uint8), n_labels)]
     ).as_record()
@@ -64,7 +64,7 @@ def test_break_even_is_where_precision_equals_recall():
     assert np.isnan(break_even(np.array([[3, 0]]), np.zeros(1), np.full(1, 3)))
 
 
-def test_what_does_not_fit_is_refused():
+def test_confusion_refuses_other_shapes_and_classes():
     with pytest.raises(ValueError, match="must be equal"):
         confusion(np.zeros((2, 2)), np.zeros((2, 3)), 2)
     with pytest.raises(ValueError, match="class 7"):

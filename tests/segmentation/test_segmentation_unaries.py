@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import joblib
 import numpy as np
 import pytest
@@ -13,11 +15,11 @@ from structboost.segmentation.descriptors import describe, word_histograms
 from structboost.segmentation.joint_classifier import JointClassifier, fit_joint, joint_rows
 from structboost.segmentation.potentials import pairwise_potentials, true_labels
 from structboost.segmentation.superpixels import label_counts
-from structboost.segmentation.synthetic_images import made_images
+from structboost.segmentation.synthetic_images import make_synthetic_images
 from structboost.segmentation.unaries import (
     GROUPS,
     UnarySettings,
-    combined,
+    combine,
     group_features,
     log_odds,
 )
@@ -28,7 +30,7 @@ QUICK = UnarySettings(n_folds=2, group_rounds=5)
 
 @pytest.mark.slow
 @pytest.mark.parametrize("n_classes", [2, 4])
-def test_trees_are_as_good_as_scikit_learns(n_classes):
+def test_boosted_trees_are_as_accurate_as_scikit_learn(n_classes):
     rng = np.random.default_rng(n_classes)
     rows = rng.normal(size=(4000, 10)).astype(np.float32)
     noisy = rows[:, 0] + rows[:, 1] * rows[:, 2] + 1.5 * rng.normal(size=4000)
@@ -57,7 +59,7 @@ def test_rounds_of_boosting_lower_the_loss_of_training():
     assert losses[-1] < 0.8 * losses[0]
 
 
-def test_classes_that_were_not_seen_are_unlikely_but_possible():
+def test_classes_absent_from_training_have_small_probabilities():
     rows = np.random.default_rng(0).normal(size=(100, 2)).astype(np.float32)
     two = fit_trees(rows, np.where(rows[:, 0] > 0, 3, 1), 4, n_rounds=3).log_probabilities(rows)
     np.testing.assert_allclose(two[:, [0, 2]], np.log(1e-6))
@@ -78,7 +80,7 @@ def test_damaged_trees_are_refused():
 
 
 def described(n, seed=0):
-    made = made_images(n, random_state=seed)
+    made = make_synthetic_images(n, random_state=seed)
     images = [describe(image, 60) for image in made.images]
     return images, [
         label_counts(d.labels, mask, 2) for d, mask in zip(images, made.masks, strict=True)
@@ -86,7 +88,7 @@ def described(n, seed=0):
 
 
 @pytest.mark.slow
-def test_answers_come_from_classifiers_of_other_images():
+def test_log_probabilities_come_from_classifiers_of_other_images():
     """Labels are random: only a classifier that has seen the image can know them."""
     images, _ = described(4)
     rng = np.random.default_rng(1)
@@ -97,23 +99,23 @@ def test_answers_come_from_classifiers_of_other_images():
     settings = UnarySettings(n_folds=2, group_rounds=20)
     classifiers, answers = fit_unaries(images, counts, settings)
     truth = np.concatenate([count.argmax(axis=1) for count in counts])
-    crossed = np.concatenate([combined(a).argmax(axis=1) for a in answers])
+    crossed = np.concatenate([combine(a).argmax(axis=1) for a in answers])
     seen = np.concatenate(
-        [combined(classifiers.log_probabilities(image)).argmax(axis=1) for image in images]
+        [combine(classifiers.log_probabilities(image)).argmax(axis=1) for image in images]
     )
     assert np.mean(crossed == truth) < 0.6
     assert np.mean(seen == truth) > 0.75
 
 
 @pytest.mark.slow
-def test_classifiers_find_the_coins():
+def test_classifiers_recognise_the_coins():
     images, counts = described(8)
     classifiers, answers = fit_unaries(images[:6], counts[:6], QUICK)
     assert answers[0].shape == (images[0].n_superpixels, len(GROUPS) + 1, 2)
     np.testing.assert_allclose(np.exp(answers[0]).sum(axis=2), 1.0, rtol=1e-6)
     wrong = [
         np.mean(
-            combined(classifiers.log_probabilities(image)).argmax(axis=1) != count.argmax(axis=1)
+            combine(classifiers.log_probabilities(image)).argmax(axis=1) != count.argmax(axis=1)
         )
         for image, count in zip(images[6:], counts[6:], strict=True)
     ]
@@ -121,7 +123,7 @@ def test_classifiers_find_the_coins():
 
 
 @pytest.mark.slow
-def test_seeds_decide_and_threads_do_not():
+def test_classifiers_depend_on_the_seed_and_not_on_threads():
     images, counts = described(4)
     first = fit_unaries(images, counts, QUICK)[1]
     with joblib.parallel_config("threading"):
@@ -144,7 +146,7 @@ def test_a_classifier_on_all_features_follows_those_of_groups():
     np.testing.assert_allclose(np.exp(answers[0]).sum(axis=2), 1.0, rtol=1e-6)
     found = classifiers.log_probabilities(images[0])
     assert found.shape == answers[0].shape
-    np.testing.assert_allclose(combined(found).sum(axis=1), 1.0)
+    np.testing.assert_allclose(combine(found).sum(axis=1), 1.0)
     # Each image's answers are those of the one classifier that has not seen it, on the same
     # features as a new image's.
     for image, answer in zip(images, answers, strict=True):
@@ -157,7 +159,7 @@ def test_a_classifier_on_all_features_follows_those_of_groups():
         assert min(each) < 1e-5 < max(each)
 
 
-def test_joint_classifier_of_labels_that_are_missing():
+def test_joint_classifier_accepts_missing_labels():
     rng = np.random.default_rng(0)
     rows = rng.normal(size=(5000, 5)).astype(np.float32)
     labels = np.where(rows[:, 0] > 0, 3, 1)
@@ -176,7 +178,7 @@ def test_joint_classifier_of_labels_that_are_missing():
             checked_arrays(schema, arrays | {name: broken})
 
 
-def test_nothing_to_learn_from_is_said():
+def test_fit_unaries_refuses_void_superpixels():
     images, counts = described(2)
     with pytest.raises(ValueError, match="at least 2"):
         fit_unaries(images[:1], counts[:1])
@@ -206,9 +208,21 @@ def test_pairwise_potentials_are_never_negative_and_weak_at_outlines():
     )
 
 
-def test_true_labels_leave_void_out_and_weigh_by_area():
+def test_true_labels_exclude_void_and_have_weights_by_area():
     truth, kept = true_labels(np.array([[8, 2], [0, 0], [0, 10]]))
     np.testing.assert_array_equal(kept, [True, False, True])
     np.testing.assert_array_equal(truth.labels, [0, 1])
     np.testing.assert_allclose(truth.areas, [0.6, 1.0])
     np.testing.assert_array_equal(true_labels(np.array([[8, 2]]), by_area=False)[0].areas, [1.0])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rows", ["group_rows", "joint_rows"])
+def test_classifiers_learn_from_at_most_the_number_of_superpixels_that_is_set(rows):
+    images, counts = described(4)
+    usual, few = (
+        fit_unaries(images, counts, replace(QUICK, **changed))[1][0] for changed in ({}, {rows: 30})
+    )
+    differs = (usual != few).any(axis=(0, 2))
+    assert differs[-1] == (rows == "joint_rows")  # the joint classifier comes last
+    assert differs[:-1].all() == (rows == "group_rows")

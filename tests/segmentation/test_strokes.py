@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from structboost.cli import main
-from structboost.segmentation import StrokeSegmenter, made_images
+from structboost.segmentation import StrokeSegmenter, make_synthetic_images
 from structboost.segmentation.image_files import read_mask, write_png
 from structboost.segmentation.stroke_drawing import Event, StrokeSession
 
@@ -14,7 +14,7 @@ QUICK = StrokeSegmenter(n_segments=300)
 
 
 def test_strokes_cut_out_an_object_of_their_colour():
-    made = made_images(4, random_state=5)
+    made = make_synthetic_images(4, random_state=5)
     found = [QUICK.predict(i, s) for i, s in zip(made.images, made.scribbles, strict=True)]
     assert np.mean([f == m for f, m in zip(found, made.masks, strict=True)]) > 0.93
     mask, chances = QUICK.mask_and_probabilities(made.images[0], made.scribbles[0])
@@ -24,7 +24,7 @@ def test_strokes_cut_out_an_object_of_their_colour():
     assert (mask[strokes == 1] == 1).mean() > 0.9
 
 
-def test_paths_count_where_colours_do_not():
+def test_strokes_use_paths_where_colours_are_equal():
     """Two discs of one colour on grey: the one with the stroke is the object."""
     y, x = np.indices((100, 200))
     image = np.full((100, 200, 3), 128, np.uint8)
@@ -40,7 +40,7 @@ def test_paths_count_where_colours_do_not():
 
 
 @pytest.mark.parametrize("shape", [(1, 2), (5, 300), (700, 40)])
-def test_strokes_on_images_of_any_size(shape):
+def test_stroke_segmenter_accepts_images_of_any_size(shape):
     image = np.random.default_rng(0).integers(0, 256, size=(*shape, 3)).astype(np.uint8)
     strokes = np.zeros(shape, np.uint8)
     strokes[:, 0], strokes[:, -1] = 1, 2
@@ -71,7 +71,7 @@ def stroke(value, *places):
     yield Event("end", places[-1], value)
 
 
-def test_draw_see_correct_and_save(monkeypatch, tmp_path):
+def test_stroke_session_draws_corrects_and_saves(monkeypatch, tmp_path):
     image = np.full((60, 90, 3), 90, np.uint8)
     image[20:40, 30:60] = (220, 180, 30)
     session = StrokeSession(image, segmenter=QUICK)
@@ -109,7 +109,7 @@ def test_draw_see_correct_and_save(monkeypatch, tmp_path):
     assert main(["segment", "draw", str(tmp_path / "x.png"), "--out", str(tmp_path / "o")]) == 1
 
 
-def test_without_a_display_drawing_says_what_to_do(monkeypatch, tmp_path, capsys):
+def test_drawing_without_a_display_raises_a_clear_error(monkeypatch, tmp_path, capsys):
     monkeypatch.setattr("structboost.segmentation.stroke_drawing.has_display", lambda: False)
     write_png(tmp_path / "x.png", np.zeros((5, 5, 3), np.uint8))
     assert main(["segment", "draw", str(tmp_path / "x.png"), "--out", str(tmp_path / "o")]) == 2

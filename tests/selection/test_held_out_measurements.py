@@ -8,14 +8,10 @@ from scipy.optimize import minimize_scalar
 from scipy.special import logsumexp
 from sklearn.base import BaseEstimator, ClassifierMixin
 
-from structboost import (
-    ChainTask,
-    Fold,
-    MulticlassTask,
-    RankingTask,
-    StackedParts,
-)
+from structboost import ChainTask, MulticlassTask, RankingTask
+from structboost.contract import StackedParts
 from structboost.contract.calls import mean_loss, predictions
+from structboost.selection import Fold
 from structboost.selection.held_out import (
     is_constant,
     measured_scores,
@@ -81,7 +77,7 @@ def test_the_scale_of_a_model_does_not_count():
     np.testing.assert_allclose(found, found[0], rtol=0.011)
 
 
-def test_scores_that_say_nothing_have_the_loss_of_no_scores():
+def test_constant_scores_have_the_surrogate_of_no_scores():
     y, scores = classes(0)
     task, X = MulticlassTask(4), np.zeros((30, 1))
     assert scaled_hinge(task, X, y, rows(0 * scores)) == pytest.approx(1.0)
@@ -117,7 +113,7 @@ def test_slacks_that_several_outputs_bound_count_once():
     assert min(values) * 0.99 <= found <= min(values) * 1.02
 
 
-def test_constant_predictions_are_told_from_constant_truth():
+def test_constant_predictions_differ_from_constant_truth():
     task, X = MulticlassTask(3), np.zeros((4, 1))
     varied = rows(np.arange(12.0).reshape(4, 3) ** 2)
     y = [0, 1, 2, 0]
@@ -172,8 +168,8 @@ def scoring_fold():
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, "high", None])
-def test_scores_that_are_no_numbers_name_scoring(value):
-    with pytest.raises(ValueError, match="scoring gave"):
+def test_error_of_a_score_that_is_not_finite_names_scoring(value):
+    with pytest.raises(ValueError, match="scoring returned"):
         checked_score(lambda model, fold: value, None, scoring_fold())
 
 
@@ -219,7 +215,7 @@ def test_a_scorer_of_scikit_learn_sees_the_held_out_examples_and_their_weights()
 
 
 def test_unknown_scorers_are_refused():
-    with pytest.raises(ValueError, match="scoring is 'chunks', which is no scorer"):
+    with pytest.raises(ValueError, match="scoring is 'chunks', which is not a scorer"):
         score_by("chunks", held_out)
     with pytest.raises(TypeError, match="scoring is 3"):
         score_by(3, held_out)

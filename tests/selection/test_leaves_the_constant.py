@@ -11,7 +11,6 @@ import pytest
 
 from structboost import (
     ChainTask,
-    Fold,
     MultiBoostECCClassifier,
     MulticlassTask,
     PredictThenOptimize,
@@ -23,6 +22,7 @@ from structboost import (
 from structboost.decisions.problem import DecisionProblem
 from structboost.linear.linear_trainer import LinearTrainer
 from structboost.segmentation.crf_training import CRFSettings, tuned
+from structboost.selection import Fold
 from structboost.selection.folds import random_folds
 from structboost.tasks.superpixel_crf import SuperpixelGraph
 
@@ -84,7 +84,7 @@ def label_sets():
     return X, (X @ random.normal(size=(8, 5)) + 0.3 * random.normal(size=(600, 5)) > 0.5) * 1
 
 
-def test_whole_sets_of_labels_are_not_all_the_same():
+def test_sets_of_labels_are_not_constant():
     X, Y = label_sets()
     model = StructBoostMultiLabelClassifier(objective="svm", loss="subset")
     model.fit(X[:400], Y[:400])
@@ -127,6 +127,7 @@ def test_theta_leaves_one_class():
     assert model.theta_path_end_
 
 
+@pytest.mark.slow
 def test_the_segmenter_leaves_the_background():
     random = np.random.default_rng(0)
     graphs, counts = [], []
@@ -162,7 +163,7 @@ def test_a_score_decides_in_place_of_the_loss():
         assert trainer.C_ == path[0]["C"]
         assert path[0]["score"] > path[1]["score"]
         assert trainer.C_path_end_
-        with pytest.raises(ValueError, match="scoring gave nan"):
+        with pytest.raises(ValueError, match="scoring returned nan"):
             trainer.fit(X, Y[:, 0], folds=[of_one], score=lambda model, fold: np.nan)
     assert set(asked) == {300}
 

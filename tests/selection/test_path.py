@@ -33,7 +33,7 @@ def followed(surrogates, **kinds):
     return path
 
 
-def test_values_go_up_by_one_factor():
+def test_upwards_multiplies_by_one_factor():
     values = list(upwards(0.1))
     assert len(values) == MAX_STEPS
     np.testing.assert_allclose(np.diff(np.log(values)), np.log(FACTOR), atol=0.005)
@@ -100,7 +100,7 @@ def test_a_value_that_is_worse_on_five_folds_or_in_their_mean_ends_the_path(thir
     assert ("on every fold" in path.end) == (min(third) > 2.0 and len(third) == 5)
 
 
-def test_some_values_are_tried_in_any_case():
+def test_path_tries_at_least_as_many_values_as_asked():
     path = Path("C")
     path.follow(upwards(1.0), made([1, 5, 5, 5, 5, 5]), at_least=4)
     assert len(path.records) == 4
@@ -108,7 +108,7 @@ def test_some_values_are_tried_in_any_case():
     assert "larger than at 1" in path.end
 
 
-def test_the_fit_may_say_that_no_further_value_is_worth_it():
+def test_trial_with_an_end_ends_the_path():
     path = followed([5, 4, 3, 2], ends={2: "the rounds are used up"}, constant=range(4))
     assert (len(path.records), path.end) == (3, "the rounds are used up")
 
@@ -137,7 +137,7 @@ def test_a_path_goes_on_downwards_from_what_is_best():
     assert path.value == 0.3
 
 
-def test_what_was_measured_before_ctrl_c_is_kept():
+def test_path_keeps_the_records_before_ctrl_c():
     path, told = Path("C"), []
     fit = made([3, 2, 1])
 
@@ -169,7 +169,7 @@ def test_records_are_means_over_folds():
 
 
 @pytest.mark.parametrize(("by", "better"), [(0.0, True), (0.05, True), (0.2, False)])
-def test_clearly_better_is_a_share_of_the_other(by, better):
+def test_is_better_compares_by_a_relative_margin(by, better):
     own = {"surrogate": 0.9, "is_empty": False}
     other = {"surrogate": 1.0, "is_empty": False}
     assert is_better(own, other, by) == better

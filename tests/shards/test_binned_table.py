@@ -9,14 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from structboost import (
-    BinnedTable,
-    BinnedTableError,
-    MulticlassTask,
-    RankingTask,
-    StructBoost,
-    TaskError,
-)
+from structboost import BinnedTable, MulticlassTask, RankingTask, StructBoost
+from structboost.exceptions import BinnedTableError, TaskError
 from structboost.runtime import blocks
 from structboost.shards import binned_table
 from structboost.weak import binning
@@ -71,7 +65,7 @@ def test_batches_are_binned_as_they_come(tmp_path):
     assert table.shape == (300, 4)
 
 
-def test_what_is_wrong_with_a_table(tmp_path):
+def test_damaged_tables_raise_errors_that_name_the_damage(tmp_path):
     X, y = classes(60)
     with pytest.raises(BinnedTableError, match="have 60 rows, n_rows is 70"):
         BinnedTable.from_batches(tmp_path / "table", [X], 70)
@@ -145,7 +139,7 @@ def test_batches_of_any_size_make_the_same_table(tmp_path, monkeypatch):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("engine", ["serial", "processes"])
-def test_one_wrong_byte_of_the_codes_is_found_in_training(engine, tmp_path, monkeypatch):
+def test_training_detects_one_wrong_byte_of_the_codes(engine, tmp_path, monkeypatch):
     monkeypatch.setattr(blocks, "BLOCK_ROWS", 64)
     X, y = classes(500)
     codes = Path(BinnedTable.from_array(tmp_path / "table", X).path) / "codes.npy"

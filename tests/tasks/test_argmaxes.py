@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from structboost import RankingTask, StackedParts
+from structboost import RankingTask
+from structboost.contract import StackedParts
 from structboost.inference import violated_pairs
 from structboost.inference.pair_sorting import violated_pair_weights, weigh_pairs
 from structboost.weak.stump import StumpFamily

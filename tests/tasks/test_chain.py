@@ -7,7 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from structboost import ChainTask, StackedParts, StructBoost, StructuredSVM, TaskError, check_task
+from structboost import ChainTask, StructBoost, StructuredSVM, check_task
+from structboost.contract import StackedParts
+from structboost.exceptions import TaskError
 from structboost.tasks.chain import Stretch, labelled_stretches
 
 few = settings(max_examples=60, deadline=None, derandomize=True)
@@ -133,6 +135,7 @@ def wrong(model, X, Y):
     return float(np.mean(np.concatenate(model.predict(X)) != np.concatenate(Y)))
 
 
+@pytest.mark.slow
 def test_step_features_lower_the_error_of_chains():
     X, steps, Y = data(np.random.default_rng(2), 120)
     pairs = list(zip(X, steps, strict=True))

@@ -9,8 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from structboost import EnumeratedTask, Exponential, StackedParts, StructBoost, TaskError
+from structboost import EnumeratedTask, StructBoost
 from structboost import check_task as check
+from structboost.contract import StackedParts
+from structboost.exceptions import TaskError
+from structboost.masters import Exponential
 
 PAIRS = list(product("ab", "xyz"))
 

@@ -7,14 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from structboost import (
-    HierarchicalMultiLabelTask,
-    SampledOutputsWarning,
-    StackedParts,
-    StructuredSVM,
-    TaskError,
-)
+from structboost import HierarchicalMultiLabelTask, StructuredSVM
 from structboost import check_task as check
+from structboost.contract import StackedParts
+from structboost.exceptions import SampledOutputsWarning, TaskError
 
 
 def random_hierarchy(rng, n_labels, tree):

@@ -9,8 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from structboost import CandidatePairs, MatchingTask, StackedParts, StructBoost, TaskError
+from structboost import MatchingTask, StructBoost
 from structboost import check_task as check
+from structboost.contract import StackedParts
+from structboost.exceptions import TaskError
+from structboost.tasks import CandidatePairs
 
 
 def random_input(rng, task):
@@ -70,6 +73,7 @@ def points(rng, n, unmatched):
     return np.abs(left[:, None] - right[None]), partners
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("unmatched", [False, True])
 def test_a_boosted_model_matches_points(unmatched):
     rng = np.random.default_rng(1)

@@ -8,8 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import f1_score, hamming_loss, zero_one_loss
 
-from structboost import MultiLabelTask, StackedParts, StructBoost, TaskError
+from structboost import MultiLabelTask, StructBoost
 from structboost import check_task as check
+from structboost.contract import StackedParts
+from structboost.exceptions import TaskError
 
 LOSSES = ["hamming", "subset", "f1"]
 WITH_COSTS = [*LOSSES, "costs", "costs of each side"]

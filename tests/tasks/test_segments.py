@@ -7,7 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from structboost import SegmentTask, StackedParts, StructBoost, StructuredSVM, TaskError, check_task
+from structboost import SegmentTask, StructBoost, StructuredSVM, check_task
+from structboost.contract import StackedParts
+from structboost.exceptions import TaskError
 
 
 def random_sequences(rng):

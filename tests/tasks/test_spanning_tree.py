@@ -7,15 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from structboost import (
-    CandidatePairs,
-    SpanningTreeTask,
-    StackedParts,
-    StructBoost,
-    Task,
-    TaskError,
-)
+from structboost import SpanningTreeTask, StructBoost, Task
 from structboost import check_task as check
+from structboost.contract import StackedParts
+from structboost.exceptions import TaskError
+from structboost.tasks import CandidatePairs
 
 
 def random_input(rng, n):

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
-from structboost import StructBoost, StructuredSVM, SuperpixelCRFTask, TaskError, check_task
+from structboost import StructBoost, StructuredSVM, SuperpixelCRFTask, check_task
+from structboost.exceptions import TaskError
 from structboost.tasks.superpixel_crf import SuperpixelGraph, TrueLabels
 
 

@@ -9,15 +9,15 @@ from hypothesis import strategies as st
 from sklearn.datasets import load_digits
 
 from structboost import (
-    Exponential,
     MultiBoostCWClassifier,
     MulticlassTask,
     StructBoost,
     StructBoostClassifier,
-    TaskError,
     TaxonomyTask,
     check_task,
 )
+from structboost.exceptions import TaskError
+from structboost.masters import Exponential
 from structboost.tasks.label_tree import label_tree
 
 NESTED = [[0, 1], [2, [3, 4]]]
@@ -164,3 +164,9 @@ def test_wrong_labels_of_a_taxonomy_are_named():
         TaxonomyTask(NESTED).codes([0, 5])
     with pytest.raises(TaskError, match="at least 2"):
         TaxonomyTask([0])
+
+
+def test_a_taxonomy_that_is_no_nested_list_needs_the_number_of_classes():
+    parents = [3, 3, 4, 4, -1]  # leaves 0, 1 and 2; node 3 above 0 and 1; node 4 is the root
+    task = TaxonomyTask(parents, n_classes=3)
+    np.testing.assert_array_equal(task.tree.losses(), TaxonomyTask([[0, 1], 2]).tree.losses())

@@ -10,15 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import average_precision_score, ndcg_score, roc_auc_score
 
-from structboost import (
-    RankingTask,
-    StackedParts,
-    StructBoost,
-    StructBoostRanker,
-    StructuredSVM,
-    TaskError,
-    check_task,
-)
+from structboost import RankingTask, StructBoost, StructBoostRanker, StructuredSVM, check_task
+from structboost.contract import StackedParts
+from structboost.exceptions import TaskError
 from structboost.tasks.ranking import WeightedRelevance
 
 

@@ -88,7 +88,7 @@ def plain_features(image, box, palette=None):
 
 
 @pytest.mark.parametrize("image", [IMAGE, IMAGE // 16, BRIGHT])
-def test_gradients_are_kept_to_an_eighth_of_a_grey_level(image):
+def test_gradients_are_rounded_to_an_eighth_of_a_grey_level(image):
     shares, lengths = planes_of_gradients(image)
     exact_shares, exact_lengths = plain_gradients(image)
     assert np.abs(lengths - exact_lengths).max() <= 1 / 16 + 1e-12
@@ -147,7 +147,7 @@ def test_a_region_gives_the_same_features_inside():
     )
 
 
-def test_selected_features_are_the_same_ones():
+def test_selected_features_equal_those_of_all_features():
     boxes, planes = (
         np.array([[3.0, 4.0, 20.0, 21.0], [30.0, 20.0, 25.0, 13.0]]),
         frame_planes(IMAGE),
@@ -158,14 +158,14 @@ def test_selected_features_are_the_same_ones():
     )
 
 
-def test_brightness_and_contrast_change_little():
+def test_brightness_and_contrast_change_features_little():
     dim = (IMAGE * 0.5 + 60).astype(np.uint8)
     box = np.array([[10.0, 10.0, 30.0, 24.0]])
     one, other = (box_features(frame_planes(image), box)[0] for image in (IMAGE, dim))
     assert np.abs(one - other).max() < 0.1 * np.abs(one).max()
 
 
-def test_colour_is_turned_to_grey():
+def test_features_of_a_colour_image_are_those_of_its_grey_values():
     colour = np.repeat(IMAGE[:, :, None], 3, axis=2)
     box = np.array([[10.0, 10.0, 30.0, 24.0]])
     np.testing.assert_allclose(
@@ -181,7 +181,7 @@ def test_colour_is_turned_to_grey():
         (IMAGE, (100, 0, 5, 5), "nothing of it lies"),
     ],
 )
-def test_bad_frames_are_named(image, region, message):
+def test_bad_frames_raise_errors_that_name_them(image, region, message):
     with pytest.raises(ValueError, match=message):
         frame_planes(image, region)
     with pytest.raises(ValueError, match="there are 720"):

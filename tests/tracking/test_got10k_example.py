@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from structboost.tracking import StructBoostTracker, made_clip
+from structboost.tracking import StructBoostTracker, make_synthetic_clip
 
 
 class Tracker:
@@ -45,8 +45,8 @@ def example(monkeypatch):
 
 
 @pytest.mark.slow
-def test_the_toolkit_gets_the_boxes_of_our_loop(example, tmp_path):
-    clip = made_clip(4)
+def test_got10k_toolkit_receives_the_boxes_of_the_tracking_loop(example, tmp_path):
+    clip = make_synthetic_clip(4)
     files = []
     for number, frame in enumerate(clip.frames):
         files.append(str(tmp_path / f"{number}.png"))

@@ -43,7 +43,7 @@ def spinning(centre, angle, size=SIDE):
 @pytest.mark.parametrize(
     ("shift", "growth", "angle"), [((6, -4), 1.0, 0.0), ((0, 3), 1.06, 0.0), ((-3, 2), 0.96, 0.1)]
 )
-def test_motion_is_measured(grey, shift, growth, angle):
+def test_object_motion_estimates_shift_growth_and_angle(grey, shift, growth, angle):
     before, box = spinning((150, 120), 0.3)
     now, _ = spinning((150 + shift[0], 120 + shift[1]), 0.3 + angle, SIDE * growth)
     if grey:
@@ -52,8 +52,8 @@ def test_motion_is_measured(grey, shift, growth, angle):
     np.testing.assert_allclose(motion.shift, shift, atol=0.5)
     assert motion.log_size == pytest.approx(np.log(growth), abs=0.01)
     assert motion.angle == pytest.approx(angle, abs=0.02)
-    assert 0 <= motion.size_spread < 0.02
-    assert 0 <= motion.angle_spread < 0.02
+    assert 0 <= motion.size_deviation < 0.02
+    assert 0 <= motion.angle_deviation < 0.02
 
 
 def test_motion_is_unknown_where_points_cannot_be_followed():
@@ -64,7 +64,7 @@ def test_motion_is_unknown_where_points_cannot_be_followed():
     assert object_motion(before[:8, :8], before[:8, :8], np.array([1.0, 1.0, 5.0, 5.0])) is None
 
 
-def test_a_turned_view_shows_the_object_upright():
+def test_rotated_view_shows_the_object_upright():
     upright, box = spinning((150, 120), 0.0)
     frame, _ = spinning((150, 120), 0.8)
     view, own = rotated_view(frame, box, 0.8, np.array([20.0, 20.0]))
@@ -90,11 +90,11 @@ def motion(angle, spread=0.01):
 
 def gone(rotation, steps, accepted=True):
     for step in steps:
-        rotation.decide(rotation.proposed(step), accepted)
+        rotation.decide(rotation.propose(step), accepted)
     return rotation.angle
 
 
-def test_a_turn_is_followed_and_goes_on_where_nothing_can_be_told():
+def test_rotation_continues_through_frames_without_clear_motion():
     rotation = Rotation()
     assert gone(rotation, [motion(0.1)] * 4) == pytest.approx(0.4)
     assert rotation.is_known
@@ -108,7 +108,7 @@ def test_a_turn_is_followed_and_goes_on_where_nothing_can_be_told():
     assert gone(rotation, [motion(0.9)] * 9) == pytest.approx(1.0)  # nothing turns that fast
 
 
-def test_steps_that_others_do_not_follow_are_taken_back():
+def test_rotation_undoes_steps_that_others_do_not_follow():
     rotation = Rotation()
     assert gone(rotation, [motion(0.1), motion(0.1)]) == pytest.approx(0.2)
     assert rotation.has_begun
@@ -120,7 +120,7 @@ def test_steps_that_others_do_not_follow_are_taken_back():
 
 
 @pytest.mark.slow
-def test_an_object_that_turns_around_itself_is_tracked():
+def test_tracker_follows_an_object_that_rotates_in_place():
     places = [(110 + 2 * k, 110 + 20 * np.sin(0.2 * k)) for k in range(40)]
     frames, boxes = zip(*(spinning(place, 0.12 * k) for k, place in enumerate(places)), strict=True)
     tracker = StructBoostTracker(n_stumps=200).init(frames[0], boxes[0])
@@ -139,7 +139,7 @@ class _Undecided:
         return np.zeros(len(features))
 
 
-def test_where_scores_say_nothing_the_motion_does():
+def test_tracker_follows_the_motion_where_scores_are_flat():
     frame, box = spinning((150, 120), 0.0)
     planes = frame_planes(frame, scale=40.0 / SIDE)
     expected = box + np.array([21.0, -14.0, 0, 0])

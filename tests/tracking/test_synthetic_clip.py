@@ -7,16 +7,16 @@ import sys
 import numpy as np
 import pytest
 
-from structboost.tracking.synthetic_clip import made_clip
+from structboost.tracking.synthetic_clip import make_synthetic_clip
 
 
 @pytest.fixture(scope="module")
 def clip():
-    return made_clip()
+    return make_synthetic_clip()
 
 
 @pytest.mark.slow
-def test_form(clip):
+def test_synthetic_clip_has_the_documented_shapes(clip):
     assert (clip.frames.shape, clip.frames.dtype) == ((120, 240, 320, 3), np.uint8)
     assert (clip.boxes.shape, clip.visible.shape) == ((120, 4), (120,))
     assert "synthetic" in clip.name
@@ -24,21 +24,21 @@ def test_form(clip):
     assert (clip.boxes[:, :2] + clip.boxes[:, 2:] <= [320, 240]).all()
 
 
-def test_it_is_the_same_each_time(clip):
-    again = made_clip(20)
-    np.testing.assert_array_equal(again.frames, clip.frames[:20])
-    np.testing.assert_array_equal(again.boxes, clip.boxes[:20])
-    other = made_clip(2, random_state=1)
+def test_synthetic_clip_is_the_same_each_time():
+    clip, again = make_synthetic_clip(20), make_synthetic_clip(12)
+    np.testing.assert_array_equal(again.frames, clip.frames[:12])
+    np.testing.assert_array_equal(again.boxes, clip.boxes[:12])
+    other = make_synthetic_clip(2, random_state=1)
     assert (other.boxes != clip.boxes[:2]).any()
 
 
 @pytest.mark.slow
-def test_boxes_hold_the_object_and_nothing_else_of_it_is_outside(clip, monkeypatch):
+def test_true_boxes_of_the_synthetic_clip_hold_the_whole_object(clip, monkeypatch):
     module = sys.modules[
         "structboost.tracking.synthetic_clip"
     ]  # the package has a function of that name
     monkeypatch.setattr(module, "_lay_over", lambda *_: None)
-    without = made_clip()
+    without = make_synthetic_clip()
     for frame, empty, box in zip(clip.frames, without.frames, clip.boxes, strict=True):
         rows, columns = np.nonzero((frame != empty).any(axis=2))
         left, top, right, bottom = box[0], box[1], box[0] + box[2], box[1] + box[3]
@@ -49,7 +49,8 @@ def test_boxes_hold_the_object_and_nothing_else_of_it_is_outside(clip, monkeypat
         assert rows.max() - rows.min() > 0.9 * box[3]  # all of its height, even behind the post
 
 
-def test_it_is_a_task(clip):
+@pytest.mark.slow
+def test_synthetic_clip_moves_scales_and_hides_the_object(clip):
     """Moved, scaled, relit and partly hidden, yet smoothly and never for good."""
     centres = clip.boxes[:, :2] + clip.boxes[:, 2:] / 2
     steps = np.hypot(*np.diff(centres, axis=0).T)
@@ -67,11 +68,11 @@ def test_it_is_a_task(clip):
 
 
 @pytest.mark.parametrize("seed", range(1, 6))
-def test_every_seed_starts_with_all_of_it_visible(seed):
-    clip = made_clip(1, random_state=seed)
+def test_synthetic_clip_starts_with_the_whole_object_visible(seed):
+    clip = make_synthetic_clip(1, random_state=seed)
     assert clip.visible[0] == 1
 
 
-def test_no_frames():
+def test_synthetic_clip_without_frames_is_refused():
     with pytest.raises(ValueError, match="n_frames is 0"):
-        made_clip(0)
+        make_synthetic_clip(0)

@@ -9,6 +9,7 @@ import os
 import signal
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import cv2
@@ -18,7 +19,7 @@ import pytest
 from structboost.cli import main
 from structboost.tracking.boxes_file import read_boxes, write_boxes
 from structboost.tracking.structboost_tracker import StructBoostTracker
-from structboost.tracking.synthetic_clip import made_clip
+from structboost.tracking.synthetic_clip import make_synthetic_clip
 from structboost.tracking.video import open_frames
 from structboost.tracking.video_writer import VideoWriter
 from structboost.tracking.window import box_drawn_by_mouse
@@ -28,7 +29,7 @@ N_FRAMES = 12
 
 @pytest.fixture(scope="module")
 def clip():
-    return made_clip(N_FRAMES)
+    return make_synthetic_clip(N_FRAMES)
 
 
 @pytest.fixture
@@ -37,12 +38,19 @@ def no_display(monkeypatch):
     monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
 
 
+@cache
+def png_files():
+    """Frames of the clip as the bytes of files."""
+    frames = make_synthetic_clip(N_FRAMES).frames
+    return [cv2.imencode(".png", frame[:, :, ::-1])[1].tobytes() for frame in frames]
+
+
 def folder_of(tmp_path, clip):
     """The frames as OTB lays them out, and the text of the first box."""
     images = tmp_path / "sequence" / "img"
     images.mkdir(parents=True)
-    for number, frame in enumerate(clip.frames):
-        cv2.imwrite(str(images / f"{number + 1:04d}.png"), frame[:, :, ::-1])
+    for number, content in enumerate(png_files()):
+        (images / f"{number + 1:04d}.png").write_bytes(content)
     return images.parent, ",".join(map(str, clip.boxes[0]))
 
 
@@ -56,7 +64,7 @@ def video_of(tmp_path, clip):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("form", [folder_of, video_of])
-def test_all_outputs(tmp_path, clip, form, capsys):
+def test_track_command_writes_all_outputs(tmp_path, clip, form, capsys):
     source, box = form(tmp_path, clip)
     truth = clip.boxes.copy()
     truth[5] = np.nan
@@ -84,8 +92,10 @@ def test_all_outputs(tmp_path, clip, form, capsys):
 
 
 @pytest.mark.slow
-def test_without_a_source_the_made_clip_is_tracked(monkeypatch, tmp_path, capsys, clip):
-    monkeypatch.setattr("structboost.tracking.clip.made_clip", lambda: clip)
+def test_track_command_without_a_source_tracks_the_synthetic_clip(
+    monkeypatch, tmp_path, capsys, clip
+):
+    monkeypatch.setattr("structboost.tracking.clip.make_synthetic_clip", lambda: clip)
     assert main(["track", "--json", str(tmp_path / "s.json")]) == 0
     figures = json.loads((tmp_path / "s.json").read_text())
     assert "synthetic clip" in figures["source"]
@@ -94,7 +104,7 @@ def test_without_a_source_the_made_clip_is_tracked(monkeypatch, tmp_path, capsys
 
 
 @pytest.mark.slow
-def test_without_truth_the_measures_are_null(tmp_path, clip):
+def test_track_command_without_truth_writes_null_measures(tmp_path, clip):
     source, box = folder_of(tmp_path, clip)
     assert main(["track", str(source), "--box", box, "--json", str(tmp_path / "s.json")]) == 0
     figures = json.loads((tmp_path / "s.json").read_text())
@@ -134,7 +144,7 @@ def test_without_truth_the_measures_are_null(tmp_path, clip):
     ],
 )
 @pytest.mark.usefixtures("no_display")
-def test_bad_input_is_named(arguments, message, tmp_path, clip, capsys, monkeypatch):
+def test_track_command_names_bad_input(arguments, message, tmp_path, clip, capsys, monkeypatch):
     source, _ = folder_of(tmp_path, clip)
     monkeypatch.chdir(tmp_path)
     assert main(["track", *(a.format(source=source) for a in arguments)]) == 2
@@ -144,7 +154,7 @@ def test_bad_input_is_named(arguments, message, tmp_path, clip, capsys, monkeypa
 
 @pytest.mark.parametrize("name", ["clip.mp4", "./folder/../clip.mp4", "link.mp4", "hard.mp4"])
 @pytest.mark.parametrize("option", ["--out", "--boxes", "--json"])
-def test_no_output_overwrites_the_source_by_whatever_name(
+def test_track_command_never_overwrites_its_source_under_any_name(
     option, name, tmp_path, clip, capsys, monkeypatch
 ):
     source, box = video_of(tmp_path, clip)
@@ -163,7 +173,7 @@ def test_no_output_overwrites_the_source_by_whatever_name(
     assert (tmp_path / "link.mp4").is_symlink()
 
 
-def test_no_output_overwrites_a_frame_the_truth_or_another_output(tmp_path, clip, capsys):
+def test_track_command_never_overwrites_frames_truth_or_another_output(tmp_path, clip, capsys):
     source, box = folder_of(tmp_path, clip)
     truth = tmp_path / "truth.txt"
     write_boxes(truth, clip.boxes)
@@ -180,7 +190,7 @@ def test_no_output_overwrites_a_frame_the_truth_or_another_output(tmp_path, clip
     assert not (tmp_path / "both").exists()
 
 
-def test_an_empty_truth_and_empty_files_are_named(tmp_path, capsys):
+def test_track_command_names_an_empty_truth_and_empty_files(tmp_path, capsys):
     (tmp_path / "empty.mp4").write_bytes(b"")
     assert main(["track", str(tmp_path / "empty.mp4"), "--box", "1,2,30,40"]) == 2
     assert "frame 0 cannot be read" in capsys.readouterr().err
@@ -190,7 +200,7 @@ def test_an_empty_truth_and_empty_files_are_named(tmp_path, capsys):
 
 
 @pytest.mark.slow
-def test_what_was_tracked_before_a_bad_frame_is_kept(tmp_path, clip, capsys):
+def test_track_command_writes_the_frames_before_a_bad_one(tmp_path, clip, capsys):
     source, box = folder_of(tmp_path, clip)
     (source / "img" / "0008.png").write_bytes(b"not an image")
     boxes, summary, out = tmp_path / "b.txt", tmp_path / "s.json", tmp_path / "out.avi"
@@ -218,7 +228,7 @@ def test_what_was_tracked_before_a_bad_frame_is_kept(tmp_path, clip, capsys):
 
 
 @pytest.mark.slow
-def test_a_truncated_video_keeps_what_was_tracked(tmp_path, clip, capsys):
+def test_track_command_writes_the_frames_of_a_truncated_video(tmp_path, clip, capsys):
     truncated = tmp_path / "truncated.avi"
     with VideoWriter(truncated, fps=20) as writer:
         for frame in clip.frames:
@@ -243,7 +253,7 @@ def test_a_truncated_video_keeps_what_was_tracked(tmp_path, clip, capsys):
 
 
 @pytest.mark.slow
-def test_ctrl_c_keeps_what_was_tracked(tmp_path, clip, capsys, monkeypatch):
+def test_track_command_writes_the_frames_before_ctrl_c(tmp_path, clip, capsys, monkeypatch):
     source, box = folder_of(tmp_path, clip)
     update = StructBoostTracker.update
     handler = signal.getsignal(signal.SIGINT)
@@ -256,12 +266,12 @@ def test_ctrl_c_keeps_what_was_tracked(tmp_path, clip, capsys, monkeypatch):
     monkeypatch.setattr(StructBoostTracker, "update", pressed_meanwhile)
     boxes = tmp_path / "b.txt"
     assert main(["track", str(source), "--box", box, "--boxes", str(boxes)]) == 130
-    assert "interrupted after 7 frames, which are kept" in capsys.readouterr().err
+    assert "interrupted after 7 frames, which are written" in capsys.readouterr().err
     assert len(read_boxes(boxes)) == 7
     assert signal.getsignal(signal.SIGINT) is handler
 
 
-def test_ctrl_c_before_the_first_frame_leaves_nothing(tmp_path, clip, capsys, monkeypatch):
+def test_ctrl_c_before_the_first_frame_leaves_no_output(tmp_path, clip, capsys, monkeypatch):
     source, box = folder_of(tmp_path, clip)
     monkeypatch.setattr(
         "structboost.tracking.command.warm_up", lambda _: os.kill(os.getpid(), signal.SIGINT)
@@ -272,7 +282,7 @@ def test_ctrl_c_before_the_first_frame_leaves_nothing(tmp_path, clip, capsys, mo
 
 
 @pytest.mark.slow
-def test_a_truth_of_another_length_is_compared_as_far_as_it_goes(tmp_path, clip, capsys):
+def test_truth_of_another_length_is_compared_over_common_frames(tmp_path, clip, capsys):
     source, box = folder_of(tmp_path, clip)
     write_boxes(tmp_path / "truth.txt", clip.boxes[:5])
     assert main(["track", str(source), "--box", box, "--truth", str(tmp_path / "truth.txt")]) == 0
@@ -282,7 +292,7 @@ def test_a_truth_of_another_length_is_compared_as_far_as_it_goes(tmp_path, clip,
 
 
 @pytest.mark.slow
-def test_a_box_is_drawn_where_there_is_a_display(tmp_path, clip, monkeypatch, capsys):
+def test_user_draws_the_box_where_there_is_a_display(tmp_path, clip, monkeypatch, capsys):
     source, _ = folder_of(tmp_path, clip)
     monkeypatch.setenv("DISPLAY", ":0")
     monkeypatch.setattr(
@@ -299,7 +309,7 @@ def test_a_box_is_drawn_where_there_is_a_display(tmp_path, clip, monkeypatch, ca
     np.testing.assert_array_equal(read_boxes(boxes)[0], np.rint(clip.boxes[0]))
 
 
-def test_a_box_drawn_in_a_shrunk_window_is_one_of_the_frame(monkeypatch):
+def test_box_drawn_in_a_shrunk_window_is_scaled_to_the_frame(monkeypatch):
     shown = []
 
     def drawn(_, image, **__):
@@ -316,7 +326,7 @@ def test_a_box_drawn_in_a_shrunk_window_is_one_of_the_frame(monkeypatch):
 
 
 @pytest.mark.slow
-def test_several_objects_in_a_range_of_frames_with_all_outputs(tmp_path, clip, capsys):
+def test_track_command_follows_several_objects_in_a_range_of_frames(tmp_path, clip, capsys):
     source, _ = folder_of(tmp_path, clip)
     write_boxes(tmp_path / "truth.txt", clip.boxes)
     head = ",".join(map(str, clip.boxes[3]))
@@ -365,7 +375,7 @@ def test_a_video_on_standard_input_has_times(tmp_path, clip, monkeypatch):
 
 
 @pytest.mark.slow
-def test_show_ends_by_a_key(tmp_path, clip, monkeypatch):
+def test_window_of_the_track_command_closes_by_a_key(tmp_path, clip, monkeypatch):
     source, box = folder_of(tmp_path, clip)
     shown = []
     monkeypatch.setenv("DISPLAY", ":0")
@@ -380,7 +390,7 @@ def test_show_ends_by_a_key(tmp_path, clip, monkeypatch):
     assert (figures["frames"], figures["complete"]) == (3, False)
 
 
-def test_the_version_is_told(capsys):
+def test_command_prints_its_version(capsys):
     with pytest.raises(SystemExit) as ended:
         main(["--version"])
     assert ended.value.code == 0
@@ -388,14 +398,14 @@ def test_the_version_is_told(capsys):
 
 
 @pytest.mark.slow
-def test_help_says_what_it_takes():
+def test_help_of_the_track_command_lists_its_options():
     command = [sys.executable, "-m", "structboost", "track", "--help"]
     shown = subprocess.run(command, capture_output=True, text=True, check=False)
     assert shown.returncode == 0
     assert "--box X,Y,W,H" in shown.stdout
 
 
-def test_ctrl_c_while_modules_are_imported_is_told(monkeypatch, capsys):
+def test_ctrl_c_during_imports_prints_one_line(monkeypatch, capsys):
     def interrupted(module):
         raise KeyboardInterrupt
 

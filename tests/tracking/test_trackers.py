@@ -20,14 +20,14 @@ from structboost.tracking import (
     StructBoostTracker,
     VideoError,
     evaluate,
-    made_clip,
+    make_synthetic_clip,
     track_frames,
     track_objects,
 )
 from structboost.tracking.box_features import box_features, frame_planes
 from structboost.tracking.colour_palette import ColourPalette
-from structboost.tracking.kept_frames import N_BINS, KeptFrames
-from structboost.tracking.object_search import Found, size_of, training_boxes
+from structboost.tracking.frame_store import N_BINS, FrameStore
+from structboost.tracking.object_search import BoxMatch, size_of, training_boxes
 from structboost.tracking.online_master import OnlineMaster
 from structboost.tracking.recognition import Recognition
 from structboost.tracking.structboost_tracker import StructBoostLearner
@@ -38,7 +38,7 @@ N_FRAMES = 40
 
 @pytest.fixture(scope="module")
 def clip():
-    return made_clip(N_FRAMES)
+    return make_synthetic_clip(N_FRAMES)
 
 
 def tracked(tracker, frames, box):
@@ -55,13 +55,13 @@ def tracked(tracker, frames, box):
 @pytest.mark.parametrize(
     ("tracker", "least"), [(StructBoostTracker, 0.8), (AdaBoostTracker, 0.7), (StruckTracker, 0.7)]
 )
-def test_the_made_clip_is_tracked(clip, tracker, least):
+def test_every_tracker_follows_the_synthetic_clip(clip, tracker, least):
     boxes, _ = tracked(tracker(), clip.frames, clip.boxes[0])
     assert evaluate(boxes[1:], clip.boxes[1:]).mean_overlap > least
 
 
 @pytest.mark.slow
-def test_the_same_seed_gives_the_same_boxes_whatever_the_threads(clip):
+def test_boxes_of_one_seed_are_equal_for_any_number_of_threads(clip):
     n_threads = cv2.getNumThreads()
     found = []
     try:
@@ -80,10 +80,11 @@ def test_the_same_seed_gives_the_same_boxes_whatever_the_threads(clip):
 _BOXES_OF_ALL_TRACKERS = """
 import sys
 import cv2
-from structboost.tracking import AdaBoostTracker, StruckTracker, StructBoostTracker, made_clip
+from structboost.tracking import AdaBoostTracker, StruckTracker, StructBoostTracker,
+make_synthetic_clip
 
 cv2.setNumThreads(int(sys.argv[1]))
-clip = made_clip(6)
+clip = make_synthetic_clip(6)
 for tracker in (StructBoostTracker(), AdaBoostTracker(n_rounds=100), StruckTracker()):
     tracker.init(clip.frames[0], clip.boxes[0])
     for frame in clip.frames[1:]:
@@ -93,7 +94,7 @@ for tracker in (StructBoostTracker(), AdaBoostTracker(n_rounds=100), StruckTrack
 
 
 @pytest.mark.slow
-def test_no_box_depends_on_the_threads_or_the_kernels_of_blas():
+def test_boxes_do_not_depend_on_threads_or_kernels_of_blas():
     """On one kind of processor: OpenCV chooses its code by what that can do, too."""
     shown = []
     for blas_threads, kernels, cv_threads in (
@@ -134,7 +135,8 @@ class Template:
         return features @ self.wanted / 144.0
 
 
-def test_any_learner_tracks_in_the_same_loop(clip):
+@pytest.mark.slow
+def test_box_tracker_accepts_any_learner(clip):
     tracker = BoxTracker(Template(), every=3)
     boxes, _ = tracked(tracker, clip.frames[:20], clip.boxes[0])
     assert evaluate(boxes[1:], clip.boxes[1:20]).mean_overlap > 0.5
@@ -271,7 +273,7 @@ def test_several_first_frames_grey_frames_and_another_frame_size(clip):
 
 
 @pytest.mark.slow
-def test_nothing_grows(clip):
+def test_memory_of_a_tracker_does_not_grow(clip):
     tracker = StructBoostTracker(n_kept=12, n_stumps=80, every=1)
     tracker.init(clip.frames[0], clip.boxes[0])
     master = tracker.learner.master
@@ -297,7 +299,7 @@ def test_nothing_grows(clip):
         ([np.zeros((40, 60), np.uint8)] * 2, [(1, 1, 9, 9), (99, 1, 9, 9)], "in frame 1"),
     ],
 )
-def test_bad_first_frames_are_named(frame, box, message):
+def test_bad_first_frames_raise_errors_that_name_them(frame, box, message):
     with pytest.raises(ValueError, match=message):
         StructBoostTracker().init(frame, box)
 
@@ -319,7 +321,7 @@ def test_bad_first_frames_are_named(frame, box, message):
         (StruckTracker, {"random_state": 0.5}, "random_state is 0.5"),
     ],
 )
-def test_bad_parameters_are_named(tracker, parameters, message):
+def test_trackers_name_bad_parameters(tracker, parameters, message):
     with pytest.raises((ValueError, TypeError), match=message):
         tracker(**parameters)
 
@@ -332,12 +334,12 @@ def test_two_objects_need_two_trackers_and_two_learners(clip):
             track_objects(trackers, enumerate(clip.frames), boxes)
 
 
-def test_frames_without_numbers_are_named(clip):
+def test_frames_without_indices_raise_an_error(clip):
     with pytest.raises(TypeError, match=r"frames gives a ndarray; give .* enumerate\(images\)"):
         track_frames(StructBoostTracker(), clip.frames, clip.boxes[0])
 
 
-def test_order_of_calls_and_bad_frames_are_named(clip):
+def test_calls_in_wrong_order_and_bad_frames_raise_errors(clip):
     tracker = StructBoostTracker()
     with pytest.raises(RuntimeError, match="init"):
         tracker.update(clip.frames[0])
@@ -348,14 +350,15 @@ def test_order_of_calls_and_bad_frames_are_named(clip):
     assert tracker.n_frames == 2
 
 
-def test_a_flat_frame_is_survived():
+def test_tracker_survives_a_flat_frame():
     tracker = StructBoostTracker().init(np.full((60, 80), 7, np.uint8), (20, 20, 20, 20))
     tracker.update(np.full((60, 80), 7, np.uint8))
     assert tracker.lost
     assert np.isfinite(tracker.box).all()
 
 
-def test_frames_are_kept_when_they_end_early(clip):
+@pytest.mark.slow
+def test_tracked_frames_are_returned_when_the_source_ends_early(clip):
     def frames():
         yield from enumerate(clip.frames[:6])
         raise VideoError("frame 6 is damaged")
@@ -368,9 +371,9 @@ def test_frames_are_kept_when_they_end_early(clip):
         track_frames(StructBoostTracker(), enumerate(clip.frames[:2]), clip.boxes[:3])
 
 
-def kept_frames(n_frames=4, n_boxes=6, n_features=5, seed=0):
+def frame_store(n_frames=4, n_boxes=6, n_features=5, seed=0):
     rng = np.random.default_rng(seed)
-    frames = KeptFrames(n_frames, n_boxes, n_features, first_share=0.4)
+    frames = FrameStore(n_frames, n_boxes, n_features, first_weight=0.4)
     for number in range(n_frames):
         features, boxes = some_boxes(rng, n_boxes, n_features)
         frames.add(features, boxes, first=number < 1)
@@ -390,7 +393,7 @@ def best_objective(frames, responses, C, ridge):
     slot = np.repeat(np.arange(n_slots), n_boxes)
 
     def objective(z):
-        return z[:n].sum() + 0.5 * ridge * z[:n] @ z[:n] + C * frames.shares @ z[n:]
+        return z[:n].sum() + 0.5 * ridge * z[:n] @ z[:n] + C * frames.weights @ z[n:]
 
     constraint = {
         "type": "ineq",
@@ -404,7 +407,7 @@ def best_objective(frames, responses, C, ridge):
 
 
 def test_the_online_master_solves_its_problem_also_after_a_frame_was_replaced():
-    frames, rng = kept_frames()
+    frames, rng = frame_store()
     master = OnlineMaster(frames, C=20.0, ridge=2.0, max_columns=8)
     responses = rng.choice(np.array([-1, 1], np.int8), (frames.n_slots * frames.n_boxes, 8))
     master.responses[:] = responses
@@ -466,14 +469,14 @@ def test_the_vote_scores_as_the_responses_do():
     np.testing.assert_allclose(vote.scores(features[:, vote.selected]), expected, atol=1e-5)
 
 
-def test_kept_frames_are_a_ring_behind_the_first_ones():
-    frames = KeptFrames(4, 2, 3, first_share=0.7)
+def test_frame_store_is_a_ring_behind_its_first_frames():
+    frames = FrameStore(4, 2, 3, first_weight=0.7)
     rng = np.random.default_rng(1)
     tables = rng.normal(size=(6, 2, 3)).astype(np.float32)
     apart = np.array([[0.0, 0, 5, 5], [9.0, 9, 5, 5]])
     slots = [frames.add(table, apart, first=number < 2) for number, table in enumerate(tables)]
     assert slots == [0, 1, 2, 3, 2, 3]
-    np.testing.assert_allclose(frames.shares, [0.35, 0.35, 0.15, 0.15])
+    np.testing.assert_allclose(frames.weights, [0.35, 0.35, 0.15, 0.15])
     for number in (0, 1, 4, 5):
         below = (tables[number][:, :, None] > frames.thresholds).sum(axis=2)
         np.testing.assert_array_equal(frames.codes[frames.rows(slots[number])], below)
@@ -499,7 +502,7 @@ def lost_after_a_usual_run():
     """What is usual: a margin of .6 and a score of .4."""
     recognition = Recognition()
     for _ in range(8):
-        recognition.seen(Found(BOX, 0.4, 0.6))
+        recognition.record(BoxMatch(BOX, 0.4, 0.6))
     return recognition
 
 
@@ -517,13 +520,13 @@ def lost_after_a_usual_run():
 )
 def test_a_candidate_must_stand_out_more_near_its_last_place(score, margin, is_near, stands_out):
     recognition = lost_after_a_usual_run()
-    recognition.propose(Found(BOX, score, margin), BOX, is_near=is_near)
+    recognition.propose(BoxMatch(BOX, score, margin), BOX, is_near=is_near)
     assert (recognition.candidate is not None) == stands_out
 
 
 def test_a_lost_object_is_back_when_two_more_frames_confirm_it():
     recognition = lost_after_a_usual_run()
-    clear, vague = Found(BOX, 0.3, 0.5), Found(BOX, 0.3, 0.1)
+    clear, vague = BoxMatch(BOX, 0.3, 0.5), BoxMatch(BOX, 0.3, 0.1)
     recognition.propose(clear, BOX, is_near=True)
     assert not recognition.confirm(clear, BOX + 1)
     np.testing.assert_array_equal(recognition.candidate, BOX + 1)
@@ -534,8 +537,8 @@ def test_a_lost_object_is_back_when_two_more_frames_confirm_it():
     assert recognition.confirm(clear, BOX)
 
 
-def test_what_stands_out_less_must_do_so_in_more_frames():
+def test_lost_object_that_stands_out_less_needs_more_frames():
     recognition = lost_after_a_usual_run()
-    weak = Found(BOX, 0.1, 0.175)  # .73 of a usual return
+    weak = BoxMatch(BOX, 0.1, 0.175)  # .73 of a usual return
     recognition.propose(weak, BOX, is_near=False)
     assert [recognition.confirm(weak, BOX) for _ in range(4)] == [False, False, False, True]

@@ -11,7 +11,7 @@ from structboost.tracking.metrics import (
     PRECISION_THRESHOLDS,
     SUCCESS_THRESHOLDS,
     evaluate,
-    measured,
+    summarised,
 )
 
 
@@ -42,7 +42,7 @@ def test_overlap_counts_pixels(pairs):
 
 
 @given(real_boxes, real_boxes)
-def test_overlap_of_any_boxes(box, other):
+def test_overlap_is_symmetric_and_in_range(box, other):
     value = overlap([box], [other])[0]
     assert 0 <= value <= 1
     assert value == pytest.approx(overlap([other], [box])[0], abs=1e-12)
@@ -59,17 +59,17 @@ def test_boxes_that_touch_do_not_overlap():
     )
 
 
-def test_centre_error():
+def test_centre_error_is_the_distance_of_centres():
     assert centre_error(
         [[0, 0, 10, 10], [0, 0, 2, 2]], [[3, 4, 10, 10], [-1, -1, 4, 4]]
     ).tolist() == [5, 0]
 
 
-def test_curves_against_loops():
+def test_success_and_precision_curves_equal_plain_loops():
     rng = np.random.default_rng(0)
     overlaps = np.append(rng.integers(0, 21, 40) / 20, np.nan)  # many lie on a threshold
     errors = np.append(rng.integers(0, 60, 40).astype(float), np.nan)
-    measures = measured(overlaps, errors)
+    measures = summarised(overlaps, errors)
     success, precision = measures.success, measures.precision
     assert (len(success), len(precision)) == (21, 51)
     for at, threshold in enumerate(SUCCESS_THRESHOLDS):
@@ -116,6 +116,6 @@ GOOD = [[0, 0, 5, 5], [0, 0, 5, 5]]
         (GOOD, [[np.nan] * 4] * 2, "unknown in all 2 frames"),
     ],
 )
-def test_bad_boxes_are_named(boxes, truth, message):
+def test_evaluate_names_bad_boxes(boxes, truth, message):
     with pytest.raises(ValueError, match=message):
         evaluate(boxes, truth)

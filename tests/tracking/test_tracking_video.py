@@ -16,7 +16,7 @@ from structboost.tracking import video_writer
 from structboost.tracking.boxes_file import read_boxes, write_boxes
 from structboost.tracking.curves_display import FrameCurvesDisplay, SuccessDisplay
 from structboost.tracking.drawing import TRUTH_COLOUR, contact_sheet, draw_box, tracker_colours
-from structboost.tracking.synthetic_clip import made_clip
+from structboost.tracking.synthetic_clip import make_synthetic_clip
 from structboost.tracking.video import VideoError, open_frames
 from structboost.tracking.video_writer import VideoWriter
 from structboost.vision.images import letter_boxed
@@ -75,7 +75,7 @@ def test_video_round_trip(tmp_path, suffix):
     not hasattr(VideoStream, "set_display_rotation"), reason="this PyAV writes no rotation"
 )
 @pytest.mark.parametrize("angle", [90, 180, -90])
-def test_videos_are_turned_as_their_camera_says(tmp_path, angle):
+def test_video_frames_are_rotated_by_the_metadata_of_the_camera(tmp_path, angle):
     path = tmp_path / "clip.mp4"
     with av.open(path, "w") as container:
         stream = container.add_stream("h264", rate=20)
@@ -106,7 +106,7 @@ def test_colours_are_rgb_in_and_out(tmp_path):
     drawn = draw_box(red, [10, 10, 20, 20], colour=(0, 0, 255))
     assert drawn[10, 10].tolist() == [0, 0, 255]
     assert drawn[0, 0].tolist() == [220, 0, 0]
-    head = made_clip(1).frames[0][:60, :80].mean(axis=(0, 1))
+    head = make_synthetic_clip(1).frames[0][:60, :80].mean(axis=(0, 1))
     assert head[0] > head[2]  # the coffee table is brown
 
 
@@ -146,7 +146,7 @@ def test_patterns_of_images_and_frames_from_a_start_on(tmp_path):
         list(open_frames(path, start=9))
 
 
-def test_frames_end_when_closed(tmp_path):
+def test_closed_source_yields_no_more_frames(tmp_path):
     frames = open_frames(write_video(tmp_path / "clip.mp4", 5))
     next(frames)
     frames.close()
@@ -154,7 +154,7 @@ def test_frames_end_when_closed(tmp_path):
 
 
 @pytest.mark.parametrize("suffix", [".avi", ".mkv"])
-def test_truncated_video_gives_what_is_left(tmp_path, suffix):
+def test_truncated_video_yields_the_frames_before_the_damage(tmp_path, suffix):
     path = write_video(tmp_path / f"clip{suffix}")
     cut(path, 0.4)
     numbers, message = read_until_error(path)
@@ -175,7 +175,7 @@ def _cores(request):
 
 
 @pytest.mark.usefixtures("_cores")
-def test_damaged_frame_is_named(tmp_path):
+def test_damaged_frame_raises_an_error_that_names_it(tmp_path):
     path = write_video(tmp_path / "clip.avi")
     data = bytearray(path.read_bytes())
     # The first is in the header.
@@ -228,7 +228,7 @@ def test_frames_hidden_by_an_edit_list_are_no_damage(tmp_path, first, last):
 
 
 @pytest.mark.usefixtures("_cores")
-def test_tail_that_was_never_downloaded(tmp_path):
+def test_incomplete_download_raises_an_error_at_its_end(tmp_path):
     path = write_video(tmp_path / "clip.mp4")
     data = path.read_bytes()
     middle, index = data.index(b"moov") // 2, data.index(b"moov") - 4
@@ -238,7 +238,7 @@ def test_tail_that_was_never_downloaded(tmp_path):
     assert f"ends before frame {len(numbers)} of {N_FRAMES}" in message
 
 
-def test_video_without_header_or_content(tmp_path):
+def test_video_without_header_or_content_is_refused(tmp_path):
     path = write_video(tmp_path / "clip.mp4")
     cut(path, 0.5)  # an .mp4 has its index at the end
     assert "frame 0 cannot be read" in read_until_error(path)[1]
@@ -251,7 +251,7 @@ def test_video_without_header_or_content(tmp_path):
     assert "holds text or sound only" in read_until_error(boxes)[1]
 
 
-def test_missing_sources(tmp_path):
+def test_missing_sources_raise_errors(tmp_path):
     assert "does not exist, so frame 0" in read_until_error(tmp_path / "no.mp4")[1]
     assert "hold no images" in read_until_error(tmp_path)[1]
     (tmp_path / "img").mkdir()
@@ -269,7 +269,7 @@ def test_a_frame_in_two_formats_is_named(tmp_path):
 
 @pytest.mark.parametrize("start", [-1, 1.5, "1", True])
 def test_a_start_that_is_no_frame_is_named(tmp_path, start):
-    with pytest.raises(ValueError, match=f"start is {start!r}; give a frame's number"):
+    with pytest.raises(ValueError, match=f"start is {start!r}; give a frame's index"):
         open_frames(tmp_path, start=start)
 
 
@@ -306,7 +306,7 @@ class FakeCamera:
 
 
 @pytest.mark.parametrize("source", [0, "0"])
-def test_camera(monkeypatch, source):
+def test_camera_frames_have_indices_and_times(monkeypatch, source):
     monkeypatch.setattr(cv2, "VideoCapture", FakeCamera)
     frames = open_frames(source)
     assert (frames.frame_count, frames.fps, frames.source) == (None, 30.0, "camera 0")
@@ -345,7 +345,7 @@ def test_a_closed_video_is_not_written_anew(tmp_path):
     assert path.read_bytes() == before
 
 
-def test_nothing_written_changes_nothing(tmp_path):
+def test_video_writer_without_frames_leaves_the_old_file(tmp_path):
     with VideoWriter(tmp_path / "out.mp4"):
         pass
     assert list(tmp_path.iterdir()) == []
@@ -364,7 +364,7 @@ def test_other_sizes_are_letter_boxed(tmp_path):
     assert second[:, -12:].max() < 30
 
 
-def test_letter_box_tells_where_the_frame_is():
+def test_letter_box_returns_the_place_of_the_frame():
     place = letter_boxed(np.full((10, 40), 9, np.uint8), (20, 20))
     assert (place.scale, place.offset) == (0.5, (0, 7))
     assert (place.image[7:12] == 9).all()
@@ -427,7 +427,7 @@ def test_boxes_round_trip(tmp_path):
 @pytest.mark.parametrize(
     "text", ["1,2,3,4\n5,6,7,8", "1\t2\t3\t4\r\n5 6  7 8\n\n", "\ufeff1, 2 ,3,4\n 5.0,6,7,8 \n"]
 )
-def test_boxes_in_other_hands(tmp_path, text):
+def test_boxes_of_other_programs_are_read(tmp_path, text):
     path = tmp_path / "boxes.txt"
     path.write_bytes(text.encode())
     np.testing.assert_array_equal(read_boxes(path), [[1, 2, 3, 4], [5, 6, 7, 8]])
@@ -436,14 +436,14 @@ def test_boxes_in_other_hands(tmp_path, text):
 @pytest.mark.parametrize(
     "line", ["", "1,2,3", "1,2,3,4,5", "1,2,three,4", "1,,3,4", "1,2,NaN,4", "1,2,inf,4"]
 )
-def test_bad_line_is_named(tmp_path, line):
+def test_bad_line_of_boxes_raises_an_error_that_names_it(tmp_path, line):
     path = tmp_path / "boxes.txt"
     path.write_text(f"1,2,3,4\n{line}\n5,6,7,8\n")
     with pytest.raises(ValueError, match=r"boxes.txt, line 2 is"):
         read_boxes(path)
 
 
-def test_bad_boxes_files(tmp_path):
+def test_bad_files_of_boxes_are_refused(tmp_path):
     path = tmp_path / "boxes.txt"
     with pytest.raises(FileNotFoundError, match="no file of boxes"):
         read_boxes(path)
@@ -512,7 +512,7 @@ def test_contact_sheet_has_all_frames_and_a_legend():
     assert plain.shape == (48, 64, 3)
 
 
-def test_bad_drawings():
+def test_drawing_functions_name_bad_arguments():
     with pytest.raises(ValueError, match="frames is empty"):
         contact_sheet([])
     with pytest.raises(ValueError, match="columns is 0"):
@@ -523,7 +523,8 @@ def test_bad_drawings():
         draw_box(np.zeros((4, 4)), [0, 0, 1, 1])
 
 
-def test_displays(tmp_path):
+@pytest.mark.slow
+def test_displays_draw_curves_of_several_trackers(tmp_path):
     matplotlib = pytest.importorskip("matplotlib")
     matplotlib.use("Agg")
     truth = np.tile([10.0, 10, 20, 20], (30, 1))

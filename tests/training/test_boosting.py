@@ -13,21 +13,18 @@ from scipy.optimize import linprog
 
 from structboost import (
     BinaryTask,
-    Exponential,
-    GraphInput,
     GraphTask,
-    Logistic,
     MulticlassTask,
     PartKind,
     RankingTask,
-    StackedParts,
     StructBoost,
     StructuredSVM,
     Task,
-    TaskError,
     check_task,
 )
-from structboost.exceptions import InterruptedFitWarning, SolverError
+from structboost.contract import StackedParts
+from structboost.exceptions import InterruptedFitWarning, SolverError, TaskError
+from structboost.masters import Exponential, Logistic
 from structboost.masters.m_slack import MSlack
 from structboost.masters.norm_bounded import NormBounded
 from structboost.masters.norm_bounded_hinge import NormBoundedHinge
@@ -35,9 +32,10 @@ from structboost.masters.one_slack import OneSlack
 from structboost.masters.stage_wise import StageWise
 from structboost.runtime import blocks
 from structboost.solvers.cut_program import CutProgram
+from structboost.tasks import GraphInput
 from structboost.weak.base import Column
 from structboost.weak.free_sign import FreeSign
-from structboost.weak.pricing import BestCode, Own, Tied
+from structboost.weak.pricing import BestCode, PerChannel, SharedOverChannels
 
 
 def all_stumps(X):
@@ -244,7 +242,7 @@ def test_path_is_warm_started_and_agrees_with_separate_fits():
     assert calls[-1] < alone[-1].history_[-1]["oracle_calls"]
 
 
-def test_no_bound_outlives_its_C_on_a_path():
+def test_bounds_on_a_path_hold_for_their_own_C_only():
     """The optimum falls with C: a bound of a larger one proves nothing."""
     X, y = multiclass_data(np.random.default_rng(3))
     program = multiclass_program(X, y)
@@ -326,7 +324,7 @@ def test_a_callback_stops_training_and_sees_the_current_model():
      Logistic(), NormBounded(), NormBoundedHinge(), StageWise()],
     ids=str,
 )  # fmt: skip
-def test_every_formulation_counts_what_it_does(formulation):
+def test_every_formulation_records_its_counts_per_round(formulation):
     X, y = multiclass_data(np.random.default_rng(5))
     rule = FreeSign() if isinstance(formulation, Logistic) else "own"
     trainer = StructBoost(
@@ -352,7 +350,7 @@ def test_fitted_trainers_pickle():
     assert pickle.loads(pickle.dumps(trainer)).predict(X) == trainer.predict(X)
 
 
-def test_solver_trouble_is_an_exception_after_a_cold_solve(monkeypatch):
+def test_a_solver_that_fails_raises_an_error(monkeypatch):
     monkeypatch.setattr(CutProgram, "_run", lambda self: (None, "made trouble"))
     with pytest.raises(SolverError, match="made trouble"):
         StructBoost(BinaryTask(), C=1.0).fit(np.arange(4.0)[:, None], [-1, -1, 1, 1])
@@ -379,7 +377,7 @@ def test_parameters_out_of_range_are_named(arguments, message):
     "formulation", [Exponential(), Logistic()], ids=["exponential", "logistic"]
 )
 def test_masters_that_take_single_terms_refuse_others(formulation):
-    class Halved(Own):
+    class Halved(PerChannel):
         """Columns of one learner, at half its size."""
 
         def columns(self, *arguments):
@@ -389,7 +387,7 @@ def test_masters_that_take_single_terms_refuse_others(formulation):
             ], edge
 
     X, y = multiclass_data(np.random.default_rng(0))
-    for rule in (BestCode(), Tied(), Halved()):
+    for rule in (BestCode(), SharedOverChannels(), Halved()):
         with pytest.raises(TaskError, match="columns of one weak learner on one channel"):
             StructBoost(MulticlassTask(3), C=1e3, formulation=formulation, pricing=rule).fit(X, y)
 
@@ -501,12 +499,12 @@ def test_the_objective_after_spreading_is_within_the_spread_of_the_bound(problem
         ),
     ],
 )
-def test_bad_spread(changes, message):
+def test_a_spread_out_of_range_is_refused(changes, message):
     with pytest.raises(ValueError, match=message):
         StructBoost(BinaryTask(), C=1.0, **changes).fit(np.zeros((2, 1)), [1, -1])
 
 
-def test_a_fit_over_several_blocks_of_rows_is_that_over_one(monkeypatch):
+def test_a_fit_over_several_blocks_of_rows_is_as_good_as_over_one(monkeypatch):
     rng = np.random.default_rng(6)
     X = rng.normal(size=(1000, 4))
     Y = rng.integers(3, size=1000)
@@ -529,20 +527,28 @@ def test_a_stage_wise_fit_counts_a_step_for_each_column():
     assert [record["oracle_calls"] for record in trainer.history_] == [1, 2, 3, 4]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("formulation", ["one_slack", "m_slack", "log"])
-def test_a_series_is_taken_by_position(formulation):
+def graphs_in_series():
+    """Small graphs, and the same in Series of a shuffled index."""
     pandas = pytest.importorskip("pandas")
     rng = np.random.default_rng(0)
     Y = [rng.integers(0, 3, 6) for _ in range(40)]
     chains = np.array([[i, i + 1] for i in range(5)])
     X = [GraphInput((rng.random(6) < 0.4)[:, None] * np.eye(3)[y], chains) for y in Y]
     numbers = rng.permutation(np.arange(5, 45))  # as after train_test_split: none is 0
-    as_series = pandas.Series(X, index=numbers), pandas.Series(Y, index=numbers[::-1])
-    task = GraphTask(3)
-    check_task(task, *as_series, max_outputs=50)
+    return (X, Y), (pandas.Series(X, index=numbers), pandas.Series(Y, index=numbers[::-1]))
+
+
+@pytest.mark.slow
+def test_the_conformance_check_takes_a_series_by_position():
+    check_task(GraphTask(3), *graphs_in_series()[1], max_outputs=10)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("formulation", ["one_slack", "m_slack", "log"])
+def test_a_series_is_taken_by_position(formulation):
     found = []
-    for data in ((X, Y), as_series):
+    task = GraphTask(3)
+    for data in graphs_in_series():
         model = StructBoost(task, C=30, max_rounds=5, tol=0.05, formulation=formulation)
         model.fit(*data)
         found.append((model.objective_, model.score(*data)))

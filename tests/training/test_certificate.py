@@ -19,13 +19,13 @@ from structboost import (
     BinaryTask,
     BinnedTable,
     ConvergenceDisplay,
-    EmptyModelWarning,
     MultiBoostCWClassifier,
     MulticlassTask,
     MultiLabelTask,
     StructBoost,
     StructBoostClassifier,
 )
+from structboost.exceptions import EmptyModelWarning
 from structboost.training import loop
 
 SEARCHES = ["lda", "tree", "svm", "perceptron"]
@@ -55,8 +55,13 @@ def noisy():
     return X, np.where(np.sin(4 * X[:, 0]) + X[:, 1] + 0.7 * rng.normal(size=400) > 0, 1, -1)
 
 
+@pytest.fixture(scope="module")
+def optimum(noisy):
+    return all_stump_optimum(*noisy, 60)
+
+
 @pytest.mark.parametrize("weak_learner", SEARCHES)
-def test_where_pricing_is_a_search_there_is_no_bound(weak_learner):
+def test_families_priced_by_search_have_no_bound(weak_learner):
     X, y = load_wine(return_X_y=True)
     model = StructBoostClassifier(
         objective="hinge", C=20, weak_learner=weak_learner, max_iter=3
@@ -70,7 +75,7 @@ def test_where_pricing_is_a_search_there_is_no_bound(weak_learner):
     assert len(display.ax_[0].get_lines()) == 1
 
 
-def test_a_search_stops_where_the_primal_stalls_and_not_on_its_edges(monkeypatch):
+def test_training_by_search_stops_when_the_primal_stalls(monkeypatch):
     monkeypatch.setattr(loop, "_STALL_ROUNDS", 3)
     X, y = load_wine(return_X_y=True)
     settings = {"objective": "hinge", "C": 100, "weak_learner": "tree", "max_iter": 60}
@@ -84,11 +89,10 @@ def test_a_search_stops_where_the_primal_stalls_and_not_on_its_edges(monkeypatch
 
 
 @pytest.mark.slow
-def test_the_bound_over_all_stumps_holds_where_the_one_of_the_family_does_not(noisy):
+def test_the_bound_over_all_stumps_holds_where_that_of_the_family_fails(noisy, optimum):
     X, y = noisy
     fitted = StructBoost(BinaryTask(), C=60, tol=1e-3).fit(X, y)
     last = fitted.history_[-1]
-    optimum = all_stump_optimum(X, y, 60)
     assert last["certified"]
     assert last["bound"] > optimum * (1 + 1e-4)
     assert 0 < last["bound_all"] <= optimum * (1 + 1e-9)
@@ -102,10 +106,10 @@ def test_the_bound_over_all_stumps_holds_where_the_one_of_the_family_does_not(no
 @pytest.mark.parametrize(
     "settings", [{"engine": "threads", "n_jobs": 2}, {"formulation": "m_slack"}, {"spread": 0.05}]
 )
-def test_the_bound_over_all_stumps_holds_for(noisy, settings):
+def test_the_bound_over_all_stumps_holds_for(noisy, optimum, settings):
     X, y = noisy
     last = StructBoost(BinaryTask(), C=60, tol=0.01, **settings).fit(X, y).history_[-1]
-    assert 0 < last["bound_all"] <= all_stump_optimum(X, y, 60) * (1 + 1e-9)
+    assert 0 < last["bound_all"] <= optimum * (1 + 1e-9)
 
 
 def test_with_few_distinct_values_the_family_is_all_stumps():
@@ -126,7 +130,7 @@ def test_a_table_on_disk_has_no_bound_over_thresholds_it_dropped(noisy, tmp_path
     assert last["bound_all"] is None
 
 
-def test_a_master_that_was_left_loose_is_solved_on():
+def test_a_loosely_solved_master_is_solved_further():
     X, y = make_classification(
         60, 5, n_informative=4, n_redundant=0, n_clusters_per_class=1, flip_y=0.1, random_state=3
     )
@@ -170,7 +174,7 @@ def test_the_smallest_C_is_that_of_a_linear_program(seed):
 
 
 @pytest.mark.slow
-def test_the_search_for_the_smallest_C_takes_no_more_passes_than_it_may():
+def test_the_search_for_the_smallest_C_has_a_limit_of_passes():
     class Counted(MultiLabelTask):
         passes = 0
 
@@ -188,7 +192,7 @@ def test_the_search_for_the_smallest_C_takes_no_more_passes_than_it_may():
     assert task.passes < 30 * empty.history_[-1]["oracle_calls"]
 
 
-def test_a_path_warns_once_of_all_that_are_empty():
+def test_a_path_warns_once_of_all_empty_models():
     X, y = load_wine(return_X_y=True)
     with pytest.warns(EmptyModelWarning) as caught:
         small, smaller, fine = StructBoost(MulticlassTask(3), C=1.0).path(X, y, [0.5, 0.2, 20.0])
@@ -199,13 +203,13 @@ def test_a_path_warns_once_of_all_that_are_empty():
     assert fine.model_.weights.any()
 
 
-def test_a_path_that_falls_to_an_empty_model_knows_the_smallest_C():
+def test_a_path_that_falls_to_an_empty_model_has_the_smallest_C():
     X, y = load_wine(return_X_y=True)
     with pytest.warns(EmptyModelWarning, match="Take C well above"):
         path = StructBoost(MulticlassTask(3), C=1.0).path(X, y, [20.0, 0.5])
     assert 0.5 < path[1].history_[-1]["smallest_C"] < 20.0
 
 
-def test_features_that_say_nothing_are_named():
+def test_uninformative_features_raise_a_warning():
     with pytest.warns(EmptyModelWarning, match="No larger C helps"):
         StructBoostClassifier(objective="hinge", C=50).fit(np.ones((20, 2)), np.arange(20) % 2)

@@ -15,9 +15,6 @@ from sklearn.model_selection import GridSearchCV
 from structboost import (
     BinnedTable,
     CPathDisplay,
-    EmptyModelWarning,
-    Fold,
-    InterruptedFitWarning,
     MulticlassTask,
     RankingTask,
     StructBoost,
@@ -25,8 +22,10 @@ from structboost import (
     StructBoostRanker,
 )
 from structboost.contract.calls import mean_loss
+from structboost.exceptions import EmptyModelWarning, InterruptedFitWarning
 from structboost.masters.stage_wise import StageWise
 from structboost.model.prediction import model_predictions
+from structboost.selection import Fold
 from structboost.selection.folds import random_folds, split_rows
 from structboost.selection.held_out import HeldOut
 from structboost.selection.path import Trial
@@ -52,7 +51,7 @@ def without_seconds(records):
 
 @given(st.lists(st.integers(0, 5), min_size=1, max_size=60), st.integers(0, 9))
 @settings(max_examples=60, deadline=None)
-def test_folds_are_stratified_and_lone_examples_are_always_trained_on(strata, seed):
+def test_folds_are_stratified_with_single_examples_in_training(strata, seed):
     strata = np.array(strata)
     counts = np.bincount(strata)
     if counts.max() < 2:
@@ -107,7 +106,7 @@ def test_the_path_goes_up_from_the_smallest_c_and_the_best_is_taken():
 
 
 @pytest.mark.slow
-def test_the_fit_is_that_with_the_chosen_c_and_is_the_same_each_time():
+def test_the_fit_equals_one_with_the_chosen_c_each_time():
     made, label = noisy()
     called = []
     trainer = StructBoost(
@@ -135,7 +134,7 @@ def sloped(n=90):
 
 
 @pytest.mark.slow
-def test_a_union_is_one_of_its_families_where_that_is_better_on_the_same_folds(tmp_path):
+def test_a_clearly_better_family_replaces_its_union(tmp_path):
     made, label = sloped()
     union = ["linear", "stump"]
     both = StructBoost(MulticlassTask(3), C="auto", weak_learner=union, **QUICK).fit(made, label)
@@ -153,7 +152,7 @@ def test_a_union_is_one_of_its_families_where_that_is_better_on_the_same_folds(t
     np.testing.assert_array_equal(both.model_.scores(made), paths[0].model_.scores(made))
     assert both.history_[-1]["bound"] == paths[0].history_[-1]["bound"]
     assert both.weak_learner == union
-    both.fit(made, label, may_part=False)
+    both.fit(made, label, can_split=False)
     assert {record["weak_learner"] for record in both.C_path_} == {"linear+stump"}
     assert both.model_.members["x"].family == "linear+stump"
     face = StructBoostClassifier(weak_learner=union, **QUICK_FACE).fit(made, label)
@@ -230,13 +229,13 @@ def test_a_held_out_example_of_weight_two_is_one_given_twice():
 
 
 @pytest.mark.parametrize("formulation", ["m_slack", "exponential"])
-def test_other_formulations_choose_too(formulation):
+def test_other_formulations_choose_c(formulation):
     trainer = StructBoost(MulticlassTask(3), C="auto", formulation=formulation, **QUICK)
     assert trainer.fit(X, y).score(X, y) > -0.1
     assert trainer.C_ == trainer.model_.metadata["C"]
 
 
-def test_what_c_cannot_be_chosen_for_is_refused(tmp_path):
+def test_auto_c_is_refused_for_unsuitable_formulations(tmp_path):
     task = MulticlassTask(3)
     with pytest.raises(ValueError, match="C='auto' needs can_choose_C, which StageWise"):
         StructBoost(task, C="auto", formulation=StageWise()).fit(X, y)
@@ -253,7 +252,7 @@ def test_what_c_cannot_be_chosen_for_is_refused(tmp_path):
         StructBoostClassifier(objective="hinge", weak_learner="stump").fit(table, y)
 
 
-def test_a_class_with_one_member_is_trained_on():
+def test_a_class_of_one_sample_stays_in_training():
     rows = np.r_[0:30, 50:80, 100]
     model = StructBoostClassifier(weak_learner="stump", class_weight="balanced", **QUICK_FACE)
     model.fit(X[rows], y[rows])
@@ -261,7 +260,7 @@ def test_a_class_with_one_member_is_trained_on():
     assert model.predict(X[[100]]) == 2
 
 
-def test_features_that_say_nothing_give_an_empty_model():
+def test_uninformative_features_give_an_empty_model():
     trainer = StructBoost(MulticlassTask(2), C="auto")
     made, label = np.ones((20, 2)), np.arange(20) % 2
     with pytest.warns(EmptyModelWarning, match="No larger C helps"):
@@ -273,7 +272,7 @@ def test_features_that_say_nothing_give_an_empty_model():
 
 
 @pytest.mark.parametrize("C", ["auto", 7.03])
-def test_constant_columns_never_end_in_an_error_of_the_solver(C):
+def test_constant_columns_cause_no_solver_error(C):
     # Rounding makes an edge, so larger and larger C are tried, up to 4e9.
     label = np.arange(60) % 3
     trainer = StructBoost(MulticlassTask(3), C=C)
@@ -296,7 +295,7 @@ def test_early_stopping_and_c_share_one_held_out_part():
 
 
 @pytest.mark.slow
-def test_a_grid_may_have_auto_and_a_file_has_the_number(tmp_path):
+def test_a_grid_may_contain_auto_and_a_file_has_the_chosen_c(tmp_path):
     search = GridSearchCV(
         StructBoostClassifier(weak_learner="stump", **QUICK_FACE),
         {"C": [0.5, "auto"]},
@@ -366,7 +365,7 @@ def test_ctrl_c_keeps_the_best_model_of_the_path():
 
 
 @pytest.mark.slow
-def test_a_broken_run_resumes_with_the_same_c(tmp_path):
+def test_an_interrupted_run_resumes_with_the_same_c(tmp_path):
     made, label = noisy()
     whole = StructBoost(MulticlassTask(3), C="auto", **QUICK).fit(made, label)
 
@@ -388,7 +387,7 @@ def test_a_broken_run_resumes_with_the_same_c(tmp_path):
 
 
 @pytest.mark.slow
-def test_the_path_is_drawn():
+def test_the_path_display_draws_the_path():
     pytest.importorskip("matplotlib").use("Agg")
     model = StructBoostClassifier(weak_learner="stump", **QUICK_FACE).fit(X, y)
     display = CPathDisplay.from_estimator(model, name="iris")

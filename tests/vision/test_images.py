@@ -15,14 +15,14 @@ GREY = np.ascontiguousarray(RGB[:, :, 0])
 PICTURE = Image.fromarray(RGB)
 
 
-def test_pictures_of_pillow_become_rgb():
+def test_pillow_images_become_rgb():
     np.testing.assert_array_equal(checked_image(PICTURE), RGB)
     np.testing.assert_array_equal(as_rgb(checked_image(PICTURE, "x")), RGB)
 
 
 @pytest.mark.parametrize("orientation", range(1, 9))
 @pytest.mark.parametrize("suffix", ["jpg", "png"])
-def test_files_and_pictures_are_rotated_as_the_camera_says(orientation, suffix, tmp_path):
+def test_images_are_rotated_by_their_exif_orientation(orientation, suffix, tmp_path):
     exif = Image.Exif()
     exif[0x0112] = orientation
     blocks = Image.fromarray(
@@ -46,7 +46,7 @@ def test_files_and_pictures_are_rotated_as_the_camera_says(orientation, suffix, 
 @pytest.mark.parametrize(
     "mode", ["RGBA", "RGBX", "P", "PA", "CMYK", "YCbCr", "HSV", "LAB", "1", "L", "LA"]
 )
-def test_every_mode_of_8_bits_means_what_pillow_shows(mode):
+def test_modes_of_8_bits_are_converted_as_pillow_shows_them(mode):
     if mode in ("LAB", "PA"):
         picture = (
             Image.fromarray(RGB).convert("P").convert("PA")
@@ -61,7 +61,7 @@ def test_every_mode_of_8_bits_means_what_pillow_shows(mode):
     np.testing.assert_array_equal(pixels if pixels.ndim == 3 else as_rgb(pixels), shown)
 
 
-def test_arrays_may_be_grey_or_have_an_alpha():
+def test_checked_image_accepts_grey_and_alpha():
     np.testing.assert_array_equal(checked_image(GREY), GREY)
     np.testing.assert_array_equal(checked_image(GREY[:, :, None]), GREY)
     np.testing.assert_array_equal(checked_image(np.dstack((RGB, GREY))), RGB)
@@ -93,12 +93,12 @@ def test_arrays_may_be_grey_or_have_an_alpha():
         (Image.new("RGB", (0, 3)), "0 x 3 pixels"),
     ],
 )
-def test_other_images_are_refused_by_name(image, message):
+def test_checked_image_names_bad_images(image, message):
     with pytest.raises(ValueError, match=message):
         checked_image(image, "images[3]")
 
 
-def test_masks_may_be_of_other_integers_and_pictures():
+def test_masks_of_other_integers_and_pictures_are_accepted():
     labels = np.array([[0, 1, 255]])
     for mask in (
         labels,
@@ -129,13 +129,13 @@ def test_masks_may_be_of_other_integers_and_pictures():
         (None, r"masks\[1\] has shape \(\)"),
     ],
 )
-def test_masks_that_are_none_are_refused_by_name(mask, message):
+def test_bad_masks_raise_errors_that_name_them(mask, message):
     with pytest.raises(ValueError, match=message):
         mask_of(mask, "masks[1]")
 
 
 @pytest.mark.slow
-def test_a_tracker_sees_the_same_in_a_picture_and_in_its_array():
+def test_tracker_treats_a_pillow_image_as_its_array():
     rng = np.random.default_rng(1)
     frames = [rng.integers(0, 256, (48, 64, 3)).astype(np.uint8) for _ in range(2)]
     by_array = StructBoostTracker().init(frames[0], (20, 12, 20, 20))

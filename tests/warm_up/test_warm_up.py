@@ -14,13 +14,13 @@ from numba.core import event
 from sklearn.datasets import load_iris
 
 from structboost import (
-    InterruptedFitWarning,
     StructBoostClassifier,
     StructBoostMultiLabelClassifier,
     StructBoostRanker,
     StructBoostTagger,
 )
 from structboost.cli import main
+from structboost.exceptions import InterruptedFitWarning
 from structboost.warm_up import command
 
 
@@ -70,7 +70,7 @@ def test_ctrl_c_ends_it(step, monkeypatch, capsys):
     )
     assert main(["warmup"]) == 130
     assert taken == ["a"]
-    assert "structboost warmup: interrupted; what is compiled by now is kept.\n" in (
+    assert "structboost warmup: interrupted; code compiled by now stays in the cache.\n" in (
         capsys.readouterr().err
     )
 

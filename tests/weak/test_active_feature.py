@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from structboost import ActiveFeatureFamily, active_features
+from structboost.weak import ActiveFeatureFamily, active_features
 
 
 @settings(max_examples=60, deadline=None, derandomize=True)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from structboost import TaskError
+from structboost.exceptions import TaskError
 from structboost.weak.binning import MAX_BINS, bin_codes, bin_features, bin_thresholds
 
 

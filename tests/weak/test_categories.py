@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from structboost import BinaryTask, MulticlassTask, StructBoost, TaskError
+from structboost import BinaryTask, MulticlassTask, StructBoost
+from structboost.exceptions import TaskError
 from structboost.weak import weighted_trees
 from structboost.weak.category import CategoryFamily
 from structboost.weak.category_sets import flags_of, number_of, words_of

@@ -10,15 +10,15 @@ from scipy.optimize import linprog
 from sklearn.datasets import load_digits, load_iris
 
 from structboost import (
-    Exponential,
     MulticlassTask,
     StructBoost,
     StructBoostClassifier,
     StructBoostRanker,
     Task,
-    TaskError,
     TaxonomyTask,
 )
+from structboost.exceptions import TaskError
+from structboost.masters import Exponential
 from structboost.weak.label_augmented import LabelAugmented
 from structboost.weak.stump import Stump, StumpFamily
 from structboost.weak.tree import TreeFamily

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from structboost import TaskError
-from structboost.contract.measures import Measure
+from structboost.contract.measures import SparseFeature
+from structboost.exceptions import TaskError
 from structboost.weak.block_measures import block_measure
 from structboost.weak.responses import StoredResponses
 from structboost.weak.sparse_responses import SparseResponses
@@ -32,7 +32,7 @@ def test_scores_and_products_of_a_block_equal_those_of_arrays(seed):
         responses.add_scores(terms, first, out)
     assert np.allclose(*found, rtol=1e-13)
     assert found[0].any()
-    entries = Measure(
+    entries = SparseFeature(
         rng.integers(n_block, size=9), rng.integers(n_channels, size=9), rng.normal(size=9)
     )
     measure = block_measure(entries, n_channels, np.array([0, 9]), np.ones(1))

@@ -93,6 +93,7 @@ def test_frames_of_sparse_columns_are_sparse_tables():
         model.predict(frame.assign(b=pandas.arrays.SparseArray(X[:, 1], fill_value=np.nan)))
 
 
+@pytest.mark.slow
 def test_faces_take_sparse_tables_with_held_out_parts():
     X, y = labelled()
     rows = sparse.csr_array(X)

@@ -8,14 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from structboost import (
-    StructBoostClassifier,
-    StructBoostMultiLabelClassifier,
-    StructBoostRanker,
-    TreeFamily,
-)
+from structboost import StructBoostClassifier, StructBoostMultiLabelClassifier, StructBoostRanker
 from structboost.exceptions import TaskError
-from structboost.weak import binning
+from structboost.weak import TreeFamily, binning
 from structboost.weak.binning import bin_features
 
 

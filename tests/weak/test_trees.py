@@ -8,7 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.datasets import load_iris
 
-from structboost import CheckpointError, MulticlassTask, OneSlack, StructBoost
+from structboost import MulticlassTask, StructBoost
+from structboost.exceptions import CheckpointError
+from structboost.masters import OneSlack
 from structboost.runtime.blocks import BLOCK_ROWS
 from structboost.weak.tree import TreeFamily, TreeTable
 
@@ -143,11 +145,11 @@ def test_trees_grow_on_rows_drawn_anew_in_each_round():
     # A master with a ridge asks for half of the rows where nothing was said.
     varied = TreeFamily(X, (-1.0, 1.0))
     for family in (varied, whole):
-        family.vary(None)
+        family.resample(None)
     assert varied.price(duals, 1) == first
     assert whole.row_share == 1
     assert varied.can_resume
-    with pytest.raises(ValueError, match="row_share is 2; give a share between 0 and 1"):
+    with pytest.raises(ValueError, match="row_share is 2; give a fraction between 0 and 1"):
         TreeFamily(X, (-1.0, 1.0), row_share=2)
 
 

@@ -20,9 +20,8 @@ from structboost import (
     StructBoost,
     StructBoostClassifier,
     StructBoostRanker,
-    TaskError,
 )
-from structboost.exceptions import ModelFileError
+from structboost.exceptions import ModelFileError, TaskError
 from structboost.files.schema import DamagedFileError
 from structboost.model.ensemble import load_model
 from structboost.weak.category import CategoryFamily
@@ -310,6 +309,7 @@ def test_each_family_of_a_union_is_an_alternative_to_it():
     assert alternatives(one_each) == [one_each]
 
 
+@pytest.mark.slow
 def test_each_kind_has_its_own():
     _, inputs, outputs = problem("chain")
     inputs, outputs = inputs[:25], outputs[:25]

@@ -29,7 +29,7 @@ from structboost.weak.histogram import histograms
 from structboost.weak.linear import LDAFamily, PerceptronFamily, SVMFamily
 from structboost.weak.patch import PatchFamily
 from structboost.weak.piecewise import PiecewiseFamily, PiecewiseTable
-from structboost.weak.pricing import Best, BestCode, Own, Tied
+from structboost.weak.pricing import BestChannel, BestCode, PerChannel, SharedOverChannels
 from structboost.weak.sharded_stump import ShardedStumps
 from structboost.weak.stump import StumpFamily
 from structboost.weak.tree import TreeFamily
@@ -313,7 +313,9 @@ def test_the_svm_is_trained_without_the_smallest_tenth_of_the_duals(channel):
 
 
 @pytest.mark.parametrize(
-    "rule", [Own(), Best(), Tied(), BestCode()], ids=lambda rule: type(rule).__name__
+    "rule",
+    [PerChannel(), BestChannel(), SharedOverChannels(), BestCode()],
+    ids=lambda rule: type(rule).__name__,
 )
 @pytest.mark.parametrize("scales", list(permutations((0.01, 1.0, 7.0))))
 def test_the_largest_edge_is_that_over_all_kinds(rule, scales):
@@ -333,9 +335,9 @@ def test_the_largest_edge_is_that_over_all_kinds(rule, scales):
         ]
         by_channel = np.abs(np.array(splits) @ duals[kind])
         per_rule = {
-            Own: by_channel.max(),
-            Best: by_channel.max(),
-            Tied: by_channel.max(axis=0).sum(),
+            PerChannel: by_channel.max(),
+            BestChannel: by_channel.max(),
+            SharedOverChannels: by_channel.max(axis=0).sum(),
         }
         edges.append(per_rule.get(type(rule), by_channel.sum(axis=1).max()))
     families = {kind: StumpFamily(X, (-1.0, 1.0)) for kind, X in tables.items()}
@@ -404,3 +406,20 @@ def test_features_that_are_no_float32_are_named(scale):
     features = np.array([[1.0, scale], [2.0, 3 * scale]])
     with pytest.raises(TaskError, match=r"Feature 1 has values up to 3e[+-]\d+.*scale the feature"):
         FeatureFamily(features)
+
+
+@pytest.mark.parametrize(
+    "family",
+    [
+        partial(PatchFamily, image_shape=(6, 6), side=3, grid=2, overlap=1, n_candidates=5),
+        partial(PiecewiseFamily, n_centers=4, quantiles=(0.3,)),
+    ],
+)
+def test_the_seed_of_a_family_that_draws_changes_what_it_finds(family):
+    rng = np.random.default_rng(0)
+    rows, duals = rng.random((60, 36)), rng.normal(size=(60, 2))
+    edges = [
+        [c.edge for c in family(rows, (-1.0, 1.0), random_state=seed).price(duals, 20)]
+        for seed in (0, 0, 1)
+    ]
+    assert edges[0] == edges[1] != edges[2]

@@ -8,12 +8,12 @@ import numpy as np
 
 from structboost import (
     Checkpoint,
-    Exponential,
     MulticlassTask,
     StructBoost,
     StructBoostClassifier,
     StructBoostTagger,
 )
+from structboost.masters import Exponential
 from tests.helpers.damaged_files.data import X, Y
 from tests.helpers.damaged_files.kind import Kind
 from tests.helpers.damaged_files.structures import sentences

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from structboost import Choose, PredictThenOptimize
+from structboost import PredictThenOptimize
+from structboost.decisions import Choose
 from tests.helpers.damaged_files.data import PIXELS
 from tests.helpers.damaged_files.kind import Kind
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from structboost import BinnedTableError, CheckpointError, ModelFileError, TaskError
+from structboost.exceptions import BinnedTableError, CheckpointError, ModelFileError, TaskError
 from tests.helpers.damaged_files.all_kinds import KINDS
 from tests.helpers.damaged_files.damages import variant
 
@@ -36,13 +36,21 @@ class Originals:
             self.files[name] = files, self.used(name, files)
         return self.files[name]
 
+    def copy(self, name, folder):
+        """Write the files of a kind into a folder."""
+        write(self.of(name)[0], folder)
+
     def used(self, name, files):
         with tempfile.TemporaryDirectory(dir=self.folder) as folder:
-            for path, content in files.items():
-                target = Path(folder) / path
-                target.parent.mkdir(exist_ok=True)
-                target.write_bytes(content)
+            write(files, Path(folder))
             return repr(KINDS[name].use(Path(folder)))
+
+
+def write(files, folder):
+    for path, content in files.items():
+        target = folder / path
+        target.parent.mkdir(exist_ok=True)
+        target.write_bytes(content)
 
 
 def outcome(originals, name, seed):

@@ -10,14 +10,14 @@ from structboost.segmentation.crf_training import CRFSettings
 from structboost.segmentation.descriptors import describe
 from structboost.segmentation.feature_cache import FeatureCache
 from structboost.segmentation.segmenter import Segmenter
-from structboost.segmentation.synthetic_images import made_images
+from structboost.segmentation.synthetic_images import make_synthetic_images
 from structboost.segmentation.unaries import UnarySettings
 from tests.helpers.damaged_files.kind import Kind
 
 
 @cache
 def made():
-    images = made_images(3)
+    images = make_synthetic_images(3)
     return [image[::2, ::2] for image in images.images], [mask[::2, ::2] for mask in images.masks]
 
 

@@ -1,4 +1,4 @@
-"""The training set of a tracker: its first frames, kept for good, and the most recent ones."""
+"""Training set of a tracker, which holds its first frames and the most recent ones."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from structboost.tasks.boxes import BoxChoice, BoxTable, chosen
 N_BINS = 32  # a power of two
 
 
-class KeptFrames:
-    """Boxes of some frames with their binned features and losses, each frame in its own slot.
+class FrameStore:
+    """Boxes of some frames with their binned features and losses, with a slot per frame.
 
-    The first frames keep their slots; the others share the rest as a ring, where the newest
+    The first frames keep their slots.  The others use the rest as a ring, where the newest frame
     replaces the oldest.  Box 0 of a frame is the object.  Thresholds are quantiles over the first
     frame and never change, so a box is binned once.
 
     Parameters
     ----------
     n_slots : int
-        Number of frames kept at most.
+        Largest number of stored frames.
     n_boxes, n_features : int
-        Number of boxes of each frame, and of features of each box.
-    first_share : float
-        Least share of the first frames in the risk.
+        Number of boxes per frame, and of features per box.
+    first_weight : float
+        Smallest total weight of the first frames in the risk.
 
     Attributes
     ----------
@@ -40,19 +40,19 @@ class KeptFrames:
         ``thresholds[feature, b]``.
     losses : ndarray, shape (n_slots * n_boxes,)
         1 - intersection / union of each box with the object of its frame (21).
-    shares : ndarray, shape (n_slots,)
-        Share of each frame in the risk: they sum to 1, and are zero in empty slots.
+    weights : ndarray, shape (n_slots,)
+        Weight of each frame in the risk; the weights sum to 1, and are zero in empty slots.
     thresholds : ndarray of float32, shape (n_features, N_BINS - 1)
     """
 
-    def __init__(self, n_slots: int, n_boxes: int, n_features: int, first_share: float) -> None:
+    def __init__(self, n_slots: int, n_boxes: int, n_features: int, first_weight: float) -> None:
         self.n_slots, self.n_boxes, self.n_features = n_slots, n_boxes, n_features
-        self.first_share = first_share
+        self.first_weight = first_weight
         self.candidates: list[BoxTable] = []
         self.objects: list[BoxChoice] = []
         self.codes = np.zeros((n_slots * n_boxes, n_features), np.uint8)
         self.losses = np.zeros(n_slots * n_boxes)
-        self.shares = np.zeros(n_slots)
+        self.weights = np.zeros(n_slots)
         self.thresholds = np.zeros((n_features, N_BINS - 1), np.float32)
         self._n_first = 0
         self._n_recent = 0
@@ -64,15 +64,15 @@ class KeptFrames:
 
     @property
     def n_rows(self) -> int:
-        """Number of boxes in use: they come before the others."""
+        """Number of rows in use, which are the first rows."""
         return self.n_frames * self.n_boxes
 
     def rows(self, slot: int) -> slice:
-        """Rows of a slot's boxes."""
+        """Return the rows of a slot's boxes."""
         return slice(slot * self.n_boxes, (slot + 1) * self.n_boxes)
 
     def add(self, features: NDArray[np.float32], boxes: FloatArray, *, first: bool) -> int:
-        """Put a frame into a slot; returns the slot.
+        """Store a frame and return its slot.
 
         Parameters
         ----------
@@ -80,7 +80,7 @@ class KeptFrames:
         boxes : ndarray, shape (n_boxes, 4)
             The object first.
         first : bool
-            Whether the frame stays for good; all such frames come before the others.
+            Whether the frame is never replaced; all such frames come before the others.
         """
         if not self.n_frames:
             levels = np.arange(1, N_BINS) / N_BINS
@@ -99,22 +99,22 @@ class KeptFrames:
         self.candidates[slot : slot + 1] = [x]
         self.objects[slot : slot + 1] = [chosen(x, 0)]
         self.losses[self.rows(slot)] = 1.0 - overlaps(boxes[0], boxes)
-        self._share_out()
+        self._set_weights()
         return slot
 
-    def _share_out(self) -> None:
-        """Equal shares, but the first frames together have ``first_share`` at least."""
+    def _set_weights(self) -> None:
+        """Give all frames equal weights, but ``first_weight`` at least to the first ones."""
         n_recent = self.n_frames - self._n_first
-        share = max(self.first_share, self._n_first / self.n_frames) if n_recent else 1.0
-        self.shares[: self._n_first] = share / max(self._n_first, 1)
-        self.shares[self._n_first : self.n_frames] = (1.0 - share) / max(n_recent, 1)
+        weight = max(self.first_weight, self._n_first / self.n_frames) if n_recent else 1.0
+        self.weights[: self._n_first] = weight / max(self._n_first, 1)
+        self.weights[self._n_first : self.n_frames] = (1.0 - weight) / max(n_recent, 1)
 
 
 @compiled
 def _bin(
     features: NDArray[np.float32], thresholds: NDArray[np.float32], out: NDArray[np.uint8]
 ) -> None:
-    """Number of thresholds below each value, by bisection without branches."""
+    """Count the thresholds below each value, by bisection without branches."""
     for f in range(features.shape[1]):
         row = thresholds[f]
         for i in range(features.shape[0]):

@@ -1,4 +1,4 @@
-"""What a segmenter is given, checked: photographs, masks, scribbles, groups."""
+"""Checks of photographs, masks, scribbles and groups that a segmenter receives."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ from structboost.vision.images import as_rgb, checked_image
 
 
 def photograph(image: Any, name: str) -> Photograph:
-    """The pixels of an image as RGB."""
+    """Return the pixels of an image as RGB."""
     return as_rgb(checked_image(image, name))
 
 
 def one_photograph(image: Any) -> Photograph:
-    """The pixels of an image as RGB, where only one may be given."""
+    """Return the pixels of a single image as RGB."""
     if isinstance(image, list | tuple) or getattr(image, "ndim", 2) == 4:
         raise ValueError(
-            f"image is a {type(image).__name__} of {len(image)}; give one image. Many are for "
-            "predict_in_turn."
+            f"image is a {type(image).__name__} of {len(image)}; give one image, "
+            "or use predict_in_turn for many."
         )
     return photograph(image, "image")
 
 
 def check_lengths(images: Sequence[Photograph], **others: Sequence[Any] | None) -> None:
     """Raise TypeError or ValueError unless there is one of each for every image."""
-    for name, given in {"images": images, **others}.items():
-        if given is not None and not hasattr(given, "__len__"):
-            raise TypeError(f"{name} is one {type(given).__name__}; give a list.")
-        if given is not None and len(images) != len(given):
+    for name, listed in {"images": images, **others}.items():
+        if listed is not None and not hasattr(listed, "__len__"):
+            raise TypeError(f"{name} is one {type(listed).__name__}; give a list.")
+        if listed is not None and len(images) != len(listed):
             raise ValueError(
-                f"There are {len(images)} images and {len(given)} {name}; give one of each."
+                f"There are {len(images)} images and {len(listed)} {name}; give one of each."
             )
 
 
@@ -50,7 +50,7 @@ def checked_pairs(
     is_known: bool,
     verbose: bool = False,
 ) -> tuple[list[tuple[int, ...]], set[int]]:
-    """Height and width of each image, and all values of the masks, whose meaning may be known."""
+    """Check pairs and return the shape of each image and all values of the masks."""
     check_lengths(images, masks=masks, scribbles=scribbles, groups=groups)
     if len(images) < 2:
         raise ValueError(f"{len(images)} image is too few to train on; give at least 2, better 20.")
@@ -69,33 +69,33 @@ def checked_pairs(
     return shapes, values
 
 
-def numbers_of_groups(groups: Sequence[Any] | None) -> list[int] | None:
-    """Groups as numbers from 0.
+def indices_of_groups(groups: Sequence[Any] | None) -> list[int] | None:
+    """Return the index of each image's group.
 
     Raises
     ------
     ValueError
-        If one is missing, or there is one only: no fold could be trained without it.
+        If one is missing, or there is only one, without which no fold could be trained.
     """
     if groups is None:
         return None
-    numbers = group_numbers(np.asarray(groups), "groups").tolist()
-    if max(numbers, default=1) == 0:
+    indices = group_numbers(np.asarray(groups), "groups").tolist()
+    if max(indices, default=1) == 0:
         raise ValueError(
-            f"All {len(numbers)} images are of the group {groups[0]}; give at least two groups, "
+            f"All {len(indices)} images are of the group {groups[0]}; give at least two groups, "
             "as the images of a group are held out together."
         )
-    return [int(number) for number in numbers]
+    return [int(index) for index in indices]
 
 
 def resized_strokes(
-    given: Mask, image_shape: tuple[int, ...], shape: tuple[int, ...], name: str
+    strokes: Mask, image_shape: tuple[int, ...], shape: tuple[int, ...], name: str
 ) -> Mask:
-    """Scribbles at the size of a shrunk image.
+    """Resize scribbles to the size of a shrunk image.
 
-    No stroke is lost; a pixel under both kinds is the object.
+    No stroke is lost, and a pixel under both kinds is the object.
     """
-    scribbles = mask_of(given, name)
+    scribbles = mask_of(strokes, name)
     check_one_size("the image", image_shape, name, scribbles.shape)
     if scribbles.shape == shape:
         return scribbles

@@ -1,0 +1,255 @@
+"""Experiments: which learners are measured on which data sets, and how; a unit is measured once."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+import time
+import traceback
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from joblib import Memory
+
+from benchmarks.runner.processor import CODE
+from benchmarks.runner.provenance import PACKAGES, this_run
+from benchmarks.runner.records import Record, grouped, plain, record, summary
+from benchmarks.runner.sources import code_version
+from structboost.exceptions import InterruptedFitWarning
+
+Result = dict[str, Any]
+Case = dict[str, Any]
+
+
+class Source(NamedTuple):
+    """A data set by its name, the folder of all data, and whether the run is a quick one."""
+
+    name: str
+    folder: Path
+    quick: bool = False
+
+
+class Learner(NamedTuple):
+    """A function that a measure calls, and the packages whose versions count."""
+
+    fit: Callable[..., Any]
+    packages: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """Learners measured on data sets: ``measure(source, learner, **case)`` gives a result.
+
+    A result is a dict of facts, or has ``rows`` of them; what stands in a row goes before what is
+    known of the unit.
+    """
+
+    data: Mapping[str, Sequence[str]]  # the files of each set, below the folder of all data
+    learners: Mapping[str, Any] | Callable[[Source], Mapping[str, Any]]
+    measure: Callable[..., Result]
+    cases: Callable[[Source, str], Iterable[Case]] = lambda source, learner: [{}]
+    metrics: Mapping[str, str] = field(default_factory=lambda: {"error": "value"})  # and its fact
+    by: Sequence[str] = ()  # facts and cases that tell records apart, beside set, learner, metric
+    rows: Callable[[Result], Sequence[Record]] = lambda result: result.get("rows", [{}])
+    more: Callable[[Sequence[Record]], Record] = lambda rows: {}  # facts of the rows of all repeats
+    small: Sequence[str] = ()  # data sets of a quick run
+    alone: bool = False  # times on the wall are the point: it never runs beside others
+    code: Sequence[str] = ()  # further modules that results depend on
+
+    def learners_of(self, source: Source) -> Mapping[str, Any]:
+        """Learners of a data set by name."""
+        return self.learners(source) if callable(self.learners) else self.learners
+
+    def units(self, source: Source) -> list[Unit]:
+        """Units of a data set, learner by learner."""
+        content = content_of(*(source.folder / file for file in self.data[source.name]))
+        planned = []
+        for name, learner in self.learners_of(source).items():
+            modules = [*_modules(self.measure), *_modules(learner), *self.code]
+            code = code_version(modules, getattr(learner, "packages", ()))
+            installed = [str(this_run()[package]) for package in PACKAGES]
+            version = " ".join([content, code, *installed, *CODE.values()])
+            for case in self.cases(source, name):
+                run = partial(self.measure, source, learner, **case)
+                params = {**case, "quick": True} if source.quick else case
+                planned.append(Unit(self, source.name, name, params, version, run))
+        return planned
+
+    def records(self, name: str, units: Sequence[tuple[Unit, Result]]) -> list[Record]:
+        """Records of a data set: a line for each learner and metric, over the repeats."""
+        groups = grouped(
+            ((row["method"], row.get("metric", metric), *(row.get(one) for one in self.by)), row)
+            for unit, result in units
+            for row in self._rows(unit, result)
+            for metric, fact in self.metrics.items()
+            for row in ([{**row, "value": row[fact]}] if fact in row else [])
+        )
+        made = []
+        cases = {"method", "metric", *(case for unit, _ in units for case in unit.params)}
+        for (method, metric, *key), rows in groups.items():
+            facts = {k: v for k, v in summary(rows).items() if k not in cases} | self.more(rows)
+            own = dict(zip(self.by, key, strict=True))
+            made.append(record(name, method, metric, **{**facts, **own}))
+        return made
+
+    def _rows(self, unit: Unit, result: Result) -> list[Record]:
+        """Rows of a result with what is known of the unit."""
+        rows = self.rows(result)
+        about = {"method": unit.method, **unit.params, **result}
+        if not isinstance(rows, list):  # the number of rows of a table
+            return [about]
+        about.pop("rows", None)
+        return [{**about, **row, **row.get("facts", {})} for row in rows]
+
+
+def _modules(function: Any) -> list[str]:
+    """Modules of a function or an object, and of what a partial function or a tuple holds."""
+    if isinstance(function, partial):
+        return [module for one in (function.func, *function.args) for module in _modules(one)]
+    if isinstance(function, Learner):
+        return _modules(function.fit)
+    own = getattr(function, "__module__", None) if callable(function) else None
+    module = own or type(function).__module__
+    return [module] if module.startswith("benchmarks.") else []
+
+
+@lru_cache(maxsize=512)
+def content_of(*paths: Path) -> str:
+    """Hash of files and of all that is in folders; FileNotFoundError says where they should be."""
+    digest = hashlib.sha256()
+    for path in paths:
+        if not path.exists():
+            where = "/".join(path.parts[-3:])
+            raise FileNotFoundError(
+                f"{path} is missing; --data must name a directory that has {where}."
+            )
+        files = sorted(p for p in path.rglob("*") if p.is_file()) if path.is_dir() else [path]
+        for file in files:
+            digest.update(file.name.encode())
+            digest.update(file.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+@dataclass(frozen=True, eq=False)
+class Unit:
+    """The least that is run at a time."""
+
+    experiment: Experiment
+    dataset: str
+    method: str
+    params: Case  # what tells it from others of the same learner
+    version: str  # hash of the data and of the code that is measured
+    run: Callable[[], Result]
+
+    @property
+    def key(self) -> str:
+        """Name of the kept result; differs whenever data, parameters or code differ."""
+        measure = getattr(getattr(self.run, "func", None), "__qualname__", "")
+        identity = [self.dataset, self.method, measure, self.params, self.version]
+        digest = hashlib.sha256(json.dumps(plain(identity), sort_keys=True).encode()).hexdigest()
+        return f"{self.dataset}-{self.method}-{digest[:20]}"
+
+    @property
+    def identity(self) -> Record:
+        """What tells it from the other units of a page, whatever the code."""
+        return {"dataset": self.dataset, "method": self.method, "params": plain(self.params)}
+
+    @property
+    def title(self) -> str:
+        """Its name in the progress lines."""
+        scalars = [f"{k} {v}" for k, v in self.params.items() if isinstance(v, (int, float, str))]
+        return f"{self.dataset}, {self.method} {' '.join(scalars)}".strip()
+
+
+Finished = list[tuple[Unit, Result]]
+
+
+def _measured(key: str, run: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    # joblib forgets all results when the text of this function changes: leave it as it is.
+    return run()
+
+
+def _no_result() -> Result:
+    raise LookupError
+
+
+class Runner:
+    """Runs units one after the other, with a line on stderr for each of ``n_units``.
+
+    Results are kept by `joblib.Memory` under the keys of the units. ``failures`` are the titles of
+    the units that raised an exception.
+    """
+
+    def __init__(self, folder: Path, n_units: int) -> None:
+        self._measured = Memory(folder, verbose=0).cache(_measured, ignore=["run"])
+        self.n_units, self.n_done, self.started = n_units, 0, time.perf_counter()
+        self.failures: list[str] = []
+
+    def kept(self, unit: Unit) -> Record:
+        """A unit's ``result`` and the ``run`` that it is of; empty if none can be read."""
+        with suppress(LookupError), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # joblib tells of a torn file
+            return self._measured(unit.key, _no_result)
+        return {}
+
+    def adopt(self, units: Iterable[Unit], results: Mapping[str, Record]) -> None:
+        """Keep results that were measured elsewhere, by their key, where none is kept."""
+        for unit in units:
+            if unit.key in results:
+                self._measured(unit.key, lambda unit=unit: results[unit.key])
+
+    def finish(self, units: Iterable[Unit]) -> Finished:
+        """Results of the units, kept ones included; failed ones are left out."""
+        results = ((unit, self._finish_one(unit)) for unit in units)
+        return [(unit, result) for unit, result in results if result is not None]
+
+    def _finish_one(self, unit: Unit) -> Result | None:
+        """One result, kept or by running the unit."""
+        self.n_done += 1
+        kept = self.kept(unit).get("result")
+        if kept is not None:
+            self._say(unit, "kept")
+            return kept
+        self._say(unit, "...")  # the last line if the process is killed
+        try:
+            result = self._measured(unit.key, partial(_run, unit))["result"]
+        except InterruptedFitWarning:
+            raise KeyboardInterrupt from None
+        except Exception:
+            self.failures.append(unit.title)
+            self._say(unit, f"FAILED\n{traceback.format_exc()}")
+            return None
+        self._say(unit, outcome(result))
+        return result
+
+    def _say(self, unit: Unit, text: str) -> None:
+        elapsed = time.perf_counter() - self.started
+        sys.stderr.write(f"[{self.n_done}/{self.n_units} {elapsed:6.0f} s] {unit.title}: {text}\n")
+        sys.stderr.flush()
+
+
+def _run(unit: Unit) -> Record:
+    """Result of a unit, its seconds, and where it was measured.
+
+    A fit that was interrupted keeps what it has and warns; that is no result.
+    """
+    started = time.perf_counter()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", InterruptedFitWarning)
+        result = plain(unit.run())
+    return {"run": this_run(), "result": {**result, "unit_seconds": time.perf_counter() - started}}
+
+
+def outcome(result: Result) -> str:
+    """Describe a result in one line."""
+    forms = {"value": "{:.4f}", "gap": "gap {:.2%}", "seconds": "fit {:.3g} s"}
+    numbers = [(form, result.get(name)) for name, form in forms.items()]
+    shown = [form.format(value) for form, value in numbers if isinstance(value, (int, float))]
+    stopped = ["time limit"] if result.get("status") == "time_limit" else []
+    return ", ".join([*shown, *stopped, f"{result['unit_seconds']:.1f} s in all"])

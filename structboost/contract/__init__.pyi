@@ -1,0 +1,9 @@
+"""Public names, and where each is defined: read by type checkers and by ``__init__.py``."""
+
+from .listed_outputs import Marginals as Marginals
+from .listed_outputs import OutputCodes as OutputCodes
+from .measures import SparseFeature as SparseFeature
+from .parts import PartKind as PartKind
+from .parts import StackedParts as StackedParts
+from .separation import Separation as Separation
+from .task import Task as Task

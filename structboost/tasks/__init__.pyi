@@ -1,0 +1,21 @@
+"""Public names, and where each is defined: read by type checkers and by ``__init__.py``."""
+
+from .binary import BinaryTask as BinaryTask
+from .boxes import BoxOverlapTask as BoxOverlapTask
+from .chain import ChainTask as ChainTask
+from .chain import Stretch as Stretch
+from .chain import labelled_stretches as labelled_stretches
+from .coded import CodedTask as CodedTask
+from .enumerated import EnumeratedTask as EnumeratedTask
+from .graph import GraphInput as GraphInput
+from .graph import GraphTask as GraphTask
+from .hierarchical import HierarchicalMultiLabelTask as HierarchicalMultiLabelTask
+from .matching import CandidatePairs as CandidatePairs
+from .matching import MatchingTask as MatchingTask
+from .multi_label import MultiLabelTask as MultiLabelTask
+from .multiclass import MulticlassTask as MulticlassTask
+from .ranking import RankingTask as RankingTask
+from .segments import SegmentTask as SegmentTask
+from .spanning_tree import SpanningTreeTask as SpanningTreeTask
+from .superpixel_crf import SuperpixelCRFTask as SuperpixelCRFTask
+from .taxonomy import TaxonomyTask as TaxonomyTask

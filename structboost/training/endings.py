@@ -1,0 +1,30 @@
+"""Reasons why training ends, as stable words and as sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+# A stable word for each reason, and the end of a sentence.
+ENDINGS: Mapping[str, str] = {
+    "gap": "the gap is at most tol",
+    "columns": "no further weak learner lowers the objective",
+    "stalled": "the objective hardly fell any more",
+    "loss": "hardly any training loss is left",
+    "held_out": "further rounds gained nothing on held-out examples",
+    "callback": "a callback asked for it",
+    "max_rounds": "all rounds that max_iter (max_rounds of trainers) allows were used",
+    "interrupted": "Ctrl-C was pressed",
+}
+
+
+def ending_in_words(ending: str) -> str:
+    """Return a sentence that says why training ended, or an empty one."""
+    return f"ended because {ENDINGS.get(ending, ending)}" if ending else ""
+
+
+def ending_of_passes(history: Sequence[Mapping[str, Any]], tol: float, *, interrupted: bool) -> str:
+    """Return the reason why passes over examples ended, a key of :data:`ENDINGS`."""
+    if interrupted:
+        return "interrupted"
+    return "gap" if history[-1]["gap"] <= tol else "max_rounds"

@@ -1,0 +1,36 @@
+"""Public names, and where each is defined: read by type checkers and by ``__init__.py``."""
+
+from .active_feature import ActiveFeatureFamily as ActiveFeatureFamily
+from .active_feature import active_features as active_features
+from .base import Candidate as Candidate
+from .base import Column as Column
+from .base import WeakLearnerFamily as WeakLearnerFamily
+from .category import CategoryFamily as CategoryFamily
+from .contributions import Contributions as Contributions
+from .feature import FeatureFamily as FeatureFamily
+from .free_sign import FreeSign as FreeSign
+from .label_augmented import LabelAugmented as LabelAugmented
+from .linear import LDAFamily as LDAFamily
+from .linear import PerceptronFamily as PerceptronFamily
+from .linear import SVMFamily as SVMFamily
+from .linear_function import LinearFunctionFamily as LinearFunctionFamily
+from .patch import PatchFamily as PatchFamily
+from .patch import Pooling as Pooling
+from .piecewise import PiecewiseFamily as PiecewiseFamily
+from .pricing import BestChannel as BestChannel
+from .pricing import BestCode as BestCode
+from .pricing import CandidateRule as CandidateRule
+from .pricing import CodeWord as CodeWord
+from .pricing import PerChannel as PerChannel
+from .pricing import PricingRule as PricingRule
+from .pricing import SharedOverChannels as SharedOverChannels
+from .registry import register_weak_learner as register_weak_learner
+from .responses import DualsInShards as DualsInShards
+from .responses import FeaturesOfRows as FeaturesOfRows
+from .responses import ResponsesInShard as ResponsesInShard
+from .responses import ShardFeatures as ShardFeatures
+from .stump import StumpFamily as StumpFamily
+from .table import LearnerTable as LearnerTable
+from .terms import Term as Term
+from .tree import TreeFamily as TreeFamily
+from .union import UnionFamily as UnionFamily

@@ -1,0 +1,424 @@
+"""Units that are kept, shared, resumed, interrupted or checked; the code that versions follow."""
+
+import dataclasses
+import json
+import os
+import signal
+import subprocess
+import sys
+import warnings
+
+import numpy as np
+import pytest
+
+from benchmarks.runner import commands, limits, processor, provenance, targets
+from benchmarks.runner.check import differences
+from benchmarks.runner.experiment import Experiment, Runner, Unit
+from benchmarks.runner.pages import across
+from benchmarks.runner.records import FIELDS, record, summary, write_json
+from benchmarks.runner.sources import code_version, imported_sources
+from structboost import MulticlassTask, StructuredSVM
+from structboost.exceptions import InterruptedFitWarning
+
+pytestmark = pytest.mark.benchmarks
+
+
+def unit_of(run, version="1", **params):
+    return Unit(Experiment({}, {}, run), "d", "m", params, version, run)
+
+
+def counting(calls, version="1", **params):
+    return unit_of(lambda: {"value": 0.5, "n": calls.append(1)}, version, **params)
+
+
+# Units
+
+
+def test_a_unit_is_measured_once_for_each_of_its_parameters_and_versions(tmp_path, capsys):
+    calls = []
+    for _ in range(2):
+        assert len(Runner(tmp_path, 1).finish([counting(calls)])) == 1
+    assert len(calls) == 1
+    assert "kept" in capsys.readouterr().err
+    Runner(tmp_path, 2).finish([counting(calls, version="2"), counting(calls, repeat=1)])
+    assert len(calls) == 3
+
+
+def test_a_torn_file_counts_as_no_result(tmp_path):
+    calls = []
+    Runner(tmp_path, 1).finish([counting(calls)])
+    (path,) = tmp_path.rglob("output.pkl")
+    path.write_bytes(path.read_bytes()[:20])
+    Runner(tmp_path, 1).finish([counting(calls)])
+    assert len(calls) == 2
+
+
+def test_adopted_results_do_not_replace_kept_ones(tmp_path):
+    units = [counting([]), counting([], repeat=1)]
+    runner = Runner(tmp_path, 2)
+    runner.finish(units[:1])
+    runner.adopt(units, {unit.key: {"result": {"value": 0.7}} for unit in units})
+    assert [runner.kept(unit)["result"]["value"] for unit in units] == [0.5, 0.7]
+
+
+def test_a_failing_unit_is_named_and_the_others_finish(tmp_path, capsys):
+    runner = Runner(tmp_path, 2)
+    failing = unit_of(lambda: {"value": 1 / 0}, repeat=7)
+    assert len(runner.finish([failing, counting([])])) == 1
+    assert runner.failures == ["d, m repeat 7"]
+    assert "ZeroDivisionError" in capsys.readouterr().err
+
+
+def keeps_half_a_model():
+    """As trainers and trackers of the library do."""
+    try:
+        signal.raise_signal(signal.SIGINT)
+    except KeyboardInterrupt:
+        warnings.warn("Training was interrupted.", InterruptedFitWarning, stacklevel=1)
+    return {"value": 0.5}
+
+
+def trains_on():
+    """A task presses Ctrl-C; the machine keeps its weights, and a second fit would follow."""
+
+    class PressingTask(MulticlassTask):
+        def separate(self, X, Y, scores):
+            signal.raise_signal(signal.SIGINT)
+            return super().separate(X, Y, scores)
+
+    for _ in range(2):
+        machine = StructuredSVM(PressingTask(3), C=300.0, tol=1e-9, random_state=0)
+        machine.fit(np.random.default_rng(0).normal(size=(40, 3)), np.arange(40) % 3)
+    return {"value": 0.5}
+
+
+@pytest.mark.parametrize("run", [keeps_half_a_model, trains_on])
+def test_ctrl_c_ends_the_run_and_keeps_finished_units_but_not_half_a_fit(tmp_path, run):
+    calls, unit = [], unit_of(run, repeat=1)
+    runner = Runner(tmp_path, 3)
+    with pytest.raises(KeyboardInterrupt):
+        runner.finish([counting(calls), unit, counting(calls, repeat=2)])
+    assert len(calls) == 1
+    assert runner.kept(unit) == {}
+    assert runner.kept(counting(calls))["result"]["value"] == 0.5
+
+
+# The command line
+
+
+def test_units_of_a_page_resume_from_another_page_of_the_same_code(page, command, tmp_path, capsys):
+    page(change={"curve": [1.0, 2.0]})
+    command("run")
+    folder = tmp_path / "elsewhere"
+    more = ("--json", str(folder / "r.json"), "--results", str(folder / "results"))
+    second = page(change={"curve": [1.0, 2.0]}, n_units=4)
+    assert command("run", *more, "--resume", str(tmp_path / "results")) == 0
+    assert second.computed == [("a", 3), ("b", 3)]
+    assert command("run", *more, "--resume", str(tmp_path / "nowhere")) == 2
+    assert "has no page; give a folder" in capsys.readouterr().err
+
+
+def test_units_whose_lists_a_page_summarises_are_measured_anew(page, command, tmp_path):
+    page()  # with curves of 200 numbers
+    command("run")
+    second, folder = page(), tmp_path / "elsewhere"
+    command("run", "--json", str(folder / "r.json"), "--resume", str(tmp_path / "results"))
+    assert len(second.computed) == 6
+
+
+def test_a_page_with_a_failed_unit_names_it(page, command, tmp_path):
+    page(fails=(1,))
+    assert command("run") == 1
+    assert "2 of 6 units are missing: a, m repeat 1" in (tmp_path / "results/auc.md").read_text()
+
+
+def test_results_of_another_commit_are_said_to_be_of_it(page, command, tmp_path, monkeypatch):
+    for name, more in (("1111111111", ["--only", "a"]), ("2222222222", [])):
+        there = {**provenance.this_run(), "commit": name}
+        for module in ("experiment", "pages"):
+            monkeypatch.setattr(f"benchmarks.runner.{module}.this_run", lambda there=there: there)
+        page()
+        assert command("run", *more) == 0
+    text = (tmp_path / "results/auc.md").read_text()
+    assert "Written on commit 2222222222" in text
+    assert "\n- commit 1111111111" in text
+
+
+def test_all_measures_each_page_and_the_index_is_renewed(page, tmp_path, monkeypatch, capsys):
+    made = page()
+    monkeypatch.setattr(commands, "NAMES", ("auc",))
+    out = tmp_path / "out"
+    arguments = ["all", "--data", str(tmp_path), "--json", str(out), "--results", str(out / "md")]
+    assert [commands.main(arguments) for _ in range(2)] == [0, 0]
+    assert len(made.computed) == 6
+    assert {path.name for path in (out / "md").iterdir()} == {"auc.md", "auc.json"}
+    assert commands.main(["index", "--results", str(out / "md")]) == 2  # auc has other records
+    assert commands.main([*arguments[:3], "--json", str(out), "--estimate"]) == 0
+    assert "in all: 0 units are left" in capsys.readouterr().out
+
+
+def test_unknown_data_sets_missing_packages_and_missing_files_are_named(
+    page, command, capsys, monkeypatch, tmp_path
+):
+    made = page()
+    assert command("run", "--only", "nowhere") == 2
+    assert "auc has no nowhere; it has a, b" in capsys.readouterr().err
+    (tmp_path / "b.txt").unlink()
+    assert command("run") == 2
+    assert "b.txt is missing; --data must name a directory" in capsys.readouterr().err
+    learner = made.EXPERIMENTS[0].learners["m"]._replace(packages=("no_such_package",))
+    made.EXPERIMENTS[0].learners["m"] = learner
+    assert command("run") == 2
+    assert "auc needs no_such_package, not installed; `make bench`" in capsys.readouterr().err
+
+
+class Workers:
+    """Run each process of a command here, and end it by a code."""
+
+    def __init__(self, code=0):
+        self.code, self.started = code, 0
+
+    def __call__(self, arguments):
+        commands.main(arguments[arguments.index("benchmarks") + 1 :])
+        self.started += 1
+        return self
+
+    def wait(self):
+        return self.code
+
+
+@pytest.mark.parametrize(("alone", "n_before"), [(False, 6), (True, 0)])
+def test_workers_share_the_units_but_those_that_are_timed_on_the_wall(
+    page, command, monkeypatch, alone, n_before
+):
+    made, workers, counts = page(alone=alone), Workers(), []
+    provenance.this_run()  # asks git, in a process
+    monkeypatch.setattr(commands.subprocess, "Popen", workers)
+    wait = lambda: counts.append(len(made.computed)) or 0  # noqa: E731
+    monkeypatch.setattr(workers, "wait", wait)
+    assert command("run", "--jobs", "2") == 0
+    assert workers.started == 2
+    assert counts == [n_before] * 2
+    assert len(made.computed) == 6
+
+
+def test_a_worker_that_dies_is_named_with_signal_and_remedy(page, command, monkeypatch, capsys):
+    page()
+    provenance.this_run()
+    monkeypatch.setattr(commands.subprocess, "Popen", Workers(-signal.SIGKILL))
+    assert command("run", "--jobs", "2") == 0  # what it left is done afterwards
+    said = capsys.readouterr().err
+    assert "Process 2 of 2 ended by SIGKILL" in said
+    assert "take a smaller --jobs" in said
+
+
+@pytest.mark.parametrize("name", ["SIGILL", "SIGSEGV"])
+def test_a_run_that_dies_is_named_with_signal_and_remedy(name, capfd):
+    death = f"import os, signal; os.kill(os.getpid(), signal.{name})"
+    code = processor.measured_alike([sys.executable, "-c", death])
+    assert code == 128 + getattr(signal, name)
+    said = capfd.readouterr().err
+    assert f"The benchmarks ended by {name}" in said
+    assert processor.REMEDIES[name] in said
+
+
+def test_models_fit_and_predict_with_the_code_of_all_processors_with_avx2():
+    program = """
+import numpy as np, numba
+from benchmarks.runner import provenance
+from structboost import StructBoostClassifier
+X = np.random.default_rng(0).normal(size=(80, 4)); y = (X[:, 0] > X[:, 1]).astype(int)
+model = StructBoostClassifier(objective="hinge", C=10.0, random_state=0).fit(X, y)
+assert model.score(X, y) > 0.8
+assert provenance.is_portable(provenance.this_run())
+assert "512" not in numba.core.config.CPU_FEATURES
+(code,) = [str(provenance.this_run()["simd"])]
+assert "512" not in code and "V4" not in code, code
+"""
+    environment = {**os.environ, "PYTHONPATH": str(provenance.ROOT)}
+    child = [sys.executable, "-c", program]
+    starter = (
+        f"import sys; from benchmarks.runner.processor import measured_alike; "
+        f"sys.exit(measured_alike({child!r}))"
+    )
+    subprocess.run([sys.executable, "-c", starter], env=environment, check=True)
+
+
+# The check
+
+
+@pytest.mark.parametrize(
+    ("change", "path"),
+    [
+        ({"value": 0.5}, "value: 0.12345679 on the page, 0.5 now"),
+        ({"stages": [{"gap": 0.5, "note": "x"}]}, "stages 0 gap: 0.33333333 on the page"),
+        ({"stages": [{"gap": 1 / 3, "note": "y"}]}, "stages 0 note: x on the page, y now"),
+        ({"curve": [0.0] * 200}, "curve mean"),
+    ],
+)
+def test_a_value_that_differs_fails_the_check_with_its_path(page, command, capsys, change, path):
+    page()
+    command("run", "--only", "a")
+    page(change=change)
+    assert command("check", "--share", "1") == 1
+    said = capsys.readouterr().out
+    assert path in said
+    assert "units agree with the page" in said
+
+
+def test_seconds_rounding_and_new_facts_are_no_difference(page, command):
+    page()
+    command("run")
+    page(change={"seconds": 9.0, "fit_us": 3.0, "new": 1})
+    assert command("check", "--share", "1") == 0
+    before = {"a": {"seconds": 1, "speed_ratio": 2, "n_seconds_kept": 1}, "rate": 1}
+    now = {"a": {"seconds": 2, "speed_ratio": 3, "n_seconds_kept": 2}, "rate": 2}
+    assert list(differences(before, now)) == [("rate", 1, 2)]
+
+
+def test_facts_and_units_of_one_side_only_are_named(page, command, capsys):
+    page(n_units=2, change={"old": 1, "stages": [{"gap": 1 / 3, "note": "x", "far": 2}]})
+    command("run")
+    page(n_units=3)
+    assert command("check", "--share", "1") == 0
+    said = capsys.readouterr().out
+    assert "planned, but not on the page: a, m repeat 2" in said
+    assert "no longer measured: stages 0 far, old of a, m repeat 0" in said
+
+
+def test_a_check_draws_by_its_seed_and_skips_units_that_a_time_limit_stopped(page, command, capsys):
+    page(n_units=10)
+    command("run", "--only", "a")
+    drawn = []
+    for seed in ("0", "0", "1"):
+        made = page(n_units=10)
+        assert command("check", "--share", "0.25", "--seed", seed) == 0
+        drawn.append(made.computed)
+    assert len(drawn[0]) == 3
+    assert drawn[0] == drawn[1] != drawn[2]
+    page(n_units=10, change={"status": "time_limit", "value": 7.0})
+    assert command("check") == 0
+    assert "stopped by a time limit now, not compared" in capsys.readouterr().out
+
+
+def test_a_unit_that_fails_and_a_page_that_is_none_fail_the_check(page, command, tmp_path, capsys):
+    page()
+    command("run")
+    page(fails=(0, 1, 2))
+    assert command("check") == 1
+    assert "failed: " in capsys.readouterr().out
+    (tmp_path / "results/auc.json").write_text("[]")
+    assert command("check") == 2
+    assert "is no page of results" in capsys.readouterr().err
+
+
+def test_pages_of_older_versions_are_read_and_their_units_are_told_apart():
+    for name in commands.NAMES:
+        path = commands.RESULTS / f"{name}.json"
+        if path.exists():
+            entries = commands.read_page(path)["units"]
+            keys = {json.dumps([e["dataset"], e["method"], e["params"]]) for e in entries}
+            assert len(keys) == len(entries), name
+
+
+# Versions, records, tables, targets, limits
+
+
+def test_a_version_follows_the_code_and_its_imports_and_no_folder(tmp_path, monkeypatch):
+    versions = {}
+    for folder, task in (("one", "ranking"), ("two", "ranking"), ("three", "boxes")):
+        (tmp_path / folder).mkdir()
+        text = f"from structboost.tasks.{task} import *"
+        (tmp_path / folder / "own_module.py").write_text(text)
+        with monkeypatch.context() as here:
+            here.syspath_prepend(tmp_path / folder)
+            versions[folder] = code_version(["own_module"], ["numpy"])
+    assert versions["one"] == versions["two"] != versions["three"]
+    assert versions["one"].endswith(np.__version__)
+
+
+def test_imports_of_learners_are_followed_and_those_of_pages_are_not():
+    def files(*modules):
+        return {"/".join(path.parts[-2:]) for path in imported_sources(*modules).values()}
+
+    of_task = files("structboost.tasks.multiclass")
+    assert {"tasks/multiclass.py", "contract/task.py"} <= of_task
+    assert not any("masters" in name or "__init__" in name for name in of_task)
+    # What is imported from the package itself, or only named in a registry, counts too.
+    of_ours = files("benchmarks.ours.methods")
+    assert {"runner/protocol.py", "training/loop.py", "masters/one_slack.py"} <= of_ours
+    assert {"weak/stump.py", "weak/linear.py", "engines/processes.py"} <= of_ours
+    assert not {"runner/pages.py", "runner/experiment.py"} & of_ours
+    with pytest.raises(ModuleNotFoundError):
+        imported_sources("structboost.nothing_of_the_kind")
+
+
+def test_a_record_has_all_fields_and_no_nan_and_a_failed_write_leaves_the_old_file(tmp_path):
+    made = record("d", "m", "auc", np.float64("nan"), gap=np.inf, more=[np.float32(1)])
+    assert list(made)[: len(FIELDS)] == list(FIELDS)
+    assert (made["value"], made["gap"], made["more"]) == (None, None, [1.0])
+    write_json(tmp_path / "r.json", made)
+    with pytest.raises(TypeError):
+        write_json(tmp_path / "r.json", [object()])
+    assert json.loads((tmp_path / "r.json").read_text()) == made
+
+
+def test_repeats_are_summarised_by_mean_median_and_largest_gap():
+    rows = [{"value": v, "seconds": s, "gap": g} for v, s, g in ((1.0, 1, 0.1), (3.0, 5, 0.2))]
+    fields = summary(rows)
+    assert [fields[k] for k in ("value", "seconds", "gap", "repeats")] == [2.0, 3.0, 0.2, 2]
+    assert fields["std"] == pytest.approx(np.sqrt(2))
+    stopped = summary([*rows, {"value": None, "status": "time_limit"}])
+    assert (stopped["gap"], stopped["status"]) == (None, "time_limit")
+
+
+def test_a_table_has_a_line_for_each_set_and_a_dash_for_a_missing_value():
+    made = [record("a", "x", "error", 0.25), record("a", "y", "error", 0.5)]
+    made.append(record("b", "y", "error", 0.125, std=0.1, repeats=4))
+    lines = across("Error", made, form="{:.1%}").splitlines()
+    assert lines[2:4] == ["| dataset | x | y |", "| --- | ---: | ---: |"]
+    assert lines[4:] == ["| a | 25.0% | 50.0% |", "| b | - | 12.5% ±15.9% |"]
+
+
+@pytest.mark.parametrize(
+    ("holds", "met", "measured"),
+    [
+        ([True, True, False], True, "2 of 4; not c"),
+        ([True, False, False], None, "1 of 4; not b, c"),  # the fourth may still hold
+        ([False, False, False], False, "0 of 4; not a, b, c"),
+        ([], None, "0 of 4"),
+    ],
+)
+def test_a_target_of_some_sets_is_open_as_long_as_it_can_be_met(holds, met, measured):
+    target = targets.all_of("two of four", zip("abc", holds, strict=False), 4, 2)
+    assert (target.met, target.measured) == (met, measured)
+    assert targets.reach("", None, "<", 1.0).met is None
+    assert targets.reach("", 1.0, "<", 1.0).met is False
+
+
+def sleeping(report, seconds):
+    import time
+
+    report({"at": 1})
+    time.sleep(seconds)
+    return {"at": 2}
+
+
+def dying(report):
+    report({})
+    os.kill(os.getpid(), signal.SIGSEGV)
+
+
+def test_a_limit_keeps_the_last_report_and_a_death_names_its_signal():
+    assert limits.limited(0.2, sleeping, 60) == {"at": 1, "status": "time_limit"}
+    assert limits.limited(60, sleeping, 0) == {"at": 2, "status": "ok"}
+    with pytest.raises(RuntimeError, match="ended by SIGSEGV"):
+        limits.run_limited(60, dying)
+
+
+def test_a_page_shares_units_with_another_only_if_they_are_the_same():
+    unit = counting([])
+    assert unit.key == counting([]).key
+    others = [counting([], version="2"), counting([], repeat=1)]
+    others.append(dataclasses.replace(unit, dataset="e"))
+    assert len({one.key for one in (unit, *others)}) == 4
