@@ -1,4 +1,4 @@
-"""Problems that choose among items: assignments, bases of matroids, knapsacks and tours."""
+"""Problems that choose among items, such as assignments, knapsacks and tours."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ from structboost.validation import checked_whole_number
 
 
 class Assignment(DecisionProblem):
-    """One column for each row; item ``row * n_columns + column`` is their pair.
+    """One column for each row.
+
+    Item ``row * n_columns + column`` is their pair.
 
     Parameters
     ----------
@@ -91,7 +93,7 @@ class MatroidBasis(DecisionProblem):
 
 
 class Choose(BatchProblem):
-    """Exactly ``k`` of the items, of least cost; of equally cheap ones, the first.
+    """Exactly ``k`` of the items, of least cost, and the first of equally cheap ones.
 
     Parameters
     ----------
@@ -159,7 +161,7 @@ class Knapsack(BatchProblem):
 
 
 class Tour(DecisionProblem):
-    """The shortest tour through all nodes; the items are the edges.
+    """The shortest tour through all nodes on edges, which are the items.
 
     Edges ``(i, j)`` with ``i < j`` are in the order of i, then j, as in PyEPO.  Solved exactly by
     branch and bound on 1-trees: below a millisecond for 20 nodes, and longer than a second for some

@@ -18,7 +18,7 @@ from structboost.validation import checked_whole_number, shown
 
 
 class AcyclicPath(BatchProblem):
-    """The cheapest path through an acyclic graph; the items are its arcs.
+    """The cheapest path through an acyclic graph, whose arcs are the items.
 
     Parameters
     ----------
@@ -92,12 +92,12 @@ class GridPath(AcyclicPath):
 
 
 class ShortestPath(LinearProgram):
-    """The cheapest unit of flow from one node to another; the items are arcs, cycles are allowed.
+    """The cheapest unit of flow from one node to another on arcs, which are the items.
 
-    In training, costs of either sign occur, and the cheapest path without repeated nodes is then
-    hard to find.  A flow may contain cycles beside its path, where they pay; at costs above 0 it
-    is the shortest path.  :meth:`simplify_all` leaves the cycles out.  Take :class:`AcyclicPath`
-    for acyclic graphs: it is compiled.
+    The graph may have cycles.  In training, costs of either sign occur, and the cheapest path
+    without repeated nodes is then hard to find.  A flow may contain cycles beside its path, where
+    they pay; at costs above 0 it is the shortest path.  :meth:`simplify_all` drops the cycles.
+    Take :class:`AcyclicPath` for acyclic graphs: it is compiled.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Training of a decision: C and start by held-out regret, then the fit on all instances."""
+"""Training for decisions, with C and start by held-out regret."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ class _Setting(NamedTuple):
 
 
 class _Part:
-    """One fold at one start: prepared inputs to train on, and held-out ones."""
+    """Inputs of one fold, prepared with one start, to train on and held out."""
 
     def __init__(self, fits: LinearFits, start: str, train: IntArray, held: IntArray) -> None:
         self._train, self._held, truth = train, held, fits.truth

@@ -83,7 +83,7 @@ def test_scores_weigh_instances_like_repetitions():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("form", ["instance", "items", "both"])
-def test_the_mean_of_the_fits_is_one_linear_function(form, monkeypatch, tmp_path):
+def test_mean_of_the_fits_is_one_linear_function(form, monkeypatch, tmp_path):
     monkeypatch.setattr("structboost.decisions.training._UPWARDS", (3.0,))
     monkeypatch.setattr("structboost.decisions.training._DOWNWARDS", (0.3,))
     rng = np.random.default_rng(0)
@@ -141,8 +141,8 @@ def test_a_union_is_linear_where_that_is_better_on_the_same_folds(is_linear, mon
         tried = {record["weak_learner"] for record in model.trainer_.C_path_}
         assert tried == {"linear+stump"}
     model.save(tmp_path / "m")
-    again = PredictThenOptimize.load(tmp_path / "m", ROUTES)
-    np.testing.assert_array_equal(again.predict_costs(x), model.predict_costs(x))
+    loaded = PredictThenOptimize.load(tmp_path / "m", ROUTES)
+    np.testing.assert_array_equal(loaded.predict_costs(x), model.predict_costs(x))
 
 
 def test_smaller_c_are_tried_as_long_as_they_are_better(monkeypatch):
@@ -305,7 +305,7 @@ def test_boosted_trees_give_a_start_that_has_not_seen_what_it_predicts():
     assert seen[40].max() > 1.5 * prepared.items[40, :, -1].max()
     model = PredictThenOptimize(ROUTES, C=1.0, start="boosted", engine="serial")
     # Features of items too: one function of all items, then one of each for what is left.
-    both = [DecisionInput(row, own[:, None]) for row, own in zip(x, costs, strict=True)]
+    both = [DecisionInput(a, b[:, None]) for a, b in zip(x, costs, strict=True)]
     _, prepared = Preparation.fit(DecisionInputs(**read_features(both)[0]), costs, "least_squares")
     predicted = prepared.items[:, :, -1]
     assert np.corrcoef(predicted.ravel(), costs.ravel())[0, 1] == pytest.approx(1.0)
@@ -313,7 +313,7 @@ def test_boosted_trees_give_a_start_that_has_not_seen_what_it_predicts():
         model.fit(x[:2], costs[:2])
 
 
-def test_a_gap_that_few_passes_leave_open_is_told(monkeypatch):
+def test_gap_that_few_passes_leave_open_is_a_warning(monkeypatch):
     monkeypatch.setattr("structboost.decisions.known_decisions._MOST_SOLVES", 1)
     x, costs = travel(2)
     model = PredictThenOptimize(ROUTES, C=100.0, tol=1e-6, spare_solves=True)
@@ -323,7 +323,7 @@ def test_a_gap_that_few_passes_leave_open_is_told(monkeypatch):
     assert model.passes_[-1]["primal"] == pytest.approx(primal_over_all(model, x, costs))
 
 
-def test_features_of_items_and_both():
+def test_features_of_instance_and_items_predict_better_than_those_of_items():
     rng = np.random.default_rng(0)
     items = rng.normal(size=(40, 6, 2))
     place = rng.normal(size=(40, 2))
@@ -336,7 +336,7 @@ def test_features_of_items_and_both():
     np.testing.assert_allclose(of_both.predict_costs(both), values, rtol=0.5, atol=1.5)
 
 
-def test_cloning_and_grid_search():
+def test_grid_search_over_clones_chooses_the_better_c():
     x, costs = travel(40)
     model = PredictThenOptimize(ROUTES, C=1.0, start="none", random_state=0)
     copy = clone(model)
@@ -355,7 +355,7 @@ def invest(costs):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("weak_learner", ["linear", "stump"])
-def test_the_whole_scikit_learn_battery(weak_learner):
+def test_estimator_passes_the_checks_of_scikit_learn(weak_learner):
     check_battery(
         PredictThenOptimize(invest, C=1.0, weak_learner=weak_learner, max_rounds=5),
         39,
@@ -366,7 +366,7 @@ def test_the_whole_scikit_learn_battery(weak_learner):
     )
 
 
-def test_errors_name_the_argument_and_the_instance():
+def test_errors_of_fit_and_score_name_the_argument_and_the_instance():
     x, costs = travel(20)
     model = PredictThenOptimize(ROUTES, C=1.0)
     bad_costs, bad_x = costs.copy(), x.copy()
@@ -386,7 +386,7 @@ def test_errors_name_the_argument_and_the_instance():
         PredictThenOptimize(ROUTES, C=1.0, n_jobs=0).fit(x, costs)
     with pytest.raises(ValueError, match="C is -1"):
         PredictThenOptimize(ROUTES, C=-1.0).fit(x, costs)
-    # Whether C is chosen or given.
+    # With a choice of C and without one.
     for C in ("auto", 1.0):
         with pytest.raises(ValueError, match=r"tol is -0\.1"):
             PredictThenOptimize(ROUTES, C=C, tol=-0.1).fit(x, costs)
@@ -427,7 +427,7 @@ class OutOfLicence(GridPath):
 
 
 @pytest.mark.parametrize(("part", "seed"), [("train", 2), ("held", 0)])
-def test_a_solver_that_fails_in_the_choice_of_c_names_the_instance_by_its_number(part, seed):
+def test_solver_that_fails_in_the_choice_of_c_names_the_instance_by_its_index(part, seed):
     x, costs = travel(20)
     train, held = next(KFold(5, shuffle=True, random_state=seed).split(x))
     rows = {"train": train, "held": held}[part]
@@ -438,7 +438,7 @@ def test_a_solver_that_fails_in_the_choice_of_c_names_the_instance_by_its_number
     assert f"X[{rows[0]}]" in error.value.__notes__[0]
 
 
-def test_a_solver_that_fails_in_the_choice_of_c_of_boosting_names_the_instance_by_its_number():
+def test_solver_that_fails_in_the_choice_of_c_of_boosting_names_the_instance_by_its_index():
     x, costs = travel(20)
     rows = random_folds(list(x), costs, random_state=7)[0].rows
     assert rows[0] > 0
@@ -465,7 +465,7 @@ def test_costs_of_any_size_have_the_same_decisions(size):
     np.testing.assert_array_equal(model.fit(x, size * costs).predict(x), decided)
 
 
-def test_a_solver_that_is_not_exact_is_found_where_solves_are_spared():
+def test_solver_that_is_not_exact_is_refused_where_solves_are_spared():
     x, costs = travel(40)
 
     def of_smallest_size(c):
@@ -476,12 +476,12 @@ def test_a_solver_that_is_not_exact_is_found_where_solves_are_spared():
         model.fit(x, costs)
 
 
-def test_the_order_of_arrays_in_memory_makes_no_difference():
+def test_order_of_arrays_in_memory_makes_no_difference():
     x, costs = travel(40)
     model = PredictThenOptimize(ROUTES, C=10.0, random_state=0)
-    found = model.fit(x, costs).predict_costs(x)
+    predicted = model.fit(x, costs).predict_costs(x)
     turned = model.fit(np.asfortranarray(x), np.asfortranarray(costs)).predict_costs(x)
-    np.testing.assert_array_equal(turned, found)
+    np.testing.assert_array_equal(turned, predicted)
 
 
 def fitted_state(model):
@@ -599,8 +599,8 @@ def test_columns_of_frames_in_inputs_are_found_by_name_in_any_order(library):
             for a, b in zip(place, items, strict=True)
         ]
 
-    given = inputs(["x", "y"], ["size", "age"])
-    predicted = model.fit(given, values).predict_costs(given)
+    X = inputs(["x", "y"], ["size", "age"])
+    predicted = model.fit(X, values).predict_costs(X)
     assert model.feature_names_in_.tolist() == ["x", "y", "size", "age"]
     other = inputs(["y", "x"], ["age", "size"])
     np.testing.assert_array_equal(model.predict_costs(other), predicted)
@@ -608,7 +608,7 @@ def test_columns_of_frames_in_inputs_are_found_by_name_in_any_order(library):
     with pytest.raises(ValueError, match=r"X\[7\].items lacks \['age'\] and has \['old'\]"):
         model.predict(other)
     # A list of frames has features of items.
-    frames = [x.items for x in given]
+    frames = [x.items for x in X]
     of_items = PredictThenOptimize(Choose(4, 2), C=5.0, random_state=0).fit(frames, values)
     assert of_items.feature_names_in_.tolist() == ["size", "age"]
     np.testing.assert_array_equal(
