@@ -13,8 +13,8 @@ from tests.helpers.source import PACKAGE, tree_of
 CONTRIBUTING = Path(__file__).parents[1] / "CONTRIBUTING.md"
 # Packages and modules that follow the rules; the others are added one by one.
 DONE = """
-cli engines exceptions export files linear masters model plotting progress runtime segmentation
-selection shards solvers tracking validation vision warm_up weak
+cli decisions engines exceptions export files linear masters model plotting progress runtime
+segmentation selection shards solvers tracking validation vision warm_up weak
 """.split()
 # Packages of these whose variables do not have the names of the glossary yet.
 OLD_NAMES = {"linear", "masters", "model", "solvers", "weak"}

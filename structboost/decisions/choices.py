@@ -1,4 +1,4 @@
-"""Problems that choose among items: assignments, bases of matroids, knapsacks and tours."""
+"""Problems that choose among items, such as assignments, knapsacks and tours."""
 
 from __future__ import annotations
 
@@ -14,16 +14,15 @@ from scipy.spatial.distance import squareform
 from structboost._typing import FloatArray, IntArray, override
 from structboost.decisions.problem import BatchProblem, DecisionProblem, check_length, is_binary
 from structboost.exceptions import TaskError
-from structboost.inference.knapsack import best_fillings, best_fillings_by_branching
+from structboost.inference.knapsack import solve_knapsack
 from structboost.inference.tours import improved_tour, shortest_tour
 from structboost.validation import checked_whole_number
 
-# Largest table of dynamic programming; beyond it, branching is used.
-_LARGEST_CAPACITY = 1_000_000
-
 
 class Assignment(DecisionProblem):
-    """One column for each row; item ``row * n_columns + column`` is their pair.
+    """One column for each row.
+
+    Item ``row * n_columns + column`` is their pair.
 
     Parameters
     ----------
@@ -94,7 +93,7 @@ class MatroidBasis(DecisionProblem):
 
 
 class Choose(BatchProblem):
-    """Exactly ``k`` of the items, of least cost; of equally cheap ones, the first.
+    """Exactly ``k`` of the items, of least cost, and the first of equally cheap ones.
 
     Parameters
     ----------
@@ -137,8 +136,8 @@ class Knapsack(BatchProblem):
 
     Raises
     ------
-    ValueError
-        If a weight or a capacity is negative or not finite.
+    ValueError, TypeError
+        If a weight or a capacity is no finite number from 0.
     """
 
     maximize = True
@@ -146,25 +145,14 @@ class Knapsack(BatchProblem):
     def __init__(self, weights: Any, capacity: Any) -> None:
         self.weights = np.atleast_2d(np.asarray(weights, np.float64))
         self.capacity = np.atleast_1d(np.asarray(capacity, np.float64))
-        if self.weights.ndim != 2 or self.capacity.shape != self.weights.shape[:1]:
-            raise ValueError(
-                f"weights has shape {np.shape(weights)} and capacity {np.shape(capacity)}; give a "
-                "row of weights for each capacity."
-            )
-        for name, values in (("weights", self.weights), ("capacity", self.capacity)):
-            if not (np.isfinite(values) & (values >= 0)).all():
-                raise ValueError(f"{name} has negative, NaN or infinite entries; give none.")
         self.n_items = self.weights.shape[1]
-        is_whole = len(self.capacity) == 1 and not np.any(self.weights % 1)
-        self._by_table = is_whole and self.capacity[0] <= _LARGEST_CAPACITY
+        # Weights and capacities are checked here, not at the first solve.
+        self.solve(np.zeros(self.n_items))
 
     @override
     def solve_all(self, costs: FloatArray) -> FloatArray:
         check_length(costs, self.n_items)
-        if self._by_table:
-            weights = np.minimum(self.weights[0], self.capacity[0] + 1).astype(np.int64)
-            return best_fillings(costs, weights, int(self.capacity[0]))
-        return best_fillings_by_branching(costs, self.weights, self.capacity)
+        return solve_knapsack(costs, self.weights, self.capacity)
 
     @override
     def is_feasible(self, decision: FloatArray) -> bool:
@@ -173,7 +161,7 @@ class Knapsack(BatchProblem):
 
 
 class Tour(DecisionProblem):
-    """The shortest tour through all nodes; the items are the edges.
+    """The shortest tour through all nodes on edges, which are the items.
 
     Edges ``(i, j)`` with ``i < j`` are in the order of i, then j, as in PyEPO.  Solved exactly by
     branch and bound on 1-trees: below a millisecond for 20 nodes, and longer than a second for some

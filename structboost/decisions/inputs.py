@@ -27,9 +27,9 @@ Names = Mapping[str, list[str]]
 def read_features(
     X: Any, trained: tuple[Names, Mapping[str, int]] | None = None
 ) -> tuple[dict[str, FloatArray], Names]:
-    """Read what :meth:`PredictThenOptimize.fit` takes: tables, and the names that frames have.
+    """Read the features that :meth:`PredictThenOptimize.fit` takes, and the names in frames.
 
-    After training, its names and numbers of features are ``trained``.
+    After training, ``trained`` are its names and numbers of features.
 
     Raises
     ------
@@ -41,9 +41,8 @@ def read_features(
     names = {} if trained is None else dict(trained[0])
 
     def ordered(block: Any, kind: str, place: str) -> Any:
-        own = names_of(block) if trained is None else None
-        if own is not None:
-            names.setdefault(kind, own)
+        if trained is None and (of_block := names_of(block)) is not None:
+            names.setdefault(kind, of_block)
         return by_name(block, names.get(kind), place, _FACE)
 
     tables: dict[str, FloatArray] = {}
@@ -86,7 +85,7 @@ def read_features(
 
 
 def _blocks(X: Sequence[DecisionInput], kind: str) -> list[Any]:
-    """Features of one kind of all inputs; an empty list if the first input has none."""
+    """Return the features of one kind of all inputs, none where the first input has none."""
     first = getattr(X[0], kind)
     for i, x in enumerate(X):
         block = getattr(x, kind)
@@ -104,7 +103,7 @@ def _blocks(X: Sequence[DecisionInput], kind: str) -> list[Any]:
 
 
 def read_costs(costs: Any, tables: Tables) -> FloatArray:
-    """Read costs as a table with as many rows as others; ValueError unless that is its shape."""
+    """Read costs as a table that has as many rows and items as the features."""
     n = len(next(iter(tables.values())))
     if costs is None:
         raise ValueError(f"{_FACE} requires y to be passed, but the target y is None: give costs.")

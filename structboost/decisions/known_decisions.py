@@ -21,7 +21,7 @@ _MOST_PRODUCTS = 1 << 24
 # After each fit, one of so many parts of the instances is solved exactly.
 _PARTS = 16
 # Exact solves of each instance, about, after which training ends.
-_MOST_SOLVES = 20
+_MOST_SOLVES = 10
 # The fit on the known decisions closes its gap to this fraction of the last gap over all decisions.
 _INNER_GAP = 0.2
 _COARSEST = 0.2
@@ -78,12 +78,12 @@ def fit_on_known_decisions(
     """
     task: Any = trainer.task
     problem: DecisionProblem = task.problem
-    known = KnownDecisions(problem, Y.chosen)
+    pool = KnownDecisions(problem, Y.chosen)
     passes: list[dict[str, Any]] = []
     tol, n = float(trainer.tol), len(Y)
     few = np.arange(-(-n // _PARTS))
     gap, bound, n_solves = 1.0, -np.inf, 0
-    trainer.task = task.with_problem(known)
+    trainer.task = task.with_problem(pool)
     try:
         while True:
             trainer.tol = max(0.5 * tol, min(_COARSEST, _INNER_GAP * gap))
@@ -93,9 +93,9 @@ def fit_on_known_decisions(
             # Where the trainer gave up, only what exact solves miss can become smaller.
             gave_up = trainer.history_[-1]["gap"] > trainer.tol
             costs = costs_of(trainer, X) - 0.5 * Y.costs
-            best = known.solve_all(costs)
+            best = pool.solve_all(costs)
             better = problem.improve_all(costs, best)
-            known.add(better)
+            pool.add(better)
             slack = _slack(problem, costs, best, better)
             primal = trainer.objective_ + C * float(slack.mean())
             gap = (primal - bound) / primal if primal else 0.0
@@ -108,7 +108,7 @@ def fit_on_known_decisions(
                 with examples_numbered(rows):
                     decisions = problem.solve_all(costs[rows])
                 check_best(problem, costs[rows], decisions, best[rows], rows)
-                known.add(decisions)
+                pool.add(decisions)
                 n_solves += len(rows)
                 slack[rows] = _slack(problem, costs[rows], best[rows], decisions)
                 missed = C * float(np.nanmean(slack))
@@ -127,7 +127,7 @@ def fit_on_known_decisions(
                     "gap": gap,
                     "certified": is_certified,
                     "exact_solves": n_solves,
-                    "decisions": len(known.decisions),
+                    "decisions": len(pool.decisions),
                 }
             )
             if is_certified and is_close:

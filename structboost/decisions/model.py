@@ -1,4 +1,4 @@
-"""Fitted models of predict-then-optimise: prepared features, a trainer, and their file."""
+"""Fitted models of predict-then-optimise with their prepared features, and their files."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ class Preparation:
 
     @property
     def features(self) -> str:
-        """Name of the kinds of features of a prepared input, as the task takes it."""
+        """Name of the kinds of features of a prepared input for the task."""
         kinds = {*self.sizes, "items"} if "start" in self.arrays else set(self.sizes)
         return "both" if len(kinds) == 2 else next(iter(kinds))
 
@@ -111,9 +111,10 @@ class Preparation:
         return self._with_start(scaled, self._predicted(scaled))
 
     def basis(self, n_items: int) -> DecisionInputs:
-        """Inputs that determine a linear function: the means, then each feature higher by its std.
+        """Inputs that determine a linear function of the features.
 
-        Features of the instance come first.
+        The first has the mean features; in each further one, a feature is higher by its standard
+        deviation, those of the instance first.
         """
         steps = {kind: np.diag(self.arrays[f"{kind}_spread"]) for kind in self.sizes}
         n_points, first, tables = 1 + sum(map(len, steps.values())), 1, {}
@@ -184,18 +185,19 @@ def costs_of(trainer: Trainer, X: DecisionInputs) -> FloatArray:
     """Return the costs that a fitted trainer predicts for prepared inputs, shape (n, n_items)."""
     # The features are finite: no other check.
     rows = trainer.task.stack(X).rows
-    scores = {kind: trainer.model_.scorer(kind).raw_scores(own) for kind, own in rows.items()}
+    scorer = trainer.model_.scorer
+    scores = {kind: scorer(kind).raw_scores(of_kind) for kind, of_kind in rows.items()}
     return flat_costs(scores).reshape(len(X), -1)
 
 
 @dataclass(frozen=True)
 class DecisionModel:
-    """A fitted trainer, and what turns its scores into costs.
+    """A fitted trainer, with the preparation of features and the scale of its costs.
 
     Parameters
     ----------
     trainer : Trainer
-        Of prepared features and scaled costs.
+        Trained on prepared features and scaled costs.
     preparation : Preparation
     names : dict of str to list of str
         Names of the features of each kind, where data frames have them.
@@ -217,7 +219,7 @@ class DecisionModel:
         return self.scale * costs_of(self.trainer, self.preparation.inputs(inputs))
 
     def save(self, path: str | PathLike[str], parameters: Mapping[str, Any]) -> None:
-        """Write the model to a file: all of it or nothing; ValueError if it has boosted trees."""
+        """Write the model to a file, all of it or nothing, and refuse boosted trees."""
         if self.preparation.trees:
             raise ValueError(
                 "A model with start='boosted' holds scikit-learn's trees, which no file of this "
@@ -259,7 +261,7 @@ class DecisionModel:
                 f"The model in {path} is of {n_items} items, and the problem has "
                 f"{problem.n_items}; give the problem that it was trained on."
             )
-        # Files of earlier versions do not say it.
+        # Files of earlier versions do not have it.
         if header.get("maximize", problem.maximize) != bool(problem.maximize):
             raise TaskError(
                 f"The model in {path} predicts {'costs' if problem.maximize else 'values'}, and "
@@ -278,8 +280,8 @@ class DecisionModel:
             facts["path_end"] = str(header.get("path_end", ""))
             basis = preparation.basis(n_items)
             names = {
-                kind: saved_names(own, preparation.sizes[kind]) or []
-                for kind, own in dict(header.get("feature_names", {})).items()
+                kind: saved_names(of_kind, preparation.sizes[kind]) or []
+                for kind, of_kind in dict(header.get("feature_names", {})).items()
             }
             loaded = cls(
                 trainer_of(model, task),

@@ -11,13 +11,14 @@ from structboost._typing import FloatArray, IntArray, override
 from structboost.decisions.problem import BatchProblem, check_length, is_binary
 from structboost.decisions.programs import LinearProgram
 from structboost.inference.acyclic_paths import cheapest_paths
+from structboost.inference.arguments import whole_array
 from structboost.inference.directed_graphs import path_of_fewest_arcs
 from structboost.inference.topological_order import topological_order
 from structboost.validation import checked_whole_number, shown
 
 
 class AcyclicPath(BatchProblem):
-    """The cheapest path through an acyclic graph; the items are its arcs.
+    """The cheapest path through an acyclic graph, whose arcs are the items.
 
     Parameters
     ----------
@@ -91,12 +92,12 @@ class GridPath(AcyclicPath):
 
 
 class ShortestPath(LinearProgram):
-    """The cheapest unit of flow from one node to another; the items are arcs, cycles are allowed.
+    """The cheapest unit of flow from one node to another on arcs, which are the items.
 
-    In training, costs of either sign occur, and the cheapest path without repeated nodes is then
-    hard to find.  A flow may contain cycles beside its path, where they pay; at costs above 0 it
-    is the shortest path.  :meth:`simplify_all` leaves the cycles out.  Take :class:`AcyclicPath`
-    for acyclic graphs: it is compiled.
+    The graph may have cycles.  In training, costs of either sign occur, and the cheapest path
+    without repeated nodes is then hard to find.  A flow may contain cycles beside its path, where
+    they pay; at costs above 0 it is the shortest path.  :meth:`simplify_all` drops the cycles.
+    Take :class:`AcyclicPath` for acyclic graphs: it is compiled.
 
     Parameters
     ----------
@@ -135,7 +136,7 @@ def _checked_network(arcs: Any, source: Any, target: Any) -> tuple[IntArray, int
 
     Raises
     ------
-    ValueError
+    ValueError, TypeError
         If they are malformed, or no path leads from one end to the other.
     """
     nodes: Any = None
@@ -144,22 +145,15 @@ def _checked_network(arcs: Any, source: Any, target: Any) -> tuple[IntArray, int
             raise ValueError("The graph has no directions; give graph.to_directed().")
         nodes = list(arcs.nodes)
         place = {node: i for i, node in enumerate(nodes)}
-        arcs = np.array([(place[tail], place[head]) for tail, head in arcs.edges()], np.int64)
-    table = np.asarray(arcs)
-    if table.ndim != 2 or table.shape[1] != 2 or not len(table) or table.dtype.kind not in "iu":
-        raise ValueError(
-            f"arcs has shape {table.shape} and type {table.dtype}; give whole numbers of shape "
-            "(n_arcs, 2), the tail and the head of each arc, or a directed graph of networkx."
-        )
-    if table.min() < 0:
-        bad = int(np.argmax((table < 0).any(axis=1)))
-        raise ValueError(f"arcs[{bad}] is {table[bad].tolist()}; count the nodes from 0.")
+        arcs = [(place[tail], place[head]) for tail, head in arcs.edges()]
+    table = whole_array(arcs, "arcs", ("n_arcs", 2))
+    if not len(table):
+        raise ValueError("arcs is empty; give the tail and the head of each arc.")
     nodes = range(int(table.max()) + 1) if nodes is None else nodes
     for name, node in (("source", source), ("target", target)):
         if node not in nodes:
             raise ValueError(f"{name} is {shown(node)}; give a node, such as {nodes[0]!r}.")
     ends = nodes.index(source), nodes.index(target)
-    table = table.astype(np.int64)
     if ends[0] == ends[1] or path_of_fewest_arcs(table, *ends, np.ones(len(table))) is None:
         raise ValueError(
             f"No path leads from source {source} to another node target {target}; the problem is "

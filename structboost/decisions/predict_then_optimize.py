@@ -1,4 +1,4 @@
-"""scikit-learn face of predict-then-optimise: validate, choose, refit, commit."""
+"""Estimator of predict-then-optimise, which reads, trains and commits in one way down."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ class PredictThenOptimize(Documented, BaseEstimator):
     Notes
     -----
     Elmachtoub and Grigas, Smart "predict, then optimize", Management Science 2022: the SPO+ loss
-    (definition 3).  :class:`structboost.PredictThenOptimizeTask` says how it is a structured hinge.
+    (definition 3), a structured hinge (:class:`structboost.PredictThenOptimizeTask`).
     """
 
     problem: Any = field(kw_only=False)
@@ -114,7 +114,9 @@ class PredictThenOptimize(Documented, BaseEstimator):
     verbose: int = 0
 
     def fit(self, X: Any, costs: Any) -> Self:
-        """Train on instances whose costs are known; a fit that fails leaves the last model whole.
+        """Train on instances whose costs are known.
+
+        A fit that fails leaves the last model whole.
 
         Parameters
         ----------
@@ -186,7 +188,7 @@ class PredictThenOptimize(Documented, BaseEstimator):
         return decisions
 
     def score(self, X: Any, costs: Any, sample_weight: Any = None) -> float:
-        """Return minus the normalised regret: total regret over the total size of the best values.
+        """Return minus the normalised regret, the total regret over the total of the best values.
 
         Parameters
         ----------
@@ -208,7 +210,7 @@ class PredictThenOptimize(Documented, BaseEstimator):
         return -normalized_regret(table, decisions, truth.chosen, weights)
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write the model (not the problem) to a file, without pickle: all of it or nothing.
+        """Write the model (not the problem) to a file, without pickle, all of it or nothing.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""Contract of decision problems: linear costs of items, and a solver."""
+"""Contract of decision problems, which have linear costs of items and a solver."""
 
 from __future__ import annotations
 
@@ -66,9 +66,9 @@ class DecisionProblem(ABC):
         return out
 
     def improve_all(self, costs: FloatArray, decisions: FloatArray) -> FloatArray:
-        """Search for better decisions without an exact solve; by default none is better.
+        """Search for better decisions without an exact solve.
 
-        Training that spares solves calls this first.
+        Training that spares solves calls this first.  By default no decision is better.
 
         Parameters
         ----------
@@ -83,10 +83,11 @@ class DecisionProblem(ABC):
         return decisions
 
     def simplify_all(self, decisions: FloatArray) -> FloatArray:
-        """Drop items that are selected only at negative cost.  By default nothing is dropped.
+        """Drop items that are selected only at negative cost.
 
         Training needs the best decision at costs of either sign, such as a flow with cycles.
-        :meth:`PredictThenOptimize.predict` drops what nobody would do, such as the cycles.
+        :meth:`PredictThenOptimize.predict` drops what nobody would do, such as the cycles.  By
+        default nothing is dropped.
 
         Parameters
         ----------
@@ -101,7 +102,9 @@ class DecisionProblem(ABC):
         return decisions
 
     def is_feasible(self, decision: FloatArray) -> bool:
-        """Whether a decision satisfies the constraints; by default True, which means unknown.
+        """Whether a decision satisfies the constraints.
+
+        By default True, which means unknown.
 
         Parameters
         ----------
@@ -116,12 +119,12 @@ class DecisionProblem(ABC):
         return True
 
     def __str__(self) -> str:
-        """The problem and its sense, as errors name them."""
+        """Name of the problem and its sense, as errors show them."""
         return f"{type(self).__name__}, which {'maximises' if self.maximize else 'minimises'}"
 
 
 class BatchProblem(DecisionProblem):
-    """A problem that is solved for many costs at once: a subclass defines :meth:`solve_all`."""
+    """A problem that is solved for many costs at once, by the ``solve_all`` of a subclass."""
 
     @override
     def solve(self, costs: FloatArray) -> FloatArray:
@@ -130,7 +133,7 @@ class BatchProblem(DecisionProblem):
 
 
 def check_length(costs: FloatArray, n_items: int | None) -> None:
-    """Raise TaskError unless there is a cost for each item; compiled solvers do not look."""
+    """Raise TaskError unless there is a cost for each item, since compiled solvers do not look."""
     if n_items not in (None, costs.shape[-1]):
         raise TaskError(
             f"There are {costs.shape[-1]} costs for {n_items} items; give one for each."
@@ -196,7 +199,7 @@ class SolvedBy(DecisionProblem):
 
 
 def problem_of(value: Any) -> DecisionProblem:
-    """Return the problem itself, or that of a function; TypeError if it is neither."""
+    """Return the problem itself or that of a function, and refuse all else by TypeError."""
     if isinstance(value, DecisionProblem):
         return value
     if not callable(value):

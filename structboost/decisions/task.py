@@ -57,7 +57,7 @@ class Decision(NamedTuple):
 
 
 class _Tables(Sequence[Any]):
-    """Examples of one shape, as tables with a row for each; each table is an attribute, too."""
+    """Examples of one shape, as tables that have a row for each and are attributes, too."""
 
     entry: type[Any]
 
@@ -74,7 +74,7 @@ class _Tables(Sequence[Any]):
 
 
 class DecisionInputs(_Tables):
-    """Inputs of finite features: tables of the ``instance``, of the ``items``, or of both."""
+    """Inputs of finite features, as tables of the ``instance``, of the ``items``, or of both."""
 
     entry = DecisionInput
 
@@ -85,7 +85,7 @@ class DecisionInputs(_Tables):
 
 
 class TrueDecisions(_Tables):
-    """True outputs of problems with equally many items: tables of ``chosen`` and of ``costs``."""
+    """True outputs of problems with equally many items, as tables ``chosen`` and ``costs``."""
 
     entry = Decision
     chosen: FloatArray
@@ -119,7 +119,7 @@ class PredictThenOptimizeTask(Task):
         Features of an input.  With ``"instance"`` it is a vector, with ``"items"`` a table with a
         row for each item, and with either it may be a :class:`DecisionInput`.
     n_items : int, optional
-        Length of the costs.  Needed unless the problem knows it or the features are ``"items"``.
+        Length of the costs.  Needed unless the problem has it or the features are ``"items"``.
 
     Raises
     ------
@@ -168,7 +168,7 @@ class PredictThenOptimizeTask(Task):
             return super().stack(X)
         rows = {kind: X.tables[kind].reshape(-1, X.tables[kind].shape[-1]) for kind in self.kinds}
         starts = np.arange(len(X) + 1, dtype=np.int64)
-        return StackedParts(rows, {kind: len(own) // len(X) * starts for kind, own in rows.items()})
+        return StackedParts(rows, {kind: len(rows[kind]) // len(X) * starts for kind in rows})
 
     @override
     def joint_feature(self, x: Any, y: Decision) -> dict[str, Any]:
@@ -232,7 +232,7 @@ class PredictThenOptimizeTask(Task):
         )
 
     def best_decisions(self, X: Sequence[Any], costs: Any) -> Sequence[Decision]:
-        """Make true outputs: the best decision at the true costs of each input.
+        """Make true outputs, which are the best decisions at the true costs of each input.
 
         Parameters
         ----------
@@ -315,7 +315,7 @@ class PredictThenOptimizeTask(Task):
         return problem
 
     def _shared_problem(self, X: Sequence[Any]) -> DecisionProblem | None:
-        """Return the problem of all inputs; None where one has its own."""
+        """Return the problem that all inputs share, or None where one has another."""
         if isinstance(X, np.ndarray | DecisionInputs):
             return self.problem
         is_shared = all(not isinstance(x, DecisionInput) or x.problem is None for x in X)

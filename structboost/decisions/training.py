@@ -1,4 +1,4 @@
-"""Training of a decision: C and start by held-out regret, then the fit on all instances."""
+"""Training for decisions, with C and start by held-out regret."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def train(
         preparation, prepared = Preparation.fit(inputs, truth.costs)
         trainer: Any = fits.mean(preparation)
         if is_union:
-            union = _boosting(parameters, task, AUTO)
+            union = _trainer(parameters, task, AUTO, is_linear=False)
             # Linear functions alone have been judged, and every solve of further paths costs time.
             union.fit(prepared, truth, folds=fits.folds(prepared), may_part=False)
             if not fits.beat([entry["losses"] for entry in union.C_path_]):
@@ -73,7 +73,7 @@ def train(
     else:
         preparation, prepared = Preparation.fit(inputs, truth.costs, start)
         task = PredictThenOptimizeTask(task.problem, preparation.features, n_items=task.n_items)
-        trainer = _linear(parameters, task, C) if is_linear else _boosting(parameters, task, C)
+        trainer = _trainer(parameters, task, C, is_linear=is_linear)
         if parameters.spare_solves:
             facts["passes"] = fit_on_known_decisions(trainer, prepared, truth)
         else:
@@ -82,14 +82,11 @@ def train(
     return trainer, preparation, {**facts, "C": float(C), "history": trainer.history_}
 
 
-def _linear(parameters: Any, task: PredictThenOptimizeTask, C: float) -> StructuredSVM:
-    shared = {name: getattr(parameters, name) for name in ("tol", "random_state", "verbose")}
-    return StructuredSVM(task, C=C, **shared)
-
-
-def _boosting(parameters: Any, task: PredictThenOptimizeTask, C: Any) -> StructBoost:
-    names = "tol", "max_rounds", "weak_learner", "random_state", "engine", "n_jobs", "verbose"
-    return StructBoost(task, C=C, **{name: getattr(parameters, name) for name in names})
+def _trainer(parameters: Any, task: PredictThenOptimizeTask, C: Any, *, is_linear: bool) -> Any:
+    shared, of_boosting = ["tol", "random_state", "verbose"], ["max_rounds", "weak_learner"]
+    trainer: Any = StructuredSVM if is_linear else StructBoost
+    names = shared if is_linear else [*shared, *of_boosting, "engine", "n_jobs"]
+    return trainer(task, C=C, **{name: getattr(parameters, name) for name in names})
 
 
 class _Fit(NamedTuple):
@@ -114,7 +111,7 @@ class _Setting(NamedTuple):
 
 
 class _Part:
-    """One fold at one start: prepared inputs to train on, and held-out ones."""
+    """Inputs of one fold, prepared with one start, to train on and held out."""
 
     def __init__(self, fits: LinearFits, start: str, train: IntArray, held: IntArray) -> None:
         self._train, self._held, truth = train, held, fits.truth
@@ -249,7 +246,7 @@ class LinearFits:
             # The items share a function: all costs move alike.
             of_items = np.append(slopes[n_instance:].mean(axis=1), bias.mean())
             weights["items"] = of_items[:, None]
-        facts = dict(fits[0][1].svm.model_.metadata)
+        facts = {**fits[0][1].svm.model_.metadata, "certified": False}
         facts["history"] = [{"C": s.C, "start": s.start} | f.svm.history_[-1] for s, f in fits]
         return StructuredSVM.from_model(plain_ensemble(kinds, weights, facts), self.task)
 

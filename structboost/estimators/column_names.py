@@ -47,19 +47,19 @@ def by_name(features: Any, names: list[str] | None, place: str, estimator: str) 
     UserWarning
         If only one of the two has names.
     """
-    own = names_of(features)
-    if own is not None and names is None:
+    columns = names_of(features)
+    if columns is not None and names is None:
         warn_user(
             f"X has feature names, but {estimator} was fitted without feature names", UserWarning
         )
-    if own is None and names is not None:
+    if columns is None and names is not None:
         warn_user(
             f"X does not have valid feature names, but {estimator} was fitted with feature names",
             UserWarning,
         )
-    if own is None or names is None or own == names:
+    if columns is None or names is None or columns == names:
         return features
-    missing, unknown = sorted(set(names) - set(own)), sorted(set(own) - set(names))
+    missing, unknown = sorted(set(names) - set(columns)), sorted(set(columns) - set(names))
     if missing or unknown:
         raise ValueError(
             "The feature names should match those that were passed during fit: "

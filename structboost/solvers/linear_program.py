@@ -21,6 +21,10 @@ _USUAL_COSTS = 1e-3, 1e6
 _OPTIONS = {"mip_rel_gap": 0.0, "mip_abs_gap": 1e-9}
 # Violation up to which a constraint counts as satisfied.
 _SLIP = 1e-6
+# Pairs of entries, times constraints, that a search looks at at once.
+_MOST_PAIRS = 1 << 20
+# A flip pays where it gains this part of the largest cost.
+_LEAST_GAIN = 1e-9
 
 
 class ProgramSolver:
@@ -138,6 +142,40 @@ class ProgramSolver:
             and (rows <= self.high + _SLIP).all()
         )
 
+    def improve_all(self, costs: FloatArray, solutions: FloatArray) -> FloatArray:
+        """Flip one or two entries of solutions of zeros and ones while that pays.
+
+        This takes a thousandth of the time of a solve.  Other programs, and those with very many
+        pairs of entries, are left as they are.
+
+        Parameters
+        ----------
+        costs, solutions : ndarray, shape (n, n_items)
+            Costs of either sign, and feasible solutions.
+
+        Returns
+        -------
+        solutions : ndarray, shape (n, n_items)
+            Feasible solutions, none worse than that of its row.
+        """
+        is_binary = self.integrality.all() and (self.bounds == (0.0, 1.0)).all()
+        if not is_binary or len(self.low) * solutions.shape[1] ** 2 > _MOST_PAIRS:
+            return solutions
+        rows, improved = self.matrix.toarray(), solutions.copy()
+        for prices, z in zip(-costs if self.maximize else costs, improved, strict=True):
+            least = -_LEAST_GAIN * np.abs(prices).max(initial=0.0)
+            while True:
+                change = 1.0 - 2.0 * z
+                moved, total = _of_pairs(rows * change), _of_pairs(prices * change)
+                after = (rows @ z)[:, None, None] + moved
+                is_kept = (after <= self.high[:, None, None]) & (after >= self.low[:, None, None])
+                total = np.where(is_kept.all(axis=0), total, np.inf)
+                best = np.unravel_index(int(total.argmin()), total.shape)
+                if not total[best] < least:
+                    break
+                z[list(set(best))] = 1.0 - z[list(set(best))]
+        return improved
+
     def __getstate__(self) -> dict[str, Any]:
         # Solvers of HiGHS cannot be pickled.
         return {name: value for name, value in vars(self).items() if name != "_local"}
@@ -177,6 +215,14 @@ class ProgramSolver:
                 kinds.kInteger if whole else kinds.kContinuous for whole in self.integrality
             ]
         return lp
+
+
+def _of_pairs(values: FloatArray) -> FloatArray:
+    """Return sums over pairs of entries of the last axis; the diagonal has single entries."""
+    pairs = values[..., :, None] + values[..., None, :]
+    diagonal = np.arange(values.shape[-1])
+    pairs[..., diagonal, diagonal] = values
+    return pairs
 
 
 def _run(highs: Any) -> None:

@@ -20,7 +20,7 @@ def best_value(values, weights, capacity):
 
 @settings(max_examples=40, deadline=None)
 @given(st.integers(0, 9999))
-def test_the_filling_is_the_best_of_all_subsets(seed):
+def test_knapsack_returns_the_best_of_all_subsets(seed):
     rng = np.random.default_rng(seed)
     n = int(rng.integers(1, 9))
     whole = rng.integers(0, 7, size=n)
@@ -36,13 +36,13 @@ def test_the_filling_is_the_best_of_all_subsets(seed):
             )
 
 
-def test_items_without_value_are_left_out():
+def test_knapsack_leaves_out_items_without_value():
     assert Knapsack([1, 1], 2).solve(np.array([0.0, -1.0])).tolist() == [0.0, 0.0]
     assert Knapsack([[1.5, 1.0]], [9.0]).solve(np.array([-1.0, 2.0])).tolist() == [0.0, 1.0]
 
 
-def test_weights_and_capacities_are_checked():
+def test_knapsack_refuses_wrong_weights_and_capacities():
     with pytest.raises(ValueError, match="negative"):
         Knapsack([1, -1], 2)
-    with pytest.raises(ValueError, match="a row of weights for each capacity"):
+    with pytest.raises(ValueError, match=r"weights has shape \(1, 2\); give \(2, 2\)"):
         Knapsack([1, 1], [2, 3])

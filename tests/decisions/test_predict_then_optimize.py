@@ -5,12 +5,20 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from sklearn.base import clone
-from sklearn.exceptions import ConvergenceWarning
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.linear_model import LinearRegression
 from sklearn.model_selection import GridSearchCV, KFold
 
 from structboost import PredictThenOptimize, PredictThenOptimizeTask, StructBoost, StructuredSVM
-from structboost.decisions import DecisionInput, GridPath, Knapsack, ShortestPath, SolvedBy, Tour
+from structboost.decisions import (
+    Choose,
+    DecisionInput,
+    GridPath,
+    Knapsack,
+    ShortestPath,
+    SolvedBy,
+    Tour,
+)
 from structboost.decisions.inputs import read_features
 from structboost.decisions.model import Preparation, costs_of
 from structboost.decisions.problem import DecisionProblem
@@ -75,7 +83,7 @@ def test_scores_weigh_instances_like_repetitions():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("form", ["instance", "items", "both"])
-def test_the_mean_of_the_fits_is_one_linear_function(form, monkeypatch, tmp_path):
+def test_mean_of_the_fits_is_one_linear_function(form, monkeypatch, tmp_path):
     monkeypatch.setattr("structboost.decisions.training._UPWARDS", (3.0,))
     monkeypatch.setattr("structboost.decisions.training._DOWNWARDS", (0.3,))
     rng = np.random.default_rng(0)
@@ -133,8 +141,8 @@ def test_a_union_is_linear_where_that_is_better_on_the_same_folds(is_linear, mon
         tried = {record["weak_learner"] for record in model.trainer_.C_path_}
         assert tried == {"linear+stump"}
     model.save(tmp_path / "m")
-    again = PredictThenOptimize.load(tmp_path / "m", ROUTES)
-    np.testing.assert_array_equal(again.predict_costs(x), model.predict_costs(x))
+    loaded = PredictThenOptimize.load(tmp_path / "m", ROUTES)
+    np.testing.assert_array_equal(loaded.predict_costs(x), model.predict_costs(x))
 
 
 def test_smaller_c_are_tried_as_long_as_they_are_better(monkeypatch):
@@ -297,7 +305,7 @@ def test_boosted_trees_give_a_start_that_has_not_seen_what_it_predicts():
     assert seen[40].max() > 1.5 * prepared.items[40, :, -1].max()
     model = PredictThenOptimize(ROUTES, C=1.0, start="boosted", engine="serial")
     # Features of items too: one function of all items, then one of each for what is left.
-    both = [DecisionInput(row, own[:, None]) for row, own in zip(x, costs, strict=True)]
+    both = [DecisionInput(a, b[:, None]) for a, b in zip(x, costs, strict=True)]
     _, prepared = Preparation.fit(DecisionInputs(**read_features(both)[0]), costs, "least_squares")
     predicted = prepared.items[:, :, -1]
     assert np.corrcoef(predicted.ravel(), costs.ravel())[0, 1] == pytest.approx(1.0)
@@ -305,7 +313,7 @@ def test_boosted_trees_give_a_start_that_has_not_seen_what_it_predicts():
         model.fit(x[:2], costs[:2])
 
 
-def test_a_gap_that_few_passes_leave_open_is_told(monkeypatch):
+def test_gap_that_few_passes_leave_open_is_a_warning(monkeypatch):
     monkeypatch.setattr("structboost.decisions.known_decisions._MOST_SOLVES", 1)
     x, costs = travel(2)
     model = PredictThenOptimize(ROUTES, C=100.0, tol=1e-6, spare_solves=True)
@@ -315,7 +323,7 @@ def test_a_gap_that_few_passes_leave_open_is_told(monkeypatch):
     assert model.passes_[-1]["primal"] == pytest.approx(primal_over_all(model, x, costs))
 
 
-def test_features_of_items_and_both():
+def test_features_of_instance_and_items_predict_better_than_those_of_items():
     rng = np.random.default_rng(0)
     items = rng.normal(size=(40, 6, 2))
     place = rng.normal(size=(40, 2))
@@ -328,7 +336,7 @@ def test_features_of_items_and_both():
     np.testing.assert_allclose(of_both.predict_costs(both), values, rtol=0.5, atol=1.5)
 
 
-def test_cloning_and_grid_search():
+def test_grid_search_over_clones_chooses_the_better_c():
     x, costs = travel(40)
     model = PredictThenOptimize(ROUTES, C=1.0, start="none", random_state=0)
     copy = clone(model)
@@ -347,7 +355,7 @@ def invest(costs):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("weak_learner", ["linear", "stump"])
-def test_the_whole_scikit_learn_battery(weak_learner):
+def test_estimator_passes_the_checks_of_scikit_learn(weak_learner):
     check_battery(
         PredictThenOptimize(invest, C=1.0, weak_learner=weak_learner, max_rounds=5),
         39,
@@ -358,7 +366,7 @@ def test_the_whole_scikit_learn_battery(weak_learner):
     )
 
 
-def test_errors_name_the_argument_and_the_instance():
+def test_errors_of_fit_and_score_name_the_argument_and_the_instance():
     x, costs = travel(20)
     model = PredictThenOptimize(ROUTES, C=1.0)
     bad_costs, bad_x = costs.copy(), x.copy()
@@ -378,7 +386,7 @@ def test_errors_name_the_argument_and_the_instance():
         PredictThenOptimize(ROUTES, C=1.0, n_jobs=0).fit(x, costs)
     with pytest.raises(ValueError, match="C is -1"):
         PredictThenOptimize(ROUTES, C=-1.0).fit(x, costs)
-    # Whether C is chosen or given.
+    # With a choice of C and without one.
     for C in ("auto", 1.0):
         with pytest.raises(ValueError, match=r"tol is -0\.1"):
             PredictThenOptimize(ROUTES, C=C, tol=-0.1).fit(x, costs)
@@ -419,7 +427,7 @@ class OutOfLicence(GridPath):
 
 
 @pytest.mark.parametrize(("part", "seed"), [("train", 2), ("held", 0)])
-def test_a_solver_that_fails_in_the_choice_of_c_names_the_instance_by_its_number(part, seed):
+def test_solver_that_fails_in_the_choice_of_c_names_the_instance_by_its_index(part, seed):
     x, costs = travel(20)
     train, held = next(KFold(5, shuffle=True, random_state=seed).split(x))
     rows = {"train": train, "held": held}[part]
@@ -430,7 +438,7 @@ def test_a_solver_that_fails_in_the_choice_of_c_names_the_instance_by_its_number
     assert f"X[{rows[0]}]" in error.value.__notes__[0]
 
 
-def test_a_solver_that_fails_in_the_choice_of_c_of_boosting_names_the_instance_by_its_number():
+def test_solver_that_fails_in_the_choice_of_c_of_boosting_names_the_instance_by_its_index():
     x, costs = travel(20)
     rows = random_folds(list(x), costs, random_state=7)[0].rows
     assert rows[0] > 0
@@ -457,7 +465,7 @@ def test_costs_of_any_size_have_the_same_decisions(size):
     np.testing.assert_array_equal(model.fit(x, size * costs).predict(x), decided)
 
 
-def test_a_solver_that_is_not_exact_is_found_where_solves_are_spared():
+def test_solver_that_is_not_exact_is_refused_where_solves_are_spared():
     x, costs = travel(40)
 
     def of_smallest_size(c):
@@ -468,9 +476,152 @@ def test_a_solver_that_is_not_exact_is_found_where_solves_are_spared():
         model.fit(x, costs)
 
 
-def test_the_order_of_arrays_in_memory_makes_no_difference():
+def test_order_of_arrays_in_memory_makes_no_difference():
     x, costs = travel(40)
     model = PredictThenOptimize(ROUTES, C=10.0, random_state=0)
-    found = model.fit(x, costs).predict_costs(x)
+    predicted = model.fit(x, costs).predict_costs(x)
     turned = model.fit(np.asfortranarray(x), np.asfortranarray(costs)).predict_costs(x)
-    np.testing.assert_array_equal(turned, found)
+    np.testing.assert_array_equal(turned, predicted)
+
+
+def fitted_state(model):
+    return {name: value for name, value in vars(model).items() if name.endswith("_")}
+
+
+@pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt])
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"C": 5.0, "spare_solves": True},
+        {"C": 5.0, "weak_learner": ["linear", "stump"], "engine": "serial"},
+    ],
+    ids=["default", "spare_solves", "union"],
+)
+def test_refit_that_fails_leaves_the_last_model_whole(settings, error):
+    left = 10**9
+
+    def solve(costs):
+        nonlocal left
+        left -= 1
+        if left < 0:
+            raise error
+        return ROUTES.solve(costs)
+
+    x, costs = travel(30)
+    model = PredictThenOptimize(solve, random_state=0, tol=0.05, **settings).fit(x, costs)
+    state, predicted = fitted_state(model), model.predict_costs(x)
+    left = 40
+    with pytest.raises(error):
+        model.fit(x[:, :2], 1000 * costs)
+    assert fitted_state(model) == state
+    np.testing.assert_array_equal(model.predict_costs(x), predicted)
+    first = PredictThenOptimize(solve, random_state=0, **settings)
+    with pytest.raises(error):
+        first.fit(x, costs)
+    with pytest.raises(NotFittedError):
+        first.predict(x)
+
+
+def test_interrupted_fit_on_known_decisions_ends_the_whole(monkeypatch):
+    fit = StructuredSVM.fit
+
+    def interrupted(self, X, Y):
+        fit(self, X, Y).interrupted_ = True
+        return self
+
+    monkeypatch.setattr(StructuredSVM, "fit", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        PredictThenOptimize(ROUTES, C=5.0, spare_solves=True).fit(*travel(20))
+
+
+def test_spared_solves_end_where_the_trainer_gives_up():
+    x, costs = travel(40)
+    model = PredictThenOptimize(
+        ROUTES, C=100.0, weak_learner="stump", max_rounds=2, spare_solves=True
+    )
+    with pytest.warns(ConvergenceWarning, match="exact solves, above tol = 0.01; raise tol or max"):
+        model.fit(x, costs)
+    last = model.passes_[-1]
+    assert last["certified"]
+    assert last["gap"] > 0.01
+    assert last["exact_solves"] <= 3 * len(x)
+
+
+def tables(library):
+    rng = np.random.default_rng(0)
+    columns = dict(zip(("wind", "rain", "load"), rng.normal(size=(3, 60)), strict=True))
+    costs = np.column_stack((columns["wind"], -columns["wind"], columns["rain"]))
+    return pytest.importorskip(library).DataFrame(columns), costs
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_columns_of_frames_are_found_by_name_in_any_order(library, tmp_path):
+    X, costs = tables(library)
+    model = PredictThenOptimize(Choose(3, 1), C=5.0, random_state=0).fit(X, costs)
+    assert model.feature_names_in_.tolist() == ["wind", "rain", "load"]
+    model.save(tmp_path / "m")
+    loaded = PredictThenOptimize.load(tmp_path / "m", Choose(3, 1))
+    assert loaded.feature_names_in_.tolist() == ["wind", "rain", "load"]
+    other = X[["rain", "load", "wind"]]
+    for one in (model, loaded):
+        np.testing.assert_array_equal(one.predict_costs(other), model.predict_costs(X))
+        with pytest.raises(ValueError, match=r"X lacks \['wind'\] and has \['typo'\]"):
+            one.predict(X.rename(**renamed(library)))
+        with pytest.warns(UserWarning, match="does not have valid feature names, but"):
+            unnamed = one.predict_costs(X.to_numpy())
+        np.testing.assert_array_equal(unnamed, model.predict_costs(X))
+    with pytest.warns(UserWarning, match="has feature names, but .* without feature names"):
+        model.fit(X.to_numpy(), costs).predict(X)
+    assert not hasattr(model, "feature_names_in_")
+
+
+def renamed(library):
+    names = {"wind": "typo"}
+    return {"columns": names} if library == "pandas" else {"mapping": names}
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_columns_of_frames_in_inputs_are_found_by_name_in_any_order(library):
+    pd = pytest.importorskip("pandas")
+    frame = pytest.importorskip(library).DataFrame
+    rng = np.random.default_rng(0)
+    items, place = rng.normal(size=(30, 4, 2)), rng.normal(size=(30, 2))
+    values = 5 + items @ [1.0, -2.0] + place @ rng.normal(size=(2, 4))
+    model = PredictThenOptimize(Choose(4, 2), C=5.0, random_state=0)
+
+    def inputs(of_instance, of_items):
+        return [
+            DecisionInput(
+                pd.Series(a, index=["x", "y"])[of_instance],
+                frame({"size": b[:, 0], "age": b[:, 1]})[of_items],
+            )
+            for a, b in zip(place, items, strict=True)
+        ]
+
+    X = inputs(["x", "y"], ["size", "age"])
+    predicted = model.fit(X, values).predict_costs(X)
+    assert model.feature_names_in_.tolist() == ["x", "y", "size", "age"]
+    other = inputs(["y", "x"], ["age", "size"])
+    np.testing.assert_array_equal(model.predict_costs(other), predicted)
+    other[7] = DecisionInput(other[7].instance, frame({"size": [1.0] * 4, "old": [1.0] * 4}))
+    with pytest.raises(ValueError, match=r"X\[7\].items lacks \['age'\] and has \['old'\]"):
+        model.predict(other)
+    # A list of frames has features of items.
+    frames = [x.items for x in X]
+    of_items = PredictThenOptimize(Choose(4, 2), C=5.0, random_state=0).fit(frames, values)
+    assert of_items.feature_names_in_.tolist() == ["size", "age"]
+    np.testing.assert_array_equal(
+        of_items.predict_costs(frames),
+        PredictThenOptimize(Choose(4, 2), C=5.0, random_state=0)
+        .fit(items, values)
+        .predict_costs(items),
+    )
+
+
+def test_features_of_other_kinds_than_in_training_are_refused():
+    x, costs = travel(20)
+    items = np.ones((20, ROUTES.n_items, 3))
+    model = PredictThenOptimize(ROUTES, C=1.0, start="none").fit(x, costs)
+    with pytest.raises(ValueError, match=r"expecting 3 features as input: \{'instance': 3\}"):
+        model.predict(items)

@@ -37,7 +37,7 @@ def best_of(decisions, costs, maximize=False):
 
 @settings(max_examples=25, deadline=None)
 @given(st.integers(0, 9999))
-def test_problems_find_what_enumeration_finds(seed):
+def test_problems_return_the_best_of_all_decisions(seed):
     rng = np.random.default_rng(seed)
     subsets = np.array(list(product((0.0, 1.0), repeat=4)))
     fitting = subsets[(subsets @ WEIGHTS.T <= ROOM).all(axis=1)]
@@ -101,7 +101,7 @@ def test_the_path_of_a_flow_has_no_cycles():
         np.testing.assert_array_equal(problem.simplify_all(positive), positive)
 
 
-def test_a_model_of_highs_is_the_same_program():
+def test_model_of_highs_gives_the_same_program():
     highs = highspy.Highs()
     highs.setOptionValue("output_flag", False)
     z = [highs.addBinary() for _ in range(4)]
@@ -118,7 +118,7 @@ def test_a_model_of_highs_is_the_same_program():
         assert program.solve(costs) @ costs == pytest.approx(arrays.solve(costs) @ costs)
 
 
-def test_a_program_is_pure_and_can_be_pickled():
+def test_program_is_pure_and_can_be_pickled():
     program = LinearProgram(WEIGHTS, ROOM)
     costs = -np.random.default_rng(0).uniform(size=(6, 4)).round(1)
     first = program.solve_all(costs)
@@ -143,7 +143,7 @@ def test_infeasible_and_unbounded_programs_name_the_instance():
     assert "example 0, X[0]" in error.value.__notes__[0]
 
 
-def test_arguments_are_checked():
+def test_wrong_arguments_of_problems_are_named():
     with pytest.raises(ValueError, match="both None"):
         LinearProgram()
     with pytest.raises(ValueError, match="for each row"):
@@ -196,7 +196,7 @@ def test_a_bound_may_be_none_and_a_model_of_highs_may_have_bounds_only():
     ],
     ids=lambda problem: type(problem).__name__,
 )
-def test_there_must_be_a_cost_for_each_item(problem):
+def test_costs_of_another_length_than_the_items_are_refused(problem):
     # Compiled solvers would read, and write, beyond the end.
     for n in (2, 4):
         with pytest.raises(TaskError, match=f"There are {n} costs for 3 items"):
@@ -218,3 +218,35 @@ def test_semi_continuous_variables_of_a_model_of_highs_are_refused():
     model.addConstr(total >= 3.5)
     with pytest.raises(ValueError, match="Variable 1 of the model is semi-continuous"):
         LinearProgram.from_highs(model)
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 9999))
+def test_flips_of_one_or_two_entries_improve_a_decision_until_none_pays(seed):
+    rng = np.random.default_rng(seed)
+    rows, room = rng.uniform(0, 1, size=(2, 7)), np.array([2.0, 2.5])
+    at_least = [np.ones(7)], [1.0]
+    program = LinearProgram(
+        np.vstack((rows, -at_least[0][0])), [*room, -1.0], integrality=True,
+        maximize=bool(rng.integers(2)),
+    )  # fmt: skip
+    costs = rng.normal(size=(4, 7))
+    begun = program.solve_all(rng.normal(size=(4, 7)))
+    before = begun.copy()
+    improved = program.improve_all(costs, begun)
+    np.testing.assert_array_equal(begun, before)
+    sign = 1.0 if program.maximize else -1.0
+    for row, old, new in zip(costs, begun, improved, strict=True):
+        assert program.is_feasible(new)
+        assert sign * row @ new >= sign * row @ old - 1e-12
+        for pair in [*combinations(range(7), 2), *((i,) for i in range(7))]:
+            other = new.copy()
+            other[list(pair)] = 1 - other[list(pair)]
+            assert not program.is_feasible(other) or sign * row @ other <= sign * row @ new + 1e-8
+
+
+@pytest.mark.parametrize("bounds", [(0, 1), (0, 2)])
+def test_programs_of_other_numbers_than_zeros_and_ones_are_not_improved(bounds):
+    program = LinearProgram(WEIGHTS, ROOM, bounds=bounds, integrality=bounds == (0, 2))
+    decisions = np.zeros((3, 4))
+    assert program.improve_all(-np.ones((3, 4)), decisions) is decisions

@@ -80,8 +80,8 @@ def test_instances_may_have_problems_of_their_own():
     check_task(task, X, Y)
     alone = [PredictThenOptimizeTask(x.problem, "items").best_decisions([x.items], [v])[0]
              for x, v in zip(X, values, strict=True)]  # fmt: skip
-    for shared, own in zip(Y, alone, strict=True):
-        np.testing.assert_array_equal(shared.chosen, own.chosen)
+    for shared, single in zip(Y, alone, strict=True):
+        np.testing.assert_array_equal(shared.chosen, single.chosen)
     with pytest.raises(TaskError, match="has no problem"):
         task.best_decisions([items[0]], values[:1])
 
@@ -97,12 +97,12 @@ def test_the_hinge_is_the_spo_plus_loss_ties_included(maximize):
     predicted = np.random.default_rng(1).normal(size=costs.shape)
     predicted[1], predicted[2] = 0.0, costs[2]
     scores = StackedParts({"instance": sign * predicted}, {"instance": np.arange(len(X) + 1)})
-    found = task.separate(X, Y, scores)
+    separation = task.separate(X, Y, scores)
     routes = all_routes()
     best = np.array([y.chosen for y in Y])
     spo_plus = ((costs - 2 * predicted) @ routes.T).max(axis=1)
     spo_plus += 2 * (predicted * best).sum(axis=1) - (costs @ routes.T).min(axis=1)
-    np.testing.assert_allclose(found.violations(scores), spo_plus, atol=1e-12)
+    np.testing.assert_allclose(separation.violations(scores), spo_plus, atol=1e-12)
     # It bounds the regret of the decision at the predicted costs, and is 0 at the true ones.
     decided = task.argmax_batch(X, scores)
     regret = [task.loss(y, z) for y, z in zip(Y, decided, strict=True)]
@@ -127,11 +127,11 @@ def test_separation_of_all_instances_equals_that_of_each(features):
     shape = (-1, task.kinds[kind].n_channels)
     rows = np.random.default_rng(3).normal(size=values.shape).reshape(shape)
     scores = StackedParts({kind: rows}, task.stack(X).offsets)
-    found = task.separate(X, Y, scores)
+    separation = task.separate(X, Y, scores)
     single = super(PredictThenOptimizeTask, task).separate(X, list(Y), scores)
-    np.testing.assert_allclose(found.losses, single.losses, atol=1e-12)
-    np.testing.assert_array_equal(found.indptr[kind], single.indptr[kind])
-    for a, b in zip(found.differences[kind], single.differences[kind], strict=True):
+    np.testing.assert_allclose(separation.losses, single.losses, atol=1e-12)
+    np.testing.assert_array_equal(separation.indptr[kind], single.indptr[kind])
+    for a, b in zip(separation.differences[kind], single.differences[kind], strict=True):
         np.testing.assert_allclose(a, b)
 
 
@@ -158,7 +158,7 @@ def test_the_linear_certificate_holds_against_an_independent_solver():
         constraints.append((change, (costs * (z - best)).sum(axis=1)))
     A = np.vstack([np.hstack((-change, np.eye(n))) for change, _ in constraints])
     b = np.concatenate([constant for _, constant in constraints])
-    answer = minimize(
+    optimum = minimize(
         lambda v: 0.5 * v[:size] @ v[:size] + C / n * v[size:].sum(),
         np.zeros(size + n),
         jac=lambda v: np.append(v[:size], np.full(n, C / n)),
@@ -166,8 +166,8 @@ def test_the_linear_certificate_holds_against_an_independent_solver():
         method="SLSQP",
         options={"maxiter": 500, "ftol": 1e-12},
     )
-    assert answer.success
-    assert svm.objective_ == pytest.approx(answer.fun, rel=1e-5)
+    assert optimum.success
+    assert svm.objective_ == pytest.approx(optimum.fun, rel=1e-5)
     flat = svm.w_.ravel()
     assert svm.objective_ == pytest.approx(0.5 * flat @ flat + C * objective(flat).mean())
 
@@ -193,11 +193,11 @@ def test_the_boosted_certificate_holds_against_the_whole_program():
                 A.append(np.append(-2 * columns[:, i] @ (y.chosen - z), slack))
                 b.append(-values[i] @ (y.chosen - z))
     price = np.append(np.ones(len(columns)), np.full(len(items), C / len(items)))
-    answer = linprog(price, A_ub=np.array(A), b_ub=np.array(b))
+    optimum = linprog(price, A_ub=np.array(A), b_ub=np.array(b))
     last = boosted.history_[-1]
     assert last["certified"]
-    assert last["bound"] <= answer.fun + 1e-9
-    assert last["primal"] == pytest.approx(answer.fun, rel=1e-5)
+    assert last["bound"] <= optimum.fun + 1e-9
+    assert last["primal"] == pytest.approx(optimum.fun, rel=1e-5)
 
 
 def test_wrong_costs_and_solver_errors_name_the_instance():
@@ -221,8 +221,8 @@ def test_wrong_costs_and_solver_errors_name_the_instance():
     with pytest.raises(RuntimeError, match="licence") as error:
         failing.best_decisions(X, costs)
     assert "example 5, X[5]" in error.value.__notes__[0]
-    for found, said in ((np.zeros(3), "shape"), (np.full(ROUTES.n_items, np.nan), "NaN")):
-        task = PredictThenOptimizeTask(lambda c, z=found: z, n_items=ROUTES.n_items)
+    for decision, said in ((np.zeros(3), "shape"), (np.full(ROUTES.n_items, np.nan), "NaN")):
+        task = PredictThenOptimizeTask(lambda c, z=decision: z, n_items=ROUTES.n_items)
         with pytest.raises(TaskError, match=said):
             task.best_decisions(X, costs)
 

@@ -62,9 +62,9 @@ def test_local_search_ends_in_a_tour_that_no_turned_part_makes_shorter(seed, sca
     problem = Tour(n)
     costs, others = scale * rng.normal(size=(2, 3, problem.n_items))
     begun = problem.solve_all(others)
-    found = problem.improve_all(costs, begun)
+    tours = problem.improve_all(costs, begun)
     i, j = np.triu_indices(n, 1)
-    for row, tour, first in zip(costs, found, begun, strict=True):
+    for row, tour, first in zip(costs, tours, begun, strict=True):
         assert problem.is_feasible(tour)
         assert row @ tour <= row @ first + 1e-9 * scale
         # Turning a part takes two edges out and puts two in; what is no tour is left out.
@@ -83,8 +83,8 @@ def test_local_search_mostly_ends_in_the_shortest_tour():
     problem = Tour(12)
     costs, others = rng.normal(size=(2, 40, problem.n_items))
     best = problem.solve_all(costs)
-    found = problem.improve_all(costs, problem.solve_all(others))
-    assert ((costs * (found - best)).sum(axis=1) < 1e-9).mean() > 0.8
+    tours = problem.improve_all(costs, problem.solve_all(others))
+    assert ((costs * (tours - best)).sum(axis=1) < 1e-9).mean() > 0.8
 
 
 def test_two_cycles_are_no_tour():

@@ -1,0 +1,115 @@
+"""A fit of a decision goes one way down: few returns to a file, X is checked once, few tasks."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import structboost.decisions
+from structboost import PredictThenOptimize, PredictThenOptimizeTask
+from structboost.decisions import DecisionInput, GridPath
+
+FOLDER = Path(structboost.decisions.__file__).parent
+ROUTES = GridPath(3, 3)
+
+
+def travel(n=40):
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(n, 3))
+    costs = (3 + x @ rng.uniform(0, 1, size=(3, ROUTES.n_items))) ** 2
+    return x, costs * rng.uniform(0.8, 1.2, size=costs.shape)
+
+
+def files_of_first_calls(call):
+    """The file of decisions of each function, in the order of their first calls."""
+    files, seen = [], set()
+
+    def trace(frame, event, argument):
+        code = frame.f_code
+        is_function = event == "call" and not code.co_name.startswith("<")
+        if is_function and code not in seen and Path(code.co_filename).parent == FOLDER:
+            seen.add(code)
+            files.append(Path(code.co_filename).name)
+
+    sys.setprofile(trace)
+    try:
+        call()
+    finally:
+        sys.setprofile(None)
+    return files
+
+
+def returns(files):
+    """How often a file comes back after another one."""
+    runs = [file for i, file in enumerate(files) if not i or file != files[i - 1]]
+    return len(runs) - len(set(runs))
+
+
+def test_returns_to_a_file_are_counted():
+    assert returns(["a", "a", "b", "c", "b", "b", "a"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("settings", "most"),
+    [
+        ({}, 10),
+        ({"C": 3.0}, 5),
+        ({"C": 3.0, "spare_solves": True}, 11),
+        ({"weak_learner": ["linear", "stump"], "max_rounds": 5, "engine": "serial"}, 15),
+    ],
+    ids=["default", "C", "spare_solves", "union"],
+)
+def test_fit_comes_back_to_a_file_that_it_had_left_at_most_so_often(settings, most):
+    x, costs = travel()
+    model = PredictThenOptimize(ROUTES, random_state=0, **settings)
+    files = files_of_first_calls(lambda: model.fit(x, costs))
+    assert {"inputs.py", "task.py", "training.py", "model.py"} <= set(files)
+    assert returns(files) <= most
+
+
+@pytest.mark.parametrize("form", ["instance", "items", "both"])
+def test_features_are_checked_once_in_fit_and_once_in_predict(form, monkeypatch):
+    x, costs = travel()
+    items = costs[:, :, None] + np.random.default_rng(1).normal(size=(*costs.shape, 2))
+    both = [DecisionInput(*pair) for pair in zip(x, items, strict=True)]
+    X = {"instance": x, "items": items, "both": both}[form]
+    tables = [x, items] if form == "both" else [X]
+    checked, isfinite = [], np.isfinite
+
+    def watched(values, *arguments, **options):
+        checked.extend(i for i, table in enumerate(tables) if np.array_equal(values, table))
+        return isfinite(values, *arguments, **options)
+
+    monkeypatch.setattr(np, "isfinite", watched)
+    model = PredictThenOptimize(ROUTES, random_state=0).fit(X, costs)
+    assert checked == list(range(len(tables)))
+    checked.clear()
+    n_checks = 0
+
+    def counted(values, *arguments, **options):
+        nonlocal n_checks
+        n_checks += np.ndim(values) > 1
+        return watched(values, *arguments, **options)
+
+    monkeypatch.setattr(np, "isfinite", counted)
+    model.predict_costs(X)
+    assert checked == list(range(len(tables)))
+    # Standardised features are not checked again.
+    assert n_checks == len(tables)
+
+
+def test_one_task_is_built_for_all_folds_of_a_start(monkeypatch):
+    built, init = [], PredictThenOptimizeTask.__init__
+
+    def counted(self, *arguments, **options):
+        built.append(arguments[1:])
+        init(self, *arguments, **options)
+
+    monkeypatch.setattr(PredictThenOptimizeTask, "__init__", counted)
+    x, costs = travel()
+    PredictThenOptimize(ROUTES, random_state=0).fit(x, costs)
+    # For the true decisions and the mean, then for each start.
+    assert built == [("instance",), ("instance",), ("both",)]
