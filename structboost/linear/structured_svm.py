@@ -43,8 +43,8 @@ from structboost.validation import (
     shown,
 )
 
-# The problem restricted to the cached cuts is solved to this fraction of the gap that the last exact
-# pass left.
+# The problem restricted to the cached cuts is solved to this fraction of the gap after the last
+# exact pass.
 _INNER_SHARE = 0.2
 # The next exact pass is made between the best weights so far and the new ones: nearer to the new
 # ones after progress, nearer to the best after none (in-out separation).
@@ -63,7 +63,7 @@ _SAVED = {"C": float, "tol": float, "max_epochs": int, "active": list, "average"
 class StructuredSVM(Trainer):
     """Linear structured SVM, trained to a certified duality gap.
 
-    The features of the parts stand where boosting has weak learners: a part x scores ``<x, W[:,
+    The features of the parts replace the weak learners of boosting: a part x scores ``<x, W[:,
     c]>`` on channel c, and the joint feature map is ``Psi(x, y) = sum_p x_p (x) M(x, y)[p]``.
     Minimises ::
 
@@ -73,8 +73,8 @@ class StructuredSVM(Trainer):
     (:mod:`structboost.solvers.block_frank_wolfe`).
 
     Kinds of parts whose weak learners respond in (-1, 1) get a constant feature 1, whose weight is
-    the bias; it is regularised like the others.  Kinds that respond in (0, 1), the edges of a CRF,
-    must have scores >= 0: their features must be >= 0, their weights are kept >= 0 by the solver,
+    the bias, regularised like the others.  Kinds that respond in (0, 1), the edges of a CRF,
+    must have scores >= 0: their features must be >= 0, the solver keeps their weights >= 0,
     and they have no bias.
 
     Scale the features: the regulariser treats all alike, and on raw scales the gap may not close in
@@ -89,15 +89,15 @@ class StructuredSVM(Trainer):
     tol : float
         Relative gap ``(primal - bound) / primal``, above 0 and below 1, at which training stops.
     max_epochs : int
-        Most exact passes, in which the task's argmax sees every example once.
+        Largest number of exact passes, each one argmax of the task for every example.
     active : sequence of str
-        Kinds of parts whose rows are numbers of active features
+        Kinds of parts whose rows are indices of active features
         (:func:`structboost.active_features`) instead of values: sparse rows of zeros and ones, of
         hundreds of thousands of features.
     average : bool
         Whether exact passes are made at weighted means of the weights, or at the newest weights.
     random_state : int, RandomState or None
-        Order of the examples in the passes over cached cuts.
+        Seed for the order of the examples in the passes over cached cuts.
     verbose : int
         1 shows a progress bar.
 
@@ -106,7 +106,7 @@ class StructuredSVM(Trainer):
     model_ : Ensemble
         The linear functions as a model.
     w_ : ndarray, shape (n_features + 1, n_channels), or dict of such arrays
-        Weights, the bias in the last row; by kind where the task has several.
+        Weights, with the bias in the last row, by kind if the task has several.
         Kinds without bias have ``n_features`` rows.
     history_ : list of dict
         One per exact pass: round, primal (of the best weights so far), bound, gap, certified, cuts,
@@ -116,7 +116,7 @@ class StructuredSVM(Trainer):
     interrupted_ : bool
         Whether Ctrl-C ended the fit.
     ending_ : str
-        Why the fit ended: "gap", "max_rounds" or "interrupted".
+        Reason why the fit ended: "gap", "max_rounds" or "interrupted".
     C_ : float
         The C of the model.
     """
@@ -154,14 +154,14 @@ class StructuredSVM(Trainer):
         Raises
         ------
         ValueError, TypeError
-            If a parameter or an argument is out of its range.
+            If a parameter or an argument is out of range.
         TaskError
             If the task breaks its contract.
 
         Warns
         -----
         ConvergenceWarning
-            If ``max_epochs`` are used up before the gap is ``tol``.
+            If the gap is above ``tol`` after ``max_epochs``.
         ConstantPredictionWarning
             If one output is predicted for all examples, whose true outputs differ.
         InterruptedFitWarning

@@ -38,7 +38,7 @@ class ColumnScores:
     Attributes
     ----------
     columns : ndarray of int64, shape (n_weights,)
-        The column of each weight, its number among all.
+        Index of the column of each weight.
     features : (ndarray of float64, ndarray of int64)
         Features of the scores of the last :meth:`place`, without indices.
     n_weights, n_scores : int

@@ -36,7 +36,7 @@ class NormBoundedHinge(Formulation):
 
     Minimises ``sum_i xi_i`` with ``xi_i = max_y [Delta(y_i, y) + F(x_i, y)] - F(x_i, y_i)`` over
     ``w >= 0``.  ``C`` of the trainer is theta.  The equality of the paper is reached whenever any
-    column has a positive edge.  The task needs no more than its loss-augmented argmax.
+    column has a positive edge.  The task only needs a loss-augmented argmax.
     """
 
     works_on_shards: ClassVar[bool] = True
@@ -79,7 +79,7 @@ class NormBoundedHingeMaster(CuttingPlaneMaster):
     def primal(self) -> float:
         """Sum of the slacks of the examples, the paper's objective.
 
-        An example counts by its weight times the number of examples: by 1 where all are alike.
+        Each example counts by its weight times their number, which is 1 for equal weights.
         """
         return len(self.oracle.example_weights) * self.risk
 
@@ -141,7 +141,8 @@ class NormBoundedHingeMaster(CuttingPlaneMaster):
     def _nearest(self, step: float, accuracy: float) -> FloatArray:
         """Minimise the cuts plus a penalty of the norm plus ``|w - center|^2 / (2 step)``.
 
-        The penalty ``penalty * max(0, sum(w) - theta)`` is exact.  Each cut comes with and without.
+        The penalty ``penalty * max(0, sum(w) - theta)`` is exact.  Each cut appears twice, without
+        and with it.
         """
         pool = self.pool
         # The multiplier r is the slope of a convex function that falls from the loss of no weights

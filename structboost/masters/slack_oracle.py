@@ -70,7 +70,7 @@ class SlackOracle(ColumnOracle):
     ) -> tuple[Separation, FloatArray, float, StackedParts]:
         """Most violated output of each example, its violation, the risk, and the scores.
 
-        With ``examples``, ascending, the others have their true outputs: then the risk is a lower
+        With ``examples``, ascending, the others keep their true outputs, and the risk is a lower
         bound.
         """
         raise_if_interrupted()

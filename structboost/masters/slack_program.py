@@ -25,8 +25,8 @@ _MAX_LIMIT = 10_000_000
 class SlackProgramMaster(HingeMaster[SlackOracle]):
     """Master in which every example, or every pair of a ranking, has a slack.
 
-    The program holds constraints that were violated once.  Those without a dual for some solves are
-    dropped.
+    The program holds constraints that were violated once, and drops those that had no dual for some
+    solves.
     """
 
     def __init__(self, oracle: SlackOracle, C: float) -> None:

@@ -60,18 +60,18 @@ class CutProgram:
     """Program ``min sum(w) + sum_s cost_s xi_s`` with ``A w + xi_s(r) >= b``, ``w, xi >= 0``.
 
     With one slack this is the 1-slack master over the cuts so far (line 5 of Algorithm 2 of
-    StructBoost), with a slack for each example the m-slack master (35).  Where the norm is bounded,
+    StructBoost), with a slack for each example the m-slack master (35).  If the norm is bounded,
     weights cost nothing, and ``sum(w) <= norm`` (section III-D of MultiBoost.MO and .ECC).
 
     HiGHS gets the cuts that the pool gained and lost before the next solve, and keeps its basis.
     Every solution is checked in numpy.  If a check fails, the program is solved again from nothing,
     by the primal simplex method: the dual one fails at some costs from 1e5 on ("excessive dual
-    values").  If that fails, too, it is refused.
+    values").  If that fails, too, :meth:`solve` raises SolverError.
 
     Parameters
     ----------
     pool : CutPool
-        Holds A, b, and the number of each cut's slack.
+        Pool of A, b, and the index of each cut's slack.
     norm : float, optional
     """
 

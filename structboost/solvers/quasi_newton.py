@@ -30,7 +30,7 @@ class QuasiNewton:
     bounded : ndarray of bool
         Weights that must not be negative.
     weights : ndarray
-        Where it begins.
+        Initial weights.
 
     Attributes
     ----------

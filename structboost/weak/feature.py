@@ -93,9 +93,9 @@ class FeatureFamily(WeakLearnerFamily):
     features : ndarray, shape (n_parts, n_features)
         Features of the training parts.
     response : (float, float)
-        Whether responses may be negative.
+        The two responses.
     groups : array-like of int, shape (n_features,), optional
-        Features with the same number are chosen together (section 2.1).  By default each is alone.
+        Features of one group are chosen together (section 2.1).  By default each is a group.
     exact, n_threads
         Ignored: responses are real, and the search is one product of matrices.
     """

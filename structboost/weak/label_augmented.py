@@ -172,7 +172,7 @@ def best_far_sides(
         Rows where the duals are not all zero.
     duals : ndarray, shape (n_rows, n_channels)
     sums, bins : ndarray, shape (n_features, n_channels)
-        Output: the signed sum, and the bin after which to split; 0 and -1 where every sum is 0.
+        Filled with the signed sum and the bin after which to split, or 0 and -1 if all sums are 0.
     """
     n_channels = duals.shape[1]
     histogram = np.empty((n_bins.max(), n_channels))

@@ -31,7 +31,7 @@ from structboost.weak.standardisation import Standardisation
 from structboost.weak.table import LearnerTable, shares_of_coefficients
 from structboost.weak.terms import Terms
 
-# Norm of a linear function of weight 1, next to stumps with responses -1 and 1: at most the first, and
+# Norm of a linear function of weight 1, next to stumps of responses -1, 1: at most the first, and
 # the second divided by the dimension of the features, as more of them fit more noise.
 _LARGEST_RADIUS = 3.0
 _RADIUS_TIMES_DIMENSION = 10.0
@@ -193,7 +193,7 @@ class LinearFunctionFamily(LinearFunctionSearch):
     features : ndarray, shape (n_parts, n_features)
         Features of the training parts.
     response : (float, float)
-        Whether responses may be negative (:class:`structboost.PartKind`).
+        The two responses (:class:`structboost.PartKind`).
     exact, n_threads
         Ignored: the search is one product of matrices.
 
@@ -230,7 +230,7 @@ class SparseLinearFunctions(LinearFunctionSearch):
     ----------
     features : sparse array by rows, shape (n_parts, n_features)
     response : (float, float)
-        Whether responses may be negative (:class:`structboost.PartKind`).
+        The two responses (:class:`structboost.PartKind`).
     exact, n_threads
         Ignored.
 

@@ -101,7 +101,7 @@ class ShardedStumps(StumpSearch):
     response : (float, float)
         The two responses of a stump (:class:`structboost.PartKind`).
     rows : ndarray, shape (n_parts, n_features), optional
-        The features, where they are here as well.
+        The features, if they are in memory as well.
     """
 
     def __init__(

@@ -160,7 +160,7 @@ def _best_places(
     """Position of the best split of each feature, counted from 1 and negative if turned.
 
     The values of a feature are its entries in ascending order, with 0 among them where a part has
-    none.  The edge is -inf where all values are equal.
+    none.  The edge is -inf if all values are equal.
     """
     n_parts = len(duals)
     for f in range(len(edges)):

@@ -29,8 +29,7 @@ class Standardisation(NamedTuple):
         The scale of a constant feature is infinite, so that it is zero.
     bias : bool
     dimension : float
-        How many uncorrelated features would be as many: between 1 and n_features
-        (:func:`_dimension`).
+        Effective number of uncorrelated features, between 1 and n_features (:func:`_dimension`).
     """
 
     centers: FloatArray

@@ -61,7 +61,7 @@ class StumpTable(LearnerTable):
     threshold, left, right : ndarray of float64, shape (n_learners,)
         ``left`` where the feature is at most the threshold, else ``right``.
     missing_left : ndarray of uint8, shape (n_learners,), optional
-        Whether a missing feature (NaN) is answered by ``left``; None: always by ``right``.
+        Whether the response to a missing feature (NaN) is ``left``.  None means always ``right``.
     """
 
     schema: ClassVar[Mapping[str, Array]] = {
@@ -259,7 +259,7 @@ class StumpFamily(StumpSearch):
     n_threads : int
         Number of threads; the result does not depend on it.
     directions : sequence of int, optional
-        For each feature 1, -1 or 0: the family has stumps that rise with it, that fall, or both.
+        For each feature 1, -1 or 0: its stumps rise with it, fall with it, or do either.
     """
 
     sets_of_categories = CategoryFamily
