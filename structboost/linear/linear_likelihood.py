@@ -378,7 +378,6 @@ class _FoldFits:
 
 
 def _n_columns(problem: LikelihoodProblem) -> int:
-    """Return the number of features with weights."""
     return sum(own.width for own in problem.designs.values())
 
 

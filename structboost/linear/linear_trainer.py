@@ -119,7 +119,6 @@ class LinearTrainer(Trainer):
         return self
 
     def _chosen_C(self, folds: Sequence[Fold], score: Score | None) -> float:
-        """Choose the best C on the folds."""
         coarse = replace(
             self,
             verbose=0,

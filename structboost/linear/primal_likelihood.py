@@ -91,7 +91,7 @@ class PrimalLikelihood:
         self._measure()
 
     def adopt(self, other: Any, rows: IntArray, C: float) -> None:
-        """Begin at C from the weights of a problem that is made of the examples ``rows``."""
+        """Start at C from the weights of a problem with the examples ``rows``."""
         found = other.matrices()
         parts = []
         for kind, shape in self._shapes.items():

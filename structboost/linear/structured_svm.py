@@ -269,7 +269,6 @@ class StructuredSVM(Trainer):
         return trainer
 
     def _stack(self, X: Sequence[Any]) -> StackedParts:
-        """Stack the features of the parts of training inputs."""
         stack = stacked(self.task, X)
         for kind in self.task.kinds:
             if kind not in self.active:
@@ -291,7 +290,6 @@ class StructuredSVM(Trainer):
             )
 
     def _designs(self, stack: StackedParts) -> dict[str, Design]:
-        """Make the designs of the features of the parts."""
         return designs_of(self.task.kinds, stack, self.active, standardise=False)
 
     def _ending(self) -> str:

@@ -120,7 +120,6 @@ class ColumnScores:
         return first_feature[:-1], first_weight, lengths, bounded, form
 
     def _places(self, scores: IntArray) -> tuple[IntArray, IntArray, IntArray]:
-        """Index of the kind, row and channel of flat ``scores``."""
         first = np.array([a.first_score for a in self.layouts])
         of_kind = np.searchsorted(first, scores, side="right") - 1
         n_channels = np.array([a.n_channels for a in self.layouts])

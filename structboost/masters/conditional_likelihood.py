@@ -188,7 +188,6 @@ class ConditionalLikelihoodMaster(RestrictedMaster):
         self.weights, self.risk = at.weights, self._risk(at)
 
     def _point(self, weights: FloatArray) -> _Point:
-        """Likelihood at some weights."""
         self._calls += 1
         rows = {}
         for kind, terms in self._columns.weighted(weights).items():

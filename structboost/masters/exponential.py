@@ -313,7 +313,6 @@ class ExponentialMaster(RestrictedMaster):
         self.risk = float(np.exp(self._log_scale) * self._pairs.sum())
 
     def _solve_by_coordinates(self, selected: IntArray) -> None:
-        """Run Algorithm 2."""
         terms = self._terms
         order = selected[np.argsort(terms.channels[selected], kind="stable")]
         for sweep in range(1, self.formulation.tau_max + 1):
@@ -335,7 +334,6 @@ class ExponentialMaster(RestrictedMaster):
         self._measure()
 
     def _solve_by_lbfgs(self) -> None:
-        """Solve by a quasi-Newton method with bounds."""
         if not len(self.weights):
             return
         bounds = [(0.0, self._largest)] * len(self.weights)

@@ -191,7 +191,6 @@ class LogisticMaster(RestrictedMaster):
         return self._answers.rows
 
     def _matrix(self, weights: FloatArray) -> FloatArray:
-        """Weights as the matrix W, shape (n_learners, n_channels)."""
         out = np.zeros((len(self._responses), self._code.shape[1]))
         out[self._terms.learners, self._terms.channels] = weights
         return out

@@ -215,7 +215,6 @@ class MSlackMaster(SlackProgramMaster):
             self._step *= _SHORTER
 
     def _tell_columns(self) -> None:
-        """Pass new and dropped columns on to the blocks."""
         n_columns = self.oracle.n_columns
         if n_columns == self._n_known and not self._dropped:
             return

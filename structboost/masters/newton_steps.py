@@ -189,7 +189,6 @@ class NewtonBooster(Booster):
     def _add_to(
         self, scores: Mapping[str, FloatArray], columns: Iterable[int], weights: Iterable[float]
     ) -> None:
-        """Add the scores of the columns under these weights."""
         for column, weight in zip(columns, weights, strict=True):
             if weight:
                 for kind, learner, channel, coefficient in self._terms[column]:

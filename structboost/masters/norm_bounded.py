@@ -258,13 +258,11 @@ class NormBoundedMaster(PairColumns, RestrictedMaster):
         return top + float(np.log(np.exp(exponents - top).sum()))
 
     def _distribution(self) -> FloatArray:
-        """Pair weights u, normalised to sum 1."""
         exponents = self._logs - self.weights @ self.matrix
         u = np.exp(exponents - exponents.max())
         return np.asarray(u / u.sum())
 
     def _edges(self, distribution: FloatArray) -> FloatArray:
-        """Edges ``u' rho[h_j]`` of all columns."""
         return np.asarray(self.matrix @ distribution)
 
 

@@ -172,7 +172,6 @@ class NormBoundedHingeMaster(CuttingPlaneMaster):
         self._proximal = self._proximal[:, np.append(True, kept)]
 
     def _solve_program(self) -> FloatArray:
-        """Solve the linear program over the cuts, take its duals and return its weights."""
         solution = self.program.solve()
         self.pool.duals, self.dual_value = solution.duals, solution.bound
         self._edge = solution.largest_edge

@@ -200,7 +200,6 @@ class OneSlackMaster(CuttingPlaneMaster):
         return self.primal / square if square > 0 and self.primal > 0 else self.step_length
 
     def _solve_by_cutting_planes(self, tolerance: float) -> None:
-        """Run lines 3-10 of Algorithm 2."""
         for _ in range(_MAX_CUTS_PER_SOLVE):
             weights = self._bound_by_program()
             if self.primal - self.dual_value <= tolerance * self.primal:

@@ -103,7 +103,6 @@ class SlackOracle(ColumnOracle):
         return found
 
     def _costs(self, found: Separation) -> FloatArray:
-        """Weight of each slack in the risk."""
         if found.slacks is None:
             return self.example_weights
         n = len(self.example_weights)

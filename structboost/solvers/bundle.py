@@ -107,7 +107,6 @@ class Bundle(ABC):
         return False
 
     def _objective(self, weights: FloatArray, risk: float) -> float:
-        """Objective of weights with the given risk."""
         squares = ordered_product(weights, weights) if self.ordered else weights @ weights
         return float(weights.sum()) + self.C * risk + 0.5 * self.ridge * float(squares)
 

@@ -141,7 +141,6 @@ class CutProgram:
         return solution
 
     def _send(self) -> None:
-        """Pass dropped cuts, new columns and new cuts on to HiGHS."""
         pool = self._pool
         held = np.isin(self._sent, pool.numbers, assume_unique=True)
         if not held.all():
@@ -172,7 +171,6 @@ class CutProgram:
         return first + np.arange(n)
 
     def _add_rows(self, new: slice) -> None:
-        """Append rows of HiGHS."""
         pool = self._pool
         products, slacks = pool.matrix[new], pool.slacks[new]
         n = len(slacks)
@@ -190,7 +188,6 @@ class CutProgram:
         self._sent = pool.numbers.copy()
 
     def _run_by_primal_simplex(self) -> tuple[CutSolution | None, str]:
-        """Solve from nothing by the primal simplex method, and check."""
         _, usual = self._highs.getOptionValue(_STRATEGY)
         _checked(self._highs.clearSolver())
         _checked(self._highs.setOptionValue(_STRATEGY, _PRIMAL))

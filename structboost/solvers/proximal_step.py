@@ -388,7 +388,6 @@ def _newton_direction(
 def _move(
     n_free: int, own: FloatArray, direction: FloatArray, length: float, budget: float
 ) -> None:
-    """Move the multipliers, and keep their sum."""
     total = 0.0
     for i in range(n_free):
         own[i] += length * direction[i]

@@ -1,4 +1,4 @@
-"""Single binary features of sparse rows, each part having few of very many.
+"""Single binary features as weak learners, for sparse rows.
 
 A part is a row of the indices of its active features, filled up with -1: tables of hundreds of
 thousands of columns only store their ones.  :func:`active_features` makes such rows of a

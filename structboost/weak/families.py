@@ -87,7 +87,6 @@ def alternatives(weak_learner: WeakLearners) -> list[WeakLearners]:
 
 
 def _alternatives(of_kinds: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Alternatives to a dict of weak learners by kind."""
     groups = {kind: _inseparable(members) for kind, members in of_kinds.items()}
     families: list[list[WeakLearner]] = []
     for of_kind in groups.values():
@@ -164,7 +163,6 @@ def _takes(weak_learner: Any, keyword: str) -> bool:
 
 
 def _with(weak_learner: WeakLearner, **options: Any) -> partial[Any]:
-    """Add options to the weak learner."""
     maker = FAMILIES[weak_learner] if isinstance(weak_learner, str) else weak_learner
     return partial(maker, **options)
 

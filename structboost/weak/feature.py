@@ -177,7 +177,6 @@ class FeatureFamily(WeakLearnerFamily):
         return FeatureTable.of(learners)
 
     def _learner(self, row: int, turned: bool = False) -> Feature:
-        """Make a learner of a feature, or of the constant, in one orientation."""
         if row in (-1, self.n_features):
             return Feature(-1, 0.0, -1.0 if turned else 1.0)
         center, scale = float(self._centers[row]), float(self._scales[row])

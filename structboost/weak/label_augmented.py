@@ -95,7 +95,6 @@ class LabelAugmented(PricingRule):
 def _split_columns(
     family: StumpFamily, node: int, sums: FloatArray, bins: IntArray, n_columns: int
 ) -> list[Column]:
-    """Columns of the features with the largest sums, best first."""
     order = np.argsort(-np.abs(sums), kind="stable")[:n_columns]
     return [
         _split_column(family, node, int(f), int(bins[f]), float(sums[f]))

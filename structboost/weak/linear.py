@@ -165,7 +165,6 @@ class LinearFamily(WeakLearnerFamily):
         return HyperplaneTable.of(learners, coefficients=coefficients.reshape(shape))
 
     def _plane(self, direction: FloatArray) -> Hyperplane:
-        """Make the hyperplane on features that are not standardised."""
         coefficients = direction[:-1] / self._spreads
         intercept = float(direction[-1] - coefficients @ self._means)
         return Hyperplane(tuple(coefficients.tolist()), intercept, self.low, self.high)
@@ -233,7 +232,6 @@ class PerceptronFamily(LinearFamily):
         return best
 
     def _start(self, weights: FloatArray) -> FloatArray:
-        """Make a hyperplane of the best stump."""
         stump = self._stumps.price(weights[:, None], 1)[0].learner
         out = np.zeros(self.n_features + 1)
         if np.isfinite(stump.threshold):

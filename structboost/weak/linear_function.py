@@ -174,7 +174,6 @@ class LinearFunctionSearch(WeakLearnerFamily):
         return LinearFunction(found)
 
     def _steepest(self, channel: int, sums: FloatArray) -> Candidate:
-        """Find the function of largest edge on a channel."""
         inside = sums if self.standardisation.bias else np.maximum(sums, 0.0)
         norm = float(np.linalg.norm(inside))
         if norm > 0:

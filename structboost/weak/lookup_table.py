@@ -189,7 +189,6 @@ def sum_of(scorers: Sequence[Scorer]) -> Scorer:
 
 
 def _merged(tables: Sequence[LookupTable]) -> LookupTable:
-    """Merge several tables into one, without their biases."""
     if len(tables) == 1:
         return tables[0]
     features = np.unique(np.concatenate([table.features for table in tables]))

@@ -234,7 +234,6 @@ def _may_rise_in(
     missing: int,
     direction: int,
 ) -> bool:
-    """Whether a point rises or stays the same in one feature."""
     if _overlap(intervals, members, first, second, missing):
         return True
     if (
@@ -259,7 +258,6 @@ def _overlap(
     second: tuple[int, int],
     missing: int,
 ) -> bool:
-    """Whether two regions share a bin of a feature."""
     lowest = max(intervals[first][0], intervals[second][0])
     highest = min(intervals[first][1], intervals[second][1])
     share = lowest < highest or (lowest == highest and lowest != missing)

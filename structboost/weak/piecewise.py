@@ -217,12 +217,10 @@ class PiecewiseFamily(WeakLearnerFamily):
         return piece._replace(sign=-1.0) if edge < 0 else piece
 
     def _edges(self, duals: FloatArray) -> FloatArray:
-        """Edges, shape (n_balls, n_features + 1, n_channels)."""
         return np.stack([self._columns[:, inside] @ duals[inside] for inside in self._inside])
 
 
 def _inside(scaled: FloatArray, centers: FloatArray, radii: FloatArray) -> NDArray[np.bool_]:
-    """Mask of the parts inside each ball, shape (n_balls, n_parts)."""
     if not len(centers):
         return np.zeros((0, len(scaled)), np.bool_)
     return np.asarray(pairwise_distances(centers, scaled) < radii[:, None])

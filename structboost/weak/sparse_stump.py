@@ -124,7 +124,6 @@ class SparseStumpFamily(WeakLearnerFamily):
         return own
 
     def _stump(self, feature: int, place: int, flip: bool) -> Stump:
-        """Make the stump behind the value with index ``place``, or the constant for feature -1."""
         if place < 0:
             return Stump(feature, -np.inf, *self._sides(flip), -1)
         lower, upper = self._ascending(feature)[place : place + 2]

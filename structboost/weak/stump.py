@@ -157,7 +157,6 @@ class StumpSearch(WeakLearnerFamily):
         return edges
 
     def _gathered(self, duals: Any) -> FloatArray:
-        """Signed weights of all parts and channels as an array."""
         gathered: FloatArray = duals
         return gathered
 

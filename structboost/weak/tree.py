@@ -303,12 +303,10 @@ class TreeFamily(WeakLearnerFamily):
 
     @cached_property
     def _table(self) -> tuple[NDArray[Any], ...]:
-        """Table from which histograms are counted."""
         return tuple(counted_table(self.binned, self.row_share))
 
     @cached_property
     def _room(self) -> Room:
-        """Work arrays for growing trees."""
         n_rows = self.binned.n_rows
         return (
             np.empty((self.depth, self._n_entries), np.int64),
@@ -435,7 +433,6 @@ class TreeFamily(WeakLearnerFamily):
         return thresholds
 
     def _feature(self, columns: IntArray) -> IntArray:
-        """Features that columns of bins read."""
         gaps = self.binned.bins.gaps
         return columns if gaps is None else gaps.feature[columns]
 
@@ -453,7 +450,6 @@ class TreeFamily(WeakLearnerFamily):
         is_drawn: NDArray[np.bool_] | None,
         seed: int,
     ) -> list[Candidate]:
-        """Grow trees for all channels, with splits by the drawn rows."""
         n_channels = duals.shape[1]
         features, bins = np.empty((2, n_channels, 2**self.depth - 1), np.int64)
         sets = counts = draw = None
@@ -568,7 +564,6 @@ class TreeFamily(WeakLearnerFamily):
         return self._leaf_numbers([tree])[0]
 
     def _leaf_numbers(self, learners: Sequence[Tree]) -> list[NDArray[np.int16]]:
-        """Leaves of all training parts in each tree."""
         known = [self._leaves_of_round.get(_splits(tree)) for tree in learners]
         others = [tree for tree, own in zip(learners, known, strict=True) if own is None]
         if others:

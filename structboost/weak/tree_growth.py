@@ -296,7 +296,6 @@ def _count(
     rows: NDArray[np.int32],
     histogram: IntArray,
 ) -> None:
-    """Fill the histogram of some rows."""
     codes, starts, by_row, dense, sparse, rare_indptr, rare_rows, rare_codes = table
     for b in range(len(histogram)):
         histogram[b] = 0
@@ -520,7 +519,6 @@ def _rows_parted(
 
 @compiled
 def _count_rows(code: NDArray[Any], rows: NDArray[np.int32], counts: IntArray) -> None:
-    """Fill the number of rows of each bin of a column."""
     for b in range(len(counts)):
         counts[b] = 0
     for j in range(len(rows)):

@@ -347,7 +347,6 @@ class UnionFamily(WeakLearnerFamily):
         return duals if self.shard_features is None else _DualsOfMember(duals, member)
 
     def _of_members(self, learners: Sequence[OfMember]) -> list[list[Any]]:
-        """Learners of each member."""
         return [
             [learner.learner for learner in learners if learner.member == i]
             for i in range(len(self.members))
