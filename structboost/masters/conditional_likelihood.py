@@ -56,6 +56,7 @@ class ConditionalLikelihood(Formulation):
     can_choose_C: ClassVar[bool] = True
     link = SoftmaxLink()
 
+    @override
     def master(self, problem: Problem, C: float) -> ConditionalLikelihoodMaster:
         """Master by L-BFGS-B over the columns so far, until the duality gap is small enough.
 

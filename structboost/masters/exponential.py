@@ -99,6 +99,7 @@ class Exponential(Formulation):
     def check_C(self, C: Any) -> None:
         checked_regularisation(C, "C")
 
+    @override
     def master(self, problem: Problem, C: float) -> ExponentialMaster:
         """Master by coordinate descent or L-BFGS-B on all pairs.
 

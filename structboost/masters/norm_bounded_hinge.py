@@ -76,6 +76,7 @@ class NormBoundedHingeMaster(CuttingPlaneMaster):
         return self.C
 
     @property
+    @override
     def primal(self) -> float:
         """Sum of the slacks of the examples, the paper's objective.
 
@@ -98,6 +99,7 @@ class NormBoundedHingeMaster(CuttingPlaneMaster):
             self._cut(weights)
             self._solve_program()
 
+    @override
     def bound(self, largest_edge: float) -> float | None:
         """Bound ``b'lambda - theta v``, where v is the larger of the largest edge and 0.
 
@@ -128,6 +130,7 @@ class NormBoundedHingeMaster(CuttingPlaneMaster):
         self._cut(weights)
         return False
 
+    @override
     def _objective(self, weights: FloatArray, risk: float) -> float:
         return risk
 
@@ -138,6 +141,7 @@ class NormBoundedHingeMaster(CuttingPlaneMaster):
                 return
             self._cut(self._solve_program())
 
+    @override
     def _nearest(self, step: float, accuracy: float) -> FloatArray:
         """Minimise the cuts plus a penalty of the norm plus ``|w - center|^2 / (2 step)``.
 
@@ -162,11 +166,13 @@ class NormBoundedHingeMaster(CuttingPlaneMaster):
         pool.age(self._proximal[:, 1:].max(axis=0))
         return scaled_down(weights, self.theta)
 
+    @override
     def _new_cut(self, weights: FloatArray) -> float:
         risk = super()._new_cut(weights)
         self._proximal = np.hstack((self._proximal, np.zeros((2, 1))))
         return risk if risk > _ROUNDING * self._zero_risk else 0.0
 
+    @override
     def _keep_cuts(self, kept: NDArray[np.bool_]) -> None:
         super()._keep_cuts(kept)
         self._proximal = self._proximal[:, np.append(True, kept)]

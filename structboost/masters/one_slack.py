@@ -169,6 +169,7 @@ class OneSlackMaster(CuttingPlaneMaster):
         if not self._solve(tolerance, _MAX_CUTS_PER_SOLVE) or self.ridge:
             self._prove()
 
+    @override
     def solve_loosely(self, tolerance: float, selected: IntArray | None = None) -> None:
         """Add a few cuts at most, and take the duals of the last long step.
 
@@ -207,6 +208,7 @@ class OneSlackMaster(CuttingPlaneMaster):
             self._cut(weights)
         self._bound_by_program()
 
+    @override
     def _is_proved(self, accuracy: float) -> bool:
         """Whether the duals of the cuts prove that the center is near the optimum.
 

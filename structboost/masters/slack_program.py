@@ -143,6 +143,7 @@ class SlackProgramMaster(HingeMaster[SlackOracle]):
             self._owners[kind] = number[owner[stays]].astype(np.int64)
         self.pool.keep(kept)
 
+    @override
     def _products(self, terms: Mapping[str, Terms], n_new: int) -> FloatArray:
         return self._products_of(self._measures, self._owners, len(self.pool), terms, n_new)
 

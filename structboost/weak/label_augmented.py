@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from structboost._typing import FloatArray, IntArray
+from structboost._typing import FloatArray, IntArray, override
 from structboost.runtime.compiled import compiled
 from structboost.weak.base import Column, WeakLearnerFamily
 from structboost.weak.pricing import PricingRule
@@ -55,6 +55,7 @@ class LabelAugmented(PricingRule):
     refuses columns of several terms.
     """
 
+    @override
     def columns(
         self, family: WeakLearnerFamily, duals: FloatArray, per_channel: int, min_edge: float
     ) -> tuple[list[Column], float]:

@@ -178,23 +178,12 @@ class LinearFamily(WeakLearnerFamily):
 class PerceptronFamily(LinearFamily):
     """Family of perceptrons that maximise a smooth edge, by L-BFGS from the best stump.
 
-    The best one may be missed, so nothing is certified.
+    Other parameters and the errors are those of :class:`LinearFamily`.
 
     Parameters
     ----------
-    features : ndarray, shape (n_parts, n_features)
-        Features of the training parts, finite.
-    response : (float, float)
-        The two responses.
     exact : bool
         Whether the stump is searched over all distinct thresholds, or over at most 255 per feature.
-    n_threads : int
-        Ignored.
-
-    Raises
-    ------
-    TaskError
-        If there is no training part.
 
     Notes
     -----
@@ -256,21 +245,7 @@ class PerceptronFamily(LinearFamily):
 class SVMFamily(LinearFamily):
     """Family of linear SVMs weighted by absolute duals, without the smallest tenth.
 
-    The best hyperplane may be missed, so nothing is certified.
-
-    Parameters
-    ----------
-    features : ndarray, shape (n_parts, n_features)
-        Features of the training parts, finite.
-    response : (float, float)
-        The two responses.
-    exact, n_threads
-        Ignored.
-
-    Raises
-    ------
-    TaskError
-        If there is no training part.
+    Parameters and errors are those of :class:`LinearFamily`.
 
     Notes
     -----
@@ -297,21 +272,7 @@ class SVMFamily(LinearFamily):
 class LDAFamily(LinearFamily):
     """Family of Fisher's discriminants weighted by absolute duals, cut at the largest edge.
 
-    The best hyperplane may be missed, so nothing is certified.
-
-    Parameters
-    ----------
-    features : ndarray, shape (n_parts, n_features)
-        Features of the training parts, finite.
-    response : (float, float)
-        The two responses.
-    exact, n_threads
-        Ignored.
-
-    Raises
-    ------
-    TaskError
-        If there is no training part.
+    Parameters and errors are those of :class:`LinearFamily`.
 
     Notes
     -----

@@ -218,6 +218,7 @@ class LinearFunctionFamily(LinearFunctionSearch):
         functions = _matrix(learners, self.standardisation.width)
         return np.asarray(functions @ self._rows.T, np.float32)
 
+    @override
     def _sums(self, duals: FloatArray) -> FloatArray:
         return np.asarray(self._rows.T @ duals)
 
@@ -256,6 +257,7 @@ class SparseLinearFunctions(LinearFunctionSearch):
     def responses(self, learners: Sequence[LinearFunction]) -> NDArray[np.float32]:
         return np.asarray(self.table(learners).responses(self._rows), np.float32)
 
+    @override
     def _sums(self, duals: FloatArray) -> FloatArray:
         z, totals = self.standardisation, duals.sum(axis=0)
         shift = z.centers / z.scales
@@ -335,6 +337,7 @@ class ShardedLinearFunctions(LinearFunctionSearch):
     def responses(self, learners: Sequence[LinearFunction]) -> FunctionCodes:
         return FunctionCodes(_matrix(learners, self.standardisation.width))
 
+    @override
     def _sums(self, duals: DualsInShards) -> FloatArray:
         return duals.sums()
 

@@ -136,9 +136,11 @@ class ShardedStumps(StumpSearch):
             np.array([s.right for s in learners], np.float64),
         )
 
+    @override
     def _gathered(self, duals: DualsInShards) -> FloatArray:
         return duals.gathered()
 
+    @override
     def _search(self, duals: DualsInShards, kernel: Kernel, found: Found) -> FloatArray:
         totals = np.zeros(0)
         for group in feature_groups(self.bins.n_bins, duals.shape[1]):

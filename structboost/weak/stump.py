@@ -337,6 +337,7 @@ class StumpFamily(StumpSearch):
     def _directions(self) -> NDArray[np.int8]:
         return np.zeros(0, np.int8) if self.directions is None else self.directions
 
+    @override
     def _search(self, duals: FloatArray, kernel: Kernel, found: Found) -> FloatArray:
         def run(group: Group) -> FloatArray:
             filled = histograms(self.binned, duals, *group)

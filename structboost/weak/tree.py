@@ -335,6 +335,7 @@ class TreeFamily(WeakLearnerFamily):
         """Seed of the features that each node of a round may split, or 0 if all."""
         return int(self._random.randint(1 << 31)) if self.max_features < 1 else 0
 
+    @override
     def price(self, duals: FloatArray, per_channel: int) -> list[Candidate]:
         """Grow one tree per channel, best first.
 
