@@ -104,7 +104,7 @@ class PlainDesign(Design):
     n_features : int
     bias : bool
     spread : (ndarray, ndarray) of shape (n_features,), optional
-        Means and deviations of the features, where they are known.
+        Means and stds of the features, if known.
     """
 
     n_features: int
@@ -136,9 +136,9 @@ class ActiveDesign(Design):
     Parameters
     ----------
     n_known : int
-        Numbers from here on are left out.
+        Number of features.  Larger indices are left out.
     n_slots : int
-        Most active features of a part in training.
+        Largest number of active features of a part in training.
     bias : bool
     """
 
@@ -172,9 +172,9 @@ def design_of(rows: Any, part: PartKind, *, active: bool, standardise: bool = Tr
     rows : ndarray or sparse array, shape (n_parts, n_features)
     part : PartKind
     active : bool
-        Whether rows are numbers of active features.
+        Whether rows are indices of active features.
     standardise : bool
-        Whether columns of dense tables get the mean 0 and the deviation 1.
+        Whether columns of dense tables get mean 0 and std 1.
     """
     with_bias = part.has_bias
     if active:
@@ -245,7 +245,7 @@ def plain_ensemble(
     ----------
     kinds : dict of str to PartKind
     weights : dict of str to ndarray, shape (width, n_channels)
-        The weight of the constant in the last row, where the kind has one.
+        Weights, with those of the constant in the last row if the kind has one.
     facts : dict
         Plain values that are saved with the model.
     """

@@ -43,23 +43,23 @@ class DualChain:
     An output has the probability ``~ exp(score)``.  With ``c_i`` = C times the weight of example i,
     the primal is ``sum_i c_i (-log p(y_i)) + |w|^2 / 2``, the dual ``sum_i c_i H(p_i) - |w(p)|^2 /
     2`` with ``w(p) = sum_i c_i (features of y_i - those expected by p_i)``.  The dual distributions
-    p_i are kept by their probabilities of tags and of pairs of tags, and a lower bound of their
+    p_i are stored by their probabilities of tags and of pairs of tags, and a lower bound of their
     entropies H, by concavity; so the bound on the primal is certified.
 
-    Features that the same tokens have get the same weight at the optimum: they are taken as one.
+    Features that occur in the same tokens have equal weights at the optimum, and are merged.
 
     Parameters
     ----------
     task : ChainTask
         Without features of the steps.
     X, Y : sequence
-        Tokens as numbers of active features, and tags.
+        Tokens as indices of active features, and tags.
     shares : ndarray, shape (n_examples,)
         Weights of the examples, which sum to 1.
     active : collection of str
         ``["token"]``.
     random_state : int, RandomState or None
-        Seed for the order of the examples; None is a seed, too.
+        Seed for the order of the examples.  None is a fixed seed, too.
 
     Attributes
     ----------

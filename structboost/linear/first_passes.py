@@ -56,7 +56,6 @@ def pass_in_runs(
 
 
 def _among_all(found: FoundOutputs, first: int, n: int) -> FoundOutputs:
-    """Extend the outputs of a run to all ``n`` examples, without violation of the others."""
     m = len(found.losses)
 
     def padded(values: FloatArray, fill: float) -> FloatArray:

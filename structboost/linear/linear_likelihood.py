@@ -87,31 +87,31 @@ class LinearLikelihoodTrainer(Trainer):
     """Trainer of linear functions of the parts that maximise the likelihood of the true outputs.
 
     Minimises ``C mean(-log p(y_i | x_i)) + |w|^2 / 2``, where outputs have the probabilities ``p(y
-    | x) ~ exp(F(x, y))``, on standardised features; sparse and ``active`` ones are taken as they
-    are.  Each channel of each kind has one linear function of weight 1.
+    | x) ~ exp(F(x, y))``, on standardised features, except sparse and ``active`` ones.  Each
+    channel of each kind has one linear function of weight 1.
 
     Parameters
     ----------
     task : Task
-        It gives its marginals.
+        A task that implements marginals.
     C : float or "auto"
         Weight of the mean loss against half the squared norm of the weights.  ``"auto"`` takes the
-        largest C whose held-out minus log-likelihood is near the least, on the folds given to
-        :meth:`fit`: above it by at most an eighth of what it fell by from the smallest C on.
+        largest C whose held-out minus log-likelihood is near the least, on the folds passed to
+        :meth:`fit`: above it by at most an eighth of its fall since the smallest C.
     tol : float
         Relative gap ``(primal - bound) / primal`` at which training stops.
     max_rounds : int
-        Most rounds.
+        Largest number of rounds.
     random_state : int, RandomState or None
-        Order of the examples, where the problem draws one.
+        Seed for the order of the examples, if the problem draws one.
     verbose : int
         1 shows a progress bar.
     active : collection of str
-        Kinds whose rows are numbers of active features (:func:`structboost.weak.active_features`).
+        Kinds whose rows are indices of active features (:func:`structboost.weak.active_features`).
     problem : callable
         Class of :class:`LikelihoodProblem` that is solved.
     on_held_out : callable, optional
-        Is given the folds and the scores of their held-out parts, at the C chosen.
+        Called with the folds and the scores of their held-out parts, at the chosen C.
 
     Attributes
     ----------
@@ -159,23 +159,23 @@ class LinearLikelihoodTrainer(Trainer):
         sample_weight : array-like, shape (n_examples,), optional
             Weight of each example in the mean loss.
         folds : sequence of Fold, optional
-            Where C is chosen.
+            Folds on which C is chosen.
         score : callable, optional
             As in :meth:`structboost.StructBoost.fit`.
 
         Raises
         ------
         ValueError, TypeError, TaskError
-            If a parameter or an argument is out of its range, or the task has no marginals.
+            If a parameter or an argument is out of range, or the task has no marginals.
 
         Warns
         -----
         ConvergenceWarning
-            If ``max_rounds`` are used up before the gap is ``tol``.
+            If the gap is above ``tol`` after ``max_rounds``.
         ConstantPredictionWarning
             If one output is predicted for all examples, whose true outputs differ.
         InterruptedFitWarning
-            On Ctrl-C; the best weights so far are kept.
+            On Ctrl-C, which keeps the best weights so far.
         """
         announce_compilation()
         self._check_parameters()
@@ -378,14 +378,13 @@ class _FoldFits:
 
 
 def _n_columns(problem: LikelihoodProblem) -> int:
-    """Return the number of features with weights."""
     return sum(own.width for own in problem.designs.values())
 
 
 def _boldest(records: Sequence[Mapping[str, Any]]) -> float:
     """Return the largest C whose held-out likelihood is near the maximum.
 
-    The most likely C makes models that are a little too timid: their outputs leave out what is
+    The most likely C makes models that are a little too timid, whose outputs omit what is
     rare (docs/decisions/linear-likelihood.md).
     """
     losses = [entry["surrogate"] for entry in records]

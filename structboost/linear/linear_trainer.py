@@ -48,11 +48,11 @@ class LinearTrainer(Trainer):
     task : Task
     C : float or "auto"
         Weight of the mean loss against half the squared norm of the standardised weights.
-        ``"auto"`` takes the best C on the folds given to :meth:`fit`.
+        ``"auto"`` takes the best C on the folds passed to :meth:`fit`.
     tol, random_state, verbose, active
         As in :class:`structboost.StructuredSVM`; ``active`` kinds are not standardised.
     max_rounds : int
-        Most exact passes.
+        Largest number of exact passes.
 
     Attributes
     ----------
@@ -95,7 +95,7 @@ class LinearTrainer(Trainer):
         Raises
         ------
         ValueError, TypeError, TaskError
-            If a parameter or an argument is out of its range.
+            If a parameter or an argument is out of range.
         """
         self.C_path_, self.C_path_end_ = [], ""
         C = self._chosen_C(folds or [], score) if self.C == AUTO else self.C
@@ -120,7 +120,6 @@ class LinearTrainer(Trainer):
         return self
 
     def _chosen_C(self, folds: Sequence[Fold], score: Score | None) -> float:
-        """Choose the best C on the folds."""
         coarse = replace(
             self,
             verbose=0,

@@ -24,21 +24,21 @@ _STEPS = 3
 class PrimalLikelihood:
     """Minimiser of ``C mean(-log p(y_i | x_i)) + |w|^2 / 2`` by quasi-Newton steps.
 
-    Features are standardised; sparse ones and active ones are taken as they are.  At any weights v,
-    ``w = C mean(features of y_i - those expected at v)`` gives the lower bound ``C mean(H_i) -
+    Features are standardised, except sparse ones and active ones.  At any weights v,
+    ``w = C mean(features of y_i - features expected at v)`` gives the lower bound ``C mean(H_i) -
     |w|^2 / 2``, H being the entropies at v; H and w are concave and linear in the distributions, so
     means of such pairs give bounds as well, and the best one is kept.
 
     Parameters
     ----------
     task : Task
-        It gives its marginals.
+        A task that implements marginals.
     X, Y : sequence
         Examples.
     shares : ndarray, shape (n_examples,)
-        Their weights, which sum to 1.
+        Weights of the examples, which sum to 1.
     active : collection of str
-        Kinds whose rows are numbers of active features.
+        Kinds whose rows are indices of active features.
     random_state
         Ignored: nothing is drawn.
 
@@ -91,7 +91,7 @@ class PrimalLikelihood:
         self._measure()
 
     def adopt(self, other: Any, rows: IntArray, C: float) -> None:
-        """Begin at C from the weights of a problem that is made of the examples ``rows``."""
+        """Start at C from the weights of a problem with the examples ``rows``."""
         found = other.matrices()
         parts = []
         for kind, shape in self._shapes.items():

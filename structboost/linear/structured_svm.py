@@ -46,8 +46,8 @@ from structboost.validation import (
     shown,
 )
 
-# The problem restricted to the cached cuts is solved to this fraction of the gap that the last exact
-# pass left.
+# The problem restricted to the cached cuts is solved to this fraction of the gap after the last
+# exact pass.
 _INNER_SHARE = 0.2
 # The next exact pass is made between the best weights so far and the new ones: nearer to the new
 # ones after progress, nearer to the best after none (in-out separation).
@@ -69,7 +69,7 @@ _SAVED = {"C": float, "tol": float, "max_epochs": int, "active": list, "average"
 class StructuredSVM(Trainer):
     """Linear structured SVM, trained to a certified duality gap.
 
-    The features of the parts stand where boosting has weak learners: a part x scores ``<x, W[:,
+    The features of the parts replace the weak learners of boosting: a part x scores ``<x, W[:,
     c]>`` on channel c, and the joint feature map is ``Psi(x, y) = sum_p x_p (x) M(x, y)[p]``.
     Minimises ::
 
@@ -79,8 +79,8 @@ class StructuredSVM(Trainer):
     (:mod:`structboost.solvers.block_frank_wolfe`).
 
     Kinds of parts whose weak learners respond in (-1, 1) get a constant feature 1, whose weight is
-    the bias; it is regularised like the others.  Kinds that respond in (0, 1), the edges of a CRF,
-    must have scores >= 0: their features must be >= 0, their weights are kept >= 0 by the solver,
+    the bias, regularised like the others.  Kinds that respond in (0, 1), the edges of a CRF,
+    must have scores >= 0: their features must be >= 0, the solver keeps their weights >= 0,
     and they have no bias.
 
     Scale the features: the regulariser treats all alike, and on raw scales the gap may not close in
@@ -95,15 +95,15 @@ class StructuredSVM(Trainer):
     tol : float
         Relative gap ``(primal - bound) / primal``, above 0 and below 1, at which training stops.
     max_epochs : int
-        Most exact passes, in which the task's argmax sees every example once.
+        Largest number of exact passes, each one argmax of the task for every example.
     active : sequence of str
-        Kinds of parts whose rows are numbers of active features
-        (:func:`structboost.weak.active_features`) instead of values: sparse rows of zeros and ones,
-        of hundreds of thousands of features.
+        Kinds of parts whose rows are indices of active features
+        (:func:`structboost.weak.active_features`) instead of values: sparse rows of zeros and
+        ones, of hundreds of thousands of features.
     average : bool
         Whether exact passes are made at weighted means of the weights, or at the newest weights.
     random_state : int, RandomState or None
-        Order of the examples in the passes over cached cuts.
+        Seed for the order of the examples in the passes over cached cuts.
     verbose : int
         1 shows a progress bar.
 
@@ -112,7 +112,7 @@ class StructuredSVM(Trainer):
     model_ : Ensemble
         The linear functions as a model.
     w_ : ndarray, shape (n_features + 1, n_channels), or dict of such arrays
-        Weights, the bias in the last row; by kind where the task has several.
+        Weights, with the bias in the last row, by kind if the task has several.
         Kinds without bias have ``n_features`` rows.
     history_ : list of dict
         One per exact pass: round, primal (of the best weights so far), bound, gap, certified, cuts,
@@ -122,7 +122,7 @@ class StructuredSVM(Trainer):
     interrupted_ : bool
         Whether Ctrl-C ended the fit.
     ending_ : str
-        Why the fit ended: "gap", "max_rounds" or "interrupted".
+        Reason why the fit ended: "gap", "max_rounds" or "interrupted".
     C_ : float
         The C of the model.
     """
@@ -160,14 +160,14 @@ class StructuredSVM(Trainer):
         Raises
         ------
         ValueError, TypeError
-            If a parameter or an argument is out of its range.
+            If a parameter or an argument is out of range.
         TaskError
             If the task breaks its contract.
 
         Warns
         -----
         ConvergenceWarning
-            If ``max_epochs`` are used up before the gap is ``tol``.
+            If the gap is above ``tol`` after ``max_epochs``.
         ConstantPredictionWarning
             If one output is predicted for all examples, whose true outputs differ.
         InterruptedFitWarning
@@ -203,7 +203,7 @@ class StructuredSVM(Trainer):
         return bool(probe.history_[-1]["bound"] >= (1.0 - 2.0 * _PROBE_GAP) * of_none)
 
     def _unit_of_C(self, X: Sequence[Any]) -> float:
-        """Number of examples, divided by the mean square of the features of one."""
+        """Divide the number of examples by the mean square of the features of one."""
         rows = [
             stacked >= 0 if kind in self.active else stacked
             for kind, stacked in self._stack(X).rows.items()
@@ -300,7 +300,6 @@ class StructuredSVM(Trainer):
         return trainer
 
     def _stack(self, X: Sequence[Any]) -> StackedParts:
-        """Stack the features of the parts of training inputs."""
         stack = stacked(self.task, X)
         for kind in self.task.kinds:
             if kind not in self.active:
@@ -322,7 +321,6 @@ class StructuredSVM(Trainer):
             )
 
     def _designs(self, stack: StackedParts) -> dict[str, Design]:
-        """Make the designs of the features of the parts."""
         return designs_of(self.task.kinds, stack, self.active, standardise=False)
 
     def _ending(self) -> str:

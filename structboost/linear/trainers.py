@@ -25,7 +25,7 @@ def trainer_of(model: Ensemble, task: Task) -> Trainer:
     Raises
     ------
     DamagedFileError
-        If there is no trainer of the name that the model keeps.
+        If there is no trainer of the name in the model.
     """
     name = model.metadata.get("trainer", StructBoost.__name__)
     if name not in _BY_NAME:

@@ -162,21 +162,7 @@ class CutOracle(ColumnOracle):
     Order of calls: :meth:`cut_at` makes a cut, :meth:`products` and :meth:`combine` take cuts that
     are stored, :meth:`forget` drops them for good.  The training set stays where the engine put it.
 
-    Parameters
-    ----------
-    kinds : iterable of str
-        Kinds of the parts.
-    example_weights : ndarray, shape (n_examples,)
-        Weights of the examples in the risk, with sum 1.
-    exact : bool
-        Whether the argmax claims to be exact.
-
-    Attributes
-    ----------
-    columns : TermsByKind
-        Terms of the columns so far.
-    calls : int
-        Passes of the loss-augmented argmax over all examples.
+    Parameters and attributes are those of :class:`ColumnOracle`.
     """
 
     @abstractmethod

@@ -38,7 +38,7 @@ class ColumnScores:
     Attributes
     ----------
     columns : ndarray of int64, shape (n_weights,)
-        The column of each weight, its number among all.
+        Index of the column of each weight.
     features : (ndarray of float64, ndarray of int64)
         Features of the scores of the last :meth:`place`, without indices.
     n_weights, n_scores : int
@@ -120,7 +120,6 @@ class ColumnScores:
         return first_feature[:-1], first_weight, lengths, bounded, form
 
     def _places(self, scores: IntArray) -> tuple[IntArray, IntArray, IntArray]:
-        """Index of the kind, row and channel of flat ``scores``."""
         first = np.array([a.first_score for a in self.layouts])
         of_kind = np.searchsorted(first, scores, side="right") - 1
         n_channels = np.array([a.n_channels for a in self.layouts])

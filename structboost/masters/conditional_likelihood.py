@@ -35,12 +35,12 @@ class ConditionalLikelihood(Formulation):
         sum(w) + C/m sum_i [log sum_y exp(F(x_i, y)) - F(x_i, y_i)]
 
     over ``w >= 0`` (Lafferty et al., ICML 2001, with columns and an l1 norm).  Tasks must give
-    their marginals (:meth:`structboost.Task.marginals`): chains do, and all whose outputs are
-    listed.  The loss of the task plays no part in training.
+    their marginals (:meth:`structboost.Task.marginals`): chains do, and tasks that list
+    their outputs.  The loss of the task plays no part in training.
 
-    Outputs that a task only lists (:meth:`structboost.Task.outputs`) are listed once per fit: their
-    joint features are kept, up to 256 megabytes.  Those of further examples are listed anew in
-    every pass.
+    A task that lists its outputs (:meth:`structboost.Task.outputs`) lists them once per fit, and
+    their joint features are stored up to 256 megabytes.  Outputs of further examples are listed
+    anew in every pass.
 
     Notes
     -----
@@ -56,6 +56,7 @@ class ConditionalLikelihood(Formulation):
     can_choose_C: ClassVar[bool] = True
     link = SoftmaxLink()
 
+    @override
     def master(self, problem: Problem, C: float) -> ConditionalLikelihoodMaster:
         """Master by L-BFGS-B over the columns so far, until the duality gap is small enough.
 
@@ -188,7 +189,6 @@ class ConditionalLikelihoodMaster(RestrictedMaster):
         self.weights, self.risk = at.weights, self._risk(at)
 
     def _point(self, weights: FloatArray) -> _Point:
-        """Likelihood at some weights."""
         self._calls += 1
         rows = {}
         for kind, terms in self._columns.weighted(weights).items():

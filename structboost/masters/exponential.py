@@ -99,6 +99,7 @@ class Exponential(Formulation):
     def check_C(self, C: Any) -> None:
         checked_regularisation(C, "C")
 
+    @override
     def master(self, problem: Problem, C: float) -> ExponentialMaster:
         """Master by coordinate descent or L-BFGS-B on all pairs.
 
@@ -313,7 +314,6 @@ class ExponentialMaster(RestrictedMaster):
         self.risk = float(np.exp(self._log_scale) * self._pairs.sum())
 
     def _solve_by_coordinates(self, selected: IntArray) -> None:
-        """Run Algorithm 2."""
         terms = self._terms
         order = selected[np.argsort(terms.channels[selected], kind="stable")]
         for sweep in range(1, self.formulation.tau_max + 1):
@@ -335,7 +335,6 @@ class ExponentialMaster(RestrictedMaster):
         self._measure()
 
     def _solve_by_lbfgs(self) -> None:
-        """Solve by a quasi-Newton method with bounds."""
         if not len(self.weights):
             return
         bounds = [(0.0, self._largest)] * len(self.weights)

@@ -31,7 +31,7 @@ class HeldOut(NamedTuple):
     parts : ndarray of bool, shape (n_parts,)
         The parts that the round left out.
     columns, channels : sequence of int
-        Place of each column in the master, and channel of each of its terms.
+        Index of each column in the master, and channel of each of its terms.
     answers : sequence of ndarray, shape (n_parts,)
         For each term its coefficient times the responses of its learner; 0 on all other parts.
     """
@@ -48,7 +48,7 @@ class Temperature(NamedTuple):
     Parameters
     ----------
     factor : float
-        What scores are multiplied by before probabilities are made of them.
+        Factor of the scores before they become probabilities.
     loss : float
         Mean of minus the logarithms of the probabilities of the true outputs.
     """
@@ -59,9 +59,9 @@ class Temperature(NamedTuple):
     def damped(self) -> Temperature:
         """Temperature of parts that no round has seen, estimated from the parts left out.
 
-        A part that one round leaves out is one that all others have seen: they pull their
-        neighbours towards its output, and rounds without it push them back.  So the parts left out
-        ask for much less, and early for a little more, than new parts do
+        All other rounds have seen a part that one round leaves out: they pull its neighbours
+        towards its output, and rounds without it push them back.  So the factor of the parts left
+        out is much too low, and early a little too high, for new parts
         (docs/decisions/probabilities.md).
         """
         return self._replace(factor=damped(self.factor))
@@ -116,7 +116,7 @@ class HeldOutScores:
         of_all : dict of str to ndarray, shape (n_channels, n_parts)
             The scores by all columns.
         n_rounds : int
-            Rounds behind them.
+            Number of rounds so far.
         """
         if not any(own.any() for own in self._counts.values()):
             return None
@@ -145,8 +145,8 @@ def fitted_temperature(
 ) -> Temperature:
     """Fit the factor of scores that gives the least mean loss.
 
-    The logarithm of the factor has a normal prior of mean 0 and deviation 1, so that examples
-    without a mistake do not ask for certainty.
+    The logarithm of the factor has a normal prior of mean 0 and std 1, which keeps it finite
+    if all examples are right.
 
     Parameters
     ----------
@@ -155,7 +155,7 @@ def fitted_temperature(
     n_examples : int
         Number of examples that the loss is the mean of.
     start : float, optional
-        A factor that is near; then three or four losses are asked for, and the result is that of
+        A nearby factor.  Then three or four losses are computed, and the factor is the minimiser of
         the parabola through them.
 
     Returns
@@ -191,7 +191,7 @@ def saved_temperature(metadata: Mapping[str, Any]) -> float | None:
     Raises
     ------
     DamagedFileError
-        If it is no number above 0.
+        If it is not a number above 0.
     """
     factor = metadata.get("temperature")
     if factor is None:

@@ -119,16 +119,19 @@ class CuttingPlaneMaster(HingeMaster[CutOracle], Bundle):
         made = self.pool.made
         return self.oracle.combine(self.pool.cuts[made], self.pool.duals[made])
 
+    @override
     def _products(self, terms: Mapping[str, Terms], n_new: int) -> FloatArray:
         products, made = np.zeros((len(self.pool), n_new)), self.pool.made
         products[made] = self.oracle.products(self.pool.cuts[made], terms, n_new)
         return products
 
+    @override
     def _new_cut(self, weights: FloatArray) -> float:
         cut, products, risk = self.oracle.cut_at(weights)
         self._check_risk(risk, float(self._values_at(weights).max(initial=0.0)), weights)
         self.pool.add([cut], products[None], np.array([cut.loss]))
         return risk
 
+    @override
     def _keep_cuts(self, kept: NDArray[np.bool_]) -> None:
         self.oracle.forget(self.pool.keep(kept))

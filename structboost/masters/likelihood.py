@@ -24,9 +24,9 @@ class LikelihoodAt(NamedTuple):
     losses : ndarray, shape (n_examples,)
         Minus the logarithm of the probability of each true output.
     entropies : ndarray, shape (n_examples,)
-        Those of the outputs of each example.
+        Entropies of the outputs of each example.
     expected : dict of str to ndarray, shape (n_parts, n_channels)
-        The joint features to be expected.
+        Expected joint features.
     slopes : dict of str to ndarray, shape (n_channels, n_parts)
         Weight of the example times (truth - expected joint feature).
     """
@@ -45,7 +45,7 @@ def log_losses(
     Parameters
     ----------
     task : Task
-        It gives its marginals.
+        A task that implements marginals.
     X, Y : sequence
         Examples.
     scores : StackedParts
@@ -76,7 +76,7 @@ class Likelihood:
     owners : dict of str to ndarray of int64, shape (n_parts,)
         Example of each part.
     counts : dict of str to bool
-        Whether joint features count: whether a true one is above 1.
+        Whether joint features are counts, which is if a true one is above 1.
     """
 
     def __init__(self, problem: Problem) -> None:

@@ -27,20 +27,19 @@ _MAX_ITERATIONS = 1000
 class Logistic(Formulation):
     """Loss (3) of ShareBoost, the mean of ``log sum_c exp(1[c != y] - F_y + F_c)``.
 
-    Minimises ``L(W) + R(W) / C`` over weights of free sign; with C infinite there is no
+    Minimises ``L(W) + R(W) / C`` over weights of free sign.  With C infinite there is no
     regulariser.
 
     Parameters
     ----------
     regulariser : {"frobenius", "l1", "l1_linf"}
-        R: the sum of squares; the sum of absolute values; the sum over learners of the largest
-        absolute value of their weights.  The last two are smoothed: they are the soft maxima of
-        section 2.1.
+        R is the sum of squares, the sum of absolute values, or the sum over learners of the
+        largest absolute weight.  The last two are smoothed by the soft maxima of section 2.1.
     smoothing : float
         Scale below which a smoothed regulariser is rounded off.
     gradient_tolerance : float
         Largest entry of the gradient at which a re-fit ends.  On separable data without a
-        regulariser the loss has no minimiser, and this is what stops.
+        regulariser the loss has no minimiser, and this tolerance ends the re-fit.
     """
 
     regulariser: str = "frobenius"
@@ -67,7 +66,7 @@ class Logistic(Formulation):
 class LogisticMaster(RestrictedMaster):
     """Master of all channels of the chosen learners, re-fitted from the weights of the last round.
 
-    A learner is in with all its channels or not at all.
+    The master takes all channels of a learner or none.
     """
 
     # A learner that was chosen once is never chosen again.
@@ -139,7 +138,7 @@ class LogisticMaster(RestrictedMaster):
         edges : ndarray, shape (n_new, n_channels)
             Minus the gradient by their weights.
         how : {"line_search", "column_search", "refit"}
-            Along ``edges``; over any weights of theirs; over all weights.
+            Search along ``edges``, over the new weights, or over all weights.
         """
         matrix = self._matrix(self.weights)
         scores, held = self._scores(matrix), self._penalty(matrix)[0]
@@ -192,7 +191,6 @@ class LogisticMaster(RestrictedMaster):
         return self._answers.rows
 
     def _matrix(self, weights: FloatArray) -> FloatArray:
-        """Weights as the matrix W, shape (n_learners, n_channels)."""
         out = np.zeros((len(self._responses), self._code.shape[1]))
         out[self._terms.learners, self._terms.channels] = weights
         return out

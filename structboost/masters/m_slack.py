@@ -3,7 +3,7 @@
 A proximal step from a center c, of length t, is ``min sum(w) + sum_i B_i slack_i + |w - c|^2 /
 (2 t)`` over ``w >= 0``.  With ``w = t W`` it is the linear structured SVM with ``1/2 |W - A|^2``,
 ``A = c / t - 1``, losses divided by t and bounded weights, which
-:mod:`structboost.solvers.block_frank_wolfe` solves on the cuts that it keeps of each example.  A
+:mod:`structboost.solvers.block_frank_wolfe` solves on cached cuts of each example.  A
 step is a pass of the argmax and a few passes over the cuts; its weights are the next center.
 Wherever it stops, the multipliers divided by the largest edge of a column are feasible, and prove a
 bound.  Figures: docs/decisions/convergence.md.
@@ -196,8 +196,8 @@ class MSlackMaster(SlackProgramMaster):
     def _adapt_step(self) -> None:
         """Lengthen the step if the center holds the gap open, and shorten it if the blocks do.
 
-        The gap at ``w`` is what the blocks are short of their optimum, plus ``(1 - edges)' w``,
-        plus what dividing the multipliers costs.
+        The gap at ``w`` is the gap of the blocks, plus ``(1 - edges)' w``, plus the loss by the
+        division of the multipliers.
         """
         edges, w = self._blocks.sums, self._iterate[self._scores.columns]
         loss = self._blocks.loss
@@ -215,7 +215,6 @@ class MSlackMaster(SlackProgramMaster):
             self._step *= _SHORTER
 
     def _tell_columns(self) -> None:
-        """Pass new and dropped columns on to the blocks."""
         n_columns = self.oracle.n_columns
         if n_columns == self._n_known and not self._dropped:
             return

@@ -50,12 +50,12 @@ class NewtonSteps(Boosting):
     shrinkage : float
         Fraction of the Newton step that is taken.
     largest_step : float
-        Largest change of a score by one step, before it is shrunk: where nothing is wrong any more,
-        Newton steps have no bound.
+        Largest change of a score by one step, before it is shrunk: since Newton steps are
+        unbounded once there are no errors.
     enough : float
         Mean loss at which training ends.
     patience : int, optional
-        Rounds without a lower loss on the parts that they left out after which training ends, where
+        Number of rounds without a lower loss on the parts left out after which training ends, if
         the formulation measures that loss.  None disables this check.
     """
 
@@ -81,9 +81,8 @@ class NewtonSteps(Boosting):
 class NewtonBooster(Booster):
     """Booster that stores the scores of all parts, from which the columns of a round step.
 
-    A column is not looked at again until pricing chooses it again, so only the responses of the
-    learners that came since the last step are held.  Subclasses call :meth:`_measure` when they are
-    made.
+    A column is not used again until pricing chooses it again, so only the responses of learners
+    since the last step are stored.  Subclasses call :meth:`_measure` in ``__init__``.
 
     Parameters
     ----------
@@ -190,7 +189,6 @@ class NewtonBooster(Booster):
     def _add_to(
         self, scores: Mapping[str, FloatArray], columns: Iterable[int], weights: Iterable[float]
     ) -> None:
-        """Add the scores of the columns under these weights."""
         for column, weight in zip(columns, weights, strict=True):
             if weight:
                 for kind, learner, channel, coefficient in self._terms[column]:
@@ -218,7 +216,7 @@ class NewtonBooster(Booster):
         Returns
         -------
         slope, curvature : float
-            How much it falls at first, and the second derivative.
+            Initial decrease of the loss, and its second derivative.
         largest : float
             The largest change of a score.
         """

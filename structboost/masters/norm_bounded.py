@@ -40,7 +40,7 @@ class NormBounded(PairFormulation):
     Parameters
     ----------
     pairs : {"bits", "outputs"}
-        ``bits``: each bit of the code is a problem of its own (MO); ``outputs``: each wrong output
+        ``bits``: each bit of the code is a separate problem (MO); ``outputs``: each wrong output
         (ECC).
     """
 
@@ -53,7 +53,7 @@ class NormBoundedMaster(PairColumns, RestrictedMaster):
     """Master of ``min sum_p rho_p exp(-margin_p(w))`` over ``w >= 0, sum(w) <= theta``.
 
     The logarithm of the objective is minimised by an active-set Newton method: the columns of
-    positive weight, one without effect that takes what theta leaves, and the one of largest edge.
+    positive weight, an empty column that takes the rest of theta, and the column of largest edge.
     """
 
     # A code that was drawn once does not come again.
@@ -258,13 +258,11 @@ class NormBoundedMaster(PairColumns, RestrictedMaster):
         return top + float(np.log(np.exp(exponents - top).sum()))
 
     def _distribution(self) -> FloatArray:
-        """Pair weights u, normalised to sum 1."""
         exponents = self._logs - self.weights @ self.matrix
         u = np.exp(exponents - exponents.max())
         return np.asarray(u / u.sum())
 
     def _edges(self, distribution: FloatArray) -> FloatArray:
-        """Edges ``u' rho[h_j]`` of all columns."""
         return np.asarray(self.matrix @ distribution)
 
 

@@ -36,7 +36,7 @@ class NormBoundedHinge(Formulation):
 
     Minimises ``sum_i xi_i`` with ``xi_i = max_y [Delta(y_i, y) + F(x_i, y)] - F(x_i, y_i)`` over
     ``w >= 0``.  ``C`` of the trainer is theta.  The equality of the paper is reached whenever any
-    column has a positive edge.  The task needs no more than its loss-augmented argmax.
+    column has a positive edge.  The task only needs a loss-augmented argmax.
     """
 
     works_on_shards: ClassVar[bool] = True
@@ -76,10 +76,11 @@ class NormBoundedHingeMaster(CuttingPlaneMaster):
         return self.C
 
     @property
+    @override
     def primal(self) -> float:
         """Sum of the slacks of the examples, the paper's objective.
 
-        An example counts by its weight times the number of examples: by 1 where all are alike.
+        Each example counts by its weight times their number, which is 1 for equal weights.
         """
         return len(self.oracle.example_weights) * self.risk
 
@@ -98,6 +99,7 @@ class NormBoundedHingeMaster(CuttingPlaneMaster):
             self._cut(weights)
             self._solve_program()
 
+    @override
     def bound(self, largest_edge: float) -> float | None:
         """Bound ``b'lambda - theta v``, where v is the larger of the largest edge and 0.
 
@@ -128,6 +130,7 @@ class NormBoundedHingeMaster(CuttingPlaneMaster):
         self._cut(weights)
         return False
 
+    @override
     def _objective(self, weights: FloatArray, risk: float) -> float:
         return risk
 
@@ -138,10 +141,12 @@ class NormBoundedHingeMaster(CuttingPlaneMaster):
                 return
             self._cut(self._solve_program())
 
+    @override
     def _nearest(self, step: float, accuracy: float) -> FloatArray:
         """Minimise the cuts plus a penalty of the norm plus ``|w - center|^2 / (2 step)``.
 
-        The penalty ``penalty * max(0, sum(w) - theta)`` is exact.  Each cut comes with and without.
+        The penalty ``penalty * max(0, sum(w) - theta)`` is exact.  Each cut appears twice, without
+        and with it.
         """
         pool = self.pool
         # The multiplier r is the slope of a convex function that falls from the loss of no weights
@@ -161,17 +166,18 @@ class NormBoundedHingeMaster(CuttingPlaneMaster):
         pool.age(self._proximal[:, 1:].max(axis=0))
         return scaled_down(weights, self.theta)
 
+    @override
     def _new_cut(self, weights: FloatArray) -> float:
         risk = super()._new_cut(weights)
         self._proximal = np.hstack((self._proximal, np.zeros((2, 1))))
         return risk if risk > _ROUNDING * self._zero_risk else 0.0
 
+    @override
     def _keep_cuts(self, kept: NDArray[np.bool_]) -> None:
         super()._keep_cuts(kept)
         self._proximal = self._proximal[:, np.append(True, kept)]
 
     def _solve_program(self) -> FloatArray:
-        """Solve the linear program over the cuts, take its duals and return its weights."""
         solution = self.program.solve()
         self.pool.duals, self.dual_value = solution.duals, solution.bound
         self._edge = solution.largest_edge

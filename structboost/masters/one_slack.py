@@ -169,6 +169,7 @@ class OneSlackMaster(CuttingPlaneMaster):
         if not self._solve(tolerance, _MAX_CUTS_PER_SOLVE) or self.ridge:
             self._prove()
 
+    @override
     def solve_loosely(self, tolerance: float, selected: IntArray | None = None) -> None:
         """Add a few cuts at most, and take the duals of the last long step.
 
@@ -200,7 +201,6 @@ class OneSlackMaster(CuttingPlaneMaster):
         return self.primal / square if square > 0 and self.primal > 0 else self.step_length
 
     def _solve_by_cutting_planes(self, tolerance: float) -> None:
-        """Run lines 3-10 of Algorithm 2."""
         for _ in range(_MAX_CUTS_PER_SOLVE):
             weights = self._bound_by_program()
             if self.primal - self.dual_value <= tolerance * self.primal:
@@ -208,6 +208,7 @@ class OneSlackMaster(CuttingPlaneMaster):
             self._cut(weights)
         self._bound_by_program()
 
+    @override
     def _is_proved(self, accuracy: float) -> bool:
         """Whether the duals of the cuts prove that the center is near the optimum.
 

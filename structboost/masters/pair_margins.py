@@ -50,7 +50,7 @@ class PairFormulation(Formulation):
 class PairColumns(WeightedColumns):
     """Pairs of all examples, and their margins on the columns so far.
 
-    Subclasses call :meth:`_make_pairs` when they are made.
+    Subclasses call :meth:`_make_pairs` in ``__init__``.
 
     Attributes
     ----------

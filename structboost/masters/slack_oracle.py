@@ -69,7 +69,7 @@ class SlackOracle(ColumnOracle):
     ) -> tuple[Separation, FloatArray, float, StackedParts]:
         """Most violated output of each example, its violation, the risk, and the scores.
 
-        With ``examples``, ascending, the others have their true outputs: then the risk is a lower
+        With ``examples``, ascending, the others keep their true outputs, and the risk is a lower
         bound.
         """
         raise_if_interrupted()
@@ -102,7 +102,6 @@ class SlackOracle(ColumnOracle):
         return found
 
     def _costs(self, found: Separation) -> FloatArray:
-        """Weight of each slack in the risk."""
         if found.slacks is None:
             return self.example_weights
         n = len(self.example_weights)

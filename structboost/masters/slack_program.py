@@ -25,8 +25,8 @@ _MAX_LIMIT = 10_000_000
 class SlackProgramMaster(HingeMaster[SlackOracle]):
     """Master in which every example, or every pair of a ranking, has a slack.
 
-    The program holds constraints that were violated once.  Those without a dual for some solves are
-    dropped.
+    The program holds constraints that were violated once, and drops those that had no dual for some
+    solves.
     """
 
     def __init__(self, oracle: SlackOracle, C: float) -> None:
@@ -143,6 +143,7 @@ class SlackProgramMaster(HingeMaster[SlackOracle]):
             self._owners[kind] = number[owner[stays]].astype(np.int64)
         self.pool.keep(kept)
 
+    @override
     def _products(self, terms: Mapping[str, Terms], n_new: int) -> FloatArray:
         return self._products_of(self._measures, self._owners, len(self.pool), terms, n_new)
 

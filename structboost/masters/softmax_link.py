@@ -23,7 +23,7 @@ class SoftmaxLink:
     sharpness : float
         Factor of the scores.
     margin : float
-        What the loss adds to the scores of wrong classes.  Without it, the probabilities are q.
+        Number that the loss adds to the scores of wrong classes.  With 0, the probabilities are q.
     """
 
     sharpness: float = 1.0

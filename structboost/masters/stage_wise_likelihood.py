@@ -55,6 +55,7 @@ class StageWiseLikelihood(NewtonSteps):
     def makes(self) -> type[StageWiseLikelihoodBooster]:
         return StageWiseLikelihoodBooster
 
+    @override
     def booster(self, problem: Problem) -> StageWiseLikelihoodBooster:
         """Booster by Newton steps.
 
@@ -80,6 +81,7 @@ class StageWiseLikelihoodBooster(HeldOutBooster):
         super().__init__(formulation, {self._kind: (self._code.shape[1], len(self._labels))})
         self._measure()
 
+    @override
     def _loss_at(self, scores: Mapping[str, FloatArray]) -> tuple[Callable[[float], float], int]:
         of_classes = 2.0 * (self._code @ scores[self._kind])
         of_classes -= of_classes.max(axis=0)
@@ -91,6 +93,7 @@ class StageWiseLikelihoodBooster(HeldOutBooster):
 
         return loss, len(self._labels)
 
+    @override
     def _measure(self) -> None:
         scores = self._scores[self._kind]
         slopes, curvatures = np.empty((2, *scores.shape))

@@ -53,6 +53,7 @@ class StageWiseRandomField(NewtonSteps):
     def makes(self) -> type[StageWiseRandomFieldBooster]:
         return StageWiseRandomFieldBooster
 
+    @override
     def booster(self, problem: Problem) -> StageWiseRandomFieldBooster:
         """Booster by Newton steps.
 
@@ -79,6 +80,7 @@ class StageWiseRandomFieldBooster(HeldOutBooster):
     def _check_terms(self, terms: Terms, n_new: int) -> None:
         return
 
+    @override
     def _loss_at(self, scores: Mapping[str, FloatArray]) -> tuple[Callable[[float], float], int]:
         by_part = {kind: np.ascontiguousarray(own.T) for kind, own in scores.items()}
 
@@ -88,6 +90,7 @@ class StageWiseRandomFieldBooster(HeldOutBooster):
 
         return loss, len(self._shares)
 
+    @override
     def _measure(self) -> None:
         by_part = {kind: np.ascontiguousarray(own.T) for kind, own in self._scores.items()}
         at = self._likelihood.at(by_part)

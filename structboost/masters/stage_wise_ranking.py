@@ -46,6 +46,7 @@ class StageWiseRanking(NewtonSteps):
 
     shrinkage: float = 0.07
 
+    @override
     def booster(self, problem: Problem) -> StageWiseRankingBooster:
         """Booster by Newton steps.
 
@@ -102,6 +103,7 @@ class StageWiseRankingBooster(NewtonBooster):
         out[self._order, 0] = self._above - self._below
         return {self._kind: out}
 
+    @override
     def _along(self, kind: str, channel: int, answers: NDArray[Any]) -> tuple[float, float, float]:
         # Only differences within a query count.  Sums over pairs want no negative weights, and an
         # response that is constant in a query must not count by rounding.

@@ -53,9 +53,9 @@ class Ensemble:
     members : dict of str to KindEnsemble
         Weak learners of each kind, and the terms of the columns.
     weights : ndarray, shape (n_columns,)
-        Weight of each column; hinge masters give weights that are not negative.
+        Weight of each column, which hinge masters keep at 0 or above.
     stages : ndarray, shape (n_stages, n_columns)
-        Weights after each round, for staged prediction; the last row equals ``weights``.
+        Weights after each round, for staged prediction.  The last row equals ``weights``.
     metadata : dict
         Plain values that are saved with the model (classes, objective, parameters).
     """
@@ -118,12 +118,12 @@ class Ensemble:
         Parameters
         ----------
         stage : int
-            Number of the round, from 0.
+            Index of the round.
 
         Returns
         -------
         model : Ensemble
-            It shares the weak learners with this one.
+            A model that shares the weak learners with this one.
         """
         return replace(self, weights=self.stages[stage], stages=self.stages[: stage + 1])
 
@@ -145,7 +145,7 @@ class Ensemble:
         features : array-like or sparse array, shape (n_parts, n_features)
             Features of the parts.
         kind : str, optional
-            Kind of the parts; required where the model has several.
+            Kind of the parts; required if the model has several.
 
         Returns
         -------
@@ -171,12 +171,12 @@ class Ensemble:
         Parameters
         ----------
         kind : str, optional
-            Kind of the parts; required where the model has several.
+            Kind of the parts; required if the model has several.
 
         Returns
         -------
         scorer : Scorer
-            What scores finite features of the parts.
+            Scorer of finite features of the parts.
 
         Raises
         ------
@@ -200,12 +200,12 @@ class Ensemble:
         Parameters
         ----------
         kind : str, optional
-            Kind of the parts; required where the model has several.
+            Kind of the parts; required if the model has several.
 
         Returns
         -------
         form : LookupTable or LinearAndSteps
-            Look-up tables of stumps; with linear functions, slopes of the features as well.
+            Look-up tables of stumps.  With linear functions, slopes of the features as well.
 
         Raises
         ------
@@ -231,7 +231,7 @@ class Ensemble:
         features : array-like, shape (n_parts, n_features)
             Features of the parts.
         kind : str, optional
-            Kind of the parts; required where the model has several.
+            Kind of the parts; required if the model has several.
 
         Returns
         -------
@@ -255,7 +255,7 @@ class Ensemble:
         Parameters
         ----------
         kind : str, optional
-            Kind of the parts; required where the model has several.
+            Kind of the parts; required if the model has several.
 
         Returns
         -------
@@ -283,7 +283,7 @@ class Ensemble:
         Parameters
         ----------
         path : str or path
-            The file; an existing one is replaced.
+            Path of the file, which replaces an existing one.
 
         Raises
         ------
@@ -357,7 +357,7 @@ def load_model(path: str | PathLike[str]) -> Ensemble:
     Returns
     -------
     model : Ensemble
-        The model; no code of the file is run.
+        The model.  Loading never runs code.
 
     Raises
     ------

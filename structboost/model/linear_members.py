@@ -37,12 +37,12 @@ def plain_functions(
     Parameters
     ----------
     weights : ndarray, shape (width, n_channels)
-        The weight of the constant in the last row, where the kind has one.
+        Weights, with those of the constant in the last row if the kind has one.
     part : PartKind
     first : int
         Index of the first column.
     spread : (ndarray, ndarray) of shape (n_features,), optional
-        Means and deviations of the features in training; 0 and 1 where they are not known.
+        Means and stds of the features in training, 0 and 1 if unknown.
     """
     n_features = len(weights) - part.has_bias
     coefficients = np.ascontiguousarray(weights[:n_features].T)
@@ -63,7 +63,7 @@ def active_functions(weights: FloatArray, part: PartKind, first: int, n_slots: i
     first : int
         Index of the first column.
     n_slots : int
-        Most active features of a part in training.
+        Largest number of active features of a part in training.
     """
     used = np.flatnonzero(weights.any(axis=1))
     feature = np.where(used < len(weights) - part.has_bias, used, -1).astype(np.int64)
@@ -88,7 +88,7 @@ def weights_of(member: KindEnsemble, part: PartKind, n_known: int | None = None)
     member : KindEnsemble
     part : PartKind
     n_known : int, optional
-        Number of active features, where rows are indices of these.
+        Number of active features, if rows are indices of these.
     """
     if n_known is None:
         functions = member.learners

@@ -15,7 +15,7 @@ Example i is a block, and so is nu.  The best nu for given alpha makes ``A + nu 
 bounded weights, so ``W = max(A, 0)`` there, ``W = A`` elsewhere, and ``sum alpha Delta - 1/2
 |W|^2`` is the dual value of any alpha.
 
-A Frank-Wolfe step moves a block towards one output.  Here the outputs found so far are kept as
+A Frank-Wolfe step moves a block towards one output.  Here the outputs found so far are cached as
 cuts, and a block makes pairwise steps, from a cut with weight to the most violated one, with exact
 line search on the products <dPsi_i(y), dPsi_i(y')> of its cuts, nu held.  So most steps need no
 argmax, and none needs more than the features of one example.
@@ -66,7 +66,7 @@ class BlockFrankWolfe:
         B_i: C times the weight of the example in the risk.
     random : numpy RandomState
     max_idle : int
-        Exact passes without a multiplier after which a cut goes.
+        Exact passes without a multiplier after which a cut is dropped.
     """
 
     def __init__(
@@ -174,7 +174,8 @@ class BlockFrankWolfe:
     def change_features(self, parts: Scores, added: Scores | None = None) -> None:
         """Exchange the features of the scores, with the same cuts and multipliers and offset 0.
 
-        Where features were only added, ``added`` has these alone: products are sums over features.
+        If features were only added, ``added`` has the new ones, since products are sums over
+        features.
         """
         old = self._cuts
         products = np.zeros_like(old.products) if added is None else old.products

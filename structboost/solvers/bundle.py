@@ -39,11 +39,11 @@ class Bundle(ABC):
     C : float
         Weight of the risk.
     ridge : float
-        Weight of the squares; 0 for none.
+        Weight of the squares, or 0.
     weights : ndarray, shape (n_columns,)
-        The center: the best weights so far.
+        The center, which is the best weights so far.
     risk : float
-        Risk of the center; infinite where it is not known.
+        Risk of the center, infinite if it was not computed.
     pool : CutPool
         The first cut must be the empty one, of loss 0.
     step_length : float
@@ -52,9 +52,9 @@ class Bundle(ABC):
     ordered : bool
         Whether weights must not depend on BLAS (:mod:`structboost.solvers.products`).
     max_idle : int
-        Steps without a multiplier after which a cut goes.
+        Steps without a multiplier after which a cut is dropped.
     max_cuts : int or None
-        Number of cuts above which the idlest go earlier.
+        Number of cuts above which the idlest are dropped earlier.
     """
 
     C: float
@@ -107,7 +107,6 @@ class Bundle(ABC):
         return False
 
     def _objective(self, weights: FloatArray, risk: float) -> float:
-        """Objective of weights with the given risk."""
         squares = ordered_product(weights, weights) if self.ordered else weights @ weights
         return float(weights.sum()) + self.C * risk + 0.5 * self.ridge * float(squares)
 

@@ -48,8 +48,8 @@ def closed_form(
 ) -> float:
     """Minimiser (12) of one weight from the sums (21) at the current weight.
 
-    ``half_price`` is p / (2C), 0 for C infinite, which gives (13).  V- = 0 gives log(C V+ / p);
-    where C is infinite too, ``largest``, which bounds all weights.
+    ``half_price`` is p / (2C), 0 for C infinite, which gives (13).  V- = 0 gives log(C V+ / p),
+    or ``largest``, the bound of all weights, if C is infinite too.
     """
     if v_plus <= 0.0:
         return 0.0

@@ -70,7 +70,6 @@ def no_cuts(n_examples: int) -> Cuts:
 
 @compiled(inline="always")
 def _cut_value(cuts: Cuts, cut: int, scores: FloatArray) -> float:
-    """Value ``<dM, scores>`` of a cut."""
     total = 0.0
     for e in range(cuts.first_entry[cut], cuts.first_entry[cut + 1]):
         total += cuts.entry_value[e] * scores[cuts.entry_score[e]]
@@ -79,7 +78,7 @@ def _cut_value(cuts: Cuts, cut: int, scores: FloatArray) -> float:
 
 @compiled
 def cached_violations(fields: CutFields, scores: FloatArray) -> FloatArray:
-    """Largest violation of a cached cut of each example, at least the 0 of the truth."""
+    """Largest violation of a cached cut of each example, at least 0."""
     cuts = Cuts(*fields)
     best = np.zeros(len(cuts.first_cut) - 1)
     for i in range(len(best)):
@@ -123,7 +122,6 @@ def gather_entries(
 # Slices let the compiler use vector registers where sums of indices do not.
 @compiled(fastmath=_FASTMATH)
 def _dot(values: FloatArray, others: FloatArray) -> float:
-    """Product ``<values, others>``."""
     total = 0.0
     for f in range(len(values)):
         total += values[f] * others[f]
@@ -132,7 +130,6 @@ def _dot(values: FloatArray, others: FloatArray) -> float:
 
 @compiled(fastmath=_FASTMATH)
 def _bounded_dot(values: FloatArray, sums: FloatArray) -> float:
-    """Product ``<values, max(sums, 0)>``."""
     total = 0.0
     for f in range(len(values)):
         total += values[f] * (sums[f] if sums[f] > 0.0 else 0.0)
@@ -141,7 +138,6 @@ def _bounded_dot(values: FloatArray, sums: FloatArray) -> float:
 
 @compiled(fastmath=_FASTMATH)
 def _add_times(step: float, values: FloatArray, sums: FloatArray) -> None:
-    """Add ``step * values`` to ``sums``."""
     for f in range(len(values)):
         sums[f] += step * values[f]
 

@@ -141,7 +141,8 @@ class CutPool:
         ----------
         max_idle : int
         most : int, optional
-            Number of cuts above which those without a multiplier go earlier, the idlest first.
+            Number of cuts above which those without a multiplier are dropped earlier, the idlest
+            first.
         """
         kept = (self.idle <= max_idle) | (self.duals > 0)
         if most is not None and (excess := int(kept.sum()) - most) > 0:

@@ -60,18 +60,18 @@ class CutProgram:
     """Program ``min sum(w) + sum_s cost_s xi_s`` with ``A w + xi_s(r) >= b``, ``w, xi >= 0``.
 
     With one slack this is the 1-slack master over the cuts so far (line 5 of Algorithm 2 of
-    StructBoost), with a slack for each example the m-slack master (35).  Where the norm is bounded,
+    StructBoost), with a slack for each example the m-slack master (35).  If the norm is bounded,
     weights cost nothing, and ``sum(w) <= norm`` (section III-D of MultiBoost.MO and .ECC).
 
     HiGHS gets the cuts that the pool gained and lost before the next solve, and keeps its basis.
     Every solution is checked in numpy.  If a check fails, the program is solved again from nothing,
     by the primal simplex method: the dual one fails at some costs from 1e5 on ("excessive dual
-    values").  If that fails, too, it is refused.
+    values").  If that fails, too, :meth:`solve` raises SolverError.
 
     Parameters
     ----------
     pool : CutPool
-        Holds A, b, and the number of each cut's slack.
+        Pool of A, b, and the index of each cut's slack.
     norm : float, optional
     """
 
@@ -141,7 +141,6 @@ class CutProgram:
         return solution
 
     def _send(self) -> None:
-        """Pass dropped cuts, new columns and new cuts on to HiGHS."""
         pool = self._pool
         held = np.isin(self._sent, pool.numbers, assume_unique=True)
         if not held.all():
@@ -172,7 +171,6 @@ class CutProgram:
         return first + np.arange(n)
 
     def _add_rows(self, new: slice) -> None:
-        """Append rows of HiGHS."""
         pool = self._pool
         products, slacks = pool.matrix[new], pool.slacks[new]
         n = len(slacks)
@@ -190,7 +188,6 @@ class CutProgram:
         self._sent = pool.numbers.copy()
 
     def _run_by_primal_simplex(self) -> tuple[CutSolution | None, str]:
-        """Solve from nothing by the primal simplex method, and check."""
         _, usual = self._highs.getOptionValue(_STRATEGY)
         _checked(self._highs.clearSolver())
         _checked(self._highs.setOptionValue(_STRATEGY, _PRIMAL))

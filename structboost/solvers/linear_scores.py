@@ -76,8 +76,8 @@ class LinearScores:
     stack : StackedParts
         Rows of a kind may be a sparse array by rows.
     active : dict of str to int
-        Kinds whose rows are numbers of active features, each of value 1, filled up with -1; and
-        how many features they have.  Numbers beyond are left out.
+        Number of features of the kinds whose rows are indices of active features, each of value 1,
+        filled up with -1.  Larger indices are left out.
 
     Raises
     ------
@@ -87,8 +87,8 @@ class LinearScores:
     Attributes
     ----------
     features : (ndarray of float64, ndarray of int64)
-        Values, row after row, kind after kind; numbers of active and of sparse features in the same
-        order.
+        Values, row after row and kind after kind, and indices of active and of sparse features in
+        the same order.
     n_weights, n_scores : int
         Weights are stored channel after channel, scores row after row, kind after kind.
     has_bounds : bool
@@ -274,7 +274,7 @@ def merge_kinds(
     Raises
     ------
     TaskError
-        Unless it has one output each.
+        Unless it has one output for each example.
     """
     n = scores.n_examples
     losses = np.asarray(found.losses, dtype=np.float64)

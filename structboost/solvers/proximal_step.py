@@ -78,10 +78,10 @@ def proximal_step(
     tolerance : float
         Duality gap at which to stop.
     known : Curvature
-        What the last step left, its cuts numbered as here; it only saves time.
+        Products from the last step, for the same indices of cuts, which only save time.
     ordered : bool
-        Whether the weights must be the same, bit by bit, whatever BLAS does
-        (:mod:`structboost.solvers.products`); slower where there are many cuts.
+        Whether the weights must not depend on BLAS, to the last bit
+        (:mod:`structboost.solvers.products`), which is slower for many cuts.
 
     Returns
     -------
@@ -388,7 +388,6 @@ def _newton_direction(
 def _move(
     n_free: int, own: FloatArray, direction: FloatArray, length: float, budget: float
 ) -> None:
-    """Move the multipliers, and keep their sum."""
     total = 0.0
     for i in range(n_free):
         own[i] += length * direction[i]

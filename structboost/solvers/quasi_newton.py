@@ -30,7 +30,7 @@ class QuasiNewton:
     bounded : ndarray of bool
         Weights that must not be negative.
     weights : ndarray
-        Where it begins.
+        Initial weights.
 
     Attributes
     ----------
@@ -95,7 +95,6 @@ class QuasiNewton:
             self._pairs.append((change, difference, 1.0 / curvature))
 
     def _times_inverse(self, gradient: FloatArray) -> FloatArray:
-        """Product of the gradient with the estimate of the inverse Hessian."""
         out = gradient.copy()
         factors = []
         for change, difference, inverse in reversed(self._pairs):

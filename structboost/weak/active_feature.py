@@ -1,7 +1,7 @@
-"""Single binary features of sparse rows, each part having few of very many.
+"""Single binary features as weak learners, for sparse rows.
 
-A part is a row of the numbers of its active features, filled up with -1: tables of hundreds of
-thousands of columns stay as small as their ones.  :func:`active_features` makes such rows of a
+A part is a row of the indices of its active features, filled up with -1: tables of hundreds of
+thousands of columns only store their ones.  :func:`active_features` makes such rows of a
 sparse matrix.
 """
 
@@ -35,8 +35,8 @@ def active_features(X: Any, n_slots: int | None = None) -> NDArray[np.int32]:
     X : sparse matrix or array, shape (n_rows, n_features)
         Zeros and ones.
     n_slots : int, optional
-        Number of columns; of a row with more ones the first are kept.  Default: as many as the
-        fullest row has, and at least one.
+        Number of columns, which drops later ones of longer rows.  By default the number of ones of
+        the fullest row, at least 1.
 
     Raises
     ------
@@ -155,10 +155,10 @@ class ActiveFeatureFamily(WeakLearnerFamily):
     Parameters
     ----------
     features : ndarray of int, shape (n_parts, n_slots)
-        Numbers of the active features of each part, each once; -1 fills up
+        Indices of the active features of each part, each once, filled up with -1
         (:func:`active_features`).
     response : (float, float)
-        Whether responses may be negative.
+        The two responses.
     exact, n_threads
         Ignored: pricing is one sparse product.
     """

@@ -62,7 +62,7 @@ class Column(NamedTuple):
     Parameters
     ----------
     terms : tuple of Term
-        The response of the column is the sum of theirs.
+        The response of the column is the sum of the responses of its terms.
     edge : float
         ``<duals, response>``; a column above the rule's ``min_edge`` lowers the objective.
     """
@@ -95,7 +95,7 @@ class TrainingFeatures(Protocol):
         Returns
         -------
         thresholds : Thresholds
-            Those of all features of the kind.
+            One entry or column for each feature of the kind.
         """
 
     def standardisation(self, kind: str, response: tuple[float, float]) -> Standardisation:
@@ -111,7 +111,7 @@ class TrainingFeatures(Protocol):
         Returns
         -------
         standardisation : Standardisation
-            Those of all features of the kind.
+            One entry or column for each feature of the kind.
         """
 
 
@@ -120,9 +120,9 @@ class WeakLearnerFamily(ABC):
 
     The trainer makes it as ``Family(features, response, exact=..., n_threads=...)``; it may then
     precompute what every round needs.  Learners are hashable.  Two further keywords are optional:
-    ``directions`` (1, -1 or 0 for each feature, with which responses rise, fall, or do as they
-    like) and ``categorical`` (indices of the features that are split by sets of categories).  A
-    family that has such a keyword is offered to tables that need it.
+    ``directions`` (1, -1 or 0 for each feature, with which responses rise, fall, or are
+    unconstrained) and ``categorical`` (indices of the features that are split by sets of
+    categories).  A family with such a keyword is used for tables that need it.
 
     Attributes
     ----------
@@ -136,17 +136,16 @@ class WeakLearnerFamily(ABC):
         Objective and bound then refer to the training responses, and the saved model has no
         certificate.
     can_resume : bool
-        Whether learners are tuples of plain values, and :meth:`restored` makes them again: what a
-        checkpoint needs.
+        Whether learners are tuples of plain values that :meth:`restored` restores, as a checkpoint
+        needs.
     takes_missing : bool
-        Whether features may be missing (NaN).  Features of other families are checked before.
+        Whether features may be missing (NaN).  Other families only receive features without.
     sets_of_categories : type, optional
-        If it is not made with ``categorical``, the second family for such
-        features.
+        Second family for categorical features, if this one does not take ``categorical``.
     ridge : float
-        The ridge of :class:`structboost.masters.OneSlack` that these learners do best with.
+        The best ridge of :class:`structboost.masters.OneSlack` for these learners.
     shard_features : ShardFeatures, optional
-        Where the shards compute the responses: plain data that makes these of the features.
+        Plain data from which shards compute the responses, if they do.
     """
 
     name: str
@@ -171,28 +170,28 @@ class WeakLearnerFamily(ABC):
         Parameters
         ----------
         duals : ndarray, shape (n_parts, n_channels)
-            Signed weights of the training parts, or what
-            :meth:`structboost.masters.CutOracle.combine` returns where they stay in shards.
+            Signed weights of the training parts, or the return value of
+            :meth:`structboost.CutOracle.combine` if they stay in shards.
         per_channel : int
             Largest number of different learners per channel, at least 1.
 
         Returns
         -------
         candidates : sequence of Candidate
-            At least the best learner of each channel, in descending order of edge; ties in a fixed
-            order.
+            At least the best learner of each channel, in descending order of edge, with ties in a
+            fixed order.
         """
 
     def resample(self, rng: Any) -> None:
         """Prepare to find learners that differ more from round to round.
 
-        Called at most once, before the first round, for masters with a ridge: that shares the
-        weight out among many learners.  By default nothing changes.
+        Called at most once, before the first round, for masters with a ridge, which
+        spreads the weight over many learners.  By default nothing changes.
 
         Parameters
         ----------
-        rng : int, RandomState or None
-            Source of all that the family draws.
+        random_state : int, RandomState or None
+            Source of all random draws of the family.
         """
         return
 
@@ -219,7 +218,7 @@ class WeakLearnerFamily(ABC):
     def widest_edges(self, duals: Any) -> FloatArray | None:
         """Largest edge of each channel over all learners of the kind.
 
-        Asked once, when training ends, of families that search a part of them.
+        Called once, when training ends, if the family searches only a part of its learners.
 
         Parameters
         ----------
@@ -229,7 +228,7 @@ class WeakLearnerFamily(ABC):
         Returns
         -------
         edges : ndarray, shape (n_channels,), or None
-            None where they cannot be searched any more.
+            None if they can no longer be searched.
         """
         return None
 
@@ -240,7 +239,7 @@ class WeakLearnerFamily(ABC):
         Parameters
         ----------
         learner : hashable
-            One that :meth:`price` returned.
+            A learner that :meth:`price` returned.
         duals : ndarray, shape (n_parts, n_channels)
             As for :meth:`price`.
 
@@ -268,7 +267,7 @@ class WeakLearnerFamily(ABC):
         Raises
         ------
         NotImplementedError
-            Where the family has no search for it.
+            If the family has no search for it.
         """
         raise NotImplementedError(
             f"The family {self.name!r} has no price_shared, which this pricing rule needs; take "
@@ -300,7 +299,7 @@ class WeakLearnerFamily(ABC):
         Returns
         -------
         parts : ndarray of bool, shape (n_parts,), or None
-            None where learners are grown on all parts, as by default.
+            None if learners are grown on all parts, as by default.
         """
         return None
 
@@ -310,14 +309,14 @@ class WeakLearnerFamily(ABC):
         Parameters
         ----------
         learner : hashable
-            One that the last :meth:`price` returned.
+            A learner that the last :meth:`price` returned.
         channel : int
             The channel it was returned for.
 
         Returns
         -------
         answers : ndarray, shape (n_parts,), or None
-            0 on the parts that it was grown on; None where :meth:`left_out` is, or where the last
+            0 on the parts that it was grown on.  None if :meth:`left_out` is None, or if the last
             :meth:`price` did not return the learner for this channel.
         """
         return None
@@ -338,9 +337,9 @@ class WeakLearnerFamily(ABC):
         Raises
         ------
         DamagedFileError
-            If it is no learner of this family on these features.
+            If it is not a learner of this family on these features.
         NotImplementedError
-            Where the family does not declare ``can_resume``.
+            If the family does not declare ``can_resume``.
         """
         raise NotImplementedError(f"{type(self).__name__} does not implement restored().")
 

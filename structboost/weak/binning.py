@@ -31,9 +31,9 @@ _MIN_COMMON_SHARE = 0.3
 class Gaps(NamedTuple):
     """Feature of a column of bins, and the side of its missing values (NaN).
 
-    A feature that has some in training is read by two columns: in the first they are above all
-    numbers, in a bin of their own; in the second they share the bin of the smallest numbers.  So a
-    split of either column sends them to the side that suits it.
+    A feature with missing values in training has two columns.  In the first they are above all
+    numbers, in a separate bin.  In the second they share the bin of the smallest numbers.  So a
+    split can send them to either side.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ class Thresholds(NamedTuple):
     indptr : ndarray of int64, shape (n_columns + 1,)
         Thresholds of column j are ``values[indptr[j]:indptr[j + 1]]``.
     thinned : ndarray of bool, shape (n_columns,), optional
-        Columns some of whose distinct training values may share a bin.  None: any may be one.
+        Columns whose distinct training values may share bins.  None means any.
     gaps : Gaps, optional
         The features of the columns, if any has missing values.
     """
@@ -89,12 +89,12 @@ class RareRows(NamedTuple):
     Parameters
     ----------
     common : ndarray of int64, shape (n_blocks, n_features)
-        The commonest bin; -1 where so few rows of the block share it that the feature stays dense
-        there.
+        The commonest bin, or -1 if so few rows of the block share it that the feature stays dense
+        in it.
     indptr : ndarray of int64, shape (n_blocks * n_features + 1,)
     rows : ndarray of uint16
         Rows of feature f in block b, counted from the first of the block, at ``indptr[b *
-        n_features + f]`` and on, ascending; none where it is dense.
+        n_features + f]`` and on, ascending, and none if it is dense.
     codes : ndarray
         Their bins.
     """
@@ -188,13 +188,13 @@ def bin_thresholds(
     exact : bool
         Whether to keep all thresholds.
     categorical : sequence of int
-        Features that hold numbers of categories, from 0.  Each category has a bin, and what is
-        missing the last.
+        Features that hold numbers of categories, from 0.  Each category has a bin, and
+        missing values the last.
 
     Raises
     ------
     TaskError
-        If ``features`` is no table, or a feature is infinite, or holds no categories.
+        If ``features`` is not a table, or a feature is infinite, or holds no categories.
     """
     if np.ndim(features) != 2:
         raise TaskError(
@@ -296,7 +296,7 @@ def _fill_codes(
 ) -> None:
     """Count the thresholds below each value, of 2^n_steps that end with infinite ones.
 
-    The search has no branches, which a processor could not guess.
+    The search has no branches, since a processor could not predict them.
     """
     for i in range(len(column)):
         value, code = column[i], np.int64(0)

@@ -22,8 +22,8 @@ class BlockMeasure(NamedTuple):
     parts : ndarray of uint16
         Rows of the block.
     codes : ndarray of uint8
-        Entry e has the value ``levels[codes[e]]``.  Few values, as with examples of equal weight,
-        take three bytes per entry.  Empty if values are many: ``levels`` then holds all of them.
+        Entry e has the value ``levels[codes[e]]``.  If values are few, as with examples of equal
+        weight, an entry takes three bytes.  Else empty, and ``levels`` holds all values.
     levels : ndarray of float64
     indptr : ndarray of int64, shape (n_channels + 1,)
         Entries of channel c are ``indptr[c]:indptr[c + 1]``.
@@ -48,7 +48,7 @@ def block_measure(
     outputs : ndarray of int64, shape (n_outputs + 1,)
         Entries ``outputs[k]:outputs[k + 1]`` are those of output k.
     weights : ndarray, shape (n_outputs,)
-        What the values of each output are multiplied by.
+        Factor of the values of each output.
     """
     parts, values, indptr = _group_by_channel(*measure, outputs, weights, n_channels)
     codes, levels = _levels(values)

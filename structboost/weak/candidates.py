@@ -23,7 +23,7 @@ def best_on_channels(
     per_channel : int
         Number of candidates on each channel.
     learner : callable
-        ``learner(k, channel)`` is the learner that has the edge ``edges[k, channel]``.
+        ``learner(k, channel)`` is the learner of edge ``edges[k, channel]``.
     """
     found = [
         Candidate(learner(int(k), channel), channel, float(edges[k, channel]))

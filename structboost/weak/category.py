@@ -45,7 +45,7 @@ class CategoryTable(LearnerTable):
     sets : ndarray of uint64, shape (n_learners, 4)
         Bits of the categories in the set.
     missing_inside : ndarray of uint8, shape (n_learners,)
-        Whether what is missing, or no category of training, counts as in the set.
+        Whether missing values, and categories that are not in training, count as in the set.
     inside, outside : ndarray of float64, shape (n_learners,)
         The responses.
     """
@@ -97,8 +97,8 @@ class CategoryTable(LearnerTable):
 class CategoryFamily(WeakLearnerFamily):
     """Family of all sets of categories of each categorical feature.
 
-    The edge of a set is a sum over its categories, so the best set of a channel is that of the
-    categories whose duals have a positive sum: pricing is exact.
+    The edge of a set is a sum over its categories, so the best set of a channel holds the
+    categories whose duals have a positive sum, and pricing is exact.
 
     Parameters
     ----------

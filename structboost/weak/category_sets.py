@@ -87,7 +87,7 @@ class SetColumns:
     ----------
     feature : ndarray of int64, shape (n_columns,)
     outside : ndarray of float64, shape (n_columns, 64 * N_WORDS + 1)
-        By category, the last for what is missing.
+        By category, with missing values last.
     """
 
     feature: IntArray

@@ -19,9 +19,9 @@ class Contributions(NamedTuple):
     Parameters
     ----------
     values : ndarray, shape (n_samples, n_features, n_scores) or (n_samples, n_features)
-        Without a last dimension where there is one score for each sample.
+        No last dimension if there is one score for each sample.
     base : ndarray, shape (n_scores,), or float
-        What every sample gets.
+        Score that every sample gets.
     """
 
     values: FloatArray
@@ -60,7 +60,7 @@ def contributions_of(scorer: Scorer, rows: NDArray[Any]) -> Contributions:
     Raises
     ------
     TypeError
-        If the scores are no sum of functions of single features.
+        If the scores are not a sum of functions of single features.
     """
     if isinstance(scorer, SumOfScorers):
         terms = [contributions_of(term, rows) for term in scorer.terms]

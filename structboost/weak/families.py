@@ -40,14 +40,14 @@ def checked_members(
     ----------
     weak_learner : str, callable, sequence of these, or dict of these by kind
     kinds : dict of str to PartKind
-        Those of the task.
+        The kinds of the task.
     exact : bool
-        What the callables will be called with.
+        Argument of the callables.
 
     Raises
     ------
     ValueError
-        If a name or a kind is none, or a family is named twice.
+        If a name or a kind does not exist, or a family is named twice.
     TypeError
         If a callable does not take the arguments.
     """
@@ -78,8 +78,8 @@ def checked_members(
 def alternatives(weak_learner: WeakLearners) -> list[WeakLearners]:
     """Alternatives to a union, first the union itself and then each of its families alone.
 
-    Kinds that do not learn with a family keep their own.  Sets of categories stay with the stumps
-    that they complement.
+    Kinds that do not learn with a family keep their families.  Sets of categories stay with the
+    stumps that they complement.
     """
     if not isinstance(weak_learner, Mapping):
         return [one[""] for one in _alternatives({"": weak_learner})]
@@ -87,7 +87,6 @@ def alternatives(weak_learner: WeakLearners) -> list[WeakLearners]:
 
 
 def _alternatives(of_kinds: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Alternatives to a dict of weak learners by kind."""
     groups = {kind: _inseparable(members) for kind, members in of_kinds.items()}
     families: list[list[WeakLearner]] = []
     for of_kind in groups.values():
@@ -164,7 +163,6 @@ def _takes(weak_learner: Any, keyword: str) -> bool:
 
 
 def _with(weak_learner: WeakLearner, **options: Any) -> partial[Any]:
-    """Add options to the weak learner."""
     maker = FAMILIES[weak_learner] if isinstance(weak_learner, str) else weak_learner
     return partial(maker, **options)
 
@@ -218,7 +216,7 @@ def families_of(
     Parameters
     ----------
     members : dict of str to sequence
-        What :func:`checked_members` returned.
+        The return value of :func:`checked_members`.
     kinds : dict of str to PartKind
     features : TrainingSet
     in_shards : bool
@@ -231,9 +229,9 @@ def families_of(
     Raises
     ------
     ValueError
-        If features are in shards only, where a family needs them in memory.
+        If a family needs features in memory that are only in shards.
     TypeError
-        If a callable returns no family.
+        If a callable does not return a family.
     """
     made = {}
     for kind, of_kind in members.items():

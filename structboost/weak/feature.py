@@ -93,9 +93,9 @@ class FeatureFamily(WeakLearnerFamily):
     features : ndarray, shape (n_parts, n_features)
         Features of the training parts.
     response : (float, float)
-        Whether responses may be negative.
+        The two responses.
     groups : array-like of int, shape (n_features,), optional
-        Features with the same number are chosen together (section 2.1).  By default each is alone.
+        Features of one group are chosen together (section 2.1).  By default each is a group.
     exact, n_threads
         Ignored: responses are real, and the search is one product of matrices.
     """
@@ -177,7 +177,6 @@ class FeatureFamily(WeakLearnerFamily):
         return FeatureTable.of(learners)
 
     def _learner(self, row: int, turned: bool = False) -> Feature:
-        """Make a learner of a feature, or of the constant, in one orientation."""
         if row in (-1, self.n_features):
             return Feature(-1, 0.0, -1.0 if turned else 1.0)
         center, scale = float(self._centers[row]), float(self._scales[row])

@@ -163,7 +163,6 @@ def best_shared_splits(
 def _add_block_totals(
     rows: IntArray, starts: IntArray, duals: FloatArray, totals: FloatArray
 ) -> None:
-    """Sum of the duals of each block and channel."""
     for block in range(len(totals)):
         for i in range(starts[block], starts[block + 1]):
             for c in range(duals.shape[1]):

@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from structboost._typing import FloatArray, IntArray
+from structboost._typing import FloatArray, IntArray, override
 from structboost.runtime.compiled import compiled
 from structboost.weak.base import Column, WeakLearnerFamily
 from structboost.weak.pricing import PricingRule
@@ -55,6 +55,7 @@ class LabelAugmented(PricingRule):
     refuses columns of several terms.
     """
 
+    @override
     def columns(
         self, family: WeakLearnerFamily, duals: FloatArray, per_channel: int, min_edge: float
     ) -> tuple[list[Column], float]:
@@ -95,7 +96,6 @@ class LabelAugmented(PricingRule):
 def _split_columns(
     family: StumpFamily, node: int, sums: FloatArray, bins: IntArray, n_columns: int
 ) -> list[Column]:
-    """Columns of the features with the largest sums, best first."""
     order = np.argsort(-np.abs(sums), kind="stable")[:n_columns]
     return [
         _split_column(family, node, int(f), int(bins[f]), float(sums[f]))
@@ -172,7 +172,7 @@ def best_far_sides(
         Rows where the duals are not all zero.
     duals : ndarray, shape (n_rows, n_channels)
     sums, bins : ndarray, shape (n_features, n_channels)
-        Output: the signed sum, and the bin after which to split; 0 and -1 where every sum is 0.
+        Filled with the signed sum and the bin after which to split, or 0 and -1 if all sums are 0.
     """
     n_channels = duals.shape[1]
     histogram = np.empty((n_bins.max(), n_channels))

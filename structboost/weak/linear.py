@@ -165,7 +165,6 @@ class LinearFamily(WeakLearnerFamily):
         return HyperplaneTable.of(learners, coefficients=coefficients.reshape(shape))
 
     def _plane(self, direction: FloatArray) -> Hyperplane:
-        """Make the hyperplane on features that are not standardised."""
         coefficients = direction[:-1] / self._spreads
         intercept = float(direction[-1] - coefficients @ self._means)
         return Hyperplane(tuple(coefficients.tolist()), intercept, self.low, self.high)
@@ -179,23 +178,12 @@ class LinearFamily(WeakLearnerFamily):
 class PerceptronFamily(LinearFamily):
     """Family of perceptrons that maximise a smooth edge, by L-BFGS from the best stump.
 
-    The best one may be missed, so nothing is certified.
+    Other parameters and the errors are those of :class:`LinearFamily`.
 
     Parameters
     ----------
-    features : ndarray, shape (n_parts, n_features)
-        Features of the training parts, finite.
-    response : (float, float)
-        The two responses.
     exact : bool
         Whether the stump is searched over all distinct thresholds, or over at most 255 per feature.
-    n_threads : int
-        Ignored.
-
-    Raises
-    ------
-    TaskError
-        If there is no training part.
 
     Notes
     -----
@@ -233,7 +221,6 @@ class PerceptronFamily(LinearFamily):
         return best
 
     def _start(self, weights: FloatArray) -> FloatArray:
-        """Make a hyperplane of the best stump."""
         stump = self._stumps.price(weights[:, None], 1)[0].learner
         out = np.zeros(self.n_features + 1)
         if np.isfinite(stump.threshold):
@@ -258,21 +245,7 @@ class PerceptronFamily(LinearFamily):
 class SVMFamily(LinearFamily):
     """Family of linear SVMs weighted by absolute duals, without the smallest tenth.
 
-    The best hyperplane may be missed, so nothing is certified.
-
-    Parameters
-    ----------
-    features : ndarray, shape (n_parts, n_features)
-        Features of the training parts, finite.
-    response : (float, float)
-        The two responses.
-    exact, n_threads
-        Ignored.
-
-    Raises
-    ------
-    TaskError
-        If there is no training part.
+    Parameters and errors are those of :class:`LinearFamily`.
 
     Notes
     -----
@@ -299,21 +272,7 @@ class SVMFamily(LinearFamily):
 class LDAFamily(LinearFamily):
     """Family of Fisher's discriminants weighted by absolute duals, cut at the largest edge.
 
-    The best hyperplane may be missed, so nothing is certified.
-
-    Parameters
-    ----------
-    features : ndarray, shape (n_parts, n_features)
-        Features of the training parts, finite.
-    response : (float, float)
-        The two responses.
-    exact, n_threads
-        Ignored.
-
-    Raises
-    ------
-    TaskError
-        If there is no training part.
+    Parameters and errors are those of :class:`LinearFamily`.
 
     Notes
     -----

@@ -1,7 +1,7 @@
 """Linear function that was learned on other examples, together with stumps.
 
-Stumps alone rebuild in steps what is linear, and over-fit where examples are few.  Beside a linear
-column, which costs next to nothing, they are taken only where the score is better not linear
+Stumps alone rebuild in steps what is linear, and over-fit where examples are few.  After a linear
+column, which costs next to nothing, they are chosen only where the score is not linear
 (docs/decisions/superpixel-crf.md).
 """
 
@@ -33,7 +33,7 @@ class CrossFittedWeights(NamedTuple):
     ----------
     weights : ndarray, shape (n_folds, n_features)
     folds : ndarray of int64, shape (n_parts,)
-        Which row of ``weights`` a training part gets: one learned on other examples than its own.
+        Row of ``weights`` for each training part, learned on other examples than its own.
     """
 
     weights: FloatArray
@@ -96,14 +96,14 @@ class LinearAndStumpTable(LearnerTable):
 class LinearAndStumpFamily(WeakLearnerFamily):
     """Family of one linear function and all stumps.
 
-    On the training parts the linear function has the weights of the part's fold;
-    elsewhere with the mean of the folds, scaled alike.
+    On the training parts the linear function has the weights of the part's fold.
+    Elsewhere it has the mean of the folds, scaled alike.
 
     Parameters
     ----------
     features : ndarray, shape (n_parts, n_features)
     response : (float, float)
-        The two responses of a stump.  Where neither is negative, weights and features must not be.
+        The two responses of a stump.  If neither is negative, weights and features must not be.
     linear : CrossFittedWeights
     exact, n_threads
         As in :class:`structboost.weak.stump.StumpFamily`.

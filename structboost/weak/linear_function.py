@@ -31,7 +31,7 @@ from structboost.weak.standardisation import Standardisation
 from structboost.weak.table import LearnerTable, shares_of_coefficients
 from structboost.weak.terms import Terms
 
-# Norm of a linear function of weight 1, next to stumps with responses -1 and 1: at most the first, and
+# Norm of a linear function of weight 1, next to stumps of responses -1, 1: at most the first, and
 # the second divided by the dimension of the features, as more of them fit more noise.
 _LARGEST_RADIUS = 3.0
 _RADIUS_TIMES_DIMENSION = 10.0
@@ -174,7 +174,6 @@ class LinearFunctionSearch(WeakLearnerFamily):
         return LinearFunction(found)
 
     def _steepest(self, channel: int, sums: FloatArray) -> Candidate:
-        """Find the function of largest edge on a channel."""
         inside = sums if self.standardisation.bias else np.maximum(sums, 0.0)
         norm = float(np.linalg.norm(inside))
         if norm > 0:
@@ -193,7 +192,7 @@ class LinearFunctionFamily(LinearFunctionSearch):
     features : ndarray, shape (n_parts, n_features)
         Features of the training parts.
     response : (float, float)
-        Whether responses may be negative (:class:`structboost.PartKind`).
+        The two responses (:class:`structboost.PartKind`).
     exact, n_threads
         Ignored: the search is one product of matrices.
 
@@ -219,6 +218,7 @@ class LinearFunctionFamily(LinearFunctionSearch):
         functions = _matrix(learners, self.standardisation.width)
         return np.asarray(functions @ self._rows.T, np.float32)
 
+    @override
     def _sums(self, duals: FloatArray) -> FloatArray:
         return np.asarray(self._rows.T @ duals)
 
@@ -230,7 +230,7 @@ class SparseLinearFunctions(LinearFunctionSearch):
     ----------
     features : sparse array by rows, shape (n_parts, n_features)
     response : (float, float)
-        Whether responses may be negative (:class:`structboost.PartKind`).
+        The two responses (:class:`structboost.PartKind`).
     exact, n_threads
         Ignored.
 
@@ -257,6 +257,7 @@ class SparseLinearFunctions(LinearFunctionSearch):
     def responses(self, learners: Sequence[LinearFunction]) -> NDArray[np.float32]:
         return np.asarray(self.table(learners).responses(self._rows), np.float32)
 
+    @override
     def _sums(self, duals: FloatArray) -> FloatArray:
         z, totals = self.standardisation, duals.sum(axis=0)
         shift = z.centers / z.scales
@@ -336,6 +337,7 @@ class ShardedLinearFunctions(LinearFunctionSearch):
     def responses(self, learners: Sequence[LinearFunction]) -> FunctionCodes:
         return FunctionCodes(_matrix(learners, self.standardisation.width))
 
+    @override
     def _sums(self, duals: DualsInShards) -> FloatArray:
         return duals.sums()
 

@@ -43,7 +43,7 @@ class LookupTable:
     n_features : int
         Features the model was trained on.
     missing : ndarray, shape (n_used, n_channels), optional
-        Scores where a used feature is missing (NaN); without them features must be finite.
+        Scores if a used feature is missing (NaN).  Without them features must be finite.
     """
 
     schema: ClassVar[Mapping[str, Array]] = {
@@ -135,7 +135,7 @@ class LinearAndSteps:
     coefficients : ndarray, shape (n_features, n_channels)
     steps : LookupTable
     span : ndarray, shape (2, n_features), optional
-        Where the features of the linear function mostly lie, for diagrams.
+        Usual range of the features of the linear function, for diagrams.
     """
 
     coefficients: FloatArray
@@ -189,7 +189,6 @@ def sum_of(scorers: Sequence[Scorer]) -> Scorer:
 
 
 def _merged(tables: Sequence[LookupTable]) -> LookupTable:
-    """Merge several tables into one, without their biases."""
     if len(tables) == 1:
         return tables[0]
     features = np.unique(np.concatenate([table.features for table in tables]))

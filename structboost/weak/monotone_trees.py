@@ -1,10 +1,10 @@
 """Leaves of trees whose responses rise or fall with some features.
 
 Two leaves are compared where a point of one lies above a point of the other: in features with a
-direction it may lie further in that direction, in all others the points are equal.  The responses
-keep the directions if and only if no leaf is above one that must not be below it.  The best such
-responses are a maximum closure (Picard, Management Science 1976), whose linear program has whole
-numbers at its corners.
+direction it may lie further in that direction, and in all others the points are equal.  The
+responses keep the directions if and only if no leaf is above one that must not be below it.  The
+best such responses are a maximum closure (Picard, Management Science 1976), whose linear program
+has whole numbers at its corners.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ class Directions:
     Attributes
     ----------
     of_columns : ndarray of int8, shape (n_columns,)
-        Direction of each column of bins; twice that where the last split of the column sends only
-        what is missing to the right, which has no place in the order.
+        Direction of each column of bins; twice that if the last split of the column sends only
+        missing values to the right, since these have no place in the order.
     """
 
     def __init__(self, binned: BinnedFeatures, of_features: NDArray[np.int8]) -> None:
@@ -68,13 +68,13 @@ class Directions:
         Parameters
         ----------
         features, bins : ndarray of int64, shape (n_nodes,)
-            Those of the nodes of a tree; the features are columns of bins.
+            Features and bins of the nodes of a tree, where features are columns of bins.
         sets : ndarray of uint64, shape (n_nodes, n_words)
-            What nodes that split by a set send left; no words where none does.
+            Bins that nodes with a set send left, without words if no node has a set.
         weights : ndarray, shape (n_leaves,)
             Sum of the duals in each leaf.
         answers : (float, float)
-            The low and the high one.
+            The low and the high response.
         """
         is_high = weights > 0
         pairs = self._pairs(features, bins, sets)
@@ -101,14 +101,14 @@ class Directions:
     ) -> FloatArray:
         """Responses nearest to the wanted ones that respect the directions, shape (n_leaves,).
 
-        Near is meant in weighted least squares, whose dual is one of multipliers that are not
-        negative (Lawson and Hanson, Solving Least Squares Problems, chapter 23).  The pairs come in
+        The distance is that of weighted least squares, whose dual has non-negative multipliers
+        (Lawson and Hanson, Solving Least Squares Problems, chapter 23).  The pairs come in
         as responses violate it, which most never do.
 
         Parameters
         ----------
         features, bins, sets
-            As in :meth:`best_leaves`.
+            As for :meth:`best_leaves`.
         answers, masses : ndarray, shape (n_leaves,)
             The wanted responses and their weights.
         """
@@ -149,11 +149,11 @@ def _regions(
     Returns
     -------
     features : ndarray of int64, shape (n_leaves, depth + 1)
-        Those on the way to a leaf, each once; then -1, for all other features.
+        Features on the way to a leaf, each once, followed by -1 for all other features.
     intervals : ndarray of int64, shape (n_leaves, depth + 1, 3)
-        First and last bin of each, and whether it has what is missing, which is apart.
+        First and last bin of each, and whether it includes the separate bin of missing values.
     members : ndarray of uint64, shape (n_leaves, depth + 1, n_words + 1)
-        Bins as bits, where a feature is split by sets; the last word stands for those behind.
+        Bins as bits for features split by sets.  The last word represents all later bins.
     """
     n_leaves, n_words, depth = len(bins) + 1, sets.shape[1], 0
     while 1 << depth < n_leaves:
@@ -234,7 +234,6 @@ def _may_rise_in(
     missing: int,
     direction: int,
 ) -> bool:
-    """Whether a point rises or stays the same in one feature."""
     if _overlap(intervals, members, first, second, missing):
         return True
     if (
@@ -259,7 +258,6 @@ def _overlap(
     second: tuple[int, int],
     missing: int,
 ) -> bool:
-    """Whether two regions share a bin of a feature."""
     lowest = max(intervals[first][0], intervals[second][0])
     highest = min(intervals[first][1], intervals[second][1])
     share = lowest < highest or (lowest == highest and lowest != missing)

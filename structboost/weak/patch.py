@@ -122,7 +122,7 @@ class PatchTable(LearnerTable):
     cell : ndarray of int64, shape (n_learners,)
     center, scale : ndarray of float64, shape (n_learners,)
     pooling : ndarray of int64, shape (5,)
-        The numbers of :class:`Pooling`.
+        Fields of :class:`Pooling`.
     """
 
     schema: ClassVar[Mapping[str, Array]] = {
@@ -201,7 +201,7 @@ class PatchFamily(WeakLearnerFamily):
     n_candidates : int
         Number of templates drawn per pricing.
     n_priced : int
-        Number of images, those of the largest duals, on which they are compared.
+        Number of images on which they are compared, those with the largest duals.
     random_state : int
         Seed for drawing templates.
     exact, n_threads

@@ -21,7 +21,7 @@ from structboost.weak.table import LearnerTable, shares_of_one
 class Piece(NamedTuple):
     """Learner with response ``sign`` times a scaled feature inside a ball, and 0 outside.
 
-    Where ``feature`` is -1, it is the constant ``sign`` inside.
+    With ``feature`` -1 the response is the constant ``sign`` inside.
     """
 
     ball: int
@@ -39,11 +39,11 @@ class PiecewiseTable(LearnerTable):
     centers : ndarray, shape (n_balls, n_features)
         In scaled features.
     radii : ndarray, shape (n_balls,)
-        A part is inside where its distance is below the radius.
+        A part is inside if its distance is below the radius.
     means, scales : ndarray, shape (n_features,)
         A feature is scaled by ``(x - mean) / scale``.
     signs : ndarray, shape (n_learners,), optional
-        1 or -1; a file of version 0.1 has none: all are 1.
+        1 or -1.  Files of version 0.1 have none, which means 1.
     """
 
     schema: ClassVar[Mapping[str, Array]] = {
@@ -82,8 +82,8 @@ class PiecewiseFamily(WeakLearnerFamily):
     """Family of features inside balls around the centres of k-means.
 
     The radii are quantiles of the distances.  A group is all features of a ball.  Each learner is
-    in the family with both signs.  The ball of infinite radius around the first centre is among
-    them: it is the linear function.
+    in the family with both signs.  The ball of infinite radius around the first centre gives
+    the linear function.
 
     Parameters
     ----------
@@ -92,7 +92,7 @@ class PiecewiseFamily(WeakLearnerFamily):
     response : (float, float)
         Responses are real, of either sign: the lower one must be below 0.
     n_centers : int
-        Number of centres; there are no more than distinct parts.
+        Number of centres, at most the number of distinct parts.
     quantiles : sequence of float
         Fractions of the parts inside the balls of a centre.
     random_state : int
@@ -103,7 +103,7 @@ class PiecewiseFamily(WeakLearnerFamily):
     Raises
     ------
     ValueError
-        If a parameter is out of its range.
+        If a parameter is out of range.
     TaskError
         If there is no training part.
 
@@ -217,12 +217,10 @@ class PiecewiseFamily(WeakLearnerFamily):
         return piece._replace(sign=-1.0) if edge < 0 else piece
 
     def _edges(self, duals: FloatArray) -> FloatArray:
-        """Edges, shape (n_balls, n_features + 1, n_channels)."""
         return np.stack([self._columns[:, inside] @ duals[inside] for inside in self._inside])
 
 
 def _inside(scaled: FloatArray, centers: FloatArray, radii: FloatArray) -> NDArray[np.bool_]:
-    """Mask of the parts inside each ball, shape (n_balls, n_parts)."""
     if not len(centers):
         return np.zeros((0, len(scaled)), np.bool_)
     return np.asarray(pairwise_distances(centers, scaled) < radii[:, None])

@@ -1,7 +1,7 @@
 """Contract of pricing rules, which make columns of the weak learners of largest edge.
 
 A column is a sum of terms ``a_t h_t`` on channels ``c_t`` under one weight.  Adding it lowers the
-objective where its edge is above what a unit of weight costs (10b)::
+objective if its edge is above the price of a unit of weight (10b)::
 
     edge = sum over t of a_t edge(h_t, c_t)  >  min_edge
 
@@ -40,12 +40,12 @@ class PricingRule(ABC):
     Attributes
     ----------
     covers_family : bool
-        Whether :meth:`columns` sees the largest edge of every column that the rule could ever make:
-        only then is there a bound over all of them.
+        Whether :meth:`columns` finds the largest edge of all columns that the rule could ever
+        make, which a bound over all of them needs.
     patience : int
         Rounds without a violated column after which training stops.
     can_resume : bool
-        Whether the columns depend on the duals only, and on nothing that a checkpoint lacks.
+        Whether the columns depend on the duals only, as a checkpoint requires.
     """
 
     covers_family: bool = True
@@ -62,7 +62,7 @@ class PricingRule(ABC):
         Parameters
         ----------
         master : WeightedColumns
-            It is without columns.
+            Master or booster without columns.
         """
         return
 
@@ -81,12 +81,12 @@ class PricingRule(ABC):
         per_channel : int
             Largest number of columns per channel, or of learners shared by all.
         min_edge : float
-            What a unit of weight costs: the dual constraint (10b).
+            Price of a unit of weight, in the dual constraint (10b).
 
         Returns
         -------
         columns : list of Column
-            Those of edge above ``min_edge``; may be empty.
+            Columns of edge above ``min_edge``, possibly none.
         largest_edge : float
             Largest edge of all columns that the rule could make, also if none is above
             ``min_edge``.
@@ -103,7 +103,7 @@ class PricingRule(ABC):
         Returns
         -------
         edge : float or None
-            None where it does not follow from them.
+            None if it does not follow from them.
         """
         return None
 
@@ -202,7 +202,7 @@ class CodeWord(PricingRule):
     Parameters
     ----------
     draw : callable
-        ``draw()`` gives the code column of the next round, shape (n_channels,), of -1 and 1.
+        ``draw()`` returns the code column of the next round, shape (n_channels,), of -1 and 1.
     """
 
     covers_family = False

@@ -84,7 +84,7 @@ def register_weak_learner(
     family : subclass of WeakLearnerFamily
         Made as ``family(features, response, exact=..., n_threads=...)``.
     table : subclass of LearnerTable
-        What ``family.table`` returns; made again as ``table(**arrays)``.
+        Return type of ``family.table``, restored as ``table(**arrays)``.
     in_shards : subclass of WeakLearnerFamily, optional
         The same learners with features that stay in shards, where the formulation and the pricing
         rule allow it.  Made as ``in_shards.of_kind(features, kind, response, exact=...)`` of
@@ -96,9 +96,9 @@ def register_weak_learner(
     Raises
     ------
     TypeError
-        If they are no such classes.
+        If they are not such classes.
     ValueError
-        If the name is no identifier, or belongs to another family.
+        If the name is not an identifier, or belongs to another family.
     """
     if not (isinstance(family, type) and issubclass(family, WeakLearnerFamily)):
         raise TypeError(f"family is {shown(family)}; give a subclass of WeakLearnerFamily.")

@@ -114,14 +114,14 @@ class LearnersInShards(Protocol):
 class ResponsesInShard(Responses):
     """Responses computed from the features of a shard, and sums of its duals for pricing.
 
-    A subclass implements :meth:`add`, :meth:`answers` and :meth:`block_sums`; those with kernels of
-    their own override the sums.  Results may depend on the rows of a block only, so that they are
-    the same on every engine.
+    A subclass implements :meth:`add`, :meth:`answers` and :meth:`block_sums`; those with compiled
+    kernels override the sums.  Results may depend on the rows of a block only, so that they are the
+    same on every engine.
 
     Parameters
     ----------
     features : ndarray, shape (n_rows, width)
-        Features as the shard keeps them.
+        Features as the shard stores them.
     starts : ndarray of int64, shape (n_blocks + 1,)
         First row of each block, from 0, and the number of rows.
     """
@@ -136,7 +136,7 @@ class ResponsesInShard(Responses):
         Parameters
         ----------
         learners : ndarray of int64, shape (n,)
-            Indices from :meth:`add`, any of them several times.
+            Indices from :meth:`add`, with repeats.
         rows : slice
             Rows of one block.
 
@@ -156,7 +156,7 @@ class ResponsesInShard(Responses):
         rows : slice
             The rows of the block.
         *arguments
-            Plain data that the family gave to :meth:`DualsInShards.sums`.
+            Plain data that the family passes to :meth:`DualsInShards.sums`.
 
         Returns
         -------
@@ -197,7 +197,7 @@ class ResponsesInShard(Responses):
         Returns
         -------
         hash : int
-            From 0; it counts modulo 2^64.
+            At least 0, modulo 2^64.
         """
         # As if the bytes were bins: what adds up over runs of rows depends on no layout.
         rows = np.ascontiguousarray(self.features)
@@ -252,7 +252,7 @@ class ShardFeatures(Protocol):
 class DualsInShards(Protocol):
     """Signed weights of all parts and channels, stored in the shards of the parts.
 
-    Families with ``shard_features`` get them in place of an array.
+    Families with ``shard_features`` receive this object in place of an array.
     """
 
     @property
@@ -265,7 +265,7 @@ class DualsInShards(Protocol):
         Parameters
         ----------
         *arguments
-            Plain data that it is called with.
+            Plain data to pass to :meth:`ResponsesInShard.sums`.
         """
 
     def gathered(self) -> FloatArray:

@@ -101,7 +101,7 @@ class ShardedStumps(StumpSearch):
     response : (float, float)
         The two responses of a stump (:class:`structboost.PartKind`).
     rows : ndarray, shape (n_parts, n_features), optional
-        The features, where they are here as well.
+        The features, if they are in memory as well.
     """
 
     def __init__(
@@ -136,9 +136,11 @@ class ShardedStumps(StumpSearch):
             np.array([s.right for s in learners], np.float64),
         )
 
+    @override
     def _gathered(self, duals: DualsInShards) -> FloatArray:
         return duals.gathered()
 
+    @override
     def _search(self, duals: DualsInShards, kernel: Kernel, found: Found) -> FloatArray:
         totals = np.zeros(0)
         for group in feature_groups(self.bins.n_bins, duals.shape[1]):

@@ -124,7 +124,6 @@ class SparseStumpFamily(WeakLearnerFamily):
         return own
 
     def _stump(self, feature: int, place: int, flip: bool) -> Stump:
-        """Make the stump behind the value with index ``place``, or the constant for feature -1."""
         if place < 0:
             return Stump(feature, -np.inf, *self._sides(flip), -1)
         lower, upper = self._ascending(feature)[place : place + 2]
@@ -160,7 +159,7 @@ def _best_places(
     """Position of the best split of each feature, counted from 1 and negative if turned.
 
     The values of a feature are its entries in ascending order, with 0 among them where a part has
-    none.  The edge is -inf where all values are equal.
+    none.  The edge is -inf if all values are equal.
     """
     n_parts = len(duals)
     for f in range(len(edges)):

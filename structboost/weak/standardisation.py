@@ -29,8 +29,7 @@ class Standardisation(NamedTuple):
         The scale of a constant feature is infinite, so that it is zero.
     bias : bool
     dimension : float
-        How many uncorrelated features would be as many: between 1 and n_features
-        (:func:`_dimension`).
+        Effective number of uncorrelated features, between 1 and n_features (:func:`_dimension`).
     """
 
     centers: FloatArray
@@ -108,7 +107,6 @@ def _dense(features: Any) -> NDArray[Any]:
 
 
 def _extremes(features: Any) -> tuple[FloatArray, FloatArray]:
-    """Least and largest value of each feature."""
     found = features.min(axis=0), features.max(axis=0)
     lows, highs = (_dense(own).ravel().astype(np.float64) for own in found)
     return lows, highs
@@ -165,7 +163,6 @@ def _dimension(features: Any, centers: FloatArray, scales: FloatArray) -> float:
 
 
 def _products_of_rows(features: Any, centers: FloatArray, scales: FloatArray) -> FloatArray:
-    """Products of the standardised rows with each other, shape (n_rows, n_rows)."""
     if not sparse.issparse(features):
         rows = (features - centers) / scales
         return np.asarray(rows @ rows.T)
@@ -175,7 +172,6 @@ def _products_of_rows(features: Any, centers: FloatArray, scales: FloatArray) ->
 
 
 def _products_of_features(features: Any, centers: FloatArray, scales: FloatArray) -> FloatArray:
-    """Products of the standardised columns, shape (n_features, n_features)."""
     rows = (_dense(features) - centers) / scales
     return np.asarray(rows.T @ rows)
 

@@ -61,7 +61,7 @@ class StumpTable(LearnerTable):
     threshold, left, right : ndarray of float64, shape (n_learners,)
         ``left`` where the feature is at most the threshold, else ``right``.
     missing_left : ndarray of uint8, shape (n_learners,), optional
-        Whether a missing feature (NaN) is answered by ``left``; None: always by ``right``.
+        Whether the response to a missing feature (NaN) is ``left``.  None means always ``right``.
     """
 
     schema: ClassVar[Mapping[str, Array]] = {
@@ -157,7 +157,6 @@ class StumpSearch(WeakLearnerFamily):
         return edges
 
     def _gathered(self, duals: Any) -> FloatArray:
-        """Signed weights of all parts and channels as an array."""
         gathered: FloatArray = duals
         return gathered
 
@@ -259,7 +258,7 @@ class StumpFamily(StumpSearch):
     n_threads : int
         Number of threads; the result does not depend on it.
     directions : sequence of int, optional
-        For each feature 1, -1 or 0: the family has stumps that rise with it, that fall, or both.
+        For each feature 1, -1 or 0: its stumps rise with it, fall with it, or do either.
     """
 
     sets_of_categories = CategoryFamily
@@ -338,6 +337,7 @@ class StumpFamily(StumpSearch):
     def _directions(self) -> NDArray[np.int8]:
         return np.zeros(0, np.int8) if self.directions is None else self.directions
 
+    @override
     def _search(self, duals: FloatArray, kernel: Kernel, found: Found) -> FloatArray:
         def run(group: Group) -> FloatArray:
             filled = histograms(self.binned, duals, *group)

@@ -48,7 +48,7 @@ class LearnerTable(ABC):
         learners : sequence
             Named tuples with a field per array of the schema.
         **arrays : ndarray
-            Arrays of the schema that are no field of the learners.
+            Arrays of the schema that are not fields of the learners.
 
         Returns
         -------
@@ -77,7 +77,7 @@ class LearnerTable(ABC):
         Returns
         -------
         answers : ndarray, shape (n_learners, n_parts)
-            The same on the training parts as :meth:`structboost.weak.WeakLearnerFamily.responses`,
+            On the training parts equal to :meth:`structboost.WeakLearnerFamily.responses`,
             unless the family declares ``cross_fitted``.
         """
 
@@ -87,7 +87,7 @@ class LearnerTable(ABC):
         Parameters
         ----------
         features : array-like or sparse array, shape (n_parts, n_features)
-            Features of the parts, as a user gave them.
+            Features of the parts, as the user passed them.
         n_features : int
             Number of features in training.
 
@@ -125,7 +125,7 @@ class LearnerTable(ABC):
         Parameters
         ----------
         index : ndarray of int, shape (n_selected,), or of bool, shape (n_learners,)
-            Which learners to take.
+            Indices or mask of the learners.
 
         Returns
         -------

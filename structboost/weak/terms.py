@@ -20,7 +20,7 @@ class Term(NamedTuple):
     learner : hashable
         The weak learner, as its family describes it.
     channel : int
-        Number of the channel, from 0.
+        Index of the channel.
     coefficient : float
         Factor of its response.
     """
@@ -36,7 +36,7 @@ class Terms(NamedTuple):
     Parameters
     ----------
     columns : ndarray of int64, shape (n_terms,)
-        Number of the column that each term belongs to.
+        Index of the column of each term.
     learners : ndarray of int64, shape (n_terms,)
     channels : ndarray of int64, shape (n_terms,)
     coefficients : ndarray, shape (n_terms,)
@@ -122,7 +122,7 @@ def check_single_terms(terms: Terms, n_columns: int, master: str) -> None:
     Raises
     ------
     TaskError
-        If one has several terms, or a coefficient that is not 1.
+        If a column has several terms, or a coefficient that is not 1.
     """
     if terms.coefficients.tolist() != [1.0] * n_columns:
         raise TaskError(f"The {master} master takes columns of one weak learner on one channel.")

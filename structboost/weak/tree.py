@@ -83,9 +83,9 @@ class TreeTable(LearnerTable):
     threshold : ndarray of float64, shape (n_learners, 2^depth - 1)
     leaf : ndarray of float64, shape (n_learners, 2^depth)
     missing_left : ndarray of uint8, shape (n_learners, 2^depth - 1), optional
-        Whether a node sends a missing feature (NaN) left; None: always right.
+        Whether a node sends a missing feature (NaN) left.  None means always right.
     sets : ndarray of uint64, shape (n_learners, 2^depth - 1, 4), optional
-        Bits of the categories that a node sends left; 0 where it splits at its threshold.
+        Bits of the categories that a node sends left, 0 if it splits at its threshold.
     """
 
     schema: ClassVar[Mapping[str, Array]] = {
@@ -174,7 +174,7 @@ class TreeFamily(WeakLearnerFamily):
         stochastic boosting (Friedman, 2002).  Rows of equal features are drawn together, and the
         draw does not depend on the order of the rows: a row twice is a row of twice the weight.
         If fewer than 50 rows are distinct, all are taken.
-        None is one half where the master has a ridge, and all rows elsewhere.
+        None means one half if the master has a ridge, and all rows otherwise.
     random_state : int, RandomState or None
         Seed for the rows that are drawn.  Only a run whose seed is a number can be resumed.
     categorical : sequence of int
@@ -189,18 +189,16 @@ class TreeFamily(WeakLearnerFamily):
         must be -1 and 1.
     honest : bool
         Whether confident leaves count the rows that the tree was grown on only as far as the other
-        rows agree with them, because the splits were chosen to fit the former: honest trees (Athey
-        and Imbens, 2016).  Without ``row_share`` there are no other rows, and it changes nothing.
+        rows agree with them, because the splits were chosen to fit the former (honest trees, Athey
+        and Imbens, 2016).  Without ``row_share`` there are no other rows and no effect.
     min_samples_leaf : int
-        Fewest rows of a leaf.  Only rows count that the tree is grown on: those drawn, whose dual
-        is not 0.
+        Least number of rows in a leaf, counting drawn rows whose dual is not 0.
     l2_regularization : float
-        So many rows of average absolute weight, half of them for either side, are added to each
-        side of a split, and to each confident leaf.  So small leaves have smaller responses, and a
-        split must gain more.  HistGradientBoosting adds its ``l2_regularization`` to the sum of the
-        hessians in the same places.  Duals bring no hessians, and shrink as training goes on, so
-        the absolute weight of a leaf stands for that sum, and the average row of the round is the
-        unit.
+        Number of rows of average absolute weight, half of them for either sign, that are added to
+        each side of a split and to each confident leaf.  Small leaves then have smaller responses,
+        and a split must gain more.  HistGradientBoosting adds its ``l2_regularization`` to the sum
+        of the hessians in the same places.  Duals have no hessians and shrink during training, so
+        the absolute weight of a leaf replaces that sum, in units of the average row of the round.
     max_features : float
         Fraction of the features, above 0 and at most 1, that a node may split, drawn anew for each
         node from ``random_state``; at least one feature.
@@ -236,8 +234,8 @@ class TreeFamily(WeakLearnerFamily):
         self.max_features = checked_number(max_features, "max_features", "a share, such as 0.5")
         if not 0 < self.max_features <= 1:
             raise ValueError(
-                f"max_features is {shown(max_features)}; give a fraction of the features, above 0 and "
-                "at most 1, such as 0.5."
+                f"max_features is {shown(max_features)}; give a fraction of the features, above 0 "
+                "and at most 1, such as 0.5."
             )
         self._is_left_open = row_share is None
         all_rows = row_share is None or row_share == 1
@@ -305,12 +303,10 @@ class TreeFamily(WeakLearnerFamily):
 
     @cached_property
     def _table(self) -> tuple[NDArray[Any], ...]:
-        """Table from which histograms are counted."""
         return tuple(counted_table(self.binned, self.row_share))
 
     @cached_property
     def _room(self) -> Room:
-        """Work arrays for growing trees."""
         n_rows = self.binned.n_rows
         return (
             np.empty((self.depth, self._n_entries), np.int64),
@@ -339,10 +335,11 @@ class TreeFamily(WeakLearnerFamily):
         """Seed of the features that each node of a round may split, or 0 if all."""
         return int(self._random.randint(1 << 31)) if self.max_features < 1 else 0
 
+    @override
     def price(self, duals: FloatArray, per_channel: int) -> list[Candidate]:
         """Grow one tree per channel, best first.
 
-        Edges are those on all rows, or estimates from the rows drawn, or as honest leaves count.
+        Edges are computed on all rows, estimated from the drawn rows, or counted by honest leaves.
         """
         self._leaves_of_round.clear()
         self._drawn_leaves.clear()
@@ -437,7 +434,6 @@ class TreeFamily(WeakLearnerFamily):
         return thresholds
 
     def _feature(self, columns: IntArray) -> IntArray:
-        """Features that columns of bins read."""
         gaps = self.binned.bins.gaps
         return columns if gaps is None else gaps.feature[columns]
 
@@ -455,7 +451,6 @@ class TreeFamily(WeakLearnerFamily):
         is_drawn: NDArray[np.bool_] | None,
         seed: int,
     ) -> list[Candidate]:
-        """Grow trees for all channels, with splits by the drawn rows."""
         n_channels = duals.shape[1]
         features, bins = np.empty((2, n_channels, 2**self.depth - 1), np.int64)
         sets = counts = draw = None
@@ -508,7 +503,7 @@ class TreeFamily(WeakLearnerFamily):
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Leaves of new trees, their weights, and the leaves as only the drawn rows fill them.
 
-        Weights are sums of the duals, as they count.
+        Weights are sums of the duals, counted as in :func:`grown_leaves`.
         """
         share = (1.0 + self.l2_regularization) / self._equal_rows[1] if self.confident else 0.0
         if not self.confident and is_drawn is not None:
@@ -570,7 +565,6 @@ class TreeFamily(WeakLearnerFamily):
         return self._leaf_numbers([tree])[0]
 
     def _leaf_numbers(self, learners: Sequence[Tree]) -> list[NDArray[np.int16]]:
-        """Leaves of all training parts in each tree."""
         known = [self._leaves_of_round.get(_splits(tree)) for tree in learners]
         others = [tree for tree, own in zip(learners, known, strict=True) if own is None]
         if others:

@@ -1,6 +1,6 @@
 """Kernels that grow trees from histograms of binned features.
 
-A histogram holds the positive and the negative weight of every bin, as whole numbers: the halves of
+A histogram holds the positive and the negative weight of every bin, as integers in the halves of
 one number of 64 bits.  So an addition counts both, and sums do not depend on their order.  Below
 the root only the rows of the smaller child are counted; its sibling has the difference to the
 parent.  Columns with one common bin are counted from their sparse form, all others from a table of
@@ -111,8 +111,8 @@ def _pack(
 ) -> tuple[int, int, int]:
     """Fill ``packed`` with the duals of a channel as integers.
 
-    Their sizes sum to 2^31 at most.  Rows that are not drawn have zeros; those with others come to
-    ``rows``.  Returns how many there are, their sum, and the largest size.
+    Their absolute values sum to 2^31 at most.  Rows that are not drawn have zeros, and all others
+    are listed in ``rows``.  Returns their count, sum and largest absolute value.
     """
     n_rows = len(packed)
     size_of_all, takes = 0.0, 1.0
@@ -193,26 +193,26 @@ def grow(
     ----------
     table : CountedTable, as a plain tuple
     columns : (ndarray of bool, ndarray of int8), shape (n_columns,)
-        Which are categories, and the directions, as :func:`split_of_node` takes them.
+        Flags of categorical columns, and directions, as for :func:`split_of_node`.
     duals : ndarray, shape (n_rows, n_channels)
     is_drawn : ndarray of bool, shape (n_rows,), optional
         Rows that the trees are grown on; None for all.
     room : tuple of ndarrays
-        Room for histograms on the way to a leaf, shape (depth, sum of n_bins), and for two numbers
-        of each row, shape (2, n_rows), twice, the former zero.
+        Work arrays for histograms on the way to a leaf, shape (depth, sum of n_bins), which are
+        zero, and twice for two numbers of each row, shape (2, n_rows).
     nodes : (ndarray of int64, ndarray of int64), shape (n_channels, 2^depth - 1)
-        Features and bins, filled; bin -1: no split; bin -2: a split by a set.
+        Filled with features and bins, where bin -1 is no split and bin -2 a split by a set.
     sets : ndarray of uint64, shape (n_channels, 2^depth - 1, n_words), optional
-        Filled: the bins that go left, where a node splits by a set.  Without categories None, which
-        spares the compilation of all that is about sets.
+        Filled with the bins that go left at nodes that split by a set.  None without categories,
+        which avoids the compilation of the code for sets.
     counts : ndarray of int64, shape (most bins of a column,), optional
-        Room for the rows of each bin; None where one row is enough for a leaf.
+        Work array for the rows of each bin, or None if one row is enough for a leaf.
     limits : (int, float)
         Fewest rows of a leaf, and what fraction of a channel's absolute weight is added to
         each side of a split.
     draw : (int, int, ndarray of int64, ndarray of bool), optional
-        Seed, number of features that a node may split, feature of each column, and room for which
-        columns a node may split; None where it may split all.
+        Seed, number of features that a node may split, feature of each column, and a work array
+        for the columns that a node may split.  None if it may split all.
     """
     codes, starts = table[0], table[1]
     histograms, weights, row_numbers = room
@@ -296,7 +296,6 @@ def _count(
     rows: NDArray[np.int32],
     histogram: IntArray,
 ) -> None:
-    """Fill the histogram of some rows."""
     codes, starts, by_row, dense, sparse, rare_indptr, rare_rows, rare_codes = table
     for b in range(len(histogram)):
         histogram[b] = 0
@@ -342,7 +341,7 @@ def split_of_node(
 ) -> tuple[int, int, int]:
     """Find the feature and bin of the split of least impurity, and the weight on its left.
 
-    The bin is -1 where none is below the impurity of the node.  The impurity of a side with the
+    The bin is -1 if no impurity is below that of the node.  The impurity of a side with the
     weights p and n is ``p n / (p + n)``: Gini's, times the weight, halved.  The best set of
     categories is a run of them in the order of p / (p + n) (Breiman et al., 1984, section 4.2.2);
     there the bin is -2, and ``left_set`` is filled.  A split of a feature with a direction above 0
@@ -520,7 +519,6 @@ def _rows_parted(
 
 @compiled
 def _count_rows(code: NDArray[Any], rows: NDArray[np.int32], counts: IntArray) -> None:
-    """Fill the number of rows of each bin of a column."""
     for b in range(len(counts)):
         counts[b] = 0
     for j in range(len(rows)):
@@ -571,7 +569,7 @@ def grown_leaves(
     numbers : ndarray of int16, shape (n_trees, n_rows)
         Filled.
     of_leaves : ndarray, shape (3, n_trees, n_leaves)
-        Filled: sums of the duals, masses, and the former over the latter.
+        Filled with sums of the duals, masses, and the former over the latter.
     """
     weights, masses = of_leaves[0], of_leaves[1]
     leaf_numbers(codes, nodes[0], nodes[1], sets, numbers)
@@ -595,8 +593,8 @@ def _leaf_sums(
 ) -> None:
     """Sum the duals, and their absolute values, in the leaves of a tree for each channel.
 
-    Without ``is_drawn`` all rows count in full.  In honest leaves, which need it, only those do
-    that are not drawn.  The others count by how right their responses are on the former, compared
+    Without ``is_drawn`` all rows count in full.  In honest leaves, which need it, only rows that
+    are not drawn do.  The others count by how right their responses are on the former, compared
     with how right they are on themselves.  Then all sizes are scaled to the sum they had.
 
     Parameters

@@ -54,9 +54,9 @@ class UnionTable(LearnerTable):
     Parameters
     ----------
     member : ndarray of int64, shape (n_learners,)
-        Number of the family of each learner.
+        Index of the family of each learner.
     tables : tuple of LearnerTable
-        Those of each family, in their order.
+        Tables of the families, in their order.
     """
 
     schema: ClassVar[Mapping[str, Array]] = {"member": Array("int64", ("n_learners",), low=0)}
@@ -131,7 +131,7 @@ class UnionResponses(ResponsesInShard):
     Parameters
     ----------
     members : sequence of ResponsesInShard
-        Those of each family, on the same rows.
+        Responses of the families, on the same rows.
     """
 
     def __init__(self, members: Sequence[ResponsesInShard]) -> None:
@@ -217,8 +217,8 @@ class _DualsOfMember:
 class UnionFamily(WeakLearnerFamily):
     """Family of all learners of several families on the same parts.
 
-    Pricing searches each of them.  Where each finds its largest edge, the largest of these is that of
-    the union, and the certificate covers it.
+    Pricing searches each of them.  If each finds its largest edge, the largest of these is the
+    largest edge of the union, and the certificate covers it.
 
     Parameters
     ----------
@@ -347,7 +347,6 @@ class UnionFamily(WeakLearnerFamily):
         return duals if self.shard_features is None else _DualsOfMember(duals, member)
 
     def _of_members(self, learners: Sequence[OfMember]) -> list[list[Any]]:
-        """Learners of each member."""
         return [
             [learner.learner for learner in learners if learner.member == i]
             for i in range(len(self.members))

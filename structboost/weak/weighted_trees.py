@@ -96,7 +96,7 @@ class WeightedTrees:
     def _used_features(self) -> tuple[IntArray, NDArray[np.bool_], IntArray]:
         """Used features, whether a missing one goes left, and the position of each node's feature.
 
-        A feature of which nodes send what is missing to both sides is there twice.
+        A feature appears twice if nodes send missing values of it to both sides.
         """
         both = 2 * self.feature + self.missing_left
         used, place = np.unique(both, return_inverse=True)
@@ -120,7 +120,7 @@ class WeightedTrees:
 def single_thresholds(thresholds: FloatArray) -> NDArray[np.float32]:
     """Round the thresholds down to single precision.
 
-    They split the numbers of single precision as the thresholds do.
+    They split single-precision numbers as the thresholds do.
     """
     with np.errstate(over="ignore"):
         single = thresholds.astype(np.float32)
@@ -134,9 +134,9 @@ class TreesWithSets:
     Parameters
     ----------
     columns : SetColumns
-        What stands behind the features of a row.
+        Columns that are appended to the features of a row.
     trees : Scorer
-        What scores rows with these columns.
+        Scorer of rows with these columns.
     """
 
     columns: SetColumns
