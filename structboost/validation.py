@@ -352,7 +352,7 @@ def checked_example_weights(sample_weight: Any, n_examples: int) -> FloatArray:
 def check_labels(y: Any, name: str = "y") -> None:
     """Raise ValueError where a label is missing, or strings and numbers are mixed."""
     labels = np.asarray(y)
-    if labels.dtype.kind != "O" or labels.ndim != 1:
+    if labels.dtype.kind not in "Of" or labels.ndim != 1:
         return
     missing = first_missing(labels)
     if missing is not None:
@@ -360,12 +360,27 @@ def check_labels(y: Any, name: str = "y") -> None:
         raise ValueError(
             f"{name}[{missing}] is {label}; give every sample a label, or leave it out."
         )
+    if labels.dtype.kind == "f":
+        return
     texts = np.array([isinstance(label, str) for label in labels])
     if texts.any() and not texts.all():
         i, j = int(np.argmax(texts)), int(np.argmin(texts))
         raise ValueError(
             f"{name}[{i}] is {shown(labels[i])} and {name}[{j}] is {shown(labels[j])}; give only "
             "strings or only numbers."
+        )
+
+
+def check_finite(y: Any, name: str = "y", more: str = "") -> None:
+    """Raise ValueError, with the first missing or infinite entry of true outputs, if any is."""
+    values = np.asarray(y).ravel()
+    bad = first_missing(values)
+    if bad is None and values.dtype.kind == "f" and np.isinf(values).any():
+        bad = int(np.argmax(np.isinf(values)))
+    if bad is not None:
+        raise ValueError(
+            f"{name}[{bad}] is {shown(values[bad])}; give every sample a finite number or a label, "
+            f"or leave it out.{more}"
         )
 
 

@@ -13,9 +13,11 @@ from tests.helpers.source import PACKAGE, tree_of
 CONTRIBUTING = Path(__file__).parents[1] / "CONTRIBUTING.md"
 # Packages and modules that follow the rules; the others are added one by one.
 DONE = """
-cli decisions engines exceptions export files plotting progress runtime segmentation selection
-shards tracking validation vision warm_up
+cli decisions engines exceptions export files linear masters model plotting progress runtime
+segmentation selection shards solvers tracking validation vision warm_up weak
 """.split()
+# Packages of these whose variables do not have the names of the glossary yet.
+OLD_NAMES = {"linear", "masters", "model", "solvers", "weak"}
 # Modules of these packages that do not follow them yet.
 OPEN = {"engines/base", "shards/shard"}
 FORBIDDEN_STARTS = ("What", "That", "Those", "These", "The same", "It", "They", "There", "None")
@@ -135,13 +137,13 @@ def test_docstrings_use_the_words_of_the_glossary(package):
     faults = [
         f"{where}: {match[0]}: {line.strip()}"
         for where, _, text in documented(package)
-        for line in re.sub(r"``[^`]*``|:\w+:`[^`]*`", "", text).splitlines()
+        for line in re.sub(r"``[^`]*``|:\w+:`[^`]*`|^[\w, ]+ : ", "", text, flags=re.M).splitlines()
         if (match := pattern.search(line))
     ]
     assert not faults, "\n".join(faults)
 
 
-@pytest.mark.parametrize("package", DONE)
+@pytest.mark.parametrize("package", sorted(set(DONE) - OLD_NAMES))
 def test_parameters_and_variables_use_the_names_of_the_glossary(package):
     faults = {
         f"{module}.py:{line}: {name}"

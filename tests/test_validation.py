@@ -312,7 +312,7 @@ RELEVANCE = {
     "numbers as objects": (y.astype(object), "holds object, such as 0"),
     "None": (np.where(y > 0, 1, None), "holds object, such as None"),
     "dates": (y.astype("datetime64[D]"), "holds datetime64.*"),
-    "NaN": (np.where(y > 0, np.nan, 1.0), "NaN"),
+    "NaN": (np.where(y > 0, np.nan, 1.0), "(NaN|nan)"),
 }
 
 

@@ -214,6 +214,11 @@ def _as_table_or_sequence(y: Any) -> NDArray[Any]:
     if hasattr(y, "__array__"):
         table = np.asarray(y)
         return table[:, 0] if table.ndim == 2 and table.shape[1] == 1 else table
+    if isinstance(y, str) or not hasattr(y, "__iter__"):
+        raise TypeError(
+            f"y is {shown(y)}; give an indicator matrix of 0 and 1, or a list of the labels of "
+            "each sample."
+        )
     rows = list(y)
     are_rows = rows and all(_is_list(row) and len(row) == len(rows[0]) > 1 for row in rows)
     if are_rows and all(isinstance(v, _NUMBERS) and v in (0, 1) for row in rows for v in row):

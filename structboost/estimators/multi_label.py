@@ -29,6 +29,7 @@ from structboost.estimators.objectives import HINGE, L1_LOG_LOSS, LOG_LOSS, SVM
 from structboost.estimators.parameters import estimator, is_same
 from structboost.estimators.saved import saved_classes
 from structboost.estimators.tables import TableEstimator
+from structboost.exceptions import TaskError
 from structboost.files.schema import DamagedFileError
 from structboost.masters.newton_steps import NewtonSteps
 from structboost.masters.registry import formulation_of
@@ -134,7 +135,13 @@ class StructBoostMultiLabelClassifier(
             edges = self._hierarchy_edges()
             if self._form == "lists":
                 indicator = label_sets(y, self.classes_).indicator
-            indicator = HierarchicalMultiLabelTask(len(self.classes_), edges).closed(indicator)
+            try:
+                indicator = HierarchicalMultiLabelTask(len(self.classes_), edges).closed(indicator)
+            except TaskError as error:
+                raise ValueError(
+                    f"hierarchy is {shown(self.hierarchy)}, in which a label is above itself; take "
+                    "one pair of this cycle away."
+                ) from error
         if len(indicator) != len(X):
             raise ValueError(f"X has {len(X)} samples and y {len(indicator)}; give one for each.")
         weights = checked_weights(sample_weight, len(X))
@@ -350,52 +357,64 @@ class StructBoostMultiLabelClassifier(
         if self.label_costs is None:
             return None
         if self.hierarchy is not None:
-            raise ValueError("label_costs does not go with hierarchy, which weighs labels itself.")
+            raise ValueError(
+                f"label_costs is {shown(self.label_costs)}, which hierarchy does not read, because "
+                "it has weights of its own for the labels; leave label_costs or hierarchy out."
+            )
         if self.loss != "hamming":
-            raise ValueError(f"label_costs goes with loss='hamming'; loss is {shown(self.loss)}.")
+            raise ValueError(
+                f"label_costs is {shown(self.label_costs)}, which loss={shown(self.loss)} does not "
+                "read; leave it out, or write loss='hamming'."
+            )
         if not isinstance(self.label_costs, Mapping):
-            raise ValueError(f"label_costs is {shown(self.label_costs)}; give a dict by label.")
+            example = {self.classes_[0].item(): 2.0}
+            raise ValueError(
+                f"label_costs is {shown(self.label_costs)}; give a dict of labels to costs, such "
+                f"as {example}."
+            )
         indices = {label: i for i, label in enumerate(self.classes_.tolist())}
         table = np.ones((2, len(indices)))
         for label, cost in self.label_costs.items():
             if label not in indices:
                 raise ValueError(
-                    f"label_costs has the label {shown(label)}, which y does not have."
+                    f"label_costs has the label {shown(label)}, which y does not have; give labels "
+                    f"of {shown(list(indices))}."
                 )
             pair = np.asarray(cost)
             if pair.dtype.kind not in "iuf" or pair.shape not in ((), (2,)):
                 raise ValueError(
-                    f"label_costs[{shown(label)}] is {shown(cost)}; give a number, or a pair of "
-                    "the costs if it is missing and if it is extra."
+                    f"label_costs[{shown(label)}] is {shown(cost)}; give a number such as 2.0, or "
+                    "a pair such as (2.0, 1.0): the costs if the label is missing, and if it is "
+                    "extra."
                 )
             if not np.isfinite(pair).all() or pair.min() < 0:
                 raise ValueError(
-                    f"label_costs[{shown(label)}] is {shown(cost)}; give costs from 0."
+                    f"label_costs[{shown(label)}] is {shown(cost)}; give finite costs from 0, such "
+                    "as 2.0."
                 )
             table[:, indices[label]] = pair
         return table
 
     def _hierarchy_edges(self) -> IntArray:
         """Return the hierarchy as label indices, and add its labels to ``classes_``."""
-        is_plain = self.outputs in (AUTO, "all") and (self.pairs == AUTO or not self.pairs)
-        if self.loss != "hamming" or not is_plain:
-            raise ValueError(
-                "hierarchy goes with loss='hamming' and the default outputs and pairs."
-            )
-        if not hasattr(self.hierarchy, "__len__"):
-            raise TypeError(
-                f"hierarchy is {shown(self.hierarchy)}; give pairs (parent, child) of labels, or "
-                "None."
-            )
+        read = {"loss": ("hamming",), "outputs": (AUTO, "all"), "pairs": (AUTO, False)}
+        for name, values in read.items():
+            value = getattr(self, name)
+            if not any(is_same(value, one) for one in values):
+                raise ValueError(
+                    f"{name} is {shown(value)}, which a classifier with hierarchy does not read; "
+                    f"leave {name} or hierarchy out, or write {name}={values[-1]!r}."
+                )
+        example = f"give pairs (parent, child) of labels, such as {self._pair_of_labels()}"
+        if not hasattr(self.hierarchy, "__len__") or isinstance(self.hierarchy, str):
+            raise TypeError(f"hierarchy is {shown(self.hierarchy)}; {example}, or None.")
         for i, pair in enumerate(self.hierarchy):
             if isinstance(pair, str) or not hasattr(pair, "__len__") or len(pair) != 2:
-                raise ValueError(
-                    f"hierarchy[{i}] is {shown(pair)}; give pairs (parent, child) of labels."
-                )
+                raise ValueError(f"hierarchy[{i}] is {shown(pair)}; {example}.")
             for label in pair:
                 check_same_sort(self.classes_[0].item(), label, f"hierarchy[{i}] has", "y")
         if not len(self.hierarchy):
-            raise ValueError("hierarchy is empty; give pairs (parent, child) of labels, or None.")
+            raise ValueError(f"hierarchy is empty; {example}, or None.")
         above, below = (np.array(end) for end in zip(*self.hierarchy, strict=True))
         if self._form == "single":
             raise ValueError(
@@ -404,12 +423,17 @@ class StructBoostMultiLabelClassifier(
             )
         labels = np.union1d(self.classes_, np.concatenate((above, below)))
         if self._form == "matrix" and len(labels) > len(self.classes_):
+            i = int(np.argmin(np.isin(above, self.classes_) & np.isin(below, self.classes_)))
             raise ValueError(
-                f"hierarchy has labels outside 0..{len(self.classes_) - 1}, the columns of y; give "
-                "pairs (parent, child) of columns."
+                f"hierarchy[{i}] is {shown(self.hierarchy[i])}, and y has the columns 0 to "
+                f"{len(self.classes_) - 1}; {example}."
             )
         self.classes_ = labels
         return np.column_stack((np.searchsorted(labels, above), np.searchsorted(labels, below)))
+
+    def _pair_of_labels(self) -> str:
+        """Return two labels as an error shows an edge of a hierarchy."""
+        return shown(tuple(self.classes_[:2].tolist()))
 
     def _stage_wise(self) -> NewtonSteps:
         return StageWiseRandomField()

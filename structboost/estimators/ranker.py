@@ -26,7 +26,13 @@ from structboost.masters.stage_wise_ranking import StageWiseRanking
 from structboost.selection.folds import Fold, random_folds, split_rows
 from structboost.selection.scoring import Score
 from structboost.tasks.ranking import RankingTask, WeightedRelevance
-from structboost.validation import check_relevance, checked_weights, group_numbers, shown
+from structboost.validation import (
+    check_finite,
+    check_relevance,
+    checked_weights,
+    group_numbers,
+    shown,
+)
 
 # Stumps learn less per round than trees.
 _SHRINKAGE_OF_STUMPS = 0.3
@@ -221,6 +227,7 @@ class StructBoostRanker(FeatureImportanceMixin, StructBoostEstimator, TableEstim
         check_relevance(y)
         scores = self.decision_function(X)
         y = column_or_1d(y)
+        check_finite(y)
         queries = _split_queries(y, _query_ids(len(y), qid, group))
         of_queries, of_items = _ranking_weights(sample_weight, queries, len(y))
         queries = [rows[of_items[rows] > 0] for rows in queries]

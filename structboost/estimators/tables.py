@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from os import PathLike
-from typing import Any, Self
+from typing import Any, NoReturn, Self
 
 import numpy as np
 
 from structboost.contract.task import Task
 from structboost.estimators.base import BoostedEstimator
-from structboost.estimators.parameters import estimator
+from structboost.estimators.parameters import estimator, is_same
 from structboost.estimators.table_columns import (
     FROM_DTYPE,
     categorical_columns,
@@ -68,11 +68,7 @@ class TableEstimator(BoostedEstimator):
         elif is_fit:
             columns = categorical_columns(X, self.categorical_features)
             if columns and not takes_missing(self._weak_learners()):
-                raise ValueError(
-                    f"X has categorical columns, {shown(columns)}, which weak_learner="
-                    f"{shown(self.weak_learner)} cannot take; encode them as numbers, such as by "
-                    "sklearn.preprocessing.OneHotEncoder, or take 'stump' or 'tree'."
-                )
+                self._raise_for_categories(X, columns)
             self.categories_ = categories_of(X, columns)
             self._directions = self._checked_directions(X)
         elif getattr(self, "categories_", None):
@@ -102,6 +98,21 @@ class TableEstimator(BoostedEstimator):
         if getattr(self, "categories_", None):
             trainer.weak_learner = with_categories(trainer.weak_learner, tuple(self.categories_))
         return trainer
+
+    def _raise_for_categories(self, X: Any, columns: Sequence[int]) -> NoReturn:
+        """Raise ValueError, with the columns and the parameter that cannot take them."""
+        frame = frame_of(X)
+        names = [f if frame is None else frame.columns[f] for f in columns]
+        objective = getattr(self, "objective", None)
+        reader = f"weak_learner={shown(self.weak_learner)} cannot take"
+        other = "write weak_learner='stump' or 'tree'"
+        if is_same(objective, "svm"):
+            reader = "objective='svm' cannot take, because it fits one linear function"
+            other = "write objective='hinge', whose stumps split them"
+        raise ValueError(
+            f"X has the categorical columns {shown(names)}, which {reader}; {other}, or encode "
+            "them as numbers, such as by sklearn.preprocessing.OneHotEncoder."
+        )
 
     def _checked_directions(self, X: Any) -> tuple[int, ...] | None:
         """Return the directions of all features, or None if there are no constraints."""

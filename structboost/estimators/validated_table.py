@@ -19,7 +19,7 @@ from sklearn.utils.validation import validate_data
 
 from structboost._typing import IntArray
 from structboost.estimators.table_columns import frame_of, is_sparse
-from structboost.validation import TABLE_TYPES, SparseRows, shown
+from structboost.validation import TABLE_TYPES, SparseRows, check_finite, shown
 from structboost.weak.families import check_takes_sparse
 
 
@@ -47,7 +47,10 @@ def validated_table(
         checked = validate_data(estimator, X, y, dtype=dtype, **options)
     except ValueError as error:
         # The message of scikit-learn recommends another estimator, and does not name the sample.
-        if "contains NaN" in str(error):
+        if "Input y contains" in str(error):
+            # The checks of scikit-learn expect its own words for infinity.
+            check_finite(y, "y", f" {error}" if "infinity" in str(error) else "")
+        if "X contains NaN" in str(error):
             _raise_for_missing(X, error)
         if "X contains infinity" in str(error):
             _raise_for_infinite(X, error)

@@ -1,1 +1,1 @@
-"""Linear structured predictors: the structured SVM."""
+"""Linear structured predictors, such as the structured SVM."""

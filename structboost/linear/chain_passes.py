@@ -1,8 +1,8 @@
-"""Passes over sequences of tokens with active features: likelihood, and dual ascent.
+"""Passes over sequences of tokens with active features, for likelihood and dual ascent.
 
 A pass goes from sequence to sequence: scores of its tokens, sums over its tags, changes of the
-weights of its features.  No table of all scores is held.  Time goes with the number of tokens,
-however they are cut into sequences.
+weights of its features.  There is no table of all scores.  The time is proportional to
+the number of tokens, however they are cut into sequences.
 
 All functions take the same groups of arrays:
 
@@ -68,13 +68,13 @@ def dual_pass(
     transitions: FloatArray,
     duals: Any,
 ) -> None:
-    """Dual coordinate ascent over the sequences of ``order``; changes weights and duals.
+    """Ascend the dual over the sequences of ``order`` by coordinates, changing weights and duals.
 
-    The weights are ``sum_i c_i (truth - p_i)``, where p_i are the features to be expected by the
+    The weights are ``sum_i c_i (truth - p_i)``, where p_i are the features expected under the
     dual distribution of example i.  A step mixes p_i with the expectation q_i at the weights.
     Entropies are concave, so the dual objective rises by at least
     ``beta c_i gap - (beta c_i |p_i - q_i|)^2 / 2``, which beta maximises.  The norm of the change
-    is known after the step; before it, the overlap of the features of different tokens is taken
+    is only available after the step.  So the overlap of the features of different tokens is taken
     from the last step on the same sequence.
     """
     starts, _, shares, _ = sequences
@@ -165,7 +165,7 @@ def weights_of_duals(
 
 @compiled
 def _space(starts: Any, n_tags: int) -> Any:
-    """Arrays for the longest sequence: forward sums, products, emissions, probabilities."""
+    """Allocate arrays of the longest sequence for sums, products, emissions and probabilities."""
     longest = 1
     for i in range(len(starts) - 1):
         longest = max(longest, starts[i + 1] - starts[i])
@@ -185,7 +185,7 @@ def _sums(
     space: Any,
     of_pairs: FloatArray,
 ) -> tuple[float, float]:
-    """Logarithm of the sum over all tags of sequence ``i``, and the score of the true ones.
+    """Logarithm of the sum over all tags of sequence ``i``, and the score of the true tags.
 
     ``powers`` come from :func:`exponentials`.  ``space`` gets the scores and the probabilities of
     tags; ``of_pairs`` gains.

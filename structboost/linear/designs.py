@@ -22,7 +22,7 @@ from structboost.weak.standardisation import Standardisation
 
 
 class Design(ABC):
-    """Matrix of the features of one kind of parts, with the constant as its last column.
+    """Matrix of the features of one kind of parts, with the constant as last column.
 
     A kind whose scores must not be negative has no constant.
 
@@ -44,7 +44,7 @@ class Design(ABC):
 
     @abstractmethod
     def member(self, weights: FloatArray, part: PartKind, first: int) -> KindEnsemble:
-        """Return linear functions as weak learners; their columns begin at ``first``.
+        """Return linear functions as weak learners, with columns from ``first`` on.
 
         ``weights`` has the shape (width, n_channels).
         """
@@ -81,7 +81,7 @@ class StandardisedDesign(Design):
         return one_function_each(table, len(z.scales), first)
 
     def _constant(self, values: FloatArray, first: int) -> KindEnsemble:
-        """Return one constant function for all channels: pairs of many tags are very many."""
+        """Return one constant function for all channels, since pairs of many tags are very many."""
         numbers: NDArray[np.int64] = np.arange(len(values))
         zeros = np.zeros(len(self.scale.scales))
         return KindEnsemble(
@@ -97,14 +97,14 @@ class StandardisedDesign(Design):
 
 @dataclass(frozen=True)
 class PlainDesign(Design):
-    """Columns of a table as they are: zeros of a sparse one stay zeros.
+    """Unscaled columns of a table, in which the zeros of a sparse one remain zeros.
 
     Parameters
     ----------
     n_features : int
     bias : bool
     spread : (ndarray, ndarray) of shape (n_features,), optional
-        Means and deviations of the features, where they are known.
+        Means and stds of the features, if known.
     """
 
     n_features: int
@@ -131,14 +131,14 @@ class PlainDesign(Design):
 
 @dataclass(frozen=True)
 class ActiveDesign(Design):
-    """Numbers of active features, each of value 1.
+    """Indices of active features, each of value 1.
 
     Parameters
     ----------
     n_known : int
-        Numbers from here on are left out.
+        Number of features.  Larger indices are left out.
     n_slots : int
-        Most active features of a part in training.
+        Largest number of active features of a part in training.
     bias : bool
     """
 
@@ -165,16 +165,16 @@ class ActiveDesign(Design):
 
 
 def design_of(rows: Any, part: PartKind, *, active: bool, standardise: bool = True) -> Design:
-    """Return the design that suits the features of the parts of training.
+    """Return the design that suits the features of the training parts.
 
     Parameters
     ----------
     rows : ndarray or sparse array, shape (n_parts, n_features)
     part : PartKind
     active : bool
-        Whether rows are numbers of active features.
+        Whether rows are indices of active features.
     standardise : bool
-        Whether columns of dense tables get the mean 0 and the deviation 1.
+        Whether columns of dense tables get mean 0 and std 1.
     """
     with_bias = part.has_bias
     if active:
@@ -218,7 +218,7 @@ def linear_ensemble(
     weights: Mapping[str, FloatArray],
     facts: Mapping[str, Any],
 ) -> Ensemble:
-    """Return linear functions as a model: one of weight 1 for each channel of each kind.
+    """Return linear functions as a model, one of weight 1 for each channel of each kind.
 
     Parameters
     ----------
@@ -239,13 +239,13 @@ def linear_ensemble(
 def plain_ensemble(
     kinds: Mapping[str, PartKind], weights: Mapping[str, FloatArray], facts: Mapping[str, Any]
 ) -> Ensemble:
-    """Return linear functions of features as they are as a model.
+    """Return linear functions of unscaled features as a model.
 
     Parameters
     ----------
     kinds : dict of str to PartKind
     weights : dict of str to ndarray, shape (width, n_channels)
-        The weight of the constant in the last row, where the kind has one.
+        Weights, with those of the constant in the last row if the kind has one.
     facts : dict
         Plain values that are saved with the model.
     """

@@ -1,4 +1,4 @@
-"""The linear chain on active features, trained by dual coordinate ascent of its likelihood."""
+"""Linear chain on active features, trained by dual coordinate ascent of its likelihood."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _LONG = 100.0
 def chain_problem(
     task: Any, X: Sequence[Any], Y: Sequence[Any], shares: FloatArray, **settings: Any
 ) -> DualChain | PrimalLikelihood:
-    """Return the problem that is solved fastest: dual ascent, unless sequences are long.
+    """Return the fastest solver, which is dual ascent unless sequences are long.
 
     A step of dual ascent changes one sequence, so that it needs many passes over a few long ones
     (docs/decisions/linear-likelihood.md).  Parameters are those of :class:`DualChain`.
@@ -38,28 +38,28 @@ def chain_problem(
 
 
 class DualChain:
-    """Maximises the dual of the regularised likelihood of a :class:`structboost.ChainTask`.
+    """Solver of the dual of the regularised likelihood of a :class:`structboost.ChainTask`.
 
     An output has the probability ``~ exp(score)``.  With ``c_i`` = C times the weight of example i,
     the primal is ``sum_i c_i (-log p(y_i)) + |w|^2 / 2``, the dual ``sum_i c_i H(p_i) - |w(p)|^2 /
     2`` with ``w(p) = sum_i c_i (features of y_i - those expected by p_i)``.  The dual distributions
-    p_i are kept by their probabilities of tags and of pairs of tags, and a lower bound of their
+    p_i are stored by their probabilities of tags and of pairs of tags, and a lower bound of their
     entropies H, by concavity; so the bound on the primal is certified.
 
-    Features that the same tokens have get the same weight at the optimum: they are taken as one.
+    Features that occur in the same tokens have equal weights at the optimum, and are merged.
 
     Parameters
     ----------
     task : ChainTask
         Without features of the steps.
     X, Y : sequence
-        Tokens as numbers of active features, and tags.
+        Tokens as indices of active features, and tags.
     shares : ndarray, shape (n_examples,)
         Weights of the examples, which sum to 1.
     active : collection of str
         ``["token"]``.
     random_state : int, RandomState or None
-        Seed for the order of the examples; None is a seed, too.
+        Seed for the order of the examples.  None is a fixed seed, too.
 
     Attributes
     ----------
@@ -102,7 +102,7 @@ class DualChain:
         self._best = self._weights, self._transitions
 
     def begin(self, C: float) -> None:
-        """Go on to another C; the dual distributions stay."""
+        """Continue with another C, from the same dual distributions."""
         self._sequences[2][:] = C * self._shares
         if self._C:
             self._weights *= C / self._C
@@ -111,7 +111,7 @@ class DualChain:
         self.primal, self.bound = np.inf, -np.inf
 
     def adopt(self, other: Any, rows: IntArray, C: float) -> None:
-        """Begin at C from the distributions of a problem that is made of the examples ``rows``."""
+        """Start at C from the distributions of a problem with the examples ``rows``."""
         if not isinstance(other, DualChain):
             self.begin(C)
             return
@@ -130,7 +130,7 @@ class DualChain:
         )
 
     def improve(self) -> None:
-        """Make a round: a few passes of dual ascent, and the exact objective."""
+        """Make a round of a few passes of dual ascent, and compute the exact objective."""
         order: Any = None
         for _ in range(_PASSES):
             raise_if_interrupted()
@@ -159,7 +159,7 @@ class DualChain:
 
 
 def _true_duals(starts: IntArray, tags: IntArray, n_tags: int) -> tuple[FloatArray, ...]:
-    """Distributions that are sure of the true tags: their weights are zero."""
+    """Distributions that are certain of the true tags, whose weights are zero."""
     n = len(starts) - 1
     of_tags, of_pairs = np.zeros((len(tags), n_tags)), np.zeros((n, n_tags**2))
     of_tags[np.arange(len(tags)), tags] = 1.0

@@ -1,4 +1,4 @@
-"""First passes of the linear structured SVM: cuts at weights that change within a pass.
+"""First passes of the linear structured SVM, with weights that change within a pass.
 
 At weight zero the loss-augmented argmax gives all examples much the same cuts, which small weights
 satisfy.  A pass in runs makes the cuts of each run at the weights that the runs before have left,
@@ -28,7 +28,7 @@ def pass_in_runs(
     solver: BlockFrankWolfe,
     n_runs: int,
 ) -> None:
-    """One pass over the examples; each run adds its cuts and steps on them.
+    """Make one pass over the examples, in runs that each add their cuts and step on them.
 
     Parameters
     ----------
@@ -56,7 +56,6 @@ def pass_in_runs(
 
 
 def _among_all(found: FoundOutputs, first: int, n: int) -> FoundOutputs:
-    """The outputs of a run as those of all ``n`` examples, the others without violation."""
     m = len(found.losses)
 
     def padded(values: FloatArray, fill: float) -> FloatArray:

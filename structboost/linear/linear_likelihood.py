@@ -1,4 +1,4 @@
-"""Linear functions that maximise a regularised likelihood, C chosen by held-out examples."""
+"""Linear functions that maximise a regularised likelihood, with C chosen by held-out examples."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ _SMALLEST = 0.03
 # Gap and rounds of the fits on folds.
 _COARSE = 0.05
 _COARSE_ROUNDS = 10
-# Folds are looked at until so many examples are held out: likelihoods tell much of each.
+# Folds are used until so many examples are held out, since each likelihood is informative.
 _ENOUGH = 200
 # A path ends where the likelihood of held-out examples has fallen by so many standard errors.
 _CLEARLY = 2.0
 # How far the minus log-likelihood of held-out examples may be above the least, as a fraction of
-# what it fell by from the smallest C on: where features tell little, that is little.
+# what it fell by from the smallest C on: which is little if features are uninformative.
 _NEAR = 0.125
 
 # Is given the folds, and the scores of the parts of their held-out examples, at the C chosen.
@@ -59,7 +59,7 @@ Observer = Callable[[Sequence[Fold], Sequence[StackedParts]], None]
 
 
 class LikelihoodProblem(Protocol):
-    """What the trainer needs of a solver on one training set.
+    """Interface of a solver on one training set, as the trainer needs it.
 
     ``begin(C)`` comes before ``improve()``, which makes a round and sets ``primal`` and ``bound``.
     Ctrl-C may be raised inside it, and leaves the matrices of the round before.
@@ -70,10 +70,10 @@ class LikelihoodProblem(Protocol):
     bound: float
 
     def begin(self, C: float) -> None:
-        """Go on to another C, from the result of the one before."""
+        """Continue with another C, from the result of the previous one."""
 
     def adopt(self, other: Any, rows: IntArray, C: float) -> None:
-        """Begin at C from the result of a problem that is made of the examples ``rows``."""
+        """Start at C from the result of a problem with the examples ``rows``."""
 
     def improve(self) -> None:
         """Make a round."""
@@ -84,34 +84,34 @@ class LikelihoodProblem(Protocol):
 
 @dataclass(eq=False, repr=False)
 class LinearLikelihoodTrainer(Trainer):
-    """Linear functions of the parts that maximise the likelihood of the true outputs.
+    """Trainer of linear functions of the parts that maximise the likelihood of the true outputs.
 
     Minimises ``C mean(-log p(y_i | x_i)) + |w|^2 / 2``, where outputs have the probabilities ``p(y
-    | x) ~ exp(F(x, y))``, on standardised features; sparse and ``active`` ones are taken as they
-    are.  Each channel of each kind has one linear function of weight 1.
+    | x) ~ exp(F(x, y))``, on standardised features, except sparse and ``active`` ones.  Each
+    channel of each kind has one linear function of weight 1.
 
     Parameters
     ----------
     task : Task
-        It gives its marginals.
+        A task that implements marginals.
     C : float or "auto"
         Weight of the mean loss against half the squared norm of the weights.  ``"auto"`` takes the
-        largest C whose held-out minus log-likelihood is near the least, on the folds given to
-        :meth:`fit`: above it by at most an eighth of what it fell by from the smallest C on.
+        largest C whose held-out minus log-likelihood is near the least, on the folds passed to
+        :meth:`fit`: above it by at most an eighth of its fall since the smallest C.
     tol : float
         Relative gap ``(primal - bound) / primal`` at which training stops.
     max_rounds : int
-        Most rounds.
+        Largest number of rounds.
     random_state : int, RandomState or None
-        Order of the examples, where the problem draws one.
+        Seed for the order of the examples, if the problem draws one.
     verbose : int
         1 shows a progress bar.
     active : collection of str
-        Kinds whose rows are numbers of active features (:func:`structboost.weak.active_features`).
+        Kinds whose rows are indices of active features (:func:`structboost.weak.active_features`).
     problem : callable
         Class of :class:`LikelihoodProblem` that is solved.
     on_held_out : callable, optional
-        Is given the folds and the scores of their held-out parts, at the C chosen.
+        Called with the folds and the scores of their held-out parts, at the chosen C.
 
     Attributes
     ----------
@@ -150,7 +150,7 @@ class LinearLikelihoodTrainer(Trainer):
         folds: Sequence[Fold] | None = None,
         score: Score | None = None,
     ) -> Self:
-        """Train on examples, and choose C on folds before if it is ``"auto"``.
+        """Train on examples, after the choice of C on folds if it is ``"auto"``.
 
         Parameters
         ----------
@@ -159,23 +159,23 @@ class LinearLikelihoodTrainer(Trainer):
         sample_weight : array-like, shape (n_examples,), optional
             Weight of each example in the mean loss.
         folds : sequence of Fold, optional
-            Where C is chosen.
+            Folds on which C is chosen.
         score : callable, optional
             As in :meth:`structboost.StructBoost.fit`.
 
         Raises
         ------
         ValueError, TypeError, TaskError
-            If a parameter or an argument is out of its range, or the task has no marginals.
+            If a parameter or an argument is out of range, or the task has no marginals.
 
         Warns
         -----
         ConvergenceWarning
-            If ``max_rounds`` are used up before the gap is ``tol``.
+            If the gap is above ``tol`` after ``max_rounds``.
         ConstantPredictionWarning
             If one output is predicted for all examples, whose true outputs differ.
         InterruptedFitWarning
-            On Ctrl-C; the best weights so far are kept.
+            On Ctrl-C, which keeps the best weights so far.
         """
         announce_compilation()
         self._check_parameters()
@@ -252,7 +252,7 @@ class LinearLikelihoodTrainer(Trainer):
     def _chosen_C(
         self, folds: Sequence[Fold], score: Score | None
     ) -> tuple[float, tuple[LikelihoodProblem, Fold]]:
-        """Return the best C on the folds, and the problem of the first one."""
+        """Return the best C on the folds, and the problem of the first fold."""
         held = np.cumsum([len(fold.held_Y) for fold in folds])
         folds = folds[: int(np.searchsorted(held, _ENOUGH)) + 1]
         fits = _FoldFits(self, folds, score)
@@ -282,7 +282,7 @@ class LinearLikelihoodTrainer(Trainer):
 
 
 class _FoldFits:
-    """Fits on each fold, each warm started from that at the C before."""
+    """Fits on each fold, each warm started from the fit at the previous C."""
 
     def __init__(
         self, trainer: LinearLikelihoodTrainer, folds: Sequence[Fold], score: Score | None
@@ -309,7 +309,7 @@ class _FoldFits:
                 self._likelihoods.append(Likelihood(problem))
 
     def fit(self, C: float) -> Trial:
-        """Go on to ``C``, and measure."""
+        """Continue with ``C``, and measure."""
         began = time.perf_counter()
         tol = max(self._trainer.tol, _COARSE)
         rounds, measured = [], []
@@ -333,7 +333,7 @@ class _FoldFits:
         return Trial(measured, facts, end=self._why_it_ends(C, measured))
 
     def _why_it_ends(self, C: float, measured: Sequence[HeldOut]) -> str:
-        """Reason to end the path; empty unless the likelihood is clearly smaller than the best."""
+        """Reason to end the path, empty unless the likelihood is clearly below the best."""
         best = min(self._losses, key=lambda own: float(self._losses[own].mean()))
         if self._score is not None or all(own.is_constant for own in measured):
             return ""
@@ -347,7 +347,7 @@ class _FoldFits:
         )
 
     def _approached(self, problem: LikelihoodProblem, tol: float) -> int:
-        """Make rounds until the gap is small or they are used up; returns their number."""
+        """Make rounds until the gap is small or none is left, and return their number."""
         most = min(int(self._trainer.max_rounds), _COARSE_ROUNDS)
         for n in range(1, most + 1):
             problem.improve()
@@ -378,14 +378,13 @@ class _FoldFits:
 
 
 def _n_columns(problem: LikelihoodProblem) -> int:
-    """Return the number of features that have weights."""
     return sum(own.width for own in problem.designs.values())
 
 
 def _boldest(records: Sequence[Mapping[str, Any]]) -> float:
-    """Return the largest C whose held-out likelihood is near the largest.
+    """Return the largest C whose held-out likelihood is near the maximum.
 
-    The most likely C makes models that are a little too timid: their outputs leave out what is
+    The most likely C makes models that are a little too timid, whose outputs omit what is
     rare (docs/decisions/linear-likelihood.md).
     """
     losses = [entry["surrogate"] for entry in records]

@@ -1,4 +1,4 @@
-"""One linear function on standardised features as a model, its C chosen by held-out examples."""
+"""One linear function on standardised features as a model, with C chosen by held-out examples."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from structboost.training.trainer import Trainer
 AUTO = "auto"
 # The smallest C that is tried.
 _SMALLEST = 0.1
-# Near the best C held-out examples do not tell a gap of a few percent from none.
+# Near the best C, held-out examples do not show the effect of a gap of a few percent.
 _COARSE = 0.1
 _COARSE_EPOCHS = 30
 # Fits at the C chosen, each to a gap that is finer by a factor, while one output is predicted.
@@ -39,7 +39,7 @@ _MOST_FITS, _FINER, _FINEST = 4, 0.1, 1e-9
 
 @dataclass(eq=False, repr=False)
 class LinearTrainer(Trainer):
-    """A :class:`structboost.StructuredSVM` on standardised features, kept as an Ensemble.
+    """Trainer of a :class:`structboost.StructuredSVM` on standardised features.
 
     Each channel of each kind has one linear function of weight 1.
 
@@ -48,11 +48,11 @@ class LinearTrainer(Trainer):
     task : Task
     C : float or "auto"
         Weight of the mean loss against half the squared norm of the standardised weights.
-        ``"auto"`` takes the best C on the folds given to :meth:`fit`.
+        ``"auto"`` takes the best C on the folds passed to :meth:`fit`.
     tol, random_state, verbose, active
         As in :class:`structboost.StructuredSVM`; ``active`` kinds are not standardised.
     max_rounds : int
-        Most exact passes.
+        Largest number of exact passes.
 
     Attributes
     ----------
@@ -88,14 +88,14 @@ class LinearTrainer(Trainer):
         folds: Sequence[Fold] | None = None,
         score: Score | None = None,
     ) -> Self:
-        """Train on examples, and choose C on folds before if it is ``"auto"``.
+        """Train on examples, after the choice of C on folds if it is ``"auto"``.
 
         ``score`` is as in :meth:`structboost.StructBoost.fit`.
 
         Raises
         ------
         ValueError, TypeError, TaskError
-            If a parameter or an argument is out of its range.
+            If a parameter or an argument is out of range.
         """
         self.C_path_, self.C_path_end_ = [], ""
         C = self._chosen_C(folds or [], score) if self.C == AUTO else self.C
@@ -120,7 +120,6 @@ class LinearTrainer(Trainer):
         return self
 
     def _chosen_C(self, folds: Sequence[Fold], score: Score | None) -> float:
-        """The best C on the folds."""
         coarse = replace(
             self,
             verbose=0,
@@ -148,7 +147,7 @@ class LinearTrainer(Trainer):
 
 
 class _FoldFits:
-    """Fits on each fold, each warm started from that at the C before."""
+    """Fits on each fold, each warm started from the fit at the previous C."""
 
     def __init__(self, trainer: LinearTrainer, folds: Sequence[Fold], score: Score | None) -> None:
         self._task, self._folds, self._score = trainer.task, folds, score
@@ -161,7 +160,7 @@ class _FoldFits:
         ]
 
     def fit(self, C: float) -> Trial:
-        """Go on to ``C``, and measure."""
+        """Continue with ``C``, and measure."""
         began = time.perf_counter()
         self._C = C
         histories, folds, shares = [], [], []
@@ -182,7 +181,7 @@ class _FoldFits:
 
 
 class _Standardised(StructuredSVM):
-    """A structured SVM on features that it standardises."""
+    """Structured SVM on features that it standardises."""
 
     @override
     def _designs(self, stack: StackedParts) -> dict[str, Design]:

@@ -1,4 +1,4 @@
-"""The regularised likelihood of any task with marginals, minimised over linear functions."""
+"""Regularised likelihood of any task with marginals, minimised over linear functions."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ _STEPS = 3
 
 
 class PrimalLikelihood:
-    """Minimises ``C mean(-log p(y_i | x_i)) + |w|^2 / 2`` by quasi-Newton steps.
+    """Minimiser of ``C mean(-log p(y_i | x_i)) + |w|^2 / 2`` by quasi-Newton steps.
 
-    Features are standardised; sparse ones and active ones are taken as they are.  At any weights v,
-    ``w = C mean(features of y_i - those expected at v)`` gives the lower bound ``C mean(H_i) -
+    Features are standardised, except sparse ones and active ones.  At any weights v,
+    ``w = C mean(features of y_i - features expected at v)`` gives the lower bound ``C mean(H_i) -
     |w|^2 / 2``, H being the entropies at v; H and w are concave and linear in the distributions, so
     means of such pairs give bounds as well, and the best one is kept.
 
     Parameters
     ----------
     task : Task
-        It gives its marginals.
+        A task that implements marginals.
     X, Y : sequence
         Examples.
     shares : ndarray, shape (n_examples,)
-        Their weights, which sum to 1.
+        Weights of the examples, which sum to 1.
     active : collection of str
-        Kinds whose rows are numbers of active features.
+        Kinds whose rows are indices of active features.
     random_state
         Ignored: nothing is drawn.
 
@@ -81,7 +81,7 @@ class PrimalLikelihood:
         self.primal, self.bound = np.inf, -np.inf
 
     def begin(self, C: float) -> None:
-        """Go on to another C, from the weights of the one before."""
+        """Continue with another C, from the same weights."""
         self._C = C
         start = self._start if self._solver is None else self._solver.weights
         if self._solver is None:
@@ -91,7 +91,7 @@ class PrimalLikelihood:
         self._measure()
 
     def adopt(self, other: Any, rows: IntArray, C: float) -> None:
-        """Begin at C from the weights of a problem that is made of the examples ``rows``."""
+        """Start at C from the weights of a problem with the examples ``rows``."""
         found = other.matrices()
         parts = []
         for kind, shape in self._shapes.items():
@@ -104,7 +104,7 @@ class PrimalLikelihood:
         self.begin(C)
 
     def improve(self) -> None:
-        """Make a round: a few steps."""
+        """Make a round of a few steps."""
         assert self._solver is not None
         for _ in range(_STEPS):
             raise_if_interrupted()
@@ -125,7 +125,7 @@ class PrimalLikelihood:
         return out
 
     def _evaluate(self, weights: FloatArray) -> tuple[float, FloatArray]:
-        """Objective and gradient; improves the dual point by the distributions at the weights."""
+        """Compute objective and gradient, and improve the dual point by the distributions."""
         by_kind = self._split(weights)
         scores = {kind: np.asarray(self._matrices[kind] @ own) for kind, own in by_kind.items()}
         found = self._likelihood.at(scores)
@@ -155,7 +155,7 @@ class PrimalLikelihood:
         return self._C * dual[1] - 0.5 * self._C**2 * float(weights @ weights)
 
     def _positive(self, weights: FloatArray) -> FloatArray:
-        """Weights with those above zero that must not be negative."""
+        """Mask of weights above zero among those that must not be negative."""
         if not self._bounded.any():
             return weights
         return np.where(self._bounded, np.maximum(weights, 0.0), weights)

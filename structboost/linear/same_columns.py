@@ -1,4 +1,4 @@
-"""Active features that the same parts have, taken as one."""
+"""Active features that occur in the same parts, merged into one."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ _LARGEST = 2**62
 class SameColumns:
     """Groups of equal columns of zeros and ones.
 
-    A linear function with a Euclidean penalty gives equal columns equal weights.  m of them are one
-    column of the value ``sqrt(m)``, whose weight has the same norm as theirs together.
+    A linear function with a Euclidean penalty gives equal columns equal weights.  So m equal
+    columns become one of the value ``sqrt(m)``, whose weight has the norm of the m weights.
 
     Parameters
     ----------
     rows : ndarray of int, shape (n_parts, n_slots)
-        Numbers of active features, filled up with -1.
+        Indices of active features, filled up with -1.
     n_features : int
 
     Attributes
     ----------
     entries : (ndarray of int32, ndarray of int64)
-        Groups of all parts, each once a part, and the first entry of each part.
+        Groups of all parts, each once per part, and the first entry of each part.
     values : ndarray, shape (n_groups,)
         Value of each group.
     """
@@ -54,7 +54,7 @@ class SameColumns:
         self.entries = self._groups[rows[used]].astype(np.int32), starts
 
     def spread(self, weights: FloatArray) -> FloatArray:
-        """Return the weights of all features, from those of the groups, by rows."""
+        """Return the weights of all features from the weights of the groups, by rows."""
         return np.asarray((weights / self.values[:, None])[self._groups])
 
 

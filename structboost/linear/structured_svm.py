@@ -1,4 +1,4 @@
-"""The linear structured SVM: the baseline of boosting, on the same tasks."""
+"""Linear structured SVM, the baseline of boosting on the same tasks."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ from structboost.validation import (
     shown,
 )
 
-# The problem restricted to the cached cuts is solved to this share of the gap that the last exact
-# pass left.
+# The problem restricted to the cached cuts is solved to this fraction of the gap after the last
+# exact pass.
 _INNER_SHARE = 0.2
 # The next exact pass is made between the best weights so far and the new ones: nearer to the new
 # ones after progress, nearer to the best after none (in-out separation).
@@ -69,7 +69,7 @@ _SAVED = {"C": float, "tol": float, "max_epochs": int, "active": list, "average"
 class StructuredSVM(Trainer):
     """Linear structured SVM, trained to a certified duality gap.
 
-    The features of the parts stand where boosting has weak learners: a part x scores ``<x, W[:,
+    The features of the parts replace the weak learners of boosting: a part x scores ``<x, W[:,
     c]>`` on channel c, and the joint feature map is ``Psi(x, y) = sum_p x_p (x) M(x, y)[p]``.
     Minimises ::
 
@@ -78,9 +78,9 @@ class StructuredSVM(Trainer):
     by block-coordinate Frank-Wolfe with averaging (Lacoste-Julien et al., ICML 2013) on cached cuts
     (:mod:`structboost.solvers.block_frank_wolfe`).
 
-    Kinds of parts whose weak learners answer in (-1, 1) get a constant feature 1, whose weight is
-    the bias; it is regularised like the others.  Kinds that answer in (0, 1), the edges of a CRF,
-    must have scores >= 0: their features must be >= 0, their weights are kept >= 0 by the solver,
+    Kinds of parts whose weak learners respond in (-1, 1) get a constant feature 1, whose weight is
+    the bias, regularised like the others.  Kinds that respond in (0, 1), the edges of a CRF,
+    must have scores >= 0: their features must be >= 0, the solver keeps their weights >= 0,
     and they have no bias.
 
     Scale the features: the regulariser treats all alike, and on raw scales the gap may not close in
@@ -95,15 +95,15 @@ class StructuredSVM(Trainer):
     tol : float
         Relative gap ``(primal - bound) / primal``, above 0 and below 1, at which training stops.
     max_epochs : int
-        Most exact passes, in which the task's argmax sees every example once.
+        Largest number of exact passes, each one argmax of the task for every example.
     active : sequence of str
-        Kinds of parts whose rows are numbers of active features
-        (:func:`structboost.weak.active_features`) instead of values: sparse rows of zeros and ones,
-        of hundreds of thousands of features.
+        Kinds of parts whose rows are indices of active features
+        (:func:`structboost.weak.active_features`) instead of values: sparse rows of zeros and
+        ones, of hundreds of thousands of features.
     average : bool
         Whether exact passes are made at weighted means of the weights, or at the newest weights.
     random_state : int, RandomState or None
-        Order of the examples in the passes over cached cuts.
+        Seed for the order of the examples in the passes over cached cuts.
     verbose : int
         1 shows a progress bar.
 
@@ -112,7 +112,7 @@ class StructuredSVM(Trainer):
     model_ : Ensemble
         The linear functions as a model.
     w_ : ndarray, shape (n_features + 1, n_channels), or dict of such arrays
-        Weights, the bias in the last row; by kind where the task has several.
+        Weights, with the bias in the last row, by kind if the task has several.
         Kinds without bias have ``n_features`` rows.
     history_ : list of dict
         One per exact pass: round, primal (of the best weights so far), bound, gap, certified, cuts,
@@ -122,7 +122,7 @@ class StructuredSVM(Trainer):
     interrupted_ : bool
         Whether Ctrl-C ended the fit.
     ending_ : str
-        Why the fit ended: "gap", "max_rounds" or "interrupted".
+        Reason why the fit ended: "gap", "max_rounds" or "interrupted".
     C_ : float
         The C of the model.
     """
@@ -160,14 +160,14 @@ class StructuredSVM(Trainer):
         Raises
         ------
         ValueError, TypeError
-            If a parameter or an argument is out of its range.
+            If a parameter or an argument is out of range.
         TaskError
             If the task breaks its contract.
 
         Warns
         -----
         ConvergenceWarning
-            If ``max_epochs`` are used up before the gap is ``tol``.
+            If the gap is above ``tol`` after ``max_epochs``.
         ConstantPredictionWarning
             If one output is predicted for all examples, whose true outputs differ.
         InterruptedFitWarning
@@ -203,7 +203,7 @@ class StructuredSVM(Trainer):
         return bool(probe.history_[-1]["bound"] >= (1.0 - 2.0 * _PROBE_GAP) * of_none)
 
     def _unit_of_C(self, X: Sequence[Any]) -> float:
-        """Number of examples, divided by the mean square of the features of one."""
+        """Divide the number of examples by the mean square of the features of one."""
         rows = [
             stacked >= 0 if kind in self.active else stacked
             for kind, stacked in self._stack(X).rows.items()
@@ -215,9 +215,9 @@ class StructuredSVM(Trainer):
     def path(
         self, X: Sequence[Any], Y: Sequence[Any], Cs: Iterable[float], *, sample_weight: Any = None
     ) -> Iterator[StructuredSVM]:
-        """Fit a copy for each C, each warm started from the cuts of the one before.
+        """Fit a copy for each C, warm started from the cuts of the previous one.
 
-        Each copy is as certified as a fit alone.  A copy is fitted when it is asked for, so that a
+        Each copy is as certified as a fit alone.  A copy is fitted when it is requested, so that a
         caller may stop early.
 
         Parameters
@@ -274,7 +274,7 @@ class StructuredSVM(Trainer):
 
     @property
     def w_(self) -> Any:
-        """Weights of the features and the constant, by kind where the task has several."""
+        """Weights of the features and the constant, by kind if the task has several."""
         model = self._fitted()
         n_known: Mapping[str, int] = model.metadata["n_known"]
         weights = {
@@ -300,7 +300,6 @@ class StructuredSVM(Trainer):
         return trainer
 
     def _stack(self, X: Sequence[Any]) -> StackedParts:
-        """Features of the parts of training inputs."""
         stack = stacked(self.task, X)
         for kind in self.task.kinds:
             if kind not in self.active:
@@ -322,7 +321,6 @@ class StructuredSVM(Trainer):
             )
 
     def _designs(self, stack: StackedParts) -> dict[str, Design]:
-        """Features of the parts as the weights multiply them."""
         return designs_of(self.task.kinds, stack, self.active, standardise=False)
 
     def _ending(self) -> str:
@@ -349,7 +347,7 @@ class StructuredSVM(Trainer):
 
 
 class _Run:
-    """One fit: the solver, the best weights so far, and their certificate."""
+    """State of one fit, with the solver, the best weights so far, and their certificate."""
 
     def __init__(
         self, svm: StructuredSVM, X: Sequence[Any], Y: Sequence[Any], shares: FloatArray
@@ -376,7 +374,7 @@ class _Run:
         self.history: list[dict[str, Any]] = []
 
     def continue_with(self, svm: StructuredSVM) -> None:
-        """Take the parameters of another fit; the cuts stay, and their multipliers are scaled."""
+        """Take the parameters of another fit, with the same cuts and scaled multipliers."""
         factor = float(svm.C) / float(self.svm.C)
         self.began, self.svm, self.tol = time.perf_counter(), svm, float(svm.tol)
         self.budgets = factor * self.budgets
@@ -389,7 +387,10 @@ class _Run:
         return float(self.history[-1]["gap"])
 
     def optimise(self) -> bool:
-        """Train; False if Ctrl-C ended it, which is raised before the first exact pass."""
+        """Train, and return False if Ctrl-C ended it.
+
+        Raises KeyboardInterrupt if there was no exact pass yet.
+        """
         label = f"{self.svm._objective} over linear, C {float(self.svm.C):.4g}  "
         bar = ProgressBar(self.tol, self.svm.max_epochs, label) if self.svm.verbose else None
         interrupted = False
@@ -412,7 +413,7 @@ class _Run:
                 factor = _MORE_NEW if better else _LESS_NEW
                 share_of_new = min(1.0, max(_LEAST_NEW, factor * share_of_new))
                 if not (better or self.n_added):
-                    # Nothing is known better than before: only the newest weights tell more.
+                    # No better bound yet: only the newest weights give more information.
                     weights = self.solver.weights.copy()
                     continue
                 weights = (1.0 - share_of_new) * self.best + share_of_new * mean
@@ -427,7 +428,7 @@ class _Run:
         return not interrupted
 
     def _first_passes(self) -> None:
-        """Passes in runs, where there are many examples and no cuts of another C."""
+        """Make passes in runs, if there are many examples and no cuts of another C."""
         if self.parts.n_examples >= _MANY_EXAMPLES and not self.solver.n_cuts:
             for _ in range(_FIRST_PASSES):
                 raise_if_interrupted()
@@ -435,7 +436,7 @@ class _Run:
                 self.n_first += 1
 
     def _exact_pass(self, weights: FloatArray) -> bool:
-        """Certificate and new cuts at ``weights``; returns whether they are the best so far."""
+        """Make an exact pass at ``weights``, and return whether they are the best so far."""
         flat, scores = self.parts.scores(weights)
         separated = separation(self.svm.task, self.X, self.Y, scores, truth=self.truth)
         found = merge_kinds(separated, self.parts, scores)

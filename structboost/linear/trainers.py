@@ -1,4 +1,4 @@
-"""Trainers by the name that their models keep."""
+"""Trainers by the names that their models store."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def trainer_of(model: Ensemble, task: Task) -> Trainer:
     Raises
     ------
     DamagedFileError
-        If there is no trainer of the name that the model keeps.
+        If there is no trainer of the name in the model.
     """
     name = model.metadata.get("trainer", StructBoost.__name__)
     if name not in _BY_NAME:

@@ -1,7 +1,7 @@
-"""Masters and boosters, a module each, and their contracts.
+"""Masters and boosters, one module each, and their contracts.
 
-For a stage-wise objective of your own, write a :class:`Boosting` that makes a :class:`Booster`.
-A master or booster has the methods of those protocols that fit it.
+To add a stage-wise objective, write a :class:`Boosting` that makes a :class:`Booster`.  A master or
+booster has the methods of the protocols that it implements.
 """
 
 import lazy_loader

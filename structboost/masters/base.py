@@ -1,7 +1,7 @@
-"""Contracts of what the loop trains: formulations, masters, boosters and the oracle of cuts.
+"""Contracts of formulations, masters, boosters and the oracle of cuts.
 
 Columns j have weights ``w_j >= 0``, and the score of a part on a channel is the sum over columns of
-weight times response.  There are two ways to the weights::
+weight times response.  The weights come from one of two methods::
 
     master     min over w of  sum(w) + C risk(w)        solved anew, with duals and a lower bound
     booster    w_j += step_j  along minus the gradient  each column once, with no bound and no C
@@ -16,9 +16,9 @@ The loop (:mod:`structboost.training.loop`) calls them in this order::
         master.solve_loosely(...) after new columns, else master.solve(...);  or booster.step(...)
         master.bound(largest edge); weights, risk and primal go into the record of the round
 
-What only some masters and boosters can do is a protocol (:class:`Resumable`, :class:`Spreadable`,
-:class:`RecallsResponses`, :class:`LearnsFromHeldOut`, :class:`TakesSparseResponses`): they have its
-methods or not, and :attr:`Formulation.makes` says so before there is one.
+Optional abilities are protocols (:class:`Resumable`, :class:`Spreadable`,
+:class:`RecallsResponses`, :class:`LearnsFromHeldOut`, :class:`TakesSparseResponses`): a class
+has its methods or not.  :attr:`Formulation.makes` names the class before one is made.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class Cut(NamedTuple):
     Parameters
     ----------
     number : int
-        The oracle keeps the measure under this number.
+        Key under which the oracle stores the measure.
     loss : float
         Mean loss of the outputs of the cut.
     """
@@ -77,7 +77,7 @@ class Cut(NamedTuple):
 
 
 class ColumnOracle(ABC):
-    """Examples as hinge masters see them: through the columns so far, whose terms it holds.
+    """Training examples as a hinge master sees them, through the terms of the columns so far.
 
     Learners come before the columns that refer to them: :meth:`add_responses`, then
     :meth:`add_columns`.
@@ -87,7 +87,7 @@ class ColumnOracle(ABC):
     kinds : iterable of str
         Kinds of the parts.
     example_weights : ndarray, shape (n_examples,)
-        Share of each example in the risk; they sum to 1.
+        Weights of the examples in the risk, with sum 1.
     exact : bool
         Whether the argmax claims to be exact.
 
@@ -155,33 +155,19 @@ class CutOracle(ColumnOracle):
     """Cutting planes of the risk over the columns so far (1-slack form).
 
     A cut at weights w is a loss L and a measure V on all parts and channels.  With the products
-    ``a_j = <V, response of column j>`` it says of all weights v::
+    ``a_j = <V, response of column j>``, all weights v satisfy::
 
         risk(v) >= L - sum_j a_j v_j,   with equality at v = w
 
     Order of calls: :meth:`cut_at` makes a cut, :meth:`products` and :meth:`combine` take cuts that
     are stored, :meth:`forget` drops them for good.  The training set stays where the engine put it.
 
-    Parameters
-    ----------
-    kinds : iterable of str
-        Kinds of the parts.
-    example_weights : ndarray, shape (n_examples,)
-        Share of each example in the risk; they sum to 1.
-    exact : bool
-        Whether the argmax claims to be exact.
-
-    Attributes
-    ----------
-    columns : TermsByKind
-        Terms of the columns so far.
-    calls : int
-        Passes of the loss-augmented argmax over all examples.
+    Parameters and attributes are those of :class:`ColumnOracle`.
     """
 
     @abstractmethod
     def cut_at(self, weights: FloatArray) -> tuple[Cut, FloatArray, float]:
-        """Cut of the risk at given weights.
+        """Compute the cut of the risk at given weights.
 
         Parameters
         ----------
@@ -200,7 +186,7 @@ class CutOracle(ColumnOracle):
 
     @abstractmethod
     def risk_at(self, weights: FloatArray) -> float:
-        """Risk at given weights, without keeping a cut.
+        """Risk at given weights, without storing a cut.
 
         Parameters
         ----------
@@ -227,7 +213,7 @@ class CutOracle(ColumnOracle):
         cuts : sequence of Cut
             Cuts that the oracle keeps.
         terms : dict of str to Terms, optional
-            Terms of the columns, by kind.  Default: those of all columns so far.
+            Terms of the columns, by kind.  Default: all columns so far.
         n_columns : int, optional
             Number of columns that ``terms`` make.
 
@@ -239,14 +225,14 @@ class CutOracle(ColumnOracle):
 
     @abstractmethod
     def combine(self, cuts: Sequence[Cut], multipliers: FloatArray) -> dict[str, Any]:
-        """Sum of multiplier times measure over cuts: the duals (mu of StructBoost, (11)).
+        """Sum of multiplier times measure over cuts, the duals (mu of StructBoost, (11)).
 
         Parameters
         ----------
         cuts : sequence of Cut
             Cuts that the oracle keeps.
         multipliers : ndarray, shape (n_cuts,)
-            A number >= 0 for each cut.
+            One for each cut, at least 0.
 
         Returns
         -------
@@ -266,7 +252,7 @@ class CutOracle(ColumnOracle):
 
     @abstractmethod
     def state(self, cuts: Sequence[Cut]) -> dict[str, NDArray[Any]]:
-        """Arrays that :meth:`restored_cuts` makes the cuts of again.
+        """Arrays from which :meth:`restored_cuts` restores the cuts.
 
         Parameters
         ----------
@@ -321,7 +307,7 @@ class CutOracle(ColumnOracle):
 
 @dataclass(frozen=True)
 class Problem:
-    """Examples of which a formulation makes a master or a booster.
+    """Examples for which a formulation makes a master or a booster.
 
     Parameters
     ----------
@@ -334,9 +320,9 @@ class Problem:
     example_weights : ndarray, shape (n_examples,)
         They sum to 1.
     random_state : RandomState
-        Source of all that the master draws.
+        Source of all random draws of the master.
     new_cut_oracle : callable, optional
-        Makes a :class:`CutOracle`.  Given to formulations that declare ``works_on_shards``.
+        Factory of a :class:`CutOracle`, only for formulations that declare ``works_on_shards``.
     families : dict of str to WeakLearnerFamily
         Families of weak learners, by kind.
     """
@@ -351,7 +337,7 @@ class Problem:
     families: Mapping[str, WeakLearnerFamily] = field(default_factory=dict)
 
     def cut_oracle(self) -> CutOracle:
-        """Cuts of the task's loss-augmented argmax, made where the shards are.
+        """Oracle of the cuts of the task's loss-augmented argmax, which runs where the shards are.
 
         Raises
         ------
@@ -379,7 +365,7 @@ class Problem:
 
 
 class Formulation:
-    """Objective and method by which weights are found: a parameter of the trainer, plain data.
+    """Objective of the weights and method to find them, a parameter of the trainer.
 
     A subclass implements :meth:`master`, or is a :class:`Boosting`.
 
@@ -389,11 +375,11 @@ class Formulation:
         Whether the master sees the training set through :meth:`Problem.cut_oracle` only, so that
         any engine can train it.
     can_choose_C : bool
-        Whether a unit of weight has a price, and C is that of the loss: then the model is empty
-        below some C, from which ``C="auto"`` searches upwards.
+        Whether C weighs the loss against a price of weight.  The model is then empty below some C,
+        from which ``C="auto"`` searches upwards.
     link : SoftmaxLink, optional
-        How class probabilities follow from the scores that minimise the expected loss.  None where
-        they do not, or where :meth:`probabilities` is overridden.
+        Maps the scores that minimise the expected loss to class probabilities.  None if there are
+        no probabilities, or if :meth:`probabilities` is overridden.
     """
 
     works_on_shards: ClassVar[bool] = False
@@ -434,39 +420,39 @@ class Formulation:
 
     @property
     def has_probabilities(self) -> bool:
-        """Whether :meth:`probabilities` can be called: by default, whether there is a ``link``."""
+        """Whether :meth:`probabilities` is available, by default if there is a ``link``."""
         return self.link is not None
 
     @property
     def identity(self) -> str:
-        """Text that tells checkpoints of different formulations apart."""
+        """Text by which checkpoints tell formulations apart."""
         return repr(self)
 
     @property
     def makes(self) -> type[WeightedColumns]:
-        """Class of what :meth:`columns` returns, whose methods say what it can do.
+        """Class of the return value of :meth:`columns`, which shows its abilities.
 
         A formulation that can be resumed, or whose weights can be spread, returns the class of its
-        master.  By default none of that is promised.
+        master.  The default promises neither.
         """
         return RestrictedMaster
 
     def check(self) -> None:
-        """Raise ValueError or TypeError if a parameter is out of its range."""
+        """Raise ValueError or TypeError if a parameter is out of range."""
         return
 
     def check_C(self, C: Any) -> None:
-        """Raise if C is out of its range: by default, unless it is finite and above 0.
+        """Raise if C is out of range, by default unless it is finite and above 0.
 
         Parameters
         ----------
         C : float
-            What the user gave.
+            Value that the user passed.
 
         Raises
         ------
         ValueError, TypeError
-            If it is out of its range.
+            If it is out of range.
         """
         checked_positive(C, "C")
 
@@ -478,12 +464,12 @@ class Formulation:
         families : dict of str to WeakLearnerFamily
             Families of weak learners, by kind.
         random_state : int, RandomState or None
-            That of the trainer.
+            Random state of the trainer.
         """
         return
 
     def probabilities(self, scores: FloatArray) -> FloatArray:
-        """Probabilities at which these scores minimise the expected loss, where it is 0/1.
+        """Probabilities for which the scores minimise the expected 0/1 loss.
 
         Parameters
         ----------
@@ -498,19 +484,19 @@ class Formulation:
         Raises
         ------
         NotImplementedError
-            If they do not follow from the scores.
+            If the scores imply no probabilities.
         """
         if self.link is None:
             raise NotImplementedError(f"{type(self).__name__} does not implement probabilities().")
         return self.link.inverse(scores)
 
     def columns(self, problem: Problem, C: float) -> WeightedColumns:
-        """Weights for the loop to train: by default the master.
+        """Make the weighted columns for the loop to train, by default the master.
 
         Parameters
         ----------
         problem : Problem
-            The examples and what is drawn from.
+            The examples and the source of random draws.
         C : float
             Weight of the risk, which :meth:`check_C` accepted.
 
@@ -522,12 +508,12 @@ class Formulation:
         return self.master(problem, C)
 
     def master(self, problem: Problem, C: float) -> RestrictedMaster:
-        """Restricted master of a problem.
+        """Make the restricted master of a problem.
 
         Parameters
         ----------
         problem : Problem
-            The examples and what the master draws from.
+            The examples and the source of random draws.
         C : float
             Weight of the risk.
 
@@ -542,7 +528,7 @@ class Formulation:
 
 
 class Boosting(Formulation, ABC):
-    """Formulation without a price of weight: columns step one round after the other, and C is inf.
+    """Formulation in which weight has no price, columns step once per round, and C is infinite.
 
     A subclass implements :meth:`booster`.
     """
@@ -562,12 +548,12 @@ class Boosting(Formulation, ABC):
 
     @abstractmethod
     def booster(self, problem: Problem) -> Booster:
-        """Booster of a problem.
+        """Make the booster of a problem.
 
         Parameters
         ----------
         problem : Problem
-            The examples and what the booster draws from.
+            The examples and the source of random draws.
 
         Returns
         -------
@@ -577,14 +563,14 @@ class Boosting(Formulation, ABC):
 
 
 class WeightedColumns(ABC):
-    """Weights of columns, which masters and boosters share.
+    """Columns with weights, the base of masters and boosters.
 
     Attributes
     ----------
     weights : ndarray, shape (n_columns,)
-        The model kept so far, from 0 columns on; new columns have weight 0.
+        Weights of the current model.  New columns have weight 0.
     risk : float
-        True risk of these weights on all examples; infinite before it was first computed.
+        True risk of these weights on all examples, infinite until it is first computed.
     """
 
     def __init__(self) -> None:
@@ -599,17 +585,17 @@ class WeightedColumns(ABC):
 
     @property
     def n_cuts(self) -> int:
-        """Number of cuts held, from 0."""
+        """Number of cuts in memory."""
         return 0
 
     @property
     def oracle_calls(self) -> int:
-        """Number of passes in which the outputs of all examples were searched or summed over."""
+        """Number of passes that searched or summed over the outputs of all examples."""
         return self._calls
 
     @abstractmethod
     def add_responses(self, kind: str, responses: Any) -> int:
-        """Append learners of a kind, which columns to come refer to.
+        """Append learners of a kind, which later columns refer to.
 
         Parameters
         ----------
@@ -661,7 +647,7 @@ class RestrictedMaster(WeightedColumns, ABC):
     ----------
     max_idle_rounds : float
         Rounds without a weight after which the loop drops a column: pricing brings it back if it
-        matters.  Infinite: it never does.
+        matters.  Infinite disables this.
     """
 
     max_idle_rounds: float = 30
@@ -681,11 +667,11 @@ class RestrictedMaster(WeightedColumns, ABC):
 
     @property
     def min_edge(self) -> float:
-        """Edge that a column must exceed to be worth adding: what a unit of its weight costs."""
+        """Edge that a column must exceed to be worth adding, the price of a unit of weight."""
         return 1.0
 
     def is_exact(self, task: Task) -> bool:
-        """Whether the objective of the weights is exact: by default, if the task's argmax is.
+        """Whether the objective of the weights is exact, by default if the task's argmax is.
 
         Parameters
         ----------
@@ -706,20 +692,20 @@ class RestrictedMaster(WeightedColumns, ABC):
 
     @abstractmethod
     def solve(self, tolerance: float, selected: NDArray[np.int64] | None = None) -> None:
-        """Solve over the columns so far: ``primal`` is no larger afterwards, ``risk`` is finite.
+        """Solve over the columns so far, without raising ``primal``, and set a finite ``risk``.
 
         Parameters
         ----------
         tolerance : float
-            Relative gap to reach, where the master knows its gap.
+            Relative gap to reach, if the master computes its gap.
         selected : ndarray of int64, optional
-            The columns that pricing chose last, new or not: where a coordinate method begins.
+            The columns that pricing chose last, new or not, where a coordinate method begins.
         """
 
     def solve_loosely(self, tolerance: float, selected: NDArray[np.int64] | None = None) -> None:
-        """Solve after new columns, where the gap need not be reached.
+        """Solve after new columns, without having to reach the gap.
 
-        Wherever it stops, :meth:`bound` must hold for the duals.  By default the same as
+        Wherever it stops, :meth:`bound` must hold for the duals.  The default is
         :meth:`solve`.
 
         Parameters
@@ -731,14 +717,14 @@ class RestrictedMaster(WeightedColumns, ABC):
 
     @abstractmethod
     def duals(self) -> dict[str, Any]:
-        """Signed weight of every (part, channel): what pricing maximises against.
+        """Signed weights of all (part, channel), which pricing maximises against.
 
         Called after the first :meth:`solve`.
 
         Returns
         -------
         duals : dict of str to ndarray, shape (n_parts, n_channels)
-            By kind; what :meth:`CutOracle.combine` returns where the parts are in shards.
+            By kind.  For parts in shards, the return value of :meth:`CutOracle.combine`.
         """
 
     @abstractmethod
@@ -753,12 +739,12 @@ class RestrictedMaster(WeightedColumns, ABC):
         Returns
         -------
         bound : float or None
-            At most ``primal``; None where the master has no bound.
+            At most ``primal``, or None if the master has no bound.
         """
 
 
 class Booster(WeightedColumns, ABC):
-    """``w_j += step_j`` for the columns of a round, each from the gradient of the risk.
+    """Weighted columns that step along the gradient, ``w_j += step_j`` for the columns of a round.
 
     There are neither duals nor a bound, and weight costs nothing: a column is worth adding if its
     edge is above 0.
@@ -776,7 +762,7 @@ class Booster(WeightedColumns, ABC):
 
     @abstractmethod
     def gradient(self) -> dict[str, Any]:
-        """Signed weight of every (part, channel): minus the slope of the risk by the score.
+        """Signed weights of all (part, channel), minus the slope of the risk by the score.
 
         Returns
         -------
@@ -791,25 +777,25 @@ class Booster(WeightedColumns, ABC):
         Parameters
         ----------
         selected : ndarray of int64
-            The columns that pricing chose last, new or not, most promising first; none where it
-            found none.
+            The columns that pricing chose last, new or not, most promising first.  Empty if
+            pricing found none.
         """
 
 
 @runtime_checkable
 class TakesSparseResponses(Protocol):
-    """Ability to take responses that are 0 on most parts, where others get arrays."""
+    """Ability to take sparse responses, which are 0 on most parts."""
 
     def add_sparse_responses(self, kind: str, responses: Any) -> int:
-        """Append learners, as :meth:`WeightedColumns.add_responses`, of a csr_array."""
+        """Append learners as :meth:`WeightedColumns.add_responses` does, from a csr_array."""
 
 
 @runtime_checkable
 class RecallsResponses(Protocol):
-    """Responses are held for the columns of a round only, and come again with their columns."""
+    """Ability to store responses only for the columns of a round, and to take them again later."""
 
     def hold_responses(self, kind: str, learners: NDArray[np.int64], responses: Any) -> None:
-        """Hold the responses of learners that were added before, for the next solution or step.
+        """Store the responses of learners that were added before, for the next solution or step.
 
         Parameters
         ----------
@@ -824,7 +810,7 @@ class RecallsResponses(Protocol):
 
 @runtime_checkable
 class LearnsFromHeldOut(Protocol):
-    """Ability to look at the parts that families leave out of a round."""
+    """Ability to use the parts that families leave out of a round."""
 
     def add_held_out(self, kind: str, held_out: HeldOut) -> None:
         """Take the responses of columns on the parts that they were not fitted to.
@@ -840,25 +826,25 @@ class LearnsFromHeldOut(Protocol):
         """
 
     def temperature(self) -> Temperature | None:
-        """Factor of the scores with which the true outputs of parts left out are most probable.
+        """Factor of the scores that makes the true outputs of left-out parts most probable.
 
         Returns
         -------
         temperature : Temperature or None
-            None where no parts were left out, or nothing was made of them.
+            None if no parts were left out, or none were used.
         """
 
     @property
     def held_out_loss(self) -> float | None:
-        """Mean loss of the parts left out after the last round, where it was measured."""
+        """Mean loss of the left-out parts after the last round, or None if it was not measured."""
 
 
 @runtime_checkable
 class Spreadable(Protocol):
-    """Ability to exchange the weights for more even ones."""
+    """Ability to replace the weights by more even ones."""
 
     def spread(self, limit: float) -> None:
-        """Exchange the weights for ones of small Euclidean norm.
+        """Replace the weights by weights of small Euclidean norm.
 
         Parameters
         ----------
@@ -869,10 +855,10 @@ class Spreadable(Protocol):
 
 @runtime_checkable
 class Resumable(Protocol):
-    """Ability to be saved between two rounds, which a checkpoint needs."""
+    """Ability to be saved between two rounds, as a checkpoint needs."""
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """Numbers and arrays that the next solves or steps depend on, beside the columns.
+        """Values and arrays that the next solves or steps depend on, apart from the columns.
 
         Returns
         -------
@@ -897,14 +883,14 @@ class Resumable(Protocol):
         """
 
     def restore(self, numbers: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Go to a state that :meth:`schema` accepted.
+        """Restore a state that :meth:`schema` accepted.
 
-        It has the columns of the state already, and has solved nothing.
+        The master or booster already has the columns of the state, and has solved nothing.
 
         Parameters
         ----------
         numbers : dict of str to object
-            The numbers of the state.
+            The plain values of the state.
         arrays : dict of str to ndarray
             Its arrays.
 

@@ -1,7 +1,7 @@
-"""Scores that columns make, as the linear scores of block-coordinate Frank-Wolfe.
+"""Scores of columns as the linear scores of block-coordinate Frank-Wolfe.
 
 Where each column is one weak learner on one channel, the score of a part on a channel is linear in
-the weights of the columns of that channel: its features are their answers on the part.
+the weights of the columns of that channel: its features are their responses on the part.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ class ColumnScores:
     Attributes
     ----------
     columns : ndarray of int64, shape (n_weights,)
-        The column of each weight, its number among all.
+        Index of the column of each weight.
     features : (ndarray of float64, ndarray of int64)
-        Those of the scores that :meth:`place` was asked for last; no numbers.
+        Features of the scores of the last :meth:`place`, without indices.
     n_weights, n_scores : int
     layouts : list of KindLayout
     """
@@ -82,25 +82,25 @@ class ColumnScores:
         return len(self.offsets[self.layouts[0].kind]) - 1
 
     def flatten(self, scores: StackedParts, places: IntArray, flat: FloatArray) -> None:
-        """Fill these ``places`` of the scores as one array, row after row, kind after kind."""
+        """Fill these ``places`` of the flat array of scores, row after row, kind after kind."""
         of_kind, rows, channels = self._places(places)
         for number, a in enumerate(self.layouts):
             own = np.flatnonzero(of_kind == number)
             flat[places[own]] = scores.rows[a.kind][rows[own], channels[own]]
 
     def by_kind(self, flat: FloatArray) -> dict[str, FloatArray]:
-        """Scores as one array, row after row, kind after kind, by kind."""
+        """Split a flat array of scores by kind."""
         spans = {a.kind: (a.first_score, a.n_rows, a.n_channels) for a in self.layouts}
         return {kind: flat[at : at + n * m].reshape(n, m) for kind, (at, n, m) in spans.items()}
 
     def project(self, sums: FloatArray) -> FloatArray:
-        """``max(A, 0)``."""
+        """Projection ``max(A, 0)``."""
         return np.maximum(sums, 0.0)
 
     def place(
         self, scores: IntArray
     ) -> tuple[IntArray, IntArray, IntArray, NDArray[np.bool_], NDArray[np.int8]]:
-        """Gather the features of flat ``scores``; returns what ``LinearScores.place`` does."""
+        """Gather the features of flat ``scores``, as ``LinearScores.place`` does."""
         of_kind, rows, channels = self._places(scores)
         lengths, first_weight = np.zeros(len(scores), np.int64), np.zeros(len(scores), np.int64)
         for number, (a, (_, starts, _)) in enumerate(zip(self.layouts, self._kinds, strict=True)):
@@ -120,7 +120,6 @@ class ColumnScores:
         return first_feature[:-1], first_weight, lengths, bounded, form
 
     def _places(self, scores: IntArray) -> tuple[IntArray, IntArray, IntArray]:
-        """Number of the kind, row and channel of flat ``scores``."""
         first = np.array([a.first_score for a in self.layouts])
         of_kind = np.searchsorted(first, scores, side="right") - 1
         n_channels = np.array([a.n_channels for a in self.layouts])

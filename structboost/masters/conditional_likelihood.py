@@ -1,4 +1,4 @@
-"""The master of a boosted conditional random field: l1-regularised conditional likelihood."""
+"""Master of a boosted conditional random field, with an l1 norm."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ _MEMORY = 10
 
 @dataclass(frozen=True)
 class ConditionalLikelihood(Formulation):
-    """Negative logarithm of the conditional likelihood of the true outputs: a boosted CRF.
+    """Negative log conditional likelihood of the true outputs, for a boosted CRF.
 
     An output y of x has the probability ``exp(F(x, y)) / sum_z exp(F(x, z))``.  Minimises ::
 
         sum(w) + C/m sum_i [log sum_y exp(F(x_i, y)) - F(x_i, y_i)]
 
     over ``w >= 0`` (Lafferty et al., ICML 2001, with columns and an l1 norm).  Tasks must give
-    their marginals (:meth:`structboost.Task.marginals`): chains do, and all whose outputs are
-    listed.  The loss of the task plays no part in training.
+    their marginals (:meth:`structboost.Task.marginals`): chains do, and tasks that list
+    their outputs.  The loss of the task plays no part in training.
 
-    Outputs that a task only lists (:meth:`structboost.Task.outputs`) are listed once per fit: their
-    joint features are kept, up to 256 megabytes.  Those of further examples are listed anew in
-    every pass.
+    A task that lists its outputs (:meth:`structboost.Task.outputs`) lists them once per fit, and
+    their joint features are stored up to 256 megabytes.  Outputs of further examples are listed
+    anew in every pass.
 
     Notes
     -----
@@ -56,8 +56,9 @@ class ConditionalLikelihood(Formulation):
     can_choose_C: ClassVar[bool] = True
     link = SoftmaxLink()
 
+    @override
     def master(self, problem: Problem, C: float) -> ConditionalLikelihoodMaster:
-        """L-BFGS-B over the columns so far, until the duality gap is small enough.
+        """Master by L-BFGS-B over the columns so far, until the duality gap is small enough.
 
         Raises
         ------
@@ -75,7 +76,7 @@ class _Point(NamedTuple):
 
 
 class ConditionalLikelihoodMaster(RestrictedMaster):
-    """Columns of any terms, on the parts of any kinds."""
+    """Master with columns of any terms, on the parts of any kinds."""
 
     def __init__(self, problem: Problem, C: float) -> None:
         super().__init__(C)
@@ -90,35 +91,35 @@ class ConditionalLikelihoodMaster(RestrictedMaster):
         self._at = self._point(self.weights)
         self._keep(self._at)
 
+    @override
     def set_C(self, C: float) -> None:
-        """Continue with another C."""
         self.C = C
 
     @override
     def is_exact(self, task: Task) -> bool:
         return True
 
+    @override
     def add_responses(self, kind: str, responses: Any) -> int:
-        """Append learners of a kind; returns the number of the first."""
         return self._answers[kind].add(responses)
 
     def add_sparse_responses(self, kind: str, responses: Any) -> int:
-        """Append learners of a kind that answer 0 on most parts."""
+        """Append learners of a kind whose responses are 0 on most parts."""
         self._answers[kind] = SparseResponses.instead_of(self._answers[kind])
         return self._answers[kind].add(responses)
 
+    @override
     def add_columns(self, terms: Mapping[str, Terms], n_new: int) -> None:
-        """Append columns of weight zero."""
         self._columns.add(terms, n_new)
         super().add_columns(terms, n_new)
 
+    @override
     def keep_columns(self, kept: NDArray[np.bool_]) -> None:
-        """Drop the columns that are not ``kept``."""
         self._columns.keep(kept)
         super().keep_columns(kept)
 
+    @override
     def solve(self, tolerance: float, selected: IntArray | None = None) -> None:
-        """L-BFGS-B until the relative gap over the columns so far is at most ``tolerance``."""
         if not len(self.weights):
             return
 
@@ -152,7 +153,7 @@ class ConditionalLikelihoodMaster(RestrictedMaster):
         return self.value_and_gradient_at(self._point(weights))
 
     def value_and_gradient_at(self, at: _Point) -> tuple[float, FloatArray]:
-        """The same where the marginals are known."""
+        """Objective and its gradient from the marginals."""
         value = float(at.weights.sum()) + self.C * self._risk(at)
         gradient = np.ones(len(at.weights))
         for kind, terms in self._columns.terms.items():
@@ -160,18 +161,18 @@ class ConditionalLikelihoodMaster(RestrictedMaster):
             np.subtract.at(gradient, terms.columns, self.C * edges)
         return value, gradient
 
+    @override
     def duals(self) -> dict[str, FloatArray]:
-        """C times share times (truth - expected joint feature), by kind and (part, channel)."""
         return {
             kind: np.ascontiguousarray(self.C * of.T) for kind, of in self._at.found.slopes.items()
         }
 
+    @override
     def bound(self, largest_edge: float) -> float | None:
-        """Dual objective of the model's own distribution, mixed with the truth."""
         return self._bound(self._at, largest_edge)
 
     def _bound(self, at: _Point, largest_edge: float) -> float:
-        """Mean entropy of ``(1 - s) truth + s q`` times C, s such that no edge exceeds 1."""
+        """Mean entropy of ``(1 - s) truth + s q`` times C, with s such that no edge exceeds 1."""
         s = min(1.0, 1.0 / max(largest_edge, 1e-300))
         true = np.exp(-at.found.losses)
         # Entropy without the term of the truth, whose probability becomes ``mixed``.
@@ -188,7 +189,6 @@ class ConditionalLikelihoodMaster(RestrictedMaster):
         self.weights, self.risk = at.weights, self._risk(at)
 
     def _point(self, weights: FloatArray) -> _Point:
-        """Marginals at some weights, and what follows from them."""
         self._calls += 1
         rows = {}
         for kind, terms in self._columns.weighted(weights).items():

@@ -1,4 +1,4 @@
-"""The exponential master of MultiBoost^cw: coordinate descent (FCD) or L-BFGS-B."""
+"""Exponential master of MultiBoost^cw, by coordinate descent (FCD) or L-BFGS-B."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _ROUNDING = 1e-9
 
 @dataclass(frozen=True)
 class Exponential(Formulation):
-    """Exponential loss over all pairs (example, wrong output): (2) of MultiBoost^cw.
+    """Exponential loss over all pairs of an example and a wrong output, (2) of MultiBoost^cw.
 
     Minimises ``sum(w) + C/p sum_i sum_{y != y_i} rho_(i,y) exp(-(F(x_i, y_i) - F(x_i, y)))`` over
     ``w >= 0``, with ``p = n_examples (n_outputs - 1)`` and ``rho = Delta(y_i, y)`` times the
@@ -59,7 +59,7 @@ class Exponential(Formulation):
     ----------
     solver : {"fcd", "lbfgs"}
         Fast coordinate descent (Algorithm 2 of MultiBoost^cw), or SciPy's L-BFGS-B at its default
-        tolerance, which also takes weak learners that answer other numbers than -1, 0 and 1.
+        tolerance, which also takes weak learners with other responses than -1, 0 and 1.
     tau_max : int
         Sweeps of FCD per round.  The first goes over the new columns in the order of their
         channels, the others over all that violate their KKT condition, in random order.  1 is the
@@ -83,8 +83,8 @@ class Exponential(Formulation):
     epsilon: float = 1e-3
     largest_weight: float = LARGEST_WEIGHT
 
+    @override
     def check(self) -> None:
-        """Raise if a parameter is out of its range."""
         checked_choice(self.solver, "solver", SOLVERS)
         checked_whole_number(self.tau_max, "tau_max")
         checked_not_negative(self.epsilon, "epsilon")
@@ -99,8 +99,9 @@ class Exponential(Formulation):
     def check_C(self, C: Any) -> None:
         checked_regularisation(C, "C")
 
+    @override
     def master(self, problem: Problem, C: float) -> ExponentialMaster:
-        """Coordinate descent or L-BFGS-B on all pairs.
+        """Master by coordinate descent or L-BFGS-B on all pairs.
 
         Raises
         ------
@@ -111,7 +112,7 @@ class Exponential(Formulation):
 
 
 class ExponentialMaster(RestrictedMaster):
-    """Exponential loss over all pairs, one weak learner on one channel a column."""
+    """Master of the exponential loss, where a column is one weak learner on one channel."""
 
     def __init__(self, problem: Problem, C: float, formulation: Exponential) -> None:
         super().__init__(C)
@@ -139,13 +140,13 @@ class ExponentialMaster(RestrictedMaster):
         self.risk = float(self._rho.sum())
 
     @property
+    @override
     def primal(self) -> float:
-        """Objective (2); with C infinite the mean pair weight alone."""
         return self.risk if np.isinf(self.C) else super().primal
 
     @property
+    @override
     def min_edge(self) -> float:
-        """A unit of weight costs 1, and nothing where C is infinite."""
         return 0.0 if np.isinf(self.C) else 1.0
 
     def start_at(self, weights: FloatArray) -> None:
@@ -154,30 +155,30 @@ class ExponentialMaster(RestrictedMaster):
         self._refresh()
         self._measure()
 
+    @override
     def add_responses(self, kind: str, responses: NDArray[np.generic]) -> int:
-        """Append learners; the closed form needs answers -1, 0 or 1."""
         in_closed_form = responses.dtype == np.int8 and np.abs(responses).max(initial=0) <= 1
         if self.formulation.solver == "fcd" and not in_closed_form:
             raise TaskError(
-                "Coordinate descent on the exponential loss needs weak learners with answers in "
+                "Coordinate descent on the exponential loss needs weak learners with responses in "
                 "{-1, 0, 1}; for others take Exponential(solver='lbfgs') as formulation, or as "
                 "objective of an estimator."
             )
         return self._answers.add(responses[:, self._order])
 
+    @override
     def add_columns(self, terms: Mapping[str, Terms], n_new: int) -> None:
-        """Append columns of weight zero, each one learner on one channel."""
         check_single_terms(terms[self._kind], n_new, "exponential")
         self._terms = self._terms.joined(terms[self._kind], len(self.weights))
         super().add_columns(terms, n_new)
 
+    @override
     def keep_columns(self, kept: NDArray[np.bool_]) -> None:
-        """Drop the columns that are not ``kept``."""
         self._terms = self._terms.of_columns(kept)
         super().keep_columns(kept)
 
+    @override
     def solve(self, tolerance: float, selected: IntArray | None = None) -> None:
-        """One round of FCD from ``selected``, or L-BFGS-B; ``tolerance`` is not used."""
         if self.formulation.solver == "lbfgs":
             self._solve_by_lbfgs()
         else:
@@ -185,8 +186,8 @@ class ExponentialMaster(RestrictedMaster):
         if not np.isfinite(self.primal):
             raise SolverError(f"The exponential objective is {self.primal!r}; choose a smaller C.")
 
+    @override
     def duals(self) -> dict[str, FloatArray]:
-        """Lambda of (5), summed over outputs with their signs; an infinite C counts as 1."""
         out = np.empty((len(self._order), self._code.shape[1]))
         out[self._order] = self._channel_duals().T
         return {self._kind: out}
@@ -198,8 +199,8 @@ class ExponentialMaster(RestrictedMaster):
         excess = np.where(self.weights >= self._largest, np.minimum(excess, 0.0), excess)
         return np.where(self.weights > 0, np.abs(excess), np.maximum(excess, 0.0))
 
+    @override
     def bound(self, largest_edge: float) -> float | None:
-        """Dual objective (3a) at the best multiple ``0 <= s <= 1 / largest_edge`` of the duals."""
         if np.isinf(self.C):
             return None
         # The margin of a pair is minus the logarithm of its weight without rho.
@@ -212,7 +213,7 @@ class ExponentialMaster(RestrictedMaster):
         return max(0.0, float(scale * (mass * (1.0 - np.log(scale)) + margins)))
 
     def value_and_gradient(self, weights: FloatArray) -> tuple[float, FloatArray]:
-        """Objective and its gradient.
+        """Objective and gradient at some weights.
 
         With C infinite, the logarithm of the risk: its gradient does not vanish with the risk.
         """
@@ -227,7 +228,7 @@ class ExponentialMaster(RestrictedMaster):
         return float(weights.sum() + self.C * pairs.sum()), 1.0 - self.C * edges
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """Weights, and where pair weights and random orders stand: they depend on all rounds.
+        """Weights, pair weights and the state of the random order, which depend on all rounds.
 
         ValueError if the random orders are drawn in a way of which no state is known.
         """
@@ -260,7 +261,7 @@ class ExponentialMaster(RestrictedMaster):
         return {"": Part(arrays)}
 
     def restore(self, numbers: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Go to a state that :meth:`schema` accepted.
+        """Restore a state that :meth:`schema` accepted.
 
         DamagedFileError if the pair weights are not those of the weights.
         """
@@ -285,14 +286,14 @@ class ExponentialMaster(RestrictedMaster):
         return self.formulation.largest_weight if np.isinf(self.C) else np.inf
 
     def _margins(self, weights: FloatArray) -> FloatArray:
-        """F_{y_i} - F_y of every pair, shape (n_outputs, n_examples)."""
+        """Margins ``F_{y_i} - F_y`` of all pairs, shape (n_outputs, n_examples)."""
         scores = np.zeros((self._code.shape[1], len(self._order)))
         self._answers.add_scores(self._terms.weighted(weights), 0, scores)
         by_output = self._code.astype(np.float64) @ scores
         return np.asarray(by_output[self._labels, np.arange(len(self._labels))] - by_output)
 
     def _edges(self, duals: FloatArray) -> FloatArray:
-        """Edges of all columns; duals are (n_channels, n_examples)."""
+        """Edges of all columns for duals of shape (n_channels, n_examples)."""
         return self._answers.edges(self._terms, duals)
 
     def _channel_duals(self) -> FloatArray:
@@ -303,7 +304,7 @@ class ExponentialMaster(RestrictedMaster):
         return out
 
     def _refresh(self) -> None:
-        """Compute pair weights afresh, scaled so that none exceeds its rho: exp stays in range."""
+        """Recompute the pair weights, scaled to at most rho each so that exp stays in range."""
         margins = self._margins(self.weights)
         top = float(-margins[self._rho > 0].min(initial=np.inf))
         self._log_scale = top if np.isfinite(top) else 0.0
@@ -313,7 +314,6 @@ class ExponentialMaster(RestrictedMaster):
         self.risk = float(np.exp(self._log_scale) * self._pairs.sum())
 
     def _solve_by_coordinates(self, selected: IntArray) -> None:
-        """Algorithm 2."""
         terms = self._terms
         order = selected[np.argsort(terms.channels[selected], kind="stable")]
         for sweep in range(1, self.formulation.tau_max + 1):
@@ -335,7 +335,6 @@ class ExponentialMaster(RestrictedMaster):
         self._measure()
 
     def _solve_by_lbfgs(self) -> None:
-        """The same problem by a quasi-Newton method with bounds."""
         if not len(self.weights):
             return
         bounds = [(0.0, self._largest)] * len(self.weights)
@@ -346,7 +345,7 @@ class ExponentialMaster(RestrictedMaster):
 
 
 def _check_memory(n_outputs: int, n_channels: int, n_examples: int) -> None:
-    """Raise MemoryError where signs and pair weights are larger than the machine's memory."""
+    """Raise MemoryError if signs and pair weights need more than the memory of the machine."""
     needed = n_channels * n_outputs**2 + 2 * 8 * n_outputs * n_examples
     if needed > _physical_memory():
         raise MemoryError(
@@ -358,7 +357,7 @@ def _check_memory(n_outputs: int, n_channels: int, n_examples: int) -> None:
 
 
 def _physical_memory() -> float:
-    """Bytes; infinite where the system does not say."""
+    """Bytes of memory, infinite if the system does not report them."""
     try:
         return float(os.sysconf("SC_PAGE_SIZE")) * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):

@@ -1,4 +1,4 @@
-"""Scores of parts by the columns that were not fitted to them, and the temperature they ask for."""
+"""Scores of parts by the columns that were not fitted to them, and the resulting temperature."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ _SCALE, _EXPONENT = 1.2, 0.57
 
 
 class HeldOut(NamedTuple):
-    """Answers of the columns of a round on the parts that they were not fitted to.
+    """Responses of the columns of a round on the parts that they were not fitted to.
 
     Parameters
     ----------
     parts : ndarray of bool, shape (n_parts,)
         The parts that the round left out.
     columns, channels : sequence of int
-        Place of each column in the master, and channel of each of its terms.
+        Index of each column in the master, and channel of each of its terms.
     answers : sequence of ndarray, shape (n_parts,)
-        For each term its coefficient times the answers of its learner; 0 on all other parts.
+        For each term its coefficient times the responses of its learner; 0 on all other parts.
     """
 
     parts: NDArray[np.bool_]
@@ -43,12 +43,12 @@ class HeldOut(NamedTuple):
 
 
 class Temperature(NamedTuple):
-    """A factor of scores, and the mean loss of held-out examples with it.
+    """Factor of scores, and the mean loss of held-out examples with it.
 
     Parameters
     ----------
     factor : float
-        What scores are multiplied by before probabilities are made of them.
+        Factor of the scores before they become probabilities.
     loss : float
         Mean of minus the logarithms of the probabilities of the true outputs.
     """
@@ -57,25 +57,25 @@ class Temperature(NamedTuple):
     loss: float
 
     def damped(self) -> Temperature:
-        """The temperature of parts that no round has seen, as far as parts left out tell it.
+        """Temperature of parts that no round has seen, estimated from the parts left out.
 
-        A part that one round leaves out is one that all others have seen: they pull their
-        neighbours towards its output, and rounds without it push them back.  So the parts left out
-        ask for much less, and early for a little more, than new parts do
+        All other rounds have seen a part that one round leaves out: they pull its neighbours
+        towards its output, and rounds without it push them back.  So the factor of the parts left
+        out is much too low, and early a little too high, for new parts
         (docs/decisions/probabilities.md).
         """
         return self._replace(factor=damped(self.factor))
 
 
 def damped(factor: float) -> float:
-    """Factor of the scores of parts that no round has seen, by that of parts left out."""
+    """Factor of scores of parts that no round has seen, from the factor of parts left out."""
     return float(_SCALE * factor**_EXPONENT)
 
 
 class HeldOutScores:
-    """Scores of parts that count the columns of those rounds only which left the part out.
+    """Scores of each part by the columns of the rounds that left it out.
 
-    A part has the sum of the answers of these columns, scaled as if all rounds had left it out.
+    A part has the sum of the responses of these columns, scaled as if all rounds had left it out.
     Kinds whose learners are fitted to all parts have their scores.
 
     Parameters
@@ -90,11 +90,11 @@ class HeldOutScores:
         self._waiting: dict[str, HeldOut] = {}
 
     def add(self, kind: str, held_out: HeldOut) -> None:
-        """Keep the answers of the columns of a round until their steps are known."""
+        """Store the responses of the columns of a round until their steps are available."""
         self._waiting[kind] = held_out
 
     def step(self, steps: Mapping[int, float]) -> None:
-        """Add what the columns of the round answer under their steps."""
+        """Add the responses of the columns of the round times their steps."""
         for kind, held_out in self._waiting.items():
             own = self._sums[kind]
             for column, channel, answers in zip(*held_out[1:], strict=True):
@@ -103,20 +103,20 @@ class HeldOutScores:
         self.forget_round()
 
     def forget_round(self) -> None:
-        """Drop the answers of a round that took no step."""
+        """Drop the responses of a round that took no step."""
         self._waiting.clear()
 
     def scores(
         self, of_all: Mapping[str, FloatArray], n_rounds: int
     ) -> dict[str, FloatArray] | None:
-        """Held-out scores of all kinds, shape (n_channels, n_parts); None where nothing was.
+        """Held-out scores by kind, shape (n_channels, n_parts), or None if no part was left out.
 
         Parameters
         ----------
         of_all : dict of str to ndarray, shape (n_channels, n_parts)
             The scores by all columns.
         n_rounds : int
-            Rounds behind them.
+            Number of rounds so far.
         """
         if not any(own.any() for own in self._counts.values()):
             return None
@@ -136,7 +136,7 @@ class HeldOutScores:
         return {**prefixed("held_out/", sums), **prefixed("left_out/", counts)}
 
     def restore(self, arrays: Mapping[str, NDArray[np.generic]]) -> None:
-        """Go to a state that :meth:`schema` accepted."""
+        """Restore a state that :meth:`schema` accepted."""
         self._sums, self._counts = below("held_out/", arrays), below("left_out/", arrays)
 
 
@@ -145,8 +145,8 @@ def fitted_temperature(
 ) -> Temperature:
     """Fit the factor of scores that gives the least mean loss.
 
-    The logarithm of the factor has a normal prior of mean 0 and deviation 1, so that examples
-    without a mistake do not ask for certainty.
+    The logarithm of the factor has a normal prior of mean 0 and std 1, which keeps it finite
+    if all examples are right.
 
     Parameters
     ----------
@@ -155,7 +155,7 @@ def fitted_temperature(
     n_examples : int
         Number of examples that the loss is the mean of.
     start : float, optional
-        A factor that is near; then three or four losses are asked for, and the result is that of
+        A nearby factor.  Then three or four losses are computed, and the factor is the minimiser of
         the parabola through them.
 
     Returns
@@ -186,12 +186,12 @@ def fitted_temperature(
 
 
 def saved_temperature(metadata: Mapping[str, Any]) -> float | None:
-    """The factor of scores that a model file names, or None; files before 0.3 name none.
+    """Factor of scores stored in a model file, or None in files before 0.3.
 
     Raises
     ------
     DamagedFileError
-        If it is no number above 0.
+        If it is not a number above 0.
     """
     factor = metadata.get("temperature")
     if factor is None:

@@ -1,4 +1,4 @@
-"""What hinge masters have in common: cuts in a pool, and the linear program over them."""
+"""Base of the hinge masters, with a pool of cuts and the linear program over them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from structboost._typing import FloatArray
+from structboost._typing import FloatArray, override
 from structboost.contract.exactness import beaten
 from structboost.exceptions import TaskError
 from structboost.masters.base import ColumnOracle, CutOracle, RestrictedMaster
@@ -22,7 +22,7 @@ OracleType = TypeVar("OracleType", bound=ColumnOracle)
 
 
 class HingeMaster(RestrictedMaster, Generic[OracleType]):
-    """Masters of the hinge loss, which know the training set by its cuts.
+    """Master of the hinge loss, which sees the training set through its cuts.
 
     Parameters
     ----------
@@ -50,48 +50,48 @@ class HingeMaster(RestrictedMaster, Generic[OracleType]):
         self.program = CutProgram(pool, norm)
 
     @property
+    @override
     def n_cuts(self) -> int:
-        """Cuts held, without the empty one."""
         return len(self.pool.losses[self.pool.made])
 
     @property
+    @override
     def oracle_calls(self) -> int:
-        """Passes of the loss-augmented argmax over the examples."""
         return self.oracle.calls
 
+    @override
     def add_responses(self, kind: str, responses: Any) -> int:
-        """Append learners of a kind; returns the number of the first."""
         return self.oracle.add_responses(kind, responses)
 
+    @override
     def add_columns(self, terms: Mapping[str, Terms], n_new: int) -> None:
-        """Append columns of weight zero."""
         products = self._products(terms, n_new)
         self.oracle.add_columns(terms, n_new)
         self.pool.add_columns(products)
         super().add_columns(terms, n_new)
 
+    @override
     def keep_columns(self, kept: NDArray[np.bool_]) -> None:
-        """Drop the columns that are not ``kept``."""
         self.oracle.keep_columns(kept)
         self.program.keep_columns(kept)
         self.pool.keep_columns(kept)
         super().keep_columns(kept)
 
+    @override
     def bound(self, largest_edge: float) -> float | None:
-        """Dual multipliers divided by the largest edge are feasible."""
         return self.dual_value / max(1.0, largest_edge)
 
     def _take_duals(self, duals: FloatArray, by: int = 0) -> None:
-        """Take duals of the cuts as the proof; cuts without one grow older ``by`` so many steps."""
+        """Take duals of the cuts as the proof, and age cuts without a dual ``by`` so many steps."""
         self.pool.duals, self.dual_value = duals, float(duals @ self.pool.losses)
         self.pool.age(duals, by)
 
     def _values_at(self, weights: FloatArray) -> FloatArray:
-        """What each cut says of its slack at ``weights``."""
+        """Lower bounds that the cuts give for their slacks at ``weights``."""
         return self.pool.losses - self.pool.matrix @ weights
 
     def _check_risk(self, risk: float, known: float, weights: FloatArray) -> None:
-        """Raise TaskError if the outputs found at ``weights`` make less than the cuts know."""
+        """Raise TaskError if the outputs found at ``weights`` give less than the known cuts."""
         if not self.oracle.exact or not beaten(risk, known, 0.0):
             return
         terms = np.abs(self.pool.matrix) @ weights + self.pool.losses
@@ -104,31 +104,34 @@ class HingeMaster(RestrictedMaster, Generic[OracleType]):
 
     @abstractmethod
     def _products(self, terms: Mapping[str, Terms], n_new: int) -> FloatArray:
-        """Products of the cuts held with new columns, shape (n_cuts, n_new)."""
+        """Products of the stored cuts with new columns, shape (n_cuts, n_new)."""
 
 
 class CuttingPlaneMaster(HingeMaster[CutOracle], Bundle):
-    """Hinge masters with one slack for all examples: a cut is an output for each example."""
+    """Hinge master with one slack for all examples, where a cut has an output for each example."""
 
     def add_sparse_responses(self, kind: str, responses: Any) -> int:
-        """Append learners of a kind; the oracle takes both forms."""
+        """Append learners of a kind from a csr_array."""
         return self.add_responses(kind, responses)
 
+    @override
     def duals(self) -> dict[str, Any]:
-        """The sum of dual multiplier times measure over the cuts."""
         made = self.pool.made
         return self.oracle.combine(self.pool.cuts[made], self.pool.duals[made])
 
+    @override
     def _products(self, terms: Mapping[str, Terms], n_new: int) -> FloatArray:
         products, made = np.zeros((len(self.pool), n_new)), self.pool.made
         products[made] = self.oracle.products(self.pool.cuts[made], terms, n_new)
         return products
 
+    @override
     def _new_cut(self, weights: FloatArray) -> float:
         cut, products, risk = self.oracle.cut_at(weights)
         self._check_risk(risk, float(self._values_at(weights).max(initial=0.0)), weights)
         self.pool.add([cut], products[None], np.array([cut.loss]))
         return risk
 
+    @override
     def _keep_cuts(self, kept: NDArray[np.bool_]) -> None:
         self.oracle.forget(self.pool.keep(kept))

@@ -1,4 +1,4 @@
-"""The conditional likelihood of the true outputs, and its derivatives by the scores."""
+"""Conditional likelihood of the true outputs, and its derivatives by the scores."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from structboost.masters.base import Problem
 
 
 class LikelihoodAt(NamedTuple):
-    """What is known at some scores.
+    """Losses and marginals at some scores.
 
     Parameters
     ----------
     losses : ndarray, shape (n_examples,)
         Minus the logarithm of the probability of each true output.
     entropies : ndarray, shape (n_examples,)
-        Those of the outputs of each example.
+        Entropies of the outputs of each example.
     expected : dict of str to ndarray, shape (n_parts, n_channels)
-        The joint features to be expected.
+        Expected joint features.
     slopes : dict of str to ndarray, shape (n_channels, n_parts)
-        Share of the example times (truth - expected joint feature).
+        Weight of the example times (truth - expected joint feature).
     """
 
     losses: FloatArray
@@ -40,12 +40,12 @@ class LikelihoodAt(NamedTuple):
 def log_losses(
     task: Task, X: Sequence[Any], Y: Sequence[Any], scores: StackedParts, sharpness: float
 ) -> FloatArray:
-    """Minus the logarithms of the probabilities ``~ exp(sharpness * score)`` of true outputs.
+    """Negative log probabilities ``~ exp(sharpness * score)`` of true outputs.
 
     Parameters
     ----------
     task : Task
-        It gives its marginals.
+        A task that implements marginals.
     X, Y : sequence
         Examples.
     scores : StackedParts
@@ -69,14 +69,14 @@ def log_losses(
 
 
 class Likelihood:
-    """The likelihood of the true outputs of a problem, whose task gives its marginals.
+    """Likelihood of the true outputs of a problem whose task gives its marginals.
 
     Attributes
     ----------
     owners : dict of str to ndarray of int64, shape (n_parts,)
         Example of each part.
     counts : dict of str to bool
-        Whether joint features count: whether a true one is above 1.
+        Whether joint features are counts, which is if a true one is above 1.
     """
 
     def __init__(self, problem: Problem) -> None:
@@ -96,7 +96,7 @@ class Likelihood:
         self.owners = {kind: np.repeat(numbers, np.diff(at)) for kind, at in offsets.items()}
 
     def at(self, rows: Mapping[str, FloatArray]) -> LikelihoodAt:
-        """Marginals at scores of shape (n_parts, n_channels), and what follows from them.
+        """Marginals and losses at scores of shape (n_parts, n_channels).
 
         Raises
         ------

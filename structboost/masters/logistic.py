@@ -1,4 +1,4 @@
-"""ShareBoost's master: multi-class logistic loss with the margin inside, weights of free sign."""
+"""ShareBoost's master, a multi-class logistic loss with the margin inside and free signs."""
 
 from __future__ import annotations
 
@@ -25,22 +25,21 @@ _MAX_ITERATIONS = 1000
 
 @dataclass(frozen=True)
 class Logistic(Formulation):
-    """Loss (3) of ShareBoost: the mean of ``log sum_c exp(1[c != y] - F_y + F_c)``.
+    """Loss (3) of ShareBoost, the mean of ``log sum_c exp(1[c != y] - F_y + F_c)``.
 
-    Minimises ``L(W) + R(W) / C`` over weights of free sign; with C infinite there is no
+    Minimises ``L(W) + R(W) / C`` over weights of free sign.  With C infinite there is no
     regulariser.
 
     Parameters
     ----------
     regulariser : {"frobenius", "l1", "l1_linf"}
-        R: the sum of squares; the sum of absolute values; the sum over learners of the largest
-        absolute value of their weights.  The last two are smoothed: they are the soft maxima of
-        section 2.1.
+        R is the sum of squares, the sum of absolute values, or the sum over learners of the
+        largest absolute weight.  The last two are smoothed by the soft maxima of section 2.1.
     smoothing : float
         Scale below which a smoothed regulariser is rounded off.
     gradient_tolerance : float
         Largest entry of the gradient at which a re-fit ends.  On separable data without a
-        regulariser the loss has no minimiser, and this is what stops.
+        regulariser the loss has no minimiser, and this tolerance ends the re-fit.
     """
 
     regulariser: str = "frobenius"
@@ -49,8 +48,8 @@ class Logistic(Formulation):
     # The loss has a margin of 1.
     link = SoftmaxLink(margin=1.0)
 
+    @override
     def check(self) -> None:
-        """Raise if a parameter is out of its range."""
         checked_choice(self.regulariser, "regulariser", REGULARISERS)
         checked_positive(self.smoothing, "smoothing")
         checked_positive(self.gradient_tolerance, "gradient_tolerance")
@@ -59,15 +58,15 @@ class Logistic(Formulation):
     def check_C(self, C: Any) -> None:
         checked_regularisation(C, "C")
 
+    @override
     def master(self, problem: Problem, C: float) -> LogisticMaster:
-        """L-BFGS over the learners so far."""
         return LogisticMaster(problem, C, self)
 
 
 class LogisticMaster(RestrictedMaster):
-    """All channels of the chosen learners, re-fitted from the weights of the round before.
+    """Master of all channels of the chosen learners, re-fitted from the weights of the last round.
 
-    A learner is in with all its channels or not at all.
+    The master takes all channels of a learner or none.
     """
 
     # A learner that was chosen once is never chosen again.
@@ -88,50 +87,50 @@ class LogisticMaster(RestrictedMaster):
         self.risk, _ = self._loss_and_duals(no_scores)
 
     @property
+    @override
     def primal(self) -> float:
-        """Mean loss, and the regulariser."""
         return float(self.risk + self._penalty(self._matrix(self.weights))[0])
 
     @property
+    @override
     def min_edge(self) -> float:
-        """l1 norm of the gradient that a re-fit leaves on its own learners."""
         return float(2.0 * self.formulation.gradient_tolerance * self._code.shape[1])
 
+    @override
     def add_responses(self, kind: str, responses: NDArray[np.generic]) -> int:
-        """Append learners."""
         return self._answers.append(responses)
 
+    @override
     def add_columns(self, terms: Mapping[str, Terms], n_new: int) -> None:
-        """Append columns of weight zero, each one learner on one channel."""
         check_single_terms(terms[self._kind], n_new, "logistic")
         self._terms = self._terms.joined(terms[self._kind], len(self.weights))
         super().add_columns(terms, n_new)
 
+    @override
     def keep_columns(self, kept: NDArray[np.bool_]) -> None:
-        """Drop the columns that are not ``kept``."""
         self._terms = self._terms.of_columns(kept)
         super().keep_columns(kept)
 
+    @override
     def solve(self, tolerance: float, selected: IntArray | None = None) -> None:
-        """L-BFGS from the weights so far, to the gradient tolerance (step 6 of Algorithm 1)."""
         self.weights, objective = self._minimised(self.value_and_gradient, self.weights)
         self.risk = objective - self._penalty(self._matrix(self.weights))[0]
 
+    @override
     def duals(self) -> dict[str, FloatArray]:
-        """Minus the gradient of the loss by (part, channel): ``1[q = y] - rho_q`` of (7)."""
         return {self._kind: self._loss_and_duals(self._scores(self._matrix(self.weights)))[1]}
 
+    @override
     def bound(self, largest_edge: float) -> float | None:
-        """None: weights of free sign have no dual constraint to scale to."""
         return None
 
     def value_and_gradient(self, weights: FloatArray) -> tuple[float, FloatArray]:
-        """Objective and its gradient."""
+        """Objective and gradient at some weights."""
         self._calls += 1
         return self._with_more(weights, np.zeros((0, len(self._labels))))
 
     def objective_with(self, responses: FloatArray, edges: FloatArray, how: str) -> float:
-        """Lowest objective with a few more learners (section 2.1); the master does not change.
+        """Lowest objective with a few more learners (section 2.1), without changing the master.
 
         Parameters
         ----------
@@ -139,7 +138,7 @@ class LogisticMaster(RestrictedMaster):
         edges : ndarray, shape (n_new, n_channels)
             Minus the gradient by their weights.
         how : {"line_search", "column_search", "refit"}
-            Along ``edges``; over any weights of theirs; over all weights.
+            Search along ``edges``, over the new weights, or over all weights.
         """
         matrix = self._matrix(self.weights)
         scores, held = self._scores(matrix), self._penalty(matrix)[0]
@@ -163,7 +162,7 @@ class LogisticMaster(RestrictedMaster):
         return self._minimised(lambda flat: self._with_more(flat, new), start)[1]
 
     def _with_more(self, flat: FloatArray, new: FloatArray) -> tuple[float, FloatArray]:
-        """Objective and its gradient by the weights, then by those of ``new`` learners."""
+        """Objective and its gradient by the weights, then by the weights of ``new`` learners."""
         old, own = np.split(flat, [len(self.weights)])
         matrix, own = self._matrix(old), own.reshape(len(new), self._code.shape[1])
         loss, duals = self._loss_and_duals(self._scores(matrix) + new.T @ own)
@@ -192,7 +191,6 @@ class LogisticMaster(RestrictedMaster):
         return self._answers.rows
 
     def _matrix(self, weights: FloatArray) -> FloatArray:
-        """W, shape (n_learners, n_channels)."""
         out = np.zeros((len(self._responses), self._code.shape[1]))
         out[self._terms.learners, self._terms.channels] = weights
         return out
@@ -214,7 +212,7 @@ class LogisticMaster(RestrictedMaster):
         return loss, np.asarray((shares * self._shares[:, None]) @ self._code)
 
     def _penalty(self, matrix: FloatArray) -> tuple[float, FloatArray]:
-        """R(W) / C and its gradient."""
+        """Regulariser ``R(W) / C`` and its gradient."""
         if np.isinf(self.C):
             return 0.0, np.zeros_like(matrix)
         name, scale = self.formulation.regulariser, self.formulation.smoothing

@@ -1,9 +1,9 @@
-"""The m-slack master: proximal steps by blocks while the gap is wide, then the linear program.
+"""m-slack master by proximal steps over blocks, then by the linear program.
 
 A proximal step from a center c, of length t, is ``min sum(w) + sum_i B_i slack_i + |w - c|^2 /
 (2 t)`` over ``w >= 0``.  With ``w = t W`` it is the linear structured SVM with ``1/2 |W - A|^2``,
 ``A = c / t - 1``, losses divided by t and bounded weights, which
-:mod:`structboost.solvers.block_frank_wolfe` solves on the cuts that it keeps of each example.  A
+:mod:`structboost.solvers.block_frank_wolfe` solves on cached cuts of each example.  A
 step is a pass of the argmax and a few passes over the cuts; its weights are the next center.
 Wherever it stops, the multipliers divided by the largest edge of a column are feasible, and prove a
 bound.  Figures: docs/decisions/convergence.md.
@@ -18,7 +18,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from structboost._typing import FloatArray, IntArray
+from structboost._typing import FloatArray, IntArray, override
 from structboost.contract.exactness import check_found
 from structboost.masters.base import Formulation, Problem
 from structboost.masters.column_scores import ColumnScores
@@ -31,7 +31,7 @@ from structboost.weak.terms import Terms
 # Below this gap the linear program takes over: it ends exactly, blocks come near slowly.
 _FINEST = 1e-3
 _MAX_PASSES = 500
-# Passes of the argmax after new columns: then the next columns tell more than the next cuts.
+# Passes of the argmax after new columns; after these, new columns help more than new cuts.
 _MAX_LOOSE_PASSES = 4
 # Passes over the cuts after each.
 _SWEEPS = 3
@@ -48,18 +48,18 @@ _LONGER, _SHORTER = 1.5, 0.8
 
 @dataclass(frozen=True)
 class MSlack(Formulation):
-    """Hinge loss with a slack for each example, or each pair of a ranking: (35) of StructBoost."""
+    """Hinge loss with a slack for each example or pair of a ranking, (35) of StructBoost."""
 
     can_choose_C: ClassVar[bool] = True
 
+    @override
     def master(self, problem: Problem, C: float) -> SlackProgramMaster:
-        """Constraints come when they are violated; by blocks if each example has one slack."""
         oracle = SlackOracle(problem)
         return MSlackMaster(oracle, C) if oracle.one_slack_each else SlackProgramMaster(oracle, C)
 
 
 class MSlackMaster(SlackProgramMaster):
-    """A slack for every example: blocks for a wide gap, the linear program for a narrow one.
+    """Master with a slack for every example, by blocks first and then by the linear program.
 
     Columns of several terms are left to the linear program.
     """
@@ -78,18 +78,18 @@ class MSlackMaster(SlackProgramMaster):
         # How much more each example cost than its cuts knew, when it was visited last.
         self._excess = np.zeros(len(oracle.example_weights))
         self._step = 0.0
-        # Columns that the blocks know as features, and whether one of those went.
+        # Number of columns that the blocks have as features, and whether one of those was dropped.
         self._n_known, self._dropped = oracle.n_columns, False
         # What divides the multipliers of the blocks; 0 where the linear program gave the duals.
         self._divisor = 0.0
 
     @property
+    @override
     def n_cuts(self) -> int:
-        """Number of cuts held."""
         return self._blocks.n_cuts if self._divisor else super().n_cuts
 
+    @override
     def set_C(self, C: float) -> None:
-        """Continue with another C."""
         self._blocks.scale_budgets(C / self.C)
         if not self._divisor:
             super().set_C(C)
@@ -98,43 +98,43 @@ class MSlackMaster(SlackProgramMaster):
         self.program.set_slack_costs(C * self._costs)
         self._take_proof()
 
+    @override
     def add_columns(self, terms: Mapping[str, Terms], n_new: int) -> None:
-        """Append columns of weight zero."""
         super().add_columns(terms, n_new)
         self._iterate = np.concatenate((self._iterate, np.zeros(n_new)))
 
+    @override
     def keep_columns(self, kept: NDArray[np.bool_]) -> None:
-        """Drop the columns that are not ``kept``."""
         super().keep_columns(kept)
         self._iterate = self._iterate[kept]
         self._dropped = True
 
+    @override
     def duals(self) -> dict[str, FloatArray]:
-        """Sum of dual times difference of joint features over the constraints: (7)."""
         if not self._divisor:
             return super().duals()
         return self._scores.by_kind(self._blocks.measure() / self._divisor)
 
+    @override
     def solve(self, tolerance: float, selected: IntArray | None = None) -> None:
-        """Add violated constraints until the relative gap is at most ``tolerance``."""
         if not self._can_step(tolerance) or not self._solve_by_blocks(tolerance, _MAX_PASSES):
             self._divisor = 0.0
             super().solve(tolerance)
 
+    @override
     def solve_loosely(self, tolerance: float, selected: IntArray | None = None) -> None:
-        """Take a few steps at most; with the linear program, solve as ever."""
         if self._can_step(tolerance):
             self._solve_by_blocks(tolerance, _MAX_LOOSE_PASSES)
         else:
             self.solve(tolerance)
 
     def _can_step(self, tolerance: float) -> bool:
-        """Whether blocks come near enough, and every column is one learner on one channel."""
+        """Whether blocks are accurate enough, and every column is one learner on one channel."""
         n_terms = sum(len(own.columns) for own in self.oracle.columns.terms.values())
         return tolerance >= _FINEST and n_terms == self.oracle.n_columns
 
     def _solve_by_blocks(self, tolerance: float, most_passes: int) -> bool:
-        """Proximal steps until the gap is at most ``tolerance``; whether it was reached."""
+        """Step until the gap is at most ``tolerance``, and return whether it was reached."""
         self._tell_columns()
         for number in range(most_passes):
             self._take_proof()
@@ -150,7 +150,7 @@ class MSlackMaster(SlackProgramMaster):
         return False
 
     def _due(self, number: int) -> IntArray | None:
-        """Examples for the next pass; None for all, which every few passes are."""
+        """Examples for the next pass, or None for a pass over all."""
         if number % _FULL_PASS_EVERY == 0 or not self.oracle.takes_some:
             return None
         due = np.flatnonzero(self._excess > _DUE_EXCESS * float(self._excess.mean()))
@@ -159,10 +159,10 @@ class MSlackMaster(SlackProgramMaster):
     def _look(
         self, weights: FloatArray, examples: IntArray | None, tolerance: float
     ) -> FoundOutputs:
-        """Most violated outputs of ``examples`` at ``weights``; weights are kept if the best.
+        """Find violated outputs of ``examples``, and store ``weights`` if they are the best.
 
-        The objective is known where all are asked.  Else the cuts of the others bound it, and all
-        are asked if that is within the tolerance.
+        A pass over all examples computes the objective.  Else the cuts of the others bound it, and
+        all are searched if the bound is within the tolerance.
         """
         oracle = self.oracle
         found, violations, risk, scores = oracle.outputs_at(weights, examples)
@@ -189,15 +189,15 @@ class MSlackMaster(SlackProgramMaster):
         return merge_kinds(found, self._scores, scores)
 
     def _take_proof(self) -> None:
-        """Divide the multipliers of the blocks by the largest edge of a column: a bound."""
+        """Take the multipliers of the blocks over the largest edge of a column as the bound."""
         self._divisor = float(self._blocks.sums.max(initial=1.0))
         self.dual_value = self._blocks.loss / self._divisor
 
     def _adapt_step(self) -> None:
-        """Longer steps where the center holds the gap open, shorter ones where the blocks do.
+        """Lengthen the step if the center holds the gap open, and shorten it if the blocks do.
 
-        The gap at ``w`` is what the blocks are short of their optimum, plus ``(1 - edges)' w``,
-        plus what dividing the multipliers costs.
+        The gap at ``w`` is the gap of the blocks, plus ``(1 - edges)' w``, plus the loss by the
+        division of the multipliers.
         """
         edges, w = self._blocks.sums, self._iterate[self._scores.columns]
         loss = self._blocks.loss
@@ -215,7 +215,6 @@ class MSlackMaster(SlackProgramMaster):
             self._step *= _SHORTER
 
     def _tell_columns(self) -> None:
-        """Tell the blocks of columns that came or went."""
         n_columns = self.oracle.n_columns
         if n_columns == self._n_known and not self._dropped:
             return
@@ -227,7 +226,7 @@ class MSlackMaster(SlackProgramMaster):
         self._n_known, self._dropped = n_columns, False
 
     def _scores_of_columns(self, first: int = 0) -> ColumnScores:
-        """The columns from number ``first`` on as features."""
+        """Columns from index ``first`` on, as features."""
         oracle = self.oracle
         answers = {kind: own.rows for kind, own in oracle.answers.items()}
         terms = {

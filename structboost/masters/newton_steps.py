@@ -43,20 +43,20 @@ _ROUNDING = 1e-9
 
 @dataclass(frozen=True)
 class NewtonSteps(Boosting):
-    """Parameters of the steps.
+    """Parameters of the Newton steps.
 
     Parameters
     ----------
     shrinkage : float
-        Share of the Newton step that is taken.
+        Fraction of the Newton step that is taken.
     largest_step : float
-        Largest change of a score by one step, before it is shrunk: where nothing is wrong any more,
-        Newton steps have no bound.
+        Largest change of a score by one step, before it is shrunk: since Newton steps are
+        unbounded once there are no errors.
     enough : float
         Mean loss at which training ends.
     patience : int, optional
-        Rounds without a lower loss on the parts that they left out after which training ends, where
-        the formulation knows that loss.  None: it does not end for that.
+        Number of rounds without a lower loss on the parts left out after which training ends, if
+        the formulation measures that loss.  None disables this check.
     """
 
     shrinkage: float = 0.15
@@ -69,8 +69,8 @@ class NewtonSteps(Boosting):
     def makes(self) -> type[NewtonBooster]:
         return NewtonBooster
 
+    @override
     def check(self) -> None:
-        """Raise if a parameter is out of its range."""
         checked_positive(self.shrinkage, "shrinkage")
         checked_positive(self.largest_step, "largest_step")
         checked_not_negative(self.enough, "enough")
@@ -79,11 +79,10 @@ class NewtonSteps(Boosting):
 
 
 class NewtonBooster(Booster):
-    """Scores of all parts, from which the columns of a round step.
+    """Booster that stores the scores of all parts, from which the columns of a round step.
 
-    A column is not looked at again until pricing chooses it again, so only the answers of the
-    learners that came since the last step are held.  Subclasses call :meth:`_measure` when they are
-    made.
+    A column is not used again until pricing chooses it again, so only the responses of learners
+    since the last step are stored.  Subclasses call :meth:`_measure` in ``__init__``.
 
     Parameters
     ----------
@@ -107,19 +106,19 @@ class NewtonBooster(Booster):
         self._curvatures: dict[str, FloatArray] = {}
 
     @property
+    @override
     def ending(self) -> str | None:
-        """``loss`` where it is low enough."""
         return "loss" if self.risk <= self.formulation.enough else None
 
+    @override
     def add_responses(self, kind: str, responses: NDArray[np.generic]) -> int:
-        """Append learners."""
         first = self._n_learners[kind]
         self._n_learners[kind] += len(responses)
         self.hold_responses(kind, np.arange(first, self._n_learners[kind]), responses)
         return first
 
     def hold_responses(self, kind: str, learners: IntArray, responses: NDArray[np.generic]) -> None:
-        """Hold answers until those of others come after the next step."""
+        """Store responses until those of other learners come after the next step."""
         if self._has_stepped:
             self._answers.clear()
             self._has_stepped = False
@@ -128,8 +127,8 @@ class NewtonBooster(Booster):
             for learner, own in zip(learners.tolist(), responses, strict=True)
         )
 
+    @override
     def add_columns(self, terms: Mapping[str, Terms], n_new: int) -> None:
-        """Append columns of weight zero."""
         first = len(self._terms)
         self._terms += [[] for _ in range(n_new)]
         for kind, own in terms.items():
@@ -138,13 +137,13 @@ class NewtonBooster(Booster):
                 self._terms[first + column].append((kind, *term))
         super().add_columns(terms, n_new)
 
+    @override
     def step(self, selected: IntArray) -> None:
-        """Add to the weights of the columns chosen last, each from the same scores."""
         if len(selected):
             self._steps(selected)
 
     def _steps(self, selected: IntArray) -> dict[int, float]:
-        """Steps of the columns chosen last, which are added to their weights."""
+        """Step the columns chosen last, add the steps to their weights and return them."""
         self._calls += 1
         columns = sorted(set(selected.tolist()))
         steps = [self._step(self._terms[column]) for column in columns]
@@ -155,12 +154,12 @@ class NewtonBooster(Booster):
         self._measure()
         return dict(zip(columns, steps, strict=True))
 
+    @override
     def gradient(self) -> dict[str, FloatArray]:
-        """Slopes of the loss by the scores, with a minus."""
         return {kind: np.ascontiguousarray(of.T) for kind, of in self._slopes.items()}
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """Weights and scores: the scores summed in another order would have other last digits."""
+        """Weights and scores, whose last digits depend on the order of summation."""
         arrays = {"weights": self.weights, **prefixed("scores/", self._scores)}
         return {"calls": self._calls}, arrays
 
@@ -171,7 +170,7 @@ class NewtonBooster(Booster):
         return {"": Part({"weights": weights, **prefixed("scores/", scores)})}
 
     def restore(self, numbers: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Go to a state that :meth:`schema` accepted.
+        """Restore a state that :meth:`schema` accepted.
 
         DamagedFileError if the scores are not those of the weights.
         """
@@ -190,7 +189,6 @@ class NewtonBooster(Booster):
     def _add_to(
         self, scores: Mapping[str, FloatArray], columns: Iterable[int], weights: Iterable[float]
     ) -> None:
-        """Add what columns answer under these weights."""
         for column, weight in zip(columns, weights, strict=True):
             if weight:
                 for kind, learner, channel, coefficient in self._terms[column]:
@@ -218,14 +216,14 @@ class NewtonBooster(Booster):
         Returns
         -------
         slope, curvature : float
-            How much it falls at first, and the second derivative.
+            Initial decrease of the loss, and its second derivative.
         largest : float
             The largest change of a score.
         """
         return along_answers(answers, self._slopes[kind][channel], self._curvatures[kind][channel])
 
     def _check_terms(self, terms: Terms, n_new: int) -> None:
-        """Raise TaskError if a column is a sum of weak learners, by default."""
+        """Raise TaskError if a column is a sum of weak learners."""
         check_single_terms(terms, n_new, type(self.formulation).__name__)
 
     @abstractmethod
@@ -234,21 +232,21 @@ class NewtonBooster(Booster):
 
 
 class HeldOutBooster(NewtonBooster):
-    """Newton steps of a likelihood, which looks at the parts that rounds left out.
+    """Booster of a likelihood that also measures the loss on the parts left out.
 
-    They say when training is over, and by what factor the scores of new parts are too sure.
+    This loss ends training, and gives the factor by which the scores of new parts are too large.
     """
 
     def __init__(self, formulation: NewtonSteps, shapes: Mapping[str, tuple[int, int]]) -> None:
         super().__init__(formulation, shapes)
         self._held_out = HeldOutScores(shapes)
-        # The last temperature asked for by the parts left out, the least loss on them, its round.
+        # The last temperature of the parts left out, the least loss on them, and its round.
         self._factor, self._least_loss, self._best_round = 1.0, np.inf, 0
         self._measured: float | None = None
 
     @property
     def held_out_loss(self) -> float | None:
-        """Loss on the parts left out, in rounds that looked at it."""
+        """Mean loss of the parts left out, or None if the last round did not measure it."""
         return self._measured
 
     @property
@@ -265,7 +263,7 @@ class HeldOutBooster(NewtonBooster):
         return "held_out" if is_over and np.isfinite(self._least_loss) else None
 
     def add_held_out(self, kind: str, held_out: HeldOut) -> None:
-        """Store it for the next :meth:`step`."""
+        """Store the held-out responses for the next :meth:`step`."""
         self._held_out.add(kind, held_out)
 
     @override
@@ -279,12 +277,12 @@ class HeldOutBooster(NewtonBooster):
             self._look()
 
     def temperature(self) -> Temperature | None:
-        """Temperature of the parts left out, fitted to the scores as they are."""
+        """Temperature of the parts left out, fitted to the current scores."""
         found = self._fitted(None)
         return found and found.damped()
 
     def _look(self) -> None:
-        """See whether the loss on the parts left out is lower than ever."""
+        """Check whether the loss on the parts left out is lower than ever."""
         found = self._fitted(self._factor)
         if found is not None:
             self._factor, self._measured = found.factor, float(found.loss)
@@ -292,7 +290,7 @@ class HeldOutBooster(NewtonBooster):
                 self._least_loss, self._best_round = found.loss, self._calls
 
     def _fitted(self, start: float | None) -> Temperature | None:
-        """The temperature that gives the parts left out the least loss, near ``start``."""
+        """Fit the temperature with the least loss on the parts left out, near ``start``."""
         scores = self._held_out.scores(self._scores, self._calls)
         if scores is None:
             return None
@@ -301,7 +299,7 @@ class HeldOutBooster(NewtonBooster):
 
     @abstractmethod
     def _loss_at(self, scores: Mapping[str, FloatArray]) -> tuple[Callable[[float], float], int]:
-        """Mean loss at a factor of such scores, and the number of examples."""
+        """Mean loss as a function of a factor of these scores, and the number of examples."""
 
     @override
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
@@ -331,7 +329,7 @@ class HeldOutBooster(NewtonBooster):
 def along_answers(
     answers: NDArray[Any], slopes: FloatArray, curvatures: FloatArray
 ) -> tuple[float, float, float]:
-    """Sums of slopes and of curvatures along answers, and the largest size of an answer."""
+    """Slope sums and curvature sums along responses, and the largest absolute response."""
     slope, curvature, largest = 0.0, 0.0, 0.0
     for i in range(len(answers)):
         answer = float(answers[i])
@@ -343,6 +341,6 @@ def along_answers(
 
 @compiled
 def add_answers(answers: NDArray[Any], factor: float, scores: FloatArray) -> None:
-    """Add answers times a factor to scores."""
+    """Add responses times a factor to scores."""
     for i in range(len(answers)):
         scores[i] += factor * float(answers[i])

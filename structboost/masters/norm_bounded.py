@@ -1,4 +1,4 @@
-"""The master of MultiBoost.MO and .ECC: exponential loss under a bound of the l1 norm."""
+"""Exponential loss under a bound of the l1 norm, the master of MultiBoost.MO and .ECC."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from math import inf
 
 import numpy as np
 
-from structboost._typing import FloatArray, IntArray
+from structboost._typing import FloatArray, IntArray, override
 from structboost.masters.base import Problem, RestrictedMaster
 from structboost.masters.pair_margins import PairColumns, PairFormulation
 
@@ -32,7 +32,7 @@ _NEGLIGIBLE = 1e-6
 
 @dataclass(frozen=True)
 class NormBounded(PairFormulation):
-    """Exponential loss over pairs, ``||w||_1 <= theta``: (4), (III-C) of MultiBoost.MO and .ECC.
+    """Exponential loss over pairs with ``||w||_1 <= theta`` (MultiBoost.MO and .ECC, (4), III-C).
 
     ``C`` of the trainer is theta.  The equality of the paper is reached whenever any column has a
     positive edge.
@@ -40,20 +40,20 @@ class NormBounded(PairFormulation):
     Parameters
     ----------
     pairs : {"bits", "outputs"}
-        ``bits``: each bit of the code is a problem of its own (MO); ``outputs``: each wrong output
+        ``bits``: each bit of the code is a separate problem (MO); ``outputs``: each wrong output
         (ECC).
     """
 
+    @override
     def master(self, problem: Problem, C: float) -> NormBoundedMaster:
-        """Newton's method on the simplex."""
         return NormBoundedMaster(problem, C, self.pairs)
 
 
 class NormBoundedMaster(PairColumns, RestrictedMaster):
-    """``min sum_p rho_p exp(-margin_p(w))`` over ``w >= 0, sum(w) <= theta``.
+    """Master of ``min sum_p rho_p exp(-margin_p(w))`` over ``w >= 0, sum(w) <= theta``.
 
     The logarithm of the objective is minimised by an active-set Newton method: the columns of
-    positive weight, one without effect that takes what theta leaves, and the one of largest edge.
+    positive weight, an empty column that takes the rest of theta, and the column of largest edge.
     """
 
     # A code that was drawn once does not come again.
@@ -72,31 +72,31 @@ class NormBoundedMaster(PairColumns, RestrictedMaster):
         return self.C
 
     @property
+    @override
     def min_edge(self) -> float:
-        """R of Algorithm 3: the largest edge of a column in the master (step 3)."""
         edges = self._edges(self._distribution())
         return max(0.0, float(edges.max(initial=0.0)))
 
+    @override
     def set_C(self, C: float) -> None:
-        """Continue with another theta; the weights keep their proportions."""
         self._scale(C / self.C)
         self.C = C
         self.risk = _exp(self._log_objective(self.weights))
 
+    @override
     def duals(self) -> dict[str, FloatArray]:
-        """U of (15), summed over the pairs of an example with their signs."""
         return self.duals_of(self._distribution())
 
+    @override
     def bound(self, largest_edge: float) -> float | None:
-        """``sum(u - u log u) - theta v``: the dual of Theorem 1 at the u of (15)."""
         u = self._distribution()
         edges = self._edges(u)
         # u - u log(u / rho) = u (1 + margin), with sum(u margin) = w' edges.
         largest = max(largest_edge, float(edges.max(initial=0.0)), 0.0)
         return self.risk * (1.0 + float(self.weights @ edges) - self.theta * largest)
 
+    @override
     def solve(self, tolerance: float, selected: IntArray | None = None) -> None:
-        """Newton steps until the relative gap over the columns so far is at most ``tolerance``."""
         target = min(max(tolerance, _FINEST), _COARSEST)
         try:
             if len(self.weights):
@@ -113,7 +113,10 @@ class NormBoundedMaster(PairColumns, RestrictedMaster):
         self.C *= factor
 
     def _newton(self, value: float, target: float) -> tuple[float, float]:
-        """Newton steps until the gap is within ``target`` or nothing is gained; both values."""
+        """Take Newton steps until the gap is within ``target`` or progress ends.
+
+        Returns the primal and the dual value.
+        """
         self._precise = False
         for _ in range(_MAX_NEWTON_STEPS):
             self._calls += 1
@@ -130,10 +133,10 @@ class NormBoundedMaster(PairColumns, RestrictedMaster):
         return value, gap
 
     def _follow_path(self, value: float, target: float) -> None:
-        """Go to the optimum through those of smaller norms, unless it is above ``value``.
+        """Follow the optima of smaller norms to the optimum, unless it is above ``value``.
 
-        On separable data with a large norm, so few pairs count that a Newton step knows next to
-        nothing of the others.  With a small norm all pairs count, and the optimum of each norm is a
+        On separable data with a large norm, so few pairs count that a Newton step ignores nearly
+        all others.  With a small norm all pairs count, and the optimum of each norm is a
         good start for the next.
         """
         theta, before = self.theta, (self.weights, self._rest)
@@ -152,7 +155,10 @@ class NormBoundedMaster(PairColumns, RestrictedMaster):
                 self.weights, self._rest = before
 
     def _step(self, distribution: FloatArray, edges: FloatArray, value: float) -> float | None:
-        """A Newton step on the free columns; the new objective, or None where nothing is gained."""
+        """Take a Newton step on the free columns, and return the new objective.
+
+        Returns None if the step gains nothing.
+        """
         free = np.flatnonzero(self.weights > 0)
         steepest = int(np.argmax(edges))
         if self.weights[steepest] == 0:
@@ -181,7 +187,10 @@ class NormBoundedMaster(PairColumns, RestrictedMaster):
         return None
 
     def _pairwise_step(self, edges: FloatArray, value: float) -> float | None:
-        """Move weight from the used column of smallest edge to the steepest; None without gain."""
+        """Move weight from the used column of smallest edge to the steepest column.
+
+        Returns None if that gains nothing.
+        """
         # The column without effect is the last.
         weights, edges = np.append(self.weights, self._rest), np.append(edges, 0.0)
         used = np.flatnonzero(weights > 0)
@@ -205,13 +214,13 @@ class NormBoundedMaster(PairColumns, RestrictedMaster):
         return new
 
     def _margins_of(self, column: int) -> FloatArray:
-        """Margins of a column on every pair; the one after the last is without effect."""
+        """Margins of a column on every pair, all 0 for the index after the last column."""
         return self.matrix[column] if column < len(self.matrix) else np.zeros(len(self._logs))
 
     def _direction(
         self, free: IntArray, distribution: FloatArray, edges: FloatArray
     ) -> tuple[FloatArray, float]:
-        """Newton direction that keeps the sum of the weights; its entry for the rest of theta."""
+        """Newton direction that preserves the sum of the weights, with an entry for the slack."""
         n = len(free)
         # Without any column that would gain by weight, the one without effect is the steepest.
         with_rest = self._rest > 0 or float(edges.max(initial=0.0)) <= 0
@@ -228,7 +237,10 @@ class NormBoundedMaster(PairColumns, RestrictedMaster):
         return np.asarray(solution[:n], np.float64), float(solution[n]) if with_rest else 0.0
 
     def _curvature(self, free: IntArray, distribution: FloatArray) -> FloatArray:
-        """``sum_p u_p rho_pj rho_pk``; unless ``_precise``, in single precision, few pairs."""
+        """Curvature ``sum_p u_p rho_pj rho_pk``.
+
+        Unless ``_precise``, it is computed in single precision from few pairs.
+        """
         if self._precise:
             whole = self.matrix[free]
             return (whole * distribution) @ whole.T
@@ -246,16 +258,14 @@ class NormBoundedMaster(PairColumns, RestrictedMaster):
         return top + float(np.log(np.exp(exponents - top).sum()))
 
     def _distribution(self) -> FloatArray:
-        """u, normalised to sum 1."""
         exponents = self._logs - self.weights @ self.matrix
         u = np.exp(exponents - exponents.max())
         return np.asarray(u / u.sum())
 
     def _edges(self, distribution: FloatArray) -> FloatArray:
-        """``u' rho[h_j]`` of every column."""
         return np.asarray(self.matrix @ distribution)
 
 
 def _exp(log_objective: float) -> float:
-    """Objective from its logarithm, within ``exp(-_LARGEST_LOG)`` and ``exp(_LARGEST_LOG)``."""
+    """Exponential of the log objective, which is clipped to ``+-_LARGEST_LOG``."""
     return float(np.exp(np.clip(log_objective, -_LARGEST_LOG, _LARGEST_LOG)))

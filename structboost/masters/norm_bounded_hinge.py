@@ -1,7 +1,7 @@
-"""The hinge form of MultiBoost.MO and MultiBoost.ECC: hinge loss under a bound of the l1 norm.
+"""Hinge loss under a bound of the l1 norm, the hinge form of MultiBoost.MO and .ECC.
 
 The bundle method (:mod:`structboost.solvers.bundle`) on the mean loss, with the norm as a penalty.
-The linear program over the cuts tells how near the optimum the center is, and gives the duals.
+The linear program over the cuts bounds the distance to the optimum, and gives the duals.
 """
 
 from __future__ import annotations
@@ -13,41 +13,41 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from structboost._typing import FloatArray, IntArray
+from structboost._typing import FloatArray, IntArray, override
 from structboost.masters.base import CutOracle, Formulation, Problem
 from structboost.masters.hinge import CuttingPlaneMaster
 from structboost.solvers.cut_pool import CutPool
 from structboost.solvers.cut_program import scaled_down
 from structboost.solvers.proximal_step import no_curvature, proximal_step
 
-# Gap up to which an answer of the solver is accepted, as a share of the loss of no weights.
+# Gap up to which a solution is accepted, as a fraction of the loss of no weights.
 _ACCURACY = 1e-7
 _MAX_NEWTON_STEPS = 500
 # Totally corrective: after each round the weights are near the optimum over the columns so far.
 _COARSEST = 1e-3
-# Losses smaller than this share of the loss of no weights are rounding of the scores.
+# Losses smaller than this fraction of the loss of no weights are rounding of the scores.
 _ROUNDING = 1e-12
 _MAX_CUTS_AT_ZERO = 100
 
 
 @dataclass(frozen=True)
 class NormBoundedHinge(Formulation):
-    """Hinge loss with ``||w||_1 <= theta``: (25) and section III-D of MultiBoost.MO and .ECC.
+    """Hinge loss with ``||w||_1 <= theta``, (25) and section III-D of MultiBoost.MO and .ECC.
 
     Minimises ``sum_i xi_i`` with ``xi_i = max_y [Delta(y_i, y) + F(x_i, y)] - F(x_i, y_i)`` over
     ``w >= 0``.  ``C`` of the trainer is theta.  The equality of the paper is reached whenever any
-    column has a positive edge.  The task needs no more than its loss-augmented argmax.
+    column has a positive edge.  The task only needs a loss-augmented argmax.
     """
 
     works_on_shards: ClassVar[bool] = True
 
+    @override
     def master(self, problem: Problem, C: float) -> NormBoundedHingeMaster:
-        """Cutting planes."""
         return NormBoundedHingeMaster(problem.cut_oracle(), C)
 
 
 class NormBoundedHingeMaster(CuttingPlaneMaster):
-    """``min risk(w)`` over ``w >= 0, sum(w) <= theta``.
+    """Master of ``min risk(w)`` over ``w >= 0, sum(w) <= theta``.
 
     The risk is the mean hinge loss under the example weights.
 
@@ -76,20 +76,21 @@ class NormBoundedHingeMaster(CuttingPlaneMaster):
         return self.C
 
     @property
+    @override
     def primal(self) -> float:
         """Sum of the slacks of the examples, the paper's objective.
 
-        An example counts by its weight times the number of examples: by 1 where all are alike.
+        Each example counts by its weight times their number, which is 1 for equal weights.
         """
         return len(self.oracle.example_weights) * self.risk
 
     @property
+    @override
     def min_edge(self) -> float:
-        """R of Theorem 3: the largest edge of a column in the master."""
         return self._edge
 
+    @override
     def set_C(self, C: float) -> None:
-        """Continue with another theta; cuts stay, and weights keep their proportions."""
         weights = scaled_down(self.weights * (C / self.C), C)
         self.C = C
         self.program.set_norm(C)
@@ -98,8 +99,9 @@ class NormBoundedHingeMaster(CuttingPlaneMaster):
             self._cut(weights)
             self._solve_program()
 
+    @override
     def bound(self, largest_edge: float) -> float | None:
-        """``b'lambda - theta v``, where v is the largest edge, or 0 if that is larger.
+        """Bound ``b'lambda - theta v``, where v is the larger of the largest edge and 0.
 
         With r = v the multipliers satisfy the dual constraints of all columns (Theorem 3).
         """
@@ -107,8 +109,8 @@ class NormBoundedHingeMaster(CuttingPlaneMaster):
         excess = max(largest_edge, self._edge, 0.0)
         return len(self.oracle.example_weights) * max(0.0, losses - self.theta * excess)
 
+    @override
     def solve(self, tolerance: float, selected: IntArray | None = None) -> None:
-        """Cut until the relative gap over the columns so far is at most ``tolerance`` and 0.001."""
         if np.isinf(self.risk):
             self._cut(self.weights)
             self._zero_risk = self.risk
@@ -120,28 +122,31 @@ class NormBoundedHingeMaster(CuttingPlaneMaster):
         if self.dual_value <= _ACCURACY * self._zero_risk:
             self._go_to_zero()
 
+    @override
     def _is_proved(self, accuracy: float) -> bool:
-        """Whether the linear program proves it; if not, cut at its optimum."""
         weights = self._solve_program()
         if self.risk - self.dual_value <= accuracy:
             return True
         self._cut(weights)
         return False
 
+    @override
     def _objective(self, weights: FloatArray, risk: float) -> float:
         return risk
 
     def _go_to_zero(self) -> None:
-        """Where all cuts can be satisfied, go to weights without any loss."""
+        """Move to weights without any loss if all cuts can be satisfied."""
         for _ in range(_MAX_CUTS_AT_ZERO):
             if self.risk == 0.0 or self.dual_value > _ACCURACY * self._zero_risk:
                 return
             self._cut(self._solve_program())
 
+    @override
     def _nearest(self, step: float, accuracy: float) -> FloatArray:
-        """Minimiser of the cuts, a penalty of the norm and ``|w - center|^2 / (2 step)``.
+        """Minimise the cuts plus a penalty of the norm plus ``|w - center|^2 / (2 step)``.
 
-        The penalty ``penalty * max(0, sum(w) - theta)`` is exact.  Each cut comes with and without.
+        The penalty ``penalty * max(0, sum(w) - theta)`` is exact.  Each cut appears twice, without
+        and with it.
         """
         pool = self.pool
         # The multiplier r is the slope of a convex function that falls from the loss of no weights
@@ -161,17 +166,18 @@ class NormBoundedHingeMaster(CuttingPlaneMaster):
         pool.age(self._proximal[:, 1:].max(axis=0))
         return scaled_down(weights, self.theta)
 
+    @override
     def _new_cut(self, weights: FloatArray) -> float:
         risk = super()._new_cut(weights)
         self._proximal = np.hstack((self._proximal, np.zeros((2, 1))))
         return risk if risk > _ROUNDING * self._zero_risk else 0.0
 
+    @override
     def _keep_cuts(self, kept: NDArray[np.bool_]) -> None:
         super()._keep_cuts(kept)
         self._proximal = self._proximal[:, np.append(True, kept)]
 
     def _solve_program(self) -> FloatArray:
-        """Solve the linear program over the cuts, take its duals, return its weights."""
         solution = self.program.solve()
         self.pool.duals, self.dual_value = solution.duals, solution.bound
         self._edge = solution.largest_edge

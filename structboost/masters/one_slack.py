@@ -1,10 +1,10 @@
-"""The 1-slack master: cutting planes, stabilised by a proximal bundle method.
+"""1-slack master by cutting planes, stabilised by a proximal bundle method.
 
 Algorithm 2 as printed is Kelley's method, which zigzags.  The stabilised form is the bundle method
 of :mod:`structboost.solvers.bundle`; its quadratic step has as many unknowns as there are live
-cuts, about a hundred.  The linear program over the same cuts tells how near the optimum the center
-is.  It is solved by the proximal point method, and by HiGHS where that does not end.  With a ridge
-the last quadratic step tells it.  Figures: docs/decisions/one-slack-master.md, spread-weights.md,
+cuts, about a hundred.  The linear program over the same cuts bounds the gap of the center.  It is
+solved by the proximal point method, and by HiGHS where that does not end.  With a ridge the last
+quadratic step gives this bound.  Figures: docs/decisions/one-slack-master.md, spread-weights.md,
 ridge-for-trees.md and convergence.md.
 """
 
@@ -35,21 +35,21 @@ from structboost.validation import check_implements, checked_not_negative
 from structboost.weak.base import WeakLearnerFamily
 
 _MAX_CUTS_PER_SOLVE = 5000
-# Cuts of a loose solution: then the next columns tell more than the next cuts.
+# Cuts of a loose solution; after these, new columns help more than new cuts.
 _MAX_LOOSE_CUTS = 20
 _MAX_NEWTON_STEPS = 500
 _LONGER = 100.0
 _MAX_LONG_STEPS = 30
-# Beyond it, the cuts cannot tell the center from the optimum.
+# With longer steps, the cuts cannot separate the center from the optimum.
 _LONGEST_STEP = 1e12
 _MAX_RIDGES = 4
-# Shares of what the objective may rise: how exactly a ridge is solved, and which rise is enough.
+# Fractions of the allowed rise of the objective: accuracy of a ridge, and the rise that is enough.
 _RIDGE_ACCURACY = 0.2
 _ENOUGH_USED = 0.6
 # Relative difference between sums of the same numbers in another order.
 _ROUNDING = 1e-9
-# Relative gap to which a master with a ridge is solved at least: what pricing leaves says little,
-# since its bound knows nothing of the ridge.
+# Largest relative gap of a master with a ridge: the gap that pricing leaves is no guide, since its
+# bound ignores the ridge.
 _RIDGE_GAP = 0.05
 
 # What a checkpoint holds of each cut of the pool, and of the curvature that the last step left.
@@ -68,16 +68,16 @@ _OF_CURVATURE = {
 
 @dataclass(frozen=True)
 class OneSlack(Formulation):
-    """Hinge loss with one slack for all examples: (9) of StructBoost.
+    """Hinge loss with one slack for all examples, (9) of StructBoost.
 
     Parameters
     ----------
     stabilize : bool
-        False is Algorithm 2 as printed, which knows no ridge.
+        False selects Algorithm 2 as printed, which takes no ridge.
     ridge : float, optional
-        If positive, ``C ridge / 2 |w|^2`` is added to the objective: many weak learners then share
-        the weight.  The bound stays that without the ridge, so the gap stays wide.  None is 1 where
-        trees are among the weak learners, 0 elsewhere (docs/decisions/ridge-for-trees.md).
+        If positive, ``C ridge / 2 |w|^2`` is added to the objective: the weight is then
+        spread over many weak learners.  The bound ignores the ridge, so the gap stays wide.  None
+        means 1 if trees are among the weak learners, else 0 (docs/decisions/ridge-for-trees.md).
     """
 
     works_on_shards: ClassVar[bool] = True
@@ -86,13 +86,13 @@ class OneSlack(Formulation):
     ridge: float | None = None
 
     @classmethod
+    @override
     def by_name(cls, name: str, *, stabilize: bool) -> OneSlack:
-        """Stabilised or as printed."""
         return cls(stabilize)
 
     @property
+    @override
     def identity(self) -> str:
-        """The ridge; nothing else, which checkpoints of version 0.1 did not name."""
         return f"ridge {float(self.ridge)}" if self.ridge else ""
 
     @property
@@ -107,14 +107,14 @@ class OneSlack(Formulation):
             for family in families.values():
                 family.resample(random_state)
 
+    @override
     def check(self) -> None:
-        """Raise if the ridge is negative, or not for this form."""
         if self.ridge is not None and checked_not_negative(self.ridge, "ridge"):
             remedy = "take OneSlack(stabilize=True), or leave ridge=None"
             check_implements(self.makes, self, Spreadable, "ridge", remedy)
 
+    @override
     def master(self, problem: Problem, C: float) -> OneSlackMaster:
-        """Cutting planes."""
         oracle = problem.cut_oracle()
         if not self.stabilize:
             return OneSlackMaster(oracle, C)
@@ -125,7 +125,7 @@ class OneSlack(Formulation):
 class OneSlackMaster(CuttingPlaneMaster):
     """Cutting planes for (9) over the columns so far.
 
-    It is Algorithm 2 as printed: no center, no cut ever dropped.  The squares of the weights cost
+    Algorithm 2 as printed, which has no center and drops no cut.  The squares of the weights cost
     ``C share_of_squares / 2``.
     """
 
@@ -140,39 +140,40 @@ class OneSlackMaster(CuttingPlaneMaster):
 
     @property
     def _own_ridge(self) -> float:
-        """The ridge of the objective; spreading takes a larger one."""
+        """Ridge of the objective, which spreading exceeds for a while."""
         return self.C * self._share_of_squares
 
     @property
+    @override
     def primal(self) -> float:
-        """Objective of the model kept so far, with the ridge if there is one."""
         squares = float(self.weights @ self.weights) if self._share_of_squares else 0.0
         return super().primal + 0.5 * self._own_ridge * squares
 
+    @override
     def bound(self, largest_edge: float) -> float | None:
-        """Dual multipliers divided by the largest edge, those of the columns held included."""
         if self._share_of_squares:
             own = float((self.pool.duals @ self.pool.matrix).max(initial=0.0))
             largest_edge = max(largest_edge, own)
         return super().bound(largest_edge)
 
+    @override
     def set_C(self, C: float) -> None:
-        """Continue with another C; cuts do not depend on it."""
         self.pool.multipliers *= C / self.C
         self.C = C
         self.ridge = self._own_ridge
         self.program.set_slack_costs(np.array([C]))
         self._prove()
 
+    @override
     def solve(self, tolerance: float, selected: IntArray | None = None) -> None:
-        """Cut until the relative gap over the columns so far is at most ``tolerance``."""
         if not self._solve(tolerance, _MAX_CUTS_PER_SOLVE) or self.ridge:
             self._prove()
 
+    @override
     def solve_loosely(self, tolerance: float, selected: IntArray | None = None) -> None:
-        """Cut a few times at most; the last long step gives the duals.
+        """Add a few cuts at most, and take the duals of the last long step.
 
-        With a ridge, solve as ever: what is asked for then is loose.
+        With a ridge this is :meth:`solve`, whose tolerance is loose in that case.
         """
         if self.ridge:
             self.solve(tolerance)
@@ -180,7 +181,7 @@ class OneSlackMaster(CuttingPlaneMaster):
             self._is_proved(tolerance * self.primal)
 
     def _solve(self, tolerance: float, most_cuts: int) -> bool:
-        """Cut until the gap is at most ``tolerance``; False if the cuts did not do."""
+        """Add cuts until the gap is at most ``tolerance``, and return whether the cuts prove it."""
         if np.isinf(self.risk):
             self._cut(self.weights)
             self._prove()
@@ -200,7 +201,6 @@ class OneSlackMaster(CuttingPlaneMaster):
         return self.primal / square if square > 0 and self.primal > 0 else self.step_length
 
     def _solve_by_cutting_planes(self, tolerance: float) -> None:
-        """Lines 3-10 of Algorithm 2."""
         for _ in range(_MAX_CUTS_PER_SOLVE):
             weights = self._bound_by_program()
             if self.primal - self.dual_value <= tolerance * self.primal:
@@ -208,8 +208,9 @@ class OneSlackMaster(CuttingPlaneMaster):
             self._cut(weights)
         self._bound_by_program()
 
+    @override
     def _is_proved(self, accuracy: float) -> bool:
-        """Whether the cuts prove that the center is near the optimum; their duals are the proof.
+        """Whether the duals of the cuts prove that the center is near the optimum.
 
         Runs the proximal point method on the linear program over the cuts: long steps, each from
         where the last one ended.  The simplex method takes far longer where there are thousands of
@@ -233,14 +234,14 @@ class OneSlackMaster(CuttingPlaneMaster):
         return self.primal - self.dual_value <= accuracy or self.step_length > _LONGEST_STEP
 
     def _prove(self) -> None:
-        """Take the duals that prove most: with a ridge those of its step, else of the program."""
+        """Take the duals of the last step if there is a ridge, else those of the linear program."""
         if self.ridge:
             self._take_duals(self.pool.multipliers.copy())
         else:
             self._bound_by_program()
 
     def _bound_by_program(self) -> FloatArray:
-        """Solve the linear program over the cuts, take its duals, return its weights."""
+        """Solve the linear program over the cuts, take its duals and return its weights."""
         # Cold: results must not depend on where the solver last stood, which no checkpoint holds.
         solution = self.program.solve(cold=self.stabilize)
         self._take_duals(solution.duals)
@@ -248,12 +249,12 @@ class OneSlackMaster(CuttingPlaneMaster):
 
 
 class StabilisedMaster(OneSlackMaster):
-    """Cutting planes around a center, which can be saved, and whose weights can be spread."""
+    """Cutting planes around a center, with checkpoints and spreading of weights."""
 
     stabilize = True
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """All that the next steps depend on; cuts are kept as the models they were made at."""
+        """Values and arrays that the next steps depend on, with the weights of each cut."""
         numbers = {
             "risk": self.risk, "dual_value": self.dual_value, "n_made": self.pool.n_made,
             "step": self.step_length, "calls": self.oracle.calls,
@@ -275,7 +276,7 @@ class StabilisedMaster(OneSlackMaster):
         return {"": Part(own | _OF_CUTS | _OF_CURVATURE), **self.oracle.schema(n_learners)}
 
     def restore(self, numbers: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Go to a state that :meth:`schema` accepted, in a master with its columns and no cuts.
+        """Restore a state that :meth:`schema` accepted, in a master with its columns and no cuts.
 
         DamagedFileError if the cuts or the risk, computed again, differ: it belongs to other data.
         """
@@ -304,7 +305,7 @@ class StabilisedMaster(OneSlackMaster):
         self.oracle.calls = numbers["calls"]
 
     def spread(self, limit: float) -> None:
-        """Go to weights of small Euclidean norm whose objective is at most ``limit``.
+        """Move to weights of small Euclidean norm whose objective is at most ``limit``.
 
         Minimises the objective plus ``more / 2 |w|^2`` for a few further ridges.  Each is chosen by
         how much of the rise allowed the last one used.  The result lies between the weights of the
@@ -345,7 +346,7 @@ class StabilisedMaster(OneSlackMaster):
 
 
 def _check_state(numbers: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], C: float) -> None:
-    """Compare the numbers and arrays of a state with each other: compiled code trusts them."""
+    """Raise DamagedFileError unless values and arrays of a state, which kernels trust, agree."""
     with damaged_content():
         for name in ("risk", "dual_value"):
             finite_number(numbers[name], name, 0.0)

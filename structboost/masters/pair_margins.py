@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from structboost._typing import FloatArray
+from structboost._typing import FloatArray, override
 from structboost.contract.optional_methods import codes_of
 from structboost.masters.base import Formulation, Problem, WeightedColumns
 from structboost.masters.softmax_link import SoftmaxLink
@@ -32,25 +32,25 @@ PAIR_LINK = SoftmaxLink(sharpness=2.0)
 
 @dataclass(frozen=True)
 class PairFormulation(Formulation):
-    """Exponential loss over pairs, one of ``PAIRS``."""
+    """Exponential loss over pairs, of a type listed in ``PAIRS``."""
 
     pairs: str = "outputs"
     link = PAIR_LINK
 
+    @override
     def check(self) -> None:
-        """Raise if a parameter is out of its range."""
         checked_choice(self.pairs, "pairs", PAIRS)
 
     @property
+    @override
     def has_probabilities(self) -> bool:
-        """Whether the pairs are the wrong outputs."""
         return self.pairs == "outputs"
 
 
 class PairColumns(WeightedColumns):
     """Pairs of all examples, and their margins on the columns so far.
 
-    Subclasses call :meth:`_make_pairs` when they are made.
+    Subclasses call :meth:`_make_pairs` in ``__init__``.
 
     Attributes
     ----------
@@ -61,7 +61,7 @@ class PairColumns(WeightedColumns):
     """
 
     def _make_pairs(self, problem: Problem, pairs: str) -> None:
-        """Make the pairs, of ``PAIRS``; the codes are of -1 and 1 where they are bits."""
+        """Make the pairs of a type listed in ``PAIRS``, with codes of -1 and 1 if they are bits."""
         codes = codes_of(problem.task, problem.Y)
         self._n_examples = n = len(codes.labels)
         self._n_channels = codes.codes.shape[1]
@@ -85,8 +85,8 @@ class PairColumns(WeightedColumns):
         self.risk = float(self.pair_weights.sum())
 
     @property
+    @override
     def primal(self) -> float:
-        """Sum over the pairs, (4) of MultiBoost.MO and .ECC."""
         return self.risk
 
     @property
@@ -94,12 +94,12 @@ class PairColumns(WeightedColumns):
         """Margins, shape (n_columns, n_pairs)."""
         return self._margins.rows
 
+    @override
     def add_responses(self, kind: str, responses: NDArray[np.generic]) -> int:
-        """Append learners."""
         return self._answers.append(responses)
 
+    @override
     def add_columns(self, terms: Mapping[str, Terms], n_new: int) -> None:
-        """Append columns of weight zero."""
         rows = np.zeros((n_new, len(self.pair_weights)))
         for column, learner, channel, coefficient in zip(*terms[self._kind], strict=True):
             response = self._answers.rows[learner].astype(np.float64)
@@ -107,13 +107,13 @@ class PairColumns(WeightedColumns):
         self._margins.append(rows)
         super().add_columns(terms, n_new)
 
+    @override
     def keep_columns(self, kept: NDArray[np.bool_]) -> None:
-        """Drop the columns that are not ``kept``."""
         self._margins.keep(kept)
         super().keep_columns(kept)
 
     def duals_of(self, pair_weights: FloatArray) -> dict[str, FloatArray]:
-        """Signed weight of every (part, channel) under weights of the pairs."""
+        """Signed weights of all (part, channel) from the weights of the pairs."""
         out = np.zeros((self._n_examples, self._n_channels))
         np.add.at(out, self._examples, pair_weights[:, None] * self._signs)
         return {self._kind: out}

@@ -18,7 +18,10 @@ FORMULATIONS = Registry(
 
 
 def formulation_of(formulation: str | Formulation, *, stabilize: bool = True) -> Formulation:
-    """The formulation itself, or the one of a name; ValueError if none has it."""
+    """Formulation of a name, or the formulation itself.
+
+    Raises ValueError for a name that no formulation has.
+    """
     stabilize = checked_flag(stabilize, "stabilize")
     if not isinstance(formulation, Formulation):
         made: Formulation = FORMULATIONS[formulation].by_name(formulation, stabilize=stabilize)

@@ -1,4 +1,4 @@
-"""Violated outputs slack by slack: where the m-slack master meets the training set."""
+"""Violated outputs of the training set, slack by slack, for the m-slack master."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from structboost._typing import FloatArray, IntArray
+from structboost._typing import FloatArray, IntArray, override
 from structboost.contract.calls import separation, slack_separation
 from structboost.contract.exactness import probe_argmax
 from structboost.contract.parts import StackedParts
@@ -42,12 +42,12 @@ class SlackOracle(ColumnOracle):
     def slack_cuts_at(
         self, weights: FloatArray, limit: int
     ) -> tuple[Separation, FloatArray, float]:
-        """Violated outputs slack by slack, and the risk (by the 1-slack form, Theorem 2.1).
+        """Violated outputs of each slack, and the risk (by the 1-slack form, Theorem 2.1).
 
         Returns
         -------
         found : Separation
-            Its ``weights`` are the shares of the slacks in the risk.
+            Its ``weights`` are the weights of the slacks in the risk.
         violations : ndarray, shape (n_outputs,)
         risk : float
         """
@@ -61,15 +61,15 @@ class SlackOracle(ColumnOracle):
 
     @property
     def takes_some(self) -> bool:
-        """Whether outputs of some examples cost less than those of all: found one by one."""
+        """Whether a search on some examples costs less than on all, as one by one."""
         return not self._problem.task.defines("separate")
 
     def outputs_at(
         self, weights: FloatArray, examples: IntArray | None = None
     ) -> tuple[Separation, FloatArray, float, StackedParts]:
-        """The most violated output of each example, its violation, the risk, and the scores.
+        """Most violated output of each example, its violation, the risk, and the scores.
 
-        With ``examples``, ascending, the others have their true outputs: then the risk is a lower
+        With ``examples``, ascending, the others keep their true outputs, and the risk is a lower
         bound.
         """
         raise_if_interrupted()
@@ -85,7 +85,7 @@ class SlackOracle(ColumnOracle):
         return found, violations, risk, scores
 
     def _separation(self, scores: StackedParts, examples: IntArray | None) -> Separation:
-        """The outputs at these scores, and the count of passes."""
+        """Find the outputs at these scores, and count the pass."""
         task, X, Y = self._problem.task, self._problem.X, self._problem.Y
         if examples is not None:
             try:
@@ -102,7 +102,6 @@ class SlackOracle(ColumnOracle):
         return found
 
     def _costs(self, found: Separation) -> FloatArray:
-        """Share of each slack in the risk."""
         if found.slacks is None:
             return self.example_weights
         n = len(self.example_weights)
@@ -119,6 +118,6 @@ class SlackOracle(ColumnOracle):
             "formulation='one_slack'."
         )
 
+    @override
     def add_responses(self, kind: str, responses: NDArray[Any]) -> int:
-        """Append learners of a kind by their answers; returns the number of the first."""
         return self.answers[kind].add(responses)

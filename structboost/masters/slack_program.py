@@ -1,4 +1,4 @@
-"""The m-slack master by the linear program (35) with lazily added constraints."""
+"""m-slack master by the linear program (35) with lazily added constraints."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from structboost._typing import FloatArray, IntArray
+from structboost._typing import FloatArray, IntArray, override
 from structboost.contract.measures import SparseFeature
 from structboost.contract.separation import Separation
 from structboost.masters.hinge import HingeMaster
@@ -23,10 +23,10 @@ _MAX_LIMIT = 10_000_000
 
 
 class SlackProgramMaster(HingeMaster[SlackOracle]):
-    """Every example (every pair of a ranking) has a slack of its own.
+    """Master in which every example, or every pair of a ranking, has a slack.
 
-    The program holds constraints that were violated once.  Those without a dual for some solves are
-    dropped.
+    The program holds constraints that were violated once, and drops those that had no dual for some
+    solves.
     """
 
     def __init__(self, oracle: SlackOracle, C: float) -> None:
@@ -40,14 +40,14 @@ class SlackProgramMaster(HingeMaster[SlackOracle]):
         }
         self._owners = {kind: np.zeros(0, np.int64) for kind in oracle.n_channels}
 
+    @override
     def set_C(self, C: float) -> None:
-        """Continue with another C."""
         self.C = C
         self.program.set_slack_costs(C * self._costs)
         self._solve_program()
 
+    @override
     def duals(self) -> dict[str, FloatArray]:
-        """Sum of dual times difference of joint features over the constraints: (7)."""
         out = {}
         for kind, measure in self._measures.items():
             n_parts = self.oracle.answers[kind].rows.shape[1]
@@ -59,8 +59,8 @@ class SlackProgramMaster(HingeMaster[SlackOracle]):
             )
         return out
 
+    @override
     def solve(self, tolerance: float, selected: IntArray | None = None) -> None:
-        """Add violated constraints until the relative gap is at most ``tolerance``."""
         weights = self.weights if np.isinf(self.risk) else self._solve_program()
         limit = max(_MIN_NEW_ROWS, 2 * self.oracle.n_columns)
         for _ in range(_MAX_SOLVES):
@@ -80,7 +80,7 @@ class SlackProgramMaster(HingeMaster[SlackOracle]):
             self._drop_idle_rows()
 
     def _known_risk(self, weights: FloatArray) -> float:
-        """Risk at ``weights`` as the constraints held know it."""
+        """Lower bound of the risk at ``weights`` by the stored constraints."""
         slacks = np.zeros(len(self._costs))
         np.maximum.at(slacks, self.pool.slacks, self._values_at(weights))
         return float(self._costs @ slacks)
@@ -92,7 +92,7 @@ class SlackProgramMaster(HingeMaster[SlackOracle]):
         return solution.weights
 
     def _add_violated(self, cuts: Separation, violations: FloatArray, limit: int) -> bool:
-        """Add up to ``limit`` constraints that the program's slacks violate, the worst first."""
+        """Add up to ``limit`` constraints that the slacks of the program violate, worst first."""
         assert cuts.slacks is not None
         assert cuts.weights is not None
         known = np.array([self._slack_number.get(int(s), -1) for s in cuts.slacks], np.int64)
@@ -143,6 +143,7 @@ class SlackProgramMaster(HingeMaster[SlackOracle]):
             self._owners[kind] = number[owner[stays]].astype(np.int64)
         self.pool.keep(kept)
 
+    @override
     def _products(self, terms: Mapping[str, Terms], n_new: int) -> FloatArray:
         return self._products_of(self._measures, self._owners, len(self.pool), terms, n_new)
 
@@ -154,7 +155,7 @@ class SlackProgramMaster(HingeMaster[SlackOracle]):
         terms: Mapping[str, Terms],
         n_columns: int,
     ) -> FloatArray:
-        """Matrix <difference, response> of constraints and columns."""
+        """Products <difference, response> of constraints and columns."""
         out = np.zeros((n_columns, n_rows))
         for kind, of_kind in terms.items():
             measure = measures[kind]
@@ -181,7 +182,7 @@ def _add_row_products(
     indptr: IntArray,
     out: FloatArray,
 ) -> None:
-    """``out[column, owner] += coefficient * value * response`` over terms and entries."""
+    """Add ``coefficient * value * response`` over terms and entries to ``out[column, owner]``."""
     for t in range(len(columns)):
         response = responses[learners[t]]
         row = out[columns[t]]

@@ -1,4 +1,4 @@
-"""How class probabilities follow from scores."""
+"""Link from scores to class probabilities."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from structboost._typing import FloatArray
 
 @dataclass(frozen=True)
 class SoftmaxLink:
-    """Probabilities from a softmax of the scores: plain data, which exports read, too.
+    """Link by a softmax of the scores, as plain data that exports also read.
 
     With q the softmax of ``sharpness`` times the scores, and ``b = exp(margin)``, the probabilities
     are proportional to ``q (b - (b - 1) q)``.
@@ -23,18 +23,18 @@ class SoftmaxLink:
     sharpness : float
         Factor of the scores.
     margin : float
-        What the loss adds to the scores of wrong classes.  Without it, the probabilities are q.
+        Number that the loss adds to the scores of wrong classes.  With 0, the probabilities are q.
     """
 
     sharpness: float = 1.0
     margin: float = 0.0
 
     def sharpened(self, factor: float) -> SoftmaxLink:
-        """The link of scores that are ``factor`` times as large."""
+        """Link for scores that are ``factor`` times as large."""
         return replace(self, sharpness=self.sharpness * factor)
 
     def inverse(self, scores: FloatArray) -> FloatArray:
-        """Probabilities that follow from scores.
+        """Compute the probabilities that follow from scores.
 
         Parameters
         ----------

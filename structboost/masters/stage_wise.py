@@ -1,4 +1,4 @@
-"""Stage-wise boosters: AdaBoost.MO, .MH and .ECC set the weight of a column once."""
+"""Stage-wise boosters AdaBoost.MO, AdaBoost.MH and AdaBoost.ECC, which set a weight once."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from structboost._typing import FloatArray, IntArray
+from structboost._typing import FloatArray, IntArray, override
 from structboost.masters.base import Booster, Boosting, Problem
 from structboost.masters.exponential import LARGEST_WEIGHT
 from structboost.masters.pair_margins import PairColumns, PairFormulation
@@ -14,7 +14,7 @@ from structboost.masters.pair_margins import PairColumns, PairFormulation
 
 @dataclass(frozen=True)
 class StageWise(Boosting, PairFormulation):
-    """Exponential loss over pairs, one column at a time: Algorithms 1, 2 of MultiBoost.MO and .ECC.
+    """Exponential loss over pairs by one column at a time (Algorithms 1, 2 of MultiBoost.MO, .ECC).
 
     There is no regularisation: give the trainer ``C=float("inf")``.  There is no bound.
 
@@ -24,13 +24,15 @@ class StageWise(Boosting, PairFormulation):
         ``bits``: AdaBoost.MO, and AdaBoost.MH with the one-vs-all code; ``outputs``: AdaBoost.ECC.
     """
 
+    @override
     def booster(self, problem: Problem) -> StageWiseBooster:
-        """Closed-form weights."""
         return StageWiseBooster(problem, self.pairs)
 
 
 class StageWiseBooster(PairColumns, Booster):
-    """``sum_p rho_p exp(-margin_p(w))``; a column chosen again has its weight added to.
+    """Booster of ``sum_p rho_p exp(-margin_p(w))`` by steps in closed form.
+
+    A column that is chosen again adds to its weight.
 
     With the margins of a column in {-a, 0, a} its step is ``log(V+ / V-) / (2a)``, at most 30
     (``LARGEST_WEIGHT``).
@@ -40,8 +42,8 @@ class StageWiseBooster(PairColumns, Booster):
         super().__init__()
         self._make_pairs(problem, pairs)
 
+    @override
     def step(self, selected: IntArray) -> None:
-        """Set the weights of the columns chosen last, in turn."""
         for j in selected:
             self._calls += 1
             margins = self.matrix[j]
@@ -58,7 +60,7 @@ class StageWiseBooster(PairColumns, Booster):
             self._logs -= change * margins
         self.risk = float(np.exp(self._logs).sum())
 
+    @override
     def gradient(self) -> dict[str, FloatArray]:
-        """Pair weights, normalised to sum 1, with their signs."""
         u = np.exp(self._logs - self._logs.max())
         return self.duals_of(u / u.sum())

@@ -19,7 +19,7 @@ from structboost.runtime.compiled import compiled
 
 @dataclass(frozen=True)
 class StageWiseLikelihood(NewtonSteps):
-    """LogitBoost with shrunken steps: the mean of ``log sum_y exp(2 F_y) - 2 F_true``.
+    """LogitBoost with shrunken steps on the mean of ``log sum_y exp(2 F_y) - 2 F_true``.
 
     A column gets its weight once, by a Newton step from the scores of the round, so there is no
     bound; give the trainer ``C=float("inf")``.  The task must give the codes of all outputs
@@ -28,7 +28,7 @@ class StageWiseLikelihood(NewtonSteps):
     Parameters
     ----------
     shrinkage : float
-        Share of the Newton step that is taken.
+        Fraction of the Newton step that is taken.
     largest_step : float
         Largest change of a score by one step, before it is shrunk: where all examples are certain,
         Newton steps have no bound.
@@ -36,7 +36,7 @@ class StageWiseLikelihood(NewtonSteps):
         Mean loss at which training ends.
     patience : int, optional
         Rounds without a lower loss on the examples that they left out after which training ends.
-        None: it does not end for that.
+        None disables this check.
 
     Notes
     -----
@@ -55,8 +55,9 @@ class StageWiseLikelihood(NewtonSteps):
     def makes(self) -> type[StageWiseLikelihoodBooster]:
         return StageWiseLikelihoodBooster
 
+    @override
     def booster(self, problem: Problem) -> StageWiseLikelihoodBooster:
-        """Newton steps.
+        """Booster by Newton steps.
 
         Raises
         ------
@@ -67,7 +68,7 @@ class StageWiseLikelihood(NewtonSteps):
 
 
 class StageWiseLikelihoodBooster(HeldOutBooster):
-    """All columns of a round step from the same scores."""
+    """Booster whose columns of a round all step from the same scores."""
 
     def __init__(self, problem: Problem, formulation: StageWiseLikelihood) -> None:
         codes = codes_of(problem.task, problem.Y)
@@ -80,6 +81,7 @@ class StageWiseLikelihoodBooster(HeldOutBooster):
         super().__init__(formulation, {self._kind: (self._code.shape[1], len(self._labels))})
         self._measure()
 
+    @override
     def _loss_at(self, scores: Mapping[str, FloatArray]) -> tuple[Callable[[float], float], int]:
         of_classes = 2.0 * (self._code @ scores[self._kind])
         of_classes -= of_classes.max(axis=0)
@@ -91,6 +93,7 @@ class StageWiseLikelihoodBooster(HeldOutBooster):
 
         return loss, len(self._labels)
 
+    @override
     def _measure(self) -> None:
         scores = self._scores[self._kind]
         slopes, curvatures = np.empty((2, *scores.shape))
@@ -107,7 +110,7 @@ def measure(
     slopes: FloatArray,
     curvatures: FloatArray,
 ) -> float:
-    """Mean loss at the scores, whose slopes and curvatures it fills, shape (n_channels, n_parts).
+    """Mean loss at the scores, with its slopes and curvatures filled in.
 
     Parameters
     ----------

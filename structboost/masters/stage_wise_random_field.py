@@ -1,4 +1,4 @@
-"""Stage-wise boosting of the conditional likelihood of structures: a boosted random field."""
+"""Stage-wise boosting of a conditional random field."""
 
 from __future__ import annotations
 
@@ -53,8 +53,9 @@ class StageWiseRandomField(NewtonSteps):
     def makes(self) -> type[StageWiseRandomFieldBooster]:
         return StageWiseRandomFieldBooster
 
+    @override
     def booster(self, problem: Problem) -> StageWiseRandomFieldBooster:
-        """Newton steps.
+        """Booster by Newton steps.
 
         Raises
         ------
@@ -65,7 +66,7 @@ class StageWiseRandomField(NewtonSteps):
 
 
 class StageWiseRandomFieldBooster(HeldOutBooster):
-    """Scores of all parts, and columns of any terms."""
+    """Booster of the parts of all kinds, with columns of any terms."""
 
     def __init__(self, problem: Problem, formulation: StageWiseRandomField) -> None:
         self._shares = problem.example_weights
@@ -79,6 +80,7 @@ class StageWiseRandomFieldBooster(HeldOutBooster):
     def _check_terms(self, terms: Terms, n_new: int) -> None:
         return
 
+    @override
     def _loss_at(self, scores: Mapping[str, FloatArray]) -> tuple[Callable[[float], float], int]:
         by_part = {kind: np.ascontiguousarray(own.T) for kind, own in scores.items()}
 
@@ -88,6 +90,7 @@ class StageWiseRandomFieldBooster(HeldOutBooster):
 
         return loss, len(self._shares)
 
+    @override
     def _measure(self) -> None:
         by_part = {kind: np.ascontiguousarray(own.T) for kind, own in self._scores.items()}
         at = self._likelihood.at(by_part)

@@ -1,4 +1,4 @@
-"""Stage-wise boosting of rankings: exponential loss over the pairs of items of a query."""
+"""Stage-wise boosting of rankings by the exponential loss over the pairs of items of a query."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from structboost._typing import FloatArray, IntArray
+from structboost._typing import FloatArray, IntArray, override
 from structboost.contract.optional_methods import gains_of
 from structboost.exceptions import TaskError
 from structboost.masters.base import Problem
@@ -21,7 +21,7 @@ _LARGEST_SCORE = 300.0
 
 @dataclass(frozen=True)
 class StageWiseRanking(NewtonSteps):
-    """RankBoost with shrunken steps, on pairs that weigh what they gain.
+    """RankBoost with shrunken steps, on pairs weighted by their difference in gain.
 
     The loss is the mean over the queries of ``sum v_ij exp(-(F_i - F_j))`` over the pairs with item
     i better than item j.  ``v_ij`` is proportional to the difference of the gains
@@ -31,7 +31,7 @@ class StageWiseRanking(NewtonSteps):
     Parameters
     ----------
     shrinkage : float
-        Share of the Newton step that is taken.
+        Fraction of the Newton step that is taken.
     largest_step : float
         Largest change of a score by one step, before it is shrunk: a weak learner without errors
         would outvote all others.
@@ -46,8 +46,9 @@ class StageWiseRanking(NewtonSteps):
 
     shrinkage: float = 0.07
 
+    @override
     def booster(self, problem: Problem) -> StageWiseRankingBooster:
-        """Newton steps.
+        """Booster by Newton steps.
 
         Raises
         ------
@@ -58,7 +59,7 @@ class StageWiseRanking(NewtonSteps):
 
 
 class StageWiseRankingBooster(NewtonBooster):
-    """Scores of all items; items are ordered by query, and by gain within it."""
+    """Booster over the items of all queries, ordered by query and by gain within it."""
 
     def __init__(self, problem: Problem, formulation: StageWiseRanking) -> None:
         if len(problem.offsets) > 1:
@@ -87,24 +88,25 @@ class StageWiseRankingBooster(NewtonBooster):
         self._of_query = np.repeat(shares, np.diff(starts))
         self._measure()
 
+    @override
     def hold_responses(self, kind: str, learners: IntArray, responses: NDArray[np.generic]) -> None:
-        """Hold answers in the master's order of items."""
         super().hold_responses(kind, learners, responses[:, self._order])
 
+    @override
     def step(self, selected: IntArray) -> None:
-        """Add to the weights of the columns chosen last, in turn: all are on one channel."""
         for j in selected:
             super().step(np.array([j]))
 
+    @override
     def gradient(self) -> dict[str, FloatArray]:
-        """Weight of the pairs that an item wins less that of those it loses."""
         out = np.empty((len(self._order), 1))
         out[self._order, 0] = self._above - self._below
         return {self._kind: out}
 
+    @override
     def _along(self, kind: str, channel: int, answers: NDArray[Any]) -> tuple[float, float, float]:
         # Only differences within a query count.  Sums over pairs want no negative weights, and an
-        # answer that is the same in all of a query must not count by rounding.
+        # response that is constant in a query must not count by rounding.
         answer = answers.astype(np.float64)
         largest = float(np.abs(answer).max(initial=0.0))
         _, lowest, sizes = _extremes(answer, self._starts)
@@ -113,8 +115,8 @@ class StageWiseRankingBooster(NewtonBooster):
         squares = float((answer * answer) @ (self._above + self._below))
         return float(answer @ (self._above - self._below)), squares - 2.0 * both, largest
 
+    @override
     def _measure(self) -> None:
-        """Weights of the pairs: factors of better and worse items, sums of both; the risk."""
         scores = centred(self._scores[self._kind][0], self._starts)
         self._up = self._of_query * self._item_weights * np.exp(-scores)
         self._down = self._item_weights * np.exp(scores)
@@ -122,21 +124,21 @@ class StageWiseRankingBooster(NewtonBooster):
         self.risk = float(self._above.sum())
 
     def _pair_sums(self, up: FloatArray, down: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Weights of the pairs of each item with worse items, and with better ones."""
+        """Weights of the pairs of each item with worse items, and with better items."""
         above, below = np.empty(len(up)), np.empty(len(up))
         pair_sums(self._gains, self._starts, up, down, above, below)
         return above, below
 
 
 def centred(scores: FloatArray, starts: IntArray) -> FloatArray:
-    """Scores less the middle of those of their query, within 300 (``_LARGEST_SCORE``)."""
+    """Scores minus the middle of the scores of their query, clipped to 300 (``_LARGEST_SCORE``)."""
     highest, lowest, sizes = _extremes(scores, starts)
     middle = np.repeat(0.5 * (highest + lowest), sizes)
     return np.clip(scores - middle, -_LARGEST_SCORE, _LARGEST_SCORE)
 
 
 def _extremes(values: FloatArray, starts: IntArray) -> tuple[FloatArray, FloatArray, IntArray]:
-    """Highest and lowest value, and number of items, of each query that has items."""
+    """Highest value, lowest value and number of items of each query that has items."""
     sizes = np.diff(starts)
     first, sizes = starts[:-1][sizes > 0], sizes[sizes > 0]
     return np.maximum.reduceat(values, first), np.minimum.reduceat(values, first), sizes
@@ -151,7 +153,7 @@ def pair_sums(
     above: FloatArray,
     below: FloatArray,
 ) -> None:
-    """Sums over pairs of ``up[i] down[j] (gains[i] - gains[j])``, item i being the better one.
+    """Fill in the sums of ``up[i] down[j] (gains[i] - gains[j])`` over pairs with i better than j.
 
     Parameters
     ----------

@@ -1,1 +1,1 @@
-"""Models: weak learners and their weights, whatever trained them; scores, contributions, files."""
+"""Trained models, with their scores, contributions and files."""

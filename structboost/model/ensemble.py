@@ -1,4 +1,4 @@
-"""The trained model: weak learners, a weight for each column made of them, and its file.
+"""Trained model of weak learners and weights of their columns, and its file.
 
 A model file is a JSON header and plain arrays, versioned and checked; loading never runs code.
 """
@@ -35,13 +35,13 @@ from structboost.weak.contributions import Contributions, contributions_of
 from structboost.weak.lookup_table import LinearAndSteps, LookupTable, sparse_scores
 from structboost.weak.table import Scorer
 
-# Most shares of features that are held together: 128 megabytes.
+# Most weights of features in memory together: 128 megabytes.
 _MOST_SHARES = 1 << 24
 
 
 @dataclass(frozen=True)
 class Ensemble:
-    """The model ``F(x, y) = <M(x, y), Phi(x) W>``, whatever trained it.
+    """Model ``F(x, y) = <M(x, y), Phi(x) W>``, which every trainer returns.
 
     The first call of :meth:`scores` builds the form that predicts fastest, look-up tables for
     stumps, and later calls use it (docs/decisions/compiled-predict.md).
@@ -53,9 +53,9 @@ class Ensemble:
     members : dict of str to KindEnsemble
         Weak learners of each kind, and the terms of the columns.
     weights : ndarray, shape (n_columns,)
-        Weight of each column; hinge masters give weights that are not negative.
+        Weight of each column, which hinge masters keep at 0 or above.
     stages : ndarray, shape (n_stages, n_columns)
-        Weights after each round, for staged prediction; the last row equals ``weights``.
+        Weights after each round, for staged prediction.  The last row equals ``weights``.
     metadata : dict
         Plain values that are saved with the model (classes, objective, parameters).
     """
@@ -77,16 +77,16 @@ class Ensemble:
 
     @property
     def n_learners(self) -> int:
-        """Weak learners with a weight."""
+        """Number of weak learners with a weight."""
         return sum(int(self.matrix(kind).any(axis=1).sum()) for kind in self.members)
 
     @property
     def n_stages(self) -> int:
-        """Rounds of boosting that :meth:`at_stage` can go back to."""
+        """Number of rounds of boosting, each available by :meth:`at_stage`."""
         return len(self.stages)
 
     def matrix(self, kind: str = "x") -> FloatArray:
-        """W of a kind.
+        """Matrix W of a kind.
 
         Parameters
         ----------
@@ -113,22 +113,22 @@ class Ensemble:
         return out
 
     def at_stage(self, stage: int) -> Ensemble:
-        """The model after a round, with the weights it had then.
+        """Return the model after a round, with its weights at that time.
 
         Parameters
         ----------
         stage : int
-            Number of the round, from 0.
+            Index of the round.
 
         Returns
         -------
         model : Ensemble
-            It shares the weak learners with this one.
+            A model that shares the weak learners with this one.
         """
         return replace(self, weights=self.stages[stage], stages=self.stages[: stage + 1])
 
     def staged(self) -> Iterator[Ensemble]:
-        """The models after each round.
+        """Yield the models after each round.
 
         Returns
         -------
@@ -138,19 +138,19 @@ class Ensemble:
         return (self.at_stage(stage) for stage in range(self.n_stages))
 
     def scores(self, features: Any, kind: str | None = None) -> FloatArray:
-        """Scores of parts.
+        """Compute the scores of parts.
 
         Parameters
         ----------
         features : array-like or sparse array, shape (n_parts, n_features)
             Features of the parts.
         kind : str, optional
-            Kind of the parts; required where the model has several.
+            Kind of the parts; required if the model has several.
 
         Returns
         -------
         scores : ndarray, shape (n_parts, n_channels)
-            The product of the answers of the weak learners with :meth:`matrix`.
+            The product of the responses of the weak learners with :meth:`matrix`.
 
         Raises
         ------
@@ -166,17 +166,17 @@ class Ensemble:
         return self.scorer(kind).raw_scores(rows)
 
     def scorer(self, kind: str | None = None) -> Scorer:
-        """The form of a kind that :meth:`scores` uses, built at the first call.
+        """Build the scorer of a kind at the first call, for :meth:`scores`.
 
         Parameters
         ----------
         kind : str, optional
-            Kind of the parts; required where the model has several.
+            Kind of the parts; required if the model has several.
 
         Returns
         -------
         scorer : Scorer
-            What scores finite features of the parts.
+            Scorer of finite features of the parts.
 
         Raises
         ------
@@ -193,19 +193,19 @@ class Ensemble:
         return made
 
     def compile(self, kind: str | None = None) -> LookupTable | LinearAndSteps:
-        """What each feature adds to each channel: look-up tables, and slopes beside them.
+        """Compile a kind to look-up tables and slopes, which add up to the scores.
 
         :meth:`scores` uses this form; calling it is not needed for speed.
 
         Parameters
         ----------
         kind : str, optional
-            Kind of the parts; required where the model has several.
+            Kind of the parts; required if the model has several.
 
         Returns
         -------
         form : LookupTable or LinearAndSteps
-            Look-up tables of stumps; with linear functions, slopes of the features as well.
+            Look-up tables of stumps.  With linear functions, slopes of the features as well.
 
         Raises
         ------
@@ -224,14 +224,14 @@ class Ensemble:
         return form
 
     def contributions(self, features: Any, kind: str | None = None) -> Contributions:
-        """What each feature adds to each score: exact, for stumps and linear functions.
+        """Contribution of each feature to each score, exact for stumps and linear functions.
 
         Parameters
         ----------
         features : array-like, shape (n_parts, n_features)
             Features of the parts.
         kind : str, optional
-            Kind of the parts; required where the model has several.
+            Kind of the parts; required if the model has several.
 
         Returns
         -------
@@ -250,12 +250,12 @@ class Ensemble:
         return contributions_of(self.scorer(kind), rows)
 
     def feature_importances(self, kind: str | None = None) -> FloatArray:
-        """Share of each feature in the total absolute weight.
+        """Weight of each feature as a fraction of the total absolute weight.
 
         Parameters
         ----------
         kind : str, optional
-            Kind of the parts; required where the model has several.
+            Kind of the parts; required if the model has several.
 
         Returns
         -------
@@ -278,12 +278,12 @@ class Ensemble:
         return np.asarray(out / out.sum() if out.sum() > 0 else out, np.float64)
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write the model to a file: all of it or nothing.
+        """Write the model to a file, whole or not at all.
 
         Parameters
         ----------
         path : str or path
-            The file; an existing one is replaced.
+            Path of the file, which replaces an existing one.
 
         Raises
         ------
@@ -295,7 +295,7 @@ class Ensemble:
         FORMAT.write(path, *self.to_arrays())
 
     def to_arrays(self) -> tuple[Header, Arrays]:
-        """The header and the arrays of a model file."""
+        """Convert the model to the header and arrays of a model file."""
         arrays: Arrays = {"weights": self.weights, "stages": self.stages}
         kinds = {}
         for kind, member in self.members.items():
@@ -312,7 +312,7 @@ class Ensemble:
 
     @classmethod
     def from_arrays(cls, header: Header, arrays: Mapping[str, NDArray[Any]]) -> Ensemble:
-        """The model that :meth:`to_arrays` took apart; the arrays fit the schema of model files.
+        """Restore a model from the result of :meth:`to_arrays`, checked by the schema.
 
         Raises
         ------
@@ -357,7 +357,7 @@ def load_model(path: str | PathLike[str]) -> Ensemble:
     Returns
     -------
     model : Ensemble
-        The model; no code of the file is run.
+        The model.  Loading never runs code.
 
     Raises
     ------

@@ -13,7 +13,7 @@ from structboost.weak.table import LearnerTable
 
 @dataclass(frozen=True)
 class KindEnsemble:
-    """Weak learners of one kind of part, and the terms of the columns made of them.
+    """Weak learners of one kind of part, and the terms of their columns.
 
     Parameters
     ----------

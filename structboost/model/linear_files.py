@@ -26,7 +26,7 @@ _TRAINER = "StructuredSVM"
 
 
 def as_ensemble(header: Header, arrays: Arrays) -> tuple[Header, Arrays]:
-    """Header and arrays of the model that a linear file holds, as files of ensembles have them.
+    """Convert the header and arrays of a linear file to those of an ensemble.
 
     Raises
     ------

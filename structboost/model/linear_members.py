@@ -13,7 +13,7 @@ from structboost.weak.linear_function import LinearFunctionTable
 
 
 def one_function_each(table: LinearFunctionTable, n_features: int, first: int) -> KindEnsemble:
-    """Return one linear function for each channel, whose columns are numbered from ``first``."""
+    """Return one linear function for each channel, with columns from index ``first`` on."""
     index: NDArray[np.int64] = np.arange(len(table.coefficients))
     return KindEnsemble(
         family="linear",
@@ -32,17 +32,17 @@ def plain_functions(
     first: int,
     spread: tuple[FloatArray, FloatArray] | None = None,
 ) -> KindEnsemble:
-    """Return linear functions of features as they are.
+    """Return linear functions of unscaled features.
 
     Parameters
     ----------
     weights : ndarray, shape (width, n_channels)
-        The weight of the constant in the last row, where the kind has one.
+        Weights, with those of the constant in the last row if the kind has one.
     part : PartKind
     first : int
         Index of the first column.
     spread : (ndarray, ndarray) of shape (n_features,), optional
-        Means and deviations of the features in training; 0 and 1 where they are not known.
+        Means and stds of the features in training, 0 and 1 if unknown.
     """
     n_features = len(weights) - part.has_bias
     coefficients = np.ascontiguousarray(weights[:n_features].T)
@@ -53,7 +53,7 @@ def plain_functions(
 
 
 def active_functions(weights: FloatArray, part: PartKind, first: int, n_slots: int) -> KindEnsemble:
-    """Return single features, whose weights are not zero on some channel.
+    """Return the single features whose weights on some channel are not zero.
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ def active_functions(weights: FloatArray, part: PartKind, first: int, n_slots: i
     first : int
         Index of the first column.
     n_slots : int
-        Most active features of a part in training.
+        Largest number of active features of a part in training.
     """
     used = np.flatnonzero(weights.any(axis=1))
     feature = np.where(used < len(weights) - part.has_bias, used, -1).astype(np.int64)
@@ -81,14 +81,14 @@ def active_functions(weights: FloatArray, part: PartKind, first: int, n_slots: i
 
 
 def weights_of(member: KindEnsemble, part: PartKind, n_known: int | None = None) -> FloatArray:
-    """Return the weights that :func:`plain_functions` or :func:`active_functions` was given.
+    """Return the weights that :func:`plain_functions` or :func:`active_functions` took.
 
     Parameters
     ----------
     member : KindEnsemble
     part : PartKind
     n_known : int, optional
-        Number of active features, where rows are indices of these.
+        Number of active features, if rows are indices of these.
     """
     if n_known is None:
         functions = member.learners

@@ -8,11 +8,16 @@ from typing import Any, Self
 
 import numpy as np
 
+# Measurements by which C is chosen, the first that a path has, and the names of those of the folds.
+_CRITERIA = {"score": "scores", "surrogate": "surrogates", "loss": "losses"}
+
 
 class CPathDisplay:
-    """Held-out loss and number of columns against C, with the C that was chosen.
+    """Held-out measurement and number of columns against C, with the C that was chosen.
 
-    A union of families has a line for itself and one for each family alone.
+    The measurement is the one by which C was chosen: the score if ``scoring`` was given, otherwise
+    the surrogate of the loss (docs/decisions/auto-C.md).  Paths of version 0.2 show the loss.  A
+    union of families has a line for itself and one for each family alone.
 
     Create it by :meth:`from_estimator`, like scikit-learn's Displays.
 
@@ -26,7 +31,7 @@ class CPathDisplay:
     Attributes
     ----------
     ax_ : tuple of matplotlib Axes
-        Loss above, columns below.
+        Measurement above, columns below.
     figure_ : matplotlib Figure
     """
 
@@ -45,7 +50,7 @@ class CPathDisplay:
         estimator : fitted trainer or estimator
             Anything with ``C_path_`` and ``C_``.
         ax : pair of matplotlib Axes, optional
-            For the loss and for the number of columns.
+            For the measurement and for the number of columns.
         name : str, optional
             Title.
 
@@ -69,19 +74,20 @@ class CPathDisplay:
                 2, 1, sharex=True, figsize=(5.0, 4.4), layout="constrained", height_ratios=(2, 1)
             )
         above, below = ax
+        criterion = next((name for name in _CRITERIA if name in self.path[0]), "loss")
         paths = [
             list(entries) for _, entries in groupby(self.path, lambda entry: entry["weak_learner"])
         ]
         for i, path in enumerate(paths):
             Cs = [entry["C"] for entry in path]
-            losses = np.array([entry["losses"] for entry in path])
-            if losses.shape[1] > 1:
-                above.plot(Cs, losses, color=f"C{i}", alpha=0.35, linewidth=0.8)
-            label = "mean of the folds" if losses.shape[1] > 1 else "held-out part"
+            folds = np.array([entry[_CRITERIA[criterion]] for entry in path])
+            if folds.shape[1] > 1:
+                above.plot(Cs, folds, color=f"C{i}", alpha=0.35, linewidth=0.8)
+            label = "mean of the folds" if folds.shape[1] > 1 else "held-out part"
             if len(paths) > 1:
                 label = f"{path[0]['weak_learner']}, {label}"
             marked = {"color": f"C{i}", "marker": "o", "markersize": 4}
-            above.plot(Cs, [entry["loss"] for entry in path], label=label, **marked)
+            above.plot(Cs, [entry[criterion] for entry in path], label=label, **marked)
             below.plot(Cs, [entry["columns"] for entry in path], **marked)
         for axes in (above, below):
             axes.axvline(self.C, color="0.4", linestyle=":", label=f"chosen: C = {self.C:.3g}")
@@ -89,9 +95,10 @@ class CPathDisplay:
             axes.spines[["top", "right"]].set_visible(False)
         above.set_xscale("log")
         below.set_xscale("log")
-        above.set_ylim(bottom=0)
+        if criterion == "loss":
+            above.set_ylim(bottom=0)
         below.set_ylim(bottom=0)
-        above.set_ylabel("held-out loss")
+        above.set_ylabel(f"held-out {criterion}")
         below.set_ylabel("columns")
         below.set_xlabel("C")
         above.legend(frameon=False)

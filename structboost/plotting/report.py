@@ -193,7 +193,9 @@ def _pictures(estimator: Any) -> Iterator[str]:
         )
         yield _section("Convergence", drawn)
     if getattr(estimator, "C_path_", None):
-        drawn = _image("Held-out loss by C", lambda: CPathDisplay.from_estimator(estimator).figure_)
+        drawn = _image(
+            "Held-out measurement by C", lambda: CPathDisplay.from_estimator(estimator).figure_
+        )
         yield _section("Choice of C", drawn)
 
 

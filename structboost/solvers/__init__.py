@@ -1,1 +1,1 @@
-"""Solvers: the algorithms that minimise what a master states."""
+"""Algorithms that minimise the problems of the masters."""

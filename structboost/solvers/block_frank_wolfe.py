@@ -1,4 +1,4 @@
-"""Block-coordinate Frank-Wolfe on cached cuts: the dual of the linear structured SVM.
+"""Block-coordinate Frank-Wolfe on cached cuts, for the dual of the linear structured SVM.
 
 The primal, over weights W of which some are bounded, ``W >= 0``
 (:mod:`structboost.solvers.linear_scores`), is ::
@@ -15,7 +15,7 @@ Example i is a block, and so is nu.  The best nu for given alpha makes ``A + nu 
 bounded weights, so ``W = max(A, 0)`` there, ``W = A`` elsewhere, and ``sum alpha Delta - 1/2
 |W|^2`` is the dual value of any alpha.
 
-A Frank-Wolfe step moves a block towards one output.  Here the outputs found so far are kept as
+A Frank-Wolfe step moves a block towards one output.  Here the outputs found so far are cached as
 cuts, and a block makes pairwise steps, from a cut with weight to the most violated one, with exact
 line search on the products <dPsi_i(y), dPsi_i(y')> of its cuts, nu held.  So most steps need no
 argmax, and none needs more than the features of one example.
@@ -47,7 +47,7 @@ _MAX_IDLE = 20
 # example.
 _MAX_PASSES = 1000
 _FULL_PASS_EVERY = 50
-# Other passes skip examples whose own gap is below this share of the mean gap aimed at.
+# Other passes skip examples whose own gap is below this fraction of the target of the mean gap.
 _SHRINKING_SHARE = 0.2
 # A cut is new when it is violated by more than the cached ones, beyond rounding.
 _NEW_CUT = 1e-9
@@ -57,16 +57,16 @@ _ADD_UP_EVERY = 10
 
 
 class BlockFrankWolfe:
-    """The dual over the cuts found so far: add cuts, make passes over them.
+    """Solver of the dual over the cached cuts, by passes between which cuts are added.
 
     Parameters
     ----------
     parts : Scores
     budgets : ndarray, shape (n_examples,)
-        B_i: C times the share of the example in the risk.
+        B_i: C times the weight of the example in the risk.
     random : numpy RandomState
     max_idle : int
-        Exact passes without a multiplier after which a cut goes.
+        Exact passes without a multiplier after which a cut is dropped.
     """
 
     def __init__(
@@ -99,18 +99,18 @@ class BlockFrankWolfe:
 
     @property
     def dual_value(self) -> float:
-        """``sum alpha Delta - 1/2 |W|^2`` at :attr:`weights`: a lower bound on the optimum."""
+        """Lower bound ``sum alpha Delta - 1/2 |W|^2`` of the optimum at :attr:`weights`."""
         return float(
             self._cuts.multipliers @ self._cuts.losses - 0.5 * (self.weights @ self.weights)
         )
 
     def cached_violations(self, scores: FloatArray) -> FloatArray:
-        """Largest violation of a cached cut of each example at the flat ``scores``; at least 0."""
+        """Largest violation, at least 0, of a cached cut of each example at the flat ``scores``."""
         best: FloatArray = cached_violations(tuple(self._cuts), scores)
         return best
 
     def add(self, found: FoundOutputs, scores: FloatArray) -> int:
-        """Cache the outputs that are violated by more than the cached ones; drop idle cuts.
+        """Cache the outputs that are violated by more than the cached ones, and drop idle cuts.
 
         Reads the flat ``scores`` at :attr:`touched` only.  Returns the number of new cuts.
         """
@@ -162,7 +162,7 @@ class BlockFrankWolfe:
         return len(new)
 
     def recenter(self, offset: FloatArray, loss_scale: float) -> None:
-        """Ask for ``1/2 |W - offset|^2`` from now on, and multiply the losses.
+        """Replace the regulariser by ``1/2 |W - offset|^2``, and multiply the losses.
 
         With bounded weights this is a proximal step of a program without squares
         (:mod:`structboost.masters.m_slack`).
@@ -172,9 +172,10 @@ class BlockFrankWolfe:
         self._project()
 
     def change_features(self, parts: Scores, added: Scores | None = None) -> None:
-        """Go to other features of the same scores; cuts and multipliers stay, the offset is 0.
+        """Exchange the features of the scores, with the same cuts and multipliers and offset 0.
 
-        Where features were only added, ``added`` has these alone: products are sums over features.
+        If features were only added, ``added`` has the new ones, since products are sums over
+        features.
         """
         old = self._cuts
         products = np.zeros_like(old.products) if added is None else old.products
@@ -193,27 +194,27 @@ class BlockFrankWolfe:
 
     @property
     def touched(self) -> IntArray:
-        """The flat scores that cached cuts touch."""
+        """Indices of the flat scores that cached cuts touch."""
         return self._cuts.support_score
 
     @property
     def loss(self) -> float:
-        """``sum alpha Delta``."""
+        """Weighted loss ``sum alpha Delta``."""
         return float(self._cuts.multipliers @ self._cuts.losses)
 
     @property
     def sums(self) -> FloatArray:
-        """``sum alpha dPsi``, shape (n_weights,)."""
+        """Weighted sum ``sum alpha dPsi``, shape (n_weights,)."""
         return self._sums - self._offset
 
     def measure(self) -> FloatArray:
-        """Sum of multiplier times difference of joint features, of the shape of flat scores."""
+        """Sum of multiplier times difference of joint features, in the shape of flat scores."""
         out = np.zeros(self._parts.n_scores)
         add_cuts(tuple(self._cuts), out)
         return out
 
     def sweep(self, n_passes: int) -> None:
-        """Passes over the cached cuts of all examples."""
+        """Make passes over the cached cuts of all examples."""
         everyone = np.arange(self._parts.n_examples)
         self.visit(everyone)
         for _ in range(n_passes - 1):
@@ -225,7 +226,7 @@ class BlockFrankWolfe:
             self._add_up()
 
     def visit(self, examples: IntArray) -> tuple[float, int]:
-        """Steps on the cuts of examples, in random order; their gaps before, number of steps."""
+        """Step on the cuts of examples in random order, and return their gaps and a count."""
         gap, n_steps = sweep(
             self._random.permutation(examples), tuple(self._cuts), self._loss_scale, self._budgets,
             self._parts.features, self._sums, self._score_scratch, self._step_scratch, self._gaps,
@@ -272,7 +273,10 @@ class BlockFrankWolfe:
         self._parts = parts
 
     def _fill_products(self, numbers: IntArray, old: Cuts) -> None:
-        """Products of the cuts; ``numbers``: those that they had among the ``old`` ones, or -1."""
+        """Fill in the products of the cuts, with known ones by their ``numbers`` among ``old``.
+
+        The number of a new cut is -1.
+        """
         fill_products(
             tuple(self._cuts), numbers, old.first_cut, old.first_product, old.products,
             self._parts.features,
@@ -281,13 +285,16 @@ class BlockFrankWolfe:
         )  # fmt: skip
 
     def _add_up(self) -> None:
-        """The weights from the multipliers: no rounding is carried from pass to pass."""
+        """Recompute the weights from the multipliers, so that passes carry no rounding on."""
         self._n_rounded = 0
         self._sums[:] = self._offset
         add_up(tuple(self._cuts), self._parts.features, self._step_scratch, self._sums)
         self._project()
 
     def _project(self) -> None:
-        """The block of nu.  With no bounded weights W is A, the same array."""
+        """Project the block of nu.
+
+        With no bounded weights W is A, and both share one array.
+        """
         if self._parts.has_bounds:
             self.weights = self._parts.project(self._sums)

@@ -1,4 +1,4 @@
-"""The proximal bundle method: cutting planes near the best weights, with or without a ridge.
+"""Proximal bundle method, by cutting planes near the best weights, with or without a ridge.
 
 Plain cutting planes (Kelley's method) are made at the minimiser of the cuts, which jumps far from
 step to step.  A bundle method makes them at the minimiser of the cuts plus
@@ -24,7 +24,7 @@ from structboost.solvers.proximal_step import proximal_step
 
 _MAX_CUTS = 5000
 _MAX_NEWTON_STEPS = 500
-# Shares of the accuracy asked for: what a step must promise to be worth a cut, by which factor
+# Fractions of the requested accuracy: what a step must promise to be worth a cut, by which factor
 # less after each proof that failed, and how exactly a step is solved.
 _PROMISE = 0.3
 _LESS_PROMISE = 0.7
@@ -32,18 +32,18 @@ _STEP_ACCURACY = 0.05
 
 
 class Bundle(ABC):
-    """``min sum(w) + C risk(w) + ridge / 2 |w|^2`` over ``w >= 0`` by cuts of the risk.
+    """Minimiser of ``sum(w) + C risk(w) + ridge / 2 |w|^2`` over ``w >= 0`` by cuts of the risk.
 
     Attributes
     ----------
     C : float
         Weight of the risk.
     ridge : float
-        Weight of the squares; 0 for none.
+        Weight of the squares, or 0.
     weights : ndarray, shape (n_columns,)
-        The center: the best weights so far.
+        The center, which is the best weights so far.
     risk : float
-        Risk of the center; infinite where it is not known.
+        Risk of the center, infinite if it was not computed.
     pool : CutPool
         The first cut must be the empty one, of loss 0.
     step_length : float
@@ -52,9 +52,9 @@ class Bundle(ABC):
     ordered : bool
         Whether weights must not depend on BLAS (:mod:`structboost.solvers.products`).
     max_idle : int
-        Steps without a multiplier after which a cut goes.
+        Steps without a multiplier after which a cut is dropped.
     max_cuts : int or None
-        Number of cuts above which the idlest go earlier.
+        Number of cuts above which the idlest are dropped earlier.
     """
 
     C: float
@@ -70,14 +70,14 @@ class Bundle(ABC):
 
     @abstractmethod
     def _new_cut(self, weights: FloatArray) -> float:
-        """Add the cut at ``weights`` to the pool; returns their risk."""
+        """Add the cut at ``weights`` to the pool, and return their risk."""
 
     def _is_proved(self, accuracy: float) -> bool:
-        """Whether the center is within ``accuracy`` of the optimum; called without a ridge only."""
+        """Whether the center, without a ridge, is within ``accuracy`` of the optimum."""
         raise NotImplementedError(f"{type(self).__name__} proves nothing without a ridge.")
 
     def _solve_by_bundle(self, accuracy: Callable[[], float], max_cuts: int = _MAX_CUTS) -> bool:
-        """Cut until the center is within ``accuracy()`` of the optimum; whether it came there."""
+        """Add cuts until the center is within ``accuracy()`` of the optimum, and return success."""
         promise = 1.0 if np.isinf(self.step_length) else _PROMISE
         for _ in range(max_cuts):
             target = accuracy()
@@ -107,18 +107,17 @@ class Bundle(ABC):
         return False
 
     def _objective(self, weights: FloatArray, risk: float) -> float:
-        """Objective of weights of the given risk."""
         squares = ordered_product(weights, weights) if self.ordered else weights @ weights
         return float(weights.sum()) + self.C * risk + 0.5 * self.ridge * float(squares)
 
     def _model(self, weights: FloatArray) -> float:
-        """Objective of ``weights`` as the cuts know it: never above the true one."""
+        """Lower bound of the objective of ``weights`` by the cuts."""
         matrix = self.pool.matrix
         margins = ordered_times_vector(matrix, weights) if self.ordered else matrix @ weights
         return self._objective(weights, float((self.pool.losses - margins).max(initial=0.0)))
 
     def _nearest(self, step: float, accuracy: float) -> FloatArray:
-        """Minimiser of the cuts, the ridge and ``|w - center|^2 / (2 step)``; updates the ages."""
+        """Minimise the cuts, the ridge and ``|w - center|^2 / (2 step)``, and update the ages."""
         pool = self.pool
         # Both squares are one, about a center nearer to zero.
         shortened = 1.0 / (self.ridge + 1.0 / step) if self.ridge else step
@@ -132,7 +131,7 @@ class Bundle(ABC):
         return weights
 
     def _cut(self, weights: FloatArray) -> float:
-        """Add the cut at ``weights``, keep them if they are the best; returns their objective."""
+        """Add the cut at ``weights``, keep the best weights, and return the objective."""
         risk = self._new_cut(weights)
         objective = self._objective(weights, risk)
         if not np.isfinite(objective):

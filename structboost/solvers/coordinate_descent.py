@@ -1,4 +1,4 @@
-"""Kernels of the exponential master: coordinate updates in closed form and KKT violations.
+"""Kernels of the exponential master, for coordinate updates in closed form and KKT violations.
 
 The weight of a pair (example i, wrong output y) is ``mu[y, i] = rho[y, i] exp(F_y(x_i) -
 F_{y_i}(x_i))`` ((15) of MultiBoost^cw).  Examples are ordered by true output, so that a column on
@@ -23,7 +23,7 @@ _FAST = {"reassoc", "nsz"}
 
 @compiled(fastmath=_FAST)
 def signed_sums(weights: FloatArray, response: NDArray[Any]) -> tuple[float, float]:
-    """Sums of ``weights`` where the response is positive, and where it is negative."""
+    """Sum ``weights`` where the response is positive, and where it is negative."""
     positive = 0.0
     negative = 0.0
     for i in range(len(weights)):
@@ -46,10 +46,10 @@ def scale_by_sign(
 def closed_form(
     weight: float, v_plus: float, v_minus: float, half_price: float, largest: float
 ) -> float:
-    """Minimiser of one weight: (12), from the sums (21) taken at the current weight.
+    """Minimiser (12) of one weight from the sums (21) at the current weight.
 
-    ``half_price`` is p / (2C), 0 for C infinite, which gives (13).  V- = 0 gives log(C V+ / p);
-    where C is infinite too, ``largest``, which bounds all weights.
+    ``half_price`` is p / (2C), 0 for C infinite, which gives (13).  V- = 0 gives log(C V+ / p),
+    or ``largest``, the bound of all weights, if C is infinite too.
     """
     if v_plus <= 0.0:
         return 0.0
@@ -72,14 +72,14 @@ def update_coordinates(
     pair_weights: FloatArray,
     weights: FloatArray,
 ) -> None:
-    """Minimise over each weight in turn, in the order given (lines 5-10 of Algorithm 2).
+    """Minimise over each weight in turn, in a fixed order (lines 5-10 of Algorithm 2).
 
     Parameters
     ----------
     order : ndarray of int64
         Columns to update.
     responses : ndarray, shape (n_learners, n_examples)
-        Answers in {-1, 0, 1}, examples ordered by true output.
+        Responses in {-1, 0, 1}, examples ordered by true output.
     learners, channels : ndarray of int64, shape (n_columns,)
     signs : ndarray of int8, shape (n_channels, n_outputs, n_outputs)
         ``code[a, c] - code[y, c]`` for true output a and output y.

@@ -1,4 +1,4 @@
-"""Cuts that are kept of each example, and the compiled passes of Frank-Wolfe steps over them.
+"""Cached cuts of each example, and the compiled passes of Frank-Wolfe steps over them.
 
 The steps are those of :mod:`structboost.solvers.block_frank_wolfe`, pairwise: from a cut with
 weight to the most violated one of the same example, with exact line search on the products of its
@@ -18,15 +18,15 @@ from structboost.solvers.linear_scores import ACTIVE, SPARSE
 
 # Lets dot products use vector registers; the order of additions is fixed when the code is compiled.
 _FASTMATH = {"reassoc", "contract", "nsz"}
-# A block is solved to this share of its violation, in at most so many steps.
+# A block is solved to this fraction of its violation, in at most so many steps.
 _BLOCK_ACCURACY = 0.1
 _MAX_BLOCK_STEPS = 50
-# What a product of features costs beside its length.
+# Cost of a product of features in addition to its length.
 _OVERHEAD = 8
 
 
 class Cuts(NamedTuple):
-    """Cached cuts, those of example 0 first, in flat arrays that compiled code reads.
+    """Cached cuts, by example, in flat arrays for compiled code.
 
     Example i owns the cuts ``first_cut[i]:first_cut[i + 1]``, the scores ``first_support[i]:...``
     that they touch, and the square matrix of products that begins at ``first_product[i]``; cut c
@@ -59,7 +59,7 @@ Features = tuple[NDArray[Any], IntArray]
 
 
 def no_cuts(n_examples: int) -> Cuts:
-    """What is kept before the first pass."""
+    """Make an empty cache."""
     none, no_numbers, zeros = np.zeros(0), np.zeros(0, np.int64), np.zeros(n_examples + 1, np.int64)
     return Cuts(
         zeros, none, none, no_numbers, np.zeros(1, np.int64), no_numbers, none, zeros, none,
@@ -70,7 +70,6 @@ def no_cuts(n_examples: int) -> Cuts:
 
 @compiled(inline="always")
 def _cut_value(cuts: Cuts, cut: int, scores: FloatArray) -> float:
-    """``<dM, scores>`` of a cut."""
     total = 0.0
     for e in range(cuts.first_entry[cut], cuts.first_entry[cut + 1]):
         total += cuts.entry_value[e] * scores[cuts.entry_score[e]]
@@ -79,7 +78,7 @@ def _cut_value(cuts: Cuts, cut: int, scores: FloatArray) -> float:
 
 @compiled
 def cached_violations(fields: CutFields, scores: FloatArray) -> FloatArray:
-    """Largest violation of a cached cut of each example; at least 0, that of the truth."""
+    """Largest violation of a cached cut of each example, at least 0."""
     cuts = Cuts(*fields)
     best = np.zeros(len(cuts.first_cut) - 1)
     for i in range(len(best)):
@@ -99,7 +98,7 @@ def gather_entries(
     seen: IntArray,
     touched: IntArray,
 ) -> int:
-    """Fill the entries of cuts, which begin at ``starts`` in ``scores`` and ``values``.
+    """Fill in the entries of cuts, which begin at ``starts`` in ``scores`` and ``values``.
 
     ``touched`` gets the first entry of each score; returns their number.  ``seen``, of the length
     of the flat scores, is less than 0 before and after.
@@ -123,7 +122,6 @@ def gather_entries(
 # Slices let the compiler use vector registers where sums of indices do not.
 @compiled(fastmath=_FASTMATH)
 def _dot(values: FloatArray, others: FloatArray) -> float:
-    """``<values, others>``."""
     total = 0.0
     for f in range(len(values)):
         total += values[f] * others[f]
@@ -132,7 +130,6 @@ def _dot(values: FloatArray, others: FloatArray) -> float:
 
 @compiled(fastmath=_FASTMATH)
 def _bounded_dot(values: FloatArray, sums: FloatArray) -> float:
-    """``<values, max(sums, 0)>``."""
     total = 0.0
     for f in range(len(values)):
         total += values[f] * (sums[f] if sums[f] > 0.0 else 0.0)
@@ -141,7 +138,6 @@ def _bounded_dot(values: FloatArray, sums: FloatArray) -> float:
 
 @compiled(fastmath=_FASTMATH)
 def _add_times(step: float, values: FloatArray, sums: FloatArray) -> None:
-    """Add ``step * values`` to ``sums``."""
     for f in range(len(values)):
         sums[f] += step * values[f]
 
@@ -234,7 +230,10 @@ def fill_products(
     steps: FloatArray,
     places: IntArray,
 ) -> None:
-    """Products <dPsi, dPsi'> of the cuts; ``old``: their old numbers, -1 for new cuts."""
+    """Fill in the products <dPsi, dPsi'> of the cuts, with the known ones by the indices ``old``.
+
+    The index of a new cut in ``old`` is -1.
+    """
     cuts = Cuts(*fields)
     for i in range(len(cuts.first_cut) - 1):
         first = cuts.first_cut[i]
@@ -261,7 +260,7 @@ def fill_products(
 
 @compiled
 def _has_few_pairs(cuts: Cuts, i: int, n_new: int) -> bool:
-    """Whether pairs of scores of one channel cost less than adding up ``n_new`` cuts."""
+    """Whether products by pairs of scores cost less than adding up ``n_new`` cuts."""
     first, last = cuts.first_support[i], cuts.first_support[i + 1]
     weight, length = cuts.support_weight[first:last], cuts.support_length[first:last]
     left = 2 * n_new * (length.sum() + _OVERHEAD * len(length))
@@ -284,7 +283,7 @@ def _products_by_scores(
     places: IntArray,
     products: FloatArray,
 ) -> None:
-    """Products of the new cuts of example i, from those of the features of its scores."""
+    """Compute the products of the new cuts of example i by the features of its scores."""
     first, last = cuts.first_support[i], cuts.first_support[i + 1]
     score, length = cuts.support_score[first:last], cuts.support_length[first:last]
     feature, weight = cuts.support_feature[first:last], cuts.support_weight[first:last]
@@ -341,7 +340,7 @@ def _products_by_weights(
     steps: FloatArray,
     products: FloatArray,
 ) -> None:
-    """Products of the new cuts of example i: the scores that the weights of each of them give."""
+    """Compute the products of the new cuts of example i by the weights of each of them."""
     first, numbers = cuts.first_cut[i], features[1]
     for c in range(len(products)):
         if old[first + c] >= 0:
@@ -363,7 +362,7 @@ def _products_by_weights(
 def _pairwise_steps(
     products: FloatArray, gradient: FloatArray, multipliers: FloatArray, budget: float
 ) -> int:
-    """Solve one block on its cuts; the last entry of gradient and multipliers is the truth.
+    """Solve one block on its cuts, with the truth as the last entry of gradient and multipliers.
 
     Each step moves multiplier to the cut of largest gradient, from the one where that gains most.
     """
@@ -411,7 +410,7 @@ def _visit(
     steps: FloatArray,
     has_bounds: bool,
 ) -> tuple[float, int]:
-    """Steps on the block of example i; returns its gap before them, and their number."""
+    """Step on the block of example i, and return its gap before and the number of steps."""
     first = cuts.first_cut[i]
     n = cuts.first_cut[i + 1] - first
     _score_support(cuts, i, features, sums, scores, has_bounds)
@@ -452,7 +451,7 @@ def sweep(
     gaps: FloatArray,
     has_bounds: bool,
 ) -> tuple[float, int]:
-    """Visit examples in ``order``; returns the sum of their gaps and the number of steps."""
+    """Visit examples in ``order``, and return the sum of their gaps and the number of steps."""
     cuts = Cuts(*fields)
     total = 0.0
     n_steps = 0

@@ -1,4 +1,4 @@
-"""The cuts of a master: products with the columns, multipliers, and ages."""
+"""Cuts of a master, with their products with the columns, multipliers, and ages."""
 
 from __future__ import annotations
 
@@ -19,33 +19,33 @@ _OF_CUTS = ("losses", "slacks", "numbers", "multipliers", "duals", "idle")
 
 
 class CutPool:
-    """Cuts ``slack >= loss - <measure, scores>``, a row each, over the columns so far.
+    """Pool of cuts ``slack >= loss - <measure, scores>``, one row each, over the columns so far.
 
     Parameters
     ----------
     empty_cut : bool
-        Whether row 0 is the empty cut, c = 0 in (9b) of StructBoost.  It says that the slack is
-        not negative, and never goes.
+        Whether row 0 is the empty cut, c = 0 in (9b) of StructBoost.  It bounds the slack by 0,
+        and is never dropped.
 
     Attributes
     ----------
     cuts : list
-        What the master knows each cut by; None for the empty one.
+        Identity of each cut for the master, None for the empty one.
     losses : ndarray, shape (n_cuts,)
     slacks : ndarray of int64, shape (n_cuts,)
-        Number of the slack of each cut, where there are several.
+        Index of the slack of each cut, if there are several.
     numbers : ndarray of int64, shape (n_cuts,)
-        Rising; no number is given twice.
+        Identifiers of the cuts, rising and never used again.
     multipliers : ndarray, shape (n_cuts,)
         Solution of the last proximal step, and start of the next.
     duals : ndarray, shape (n_cuts,)
-        Multipliers that prove the lower bound; a cut that has one does not go.
+        Multipliers that prove the lower bound; a cut that has one is not dropped.
     idle : ndarray of int64, shape (n_cuts,)
         Steps since each cut last had a multiplier.
     n_made : int
         Number of cuts ever added.
     curvature : Curvature
-        What the last step left, its cuts by their numbers.
+        Products from the last step, with cuts by their identifiers.
     """
 
     def __init__(self, *, empty_cut: bool = False) -> None:
@@ -68,7 +68,7 @@ class CutPool:
 
     @property
     def made(self) -> slice:
-        """All rows except that of the empty cut."""
+        """Rows of all cuts but the empty one."""
         return slice(self._n_empty, None)
 
     @property
@@ -83,7 +83,7 @@ class CutPool:
         losses: FloatArray,
         slacks: IntArray | None = None,
     ) -> None:
-        """Append cuts without multipliers; ``products`` has shape (n_new, n_columns)."""
+        """Append cuts without multipliers, with ``products`` of shape (n_new, n_columns)."""
         self._products.append(products)
         self.cuts.extend(cuts)
         new = {"losses": losses, "numbers": self.n_made + np.arange(len(losses))}
@@ -96,7 +96,7 @@ class CutPool:
             setattr(self, name, np.concatenate((old, of_new)))
 
     def keep(self, kept: BoolArray) -> list[Any]:
-        """Drop the cuts that are not ``kept``; returns the entries of ``cuts`` that went."""
+        """Drop the cuts that are not ``kept``, and return the dropped entries of ``cuts``."""
         gone = [cut for cut, stays in zip(self.cuts, kept, strict=True) if not stays]
         self.cuts = [cut for cut, stays in zip(self.cuts, kept, strict=True) if stays]
         self._products.keep(kept)
@@ -105,23 +105,23 @@ class CutPool:
         return gone
 
     def add_columns(self, products: FloatArray) -> None:
-        """Append columns; ``products`` has shape (n_cuts, n_new)."""
+        """Append columns, with ``products`` of shape (n_cuts, n_new)."""
         self._products.append_columns(products)
         new = np.zeros(products.shape[1], np.bool_)
         positive = np.concatenate((self.curvature.positive, new))
         self.curvature = self.curvature._replace(positive=positive)
 
     def keep_columns(self, kept: NDArray[Any]) -> None:
-        """Drop the columns that are not ``kept``: a mask, or their numbers in their new order."""
+        """Drop the columns that are not ``kept``, a mask or the indices in their new order."""
         self._products.keep_columns(kept)
         self.forget_curvature()
 
     def forget_curvature(self) -> None:
-        """Forget what the last step left; needed where entries of the matrix were changed."""
+        """Forget the products from the last step, after a change of matrix entries."""
         self.curvature = no_curvature(self.matrix.shape[1])
 
     def curvature_by_row(self) -> Curvature:
-        """What the last step left of the cuts still held, by their rows."""
+        """Curvature from the last step of the cuts that are still stored, by their rows."""
         cuts, gram, positive = self.curvature
         rows = np.searchsorted(self.numbers, cuts)
         held = self.numbers[np.minimum(rows, len(self) - 1)] == cuts
@@ -130,18 +130,19 @@ class CutPool:
         return Curvature(rows[held], np.ascontiguousarray(gram[np.ix_(held, held)]), positive)
 
     def age(self, multipliers: FloatArray, by: int = 1) -> None:
-        """Cuts with a multiplier are young, the others grow older."""
+        """Reset the age of cuts with a multiplier, and raise that of the others."""
         self.idle = np.where(multipliers > 0, 0, self.idle + by)
         self.idle[: self._n_empty] = 0
 
     def in_use(self, max_idle: int, most: int | None = None) -> BoolArray:
-        """Cuts that have a dual, or rested for ``max_idle`` steps at most.
+        """Mask of cuts with a dual, or at rest for ``max_idle`` steps at most.
 
         Parameters
         ----------
         max_idle : int
         most : int, optional
-            Number of cuts above which those without a multiplier go earlier, the idlest first.
+            Number of cuts above which those without a multiplier are dropped earlier, the idlest
+            first.
         """
         kept = (self.idle <= max_idle) | (self.duals > 0)
         if most is not None and (excess := int(kept.sum()) - most) > 0:

@@ -1,4 +1,4 @@
-"""The linear program over the cuts of a pool: warm started, every answer checked."""
+"""Linear program over the cuts of a pool, with warm starts and checked solutions."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _OPTIONS = {
 }
 # Choice of the simplex method.
 _STRATEGY, _PRIMAL = "simplex_strategy", 4
-# Gap up to which an answer is accepted, relative to the objective. The bound that users see does
+# Gap up to which a solution is accepted, relative to the objective. The bound that users see does
 # not rest on it: it is computed from multipliers that are feasible by construction.
 _TOLERANCE = 1e-5
 # The same where the norm is bounded, relative to the largest loss.
@@ -57,21 +57,21 @@ class CutSolution(NamedTuple):
 
 
 class CutProgram:
-    """``min sum(w) + sum_s cost_s xi_s`` subject to ``A w + xi_s(r) >= b``, ``w, xi >= 0``.
+    """Program ``min sum(w) + sum_s cost_s xi_s`` with ``A w + xi_s(r) >= b``, ``w, xi >= 0``.
 
     With one slack this is the 1-slack master over the cuts so far (line 5 of Algorithm 2 of
-    StructBoost), with a slack for each example the m-slack master (35).  Where the norm is bounded,
+    StructBoost), with a slack for each example the m-slack master (35).  If the norm is bounded,
     weights cost nothing, and ``sum(w) <= norm`` (section III-D of MultiBoost.MO and .ECC).
 
     HiGHS gets the cuts that the pool gained and lost before the next solve, and keeps its basis.
     Every solution is checked in numpy.  If a check fails, the program is solved again from nothing,
     by the primal simplex method: the dual one fails at some costs from 1e5 on ("excessive dual
-    values").  If that fails, too, it is refused.
+    values").  If that fails, too, :meth:`solve` raises SolverError.
 
     Parameters
     ----------
     pool : CutPool
-        Holds A, b, and the number of each cut's slack.
+        Pool of A, b, and the index of each cut's slack.
     norm : float, optional
     """
 
@@ -120,9 +120,9 @@ class CutProgram:
             self._slack_at = self._slack_at - np.searchsorted(gone, self._slack_at)
 
     def solve(self, *, cold: bool = False) -> CutSolution:
-        """Optimum of the program; ``cold``: from nothing, not from where the last solve ended.
+        """Solve the program, from nothing if ``cold``, else from where the last solve ended.
 
-        SolverError if no answer passes the checks.
+        SolverError if no solution passes the checks.
         """
         self._send()
         if cold:
@@ -141,7 +141,6 @@ class CutProgram:
         return solution
 
     def _send(self) -> None:
-        """Tell HiGHS which cuts are gone, and which columns and cuts are new."""
         pool = self._pool
         held = np.isin(self._sent, pool.numbers, assume_unique=True)
         if not held.all():
@@ -159,7 +158,7 @@ class CutProgram:
             self._add_rows(slice(n_sent, None))
 
     def _add_columns(self, costs: FloatArray, rows: FloatArray) -> IntArray:
-        """Append columns of HiGHS with the entries of its first rows; returns where they are."""
+        """Append columns of HiGHS with entries in its first rows, and return their indices."""
         n, first = len(costs), len(self._weight_at) + len(self._slack_at)
         columns, at = np.nonzero(rows.T)
         starts = np.concatenate(([0], np.cumsum(np.bincount(columns, minlength=n))))[:-1]
@@ -172,7 +171,6 @@ class CutProgram:
         return first + np.arange(n)
 
     def _add_rows(self, new: slice) -> None:
-        """Append rows of HiGHS."""
         pool = self._pool
         products, slacks = pool.matrix[new], pool.slacks[new]
         n = len(slacks)
@@ -190,7 +188,6 @@ class CutProgram:
         self._sent = pool.numbers.copy()
 
     def _run_by_primal_simplex(self) -> tuple[CutSolution | None, str]:
-        """Solve from nothing by the primal simplex method, and check."""
         _, usual = self._highs.getOptionValue(_STRATEGY)
         _checked(self._highs.clearSolver())
         _checked(self._highs.setOptionValue(_STRATEGY, _PRIMAL))
@@ -199,7 +196,7 @@ class CutProgram:
         return found
 
     def _run(self) -> tuple[CutSolution | None, str]:
-        """Solve and check; the second value says what is wrong, empty if nothing is."""
+        """Solve and check, and return a description of the failure or an empty text."""
         self._highs.run()
         status = self._highs.getModelStatus()
         if status not in _SOLVED:
@@ -226,18 +223,18 @@ class CutProgram:
             tolerance = _TOLERANCE_OF_LOSS * float(pool.losses.max(initial=1e-300))
         # Both are feasible by now: weak duality makes their gap a check of everything at once.
         if not np.isfinite(primal) or not primal - bound <= tolerance:
-            return None, f"primal {primal!r} and dual {bound!r} of its answer differ"
+            return None, f"primal {primal!r} and dual {bound!r} of its solution differ"
         return CutSolution(weights, slacks, duals, largest_edge, primal, bound), ""
 
 
 def scaled_down(weights: FloatArray, norm: float) -> FloatArray:
-    """Weights whose sum is at most ``norm``."""
+    """Scale weights down to a sum of at most ``norm``."""
     total = float(weights.sum())
     return weights * (norm / total) if total > norm else weights
 
 
 def _checked(status: Any) -> None:
-    """Raise SolverError if HiGHS reports an error, which it does by return codes only."""
+    """Raise SolverError if the return code of HiGHS is an error."""
     if status == highspy.HighsStatus.kError:
         raise SolverError(
             "HiGHS refused a change of the restricted master; please report this as a bug."

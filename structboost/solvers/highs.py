@@ -1,4 +1,4 @@
-"""HiGHS, which says nothing."""
+"""HiGHS without output."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def quiet_highs() -> Any:
 
 
 class _Quiet(highspy.Highs):
-    """A solver whose output is off before HiGHS 1.16 prints its banner, in the constructor."""
+    """Solver whose output is off before the constructor of HiGHS 1.16 prints its banner."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -28,6 +28,6 @@ class _Quiet(highspy.Highs):
         self.setOptionValue("output_flag", False)
 
     def enableCallbacks(self) -> None:
-        """Turn the output off first: the constructor calls this, and the banner follows."""
+        """Turn the output off first, since the constructor prints the banner after this call."""
         self.setOptionValue("output_flag", False)
         super().enableCallbacks()  # type: ignore[no-untyped-call]

@@ -83,7 +83,7 @@ class ProgramSolver:
         self._local = threading.local()
 
     def solve(self, costs: FloatArray) -> FloatArray:
-        """Solution of least ``costs'z``, or of the largest; integers are exact.
+        """Solution of least or largest ``costs'z``, with exact integers.
 
         Parameters
         ----------
@@ -218,7 +218,7 @@ class ProgramSolver:
 
 
 def _of_pairs(values: FloatArray) -> FloatArray:
-    """Return sums over pairs of entries of the last axis; the diagonal has single entries."""
+    """Return sums over pairs of entries of the last axis, with single entries as diagonal."""
     pairs = values[..., :, None] + values[..., None, :]
     diagonal = np.arange(values.shape[-1])
     pairs[..., diagonal, diagonal] = values
@@ -246,7 +246,7 @@ def _run(highs: Any) -> None:
 
 
 def _rows(matrix: Any, b: Any, name: str) -> Any:
-    """Coefficients and sides of one sort of constraints; None where there are none."""
+    """Return coefficients and sides of one sort of constraints, or None without any."""
     if matrix is None:
         return None
     rows = csr_array(matrix)

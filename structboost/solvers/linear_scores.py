@@ -20,7 +20,7 @@ DENSE, ACTIVE, SPARSE = 0, 1, 2
 
 
 class KindLayout(NamedTuple):
-    """Where one kind begins in the flat arrays of :class:`LinearScores`.
+    """Position of one kind in the flat arrays of :class:`LinearScores`.
 
     ``form`` is DENSE, ACTIVE or SPARSE: rows of numbers begin at ``first_feature`` in ``numbers``,
     others in ``values``, and sparse rows in both.
@@ -38,9 +38,9 @@ class KindLayout(NamedTuple):
 
 
 class Scores(Protocol):
-    """What block-coordinate Frank-Wolfe asks of features; :class:`LinearScores` says more.
+    """Interface of features for block-coordinate Frank-Wolfe, described at :class:`LinearScores`.
 
-    Those of a part may differ from channel to channel.
+    The features of a part may differ from channel to channel.
     """
 
     layouts: list[KindLayout]
@@ -55,7 +55,7 @@ class Scores(Protocol):
         """Number of examples."""
 
     def project(self, sums: FloatArray) -> FloatArray:
-        """``max(A, 0)`` on bounded weights, ``A`` on the others."""
+        """Project bounded weights to ``max(A, 0)``, and return the others as they are."""
 
     def place(
         self, scores: IntArray
@@ -66,9 +66,9 @@ class Scores(Protocol):
 class LinearScores:
     """Parts of all examples and the linear scores on them, all kinds in one flat array.
 
-    A kind whose weak learners answer in (-1, 1) gets a constant feature 1, the bias, as its last; a
-    kind whose scores must not be negative (answers in (0, 1)) has bounded weights, ``W >= 0``, and
-    no bias.
+    A kind whose weak learners respond in (-1, 1) gets a constant feature 1, the bias, as its last.
+    A kind whose scores must not be negative (responses in (0, 1)) has bounded weights, ``W >= 0``,
+    and no bias.
 
     Parameters
     ----------
@@ -76,8 +76,8 @@ class LinearScores:
     stack : StackedParts
         Rows of a kind may be a sparse array by rows.
     active : dict of str to int
-        Kinds whose rows are numbers of active features, each of value 1, filled up with -1; and
-        how many features they have.  Numbers beyond are left out.
+        Number of features of the kinds whose rows are indices of active features, each of value 1,
+        filled up with -1.  Larger indices are left out.
 
     Raises
     ------
@@ -87,8 +87,8 @@ class LinearScores:
     Attributes
     ----------
     features : (ndarray of float64, ndarray of int64)
-        Values, row after row, kind after kind; numbers of active and of sparse features in the same
-        order.
+        Values, row after row and kind after kind, and indices of active and of sparse features in
+        the same order.
     n_weights, n_scores : int
         Weights are stored channel after channel, scores row after row, kind after kind.
     has_bounds : bool
@@ -152,14 +152,14 @@ class LinearScores:
         return len(self.offsets[self.layouts[0].kind]) - 1
 
     def scores(self, weights: FloatArray) -> tuple[FloatArray, StackedParts]:
-        """Scores of all parts under the flat ``weights``: flat, and as views by kind."""
+        """Scores of all parts under the flat ``weights``, as a flat array and as views by kind."""
         flat = np.empty(self.n_scores)
         return flat, self.scores_of_run(weights, 0, self.n_examples, flat)
 
     def scores_of_run(
         self, weights: FloatArray, first: int, last: int, flat: FloatArray
     ) -> StackedParts:
-        """Scores of the examples ``first <= i < last``: fills their part of ``flat``; as views."""
+        """Fill the scores of the examples ``first <= i < last`` into ``flat``, and return views."""
         rows, offsets = {}, {}
         for a in self.layouts:
             starts = self.offsets[a.kind]
@@ -189,7 +189,7 @@ class LinearScores:
         return np.concatenate([np.asarray(matrices[a.kind]).T.ravel() for a in self.layouts])
 
     def project(self, sums: FloatArray) -> FloatArray:
-        """``max(A, 0)`` on bounded weights, ``A`` on the others."""
+        """Project bounded weights to ``max(A, 0)``, and return the others as they are."""
         weights = sums.copy()
         for a in self.layouts:
             if a.bounded:
@@ -233,7 +233,7 @@ class LinearScores:
 
 
 def active_matrix(rows: NDArray[Any], n_features: int, *, with_bias: bool) -> sparse.csr_array:
-    """Rows of numbers as a matrix of zeros and ones, with a last column of ones for the bias."""
+    """Convert rows of indices to a 0/1 matrix, with ones for the bias as last column."""
     known = np.where(rows < n_features, rows, -1).astype(np.int64)
     if with_bias:
         known = np.column_stack((known, np.full(len(rows), n_features)))
@@ -244,7 +244,7 @@ def active_matrix(rows: NDArray[Any], n_features: int, *, with_bias: bool) -> sp
 
 
 def sparse_matrix(rows: Any, *, with_bias: bool) -> sparse.csr_array:
-    """Sparse rows in double precision, with a last column of ones for the bias."""
+    """Convert sparse rows to double precision, with ones for the bias as last column."""
     table = sparse.csr_array(rows, dtype=np.float64)
     if not with_bias:
         return table
@@ -269,12 +269,12 @@ class FoundOutputs(NamedTuple):
 def merge_kinds(
     found: Separation, parts: Scores, scores: StackedParts, first: int = 0
 ) -> FoundOutputs:
-    """Flat form of a separation made at ``scores`` of the examples from number ``first`` on.
+    """Flatten a separation made at ``scores`` of the examples from index ``first`` on.
 
     Raises
     ------
     TaskError
-        Unless it has one output each.
+        Unless it has one output for each example.
     """
     n = scores.n_examples
     losses = np.asarray(found.losses, dtype=np.float64)
@@ -306,5 +306,5 @@ def merge_kinds(
 
 
 def starts_of(counts: NDArray[Any]) -> IntArray:
-    """Where groups of the given sizes begin, and the end of the last."""
+    """First index of each group of the given sizes, and the end of the last."""
     return np.concatenate(([0], np.cumsum(counts))).astype(np.int64)

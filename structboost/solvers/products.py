@@ -1,4 +1,4 @@
-"""Products of small matrices by BLAS, or in a fixed order that no library or processor changes.
+"""Products of small matrices by BLAS, or in a fixed order on every library and processor.
 
 The order in which BLAS adds depends on the processor and the number of threads, and so do the last
 bits of a sum.  That does not matter where a program is solved to a tolerance.  It does where a
@@ -6,7 +6,7 @@ choice depends on the sum: in tracking, one box leads to the next.
 
 Compiled functions take matrices row by row, in arrays of one dimension, because fewer types compile
 sooner; Fortran sees them transposed.  Their last argument is `BLAS` or `ORDERED`: numba compiles
-the sums in the fixed order only where they are asked for, because it leaves out what None excludes.
+the sums in the fixed order only where they are requested, because it leaves out what None excludes.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ _NO, _YES = np.uint8(ord("N")), np.uint8(ord("T"))
 
 
 def ordered_product(a: FloatArray, b: FloatArray) -> float:
-    """``a @ b`` of vectors, in the fixed order."""
+    """Compute ``a @ b`` of vectors, in the fixed order."""
     return inner_product(len(a), a, b, ORDERED)
 
 
 def ordered_times_vector(matrix: FloatArray, vector: FloatArray) -> FloatArray:
-    """``matrix @ vector``, in the fixed order."""
+    """Compute ``matrix @ vector``, in the fixed order."""
     out = np.empty(len(matrix))
     times_vector(len(matrix), len(vector), matrix.reshape(-1), vector, out, ORDERED)
     return out
@@ -36,7 +36,7 @@ def ordered_times_vector(matrix: FloatArray, vector: FloatArray) -> FloatArray:
 
 @compiled
 def inner_product(n: int, a: FloatArray, b: FloatArray, order: bool | None) -> float:
-    """Product of the first ``n`` numbers of two vectors."""
+    """Product of the first ``n`` entries of two vectors."""
     if order is None:
         one = np.int32(1)
         return float(real_function("ddot", (np.int32(n), a, one, b, one)))
@@ -84,7 +84,7 @@ def weighted_rows(
     out: FloatArray,
     order: bool | None,
 ) -> None:
-    """Fill ``out`` with the sum of the first rows, each times a number of the vector."""
+    """Fill ``out`` with the sum of the first rows, each times an entry of the vector."""
     if order is None:
         _multiply(_NO, n_rows, n_columns, matrix, vector, out)
         return
@@ -104,7 +104,7 @@ def _multiply(
     vector: FloatArray,
     out: FloatArray,
 ) -> None:
-    """Fill ``out`` with the product of the matrix and the vector; of nothing it is 0."""
+    """Fill ``out`` with the product of the matrix and the vector, 0 for an empty matrix."""
     m, n, one = np.int32(n_columns), np.int32(n_rows), np.int32(1)
     if m > 0 and n > 0:
         subroutine("dgemv", (transposed, m, n, 1.0, matrix, m, vector, one, 0.0, out, one))
@@ -138,7 +138,7 @@ def inner_products(
 def solve(
     n: int, m: int, system: FloatArray, right: FloatArray, pivots: IntArray, order: bool | None
 ) -> None:
-    """Turn ``m`` right sides, which are rows, into solutions; ``system`` goes column by column.
+    """Replace ``m`` right sides, which are rows, by the solutions for ``system``, stored by column.
 
     In the fixed order by Gaussian elimination with partial pivoting.
 

@@ -1,4 +1,4 @@
-"""The quadratic step of the proximal bundle method, by its dual.
+"""Quadratic step of the proximal bundle method, by its dual.
 
 Compiled in loops over single numbers: array expressions take numba several times as long to
 compile (docs/decisions/first-use.md).
@@ -25,7 +25,7 @@ from structboost.solvers.products import (
 
 
 class Curvature(NamedTuple):
-    """Products of cuts over the columns of positive weight: what one step leaves for the next.
+    """Products of cuts over the columns of positive weight, which one step passes to the next.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ class Curvature(NamedTuple):
 
 
 def no_curvature(n_columns: int) -> Curvature:
-    """Nothing known yet."""
+    """Make a curvature without products."""
     return Curvature(np.zeros(0, np.int64), np.zeros((0, 0)), np.zeros(n_columns, np.bool_))
 
 
@@ -59,7 +59,7 @@ def proximal_step(
     *,
     ordered: bool = False,
 ) -> tuple[FloatArray, float, int, Curvature]:
-    """``min sum(w) + budget * max(losses - matrix @ w) + |w - center|^2 / (2 step)`` over w >= 0.
+    """Minimise ``sum(w) + budget * max(losses - matrix @ w) + |w - center|^2 / (2 step)``, w >= 0.
 
     Solved in its dual, a concave piecewise quadratic over the simplex ``multipliers >= 0, sum =
     budget``, by an active-set Newton method.  For given multipliers the weights are ``w = max(0,
@@ -78,10 +78,10 @@ def proximal_step(
     tolerance : float
         Duality gap at which to stop.
     known : Curvature
-        What the last step left, its cuts numbered as here; it only saves time.
+        Products from the last step, for the same indices of cuts, which only save time.
     ordered : bool
-        Whether the weights must be the same, bit by bit, whatever BLAS does
-        (:mod:`structboost.solvers.products`); slower where there are many cuts.
+        Whether the weights must not depend on BLAS, to the last bit
+        (:mod:`structboost.solvers.products`), which is slower for many cuts.
 
     Returns
     -------
@@ -202,7 +202,7 @@ def _free_cuts(
     order: IntArray,
     gram: FloatArray,
 ) -> tuple[int, int]:
-    """Find the cuts with a multiplier, and the products known of them; how many of each."""
+    """Find the cuts with a multiplier and their known products, and count both."""
     n_cuts, n_all = len(multipliers), len(known_cuts)
     n_known = 0
     for i in range(n_all):
@@ -256,7 +256,7 @@ def _shortfalls(
     slope: FloatArray,
     sums: bool | None,
 ) -> int:
-    """Loss of each cut less its product with the weights: slopes of the dual; the first largest."""
+    """Fill in the slopes of the dual, losses less products, and return the index of the largest."""
     times_vector(n, len(weights), rows, weights, slope, sums)
     largest = 0
     for i in range(n):
@@ -276,7 +276,7 @@ def _update_gram(
     gram: FloatArray,
     sums: bool | None,
 ) -> None:
-    """Bring ``positive`` and the products of the known cuts over its columns up to date."""
+    """Update ``positive`` and the products of the known cuts over its columns."""
     n_columns = len(positive)
     # Counted from above: for a count from 0 numba would compile the products once more.
     n_changed = n_columns
@@ -388,7 +388,6 @@ def _newton_direction(
 def _move(
     n_free: int, own: FloatArray, direction: FloatArray, length: float, budget: float
 ) -> None:
-    """Move the multipliers, and keep their sum."""
     total = 0.0
     for i in range(n_free):
         own[i] += length * direction[i]
@@ -410,7 +409,7 @@ def _step_length(
     multipliers: FloatArray,
     direction: FloatArray,
 ) -> float:
-    """Maximiser of the dual along ``direction``, up to the first multiplier that reaches zero.
+    """Step to the maximum of the dual along ``direction``, or to the first multiplier at zero.
 
     ``gain`` and ``change`` are the products of the direction with the losses and with the matrix.
     """

@@ -1,4 +1,4 @@
-"""Steps of limited-memory BFGS on weights of which some must not be negative."""
+"""Limited-memory BFGS on weights of which some must not be negative."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from structboost._typing import FloatArray
 
 _MEMORY = 5
-# A step must lower the value by this share of what its slope promises.
+# A step must lower the value by this fraction of what its slope promises.
 _ARMIJO = 1e-4
 _MAX_HALVINGS = 30
-# Pairs of less curvature than this share of their size are left out.
+# Pairs of less curvature than this fraction of their size are left out.
 _LEAST_CURVATURE = 1e-10
 
 # ``evaluate(weights)`` gives a value and its gradient.
@@ -22,7 +22,7 @@ Evaluate = Callable[[FloatArray], tuple[float, FloatArray]]
 
 
 class QuasiNewton:
-    """Minimises a smooth convex function step by step.
+    """Minimiser of a smooth convex function, step by step.
 
     Parameters
     ----------
@@ -30,7 +30,7 @@ class QuasiNewton:
     bounded : ndarray of bool
         Weights that must not be negative.
     weights : ndarray
-        Where it begins.
+        Initial weights.
 
     Attributes
     ----------
@@ -50,13 +50,13 @@ class QuasiNewton:
         self.begin(weights)
 
     def begin(self, weights: FloatArray) -> None:
-        """Begin again at some weights, of a function that may have changed."""
+        """Start again at some weights, with a function that may have changed."""
         self._pairs.clear()
         self.weights = weights
         self.value, self.gradient = self._evaluate(weights)
 
     def step(self) -> bool:
-        """Make a step; returns False if none lowers the value, up to rounding."""
+        """Make a step, and return whether it lowers the value by more than rounding."""
         held = self._held()
         direction = -self._times_inverse(np.where(held, 0.0, self.gradient))
         direction[held] = 0.0
@@ -95,7 +95,6 @@ class QuasiNewton:
             self._pairs.append((change, difference, 1.0 / curvature))
 
     def _times_inverse(self, gradient: FloatArray) -> FloatArray:
-        """Product of the gradient with the estimate of the inverse Hessian."""
         out = gradient.copy()
         factors = []
         for change, difference, inverse in reversed(self._pairs):

@@ -1,6 +1,6 @@
-"""Weak-learner families, a module each, and what they share.
+"""Families of weak learners, one module each, and their common base.
 
-To price a family of your own where its features stay in shards, write :class:`ShardFeatures`, which
+To price another family whose features stay in shards, write :class:`ShardFeatures`, which
 make :class:`ResponsesInShard` of the rows of a shard (:func:`register_weak_learner`).
 A pricing rule leaves the duals there if it is a :class:`CandidateRule`.
 """

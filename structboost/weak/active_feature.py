@@ -1,7 +1,7 @@
-"""Single binary features of very many, of which each part has a few: sparse rows.
+"""Single binary features as weak learners, for sparse rows.
 
-A part is a row of the numbers of its active features, filled up with -1: tables of hundreds of
-thousands of columns stay as small as their ones.  :func:`active_features` makes such rows of a
+A part is a row of the indices of its active features, filled up with -1: tables of hundreds of
+thousands of columns only store their ones.  :func:`active_features` makes such rows of a
 sparse matrix.
 """
 
@@ -28,15 +28,15 @@ _CHANNELS_AT_ONCE = 64
 
 
 def active_features(X: Any, n_slots: int | None = None) -> NDArray[np.int32]:
-    """Numbers of the active features of each row, in ascending order, filled up with -1.
+    """List the active features of each row, in ascending order, filled up with -1.
 
     Parameters
     ----------
     X : sparse matrix or array, shape (n_rows, n_features)
         Zeros and ones.
     n_slots : int, optional
-        Number of columns; of a row with more ones the first are kept.  Default: as many as the
-        fullest row has, and at least one.
+        Number of columns, which drops later ones of longer rows.  By default the number of ones of
+        the fullest row, at least 1.
 
     Raises
     ------
@@ -63,7 +63,10 @@ def active_features(X: Any, n_slots: int | None = None) -> NDArray[np.int32]:
 
 
 class ActiveFeature(NamedTuple):
-    """``present`` on parts with the feature, ``absent`` on others; -1: every part has it."""
+    """Learner with response ``present`` on parts with the feature, else ``absent``.
+
+    Feature -1 is present in every part.
+    """
 
     feature: int
     absent: float
@@ -72,7 +75,7 @@ class ActiveFeature(NamedTuple):
 
 @dataclass(frozen=True)
 class ActiveFeatureTable(LearnerTable):
-    """Single features as arrays.
+    """Table of single features.
 
     Parameters
     ----------
@@ -91,8 +94,8 @@ class ActiveFeatureTable(LearnerTable):
     absent: FloatArray
     present: FloatArray
 
+    @override
     def responses(self, features: NDArray[Any]) -> FloatArray:
-        """Answers, shape (n_learners, n_parts)."""
         return np.ascontiguousarray(self.scorer(np.eye(len(self)), 0).raw_scores(features).T)
 
     @override
@@ -101,12 +104,12 @@ class ActiveFeatureTable(LearnerTable):
         width = features.shape[1] if getattr(features, "ndim", 0) == 2 else n_features
         return super().checked_rows(features, width)
 
+    @override
     def feature_shares(self, n_features: int) -> FloatArray:
-        """The same for all columns: which of them holds a feature depends on the row."""
         return np.full((len(self), n_features), 1.0 / n_features)
 
+    @override
     def scorer(self, weights: FloatArray, n_features: int) -> ActiveFeatureScores:
-        """Sums of the weights of the active features."""
         constant = self.feature < 0
         base = np.where(constant, self.present, self.absent) @ weights
         known, place = np.unique(self.feature[~constant], return_inverse=True)
@@ -118,7 +121,7 @@ class ActiveFeatureTable(LearnerTable):
 
 @dataclass(frozen=True)
 class ActiveFeatureScores:
-    """The scorer: what each feature adds to each channel, and what all parts get.
+    """Scorer that adds up the weights of the active features and a constant.
 
     Parameters
     ----------
@@ -143,19 +146,19 @@ class ActiveFeatureScores:
 
 
 class ActiveFeatureFamily(WeakLearnerFamily):
-    """All single features and the constant, in both orientations: stumps on 0/1 features.
+    """Family of all single features and the constant in both orientations, stumps on 0/1 features.
 
-    Where answers may be negative, a feature answers 1 (or -1) on parts that have it, and 0
-    elsewhere.  Where ``response`` is (0, 1), it answers 1 on parts that have it, or on those that
+    If responses may be negative, that of a feature is 1 (or -1) on parts that have it, and 0
+    elsewhere.  Where ``response`` is (0, 1), it is 1 on parts that have it, or on those that
     do not.
 
     Parameters
     ----------
     features : ndarray of int, shape (n_parts, n_slots)
-        Numbers of the active features of each part, each once; -1 fills up
+        Indices of the active features of each part, each once, filled up with -1
         (:func:`active_features`).
     response : (float, float)
-        Whether answers may be negative.
+        The two responses.
     exact, n_threads
         Ignored: pricing is one sparse product.
     """
@@ -186,8 +189,8 @@ class ActiveFeatureFamily(WeakLearnerFamily):
         self._parts_of.sort_indices()
         self._n_parts = len(rows)
 
+    @override
     def price(self, duals: FloatArray, per_channel: int) -> Sequence[Candidate]:
-        """Features of largest edge on each channel, each in its better orientation."""
         found: list[Candidate] = []
         for first in range(0, duals.shape[1], _CHANNELS_AT_ONCE):
             block = duals[:, first : first + _CHANNELS_AT_ONCE]
@@ -200,16 +203,16 @@ class ActiveFeatureFamily(WeakLearnerFamily):
                     found.append(Candidate(learner, first + c, float(larger[k, c])))
         return sorted(found, key=lambda candidate: -candidate.edge)
 
+    @override
     def refine(self, learner: ActiveFeature, duals: FloatArray) -> Sequence[Candidate]:
-        """The feature on every channel, in its better orientation."""
         place = self._place(learner)
         ways = [self._learner(place, turned) for turned in (False, True)]
         if place == len(self._known) and self._turned[0]:
             ways = ways[:1]  # the constant turned around is nothing
         return best_ways(ways, self.responses(ways) @ duals)
 
+    @override
     def responses(self, learners: Sequence[ActiveFeature]) -> sparse.csr_array:
-        """Answers on the training parts, sparse, shape (n_learners, n_parts)."""
         everywhere = np.arange(self._n_parts, dtype=np.int32)
         rows: list[NDArray[np.int32]] = []
         values: list[NDArray[Any]] = []
@@ -231,8 +234,8 @@ class ActiveFeatureFamily(WeakLearnerFamily):
         columns = np.concatenate([*rows, np.zeros(0, np.int32)])
         return sparse.csr_array((entries, columns, ends), (len(learners), self._n_parts))
 
+    @override
     def table(self, learners: Sequence[ActiveFeature]) -> ActiveFeatureTable:
-        """The learners as arrays."""
         return ActiveFeatureTable.of(learners)
 
     def _edges(self, duals: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -252,14 +255,14 @@ class ActiveFeatureFamily(WeakLearnerFamily):
         return ActiveFeature(int(self._known[place]), absent, present)
 
     def _place(self, learner: ActiveFeature) -> int:
-        """Row of a feature among the known ones; the constant stands behind them."""
+        """Row of a feature among the known ones, where the constant is last."""
         if learner.feature < 0:
             return len(self._known)
         return int(np.searchsorted(self._known, learner.feature))
 
 
 def _largest(values: FloatArray, n: int) -> list[int]:
-    """Places of the ``n`` largest values, the first of equals first."""
+    """Find the ``n`` largest values, and return their indices with ties in order."""
     least = np.partition(values, len(values) - n)[len(values) - n]
     candidates = np.flatnonzero(values >= least)
     order = np.argsort(-values[candidates], kind="stable")[:n]
@@ -284,7 +287,7 @@ def _add_gains(place: IntArray, gains: FloatArray, out: FloatArray) -> None:
 
 
 def _check_numbers(features: Any, rows: IntArray) -> None:
-    """Raise ValueError unless rows hold numbers of features, each once, and -1."""
+    """Raise ValueError unless rows hold indices of features, each once, and -1."""
     ordered = np.sort(rows, axis=1)
     again = (ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0)
     wrong = (features != rows).any(axis=1) | (rows < -1).any(axis=1) | again.any(axis=1)

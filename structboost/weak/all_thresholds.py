@@ -1,4 +1,4 @@
-"""The best stumps over all distinct thresholds, where training saw a sample of quantiles.
+"""Best stumps over all distinct thresholds, for training on a sample of quantiles.
 
 Training prices stumps on at most 255 thresholds per feature.  One pass at its end, by sorting,
 gives the largest edges over every threshold, and with them a bound over all stumps.
@@ -31,13 +31,13 @@ def largest_edges(
     ----------
     rows : ndarray, shape (n_parts, n_features)
     bins : Thresholds
-        Says which features the columns read.
+        Features that the columns read.
     columns : ndarray of int64
         Columns whose thresholds are tried.
     duals : ndarray, shape (n_parts, n_channels)
         Signed weights; parts without any change no edge.
     low, high : float
-        The two answers of a stump.
+        The two responses of a stump.
     directions : ndarray of int8, shape (n_columns,), optional
         1 for columns whose stumps must rise, -1 where they must fall.
 
@@ -61,7 +61,7 @@ def largest_edges(
 
 
 def _any_order(column: NDArray[Any]) -> IntArray:
-    """Rows in ascending order of the values, equal ones in any order."""
+    """Order of the rows by ascending value, with ties in any order."""
     # By its vector instructions numpy sorts floats 7 times as fast as by its stable sort, which is
     # a radix sort, 25 times as fast, for small integers.
     is_small = column.dtype.kind in "iub" and column.dtype.itemsize <= 2
@@ -80,7 +80,7 @@ def _raise_to_edges(
     """Raise ``best`` of each channel to the largest edge of a stump between two values.
 
     Values change at the places ``changes`` of ``order``, which is overwritten.  ``ways`` are the
-    answers left and right.
+    responses left and right.
     """
     n_channels = len(totals)
     below = np.zeros(n_channels)
@@ -101,7 +101,7 @@ def _raise_to_edges(
 
 
 def _column(rows: NDArray[Any], bins: Thresholds, j: int) -> NDArray[Any]:
-    """Values of a column, infinite where they are missing."""
+    """Values of a column, infinite if missing."""
     if bins.gaps is None:
         return rows[:, j]
     values = rows[:, bins.gaps.feature[j]]

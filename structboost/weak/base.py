@@ -39,7 +39,7 @@ from structboost.weak.terms import Term
 
 
 class Candidate(NamedTuple):
-    """A weak learner that pricing found, with the channel it was found for.
+    """Weak learner that pricing found, with its channel.
 
     Parameters
     ----------
@@ -57,12 +57,12 @@ class Candidate(NamedTuple):
 
 
 class Column(NamedTuple):
-    """Terms under one weight, and their edge: what pricing finds.
+    """Result of pricing, terms under one weight and their edge.
 
     Parameters
     ----------
     terms : tuple of Term
-        The response of the column is the sum of theirs.
+        The response of the column is the sum of the responses of its terms.
     edge : float
         ``<duals, response>``; a column above the rule's ``min_edge`` lowers the objective.
     """
@@ -72,7 +72,7 @@ class Column(NamedTuple):
 
 
 class TrainingFeatures(Protocol):
-    """The training set as families see it whose features stay in shards.
+    """Training set whose features stay in shards, as families see it.
 
     Attributes
     ----------
@@ -95,7 +95,7 @@ class TrainingFeatures(Protocol):
         Returns
         -------
         thresholds : Thresholds
-            Those of all features of the kind.
+            One entry or column for each feature of the kind.
         """
 
     def standardisation(self, kind: str, response: tuple[float, float]) -> Standardisation:
@@ -106,23 +106,23 @@ class TrainingFeatures(Protocol):
         kind : str
             Kind of the parts.
         response : (float, float)
-            The two answers of discrete weak learners of this kind.
+            The two responses of discrete weak learners of this kind.
 
         Returns
         -------
         standardisation : Standardisation
-            Those of all features of the kind.
+            One entry or column for each feature of the kind.
         """
 
 
 class WeakLearnerFamily(ABC):
-    """A family of weak learners on the parts of one kind, bound to its training features.
+    """Family of weak learners on the parts of one kind, bound to its training features.
 
     The trainer makes it as ``Family(features, response, exact=..., n_threads=...)``; it may then
     precompute what every round needs.  Learners are hashable.  Two further keywords are optional:
-    ``directions`` (1, -1 or 0 for each feature, with which responses rise, fall, or do as they
-    like) and ``categorical`` (indices of the features that are split by sets of categories).  A
-    family that has such a keyword is offered to tables that need it.
+    ``directions`` (1, -1 or 0 for each feature, with which responses rise, fall, or are
+    unconstrained) and ``categorical`` (indices of the features that are split by sets of
+    categories).  A family with such a keyword is used for tables that need it.
 
     Attributes
     ----------
@@ -130,23 +130,22 @@ class WeakLearnerFamily(ABC):
         The name in ``StructBoost(weak_learner=...)`` and in model files.
     exact_pricing : bool
         Whether :meth:`price` finds the learner of largest edge in the whole family.  If not, there
-        is no lower bound over the family and the certificate says so.
+        is no lower bound over the family, which the certificate reports.
     cross_fitted : bool
-        Whether a learner answers differently on training parts than the one that is saved.
-        Objective and bound then refer to the training answers, and the saved model has no
+        Whether a learner has other responses on training parts than the one that is saved.
+        Objective and bound then refer to the training responses, and the saved model has no
         certificate.
     can_resume : bool
-        Whether learners are tuples of plain values, and :meth:`restored` makes them again: what a
-        checkpoint needs.
+        Whether learners are tuples of plain values that :meth:`restored` restores, as a checkpoint
+        needs.
     takes_missing : bool
-        Whether features may be missing (NaN).  Features of other families are checked before.
+        Whether features may be missing (NaN).  Other families only receive features without.
     sets_of_categories : type, optional
-        Where it is not made with ``categorical``, the family that stands beside it for such
-        features.
+        Second family for categorical features, if this one does not take ``categorical``.
     ridge : float
-        The ridge of :class:`structboost.masters.OneSlack` that these learners do best with.
+        The best ridge of :class:`structboost.masters.OneSlack` for these learners.
     shard_features : ShardFeatures, optional
-        Where the shards compute the responses: plain data that makes these of the features.
+        Plain data from which shards compute the responses, if they do.
     """
 
     name: str
@@ -171,33 +170,33 @@ class WeakLearnerFamily(ABC):
         Parameters
         ----------
         duals : ndarray, shape (n_parts, n_channels)
-            Signed weights of the training parts, or what
-            :meth:`structboost.masters.CutOracle.combine` returns where they stay in shards.
+            Signed weights of the training parts, or the return value of
+            :meth:`structboost.CutOracle.combine` if they stay in shards.
         per_channel : int
             Largest number of different learners per channel, at least 1.
 
         Returns
         -------
         candidates : sequence of Candidate
-            At least the best learner of each channel, in descending order of edge; ties in a fixed
-            order.
+            At least the best learner of each channel, in descending order of edge, with ties in a
+            fixed order.
         """
 
     def resample(self, rng: Any) -> None:
-        """Find learners that differ more from round to round.
+        """Prepare to find learners that differ more from round to round.
 
-        Called at most once, before the first round, for masters with a ridge: that shares the
-        weight out among many learners.  By default nothing changes.
+        Called at most once, before the first round, for masters with a ridge, which
+        spreads the weight over many learners.  By default nothing changes.
 
         Parameters
         ----------
-        rng : int, RandomState or None
-            Source of all that the family draws.
+        random_state : int, RandomState or None
+            Source of all random draws of the family.
         """
         return
 
     def skip_rounds(self, n_rounds: int) -> None:
-        """Draw what :meth:`price` drew in the rounds that a checkpoint has behind it.
+        """Repeat the random draws of :meth:`price` in the rounds before a checkpoint.
 
         Parameters
         ----------
@@ -208,18 +207,18 @@ class WeakLearnerFamily(ABC):
 
     @property
     def identity(self) -> str:
-        """Text that tells checkpoints of families of one name apart."""
+        """Text by which checkpoints tell families of one name apart."""
         return self.name
 
     @property
     def searches_all(self) -> bool:
-        """Whether :meth:`price` searches all learners of the kind, not quantiles only."""
+        """Whether :meth:`price` searches all learners of the kind, not only quantiles."""
         return True
 
     def widest_edges(self, duals: Any) -> FloatArray | None:
         """Largest edge of each channel over all learners of the kind.
 
-        Asked once, when training ends, of families that search a part of them.
+        Called once, when training ends, if the family searches only a part of its learners.
 
         Parameters
         ----------
@@ -229,18 +228,18 @@ class WeakLearnerFamily(ABC):
         Returns
         -------
         edges : ndarray, shape (n_channels,), or None
-            None where they cannot be searched any more.
+            None if they can no longer be searched.
         """
         return None
 
     @abstractmethod
     def refine(self, learner: Any, duals: FloatArray) -> Sequence[Candidate]:
-        """Turn a learner the way that each channel prefers (rule ``best``).
+        """Turn a learner into the form that each channel prefers (rule ``best``).
 
         Parameters
         ----------
         learner : hashable
-            One that :meth:`price` returned.
+            A learner that :meth:`price` returned.
         duals : ndarray, shape (n_parts, n_channels)
             As for :meth:`price`.
 
@@ -268,7 +267,7 @@ class WeakLearnerFamily(ABC):
         Raises
         ------
         NotImplementedError
-            Where the family has no search for it.
+            If the family has no search for it.
         """
         raise NotImplementedError(
             f"The family {self.name!r} has no price_shared, which this pricing rule needs; take "
@@ -278,7 +277,7 @@ class WeakLearnerFamily(ABC):
     def price_groups(
         self, duals: FloatArray, n_groups: int
     ) -> Sequence[Sequence[tuple[Any, FloatArray]]]:
-        """Groups of learners of largest summed l1 norm, by default of one learner each.
+        """Group learners by largest summed l1 norm, by default one learner in each group.
 
         Parameters
         ----------
@@ -300,7 +299,7 @@ class WeakLearnerFamily(ABC):
         Returns
         -------
         parts : ndarray of bool, shape (n_parts,), or None
-            None where learners are grown on all parts, as by default.
+            None if learners are grown on all parts, as by default.
         """
         return None
 
@@ -310,20 +309,20 @@ class WeakLearnerFamily(ABC):
         Parameters
         ----------
         learner : hashable
-            One that the last :meth:`price` returned.
+            A learner that the last :meth:`price` returned.
         channel : int
             The channel it was returned for.
 
         Returns
         -------
         answers : ndarray, shape (n_parts,), or None
-            0 on the parts that it was grown on; None where :meth:`left_out` is, or where the last
+            0 on the parts that it was grown on.  None if :meth:`left_out` is None, or if the last
             :meth:`price` did not return the learner for this channel.
         """
         return None
 
     def restored(self, values: Sequence[Any]) -> Any:
-        """Learner that a checkpoint holds as ``values``: its fields, tuples as lists.
+        """Restore a learner from the fields in a checkpoint, where tuples are lists.
 
         Parameters
         ----------
@@ -338,9 +337,9 @@ class WeakLearnerFamily(ABC):
         Raises
         ------
         DamagedFileError
-            If it is no learner of this family on these features.
+            If it is not a learner of this family on these features.
         NotImplementedError
-            Where the family does not declare ``can_resume``.
+            If the family does not declare ``can_resume``.
         """
         raise NotImplementedError(f"{type(self).__name__} does not implement restored().")
 
@@ -376,7 +375,7 @@ class WeakLearnerFamily(ABC):
 
 
 def check_has_rows(features: NDArray[Any], family: str) -> None:
-    """Raise TaskError where there is no part to learn from."""
+    """Raise TaskError if there is no part to learn from."""
     if not len(features):
         raise TaskError(
             f"No example has a part of a kind that weak_learner={family!r} is to learn on; use "

@@ -29,11 +29,11 @@ _MIN_COMMON_SHARE = 0.3
 
 
 class Gaps(NamedTuple):
-    """Which feature a column of bins reads, and where it puts missing values (NaN).
+    """Feature of a column of bins, and the side of its missing values (NaN).
 
-    A feature that has some in training is read by two columns: in the first they are above all
-    numbers, in a bin of their own; in the second they share the bin of the smallest numbers.  So a
-    split of either column sends them to the side that suits it.
+    A feature with missing values in training has two columns.  In the first they are above all
+    numbers, in a separate bin.  In the second they share the bin of the smallest numbers.  So a
+    split can send them to either side.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ class Gaps(NamedTuple):
 
 
 class Thresholds(NamedTuple):
-    """Thresholds between the bins of each column: a feature without missing values is one column.
+    """Thresholds between the bins of each column, one for each feature without missing values.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ class Thresholds(NamedTuple):
     indptr : ndarray of int64, shape (n_columns + 1,)
         Thresholds of column j are ``values[indptr[j]:indptr[j + 1]]``.
     thinned : ndarray of bool, shape (n_columns,), optional
-        Columns some of whose distinct training values may share a bin.  None: any may be one.
+        Columns whose distinct training values may share bins.  None means any.
     gaps : Gaps, optional
         The features of the columns, if any has missing values.
     """
@@ -84,17 +84,17 @@ class Thresholds(NamedTuple):
 
 
 class RareRows(NamedTuple):
-    """Rows outside the commonest bin of a feature in a block: all that a histogram visits.
+    """Rows outside the commonest bin of a feature in a block, which histograms visit.
 
     Parameters
     ----------
     common : ndarray of int64, shape (n_blocks, n_features)
-        The commonest bin; -1 where so few rows of the block share it that the feature stays dense
-        there.
+        The commonest bin, or -1 if so few rows of the block share it that the feature stays dense
+        in it.
     indptr : ndarray of int64, shape (n_blocks * n_features + 1,)
     rows : ndarray of uint16
         Rows of feature f in block b, counted from the first of the block, at ``indptr[b *
-        n_features + f]`` and on, ascending; none where it is dense.
+        n_features + f]`` and on, ascending, and none if it is dense.
     codes : ndarray
         Their bins.
     """
@@ -107,7 +107,7 @@ class RareRows(NamedTuple):
 
 @dataclass(frozen=True)
 class BinnedFeatures:
-    """Bin numbers of a feature table, and the thresholds between the bins.
+    """Bin codes of a feature table, and the thresholds between the bins.
 
     Parameters
     ----------
@@ -165,7 +165,7 @@ def bin_features(
 
 
 def binned_features(codes: NDArray[Any], bins: Thresholds, blocks: IntArray) -> BinnedFeatures:
-    """Codes with their sparse form."""
+    """Build the sparse form of codes."""
     return BinnedFeatures(codes, bins, blocks, _rare_rows(codes, bins.n_bins, blocks))
 
 
@@ -188,13 +188,13 @@ def bin_thresholds(
     exact : bool
         Whether to keep all thresholds.
     categorical : sequence of int
-        Features that hold numbers of categories, from 0.  Each category has a bin, and what is
-        missing the last.
+        Features that hold numbers of categories, from 0.  Each category has a bin, and
+        missing values the last.
 
     Raises
     ------
     TaskError
-        If ``features`` is no table, or a feature is infinite, or holds no categories.
+        If ``features`` is not a table, or a feature is infinite, or holds no categories.
     """
     if np.ndim(features) != 2:
         raise TaskError(
@@ -234,7 +234,7 @@ def bin_thresholds(
 
 
 def _column(features: Any, f: int) -> FloatArray:
-    """The values of a feature, of a table or of a sparse array by columns."""
+    """Values of a feature, from a table or from a sparse array by columns."""
     if not sparse.issparse(features):
         return np.asarray(features[:, f].astype(np.float64))
     column = np.zeros(features.shape[0])
@@ -244,7 +244,7 @@ def _column(features: Any, f: int) -> FloatArray:
 
 
 def _distinct_values(features: Any, f: int) -> tuple[FloatArray, IntArray]:
-    """The distinct values of a feature, ascending and NaN last, and how often each comes."""
+    """Distinct values of a feature, ascending with NaN last, and their counts."""
     if not sparse.issparse(features):
         distinct, counts = np.unique(features[:, f], return_counts=True)
         return distinct.astype(np.float64), counts
@@ -259,7 +259,7 @@ def _distinct_values(features: Any, f: int) -> tuple[FloatArray, IntArray]:
 
 
 def sampled_rows(n_rows: int, n: int) -> IntArray:
-    """``n`` of ``n_rows`` rows, ascending: one of each stretch of equal length."""
+    """Ascending sample of ``n`` of ``n_rows`` rows, one from each stretch of equal length."""
     starts = np.arange(n + 1) * n_rows // n
     within = np.random.RandomState(0).random_sample(n)
     return np.asarray(starts[:-1] + (within * np.diff(starts)).astype(np.int64))
@@ -294,9 +294,9 @@ def bin_codes(features: Any, bins: Thresholds) -> NDArray[Any]:
 def _fill_codes(
     column: FloatArray, thresholds: FloatArray, n_steps: int, of_missing: int, codes: NDArray[Any]
 ) -> None:
-    """Number of thresholds below each value, of 2^n_steps that end with infinite ones.
+    """Count the thresholds below each value, of 2^n_steps that end with infinite ones.
 
-    The search has no branches, which a processor could not guess.
+    The search has no branches, since a processor could not predict them.
     """
     for i in range(len(column)):
         value, code = column[i], np.int64(0)
@@ -307,7 +307,7 @@ def _fill_codes(
 
 
 def _categories(distinct: FloatArray, f: int) -> FloatArray:
-    """All categories of a feature: whole numbers from 0 to the largest one that occurs."""
+    """Categories of a feature, the integers from 0 to the largest that occurs."""
     known = distinct[~np.isnan(distinct)]
     if len(known) and (known[0] < 0 or known[-1] >= MOST_CATEGORIES or (known % 1).any()):
         raise TaskError(
@@ -325,7 +325,7 @@ def _raise_infinite(column: NDArray[Any], f: int) -> None:
 
 @compiled
 def codes_sum(codes: NDArray[Any], first_row: int) -> int:
-    """Hash of codes, shape (n_columns, n_rows), which adds up over runs of rows.
+    """Hash of codes, shape (n_columns, n_rows), additive over runs of rows.
 
     The sum over all entries of a hash of row, feature and code (splitmix64), modulo 2^64.
     """
@@ -388,7 +388,7 @@ def _common_bins(
     common: IntArray,
     sizes: IntArray,
 ) -> None:
-    """Commonest bin of each block and feature; ``sizes[1:]`` counts the rows outside it."""
+    """Commonest bin of each block and feature, where ``sizes[1:]`` counts the rows outside it."""
     n_features = len(n_bins)
     for f in range(n_features):
         counts = np.empty(n_bins[f], np.int64)

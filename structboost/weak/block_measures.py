@@ -1,4 +1,4 @@
-"""Measures on the parts of one block in few bytes: a cut can be as large as the training set."""
+"""Compact measures on the parts of one block, since a cut can be as large as the data."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ _MAX_LEVELS = 16
 
 
 class BlockMeasure(NamedTuple):
-    """A sparse measure on the parts of one kind in a block, its entries grouped by channel.
+    """Sparse measure on the parts of one kind in a block, with entries grouped by channel.
 
     Parameters
     ----------
     parts : ndarray of uint16
         Rows of the block.
     codes : ndarray of uint8
-        Entry e has the value ``levels[codes[e]]``.  Few values, as with examples of equal weight,
-        take three bytes per entry.  Empty if values are many: ``levels`` then holds all of them.
+        Entry e has the value ``levels[codes[e]]``.  If values are few, as with examples of equal
+        weight, an entry takes three bytes.  Else empty, and ``levels`` holds all values.
     levels : ndarray of float64
     indptr : ndarray of int64, shape (n_channels + 1,)
         Entries of channel c are ``indptr[c]:indptr[c + 1]``.
@@ -38,7 +38,7 @@ class BlockMeasure(NamedTuple):
 def block_measure(
     measure: SparseFeature, n_channels: int, outputs: IntArray, weights: FloatArray
 ) -> BlockMeasure:
-    """Entries of one block grouped by channel, in their order within a channel; zeros are left out.
+    """Group the entries of one block by channel, in their order, without zeros.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ def block_measure(
     outputs : ndarray of int64, shape (n_outputs + 1,)
         Entries ``outputs[k]:outputs[k + 1]`` are those of output k.
     weights : ndarray, shape (n_outputs,)
-        What the values of each output are multiplied by.
+        Factor of the values of each output.
     """
     parts, values, indptr = _group_by_channel(*measure, outputs, weights, n_channels)
     codes, levels = _levels(values)
@@ -64,7 +64,7 @@ def add_measure(
     weight: float,
     out: FloatArray,
 ) -> None:
-    """``out[part, channel] += weight * value`` over the entries of a :class:`BlockMeasure`."""
+    """Add ``weight * value`` of the entries of a measure to ``out[part, channel]``."""
     values = entry_values(codes, levels)
     for c in range(len(indptr) - 1):
         for e in range(indptr[c], indptr[c + 1]):
@@ -91,7 +91,7 @@ def _group_by_channel(
     weights: FloatArray,
     n_channels: int,
 ) -> tuple[NDArray[np.uint16], FloatArray, IntArray]:
-    """Stable counting sort of the entries by channel, those of output k times ``weights[k]``."""
+    """Sort the entries by channel, keeping their order, those of output k times ``weights[k]``."""
     indptr = np.zeros(n_channels + 1, np.int64)
     for k in range(len(weights)):
         if weights[k] != 0.0:
@@ -116,7 +116,10 @@ def _group_by_channel(
 
 @compiled
 def _levels(values: FloatArray) -> tuple[NDArray[np.uint8], FloatArray]:
-    """Code of each value and the distinct values; no codes and all values if they are too many."""
+    """Code of each value and the distinct values.
+
+    If these are too many, returns no codes and all values.
+    """
     codes = np.empty(len(values), np.uint8)
     levels = np.full(_MAX_LEVELS, np.nan)
     n_levels = 0

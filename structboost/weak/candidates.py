@@ -1,4 +1,4 @@
-"""Choosing weak learners by their edges, as several families do; ties keep their order."""
+"""Choice of weak learners by their edges, with ties in order."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def best_on_channels(
     per_channel : int
         Number of candidates on each channel.
     learner : callable
-        ``learner(k, channel)`` is the learner that has the edge ``edges[k, channel]``.
+        ``learner(k, channel)`` is the learner of edge ``edges[k, channel]``.
     """
     found = [
         Candidate(learner(int(k), channel), channel, float(edges[k, channel]))
@@ -42,7 +42,7 @@ def largest_norms(
 
 
 def best_ways(ways: Sequence[Any], edges: FloatArray) -> list[Candidate]:
-    """On each channel the orientation of largest edge; ``edges`` has shape (n_ways, n_channels)."""
+    """Orientation of largest edge on each channel, for ``edges`` of shape (n_ways, n_channels)."""
     return [
         Candidate(ways[int(way)], channel, float(edges[way, channel]))
         for channel, way in enumerate(np.argmax(edges, axis=0))
@@ -50,5 +50,5 @@ def best_ways(ways: Sequence[Any], edges: FloatArray) -> list[Candidate]:
 
 
 def answer_type(low: float, high: float) -> type[np.signedinteger[Any] | np.floating[Any]]:
-    """Smallest type that holds two answers: int8 where both are whole numbers."""
+    """Smallest type for two responses, int8 if both are small integers."""
     return np.int8 if float(low).is_integer() and float(high).is_integer() else np.float32

@@ -1,4 +1,4 @@
-"""Sets of categories as weak learners: stumps of categorical features."""
+"""Sets of categories as weak learners, the stumps of categorical features."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from structboost._typing import FloatArray, IntArray
+from structboost._typing import FloatArray, IntArray, override
 from structboost.files.schema import Array, DamagedFileError, whole_number
 from structboost.weak.base import Candidate, WeakLearnerFamily
 from structboost.weak.binning import bin_features
@@ -29,7 +29,7 @@ from structboost.weak.table import LearnerTable, shares_of_one
 
 
 class CategorySet(NamedTuple):
-    """The larger answer on the bins of a set, bits of a number, the smaller one elsewhere."""
+    """Learner with the larger response on a set of bins, stored as bits of an integer."""
 
     feature: int
     members: int
@@ -37,7 +37,7 @@ class CategorySet(NamedTuple):
 
 @dataclass(frozen=True)
 class CategoryTable(LearnerTable):
-    """Sets of categories as arrays.
+    """Table of sets of categories.
 
     Parameters
     ----------
@@ -45,9 +45,9 @@ class CategoryTable(LearnerTable):
     sets : ndarray of uint64, shape (n_learners, 4)
         Bits of the categories in the set.
     missing_inside : ndarray of uint8, shape (n_learners,)
-        Whether what is missing, or no category of training, counts as in the set.
+        Whether missing values, and categories that are not in training, count as in the set.
     inside, outside : ndarray of float64, shape (n_learners,)
-        Answers.
+        The responses.
     """
 
     schema: ClassVar[Mapping[str, Array]] = {
@@ -65,17 +65,17 @@ class CategoryTable(LearnerTable):
     inside: FloatArray
     outside: FloatArray
 
+    @override
     def responses(self, features: NDArray[Any]) -> FloatArray:
-        """Answers of all learners, shape (n_learners, n_parts)."""
         scorer = self.scorer(np.eye(len(self)), features.shape[1])
         return np.ascontiguousarray(scorer.raw_scores(features).T)
 
+    @override
     def feature_shares(self, n_features: int) -> FloatArray:
-        """One for the feature that a learner reads."""
         return shares_of_one(self.feature, n_features)
 
+    @override
     def scorer(self, weights: FloatArray, n_features: int) -> LookupTable:
-        """Look-up tables, with a bin for each category."""
         used, place = np.unique(self.feature, return_inverse=True)
         is_inside = flags_of(self.sets)
         n_bins = is_inside.shape[1]
@@ -95,17 +95,17 @@ class CategoryTable(LearnerTable):
 
 
 class CategoryFamily(WeakLearnerFamily):
-    """All sets of categories of each categorical feature.
+    """Family of all sets of categories of each categorical feature.
 
-    The edge of a set is a sum over its categories, so the best set of a channel is that of the
-    categories whose duals have a positive sum: pricing is exact.
+    The edge of a set is a sum over its categories, so the best set of a channel holds the
+    categories whose duals have a positive sum, and pricing is exact.
 
     Parameters
     ----------
     features : ndarray, shape (n_parts, n_features)
         Features of the training parts.
     response : (float, float)
-        The two answers.
+        The two responses.
     categorical : sequence of int
         Features that hold numbers of categories, from 0 to 254.
     exact, n_threads
@@ -133,8 +133,8 @@ class CategoryFamily(WeakLearnerFamily):
         self.low, self.high = response
         self._ends = np.append(0, np.cumsum(self.binned.bins.n_bins))
 
+    @override
     def price(self, duals: FloatArray, per_channel: int) -> list[Candidate]:
-        """The best set of each feature, best first."""
         sums = histograms(self.binned, duals, 0, len(self.categorical))
         totals, inside = sums[-1], sums[:-1] > 0
         gains = np.add.reduceat(np.maximum(sums[:-1], 0.0), self._ends[:-1], axis=0)
@@ -145,8 +145,8 @@ class CategoryFamily(WeakLearnerFamily):
 
         return best_on_channels(edges, per_channel, learner)
 
+    @override
     def refine(self, learner: CategorySet, duals: FloatArray) -> list[Candidate]:
-        """The set, or all others, whichever the channel prefers."""
         n_bins = int(self.binned.bins.n_bins[self._column(learner)])
         others = learner._replace(members=learner.members ^ (2**n_bins - 1))
         edges = self.responses([learner, others]) @ duals
@@ -155,8 +155,8 @@ class CategoryFamily(WeakLearnerFamily):
             for channel, way in enumerate(edges.argmax(axis=0))
         ]
 
+    @override
     def restored(self, values: Sequence[Any]) -> CategorySet:
-        """The set of these fields."""
         made = CategorySet(*values)
         if made.feature not in self.categorical.tolist():
             raise DamagedFileError(f"feature {made.feature!r} has no categories")
@@ -164,8 +164,8 @@ class CategoryFamily(WeakLearnerFamily):
         whole_number(made.members, "set", 0, 2**n_bins - 1)
         return made
 
+    @override
     def responses(self, learners: Sequence[CategorySet]) -> NDArray[Any]:
-        """Answers on the training parts, int8 where both answers are small integers."""
         out = np.empty((len(learners), self.binned.n_rows), answer_type(self.low, self.high))
         inside = flags_of(words_of(tuple(learner.members for learner in learners)))
         for k, learner in enumerate(learners):
@@ -173,8 +173,8 @@ class CategoryFamily(WeakLearnerFamily):
             out[k] = np.where(found, self.high, self.low)
         return out
 
+    @override
     def table(self, learners: Sequence[CategorySet]) -> CategoryTable:
-        """The sets as arrays."""
         words = words_of(tuple(learner.members for learner in learners))
         columns = np.array([self._column(learner) for learner in learners], np.int64)
         words, is_missing = for_all_categories(words, self.binned.bins.n_bins[columns])

@@ -1,7 +1,7 @@
-"""Sets of categories: what a split of a categorical feature sends left, as bits of whole numbers.
+"""Sets of categories, stored as bits of integers, that a split of a feature sends left.
 
 Tables read such a split by a column of its own, 0 where the feature is in the set and 1 elsewhere,
-which splits at a half: the compiled forms of trees need not know of sets.
+which splits at a half: the compiled forms of trees need no sets.
 """
 
 from __future__ import annotations
@@ -31,24 +31,24 @@ def is_in_set(words: NDArray[np.uint64], code: Any) -> bool:
 
 
 def words_of(sets: tuple[int, ...]) -> NDArray[np.uint64]:
-    """Sets that are whole numbers of any size as words, shape (n_sets, N_WORDS)."""
+    """Convert sets from integers of any size to words, shape (n_sets, N_WORDS)."""
     parts = [[s >> 64 * w & (2**64 - 1) for w in range(N_WORDS)] for s in sets]
     return np.array(parts, np.uint64).reshape(-1, N_WORDS)
 
 
 def number_of(words: NDArray[np.uint64]) -> int:
-    """A set as one whole number."""
+    """Convert a set to one integer."""
     return sum(int(word) << 64 * w for w, word in enumerate(words))
 
 
 def flags_of(words: NDArray[np.uint64]) -> NDArray[np.bool_]:
-    """Sets as flags of bins, shape (n_sets, 64 * N_WORDS)."""
+    """Convert sets to flags of bins, shape (n_sets, 64 * N_WORDS)."""
     bits = words[..., None] >> np.arange(64, dtype=np.uint64) & np.uint64(1)
     return np.asarray(bits != 0).reshape(*words.shape[:-1], 64 * N_WORDS)
 
 
 def words_of_flags(flags: NDArray[np.bool_]) -> NDArray[np.uint64]:
-    """Sets as words, of their flags of bins."""
+    """Convert sets from flags of bins to words."""
     bits = flags.reshape(*flags.shape[:-1], N_WORDS, 64).astype(np.uint64)
     return np.asarray((bits << np.arange(64, dtype=np.uint64)).sum(axis=-1), np.uint64)
 
@@ -56,7 +56,7 @@ def words_of_flags(flags: NDArray[np.bool_]) -> NDArray[np.uint64]:
 def for_all_categories(
     words: NDArray[np.uint64], n_bins: IntArray
 ) -> tuple[NDArray[np.uint64], NDArray[np.bool_]]:
-    """Sets with all numbers from the last bin on, which is what is missing, as that bin is.
+    """Extend sets to all bins from the last one on, which is missing, by the flag of that bin.
 
     Parameters
     ----------
@@ -81,13 +81,13 @@ def for_all_categories(
 
 @dataclass(frozen=True)
 class SetColumns:
-    """Columns that say of rows whether a feature is outside of a set.
+    """Columns that flag the rows whose feature is outside of a set.
 
     Parameters
     ----------
     feature : ndarray of int64, shape (n_columns,)
     outside : ndarray of float64, shape (n_columns, 64 * N_WORDS + 1)
-        By category, the last for what is missing.
+        By category, with missing values last.
     """
 
     feature: IntArray
@@ -97,7 +97,7 @@ class SetColumns:
     def of_nodes(
         cls, feature: IntArray, words: NDArray[np.uint64], missing_left: NDArray[np.uint8]
     ) -> tuple[SetColumns, IntArray]:
-        """The distinct columns of nodes, and the number of each node's."""
+        """Find the distinct columns of nodes, and the index of each node's column."""
         keys = np.column_stack((feature.astype(np.uint64), words, missing_left.astype(np.uint64)))
         distinct, place = np.unique(keys, axis=0, return_inverse=True)
         inside = np.column_stack((flags_of(distinct[:, 1:-1]), distinct[:, -1] > 0))
@@ -105,7 +105,7 @@ class SetColumns:
         return cls(distinct[:, 0].astype(np.int64), outside), place.reshape(-1)
 
     def hstack(self, rows: NDArray[Any]) -> FloatArray:
-        """The rows with these columns behind their own; what is no category counts as missing."""
+        """Append these columns to the rows, where all but categories count as missing."""
         out = np.empty((len(rows), rows.shape[1] + len(self.feature)))
         out[:, : rows.shape[1]] = rows
         codes: dict[int, NDArray[np.intp]] = {}

@@ -1,4 +1,4 @@
-"""What each feature adds to the scores of an additive model."""
+"""Contributions of the features to the scores of an additive model."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from structboost.weak.table import Scorer
 
 
 class Contributions(NamedTuple):
-    """What each feature adds to each score; ``base + values.sum(axis=1)`` are the scores.
+    """Contribution of each feature to each score, where ``base + values.sum(axis=1)`` is the score.
 
     Parameters
     ----------
     values : ndarray, shape (n_samples, n_features, n_scores) or (n_samples, n_features)
-        Without a last dimension where there is one score for each sample.
+        No last dimension if there is one score for each sample.
     base : ndarray, shape (n_scores,), or float
-        What every sample gets.
+        Score that every sample gets.
     """
 
     values: FloatArray
     base: Any
 
     def centred(self, background: Contributions) -> Contributions:
-        """The same scores, each feature's values less their mean over other rows.
+        """Subtract from each feature's values their mean over other rows, and add it to the base.
 
         Parameters
         ----------
@@ -60,7 +60,7 @@ def contributions_of(scorer: Scorer, rows: NDArray[Any]) -> Contributions:
     Raises
     ------
     TypeError
-        If the scores are no sum of functions of single features.
+        If the scores are not a sum of functions of single features.
     """
     if isinstance(scorer, SumOfScorers):
         terms = [contributions_of(term, rows) for term in scorer.terms]
@@ -82,7 +82,7 @@ def contributions_of(scorer: Scorer, rows: NDArray[Any]) -> Contributions:
 
 
 def _of_one_feature(table: LookupTable, u: int) -> LookupTable:
-    """The table of the used feature number ``u`` alone, without the bias."""
+    """Table of the used feature with index ``u`` alone, without the bias."""
     begin, end = table.indptr[u : u + 2]
     return replace(
         table,

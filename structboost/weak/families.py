@@ -1,4 +1,4 @@
-"""From what users call weak learners to the families of each kind of part."""
+"""Families for each kind of part from the ``weak_learner`` argument of users."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ WeakLearners = Members | Mapping[str, Members]
 
 
 class FeaturesOfKinds(TrainingFeatures, Protocol):
-    """The training set, with the inputs that errors name."""
+    """Training set with the inputs that errors name."""
 
     X: Any
     offsets: Mapping[str, IntArray]
@@ -34,20 +34,20 @@ class FeaturesOfKinds(TrainingFeatures, Protocol):
 def checked_members(
     weak_learner: Any, kinds: Mapping[str, PartKind], *, exact: bool
 ) -> dict[str, list[WeakLearner]]:
-    """The families whose union each kind of part is to learn with.
+    """Families to learn each kind of part with, as a union.
 
     Parameters
     ----------
     weak_learner : str, callable, sequence of these, or dict of these by kind
     kinds : dict of str to PartKind
-        Those of the task.
+        The kinds of the task.
     exact : bool
-        What the callables will be called with.
+        Argument of the callables.
 
     Raises
     ------
     ValueError
-        If a name or a kind is none, or a family is named twice.
+        If a name or a kind does not exist, or a family is named twice.
     TypeError
         If a callable does not take the arguments.
     """
@@ -76,10 +76,10 @@ def checked_members(
 
 
 def alternatives(weak_learner: WeakLearners) -> list[WeakLearners]:
-    """What may do better than a union: the union itself, then each of its families alone.
+    """Alternatives to a union, first the union itself and then each of its families alone.
 
-    Kinds that do not learn with a family keep their own.  Sets of categories stay with the stumps
-    that they stand beside.
+    Kinds that do not learn with a family keep their families.  Sets of categories stay with the
+    stumps that they complement.
     """
     if not isinstance(weak_learner, Mapping):
         return [one[""] for one in _alternatives({"": weak_learner})]
@@ -87,7 +87,6 @@ def alternatives(weak_learner: WeakLearners) -> list[WeakLearners]:
 
 
 def _alternatives(of_kinds: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """The same of a dict by kind."""
     groups = {kind: _inseparable(members) for kind, members in of_kinds.items()}
     families: list[list[WeakLearner]] = []
     for of_kind in groups.values():
@@ -101,7 +100,7 @@ def _alternatives(of_kinds: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def _inseparable(members: Any) -> list[list[WeakLearner]]:
-    """The families of a union, each with those that are nothing without it."""
+    """Families of a union, each with the families that depend on it."""
     groups: list[list[WeakLearner]] = []
     for member in members if isinstance(members, list | tuple) else [members]:
         beside = _declared(groups[-1][0], "sets_of_categories") if groups else None
@@ -133,7 +132,7 @@ def takes_sparse(weak_learner: Any) -> bool:
 
 
 def check_takes_sparse(weak_learner: Any) -> None:
-    """Raise ValueError unless weak learners take sparse features; it says which do."""
+    """Raise ValueError, with a list of those that do, unless all take sparse features."""
     if not takes_sparse(weak_learner):
         raise ValueError(
             f"X is sparse, which weak_learner={shown(weak_learner)} cannot take; write X.toarray() "
@@ -143,7 +142,7 @@ def check_takes_sparse(weak_learner: Any) -> None:
 
 
 def _maker(weak_learner: Any) -> Any:
-    """Class of a name, or the callable behind partial ones; None if there is none."""
+    """Class of a name, or the callable behind partial ones, or None."""
     while isinstance(weak_learner, partial):
         weak_learner = weak_learner.func
     if isinstance(weak_learner, str):
@@ -152,25 +151,24 @@ def _maker(weak_learner: Any) -> Any:
 
 
 def _declared(weak_learner: Any, name: str) -> Any:
-    """Attribute of the family that a name or a callable makes; None if it has none."""
+    """Attribute of the family that a name or a callable makes, or None."""
     return getattr(_maker(weak_learner), name, None)
 
 
 def _takes(weak_learner: Any, keyword: str) -> bool:
-    """Whether a family is made with a keyword, which is not given yet."""
+    """Whether a family takes a keyword that is not set yet."""
     maker = _maker(weak_learner)
     is_given = keyword in getattr(weak_learner, "keywords", ())
     return callable(maker) and not is_given and keyword in signature(maker).parameters
 
 
 def _with(weak_learner: WeakLearner, **options: Any) -> partial[Any]:
-    """The weak learner, made with further options."""
     maker = FAMILIES[weak_learner] if isinstance(weak_learner, str) else weak_learner
     return partial(maker, **options)
 
 
 def with_directions(weak_learner: Any, directions: Sequence[int]) -> Any:
-    """The weak learners, whose answers rise or fall with features as ``directions`` say."""
+    """Make weak learners whose responses rise or fall with features as in ``directions``."""
     if isinstance(weak_learner, list | tuple):
         return [with_directions(member, directions) for member in weak_learner]
     if not _takes(weak_learner, "directions"):
@@ -182,9 +180,9 @@ def with_directions(weak_learner: Any, directions: Sequence[int]) -> Any:
 
 
 def with_categories(weak_learner: Any, categorical: Sequence[int]) -> Any:
-    """The weak learners, which split these features by sets of categories.
+    """Make weak learners that split these features by sets of categories.
 
-    Trees do so in their nodes; beside stumps there is a family of sets.
+    Trees do so in their nodes.  Stumps get a second family, of sets.
     """
     members = list(weak_learner) if isinstance(weak_learner, list | tuple) else [weak_learner]
     made: list[Any] = []
@@ -213,12 +211,12 @@ def families_of(
     exact: bool,
     n_threads: int,
 ) -> dict[str, WeakLearnerFamily]:
-    """Families of weak learners of each kind.
+    """Make the families of weak learners of each kind.
 
     Parameters
     ----------
     members : dict of str to sequence
-        What :func:`checked_members` returned.
+        The return value of :func:`checked_members`.
     kinds : dict of str to PartKind
     features : TrainingSet
     in_shards : bool
@@ -231,9 +229,9 @@ def families_of(
     Raises
     ------
     ValueError
-        If features are in shards only, where a family needs them in memory.
+        If a family needs features in memory that are only in shards.
     TypeError
-        If a callable returns no family.
+        If a callable does not return a family.
     """
     made = {}
     for kind, of_kind in members.items():

@@ -1,4 +1,4 @@
-"""The features themselves as weak learners: linear predictors that use few of them."""
+"""Features as weak learners, for linear predictors that use few of them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from structboost._typing import FloatArray, IntArray
+from structboost._typing import FloatArray, IntArray, override
 from structboost.exceptions import TaskError
 from structboost.files.schema import Array
 from structboost.weak.base import Candidate, WeakLearnerFamily, check_has_rows
@@ -22,7 +22,7 @@ _LARGEST = 1e37
 
 
 class Feature(NamedTuple):
-    """``(x[feature] - center) / scale``; the constant ``1 / scale`` where ``feature`` is -1."""
+    """Scaled feature ``(x[feature] - center) / scale``, or ``1 / scale`` for feature -1."""
 
     feature: int
     center: float
@@ -31,7 +31,7 @@ class Feature(NamedTuple):
 
 @dataclass(frozen=True)
 class FeatureTable(LearnerTable):
-    """Scaled features as arrays.
+    """Table of scaled features.
 
     Parameters
     ----------
@@ -51,17 +51,17 @@ class FeatureTable(LearnerTable):
     center: FloatArray
     scale: FloatArray
 
+    @override
     def responses(self, features: NDArray[Any]) -> FloatArray:
-        """Scaled features, shape (n_learners, n_parts)."""
         values = (features[:, self.feature].T - self.center[:, None]) / self.scale[:, None]
         return np.where(self.feature[:, None] < 0, 1.0 / self.scale[:, None], values)
 
+    @override
     def feature_shares(self, n_features: int) -> FloatArray:
-        """One for the feature; nothing for the constant."""
         return shares_of_one(self.feature, n_features)
 
+    @override
     def scorer(self, weights: FloatArray, n_features: int) -> LinearAndSteps:
-        """One linear function for each channel."""
         is_constant = self.feature < 0
         slopes = weights / self.scale[:, None]
         coefficients = np.zeros((n_features, weights.shape[1]))
@@ -71,7 +71,7 @@ class FeatureTable(LearnerTable):
 
 
 def _check_sizes(features: NDArray[Any]) -> None:
-    """Raise TaskError if values are no float32, too large or too small."""
+    """Raise TaskError if values do not fit float32, or are too large or too small."""
     sizes = np.abs(features).max(axis=0)
     bad = np.flatnonzero((sizes > _LARGEST) | ((sizes > 0) & (sizes < 1 / _LARGEST)))
     if len(bad):
@@ -82,9 +82,9 @@ def _check_sizes(features: NDArray[Any]) -> None:
 
 
 class FeatureFamily(WeakLearnerFamily):
-    """All scaled features and the constant, each in both orientations.
+    """Family of all scaled features and the constant, each in both orientations.
 
-    Where answers may be negative, features are centred and scaled into -1..1, as ShareBoost assumes
+    If responses may be negative, features are centred and scaled into -1..1, as ShareBoost assumes
     them, and the other orientation is ``-x``.  Where ``response`` is (0, 1), they are scaled into
     0..1, and the other orientation is ``1 - x``.
 
@@ -93,11 +93,11 @@ class FeatureFamily(WeakLearnerFamily):
     features : ndarray, shape (n_parts, n_features)
         Features of the training parts.
     response : (float, float)
-        Whether answers may be negative.
+        The two responses.
     groups : array-like of int, shape (n_features,), optional
-        Features with the same number are chosen together (section 2.1).  By default each is alone.
+        Features of one group are chosen together (section 2.1).  By default each is a group.
     exact, n_threads
-        Ignored: answers are real, and the search is one product of matrices.
+        Ignored: responses are real, and the search is one product of matrices.
     """
 
     name = "feature"
@@ -128,8 +128,8 @@ class FeatureFamily(WeakLearnerFamily):
         scaled[:-1] /= self._scales.astype(np.float32)[:, None]
         self._scaled = scaled
 
+    @override
     def price(self, duals: FloatArray, per_channel: int) -> Sequence[Candidate]:
-        """Features of largest edge on each channel, each in its better orientation."""
         edges = self._edges(duals)
         turned = self._whole * duals.sum(axis=0) - edges
         if self._whole:
@@ -139,16 +139,16 @@ class FeatureFamily(WeakLearnerFamily):
             larger, per_channel, lambda f, c: self._learner(f, bool(turned[f, c] > edges[f, c]))
         )
 
+    @override
     def price_shared(self, duals: FloatArray, n_learners: int) -> Sequence[tuple[Any, FloatArray]]:
-        """Features of largest l1 norm of the gradient (7)."""
         edges = self._edges(duals)
         learners = [self._learner(f) for f in range(self.n_features + 1)]
         return largest_norms(learners, edges, n_learners)
 
+    @override
     def price_groups(
         self, duals: FloatArray, n_groups: int
     ) -> Sequence[Sequence[tuple[Any, FloatArray]]]:
-        """Groups of largest summed l1 norm, the constant a group of its own."""
         edges = self._edges(duals)
         norms = np.bincount(self._groups, weights=np.abs(edges).sum(axis=1))
         return [
@@ -156,8 +156,8 @@ class FeatureFamily(WeakLearnerFamily):
             for group in np.argsort(-norms, kind="stable")[:n_groups]
         ]
 
+    @override
     def refine(self, learner: Feature, duals: FloatArray) -> Sequence[Candidate]:
-        """The feature on every channel, in its better orientation."""
         alone = learner.feature < 0 and self._whole
         ways = [
             self._learner(learner.feature, turned)
@@ -165,19 +165,18 @@ class FeatureFamily(WeakLearnerFamily):
         ]
         return best_ways(ways, self.responses(ways) @ duals)
 
+    @override
     def responses(self, learners: Sequence[Feature]) -> NDArray[Any]:
-        """Scaled features of the training parts."""
         found = self._scaled[[learner.feature for learner in learners]]
         turned = [learner.scale < 0 for learner in learners]
         found[turned] = np.float32(self._whole) - found[turned]
         return found
 
+    @override
     def table(self, learners: Sequence[Feature]) -> FeatureTable:
-        """The learners as arrays."""
         return FeatureTable.of(learners)
 
     def _learner(self, row: int, turned: bool = False) -> Feature:
-        """A feature, or the constant behind them, in one orientation."""
         if row in (-1, self.n_features):
             return Feature(-1, 0.0, -1.0 if turned else 1.0)
         center, scale = float(self._centers[row]), float(self._scales[row])
@@ -192,7 +191,7 @@ class FeatureFamily(WeakLearnerFamily):
 
 
 def _checked_groups(groups: Any, n_features: int) -> IntArray:
-    """Group of each feature, and of the constant behind them, numbered from 0 without gaps."""
+    """Group of each feature, and of the constant last, counted from 0 without gaps."""
     if groups is None:
         return np.arange(n_features + 1)
     given = np.asarray(groups)

@@ -1,4 +1,4 @@
-"""ShareBoost's greedy choices of learners, or groups of them, with weights of free sign."""
+"""Greedy choices of learners or groups with weights of free sign (ShareBoost)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from structboost._typing import FloatArray
+from structboost._typing import FloatArray, override
 from structboost.validation import checked_choice, checked_whole_number
 from structboost.weak.base import Column, WeakLearnerFamily
 from structboost.weak.pricing import PricingRule
@@ -18,7 +18,7 @@ Group = Sequence[tuple[Any, FloatArray]]
 
 
 class TrialMaster(Protocol):
-    """A master that can try a few more learners without adding them."""
+    """Master that can try a few more learners without adding them."""
 
     def objective_with(self, responses: FloatArray, edges: FloatArray, how: str) -> float:
         """Objective with new learners.
@@ -33,7 +33,7 @@ class TrialMaster(Protocol):
 
 
 class FreeSign(PricingRule):
-    """The learner or group of largest l1 norm of edges (ShareBoost, (7)).
+    """Rule of the learner or group of largest l1 norm of edges (ShareBoost, (7)).
 
     Each learner gives a column of free sign on each channel.
 
@@ -54,8 +54,8 @@ class FreeSign(PricingRule):
         self._master: TrialMaster | None = None
         self._chosen: set[Any] = set()
 
+    @override
     def bind(self, master: Any) -> None:
-        """Forget earlier choices; keep the master if the choice tries learners on it."""
         self._chosen = set()
         if self.choice == "gradient":
             return
@@ -66,10 +66,10 @@ class FreeSign(PricingRule):
             )
         self._master = master
 
+    @override
     def columns(
         self, family: WeakLearnerFamily, duals: FloatArray, per_channel: int, min_edge: float
     ) -> tuple[list[Column], float]:
-        """A column per learner and channel of ``per_channel`` groups; the edge is a norm."""
         n_priced = per_channel if self._master is None else max(per_channel, self.short_list)
         # Earlier choices may still have a gradient, left by the regulariser or by the tolerance of
         # a re-fit.
@@ -90,7 +90,7 @@ class FreeSign(PricingRule):
         return columns, max(map(_norm, groups), default=0.0)
 
     def _ranked(self, family: WeakLearnerFamily, groups: Sequence[Group]) -> Sequence[Group]:
-        """Groups by the objective they lead to, ties in the order of pricing."""
+        """Sort groups by the objective they lead to, with ties in the order of pricing."""
         if self._master is None or len(groups) < 2:
             return groups
         reached = [

@@ -17,7 +17,7 @@ _GROUP_ENTRIES = 1 << 15
 
 
 def histograms(binned: BinnedFeatures, duals: FloatArray, first: int, last: int) -> FloatArray:
-    """Sums of the duals of each bin and channel, added over blocks of rows along their tree.
+    """Sum the duals of each bin and channel, over blocks of rows along their tree.
 
     Parameters
     ----------
@@ -84,8 +84,8 @@ def best_splits(
 ) -> None:
     """Best stump of each feature and channel, by prefix sums.
 
-    A stump answers ``high`` right of its threshold and ``low`` left of it, flipped the other way
-    round. Its edge on channel c is the sum over rows of ``duals[row, c] * answer``.
+    A stump responds with ``high`` right of its threshold and ``low`` left of it, and a flipped one
+    the other way round.  Its edge on channel c is the sum over rows of ``duals[row, c] * answer``.
 
     Parameters
     ----------
@@ -163,7 +163,6 @@ def best_shared_splits(
 def _add_block_totals(
     rows: IntArray, starts: IntArray, duals: FloatArray, totals: FloatArray
 ) -> None:
-    """Sum of the duals of each block and channel."""
     for block in range(len(totals)):
         for i in range(starts[block], starts[block + 1]):
             for c in range(duals.shape[1]):

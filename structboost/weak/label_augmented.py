@@ -1,4 +1,4 @@
-"""Stumps on label-augmented data, one weight each (StructBoost, end of section 3.4).
+"""Stumps on label-augmented data, with one weight each (StructBoost, end of section 3.4).
 
 The paper augments an input with a label by ``x'_y = x (x) Gamma(y)``: a block of features for each
 node of the taxonomy, which holds x where y is below the node and zeros elsewhere.  Weak learners
@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from structboost._typing import FloatArray, IntArray
+from structboost._typing import FloatArray, IntArray, override
 from structboost.runtime.compiled import compiled
 from structboost.weak.base import Column, WeakLearnerFamily
 from structboost.weak.pricing import PricingRule
@@ -38,7 +38,7 @@ _TIE = 1e-6
 
 
 class LabelAugmented(PricingRule):
-    """Stumps on ``(1, x) (x) Gamma(y)``, each on one node (StructBoost, end of section 3.4).
+    """Rule of stumps on ``(1, x) (x) Gamma(y)``, each on one node (StructBoost, section 3.4).
 
     The family holds all stumps on the augmented vectors at the thresholds of
     :class:`structboost.weak.stump.StumpFamily`, in both orientations.  It also holds the constant,
@@ -47,7 +47,7 @@ class LabelAugmented(PricingRule):
     a threshold could be on either side of it; the family has one, in their middle.  The largest
     edge is exact over this family, so the bound covers all of it.
 
-    Unlike stumps with answers -1 and 1 on each node, these depend on a shift of the features: a
+    Unlike stumps with responses -1 and 1 on each node, these depend on a shift of the features: a
     column is zero on the side of its threshold where 0 is.
 
     The rule is for tasks with label codes of 0 and 1, :class:`structboost.TaxonomyTask` and
@@ -55,10 +55,11 @@ class LabelAugmented(PricingRule):
     refuses columns of several terms.
     """
 
+    @override
     def columns(
         self, family: WeakLearnerFamily, duals: FloatArray, per_channel: int, min_edge: float
     ) -> tuple[list[Column], float]:
-        """Best columns of each node, each on a feature of its own.
+        """Make the best columns of each node, each on another feature.
 
         Raises
         ------
@@ -95,7 +96,6 @@ class LabelAugmented(PricingRule):
 def _split_columns(
     family: StumpFamily, node: int, sums: FloatArray, bins: IntArray, n_columns: int
 ) -> list[Column]:
-    """Columns of the features with the largest sums, best first."""
     order = np.argsort(-np.abs(sums), kind="stable")[:n_columns]
     return [
         _split_column(family, node, int(f), int(bins[f]), float(sums[f]))
@@ -107,7 +107,7 @@ def _split_columns(
 def _split_column(
     family: StumpFamily, node: int, feature: int, bin_: int, far_sum: float
 ) -> Column:
-    """``phi - phi(0)`` on ``node``, in the orientation that makes the edge positive."""
+    """Column ``phi - phi(0)`` on ``node``, oriented so that the edge is positive."""
     threshold = float(family.binned.bins.values[family.binned.bins.indptr[feature] + bin_])
     far, near = (family.high, family.low) if far_sum > 0 else (family.low, family.high)
     left, right = (near, far) if threshold >= 0 else (far, near)
@@ -120,20 +120,20 @@ def _split_column(
 
 
 def _constant_column(family: StumpFamily, node: int, total: float) -> Column:
-    """``phi - phi(0)`` on ``node`` for a stump between 0 and 1 on the feature that is always 1."""
+    """Column ``phi - phi(0)`` on ``node`` of a stump on the constant feature 1."""
     step = family.high - family.low
     return Column((_constant(family, node, step if total > 0 else -step),), step * abs(total))
 
 
 def _constant(family: StumpFamily, node: int, value: float) -> Term:
-    """The number ``value`` on ``node``, by the constant stump that is not 0."""
+    """Constant ``value`` on ``node``, by the constant stump that is not 0."""
     low, high = family.low, family.high
     left, right = (low, high) if high else (high, low)
     return Term(Stump(0, -np.inf, left, right, -1), node, value / right)
 
 
 def _best_far_sides(family: StumpFamily, duals: FloatArray) -> tuple[FloatArray, IntArray]:
-    """Sums of the duals over the best far sides, and their bins: (n_features, n_channels)."""
+    """Largest sums over far sides, and their bins, shape (n_features, n_channels)."""
     binned = family.binned
     shape = (binned.n_columns, duals.shape[1])
     sums, bins = np.empty(shape), np.empty(shape, np.int64)
@@ -160,7 +160,7 @@ def best_far_sides(
     sums: FloatArray,
     bins: IntArray,
 ) -> None:
-    """Splits whose side away from 0 has the largest absolute sum of duals.
+    """Find splits whose side away from 0 has the largest absolute sum of duals.
 
     Parameters
     ----------
@@ -172,7 +172,7 @@ def best_far_sides(
         Rows where the duals are not all zero.
     duals : ndarray, shape (n_rows, n_channels)
     sums, bins : ndarray, shape (n_features, n_channels)
-        Output: the signed sum, and the bin after which to split; 0 and -1 where every sum is 0.
+        Filled with the signed sum and the bin after which to split, or 0 and -1 if all sums are 0.
     """
     n_channels = duals.shape[1]
     histogram = np.empty((n_bins.max(), n_channels))
@@ -197,7 +197,7 @@ def best_far_sides(
 def _add_bin(
     bin_: int, split: int, histogram: FloatArray, far: FloatArray, sums: FloatArray, bins: IntArray
 ) -> None:
-    """Move a bin to the far side; keep the split after bin ``split`` if it is the best so far."""
+    """Move a bin to the far side, and store the split after bin ``split`` if it is the best."""
     for c in range(len(far)):
         far[c] += histogram[bin_, c]
         if abs(far[c]) > abs(sums[c]):

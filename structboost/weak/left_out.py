@@ -1,4 +1,4 @@
-"""Leaves of a round's trees as the rows alone fill them that the trees were grown on."""
+"""Leaves of the trees of a round, filled by only those rows that the trees were grown on."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def drawn_leaf_sums(
     weights: FloatArray,
     masses: FloatArray,
 ) -> None:
-    """Sum the duals of the rows drawn, and their sizes, in the leaves of trees.
+    """Sum the duals of the drawn rows, and their absolute values, in the leaves of trees.
 
     Parameters
     ----------

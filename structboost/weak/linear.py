@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from sklearn.svm import LinearSVC
 
-from structboost._typing import FloatArray
+from structboost._typing import FloatArray, override
 from structboost.files.schema import Array
 from structboost.weak.base import Candidate, WeakLearnerFamily, check_has_rows
 from structboost.weak.candidates import answer_type, largest_norms
@@ -32,7 +32,7 @@ _RIDGE = 1e-3
 
 
 class Hyperplane(NamedTuple):
-    """``right`` where ``coefficients'x + intercept`` is positive, else ``left``."""
+    """Hyperplane, ``right`` where ``coefficients'x + intercept`` is positive, else ``left``."""
 
     coefficients: tuple[float, ...]
     intercept: float
@@ -42,14 +42,14 @@ class Hyperplane(NamedTuple):
 
 @dataclass(frozen=True)
 class HyperplaneTable(LearnerTable):
-    """Hyperplanes as arrays.
+    """Table of hyperplanes.
 
     Parameters
     ----------
     coefficients : ndarray, shape (n_learners, n_features)
         Coefficients of the features.
     intercept, left, right : ndarray, shape (n_learners,)
-        Intercepts, and the answers on the negative and on the positive side.
+        Intercepts, and the responses on the negative and on the positive side.
     """
 
     schema: ClassVar[Mapping[str, Array]] = {
@@ -64,18 +64,18 @@ class HyperplaneTable(LearnerTable):
     left: FloatArray
     right: FloatArray
 
+    @override
     def responses(self, features: NDArray[Any]) -> FloatArray:
-        """Answers of all learners on ``features``, shape (n_learners, n_parts)."""
         side = self.coefficients @ np.asarray(features, np.float64).T + self.intercept[:, None]
         return np.where(side > 0, self.right[:, None], self.left[:, None])
 
+    @override
     def feature_shares(self, n_features: int) -> FloatArray:
-        """Each feature's share of the absolute coefficients."""
         return shares_of_coefficients(self.coefficients)
 
 
 class LinearFamily(WeakLearnerFamily):
-    """Hyperplanes on standardised features, found by :meth:`direction`.
+    """Family of hyperplanes on standardised features, found by :meth:`direction`.
 
     The best one may be missed, so nothing is certified.
 
@@ -84,7 +84,7 @@ class LinearFamily(WeakLearnerFamily):
     features : ndarray, shape (n_parts, n_features)
         Features of the training parts, finite.
     response : (float, float)
-        The two answers.
+        The two responses.
     exact, n_threads
         Ignored.
 
@@ -115,7 +115,7 @@ class LinearFamily(WeakLearnerFamily):
 
     @abstractmethod
     def direction(self, duals: FloatArray) -> FloatArray:
-        """Coefficients on the standardised features, then the intercept.
+        """Find coefficients on the standardised features, followed by the intercept.
 
         Parameters
         ----------
@@ -128,8 +128,8 @@ class LinearFamily(WeakLearnerFamily):
             The hyperplane is where its product with (features, 1) is 0.
         """
 
+    @override
     def price(self, duals: FloatArray, per_channel: int) -> list[Candidate]:
-        """One hyperplane per channel, in the orientation of larger edge, best first."""
         found = []
         for channel in range(duals.shape[1]):
             own = np.ascontiguousarray(duals[:, channel])
@@ -139,33 +139,32 @@ class LinearFamily(WeakLearnerFamily):
             )
         return sorted(found, key=lambda candidate: -candidate.edge)
 
+    @override
     def price_shared(
         self, duals: FloatArray, n_learners: int
     ) -> list[tuple[Hyperplane, FloatArray]]:
-        """The best hyperplane of each channel, largest l1 norm of edges first."""
         planes = list(dict.fromkeys(candidate.learner for candidate in self.price(duals, 1)))
         return largest_norms(planes, self.responses(planes) @ duals, n_learners)
 
+    @override
     def refine(self, learner: Hyperplane, duals: FloatArray) -> list[Candidate]:
-        """The hyperplane on every channel, in its better orientation."""
         return [
             max(self._both_ways(learner, duals[:, c], c), key=lambda candidate: candidate.edge)
             for c in range(duals.shape[1])
         ]
 
+    @override
     def responses(self, learners: Sequence[Hyperplane]) -> NDArray[Any]:
-        """Answers on the training parts, int8 where both answers are small integers."""
         raw = self._scaled * self._spreads + self._means
         return self.table(learners).responses(raw).astype(answer_type(self.low, self.high))
 
+    @override
     def table(self, learners: Sequence[Hyperplane]) -> HyperplaneTable:
-        """The learners as arrays."""
         coefficients = np.array([h.coefficients for h in learners], np.float64)
         shape = (-1, self.n_features)
         return HyperplaneTable.of(learners, coefficients=coefficients.reshape(shape))
 
     def _plane(self, direction: FloatArray) -> Hyperplane:
-        """The hyperplane on features that are not standardised."""
         coefficients = direction[:-1] / self._spreads
         intercept = float(direction[-1] - coefficients @ self._means)
         return Hyperplane(tuple(coefficients.tolist()), intercept, self.low, self.high)
@@ -177,25 +176,14 @@ class LinearFamily(WeakLearnerFamily):
 
 
 class PerceptronFamily(LinearFamily):
-    """Perceptrons that maximise the edge with a smooth sign, by L-BFGS from the best stump.
+    """Family of perceptrons that maximise a smooth edge, by L-BFGS from the best stump.
 
-    The best one may be missed, so nothing is certified.
+    Other parameters and the errors are those of :class:`LinearFamily`.
 
     Parameters
     ----------
-    features : ndarray, shape (n_parts, n_features)
-        Features of the training parts, finite.
-    response : (float, float)
-        The two answers.
     exact : bool
         Whether the stump is searched over all distinct thresholds, or over at most 255 per feature.
-    n_threads : int
-        Ignored.
-
-    Raises
-    ------
-    TaskError
-        If there is no training part.
 
     Notes
     -----
@@ -215,8 +203,8 @@ class PerceptronFamily(LinearFamily):
         super().__init__(features, response, exact=exact, n_threads=n_threads)
         self._stumps = StumpFamily(self._scaled, (-1.0, 1.0), exact=exact)
 
+    @override
     def direction(self, duals: FloatArray) -> FloatArray:
-        """The best of the stump and of what each sharpness made of it."""
         scale = float(np.abs(duals).sum())
         weights = duals / scale
         best = at = self._start(weights)
@@ -233,7 +221,6 @@ class PerceptronFamily(LinearFamily):
         return best
 
     def _start(self, weights: FloatArray) -> FloatArray:
-        """The best stump as a hyperplane."""
         stump = self._stumps.price(weights[:, None], 1)[0].learner
         out = np.zeros(self.n_features + 1)
         if np.isfinite(stump.threshold):
@@ -249,30 +236,16 @@ class PerceptronFamily(LinearFamily):
     def _smooth_edge(
         self, at: FloatArray, weights: FloatArray, sharpness: float
     ) -> tuple[float, FloatArray]:
-        """Minus the edge with tanh for the sign, and its gradient."""
+        """Negative edge with tanh in place of the sign, and its gradient."""
         answers = np.tanh(sharpness * (self._scaled @ at[:-1] + at[-1]))
         slopes = -sharpness * weights * (1.0 - answers**2)
         return -float(weights @ answers), np.append(slopes @ self._scaled, slopes.sum())
 
 
 class SVMFamily(LinearFamily):
-    """Linear SVMs weighted by the sizes of the duals, without their smallest tenth.
+    """Family of linear SVMs weighted by absolute duals, without the smallest tenth.
 
-    The best hyperplane may be missed, so nothing is certified.
-
-    Parameters
-    ----------
-    features : ndarray, shape (n_parts, n_features)
-        Features of the training parts, finite.
-    response : (float, float)
-        The two answers.
-    exact, n_threads
-        Ignored.
-
-    Raises
-    ------
-    TaskError
-        If there is no training part.
+    Parameters and errors are those of :class:`LinearFamily`.
 
     Notes
     -----
@@ -281,8 +254,8 @@ class SVMFamily(LinearFamily):
 
     name = "svm"
 
+    @override
     def direction(self, duals: FloatArray) -> FloatArray:
-        """scikit-learn's LinearSVC."""
         rows = np.flatnonzero(duals)
         sizes = np.abs(duals[rows])
         rows = rows[sizes >= np.quantile(sizes, _TRIMMED)]
@@ -297,23 +270,9 @@ class SVMFamily(LinearFamily):
 
 
 class LDAFamily(LinearFamily):
-    """Fisher's discriminants weighted by the sizes of the duals, cut where the edge is largest.
+    """Family of Fisher's discriminants weighted by absolute duals, cut at the largest edge.
 
-    The best hyperplane may be missed, so nothing is certified.
-
-    Parameters
-    ----------
-    features : ndarray, shape (n_parts, n_features)
-        Features of the training parts, finite.
-    response : (float, float)
-        The two answers.
-    exact, n_threads
-        Ignored.
-
-    Raises
-    ------
-    TaskError
-        If there is no training part.
+    Parameters and errors are those of :class:`LinearFamily`.
 
     Notes
     -----
@@ -322,8 +281,8 @@ class LDAFamily(LinearFamily):
 
     name = "lda"
 
+    @override
     def direction(self, duals: FloatArray) -> FloatArray:
-        """The discriminant, and the best threshold on it."""
         positive, negative = np.maximum(duals, 0.0), np.maximum(-duals, 0.0)
         if positive.sum() == 0 or negative.sum() == 0:
             return np.append(np.zeros(self.n_features), 1.0)

@@ -1,7 +1,7 @@
-"""A linear function that was learned on other examples, beside stumps.
+"""Linear function that was learned on other examples, together with stumps.
 
-Stumps alone rebuild in steps what is linear, and over-fit where examples are few.  Beside a linear
-column, which costs next to nothing, they are taken only where the score is better not linear
+Stumps alone rebuild in steps what is linear, and over-fit where examples are few.  After a linear
+column, which costs next to nothing, they are chosen only where the score is not linear
 (docs/decisions/superpixel-crf.md).
 """
 
@@ -14,14 +14,14 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from structboost._typing import FloatArray, IntArray
+from structboost._typing import FloatArray, IntArray, override
 from structboost.files.schema import Array
 from structboost.weak.base import Candidate, WeakLearnerFamily
 from structboost.weak.lookup_table import LinearAndSteps
 from structboost.weak.stump import Stump, StumpFamily, StumpTable
 from structboost.weak.table import LearnerTable, shares_of_coefficients
 
-# Standard deviation of the linear column, where a stump answers in {-1, 1}: its weight is hardly
+# Standard deviation of the linear column, where a stump responds with -1 or 1: its weight is hardly
 # regularised.
 _LINEAR_SPREAD = 10.0
 
@@ -33,7 +33,7 @@ class CrossFittedWeights(NamedTuple):
     ----------
     weights : ndarray, shape (n_folds, n_features)
     folds : ndarray of int64, shape (n_parts,)
-        Which row of ``weights`` a training part gets: one learned on other examples than its own.
+        Row of ``weights`` for each training part, learned on other examples than its own.
     """
 
     weights: FloatArray
@@ -41,14 +41,14 @@ class CrossFittedWeights(NamedTuple):
 
 
 class Linear(NamedTuple):
-    """``coefficients'x``."""
+    """Linear function ``coefficients'x``."""
 
     coefficients: tuple[float, ...]
 
 
 @dataclass(frozen=True)
 class LinearAndStumpTable(LearnerTable):
-    """Linear functions and stumps as arrays; each learner is zero as the other kind.
+    """Table of linear functions and stumps, where each learner is zero as the other type.
 
     Parameters
     ----------
@@ -72,38 +72,38 @@ class LinearAndStumpTable(LearnerTable):
 
     @property
     def stumps(self) -> StumpTable:
-        """The stumps, with answers 0 in the place of linear functions."""
+        """Table of the stumps, with responses 0 in place of linear functions."""
         return StumpTable(self.feature, self.threshold, self.left, self.right)
 
+    @override
     def responses(self, features: NDArray[Any]) -> FloatArray:
-        """Answers of all learners on ``features``, shape (n_learners, n_parts)."""
         linear = self.coefficients @ np.asarray(features, np.float64).T
         return linear + self.stumps.responses(features)
 
+    @override
     def feature_shares(self, n_features: int) -> FloatArray:
-        """One for the feature of a stump; shares of the absolute coefficients of a linear one."""
         is_stump = np.asarray(~self.coefficients.any(axis=1))
         stumps = self.stumps.feature_shares(n_features) * is_stump[:, None]
         return np.asarray(shares_of_coefficients(self.coefficients) + stumps)
 
+    @override
     def scorer(self, weights: FloatArray, n_features: int) -> LinearAndSteps:
-        """One linear function for each channel, and look-up tables."""
         return LinearAndSteps(
             self.coefficients.T @ weights, self.stumps.scorer(weights, n_features)
         )
 
 
 class LinearAndStumpFamily(WeakLearnerFamily):
-    """One linear function, and all stumps.
+    """Family of one linear function and all stumps.
 
-    On the training parts the linear function answers with the weights of the part's fold;
-    elsewhere with the mean of the folds, scaled alike.
+    On the training parts the linear function has the weights of the part's fold.
+    Elsewhere it has the mean of the folds, scaled alike.
 
     Parameters
     ----------
     features : ndarray, shape (n_parts, n_features)
     response : (float, float)
-        The two answers of a stump.  Where neither is negative, weights and features must not be.
+        The two responses of a stump.  If neither is negative, weights and features must not be.
     linear : CrossFittedWeights
     exact, n_threads
         As in :class:`structboost.weak.stump.StumpFamily`.
@@ -145,31 +145,31 @@ class LinearAndStumpFamily(WeakLearnerFamily):
         self._answers = answers.astype(np.float32)
 
     @property
+    @override
     def searches_all(self) -> bool:
-        """Whether no threshold is left out."""
         return self._stumps.searches_all
 
+    @override
     def price(self, duals: FloatArray, per_channel: int) -> Sequence[Candidate]:
-        """The linear function on every channel, and the best stumps."""
         found = [*self._linear_candidates(duals), *self._stumps.price(duals, per_channel)]
         return sorted(found, key=lambda candidate: -candidate.edge)
 
+    @override
     def refine(self, learner: Any, duals: FloatArray) -> Sequence[Candidate]:
-        """The learner on every channel; a linear function cannot be turned."""
         if isinstance(learner, Stump):
             return self._stumps.refine(learner, duals)
         return self._linear_candidates(duals)
 
+    @override
     def responses(self, learners: Sequence[Any]) -> NDArray[Any]:
-        """Answers on the training parts."""
         out = np.empty((len(learners), len(self._answers)), np.float32)
         for row, learner in zip(out, learners, strict=True):
             is_stump = isinstance(learner, Stump)
             row[:] = self._stumps.responses([learner])[0] if is_stump else self._answers
         return out
 
+    @override
     def table(self, learners: Sequence[Any]) -> LinearAndStumpTable:
-        """The learners as arrays."""
         no_stump, no_linear = Stump(0, -np.inf, 0.0, 0.0, -1), (0.0,) * self.n_features
         stumps = [s if isinstance(s, Stump) else no_stump for s in learners]
         linear = [no_linear if isinstance(s, Stump) else s.coefficients for s in learners]

@@ -1,10 +1,10 @@
-"""Linear functions of the features, all of those whose standardised coefficients are small.
+"""Linear functions of the features with small standardised coefficients.
 
 The family on a channel is the ball ``|u| <= R`` of functions ``u'z(x)``, where z holds the
 standardised features and a constant.  The largest edge for the signed weights D of a channel is
 then ``R |Z'D|``, reached in the direction of ``Z'D``, so pricing is exact and costs one product of
 matrices.  The weights of the columns on a channel add up to the norm of their sum at the optimum:
-the sum of the Euclidean norms of the channels' linear functions is what stands beside the l1 norm
+the sum of the Euclidean norms of the channels' linear functions is added to the l1 norm
 of other weak learners (docs/decisions/union-of-families.md).
 """
 
@@ -31,7 +31,7 @@ from structboost.weak.standardisation import Standardisation
 from structboost.weak.table import LearnerTable, shares_of_coefficients
 from structboost.weak.terms import Terms
 
-# Norm of a linear function of weight 1, beside stumps that answer -1 and 1: at most the first, and
+# Norm of a linear function of weight 1, next to stumps of responses -1, 1: at most the first, and
 # the second divided by the dimension of the features, as more of them fit more noise.
 _LARGEST_RADIUS = 3.0
 _RADIUS_TIMES_DIMENSION = 10.0
@@ -42,7 +42,7 @@ _SPAN = 2.0
 
 
 class LinearFunction(NamedTuple):
-    """``coefficients'z``, z being the standardised features."""
+    """Linear function ``coefficients'z`` of the standardised features z."""
 
     coefficients: tuple[float, ...]
 
@@ -60,7 +60,7 @@ class FunctionCodes(NamedTuple):
 
 @dataclass(frozen=True)
 class LinearFunctionTable(LearnerTable):
-    """Linear functions as arrays: ``coefficients'x + intercept``.
+    """Table of linear functions ``coefficients'x + intercept``.
 
     Parameters
     ----------
@@ -82,20 +82,20 @@ class LinearFunctionTable(LearnerTable):
     centers: FloatArray
     scales: FloatArray
 
+    @override
     def responses(self, features: Any) -> FloatArray:
-        """Answers of all functions on ``features``, shape (n_learners, n_parts)."""
         if sparse.issparse(features):
             linear = np.asarray(features @ self.coefficients.T).T
         else:
             linear = self.coefficients @ np.asarray(features, np.float64).T
         return np.asarray(linear + self.intercept[:, None])
 
+    @override
     def feature_shares(self, n_features: int) -> FloatArray:
-        """Each feature's share of the absolute coefficients of standardised features."""
         return shares_of_coefficients(self.coefficients * self.scales)
 
+    @override
     def scorer(self, weights: FloatArray, n_features: int) -> LinearAndSteps:
-        """One linear function for each channel."""
         constant = LookupTable.constant(self.intercept @ weights, n_features)
         half = _SPAN * self.scales
         span = np.array([self.centers - half, self.centers + half])
@@ -103,9 +103,9 @@ class LinearFunctionTable(LearnerTable):
 
 
 class LinearFunctionSearch(WeakLearnerFamily):
-    """All linear functions in a ball of standardised coefficients, on each channel.
+    """Search over all linear functions in a ball of standardised coefficients, on each channel.
 
-    Where answers must not be negative, features and coefficients are not, and there is no bias.
+    If responses must not be negative, nor are features and coefficients, and there is no bias.
 
     Parameters
     ----------
@@ -130,15 +130,15 @@ class LinearFunctionSearch(WeakLearnerFamily):
 
     @abstractmethod
     def _sums(self, duals: Any) -> FloatArray:
-        """Sums of the standardised features times the duals, shape (width, n_channels)."""
+        """Sum the standardised features times the duals, shape (width, n_channels)."""
 
+    @override
     def price(self, duals: Any, per_channel: int) -> list[Candidate]:
-        """The function of largest edge on each channel; its edge is a norm."""
         found = [self._steepest(channel, own) for channel, own in enumerate(self._sums(duals).T)]
         return sorted(found, key=lambda candidate: -candidate.edge)
 
+    @override
     def refine(self, learner: LinearFunction, duals: Any) -> list[Candidate]:
-        """The function on every channel, with the sign that the channel prefers."""
         edges = np.array(learner.coefficients) @ self._sums(duals)
         turned = LinearFunction(tuple(-value for value in learner.coefficients))
         may_turn = self.standardisation.bias
@@ -149,8 +149,8 @@ class LinearFunctionSearch(WeakLearnerFamily):
             for channel, edge in enumerate(edges.tolist())
         ]
 
+    @override
     def table(self, learners: Sequence[LinearFunction]) -> LinearFunctionTable:
-        """The functions on features that are not standardised."""
         z = self.standardisation
         standardised = _matrix(learners, z.width)
         coefficients = standardised[:, : self.n_features] / z.scales
@@ -160,8 +160,8 @@ class LinearFunctionSearch(WeakLearnerFamily):
         scales = np.where(np.isfinite(z.scales), z.scales, 0.0)
         return LinearFunctionTable(coefficients, intercept, z.centers, scales)
 
+    @override
     def restored(self, values: Sequence[Any]) -> LinearFunction:
-        """The function of these coefficients."""
         (coefficients,) = values
         if len(coefficients) != self.standardisation.width:
             raise DamagedFileError("a linear function has more or fewer coefficients than features")
@@ -174,7 +174,6 @@ class LinearFunctionSearch(WeakLearnerFamily):
         return LinearFunction(found)
 
     def _steepest(self, channel: int, sums: FloatArray) -> Candidate:
-        """The function of largest edge on a channel."""
         inside = sums if self.standardisation.bias else np.maximum(sums, 0.0)
         norm = float(np.linalg.norm(inside))
         if norm > 0:
@@ -186,21 +185,21 @@ class LinearFunctionSearch(WeakLearnerFamily):
 
 
 class LinearFunctionFamily(LinearFunctionSearch):
-    """Linear functions on features in memory.
+    """Family of linear functions on features in memory.
 
     Parameters
     ----------
     features : ndarray, shape (n_parts, n_features)
         Features of the training parts.
     response : (float, float)
-        Whether answers may be negative (:class:`structboost.PartKind`).
+        The two responses (:class:`structboost.PartKind`).
     exact, n_threads
         Ignored: the search is one product of matrices.
 
     Raises
     ------
     TaskError
-        If answers must not be negative, and a feature is.
+        If responses must not be negative, and a feature is.
     """
 
     def __init__(
@@ -214,30 +213,31 @@ class LinearFunctionFamily(LinearFunctionSearch):
         super().__init__(Standardisation.of(features, response))
         self._rows = self.standardisation.rows(features)
 
+    @override
     def responses(self, learners: Sequence[LinearFunction]) -> NDArray[np.float32]:
-        """Answers on the training parts."""
         functions = _matrix(learners, self.standardisation.width)
         return np.asarray(functions @ self._rows.T, np.float32)
 
+    @override
     def _sums(self, duals: FloatArray) -> FloatArray:
         return np.asarray(self._rows.T @ duals)
 
 
 class SparseLinearFunctions(LinearFunctionSearch):
-    """Linear functions on sparse features, which are standardised in no more memory than theirs.
+    """Family of linear functions on sparse features, standardised without more memory.
 
     Parameters
     ----------
     features : sparse array by rows, shape (n_parts, n_features)
     response : (float, float)
-        Whether answers may be negative (:class:`structboost.PartKind`).
+        The two responses (:class:`structboost.PartKind`).
     exact, n_threads
         Ignored.
 
     Raises
     ------
     TaskError
-        If answers must not be negative, and a feature is.
+        If responses must not be negative, and a feature is.
     """
 
     def __init__(
@@ -253,10 +253,11 @@ class SparseLinearFunctions(LinearFunctionSearch):
         self._rows = sparse.csr_array(features, dtype=np.float64)
         self._columns = self._rows.T.tocsr()
 
+    @override
     def responses(self, learners: Sequence[LinearFunction]) -> NDArray[np.float32]:
-        """Answers on the training parts."""
         return np.asarray(self.table(learners).responses(self._rows), np.float32)
 
+    @override
     def _sums(self, duals: FloatArray) -> FloatArray:
         z, totals = self.standardisation, duals.sum(axis=0)
         shift = z.centers / z.scales
@@ -265,7 +266,7 @@ class SparseLinearFunctions(LinearFunctionSearch):
 
 
 class FunctionResponses(ResponsesInShard):
-    """Linear functions of standardised features: nothing is kept for a learner but itself."""
+    """Responses of linear functions of standardised features, which stores only the functions."""
 
     def __init__(self, features: FloatArray, starts: IntArray) -> None:
         super().__init__(features, starts)
@@ -299,7 +300,7 @@ class FunctionResponses(ResponsesInShard):
 
 
 class StandardisedRows(NamedTuple):
-    """Features on one scale that each shard makes of its own."""
+    """Standardised features of a shard."""
 
     standardisation: Standardisation
 
@@ -314,7 +315,7 @@ class StandardisedRows(NamedTuple):
 
 
 class ShardedLinearFunctions(LinearFunctionSearch):
-    """Linear functions on features that only the shards hold.
+    """Family of linear functions on features that only the shards hold.
 
     Parameters
     ----------
@@ -329,13 +330,14 @@ class ShardedLinearFunctions(LinearFunctionSearch):
     def of_kind(
         cls, features: TrainingFeatures, kind: str, response: tuple[float, float], *, exact: bool
     ) -> ShardedLinearFunctions:
-        """The family on the parts of a kind."""
+        """Make the family for the parts of a kind."""
         return cls(features.standardisation(kind, response))
 
+    @override
     def responses(self, learners: Sequence[LinearFunction]) -> FunctionCodes:
-        """The functions themselves: the shards compute the answers."""
         return FunctionCodes(_matrix(learners, self.standardisation.width))
 
+    @override
     def _sums(self, duals: DualsInShards) -> FloatArray:
         return duals.sums()
 

@@ -1,4 +1,4 @@
-"""Look-up tables: what an ensemble of stumps is.
+"""Look-up tables, the form of ensembles of stumps.
 
 F_c(x) = bias_c + sum_f table[f, bin(x_f), c].  A prediction costs one binary search and one
 look-up per used feature, however many rounds were run.
@@ -43,7 +43,7 @@ class LookupTable:
     n_features : int
         Features the model was trained on.
     missing : ndarray, shape (n_used, n_channels), optional
-        Scores where a used feature is missing (NaN); without them features must be finite.
+        Scores if a used feature is missing (NaN).  Without them features must be finite.
     """
 
     schema: ClassVar[Mapping[str, Array]] = {
@@ -73,9 +73,9 @@ class LookupTable:
         weights: FloatArray,
         n_features: int,
     ) -> LookupTable:
-        """Tables of stumps with the weights W, shape (n_learners, n_channels).
+        """Make tables of stumps with the weights W, shape (n_learners, n_channels).
 
-        ``of_missing`` are the answers where the feature is missing.
+        ``of_missing`` are the responses where the feature is missing.
         """
         used = weights.any(axis=1)
         constant = used & np.isneginf(threshold)
@@ -104,19 +104,19 @@ class LookupTable:
 
     @classmethod
     def constant(cls, bias: FloatArray, n_features: int) -> LookupTable:
-        """The table of constants, shape (n_channels,)."""
+        """Make the table of constants, shape (n_channels,)."""
         nothing = np.zeros(0)
         indptr = np.zeros(1, np.int64)
         values = np.zeros((0, len(bias)))
         return cls(bias, np.zeros(0, np.int64), nothing, indptr, values, n_features)
 
     def scores(self, features: Any) -> FloatArray:
-        """Scores of parts, shape (n_parts, n_channels); one thread, binning included."""
+        """Scores of parts by one thread, binning included, shape (n_parts, n_channels)."""
         takes_missing = self.missing is not None
         return self.raw_scores(checked_features(features, self.n_features, missing=takes_missing))
 
     def raw_scores(self, rows: NDArray[Any]) -> FloatArray:
-        """Scores of rows that were checked."""
+        """Scores of checked rows."""
         out = np.empty((len(rows), len(self.bias)))
         missing = np.zeros((len(self.features), len(self.bias)))
         _add_up(
@@ -128,14 +128,14 @@ class LookupTable:
 
 @dataclass(frozen=True)
 class LinearAndSteps:
-    """A linear function and look-up tables: what linear functions beside stumps are.
+    """Linear function plus look-up tables, the form of linear functions with stumps.
 
     Parameters
     ----------
     coefficients : ndarray, shape (n_features, n_channels)
     steps : LookupTable
     span : ndarray, shape (2, n_features), optional
-        Where the features of the linear function mostly lie, for diagrams.
+        Usual range of the features of the linear function, for diagrams.
     """
 
     coefficients: FloatArray
@@ -144,7 +144,7 @@ class LinearAndSteps:
 
     @classmethod
     def of(cls, scorer: Scorer) -> LinearAndSteps | None:
-        """The same scores as a linear function and look-up tables; None if they are not that."""
+        """Convert a scorer to this form, or return None if it has another."""
         if isinstance(scorer, LookupTable):
             scorer = cls(np.zeros((scorer.n_features, len(scorer.bias))), scorer)
         return scorer if isinstance(scorer, cls) else None
@@ -154,24 +154,24 @@ class LinearAndSteps:
         return self.raw_scores(checked_features(features, self.steps.n_features))
 
     def raw_scores(self, rows: NDArray[Any]) -> FloatArray:
-        """Scores of rows that were checked, shape (n_parts, n_channels)."""
+        """Scores of checked rows, shape (n_parts, n_channels)."""
         return np.asarray(rows @ self.coefficients + self.steps.raw_scores(rows), np.float64)
 
 
 @dataclass(frozen=True)
 class SumOfScorers:
-    """What sums of scorers are where no faster form is known."""
+    """Sum of scorers for which no faster form is known."""
 
     terms: Sequence[Scorer]
 
     def raw_scores(self, rows: NDArray[Any]) -> FloatArray:
-        """Scores of rows that were checked, shape (n_parts, n_channels)."""
+        """Scores of checked rows, shape (n_parts, n_channels)."""
         first, *others = (term.raw_scores(rows) for term in self.terms)
         return np.asarray(sum(others, first))
 
 
 def sum_of(scorers: Sequence[Scorer]) -> Scorer:
-    """The sum of scorers: one linear function and look-up tables wherever it is that."""
+    """Add up scorers, as one linear function plus look-up tables if possible."""
     additive = [LinearAndSteps.of(scorer) for scorer in scorers]
     with_steps = [form for form in additive if form is not None and len(form.steps.features)]
     if None in additive:
@@ -189,7 +189,6 @@ def sum_of(scorers: Sequence[Scorer]) -> Scorer:
 
 
 def _merged(tables: Sequence[LookupTable]) -> LookupTable:
-    """One table that adds up several, without their biases."""
     if len(tables) == 1:
         return tables[0]
     features = np.unique(np.concatenate([table.features for table in tables]))

@@ -1,10 +1,10 @@
-"""Leaves of trees whose answer rises or falls with some features.
+"""Leaves of trees whose responses rise or fall with some features.
 
 Two leaves are compared where a point of one lies above a point of the other: in features with a
-direction it may lie further in that direction, in all others the points are equal.  The answers
-keep the directions if and only if no leaf is above one that must not be below it.  The best such
-answers are a maximum closure (Picard, Management Science 1976), whose linear program has whole
-numbers at its corners.
+direction it may lie further in that direction, and in all others the points are equal.  The
+responses keep the directions if and only if no leaf is above one that must not be below it.  The
+best such responses are a maximum closure (Picard, Management Science 1976), whose linear program
+has whole numbers at its corners.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _ALL = np.uint64(2**64 - 1)
 
 
 class Directions:
-    """Whether answers rise or fall with features.
+    """Features with which the responses must rise or fall.
 
     Parameters
     ----------
@@ -39,8 +39,8 @@ class Directions:
     Attributes
     ----------
     of_columns : ndarray of int8, shape (n_columns,)
-        Direction of each column of bins; twice that where the last split of the column sends only
-        what is missing to the right, which has no place in the order.
+        Direction of each column of bins; twice that if the last split of the column sends only
+        missing values to the right, since these have no place in the order.
     """
 
     def __init__(self, binned: BinnedFeatures, of_features: NDArray[np.int8]) -> None:
@@ -63,18 +63,18 @@ class Directions:
         weights: FloatArray,
         answers: tuple[float, float],
     ) -> FloatArray:
-        """Answers of largest edge that keep the directions, shape (n_leaves,).
+        """Responses of largest edge that respect the directions, shape (n_leaves,).
 
         Parameters
         ----------
         features, bins : ndarray of int64, shape (n_nodes,)
-            Those of the nodes of a tree; the features are columns of bins.
+            Features and bins of the nodes of a tree, where features are columns of bins.
         sets : ndarray of uint64, shape (n_nodes, n_words)
-            What nodes that split by a set send left; no words where none does.
+            Bins that nodes with a set send left, without words if no node has a set.
         weights : ndarray, shape (n_leaves,)
             Sum of the duals in each leaf.
         answers : (float, float)
-            The low and the high one.
+            The low and the high response.
         """
         is_high = weights > 0
         pairs = self._pairs(features, bins, sets)
@@ -99,18 +99,18 @@ class Directions:
         answers: FloatArray,
         masses: FloatArray,
     ) -> FloatArray:
-        """The answers that keep the directions and are nearest to given ones, shape (n_leaves,).
+        """Responses nearest to the wanted ones that respect the directions, shape (n_leaves,).
 
-        Near is meant in weighted least squares, whose dual is one of multipliers that are not
-        negative (Lawson and Hanson, Solving Least Squares Problems, chapter 23).  The pairs come in
-        as answers go wrong: most never do.
+        The distance is that of weighted least squares, whose dual has non-negative multipliers
+        (Lawson and Hanson, Solving Least Squares Problems, chapter 23).  The pairs come in
+        as responses violate it, which most never do.
 
         Parameters
         ----------
         features, bins, sets
-            As in :meth:`best_leaves`.
+            As for :meth:`best_leaves`.
         answers, masses : ndarray, shape (n_leaves,)
-            The answers wished for, and how much each counts.
+            The wanted responses and their weights.
         """
         low, high = self._pairs(features, bins, sets).T
         scale = np.sqrt(masses / masses.max())
@@ -129,7 +129,7 @@ class Directions:
         return out
 
     def _pairs(self, features: IntArray, bins: IntArray, sets: NDArray[np.uint64]) -> IntArray:
-        """Leaves of which the first must not answer more than the second, shape (n_pairs, 2)."""
+        """Pairs of leaves whose first must not have the larger response, shape (n_pairs, 2)."""
         columns = self._feature, self._low, self._missing
         regions = _regions(features, bins, sets, *columns)
         return np.argwhere(_may_rise(*regions, self._missing, self._of_features))
@@ -144,16 +144,16 @@ def _regions(
     low: NDArray[np.bool_],
     missing: IntArray,
 ) -> tuple[IntArray, IntArray, NDArray[np.uint64]]:
-    """The bins that reach each leaf, from the left; none where no row can come.
+    """Bins that reach each leaf, from the left, none where no row can come.
 
     Returns
     -------
     features : ndarray of int64, shape (n_leaves, depth + 1)
-        Those on the way to a leaf, each once; then -1, for all other features.
+        Features on the way to a leaf, each once, followed by -1 for all other features.
     intervals : ndarray of int64, shape (n_leaves, depth + 1, 3)
-        First and last bin of each, and whether it has what is missing, which is apart.
+        First and last bin of each, and whether it includes the separate bin of missing values.
     members : ndarray of uint64, shape (n_leaves, depth + 1, n_words + 1)
-        Bins as bits, where a feature is split by sets; the last word stands for those behind.
+        Bins as bits for features split by sets.  The last word represents all later bins.
     """
     n_leaves, n_words, depth = len(bins) + 1, sets.shape[1], 0
     while 1 << depth < n_leaves:
@@ -189,7 +189,7 @@ def _regions(
 
 @compiled
 def _place(features: IntArray, feature: int) -> int:
-    """Place of a feature, or of the first -1."""
+    """Index of a feature, or of the first -1."""
     at = 0
     while features[at] >= 0 and features[at] != feature:
         at += 1
@@ -204,7 +204,7 @@ def _may_rise(
     missing: IntArray,
     directions: NDArray[np.int8],
 ) -> NDArray[np.bool_]:
-    """Whether a point of the second region lies above one of the first, or is equal.
+    """Compare two regions, and return whether a point of the second may lie above the first.
 
     False for a region and itself.
     """
@@ -234,7 +234,6 @@ def _may_rise_in(
     missing: int,
     direction: int,
 ) -> bool:
-    """Whether a point rises in one feature, or stays."""
     if _overlap(intervals, members, first, second, missing):
         return True
     if (
@@ -259,7 +258,6 @@ def _overlap(
     second: tuple[int, int],
     missing: int,
 ) -> bool:
-    """Whether a bin is in both regions of a feature."""
     lowest = max(intervals[first][0], intervals[second][0])
     highest = min(intervals[first][1], intervals[second][1])
     share = lowest < highest or (lowest == highest and lowest != missing)

@@ -1,4 +1,4 @@
-"""Image patches as templates, their responses pooled by position.
+"""Image patches as templates, with responses pooled by position.
 
 These are the features of ShareBoost's MNIST experiment.
 """
@@ -14,13 +14,13 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from structboost._typing import FloatArray, IntArray
+from structboost._typing import FloatArray, IntArray, override
 from structboost.files.schema import Array
 from structboost.weak.base import Candidate, WeakLearnerFamily
 from structboost.weak.candidates import best_on_channels, largest_norms
 from structboost.weak.table import LearnerTable
 
-# Patches flatter than this share of the images' range are not drawn.
+# Patches flatter than this fraction of the images' range are not drawn.
 _MIN_CONTRAST = 0.15
 _MAX_DRAWS = 100
 # Rows from which centre and scale of a learner are computed.
@@ -30,7 +30,7 @@ _STRIP = 200
 
 
 class PooledTemplate(NamedTuple):
-    """``(largest response of the template within the cell - center) / scale``.
+    """Learner ``(largest response of the template within the cell - center) / scale``.
 
     Without a template it is the constant 1.
     """
@@ -112,7 +112,7 @@ class Pooling(NamedTuple):
 
 @dataclass(frozen=True)
 class PatchTable(LearnerTable):
-    """Pooled templates as arrays.
+    """Table of pooled templates.
 
     Parameters
     ----------
@@ -122,7 +122,7 @@ class PatchTable(LearnerTable):
     cell : ndarray of int64, shape (n_learners,)
     center, scale : ndarray of float64, shape (n_learners,)
     pooling : ndarray of int64, shape (5,)
-        The numbers of :class:`Pooling`.
+        Fields of :class:`Pooling`.
     """
 
     schema: ClassVar[Mapping[str, Array]] = {
@@ -150,8 +150,8 @@ class PatchTable(LearnerTable):
         if (self.cell[self.template >= 0] < 0).any():
             raise ValueError("a template has no cell")
 
+    @override
     def responses(self, features: NDArray[Any]) -> NDArray[np.float32]:
-        """Answers, shape (n_learners, n_parts); a template filters the images once."""
         out = np.ones((len(self), len(features)), np.float32)
         pooling = Pooling(*self.pooling.tolist())
         for number in np.unique(self.template[self.template >= 0]):
@@ -162,8 +162,8 @@ class PatchTable(LearnerTable):
             out[own] = (pooled - self.center[own, None]) / self.scale[own, None]
         return out
 
+    @override
     def feature_shares(self, n_features: int) -> FloatArray:
-        """Shared out evenly to the pixels that the cell sees; nothing for the constant."""
         pooling = Pooling(*self.pooling.tolist())
         out = np.zeros((len(self), pooling.height, pooling.width))
         cells = [(*row, *column) for row in pooling.spans()[0] for column in pooling.spans()[1]]
@@ -176,7 +176,7 @@ class PatchTable(LearnerTable):
 
 
 class PatchFamily(WeakLearnerFamily):
-    """Templates drawn from the training images, new ones at every pricing.
+    """Family of templates drawn from the training images, anew at every pricing.
 
     A group is a template with all its cells.
 
@@ -189,7 +189,7 @@ class PatchFamily(WeakLearnerFamily):
     features : ndarray, shape (n_images, height * width)
         Pixels of the training images.
     response : (float, float)
-        Ignored: answers are real.
+        Ignored: responses are real.
     image_shape : (int, int)
         Height and width in pixels.
     side : int
@@ -201,7 +201,7 @@ class PatchFamily(WeakLearnerFamily):
     n_candidates : int
         Number of templates drawn per pricing.
     n_priced : int
-        Number of images, those of the largest duals, on which they are compared.
+        Number of images on which they are compared, those with the largest duals.
     random_state : int
         Seed for drawing templates.
     exact, n_threads
@@ -251,19 +251,19 @@ class PatchFamily(WeakLearnerFamily):
         self._statistics = np.sort(self._random_state.permutation(n_rows)[:_STATISTICS_ROWS])
         self._contrast = _MIN_CONTRAST * float(np.ptp(self._images))
 
+    @override
     def price(self, duals: FloatArray, per_channel: int) -> Sequence[Candidate]:
-        """Learners of largest edge on each channel, among the templates drawn."""
         learners, edges = self._drawn_edges(duals)
         return best_on_channels(edges, per_channel, lambda k, channel: learners[k])
 
+    @override
     def price_shared(self, duals: FloatArray, n_learners: int) -> Sequence[tuple[Any, FloatArray]]:
-        """Single learners of largest l1 norm of edges, among the templates drawn."""
         return largest_norms(*self._drawn_edges(duals), n_learners)
 
+    @override
     def price_groups(
         self, duals: FloatArray, n_groups: int
     ) -> Sequence[Sequence[tuple[Any, FloatArray]]]:
-        """Templates of largest summed l1 norm among those drawn, and the constant."""
         learners, edges = self._drawn_edges(duals)
         n_cells = self._pooling.grid**2
         starts = np.arange(0, len(learners), n_cells)
@@ -276,17 +276,17 @@ class PatchFamily(WeakLearnerFamily):
             for g in np.argsort(-norms, kind="stable")[:n_groups]
         ]
 
+    @override
     def refine(self, learner: PooledTemplate, duals: FloatArray) -> Sequence[Candidate]:
-        """The learner on every channel."""
         edges = self.responses([learner])[0] @ duals
         return [Candidate(learner, channel, float(edge)) for channel, edge in enumerate(edges)]
 
+    @override
     def responses(self, learners: Sequence[PooledTemplate]) -> NDArray[Any]:
-        """Answers on the training images."""
         return self.table(learners).responses(self._images)
 
+    @override
     def table(self, learners: Sequence[PooledTemplate]) -> PatchTable:
-        """The learners as arrays."""
         templates = list(dict.fromkeys(p.template for p in learners if p.template))
         number = {template: k for k, template in enumerate(templates)} | {(): -1}
         return PatchTable.of(
@@ -297,7 +297,7 @@ class PatchFamily(WeakLearnerFamily):
         )
 
     def _drawn_edges(self, duals: FloatArray) -> tuple[list[PooledTemplate], FloatArray]:
-        """Learners of newly drawn templates, cell by cell, and the constant behind; their edges."""
+        """Edges of the learners of newly drawn templates, cell by cell, with the constant last."""
         templates = self._draw()
         sample = self._pooling.responses(self._images[self._statistics], templates)
         centers = sample.mean(axis=2, dtype=np.float64)
@@ -319,7 +319,10 @@ class PatchFamily(WeakLearnerFamily):
         return [*learners, constant], np.vstack((edges, duals.sum(axis=0)))
 
     def _draw(self) -> NDArray[np.float32]:
-        """Patches of enough contrast less their mean, of norm 1; fewer if there are too few."""
+        """Draw patches of enough contrast, subtract their mean and scale them to norm 1.
+
+        Returns fewer if there are too few.
+        """
         pooling, random_state = self._pooling, self._random_state
         found: list[NDArray[np.float32]] = []
         images = self._images.reshape(-1, pooling.height, pooling.width)

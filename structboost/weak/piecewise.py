@@ -1,4 +1,4 @@
-"""Pieces of a piecewise linear function: the features inside balls (ShareBoost, section 3.2)."""
+"""Pieces of a piecewise linear function by features inside balls (ShareBoost, section 3.2)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sklearn.cluster import KMeans
 from sklearn.metrics import pairwise_distances
 
-from structboost._typing import FloatArray, IntArray
+from structboost._typing import FloatArray, IntArray, override
 from structboost.files.schema import Array
 from structboost.weak.base import Candidate, WeakLearnerFamily, check_has_rows
 from structboost.weak.candidates import best_on_channels, largest_norms
@@ -19,9 +19,9 @@ from structboost.weak.table import LearnerTable, shares_of_one
 
 
 class Piece(NamedTuple):
-    """``sign`` times the scaled feature ``feature`` inside ball ``ball``, 0 outside.
+    """Learner with response ``sign`` times a scaled feature inside a ball, and 0 outside.
 
-    Where ``feature`` is -1, it is the constant ``sign`` inside.
+    With ``feature`` -1 the response is the constant ``sign`` inside.
     """
 
     ball: int
@@ -31,7 +31,7 @@ class Piece(NamedTuple):
 
 @dataclass(frozen=True)
 class PiecewiseTable(LearnerTable):
-    """Learners as arrays, with the balls they are of.
+    """Table of learners, with their balls.
 
     Parameters
     ----------
@@ -39,11 +39,11 @@ class PiecewiseTable(LearnerTable):
     centers : ndarray, shape (n_balls, n_features)
         In scaled features.
     radii : ndarray, shape (n_balls,)
-        A part is inside where its distance is below the radius.
+        A part is inside if its distance is below the radius.
     means, scales : ndarray, shape (n_features,)
         A feature is scaled by ``(x - mean) / scale``.
     signs : ndarray, shape (n_learners,), optional
-        1 or -1; a file of version 0.1 has none: all are 1.
+        1 or -1.  Files of version 0.1 have none, which means 1.
     """
 
     schema: ClassVar[Mapping[str, Array]] = {
@@ -64,8 +64,8 @@ class PiecewiseTable(LearnerTable):
     scales: FloatArray
     signs: FloatArray | None = None
 
+    @override
     def responses(self, features: NDArray[Any]) -> FloatArray:
-        """Answers, shape (n_learners, n_parts)."""
         scaled = (np.asarray(features, np.float64) - self.means) / self.scales
         balls, place = np.unique(self.ball, return_inverse=True)
         inside = _inside(scaled, self.centers[balls], self.radii[balls])
@@ -73,28 +73,28 @@ class PiecewiseTable(LearnerTable):
         signs = np.ones(len(self)) if self.signs is None else self.signs
         return np.asarray(values * inside[place] * signs[:, None])
 
+    @override
     def feature_shares(self, n_features: int) -> FloatArray:
-        """One for the feature; nothing for constants."""
         return shares_of_one(self.feature, n_features)
 
 
 class PiecewiseFamily(WeakLearnerFamily):
-    """Features inside balls around the centres of k-means.
+    """Family of features inside balls around the centres of k-means.
 
     The radii are quantiles of the distances.  A group is all features of a ball.  Each learner is
-    in the family with both signs.  The ball of infinite radius around the first centre is among
-    them: it is the linear function.
+    in the family with both signs.  The ball of infinite radius around the first centre gives
+    the linear function.
 
     Parameters
     ----------
     features : ndarray, shape (n_parts, n_features)
         Features of the training parts.
     response : (float, float)
-        Answers are real, of either sign: the lower one must be below 0.
+        Responses are real, of either sign: the lower one must be below 0.
     n_centers : int
-        Number of centres; there are no more than distinct parts.
+        Number of centres, at most the number of distinct parts.
     quantiles : sequence of float
-        Shares of the parts inside the balls of a centre.
+        Fractions of the parts inside the balls of a centre.
     random_state : int
         Seed for k-means.
     exact, n_threads
@@ -103,7 +103,7 @@ class PiecewiseFamily(WeakLearnerFamily):
     Raises
     ------
     ValueError
-        If a parameter is out of its range.
+        If a parameter is out of range.
     TaskError
         If there is no training part.
 
@@ -134,7 +134,7 @@ class PiecewiseFamily(WeakLearnerFamily):
         check_has_rows(features, "piecewise")
         if min(response) >= 0:
             raise ValueError(
-                "weak_learner 'piecewise' has answers of both signs, but those of this kind must "
+                "weak_learner 'piecewise' has responses of both signs, but those of this kind must "
                 f"be in {response}; take 'stump', 'tree' or 'feature'."
             )
         rows = np.asarray(features, np.float64)
@@ -156,23 +156,23 @@ class PiecewiseFamily(WeakLearnerFamily):
         self._inside = _inside(scaled, self._centers, self._radii)
         self._columns = np.vstack((scaled.T, np.ones(len(rows))))
 
+    @override
     def price(self, duals: FloatArray, per_channel: int) -> Sequence[Candidate]:
-        """Learners of largest edge on each channel, each with the sign that makes it positive."""
         flat = self._edges(duals).reshape(-1, duals.shape[1])
         return best_on_channels(
             np.abs(flat), per_channel, lambda k, channel: self._signed(k, flat[k, channel])
         )
 
+    @override
     def price_shared(self, duals: FloatArray, n_learners: int) -> Sequence[tuple[Any, FloatArray]]:
-        """Single learners of largest l1 norm of edges."""
         flat = self._edges(duals).reshape(-1, duals.shape[1])
         learners = [self._learner(*divmod(k, self.n_features + 1)) for k in range(len(flat))]
         return largest_norms(learners, flat, n_learners)
 
+    @override
     def price_groups(
         self, duals: FloatArray, n_groups: int
     ) -> Sequence[Sequence[tuple[Any, FloatArray]]]:
-        """Balls of largest summed l1 norm, each with all features and the constant."""
         edges = self._edges(duals)
         order = np.argsort(-np.abs(edges).sum(axis=(1, 2)), kind="stable")[:n_groups]
         return [
@@ -180,22 +180,22 @@ class PiecewiseFamily(WeakLearnerFamily):
             for ball in order
         ]
 
+    @override
     def refine(self, learner: Piece, duals: FloatArray) -> Sequence[Candidate]:
-        """The learner on every channel, with the sign the channel prefers."""
         edges = self.responses([learner._replace(sign=1.0)])[0] @ duals
         return [
             Candidate(learner._replace(sign=-1.0 if edge < 0 else 1.0), channel, float(abs(edge)))
             for channel, edge in enumerate(edges)
         ]
 
+    @override
     def responses(self, learners: Sequence[Piece]) -> NDArray[Any]:
-        """Answers on the training parts."""
         features, balls = [p.feature for p in learners], [p.ball for p in learners]
         signs = np.array([p.sign for p in learners])[:, None]
         return np.asarray(self._columns[features] * self._inside[balls] * signs, np.float32)
 
+    @override
     def table(self, learners: Sequence[Piece]) -> PiecewiseTable:
-        """The learners as arrays; balls without a learner are left out."""
         balls, place = np.unique([p.ball for p in learners], return_inverse=True)
         balls = balls.astype(np.int64)
         return PiecewiseTable(
@@ -212,17 +212,15 @@ class PiecewiseFamily(WeakLearnerFamily):
         return Piece(ball, -1 if row == self.n_features else row)
 
     def _signed(self, k: int, edge: float) -> Piece:
-        """Learner number ``k`` with the sign of its edge."""
+        """Learner with index ``k``, and the sign of its edge."""
         piece = self._learner(*divmod(k, self.n_features + 1))
         return piece._replace(sign=-1.0) if edge < 0 else piece
 
     def _edges(self, duals: FloatArray) -> FloatArray:
-        """Edges, shape (n_balls, n_features + 1, n_channels)."""
         return np.stack([self._columns[:, inside] @ duals[inside] for inside in self._inside])
 
 
 def _inside(scaled: FloatArray, centers: FloatArray, radii: FloatArray) -> NDArray[np.bool_]:
-    """Which parts each ball holds, shape (n_balls, n_parts)."""
     if not len(centers):
         return np.zeros((0, len(scaled)), np.bool_)
     return np.asarray(pairwise_distances(centers, scaled) < radii[:, None])

@@ -1,7 +1,7 @@
 """Contract of pricing rules, which make columns of the weak learners of largest edge.
 
 A column is a sum of terms ``a_t h_t`` on channels ``c_t`` under one weight.  Adding it lowers the
-objective where its edge is above what a unit of weight costs (10b)::
+objective if its edge is above the price of a unit of weight (10b)::
 
     edge = sum over t of a_t edge(h_t, c_t)  >  min_edge
 
@@ -21,31 +21,31 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from structboost._typing import FloatArray
+from structboost._typing import FloatArray, override
 from structboost.validation import checked_choice, tell_of_old_flags
 from structboost.weak.base import Candidate, Column, WeakLearnerFamily
 from structboost.weak.terms import Term
 
 
 class Priced(NamedTuple):
-    """Columns found by pricing, by kind, and the largest edge over the family (ties: 1e-6)."""
+    """Columns of each kind, and the largest edge over the family (ties within 1e-6)."""
 
     columns: dict[str, list[Column]]
     largest_edge: float
 
 
 class PricingRule(ABC):
-    """Makes columns of the weak learners of largest edge, separately for each kind of parts.
+    """Rule that makes columns of the weak learners of largest edge, for each kind of parts.
 
     Attributes
     ----------
     covers_family : bool
-        Whether :meth:`columns` sees the largest edge of every column that the rule could ever make:
-        only then is there a bound over all of them.
+        Whether :meth:`columns` finds the largest edge of all columns that the rule could ever
+        make, which a bound over all of them needs.
     patience : int
         Rounds without a violated column after which training stops.
     can_resume : bool
-        Whether the columns depend on the duals only, and on nothing that a checkpoint lacks.
+        Whether the columns depend on the duals only, as a checkpoint requires.
     """
 
     covers_family: bool = True
@@ -62,7 +62,7 @@ class PricingRule(ABC):
         Parameters
         ----------
         master : WeightedColumns
-            It is without columns.
+            Master or booster without columns.
         """
         return
 
@@ -70,7 +70,7 @@ class PricingRule(ABC):
     def columns(
         self, family: WeakLearnerFamily, duals: FloatArray, per_channel: int, min_edge: float
     ) -> tuple[list[Column], float]:
-        """Columns of edge above ``min_edge``, and the largest edge.
+        """Make columns of edge above ``min_edge``, and find the largest edge.
 
         Parameters
         ----------
@@ -81,12 +81,12 @@ class PricingRule(ABC):
         per_channel : int
             Largest number of columns per channel, or of learners shared by all.
         min_edge : float
-            What a unit of weight costs: the dual constraint (10b).
+            Price of a unit of weight, in the dual constraint (10b).
 
         Returns
         -------
         columns : list of Column
-            Those of edge above ``min_edge``; may be empty.
+            Columns of edge above ``min_edge``, possibly none.
         largest_edge : float
             Largest edge of all columns that the rule could make, also if none is above
             ``min_edge``.
@@ -103,7 +103,7 @@ class PricingRule(ABC):
         Returns
         -------
         edge : float or None
-            None where it does not follow from them.
+            None if it does not follow from them.
         """
         return None
 
@@ -114,7 +114,7 @@ class PricingRule(ABC):
         per_channel: int,
         min_edge: float,
     ) -> Priced:
-        """Columns of every kind.
+        """Make columns of every kind.
 
         Parameters
         ----------
@@ -141,49 +141,49 @@ class PricingRule(ABC):
 
 
 class CandidateRule(PricingRule, ABC):
-    """Rule that calls ``family.price`` and ``family.refine`` only: the duals may stay in shards."""
+    """Rule that only calls ``family.price`` and ``family.refine``, so duals may stay in shards."""
 
 
 class PerChannel(CandidateRule):
-    """Every channel has its own learners (MultiBoost^cw)."""
+    """Rule in which every channel has its own learners (MultiBoost^cw)."""
 
+    @override
     def columns(
         self, family: WeakLearnerFamily, duals: FloatArray, per_channel: int, min_edge: float
     ) -> tuple[list[Column], float]:
-        """One column per learner and channel."""
         found = family.price(duals, per_channel)
         return [_single(c) for c in found if c.edge > min_edge], found[0].edge
 
+    @override
     def largest_edge(self, of_channels: FloatArray) -> float | None:
-        """That of the best channel."""
         return float(of_channels.max())
 
 
 class BestChannel(CandidateRule):
-    """The learner of largest edge is shared, one column for each channel (MultiBoost, (18))."""
+    """Rule in which all channels share the best learner, one column each (MultiBoost, (18))."""
 
+    @override
     def columns(
         self, family: WeakLearnerFamily, duals: FloatArray, per_channel: int, min_edge: float
     ) -> tuple[list[Column], float]:
-        """One column per channel for each learner."""
         found = family.price(duals, per_channel)
         learners = list(dict.fromkeys(c.learner for c in found if c.edge > min_edge))[:per_channel]
         return [_single(c) for learner in learners for c in family.refine(learner, duals)], found[
             0
         ].edge
 
+    @override
     def largest_edge(self, of_channels: FloatArray) -> float | None:
-        """That of the best channel."""
         return float(of_channels.max())
 
 
 class SharedOverChannels(CandidateRule):
-    """The best learner of each channel, all under one weight (MultiBoost.MO, (14))."""
+    """Rule that puts the best learners of all channels under one weight (MultiBoost.MO, (14))."""
 
+    @override
     def columns(
         self, family: WeakLearnerFamily, duals: FloatArray, per_channel: int, min_edge: float
     ) -> tuple[list[Column], float]:
-        """One column, whose edge is the sum over the channels."""
         best: dict[int, Candidate] = {}
         for candidate in family.price(duals, 1):
             best.setdefault(candidate.channel, candidate)
@@ -191,18 +191,18 @@ class SharedOverChannels(CandidateRule):
         column = Column(terms, sum(candidate.edge for candidate in best.values()))
         return ([column] if column.edge > min_edge else []), column.edge
 
+    @override
     def largest_edge(self, of_channels: FloatArray) -> float | None:
-        """The sum over the channels."""
         return float(of_channels.sum())
 
 
 class CodeWord(PricingRule):
-    """One learner on every channel, with the signs of a given code (MultiBoost.ECC, (21)).
+    """Rule of one learner on every channel, with signs by a fixed code (MultiBoost.ECC, (21)).
 
     Parameters
     ----------
     draw : callable
-        ``draw()`` gives the code column of the next round, shape (n_channels,), of -1 and 1.
+        ``draw()`` returns the code column of the next round, shape (n_channels,), of -1 and 1.
     """
 
     covers_family = False
@@ -212,10 +212,10 @@ class CodeWord(PricingRule):
     def __init__(self, draw: Callable[[], FloatArray]) -> None:
         self.draw = draw
 
+    @override
     def columns(
         self, family: WeakLearnerFamily, duals: FloatArray, per_channel: int, min_edge: float
     ) -> tuple[list[Column], float]:
-        """One column."""
         code = self.draw()
         best = family.price((duals @ code)[:, None], 1)[0]
         column = Column(
@@ -225,12 +225,12 @@ class CodeWord(PricingRule):
 
 
 class BestCode(PricingRule):
-    """The learner of largest l1 norm of edges, with their signs as code: the best of all codes."""
+    """Rule of the learner of largest l1 norm of edges, whose signs are the best code of all."""
 
+    @override
     def columns(
         self, family: WeakLearnerFamily, duals: FloatArray, per_channel: int, min_edge: float
     ) -> tuple[list[Column], float]:
-        """One column per learner."""
         found = family.price_shared(duals, per_channel)
         made = [
             Column(
@@ -246,7 +246,7 @@ RULES: dict[str, type[PricingRule]] = {"own": PerChannel, "best": BestChannel}
 
 
 def rule_of(pricing: str | PricingRule) -> PricingRule:
-    """The rule itself, or the one of a name, one of `RULES`."""
+    """Rule of a name in ``RULES``, or the rule itself."""
     if isinstance(pricing, PricingRule):
         return pricing
     return RULES[checked_choice(pricing, "pricing", tuple(RULES))]()

@@ -1,4 +1,4 @@
-"""Families of weak learners, and the tables that files hold, by name."""
+"""Families of weak learners by name, and their tables in files."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def register_weak_learner(
     in_shards: type[WeakLearnerFamily] | None = None,
     sparse: type[WeakLearnerFamily] | None = None,
 ) -> None:
-    """Register a family of your own under ``family.name``.
+    """Register another family under ``family.name``.
 
     ``weak_learner=family.name`` then makes it, and files that hold its learners load.  Call this
     where the family is defined: files never import code, so the module must be imported before
@@ -84,7 +84,7 @@ def register_weak_learner(
     family : subclass of WeakLearnerFamily
         Made as ``family(features, response, exact=..., n_threads=...)``.
     table : subclass of LearnerTable
-        What ``family.table`` returns; made again as ``table(**arrays)``.
+        Return type of ``family.table``, restored as ``table(**arrays)``.
     in_shards : subclass of WeakLearnerFamily, optional
         The same learners with features that stay in shards, where the formulation and the pricing
         rule allow it.  Made as ``in_shards.of_kind(features, kind, response, exact=...)`` of
@@ -96,9 +96,9 @@ def register_weak_learner(
     Raises
     ------
     TypeError
-        If they are no such classes.
+        If they are not such classes.
     ValueError
-        If the name is no identifier, or belongs to another family.
+        If the name is not an identifier, or belongs to another family.
     """
     if not (isinstance(family, type) and issubclass(family, WeakLearnerFamily)):
         raise TypeError(f"family is {shown(family)}; give a subclass of WeakLearnerFamily.")
@@ -120,7 +120,7 @@ def register_weak_learner(
 
 
 def family_maker(weak_learner: Any, *, exact: bool) -> Callable[..., Any]:
-    """What makes families: the class of a name, or the user's own callable.
+    """Class of a name, or the callable that a user passed.
 
     Raises
     ------
@@ -139,7 +139,7 @@ def family_maker(weak_learner: Any, *, exact: bool) -> Callable[..., Any]:
 
 
 def table_schema(family: str) -> dict[str, Mapping[str, Array]]:
-    """What the arrays of the learners of a family must be, by the beginning of their names.
+    """Names, types and shapes of the arrays of a family's learners.
 
     Parameters
     ----------
@@ -158,7 +158,7 @@ def table_schema(family: str) -> dict[str, Mapping[str, Array]]:
 
 
 def table(family: str, arrays: Mapping[str, Any]) -> LearnerTable:
-    """The learners of a family that a model file holds; the arrays fit :func:`table_schema`."""
+    """Table of the learners in a model file, whose arrays fit :func:`table_schema`."""
     if UNION not in family:
         made: LearnerTable = _table_class(family)(**arrays)
         return made

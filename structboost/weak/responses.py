@@ -1,4 +1,4 @@
-"""Responses of weak learners on the rows of a shard, and the contract of those made there.
+"""Responses of weak learners on the rows of a shard, and contract for computing them there.
 
 With coefficients ``a_t`` of terms ``t``, each a learner ``h_t`` on a channel ``c_t``, rows ``p`` of
 a block and a measure ``V`` on the block::
@@ -104,7 +104,7 @@ class FeaturesOfRows(Protocol):
 
 
 class LearnersInShards(Protocol):
-    """Learners as they are sent to shards: plain data."""
+    """Learners in the plain data that is sent to shards."""
 
     @property
     def n_learners(self) -> int:
@@ -114,14 +114,14 @@ class LearnersInShards(Protocol):
 class ResponsesInShard(Responses):
     """Responses computed from the features of a shard, and sums of its duals for pricing.
 
-    A subclass implements :meth:`add`, :meth:`answers` and :meth:`block_sums`; those with kernels of
-    their own override the sums.  Results may depend on the rows of a block only, so that they are
-    the same on every engine.
+    A subclass implements :meth:`add`, :meth:`answers` and :meth:`block_sums`; those with compiled
+    kernels override the sums.  Results may depend on the rows of a block only, so that they are the
+    same on every engine.
 
     Parameters
     ----------
     features : ndarray, shape (n_rows, width)
-        Features as the shard keeps them.
+        Features as the shard stores them.
     starts : ndarray of int64, shape (n_blocks + 1,)
         First row of each block, from 0, and the number of rows.
     """
@@ -136,7 +136,7 @@ class ResponsesInShard(Responses):
         Parameters
         ----------
         learners : ndarray of int64, shape (n,)
-            Indices from :meth:`add`, any of them several times.
+            Indices from :meth:`add`, with repeats.
         rows : slice
             Rows of one block.
 
@@ -147,7 +147,7 @@ class ResponsesInShard(Responses):
         raise NotImplementedError(f"{type(self).__name__} does not implement answers().")
 
     def block_sums(self, duals: FloatArray, rows: slice, *arguments: Any) -> FloatArray:
-        """Sums over the rows of one block, which pricing needs.
+        """Compute the sums over the rows of one block, for pricing.
 
         Parameters
         ----------
@@ -156,7 +156,7 @@ class ResponsesInShard(Responses):
         rows : slice
             The rows of the block.
         *arguments
-            Plain data that the family gave to :meth:`DualsInShards.sums`.
+            Plain data that the family passes to :meth:`DualsInShards.sums`.
 
         Returns
         -------
@@ -166,7 +166,7 @@ class ResponsesInShard(Responses):
         raise NotImplementedError(f"{type(self).__name__} does not implement block_sums().")
 
     def sums(self, duals: FloatArray, *arguments: Any) -> FloatArray:
-        """Sums of :meth:`block_sums` over all blocks, along their tree.
+        """Sum :meth:`block_sums` over all blocks, along their tree.
 
         Parameters
         ----------
@@ -187,7 +187,7 @@ class ResponsesInShard(Responses):
         return tree_sum(np.array(sums).reshape(len(sums), -1)).reshape(shape)
 
     def features_sum(self, first_row: int) -> int:
-        """Hash of the features, which adds up over shards.
+        """Hash of the features, additive over shards.
 
         Parameters
         ----------
@@ -197,7 +197,7 @@ class ResponsesInShard(Responses):
         Returns
         -------
         hash : int
-            From 0; it counts modulo 2^64.
+            At least 0, modulo 2^64.
         """
         # As if the bytes were bins: what adds up over runs of rows depends on no layout.
         rows = np.ascontiguousarray(self.features)
@@ -225,12 +225,12 @@ class ResponsesInShard(Responses):
 
 
 class ShardFeatures(Protocol):
-    """Plain data of which each shard makes the responses of a family: it is sent to workers.
+    """Plain data from which a worker makes the responses of a family in its shard.
 
     Attributes
     ----------
     identity : sequence of ndarray
-        Arrays that tell the features of two runs apart, beside their values.
+        Arrays that identify the features of a run, together with their values.
     """
 
     @property
@@ -238,7 +238,7 @@ class ShardFeatures(Protocol):
         """Arrays that are hashed for checkpoints."""
 
     def in_shard(self, features: FeaturesOfRows, starts: IntArray) -> ResponsesInShard:
-        """Responses of no learner yet on the rows of a shard.
+        """Make an empty store of responses on the rows of a shard.
 
         Parameters
         ----------
@@ -250,26 +250,26 @@ class ShardFeatures(Protocol):
 
 
 class DualsInShards(Protocol):
-    """Signed weights of all parts and channels, left where the parts are.
+    """Signed weights of all parts and channels, stored in the shards of the parts.
 
-    Families with ``shard_features`` get them in place of an array.
+    Families with ``shard_features`` receive this object in place of an array.
     """
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Parts and channels."""
+        """Number of parts and of channels."""
 
     def sums(self, *arguments: Any) -> FloatArray:
-        """Sums over all shards of :meth:`ResponsesInShard.sums`, added along the tree of blocks.
+        """Sum :meth:`ResponsesInShard.sums` over all shards, along the tree of blocks.
 
         Parameters
         ----------
         *arguments
-            Plain data that it is called with.
+            Plain data to pass to :meth:`ResponsesInShard.sums`.
         """
 
     def gathered(self) -> FloatArray:
-        """The weights themselves, shape (n_parts, n_channels)."""
+        """Gather the weights, shape (n_parts, n_channels)."""
 
 
 class StoredResponses(Responses):
@@ -298,7 +298,7 @@ class StoredResponses(Responses):
         _add_stored_products(self.rows, terms.learners, terms.channels, *measure, first, out)
 
     def edges(self, terms: Terms, duals: FloatArray) -> FloatArray:
-        """``<duals, response>`` of each term, duals of shape (n_channels, n_rows)."""
+        """Edges ``<duals, response>`` of the terms, for duals of shape (n_channels, n_rows)."""
         out = np.empty(len(terms.learners))
         _stored_edges(self.rows, terms.learners, terms.channels, duals, out)
         return out

@@ -23,7 +23,7 @@ from structboost.weak.terms import Terms
 class StumpCodes(NamedTuple):
     """Stumps on binned features.
 
-    Each answers ``left`` where the bin of ``feature`` is at most ``bin``, else ``right``.
+    Each responds with ``left`` where the bin of ``feature`` is at most ``bin``, else ``right``.
     """
 
     feature: IntArray
@@ -38,7 +38,7 @@ class StumpCodes(NamedTuple):
 
 
 class StumpResponses(ResponsesInShard):
-    """Stumps are looked up in the codes of their features: nothing is kept for a learner."""
+    """Responses of stumps by look-up in the codes of their features, without a store."""
 
     def __init__(self, binned: BinnedFeatures) -> None:
         super().__init__(binned.codes.T, binned.blocks)
@@ -78,13 +78,13 @@ class StumpResponses(ResponsesInShard):
 
 
 class BinsOfRows(NamedTuple):
-    """Bins that each shard makes of its features."""
+    """Bins of the features of a shard."""
 
     bins: Thresholds
 
     @property
     def identity(self) -> tuple[FloatArray, IntArray]:
-        """Thresholds, and where those of each column begin."""
+        """Thresholds, and the start of those of each column."""
         return self.bins.values, self.bins.indptr
 
     def in_shard(self, features: FeaturesOfRows, starts: IntArray) -> StumpResponses:
@@ -93,15 +93,15 @@ class BinsOfRows(NamedTuple):
 
 
 class ShardedStumps(StumpSearch):
-    """Stumps on binned features of which only the thresholds are at hand.
+    """Family of stumps on binned features, of which only the thresholds are in memory.
 
     Parameters
     ----------
     bins : Thresholds
     response : (float, float)
-        The two answers of a stump (:class:`structboost.PartKind`).
+        The two responses of a stump (:class:`structboost.PartKind`).
     rows : ndarray, shape (n_parts, n_features), optional
-        The features, where they are here as well.
+        The features, if they are in memory as well.
     """
 
     def __init__(
@@ -114,12 +114,12 @@ class ShardedStumps(StumpSearch):
     def of_kind(
         cls, features: TrainingFeatures, kind: str, response: tuple[float, float], *, exact: bool
     ) -> ShardedStumps:
-        """The family on the parts of a kind."""
+        """Make the family for the parts of a kind."""
         rows = None if features.rows is None else features.rows[kind]
         return cls(features.bins(kind, exact=exact), response, rows)
 
+    @override
     def refine(self, learner: Stump, duals: DualsInShards) -> list[Candidate]:  # type: ignore[override]
-        """The split of ``learner`` on every channel, turned the way the channel prefers."""
         sums = duals.sums(learner.feature, learner.feature + 1)
         totals, below = sums[-1], sums[:-1][: learner.bin + 1].sum(axis=0)
         turned = self._stump(learner.feature, learner.bin, learner.left == self.low)
@@ -127,8 +127,8 @@ class ShardedStumps(StumpSearch):
         edges = [way.left * below + way.right * (totals - below) for way in ways]
         return best_ways(ways, np.array(edges))
 
+    @override
     def responses(self, learners: Sequence[Stump]) -> StumpCodes:
-        """The stumps by their bins: the shards look the answers up."""
         return StumpCodes(
             np.array([s.feature for s in learners], np.int64),
             np.array([s.bin for s in learners], np.int64),
@@ -136,9 +136,11 @@ class ShardedStumps(StumpSearch):
             np.array([s.right for s in learners], np.float64),
         )
 
+    @override
     def _gathered(self, duals: DualsInShards) -> FloatArray:
         return duals.gathered()
 
+    @override
     def _search(self, duals: DualsInShards, kernel: Kernel, found: Found) -> FloatArray:
         totals = np.zeros(0)
         for group in feature_groups(self.bins.n_bins, duals.shape[1]):

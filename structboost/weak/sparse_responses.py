@@ -1,4 +1,4 @@
-"""Answers that are 0 on most rows: what is kept, and what a sum costs, are the others."""
+"""Responses that are 0 on most rows, in memory and time of the other rows only."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from structboost._typing import FloatArray, IntArray
+from structboost._typing import FloatArray, IntArray, override
 from structboost.exceptions import TaskError
 from structboost.runtime.compiled import compiled
 from structboost.weak.block_measures import BlockMeasure, entry_values
@@ -15,7 +15,7 @@ from structboost.weak.terms import Terms
 
 
 class SparseResponses(Responses):
-    """Answers of any learners that are 0 on most rows, as a matrix in compressed rows.
+    """Sparse responses of any learners, as a matrix in compressed rows.
 
     Parameters
     ----------
@@ -30,12 +30,12 @@ class SparseResponses(Responses):
 
     @classmethod
     def instead_of(cls, held: Responses) -> SparseResponses:
-        """What keeps sparse answers: ``held`` itself, or an empty store instead of an empty one.
+        """Return ``held``, or a store of sparse responses in place of an empty one.
 
         Raises
         ------
         TaskError
-            If ``held`` has answers that are not sparse: a family gives one form for good.
+            If ``held`` has dense responses: a family must always return one form.
         """
         if isinstance(held, SparseResponses):
             return held
@@ -46,22 +46,22 @@ class SparseResponses(Responses):
             )
         return cls(held.rows.shape[1])
 
+    @override
     def add(self, new: sparse.csr_array) -> int:
-        """Append answers, shape (n_new, n_rows); returns the number of the first."""
         first = len(self._starts) - 1
         self._starts = np.concatenate((self._starts, new.indptr[1:] + self._starts[-1]))
         self._rows = np.concatenate((self._rows, new.indices.astype(np.int32, copy=False)))
         self._values = np.concatenate((self._values, new.data.astype(np.float64)))
         return first
 
+    @override
     def add_scores(self, terms: Terms, first: int, out: FloatArray) -> None:
-        """By the answers of each learner that are not 0."""
         _add_sparse_scores(self._starts, self._rows, self._values, *terms[1:], first, out)
 
+    @override
     def add_products(
         self, terms: Terms, measure: BlockMeasure, first: int, out: FloatArray
     ) -> None:
-        """By the same answers, after the entries of each channel are laid out by row."""
         n_rows = int(measure.parts.max(initial=0)) + 1
         _add_sparse_products(
             (self._starts, self._rows, self._values), terms.learners, terms.channels, (*measure,),
@@ -69,7 +69,7 @@ class SparseResponses(Responses):
         )  # fmt: skip
 
     def edges(self, terms: Terms, duals: FloatArray) -> FloatArray:
-        """``<duals on the channel, answers>`` of each term; duals of shape (n_channels, n_rows)."""
+        """Edges of the terms for duals of shape (n_channels, n_rows)."""
         out = np.zeros(len(terms.learners))
         _sparse_edges(
             self._starts, self._rows, self._values, terms.learners, terms.channels, duals, out

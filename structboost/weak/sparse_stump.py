@@ -1,4 +1,4 @@
-"""Decision stumps on sparse tables: what a search visits are the entries that are not 0."""
+"""Decision stumps on sparse tables, whose search visits only the entries that are not 0."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from structboost._typing import FloatArray, IntArray
+from structboost._typing import FloatArray, IntArray, override
 from structboost.files.schema import DamagedFileError, whole_number
 from structboost.runtime.compiled import compiled
 from structboost.weak.base import Candidate, WeakLearnerFamily
 from structboost.weak.candidates import answer_type, best_ways
 from structboost.weak.stump import TIE, Stump, StumpTable
 
-# An edge is larger only by more than rounding: by this share of it.
+# An edge is larger only by more than rounding: by this fraction of it.
 _ROUNDING = 1e-10
 
 
 class SparseStumpFamily(WeakLearnerFamily):
-    """All stumps between distinct values of sparse features, and the constant.
+    """Family of all stumps between distinct values of sparse features, and the constant.
 
     Parameters
     ----------
     features : sparse array, shape (n_parts, n_features)
         Finite.
     response : (float, float)
-        The two answers of a stump.
+        The two responses of a stump.
     exact, n_threads
         Ignored: all distinct thresholds are searched, in one thread.
     """
@@ -57,8 +57,8 @@ class SparseStumpFamily(WeakLearnerFamily):
         self._rows = columns.indices[order].astype(np.int32)
         self._values = columns.data[order].astype(np.float64)
 
+    @override
     def price(self, duals: FloatArray, per_channel: int) -> list[Candidate]:
-        """Stumps of largest edge on each channel, each on a feature of its own, best first."""
         found: list[Candidate] = []
         edges, places = np.empty(self.n_features), np.empty(self.n_features, np.int64)
         for channel in range(duals.shape[1]):
@@ -87,14 +87,14 @@ class SparseStumpFamily(WeakLearnerFamily):
                 found += [*splits, constant]
         return sorted(found, key=lambda candidate: -candidate.edge)
 
+    @override
     def refine(self, learner: Stump, duals: FloatArray) -> list[Candidate]:
-        """The split of ``learner`` on every channel, turned the way the channel prefers."""
         turned = learner._replace(left=learner.right, right=learner.left)
         ways = (learner, turned)
         return best_ways(ways, self.responses(ways) @ duals)
 
+    @override
     def responses(self, learners: Sequence[Stump]) -> NDArray[Any]:
-        """Answers on the training parts, int8 where both answers are small integers."""
         out = np.empty((len(learners), self.n_parts), answer_type(self.low, self.high))
         for k, stump in enumerate(learners):
             out[k] = stump.left if stump.threshold >= 0 else stump.right
@@ -103,12 +103,12 @@ class SparseStumpFamily(WeakLearnerFamily):
             out[k, self._rows[own]] = np.where(below, stump.left, stump.right)
         return out
 
+    @override
     def table(self, learners: Sequence[Stump]) -> StumpTable:
-        """The stumps as arrays."""
         return StumpTable.of(learners)
 
+    @override
     def restored(self, values: Sequence[Any]) -> Stump:
-        """The stump of these fields, one between two values of these features."""
         feature = whole_number(values[0], "feature", 0, self.n_features - 1)
         place = whole_number(values[4], "bin", -1, len(self._ascending(feature)) - 2)
         made = self._stump(feature, place, values[2] == self.high)
@@ -117,14 +117,13 @@ class SparseStumpFamily(WeakLearnerFamily):
         return made
 
     def _ascending(self, feature: int) -> FloatArray:
-        """Values of a feature in ascending order, 0 once among them if it occurs."""
+        """Values of a feature in ascending order, with one 0 if it occurs."""
         own: FloatArray = self._values[slice(*self._starts[feature : feature + 2])]
         if len(own) < self.n_parts:
             own = np.insert(own, np.searchsorted(own, 0.0), 0.0)
         return own
 
     def _stump(self, feature: int, place: int, flip: bool) -> Stump:
-        """The stump behind the value number ``place`` of a feature; -1 for the constant."""
         if place < 0:
             return Stump(feature, -np.inf, *self._sides(flip), -1)
         lower, upper = self._ascending(feature)[place : place + 2]
@@ -136,7 +135,7 @@ class SparseStumpFamily(WeakLearnerFamily):
 
 
 def _largest(edges: FloatArray, most: int) -> list[int]:
-    """Places of the largest edges, in descending order; ties up to rounding go by place."""
+    """Order the largest edges, descending, with ties up to rounding by index."""
     n = min(most, len(edges))
     least = np.partition(edges, len(edges) - n)[len(edges) - n]
     slack = _ROUNDING * max(abs(least), abs(float(edges.max())))
@@ -157,10 +156,10 @@ def _best_places(
     edges: FloatArray,
     places: IntArray,
 ) -> None:
-    """Best split of each feature: behind which of its values, counted from 1; negative if turned.
+    """Position of the best split of each feature, counted from 1 and negative if turned.
 
     The values of a feature are its entries in ascending order, with 0 among them where a part has
-    none.  The edge is -inf where all values are equal.
+    none.  The edge is -inf if all values are equal.
     """
     n_parts = len(duals)
     for f in range(len(edges)):

@@ -1,4 +1,4 @@
-"""Features on one scale, as linear weak learners take them."""
+"""Features on one scale for linear weak learners."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _LARGEST = 1e304
 
 
 class Standardisation(NamedTuple):
-    """``(x - centers) / scales``, and behind it the constant 1 if there is a bias.
+    """Standardised features ``(x - centers) / scales``, with a constant 1 last if there is a bias.
 
     Parameters
     ----------
@@ -29,8 +29,7 @@ class Standardisation(NamedTuple):
         The scale of a constant feature is infinite, so that it is zero.
     bias : bool
     dimension : float
-        How many uncorrelated features would be as many: between 1 and n_features
-        (:func:`_dimension`).
+        Effective number of uncorrelated features, between 1 and n_features (:func:`_dimension`).
     """
 
     centers: FloatArray
@@ -40,14 +39,14 @@ class Standardisation(NamedTuple):
 
     @classmethod
     def of(cls, features: Any, response: tuple[float, float]) -> Standardisation:
-        """Mean 0 and standard deviation 1; where answers must not be negative, root mean square 1.
+        """Fit mean 0 and std 1, or root mean square 1 if responses must not be negative.
 
         Parameters
         ----------
         features : ndarray or sparse array by rows, shape (n_parts, n_features)
             Of more than 262,144 parts a sample is looked at.
         response : (float, float)
-            Whether answers may be negative.
+            The two responses.
 
         Raises
         ------
@@ -79,16 +78,16 @@ class Standardisation(NamedTuple):
 
     @property
     def width(self) -> int:
-        """Number of standardised features, the constant included."""
+        """Number of standardised features, including the constant."""
         return len(self.scales) + self.bias
 
     def rows(self, features: NDArray[Any]) -> FloatArray:
-        """Standardised features, shape (n_parts, width).
+        """Standardise features, shape (n_parts, width).
 
         Raises
         ------
         TaskError
-            If answers must not be negative, and a feature is.
+            If responses must not be negative, and a feature is.
         """
         self.check_signs(features)
         out = np.ones((len(features), self.width))
@@ -98,7 +97,7 @@ class Standardisation(NamedTuple):
         return out
 
     def check_signs(self, features: Any) -> None:
-        """Raise TaskError if answers must not be negative, and a feature is."""
+        """Raise TaskError if responses must not be negative, and a feature is."""
         if not self.bias and features.shape[0]:
             _check_not_negative(features)
 
@@ -108,7 +107,6 @@ def _dense(features: Any) -> NDArray[Any]:
 
 
 def _extremes(features: Any) -> tuple[FloatArray, FloatArray]:
-    """Least and largest value of each feature."""
     found = features.min(axis=0), features.max(axis=0)
     lows, highs = (_dense(own).ravel().astype(np.float64) for own in found)
     return lows, highs
@@ -123,7 +121,7 @@ def _moments(features: Any, bias: bool) -> tuple[FloatArray, FloatArray]:
 
 
 def _moments_of_sparse(features: Any, bias: bool) -> tuple[FloatArray, FloatArray]:
-    """Moments from the entries; those that are not there differ from the means by the means."""
+    """Moments from the entries of a sparse array, whose other values are 0."""
     n_rows, n_features = features.shape
     columns, values = features.tocoo().col, features.tocoo().data.astype(np.float64)
 
@@ -149,7 +147,7 @@ def _check_sizes(sizes: FloatArray, scales: FloatArray) -> None:
 
 
 def _dimension(features: Any, centers: FloatArray, scales: FloatArray) -> float:
-    """Participation ratio of the eigenvalues of ``rows'rows``: their sum squared by their squares.
+    """Participation ratio of the eigenvalues of ``rows'rows``, squared sum by sum of squares.
 
     The rows are the standardised features.  The squares of a sample are too large by about the sum
     squared, divided by the number of rows.
@@ -165,7 +163,6 @@ def _dimension(features: Any, centers: FloatArray, scales: FloatArray) -> float:
 
 
 def _products_of_rows(features: Any, centers: FloatArray, scales: FloatArray) -> FloatArray:
-    """Products of the standardised rows with each other, shape (n_rows, n_rows)."""
     if not sparse.issparse(features):
         rows = (features - centers) / scales
         return np.asarray(rows @ rows.T)
@@ -175,7 +172,6 @@ def _products_of_rows(features: Any, centers: FloatArray, scales: FloatArray) ->
 
 
 def _products_of_features(features: Any, centers: FloatArray, scales: FloatArray) -> FloatArray:
-    """Products of the standardised columns, shape (n_features, n_features)."""
     rows = (_dense(features) - centers) / scales
     return np.asarray(rows.T @ rows)
 

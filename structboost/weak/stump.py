@@ -12,7 +12,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from structboost._typing import FloatArray, IntArray
+from structboost._typing import FloatArray, IntArray, override
 from structboost.files.schema import Array, DamagedFileError, whole_number
 from structboost.weak.all_thresholds import largest_edges
 from structboost.weak.base import Candidate, WeakLearnerFamily
@@ -38,7 +38,7 @@ TIE = 1e-6
 
 
 class Stump(NamedTuple):
-    """``left`` where the column is at most the threshold, else ``right``.
+    """Stump with response ``left`` where the column is at most the threshold, else ``right``.
 
     The columns are those of the bins (:class:`structboost.weak.binning.Gaps`): the features, if
     nothing is missing.  A stump with the threshold -inf is constant.
@@ -53,7 +53,7 @@ class Stump(NamedTuple):
 
 @dataclass(frozen=True)
 class StumpTable(LearnerTable):
-    """Stumps as arrays.
+    """Table of stumps.
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ class StumpTable(LearnerTable):
     threshold, left, right : ndarray of float64, shape (n_learners,)
         ``left`` where the feature is at most the threshold, else ``right``.
     missing_left : ndarray of uint8, shape (n_learners,), optional
-        Whether a missing feature (NaN) is answered by ``left``; None: always by ``right``.
+        Whether the response to a missing feature (NaN) is ``left``.  None means always ``right``.
     """
 
     schema: ClassVar[Mapping[str, Array]] = {
@@ -79,8 +79,8 @@ class StumpTable(LearnerTable):
     right: FloatArray
     missing_left: NDArray[np.uint8] | None = None
 
+    @override
     def responses(self, features: NDArray[Any]) -> FloatArray:
-        """Answers of all stumps on ``features``, shape (n_learners, n_parts)."""
         out = np.empty((len(self), len(features)))
         for k in range(len(self)):
             column = features[:, self.feature[k]]
@@ -90,12 +90,12 @@ class StumpTable(LearnerTable):
             out[k] = np.where(below, self.left[k], self.right[k])
         return out
 
+    @override
     def feature_shares(self, n_features: int) -> FloatArray:
-        """One for the feature that a stump splits; nothing for constants."""
         return shares_of_one(np.where(np.isfinite(self.threshold), self.feature, -1), n_features)
 
+    @override
     def scorer(self, weights: FloatArray, n_features: int) -> LookupTable:
-        """Look-up tables."""
         of_missing = (
             self.right
             if self.missing_left is None
@@ -107,13 +107,13 @@ class StumpTable(LearnerTable):
 
 
 class StumpSearch(WeakLearnerFamily):
-    """All stumps between the bins of each feature, and the constant, searched by histograms.
+    """Search by histograms over all stumps between the bins of each feature, and the constant.
 
     Attributes
     ----------
     bins : Thresholds
     low, high : float
-        The two answers of a stump.
+        The two responses of a stump.
     directions : ndarray of int8, shape (n_columns,), or None
         1 for columns whose stumps must rise, -1 where they must fall.
     rows : ndarray, shape (n_parts, n_features), or None
@@ -135,12 +135,12 @@ class StumpSearch(WeakLearnerFamily):
         self.directions: NDArray[np.int8] | None = None
 
     @property
+    @override
     def searches_all(self) -> bool:
-        """Whether every distinct value of every feature has a bin of its own."""
         return self.bins.thinned is not None and not self.bins.thinned.any()
 
+    @override
     def widest_edges(self, duals: Any) -> FloatArray | None:
-        """Edges over all distinct thresholds; None if the features are not in memory."""
         if self.rows is None:
             return None
         thinned = (
@@ -157,13 +157,12 @@ class StumpSearch(WeakLearnerFamily):
         return edges
 
     def _gathered(self, duals: Any) -> FloatArray:
-        """Signed weights of all parts and channels as an array."""
         gathered: FloatArray = duals
         return gathered
 
     @abstractmethod
     def _search(self, duals: Any, kernel: Kernel, found: Found) -> FloatArray:
-        """Fill ``found``, a row per column, by a kernel of histograms; return the totals."""
+        """Fill ``found``, one row per column, by a kernel of histograms, and return the totals."""
 
     def _fill(
         self, kernel: Kernel, found: Found, sums: FloatArray, totals: FloatArray, group: Group
@@ -173,8 +172,8 @@ class StumpSearch(WeakLearnerFamily):
         own = (array[rows] for array in found)
         kernel(sums, self.bins.n_bins[rows], totals, self.low, self.high, *own)
 
+    @override
     def price(self, duals: Any, per_channel: int) -> list[Candidate]:
-        """Best stumps of each channel, each on a feature of its own."""
         shape = (self.bins.n_columns, duals.shape[1])
         edges, bins, flipped = np.empty(shape), np.empty(shape, np.int64), np.empty(shape, np.bool_)
         totals = self._search(duals, best_splits, (edges, bins, flipped))
@@ -211,10 +210,10 @@ class StumpSearch(WeakLearnerFamily):
     def _keep_directions(
         self, duals: Any, edges: FloatArray, bins: IntArray, flipped: NDArray[np.bool_]
     ) -> None:
-        """Search columns that have a direction again; by default none has."""
+        """Repeat the search for columns that have a direction, by default for none."""
 
+    @override
     def table(self, learners: Sequence[Stump]) -> StumpTable:
-        """The stumps as arrays."""
         gaps = self.bins.gaps
         if gaps is None:
             return StumpTable.of(learners)
@@ -222,8 +221,8 @@ class StumpSearch(WeakLearnerFamily):
         missing_left = gaps.low[column].astype(np.uint8)
         return StumpTable.of(learners, feature=gaps.feature[column], missing_left=missing_left)
 
+    @override
     def restored(self, values: Sequence[Any]) -> Stump:
-        """The stump of these fields, one between two bins of these features."""
         feature = whole_number(values[0], "feature", 0, self.bins.n_columns - 1)
         bin_ = whole_number(values[4], "bin", -1, int(self.bins.n_bins[feature]) - 2)
         made = self._stump(feature, bin_, values[2] == self.high)
@@ -246,20 +245,20 @@ class StumpSearch(WeakLearnerFamily):
 
 
 class StumpFamily(StumpSearch):
-    """Stumps on features in memory.
+    """Family of stumps on features in memory.
 
     Parameters
     ----------
     features : ndarray, shape (n_parts, n_features)
         Training features; they are binned once.
     response : (float, float)
-        The two answers of a stump (:class:`structboost.PartKind`).
+        The two responses of a stump (:class:`structboost.PartKind`).
     exact : bool
         Whether the family holds all distinct thresholds, or 255 quantiles of each feature.
     n_threads : int
         Number of threads; the result does not depend on it.
     directions : sequence of int, optional
-        For each feature 1, -1 or 0: the family has stumps that rise with it, that fall, or both.
+        For each feature 1, -1 or 0: its stumps rise with it, fall with it, or do either.
     """
 
     sets_of_categories = CategoryFamily
@@ -281,8 +280,8 @@ class StumpFamily(StumpSearch):
             self.directions = of_features if gaps is None else of_features[gaps.feature]
         self.n_threads = n_threads
 
+    @override
     def price_shared(self, duals: FloatArray, n_learners: int) -> list[tuple[Stump, FloatArray]]:
-        """Stumps of largest l1 norm of edges over the channels, each on a feature of its own."""
         if self.directions is not None:
             raise ValueError(
                 "Features with a direction (monotonic_cst) do not go with a pricing rule that "
@@ -299,25 +298,25 @@ class StumpFamily(StumpSearch):
         edges = self.responses(candidates) @ duals
         return largest_norms(candidates, edges, n_learners)
 
+    @override
     def refine(self, learner: Stump, duals: FloatArray) -> list[Candidate]:
-        """The split of ``learner`` on every channel, turned the way the channel prefers."""
         turned = self._stump(learner.feature, learner.bin, learner.left == self.low)
         is_free = self.directions is None or not self.directions[learner.feature]
         ways = (learner, turned) if is_free or learner.bin < 0 else (learner,)
         return best_ways(ways, self.responses(ways) @ duals)
 
+    @override
     def responses(self, learners: Sequence[Stump]) -> NDArray[Any]:
-        """Answers on the training parts, int8 where both answers are small integers."""
         out = np.empty((len(learners), self.binned.n_rows), answer_type(self.low, self.high))
         for k, stump in enumerate(learners):
             below = self.binned.codes[stump.feature].astype(np.int64) <= stump.bin
             out[k] = np.where(below, stump.left, stump.right)
         return out
 
+    @override
     def _keep_directions(
         self, duals: FloatArray, edges: FloatArray, bins: IntArray, flipped: NDArray[np.bool_]
     ) -> None:
-        """The best stumps of their direction, for columns that have one."""
         for j in np.flatnonzero(self._directions()):
             filled = histograms(self.binned, duals, int(j), int(j) + 1)
             below = np.cumsum(filled[:-1], axis=0)[:-1]
@@ -338,6 +337,7 @@ class StumpFamily(StumpSearch):
     def _directions(self) -> NDArray[np.int8]:
         return np.zeros(0, np.int8) if self.directions is None else self.directions
 
+    @override
     def _search(self, duals: FloatArray, kernel: Kernel, found: Found) -> FloatArray:
         def run(group: Group) -> FloatArray:
             filled = histograms(self.binned, duals, *group)
@@ -352,7 +352,7 @@ class StumpFamily(StumpSearch):
 
 
 def feature_groups(n_bins: IntArray, n_channels: int, at_least: int = 1) -> list[Group]:
-    """First and last feature of each group whose histograms are held together.
+    """First and last feature of each group whose histograms are in memory together.
 
     Without features there is one empty group.
     """

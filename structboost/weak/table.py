@@ -1,4 +1,4 @@
-"""Trained weak learners as arrays, and what scores parts with them."""
+"""Tables of trained weak learners, and scorers of parts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from structboost.validation import checked_features
 
 
 class Scorer(Protocol):
-    """Weak learners and their weights in the form that predicts fastest."""
+    """Form of weak learners and their weights that predicts fastest."""
 
     def raw_scores(self, rows: NDArray[Any]) -> FloatArray:
         """Scores of finite rows of the right width, shape (n_parts, n_channels).
@@ -29,7 +29,7 @@ class Scorer(Protocol):
 
 
 class LearnerTable(ABC):
-    """Trained weak learners of one family as arrays: a frozen dataclass.
+    """Table of trained weak learners of one family, a frozen dataclass of arrays.
 
     Its ``schema`` describes the arrays that a model file holds, over the dimensions
     ``n_learners`` and ``n_features``.  A field that is None is left out of the file.
@@ -41,14 +41,14 @@ class LearnerTable(ABC):
 
     @classmethod
     def of(cls, learners: Sequence[Any], **arrays: Any) -> Self:
-        """A table of the fields of learners, by the names of the schema, and of other arrays.
+        """Make a table of the fields of learners, by the names of the schema, and of other arrays.
 
         Parameters
         ----------
         learners : sequence
             Named tuples with a field per array of the schema.
         **arrays : ndarray
-            Arrays of the schema that are no field of the learners.
+            Arrays of the schema that are not fields of the learners.
 
         Returns
         -------
@@ -67,7 +67,7 @@ class LearnerTable(ABC):
 
     @abstractmethod
     def responses(self, features: NDArray[Any]) -> NDArray[Any]:
-        """Answers of all learners.
+        """Responses of all learners.
 
         Parameters
         ----------
@@ -77,17 +77,17 @@ class LearnerTable(ABC):
         Returns
         -------
         answers : ndarray, shape (n_learners, n_parts)
-            The same on the training parts as :meth:`structboost.weak.WeakLearnerFamily.responses`,
+            On the training parts equal to :meth:`structboost.WeakLearnerFamily.responses`,
             unless the family declares ``cross_fitted``.
         """
 
     def checked_rows(self, features: Any, n_features: int) -> NDArray[Any]:
-        """Features of parts, checked.
+        """Check and convert the features of parts.
 
         Parameters
         ----------
         features : array-like or sparse array, shape (n_parts, n_features)
-            Features of the parts, as a user gave them.
+            Features of the parts, as the user passed them.
         n_features : int
             Number of features in training.
 
@@ -106,7 +106,7 @@ class LearnerTable(ABC):
 
     @abstractmethod
     def feature_shares(self, n_features: int) -> FloatArray:
-        """Share of each feature in each learner.
+        """Weight of each feature in each learner, as a fraction.
 
         Parameters
         ----------
@@ -120,12 +120,12 @@ class LearnerTable(ABC):
         """
 
     def select(self, index: NDArray[Any]) -> Self:
-        """The learners at an index.
+        """Select the learners at an index.
 
         Parameters
         ----------
         index : ndarray of int, shape (n_selected,), or of bool, shape (n_learners,)
-            Which learners to take.
+            Indices or mask of the learners.
 
         Returns
         -------
@@ -138,7 +138,7 @@ class LearnerTable(ABC):
         return replace(self, **own)  # type: ignore[type-var]
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
-        """The arrays that a model file holds.
+        """Convert the table to the arrays of a model file.
 
         Returns
         -------
@@ -148,7 +148,7 @@ class LearnerTable(ABC):
         return {name: array for name, array in vars(self).items() if array is not None}
 
     def scorer(self, weights: FloatArray, n_features: int) -> Scorer:
-        """What scores parts with these learners.
+        """Make the scorer of parts by these learners.
 
         Parameters
         ----------
@@ -172,7 +172,7 @@ class LearnerTable(ABC):
 
 @dataclass(frozen=True)
 class WeightedLearners:
-    """The scorer of learners that no faster form is known for.
+    """Scorer of learners for which no faster form is known.
 
     Parameters
     ----------
@@ -193,7 +193,7 @@ class WeightedLearners:
 
 
 def shares_of_one(features: IntArray, n_features: int) -> FloatArray:
-    """Shares of learners that use one feature each, none where it is negative."""
+    """Weight 1 for the feature of each learner, and none where its index is negative."""
     out = np.zeros((len(features), n_features))
     used = np.flatnonzero(features >= 0)
     out[used, features[used]] = 1.0
@@ -201,12 +201,12 @@ def shares_of_one(features: IntArray, n_features: int) -> FloatArray:
 
 
 def shares_of_coefficients(coefficients: FloatArray) -> FloatArray:
-    """Shares of linear functions: those of the absolute coefficients."""
+    """Weights of features in linear functions, proportional to the absolute coefficients."""
     sizes = np.abs(coefficients)
     return np.asarray(sizes / np.maximum(sizes.sum(axis=1, keepdims=True), 1e-300))
 
 
 def comparable(rows: NDArray[Any]) -> NDArray[Any]:
-    """Contiguous rows of a type that compiled scorers take: float32, float64 or uint8."""
+    """Convert rows to a contiguous float32, float64 or uint8 array for compiled scorers."""
     known = rows.dtype in (np.float32, np.float64, np.uint8)
     return np.ascontiguousarray(rows, rows.dtype if known else np.float64)

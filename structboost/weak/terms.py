@@ -1,4 +1,4 @@
-"""Columns as arrays: the weak learners that they are sums of, on channels, with coefficients."""
+"""Columns as arrays of weak learners on channels with coefficients."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from structboost.exceptions import TaskError
 
 
 class Term(NamedTuple):
-    """A weak learner on one channel, times a coefficient.
+    """Weak learner on one channel, times a coefficient.
 
     Parameters
     ----------
     learner : hashable
         The weak learner, as its family describes it.
     channel : int
-        Number of the channel, from 0.
+        Index of the channel.
     coefficient : float
         Factor of its response.
     """
@@ -31,12 +31,12 @@ class Term(NamedTuple):
 
 
 class Terms(NamedTuple):
-    """What columns are sums of: weak learners on channels, times coefficients, as parallel arrays.
+    """Terms of columns, weak learners on channels times coefficients, as parallel arrays.
 
     Parameters
     ----------
     columns : ndarray of int64, shape (n_terms,)
-        Number of the column that each term belongs to.
+        Index of the column of each term.
     learners : ndarray of int64, shape (n_terms,)
     channels : ndarray of int64, shape (n_terms,)
     coefficients : ndarray, shape (n_terms,)
@@ -49,13 +49,13 @@ class Terms(NamedTuple):
 
     @classmethod
     def none(cls) -> Terms:
-        """No terms."""
+        """Make an empty list of terms."""
         empty = np.zeros(0, np.int64)
         return cls(empty, empty, empty, np.zeros(0))
 
     @classmethod
     def of(cls, placed: Sequence[tuple[int, Term]], learners: Mapping[Any, int]) -> Terms:
-        """Terms with the numbers of their columns, given the numbers of the learners."""
+        """Make terms from columns, given the indices of their learners."""
         return cls(
             np.array([column for column, _ in placed], np.int64),
             np.array([learners[term.learner] for _, term in placed], np.int64),
@@ -64,21 +64,21 @@ class Terms(NamedTuple):
         )
 
     def take(self, index: NDArray[Any]) -> Terms:
-        """The terms at ``index``."""
+        """Take the terms at ``index``."""
         return Terms(*(array[index] for array in self))
 
     def joined(self, new: Terms, first: int) -> Terms:
-        """These terms and those of new columns, numbered from ``first``."""
+        """Append the terms of new columns, with indices from ``first`` on."""
         new = new._replace(columns=new.columns + first)
         return Terms(*(np.concatenate(pair) for pair in zip(self, new, strict=True)))
 
     def of_columns(self, kept: NDArray[np.bool_]) -> Terms:
-        """Terms of the columns that are ``kept``, numbered anew."""
+        """Terms of the columns that are ``kept``, with new indices."""
         of_kept = self.take(kept[self.columns])
         return of_kept._replace(columns=(np.cumsum(kept) - 1)[of_kept.columns])
 
     def weighted(self, weights: FloatArray) -> Terms:
-        """Terms that count under weights of the columns, which multiply the coefficients."""
+        """Terms that are not zero under weights of the columns, with coefficients times weights."""
         coefficients = weights[self.columns] * self.coefficients
         return self._replace(coefficients=coefficients).take(np.flatnonzero(coefficients))
 
@@ -101,28 +101,28 @@ class TermsByKind:
         self.terms = {kind: Terms.none() for kind in kinds}
 
     def add(self, terms: Mapping[str, Terms], n_new: int) -> None:
-        """Append columns; ``terms`` number them from 0."""
+        """Append columns, which ``terms`` count from 0."""
         for kind, of_kind in terms.items():
             self.terms[kind] = self.terms[kind].joined(of_kind, self.n_columns)
         self.n_columns += n_new
 
     def keep(self, kept: NDArray[np.bool_]) -> None:
-        """Drop the columns that are not ``kept``, and number the others anew."""
+        """Drop the columns that are not ``kept``, and renumber the others."""
         self.terms = {kind: of_kind.of_columns(kept) for kind, of_kind in self.terms.items()}
         self.n_columns = int(kept.sum())
 
     def weighted(self, weights: FloatArray) -> dict[str, Terms]:
-        """Terms of each kind that count under weights of the columns."""
+        """Terms of each kind that are not zero under weights of the columns."""
         return {kind: of_kind.weighted(weights) for kind, of_kind in self.terms.items()}
 
 
 def check_single_terms(terms: Terms, n_columns: int, master: str) -> None:
-    """Check that each column is one weak learner on one channel, as some masters need.
+    """Raise unless each column is one weak learner on one channel.
 
     Raises
     ------
     TaskError
-        If one has several terms, or a coefficient that is not 1.
+        If a column has several terms, or a coefficient that is not 1.
     """
     if terms.coefficients.tolist() != [1.0] * n_columns:
         raise TaskError(f"The {master} master takes columns of one weak learner on one channel.")

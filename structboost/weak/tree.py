@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
-from structboost._typing import FloatArray, IntArray
+from structboost._typing import FloatArray, IntArray, override
 from structboost.files.schema import Array, DamagedFileError, whole_number
 from structboost.runtime.compiled import compiled
 from structboost.validation import (
@@ -52,17 +52,17 @@ from structboost.weak.weighted_trees import TreesWithSets, WeightedTrees, leaf_o
 _ROW_SHARE = 0.5
 # Fewer distinct rows are not drawn from: a round might draw none, or none that differ.
 _FEWEST_DRAWN_FROM = 50
-# A confident answer is so many times the share of the weight in its leaf: a byte holds it.
+# A confident response is this factor times the fraction of the weight in its leaf: it fits a byte.
 _SURE = 127
 _TINY = np.finfo(np.float64).tiny
 
 
 class Tree(NamedTuple):
-    """A complete binary tree.
+    """Complete binary tree.
 
     Node k sends ``features[k] <= thresholds[k]`` to node 2k + 1, all else to node 2k + 2, where the
     features are the columns of the bins (:class:`structboost.weak.binning.Gaps`).  A node
-    that does not split has an infinite threshold.  ``leaves`` are the answers, left to right.  A
+    that does not split has an infinite threshold.  ``leaves`` run from left to right.  A
     node with a set, bins of a categorical feature as bits of a number, sends those left.
     """
 
@@ -75,7 +75,7 @@ class Tree(NamedTuple):
 
 @dataclass(frozen=True)
 class TreeTable(LearnerTable):
-    """Trees of one depth as arrays.
+    """Table of trees of one depth.
 
     Parameters
     ----------
@@ -83,9 +83,9 @@ class TreeTable(LearnerTable):
     threshold : ndarray of float64, shape (n_learners, 2^depth - 1)
     leaf : ndarray of float64, shape (n_learners, 2^depth)
     missing_left : ndarray of uint8, shape (n_learners, 2^depth - 1), optional
-        Whether a node sends a missing feature (NaN) left; None: always right.
+        Whether a node sends a missing feature (NaN) left.  None means always right.
     sets : ndarray of uint64, shape (n_learners, 2^depth - 1, 4), optional
-        Bits of the categories that a node sends left; 0 where it splits at its threshold.
+        Bits of the categories that a node sends left, 0 if it splits at its threshold.
     """
 
     schema: ClassVar[Mapping[str, Array]] = {
@@ -108,8 +108,8 @@ class TreeTable(LearnerTable):
         if n_leaves & (n_leaves - 1):
             raise ValueError(f"a tree of {n_leaves} leaves is not complete")
 
+    @override
     def responses(self, features: NDArray[Any]) -> FloatArray:
-        """Answers of all trees on ``features``, shape (n_learners, n_parts)."""
         if self.sets is not None:
             columns, plain = self._without_sets(features.shape[1])
             return plain.responses(columns.hstack(features))
@@ -118,22 +118,22 @@ class TreeTable(LearnerTable):
         _answer(rows, self.feature, self.threshold, self._sides, self.leaf, out)
         return out
 
+    @override
     def feature_shares(self, n_features: int) -> FloatArray:
-        """Each feature's share of the nodes that split."""
         out = np.zeros((len(self), n_features))
         trees, nodes = np.nonzero(np.isfinite(self.threshold))
         np.add.at(out, (trees, self.feature[trees, nodes]), 1.0)
         return np.asarray(out / np.maximum(out.sum(axis=1, keepdims=True), 1.0))
 
+    @override
     def scorer(self, weights: FloatArray, n_features: int) -> WeightedTrees | TreesWithSets:
-        """Trees whose leaves hold weighted answers."""
         if self.sets is not None:
             columns, plain = self._without_sets(n_features)
             return TreesWithSets(columns, plain.scorer(weights, n_features))
         return WeightedTrees.of(self.feature, self.threshold, self._sides, self.leaf, weights)
 
     def _without_sets(self, n_features: int) -> tuple[SetColumns, TreeTable]:
-        """The columns that stand for sets, and the trees that split them at a half."""
+        """Find the columns that stand for sets, and the trees that split them at a half."""
         assert self.sets is not None
         by_set = self.sets.any(axis=2)
         columns, place = SetColumns.of_nodes(
@@ -145,14 +145,14 @@ class TreeTable(LearnerTable):
 
     @property
     def _sides(self) -> NDArray[np.uint8]:
-        """Whether each node sends a missing feature left; one that does not split sends all."""
+        """Flags of nodes that send a missing feature left, as all nodes without a split do."""
         if self.missing_left is None:
             return np.isposinf(self.threshold).astype(np.uint8)
         return self.missing_left | np.isposinf(self.threshold)
 
 
 class TreeFamily(WeakLearnerFamily):
-    """Trees of given depth, grown greedily.
+    """Family of trees of fixed depth, grown greedily.
 
     Each split minimises the weighted Gini impurity; each leaf takes the sign of its weight.  A tree
     of larger edge may exist, so nothing is certified.
@@ -162,7 +162,7 @@ class TreeFamily(WeakLearnerFamily):
     features : ndarray or sparse array, shape (n_parts, n_features)
         Features of the training parts.  Bins of sparse ones are dense, a byte each as a rule.
     response : (float, float)
-        The two answers.
+        The two responses.
     depth : int
         Number of splits from the root to a leaf.
     exact : bool
@@ -170,39 +170,37 @@ class TreeFamily(WeakLearnerFamily):
     n_threads : int
         Ignored.
     row_share : float, optional
-        If below 1, the share of the rows that a round's trees are grown on, each row drawn anew:
+        If below 1, the fraction of the rows that a round's trees are grown on, each row drawn anew:
         stochastic boosting (Friedman, 2002).  Rows of equal features are drawn together, and the
         draw does not depend on the order of the rows: a row twice is a row of twice the weight.
         If fewer than 50 rows are distinct, all are taken.
-        None is one half where the master has a ridge, and all rows elsewhere.
+        None means one half if the master has a ridge, and all rows otherwise.
     random_state : int, RandomState or None
         Seed for the rows that are drawn.  Only a run whose seed is a number can be resumed.
     categorical : sequence of int
         Features that hold numbers of categories, from 0 to 254: nodes send a set of them left.
     directions : sequence of int, optional
-        For each feature 1 (the answer must not fall where it grows), -1 (it must not rise) or 0
+        For each feature 1 (the response must not fall where it grows), -1 (it must not rise) or 0
         (unconstrained).  Missing values are unconstrained.
     confident : bool
-        Whether a leaf answers how sure it is, as Gentle AdaBoost does (Friedman, Hastie and
+        Whether a leaf has a confident response, as in Gentle AdaBoost (Friedman, Hastie and
         Tibshirani, 2000): 127 times its weight over its absolute weight, to which that of an
-        average row is added, as a whole number.  Rows of equal features count as one.  The answers
+        average row is added, as an integer.  Rows of equal features count as one.  The responses
         must be -1 and 1.
     honest : bool
         Whether confident leaves count the rows that the tree was grown on only as far as the other
-        rows agree with them, because the splits were chosen to fit the former: honest trees (Athey
-        and Imbens, 2016).  Without ``row_share`` there are no other rows, and it changes nothing.
+        rows agree with them, because the splits were chosen to fit the former (honest trees, Athey
+        and Imbens, 2016).  Without ``row_share`` there are no other rows and no effect.
     min_samples_leaf : int
-        Fewest rows of a leaf.  Only rows count that the tree is grown on: those drawn, whose dual
-        is not 0.
+        Least number of rows in a leaf, counting drawn rows whose dual is not 0.
     l2_regularization : float
-        So many rows of average absolute weight, half of them for either answer, are added to each
-        side of a split, and to each confident leaf.  So small leaves answer less surely, and a
-        split must gain more.  HistGradientBoosting adds its ``l2_regularization`` to the sum of the
-        hessians in the same places.  Duals bring no hessians, and shrink as training goes on, so
-        the absolute weight of a leaf stands for that sum, and the average row of the round is the
-        unit.
+        Number of rows of average absolute weight, half of them for either sign, that are added to
+        each side of a split and to each confident leaf.  Small leaves then have smaller responses,
+        and a split must gain more.  HistGradientBoosting adds its ``l2_regularization`` to the sum
+        of the hessians in the same places.  Duals have no hessians and shrink during training, so
+        the absolute weight of a leaf replaces that sum, in units of the average row of the round.
     max_features : float
-        Share of the features, above 0 and at most 1, that a node may split, drawn anew for each
+        Fraction of the features, above 0 and at most 1, that a node may split, drawn anew for each
         node from ``random_state``; at least one feature.
     """
 
@@ -236,8 +234,8 @@ class TreeFamily(WeakLearnerFamily):
         self.max_features = checked_number(max_features, "max_features", "a share, such as 0.5")
         if not 0 < self.max_features <= 1:
             raise ValueError(
-                f"max_features is {shown(max_features)}; give a share of the features, above 0 and "
-                "at most 1, such as 0.5."
+                f"max_features is {shown(max_features)}; give a fraction of the features, above 0 "
+                "and at most 1, such as 0.5."
             )
         self._is_left_open = row_share is None
         all_rows = row_share is None or row_share == 1
@@ -253,7 +251,7 @@ class TreeFamily(WeakLearnerFamily):
         self.confident, self.honest = confident, honest
         if confident and tuple(response) != (-1, 1):
             raise ValueError(
-                "confident is True, which needs the answers -1 and 1; set confident=False."
+                "confident is True, which needs the responses -1 and 1; set confident=False."
             )
         if honest and not confident:
             raise ValueError("honest is True, which needs confident=True; set honest=False.")
@@ -273,8 +271,8 @@ class TreeFamily(WeakLearnerFamily):
         self._drawn_leaves: dict[tuple[Tree, int], FloatArray] = {}
 
     @property
+    @override
     def identity(self) -> str:
-        """All that the trees of a round depend on, beside features and duals."""
         drawn = f"rows {self.row_share} by {self._seed}" if self.row_share < 1 else "all rows"
         sides = f"{self._is_category.nonzero()[0].tolist()} {self._directions.of_columns.tolist()}"
         leaves = f"{self.confident}{', honest' if self.honest else ''}"
@@ -283,34 +281,32 @@ class TreeFamily(WeakLearnerFamily):
             limits += f" {self.max_features} by {self._seed}"
         return f"{self.name} of depth {self.depth}, {drawn}, {leaves}, {sides}, {limits}"
 
+    @override
     def resample(self, rng: Any) -> None:
-        """Grow the trees of each round on half of the rows, unless a share was given."""
         if self._is_left_open:
             self._draw_rows(_ROW_SHARE, 0 if rng is None else rng)
 
+    @override
     def skip_rounds(self, n_rounds: int) -> None:
-        """Draw the rows and the features of so many rounds."""
         for _ in range(n_rounds):
             if self._draws:
                 self._draw()
             self._draw_seed()
 
     def _draw_rows(self, row_share: float, random_state: Any) -> None:
-        """Draw this share of the rows from now on."""
+        """Draw this fraction of the rows from now on."""
         self.row_share = row_share
-        # A checkpoint does not know where a generator stands that others use, too.
+        # A checkpoint does not store the state of a generator that others use as well.
         draws = row_share < 1 or self.max_features < 1
         self.can_resume = not draws or isinstance(random_state, Integral)
         self._seed, self._random = random_state, check_random_state(random_state)
 
     @cached_property
     def _table(self) -> tuple[NDArray[Any], ...]:
-        """The table that histograms are counted from."""
         return tuple(counted_table(self.binned, self.row_share))
 
     @cached_property
     def _room(self) -> Room:
-        """Room that trees are grown in."""
         n_rows = self.binned.n_rows
         return (
             np.empty((self.depth, self._n_entries), np.int64),
@@ -320,29 +316,30 @@ class TreeFamily(WeakLearnerFamily):
 
     @cached_property
     def _equal_rows(self) -> tuple[IntArray, int]:
-        """Numbers of rows, the same for rows of equal features; how many there are."""
+        """Index of the distinct features of each row, and how many there are."""
         hashes, numbers = np.unique(row_hashes(self.binned.codes), return_inverse=True)
         return numbers, len(hashes)
 
     @property
     def _draws(self) -> bool:
-        """Whether a round draws rows: of few distinct ones it might draw none that differ."""
+        """Whether a round draws rows, which needs enough distinct ones."""
         return self.row_share < 1 and self._equal_rows[1] >= _FEWEST_DRAWN_FROM
 
     def _draw(self) -> NDArray[np.bool_]:
-        """Which rows a round's trees are grown on."""
+        """Draw the rows that a round's trees are grown on."""
         numbers, n_distinct = self._equal_rows
         drawn = self._random.random_sample(n_distinct)
         return np.asarray((drawn < self.row_share).take(numbers))
 
     def _draw_seed(self) -> int:
-        """Seed of the features that the nodes of a round may split; 0 where they may split all."""
+        """Seed of the features that each node of a round may split, or 0 if all."""
         return int(self._random.randint(1 << 31)) if self.max_features < 1 else 0
 
+    @override
     def price(self, duals: FloatArray, per_channel: int) -> list[Candidate]:
-        """One tree per channel, best first.
+        """Grow one tree per channel, best first.
 
-        Edges are those on all rows, or estimates from the rows drawn, or as honest leaves count.
+        Edges are computed on all rows, estimated from the drawn rows, or counted by honest leaves.
         """
         self._leaves_of_round.clear()
         self._drawn_leaves.clear()
@@ -353,24 +350,24 @@ class TreeFamily(WeakLearnerFamily):
         found = self._grow(duals, is_drawn, seed)
         return sorted(found, key=lambda candidate: -candidate.edge)
 
+    @override
     def left_out(self) -> NDArray[np.bool_] | None:
-        """The rows that were not drawn."""
         return self._left_out
 
+    @override
     def held_out_response(self, learner: Tree, channel: int) -> FloatArray | None:
-        """Answers by leaves that only the rows drawn have filled."""
         leaves = self._drawn_leaves.get((learner, channel))
         if self._left_out is None or leaves is None:
             return None
         return np.where(self._left_out, leaves[self.leaf_numbers(learner)], 0.0)
 
+    @override
     def price_shared(self, duals: FloatArray, n_learners: int) -> list[tuple[Tree, FloatArray]]:
-        """The best tree of each channel, largest l1 norm of edges first."""
         trees = list(dict.fromkeys(candidate.learner for candidate in self.price(duals, 1)))
         return largest_norms(trees, self.responses(trees) @ duals, n_learners)
 
+    @override
     def refine(self, learner: Tree, duals: FloatArray) -> list[Candidate]:
-        """The splits of ``learner`` on every channel, with the best leaves for that channel."""
         at = self.leaf_numbers(learner)
         weights: FloatArray = np.stack(
             [np.bincount(at, weights=d, minlength=len(learner.leaves)) for d in duals.T]
@@ -384,8 +381,8 @@ class TreeFamily(WeakLearnerFamily):
             for c in range(duals.shape[1])
         ]
 
+    @override
     def responses(self, learners: Sequence[Tree]) -> NDArray[Any]:
-        """Answers on the training parts, int8 where both answers are small integers."""
         numbers = self._leaf_numbers(learners)
         leaves = np.array([t.leaves for t in learners], answer_type(self.low, self.high))
         out = np.empty((len(learners), self.binned.n_rows), leaves.dtype)
@@ -393,8 +390,8 @@ class TreeFamily(WeakLearnerFamily):
             np.take(leaf, at, out=own)
         return out
 
+    @override
     def table(self, learners: Sequence[Tree]) -> TreeTable:
-        """The trees as arrays."""
         n_nodes = 2**self.depth - 1
         columns = np.array([t.features for t in learners], np.int64).reshape(-1, n_nodes)
         threshold = np.array([t.thresholds for t in learners], np.float64).reshape(-1, n_nodes)
@@ -408,8 +405,8 @@ class TreeFamily(WeakLearnerFamily):
         low = np.where(sets.any(axis=2), inside, 0 if low is None else low)
         return TreeTable(self._feature(columns), threshold, leaf, low.astype(np.uint8), sets)
 
+    @override
     def restored(self, values: Sequence[Any]) -> Tree:
-        """The tree of these fields, its splits between bins of these features."""
         made = Tree(*(tuple(field) for field in values))
         n_nodes = 2**self.depth - 1
         n_sets = n_nodes if self._n_words else 0
@@ -429,7 +426,7 @@ class TreeFamily(WeakLearnerFamily):
         return made
 
     def _thresholds(self, features: IntArray, bins: IntArray) -> FloatArray:
-        """Thresholds of nodes, infinity where they do not split."""
+        """Thresholds of nodes, infinite at nodes that do not split."""
         places = np.where(bins >= 0, self.binned.bins.indptr[features] + bins, -1)
         thresholds = self._values[places]
         if self._n_words:
@@ -437,12 +434,11 @@ class TreeFamily(WeakLearnerFamily):
         return thresholds
 
     def _feature(self, columns: IntArray) -> IntArray:
-        """The features that columns of bins read."""
         gaps = self.binned.bins.gaps
         return columns if gaps is None else gaps.feature[columns]
 
     def _sets(self, learners: Sequence[Tree]) -> NDArray[np.uint64] | None:
-        """Sets of the nodes, shape (n_learners, n_nodes, N_WORDS); None without categories."""
+        """Words of the sets, shape (n_learners, n_nodes, N_WORDS), or None without categories."""
         if not self._n_words:
             return None
         n_nodes = 2**self.depth - 1
@@ -455,7 +451,6 @@ class TreeFamily(WeakLearnerFamily):
         is_drawn: NDArray[np.bool_] | None,
         seed: int,
     ) -> list[Candidate]:
-        """Trees of all channels, whose splits are of the rows drawn."""
         n_channels = duals.shape[1]
         features, bins = np.empty((2, n_channels, 2**self.depth - 1), np.int64)
         sets = counts = draw = None
@@ -493,7 +488,7 @@ class TreeFamily(WeakLearnerFamily):
         found = []
         for c, fields in enumerate(zip(*(array.tolist() for array in arrays), strict=True)):
             tree = Tree(*map(tuple, fields), of_sets[c])  # type: ignore[call-arg]
-            # The trees that training takes are asked for their answers next.
+            # The responses of the trees that training takes are needed next.
             self._leaves_of_round[_splits(tree)] = numbers[c]
             self._drawn_leaves[tree, c] = of_drawn[c]
             found.append(Candidate(tree, c, float(edges[c])))
@@ -506,9 +501,9 @@ class TreeFamily(WeakLearnerFamily):
         duals: FloatArray,
         is_drawn: NDArray[np.bool_] | None,
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Leaves of new trees, their weights, and the leaves as the rows drawn alone fill them.
+        """Leaves of new trees, their weights, and the leaves as only the drawn rows fill them.
 
-        Weights are sums of the duals, as they count.
+        Weights are sums of the duals, counted as in :func:`grown_leaves`.
         """
         share = (1.0 + self.l2_regularization) / self._equal_rows[1] if self.confident else 0.0
         if not self.confident and is_drawn is not None:
@@ -546,7 +541,7 @@ class TreeFamily(WeakLearnerFamily):
         sets: NDArray[np.uint64] | None,
         weights: FloatArray,
     ) -> FloatArray:
-        """The best leaves of trees with these splits and weights, shape (n_trees, n_leaves)."""
+        """Find the best leaves of trees with these splits, shape (n_trees, n_leaves)."""
         if not self._is_directed:
             return np.where(weights > 0, self.high, self.low)
         answers = self.low, self.high
@@ -561,7 +556,7 @@ class TreeFamily(WeakLearnerFamily):
     def _nodes(
         features: IntArray, bins: IntArray, sets: NDArray[np.uint64] | None
     ) -> Iterator[tuple[IntArray, IntArray, NDArray[np.uint64]]]:
-        """Features, bins and sets of each tree, as :class:`Directions` reads them."""
+        """Features, bins and sets of each tree, for :class:`Directions`."""
         words = np.zeros((*bins.shape, 0), np.uint64) if sets is None else sets
         return zip(features, bins, words, strict=True)
 
@@ -570,7 +565,6 @@ class TreeFamily(WeakLearnerFamily):
         return self._leaf_numbers([tree])[0]
 
     def _leaf_numbers(self, learners: Sequence[Tree]) -> list[NDArray[np.int16]]:
-        """Leaves of every training part in each tree."""
         known = [self._leaves_of_round.get(_splits(tree)) for tree in learners]
         others = [tree for tree, own in zip(learners, known, strict=True) if own is None]
         if others:
@@ -582,7 +576,7 @@ class TreeFamily(WeakLearnerFamily):
 
 
 def _splits(tree: Tree) -> tuple[Any, ...]:
-    """What the leaf of a row depends on."""
+    """Feature, threshold and set that decide the leaf of a row."""
     return tree.features, tree.bins, tree.sets
 
 

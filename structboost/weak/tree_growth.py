@@ -1,6 +1,6 @@
 """Kernels that grow trees from histograms of binned features.
 
-A histogram holds the positive and the negative weight of every bin, as whole numbers: the halves of
+A histogram holds the positive and the negative weight of every bin, as integers in the halves of
 one number of 64 bits.  So an addition counts both, and sums do not depend on their order.  Below
 the root only the rows of the smaller child are counted; its sibling has the difference to the
 parent.  Columns with one common bin are counted from their sparse form, all others from a table of
@@ -20,7 +20,7 @@ from structboost.runtime.compiled import compiled
 from structboost.weak.binning import BinnedFeatures
 from structboost.weak.category_sets import is_in_set
 
-# An impurity counts as smaller only by more than rounding: by this share of the node's.
+# An impurity counts as smaller only by more than rounding: by this fraction of the node's.
 _ROUNDING = 1e-10
 _TINY = np.finfo(np.float64).tiny
 # Rows of average weight that draw a category to the middle of the order: LightGBM's ``cat_smooth``.
@@ -32,7 +32,7 @@ _SHIFT = 32
 _MASK = (1 << 32) - 1
 # Columns that are counted together: the histograms of 256 bins fit in the cache.
 _GROUP_COLUMNS = 128
-# Rows that are asked of the memory together.
+# Rows that are prefetched together.
 _ROWS_AT_ONCE = 64
 
 
@@ -71,7 +71,7 @@ class CountedTable(NamedTuple):
 
 
 def counted_table(binned: BinnedFeatures, row_share: float) -> CountedTable:
-    """The table, whose columns are sparse where that is shorter than the rows that are drawn."""
+    """Table with sparse columns where they are shorter than the drawn rows."""
     common, indptr = binned.rare.common, binned.rare.indptr
     n_blocks, n_columns = common.shape
     sizes = np.diff(indptr).reshape(n_blocks, n_columns)
@@ -109,10 +109,10 @@ def _pack(
     packed: IntArray,
     rows: NDArray[np.int32],
 ) -> tuple[int, int, int]:
-    """Fill ``packed`` with the duals of a channel as whole numbers.
+    """Fill ``packed`` with the duals of a channel as integers.
 
-    Their sizes sum to 2^31 at most.  Rows that are not drawn have zeros; those with others come to
-    ``rows``.  Returns how many there are, their sum, and the largest size.
+    Their absolute values sum to 2^31 at most.  Rows that are not drawn have zeros, and all others
+    are listed in ``rows``.  Returns their count, sum and largest absolute value.
     """
     n_rows = len(packed)
     size_of_all, takes = 0.0, 1.0
@@ -147,7 +147,7 @@ def _count_dense(
 ) -> int:
     """Add the rows to the histograms of the dense columns ``begin <= k < end``.
 
-    Rows that are far apart wait for memory, which a loop that only touches them asks for all at
+    Rows that are far apart wait for memory, which a loop that only touches them requests all at
     once.  What it returns keeps that loop alive.
     """
     weights = np.empty(_ROWS_AT_ONCE, np.int64)
@@ -187,32 +187,32 @@ def grow(
     limits: tuple[int, float],
     draw: tuple[int, int, IntArray, NDArray[np.bool_]] | None,
 ) -> None:
-    """Grow a tree for each channel, each split of least Gini impurity.
+    """Grow a tree for each channel, with splits of least Gini impurity.
 
     Parameters
     ----------
     table : CountedTable, as a plain tuple
     columns : (ndarray of bool, ndarray of int8), shape (n_columns,)
-        Which are categories, and the directions, as :func:`split_of_node` takes them.
+        Flags of categorical columns, and directions, as for :func:`split_of_node`.
     duals : ndarray, shape (n_rows, n_channels)
     is_drawn : ndarray of bool, shape (n_rows,), optional
         Rows that the trees are grown on; None for all.
     room : tuple of ndarrays
-        Room for histograms on the way to a leaf, shape (depth, sum of n_bins), and for two numbers
-        of each row, shape (2, n_rows), twice, the former zero.
+        Work arrays for histograms on the way to a leaf, shape (depth, sum of n_bins), which are
+        zero, and twice for two numbers of each row, shape (2, n_rows).
     nodes : (ndarray of int64, ndarray of int64), shape (n_channels, 2^depth - 1)
-        Features and bins, filled; bin -1: no split; bin -2: a split by a set.
+        Filled with features and bins, where bin -1 is no split and bin -2 a split by a set.
     sets : ndarray of uint64, shape (n_channels, 2^depth - 1, n_words), optional
-        Filled: the bins that go left, where a node splits by a set.  Without categories None, which
-        spares the compilation of all that is about sets.
+        Filled with the bins that go left at nodes that split by a set.  None without categories,
+        which avoids the compilation of the code for sets.
     counts : ndarray of int64, shape (most bins of a column,), optional
-        Room for the rows of each bin; None where one row is enough for a leaf.
+        Work array for the rows of each bin, or None if one row is enough for a leaf.
     limits : (int, float)
-        Fewest rows of a leaf, and the share of the absolute weight of a channel that is added to
+        Fewest rows of a leaf, and what fraction of a channel's absolute weight is added to
         each side of a split.
     draw : (int, int, ndarray of int64, ndarray of bool), optional
-        Seed, number of features that a node may split, feature of each column, and room for which
-        columns a node may split; None where it may split all.
+        Seed, number of features that a node may split, feature of each column, and a work array
+        for the columns that a node may split.  None if it may split all.
     """
     codes, starts = table[0], table[1]
     histograms, weights, row_numbers = room
@@ -284,7 +284,7 @@ def grow(
 
 @compiled
 def _may_split(total: int, n_rows: int, min_rows: int) -> bool:
-    """Whether a node has both weights, and enough rows."""
+    """Whether a node has weight of both signs, and enough rows."""
     return bool(total >> _SHIFT > 0 and total & _MASK > 0 and n_rows >= 2 * min_rows)
 
 
@@ -296,7 +296,6 @@ def _count(
     rows: NDArray[np.int32],
     histogram: IntArray,
 ) -> None:
-    """Fill the histogram of some rows."""
     codes, starts, by_row, dense, sparse, rare_indptr, rare_rows, rare_codes = table
     for b in range(len(histogram)):
         histogram[b] = 0
@@ -340,14 +339,14 @@ def split_of_node(
     counts: IntArray | None,
     limits: tuple[int, int],
 ) -> tuple[int, int, int]:
-    """Feature and bin of the split of least impurity, and the weight left of it.
+    """Find the feature and bin of the split of least impurity, and the weight on its left.
 
-    The bin is -1 where none is below the impurity of the node.  The impurity of a side with the
+    The bin is -1 if no impurity is below that of the node.  The impurity of a side with the
     weights p and n is ``p n / (p + n)``: Gini's, times the weight, halved.  The best set of
     categories is a run of them in the order of p / (p + n) (Breiman et al., 1984, section 4.2.2);
     there the bin is -2, and ``left_set`` is filled.  A split of a feature with a direction above 0
-    must not have the larger share of positive weight on the left, and one below 0 not on the right;
-    the last split of a column is free of a direction of 2 or -2
+    must not have the larger fraction of positive weight on the left, and one below 0 not on the
+    right; the last split of a column is free of a direction of 2 or -2
     (:class:`structboost.weak.monotone_trees.Directions`).
 
     ``node`` is the weight of the node, and the ridge.  Half of that is added to p and half to n, on
@@ -422,7 +421,7 @@ def _best_set(
     counts: IntArray | None,
     rows: tuple[int, int],
 ) -> tuple[float, int]:
-    """Put the best set of bins into ``left_set`` if it is below the limit, the first of ``limits``.
+    """Put the best set of bins into ``left_set`` if its impurity is below the first of ``limits``.
 
     Returns the new limit, and the weight of the set.  The other ``limits`` are what impurities must
     differ by, and half of the ridge.  Bins without rows go to the side of more weight.
@@ -472,7 +471,7 @@ def _best_set(
 
 @compiled
 def _draw_columns(draw: tuple[int, int, IntArray, NDArray[np.bool_]], node: int) -> None:
-    """Open the columns of as many features as ``draw`` says, drawn anew for each node."""
+    """Open the columns of ``draw`` features, drawn anew for each node."""
     seed, n_drawn, feature_of, is_open = draw
     n_left = feature_of[-1] + 1
     state = np.uint64(seed) + np.uint64(node) * np.uint64(0xBF58476D1CE4E5B9)
@@ -502,7 +501,7 @@ def _rows_parted(
     begin: int,
     end: int,
 ) -> int:
-    """Put the rows left of a split before the others; returns the place of the first of these."""
+    """Move the rows left of a split before the others, and return the index of the next row."""
     n_left, n_right = begin, 0
     for j in range(begin, end):
         row = rows[j]
@@ -520,7 +519,6 @@ def _rows_parted(
 
 @compiled
 def _count_rows(code: NDArray[Any], rows: NDArray[np.int32], counts: IntArray) -> None:
-    """Fill the number of rows of each bin of a column."""
     for b in range(len(counts)):
         counts[b] = 0
     for j in range(len(rows)):
@@ -560,18 +558,18 @@ def grown_leaves(
     numbers: NDArray[np.int16],
     of_leaves: FloatArray,
 ) -> None:
-    """Leaves of the rows in new trees (:func:`leaf_numbers`), and what they sum to.
+    """Leaves of the rows in new trees (:func:`leaf_numbers`), and their sums.
 
     Parameters
     ----------
     codes, nodes, sets, duals, is_drawn
         As for :func:`grow` and :func:`_leaf_sums`.
     share : float
-        Share of the mass of a tree that is added to that of each leaf.
+        Fraction of the mass of a tree that is added to that of each leaf.
     numbers : ndarray of int16, shape (n_trees, n_rows)
         Filled.
     of_leaves : ndarray, shape (3, n_trees, n_leaves)
-        Filled: sums of the duals, masses, and the former over the latter.
+        Filled with sums of the duals, masses, and the former over the latter.
     """
     weights, masses = of_leaves[0], of_leaves[1]
     leaf_numbers(codes, nodes[0], nodes[1], sets, numbers)
@@ -593,10 +591,10 @@ def _leaf_sums(
     weights: FloatArray,
     masses: FloatArray,
 ) -> None:
-    """Sums of the duals, and of their sizes, in the leaves of a tree for each channel.
+    """Sum the duals, and their absolute values, in the leaves of a tree for each channel.
 
-    Without ``is_drawn`` all rows count in full.  In honest leaves, which need it, only those do
-    that are not drawn.  The others count by how right their answers are on the former, compared
+    Without ``is_drawn`` all rows count in full.  In honest leaves, which need it, only rows that
+    are not drawn do.  The others count by how right their responses are on the former, compared
     with how right they are on themselves.  Then all sizes are scaled to the sum they had.
 
     Parameters
@@ -630,7 +628,7 @@ def _leaf_sums(
 def _add_drawn(
     own_weights: FloatArray, own_masses: FloatArray, weights: FloatArray, masses: FloatArray
 ) -> None:
-    """Add the sums of the rows drawn to those of the others, as far as these agree with them."""
+    """Add the sums of the drawn rows to those of the others, as far as they agree."""
     own, others = 0.0, 0.0
     for k in range(len(masses)):
         own += own_masses[k]
@@ -655,7 +653,7 @@ def _add_drawn(
 
 @compiled
 def row_hashes(codes: NDArray[Any]) -> NDArray[np.uint64]:
-    """A number for each row, the same for equal rows: steps of splitmix64."""
+    """Hash each row, with one hash for equal rows, by steps of splitmix64."""
     out = np.zeros(codes.shape[1], np.uint64)
     for f in range(len(codes)):
         for i in range(codes.shape[1]):

@@ -1,4 +1,4 @@
-"""A union of families: each finds its best learners, and the best of all are taken."""
+"""Union of families, whose best learners are the best of all members."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ UNION = "+"
 
 
 class OfMember(NamedTuple):
-    """A learner of the family number ``member``."""
+    """Learner of the family with index ``member``."""
 
     member: int
     learner: Any
 
 
 class UnionCodes(NamedTuple):
-    """Learners as shards take them: of which member each is, and those of each member in order."""
+    """Learners in the form that is sent to shards, by member."""
 
     member: IntArray
     parts: tuple[Any, ...]
@@ -49,14 +49,14 @@ class UnionCodes(NamedTuple):
 
 @dataclass(frozen=True)
 class UnionTable(LearnerTable):
-    """Learners of several families.
+    """Table of learners of several families.
 
     Parameters
     ----------
     member : ndarray of int64, shape (n_learners,)
-        Number of the family of each learner.
+        Index of the family of each learner.
     tables : tuple of LearnerTable
-        Those of each family, in their order.
+        Tables of the families, in their order.
     """
 
     schema: ClassVar[Mapping[str, Array]] = {"member": Array("int64", ("n_learners",), low=0)}
@@ -66,14 +66,14 @@ class UnionTable(LearnerTable):
 
     @property
     def takes_missing(self) -> bool:  # type: ignore[override]
-        """Whether all families do."""
+        """Whether all families take missing features."""
         return all(table.takes_missing for table in self.tables)
 
     @classmethod
     def of_arrays(
         cls, classes: Sequence[type[LearnerTable]], arrays: Mapping[str, NDArray[Any]]
     ) -> UnionTable:
-        """The table that :meth:`to_arrays` took apart, given the tables' classes.
+        """Restore a table from the arrays of :meth:`to_arrays`, given the classes of the tables.
 
         Raises
         ------
@@ -87,29 +87,29 @@ class UnionTable(LearnerTable):
             raise DamagedFileError("its families have more or fewer learners than they should")
         return cls(member, tables)
 
+    @override
     def to_arrays(self) -> dict[str, NDArray[Any]]:
-        """The arrays that a model file holds; those of family i have names that begin with i."""
         arrays = {"member": self.member}
         for i, table in enumerate(self.tables):
             arrays |= prefixed(f"{i}/", table.to_arrays())
         return arrays
 
+    @override
     def select(self, index: NDArray[Any]) -> UnionTable:
-        """The learners at ``index``."""
         chosen, place = self.member[index], places(self.member)[index]
         tables = [table.select(place[chosen == i]) for i, table in enumerate(self.tables)]
         return UnionTable(chosen, tuple(tables))
 
+    @override
     def responses(self, features: NDArray[Any]) -> FloatArray:
-        """Answers of all learners, shape (n_learners, n_parts)."""
         return self._joined(lambda table: table.responses(features), len(features))
 
+    @override
     def feature_shares(self, n_features: int) -> FloatArray:
-        """Those of each family."""
         return self._joined(lambda table: table.feature_shares(n_features), n_features)
 
+    @override
     def scorer(self, weights: FloatArray, n_features: int) -> Scorer:
-        """The sum of the scorers of the families."""
         return sum_of(
             [
                 table.scorer(weights[self.member == i], n_features)
@@ -118,7 +118,7 @@ class UnionTable(LearnerTable):
         )
 
     def _joined(self, rows: Callable[[LearnerTable], NDArray[Any]], width: int) -> FloatArray:
-        """A row for each learner, from the rows of each table."""
+        """Row of each learner, from the rows of the tables."""
         out = np.empty((len(self.member), width))
         for i, table in enumerate(self.tables):
             out[self.member == i] = rows(table)
@@ -131,7 +131,7 @@ class UnionResponses(ResponsesInShard):
     Parameters
     ----------
     members : sequence of ResponsesInShard
-        Those of each family, on the same rows.
+        Responses of the families, on the same rows.
     """
 
     def __init__(self, members: Sequence[ResponsesInShard]) -> None:
@@ -170,7 +170,7 @@ class UnionResponses(ResponsesInShard):
             out[at] += found
 
     def _of_members(self, terms: Terms) -> Iterator[tuple[ResponsesInShard, IntArray, Terms]]:
-        """Each member, the places of its terms, and these terms with its own numbers."""
+        """Terms of each member with the member's own indices, and their positions."""
         member = self._member[terms.learners]
         for i, of in enumerate(self._members):
             at = np.flatnonzero(member == i)
@@ -179,13 +179,13 @@ class UnionResponses(ResponsesInShard):
 
 
 class UnionInShards(NamedTuple):
-    """Features of several families, as each of them makes them in a shard."""
+    """Features of several families, made by each of them in a shard."""
 
     members: tuple[ShardFeatures, ...]
 
     @property
     def identity(self) -> tuple[NDArray[Any], ...]:
-        """Arrays of one member after the other."""
+        """Arrays of all members, one after the other."""
         return tuple(array for member in self.members for array in member.identity)
 
     def in_shard(self, features: FeaturesOfRows, starts: IntArray) -> UnionResponses:
@@ -206,7 +206,7 @@ class _DualsOfMember:
         return self._duals.shape
 
     def sums(self, *arguments: Any) -> FloatArray:
-        """Sums over all shards by the responses of the member."""
+        """Sum over all shards by the responses of the member."""
         return self._duals.sums(self._member, *arguments)
 
     def gathered(self) -> FloatArray:
@@ -215,10 +215,10 @@ class _DualsOfMember:
 
 
 class UnionFamily(WeakLearnerFamily):
-    """All learners of several families on the same parts.
+    """Family of all learners of several families on the same parts.
 
-    Pricing asks each of them.  Where each finds its largest edge, the largest of these is that of
-    the union, and the certificate covers it.
+    Pricing searches each of them.  If each finds its largest edge, the largest of these is the
+    largest edge of the union, and the certificate covers it.
 
     Parameters
     ----------
@@ -240,28 +240,28 @@ class UnionFamily(WeakLearnerFamily):
         self.shard_features = UnionInShards(in_shards) if len(in_shards) == len(parts) else None
 
     @property
+    @override
     def identity(self) -> str:
-        """Those of its members."""
         return UNION.join(family.identity for family in self.members)
 
+    @override
     def resample(self, rng: Any) -> None:
-        """Every member does, each in its own way."""
         for family in self.members:
             family.resample(rng)
         self.can_resume = all(family.can_resume for family in self.members)
 
+    @override
     def skip_rounds(self, n_rounds: int) -> None:
-        """Every member does."""
         for family in self.members:
             family.skip_rounds(n_rounds)
 
     @property
+    @override
     def searches_all(self) -> bool:
-        """Whether every member does."""
         return all(family.searches_all for family in self.members)
 
+    @override
     def widest_edges(self, duals: Any) -> FloatArray | None:
-        """The larger of the members' edges on each channel."""
         widest = np.full(duals.shape[1], -np.inf)
         for i, family in enumerate(self.members):
             own = self._duals_of(i, duals)
@@ -275,8 +275,8 @@ class UnionFamily(WeakLearnerFamily):
                     widest[candidate.channel] = max(widest[candidate.channel], candidate.edge)
         return widest
 
+    @override
     def price(self, duals: Any, per_channel: int) -> list[Candidate]:
-        """Learners of largest edge of each member."""
         found = [
             candidate._replace(learner=OfMember(i, candidate.learner))
             for i, family in enumerate(self.members)
@@ -284,18 +284,18 @@ class UnionFamily(WeakLearnerFamily):
         ]
         return sorted(found, key=lambda candidate: -candidate.edge)
 
+    @override
     def refine(self, learner: OfMember, duals: Any) -> list[Candidate]:
-        """The learner on every channel, as its member refines it."""
         own = self._duals_of(learner.member, duals)
         return [
             candidate._replace(learner=OfMember(learner.member, candidate.learner))
             for candidate in self.members[learner.member].refine(learner.learner, own)
         ]
 
+    @override
     def price_shared(
         self, duals: FloatArray, n_learners: int
     ) -> Sequence[tuple[OfMember, FloatArray]]:
-        """Learners of largest l1 norm of edges, of all members."""
         groups = [
             [(OfMember(i, learner), edges)]
             for i, family in enumerate(self.members)
@@ -303,10 +303,10 @@ class UnionFamily(WeakLearnerFamily):
         ]
         return [group[0] for group in _largest(groups, n_learners)]
 
+    @override
     def price_groups(
         self, duals: FloatArray, n_groups: int
     ) -> Sequence[Sequence[tuple[OfMember, FloatArray]]]:
-        """Groups of largest l1 norm of edges, each of one member."""
         groups = [
             [(OfMember(i, learner), edges) for learner, edges in group]
             for i, family in enumerate(self.members)
@@ -314,14 +314,14 @@ class UnionFamily(WeakLearnerFamily):
         ]
         return _largest(groups, n_groups)
 
+    @override
     def restored(self, values: Sequence[Any]) -> OfMember:
-        """The learner of these values, as its member restores it."""
         member, learner = values
         number = whole_number(member, "family", 0, len(self.members) - 1)
         return OfMember(number, self.members[number].restored(learner))
 
+    @override
     def responses(self, learners: Sequence[OfMember]) -> Any:
-        """Answers on the training parts; the learners themselves where the shards look them up."""
         member = _members(learners)
         parts = [
             family.responses(own)
@@ -334,8 +334,8 @@ class UnionFamily(WeakLearnerFamily):
             out[member == i] = part.toarray() if sparse.issparse(part) else part
         return out
 
+    @override
     def table(self, learners: Sequence[OfMember]) -> UnionTable:
-        """The learners as arrays."""
         tables = [
             family.table(own)
             for family, own in zip(self.members, self._of_members(learners), strict=True)
@@ -343,11 +343,10 @@ class UnionFamily(WeakLearnerFamily):
         return UnionTable(_members(learners), tuple(tables))
 
     def _duals_of(self, member: int, duals: Any) -> Any:
-        """Duals as a member takes them: an array, or its sums over shards."""
+        """Duals for a member, as an array or as sums over shards."""
         return duals if self.shard_features is None else _DualsOfMember(duals, member)
 
     def _of_members(self, learners: Sequence[OfMember]) -> list[list[Any]]:
-        """The learners of each member."""
         return [
             [learner.learner for learner in learners if learner.member == i]
             for i in range(len(self.members))
@@ -357,13 +356,13 @@ class UnionFamily(WeakLearnerFamily):
 def _largest(
     groups: Sequence[list[tuple[OfMember, FloatArray]]], n_groups: int
 ) -> list[list[tuple[OfMember, FloatArray]]]:
-    """Groups of largest summed l1 norm of edges, ties in their order."""
+    """Take the groups of largest summed l1 norm of edges, with ties in order."""
     norms = [-sum(float(np.abs(edges).sum()) for _, edges in group) for group in groups]
     return [groups[int(k)] for k in np.argsort(norms, kind="stable")[:n_groups]]
 
 
 def places(member: IntArray) -> IntArray:
-    """Place of each learner among those of its family."""
+    """Index of each learner among the learners of its family."""
     order = np.argsort(member, kind="stable")
     out = np.empty(len(member), np.int64)
     starts = np.searchsorted(member[order], member[order])

@@ -1,7 +1,7 @@
-"""Trees in the form that predicts fastest: leaves that hold what they add to the scores.
+"""Trees in the form of fastest prediction, with leaves that hold their scores.
 
 Rows are taken in blocks, one feature below the other.  The nodes of the first levels are compared
-with all rows of a block, whether a row gets there or not: such loops are vectorised.  Their answers
+with all rows of a block, whether a row gets there or not: such loops are vectorised.  The results
 are the bits of a number, from which a table gives the node that the row has come to.
 """
 
@@ -31,7 +31,7 @@ _TOP_LEVELS = 3
 
 @dataclass(frozen=True)
 class WeightedTrees:
-    """Trees whose leaves hold what they add to the scores.
+    """Trees whose leaves hold their contributions to the scores.
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ class WeightedTrees:
         leaf: FloatArray,
         weights: FloatArray,
     ) -> WeightedTrees:
-        """Trees of one depth with the weights W, shape (n_learners, n_channels)."""
+        """Make trees of one depth with the weights W, shape (n_learners, n_channels)."""
         used = np.flatnonzero(weights.any(axis=1))
         rows, channels = np.nonzero(weights[used])
         values = weights[used[rows], channels][:, None] * leaf[used[rows]]
@@ -77,7 +77,7 @@ class WeightedTrees:
         )
 
     def raw_scores(self, rows: NDArray[Any]) -> FloatArray:
-        """Scores of rows that were checked, shape (n_parts, n_channels)."""
+        """Scores of checked rows, shape (n_parts, n_channels)."""
         out = np.zeros((len(rows), self.n_channels))
         rows = comparable(rows)
         terms = self.indptr, self.channels, self.values
@@ -94,9 +94,9 @@ class WeightedTrees:
 
     @cached_property
     def _used_features(self) -> tuple[IntArray, NDArray[np.bool_], IntArray]:
-        """Features of the trees, whether what is missing goes left, and the place of each node's.
+        """Used features, whether a missing one goes left, and the position of each node's feature.
 
-        A feature of which nodes send what is missing to both sides is there twice.
+        A feature appears twice if nodes send missing values of it to both sides.
         """
         both = 2 * self.feature + self.missing_left
         used, place = np.unique(both, return_inverse=True)
@@ -108,7 +108,7 @@ class WeightedTrees:
 
     @cached_property
     def _top(self) -> tuple[int, IntArray]:
-        """Number of nodes that are compared with all rows, and where their answers lead."""
+        """Number of nodes that are compared with all rows, and where they lead."""
         n_top = min(2**_TOP_LEVELS - 1, self.feature.shape[1])
         node = np.zeros(2**n_top, np.int64)
         answers = np.arange(len(node))
@@ -118,9 +118,9 @@ class WeightedTrees:
 
 
 def single_thresholds(thresholds: FloatArray) -> NDArray[np.float32]:
-    """The largest numbers of single precision that are not above the thresholds.
+    """Round the thresholds down to single precision.
 
-    They split the numbers of single precision as the thresholds do.
+    They split single-precision numbers as the thresholds do.
     """
     with np.errstate(over="ignore"):
         single = thresholds.astype(np.float32)
@@ -129,21 +129,21 @@ def single_thresholds(thresholds: FloatArray) -> NDArray[np.float32]:
 
 @dataclass(frozen=True)
 class TreesWithSets:
-    """Trees some of whose nodes split by sets of categories.
+    """Trees with some splits by sets of categories.
 
     Parameters
     ----------
     columns : SetColumns
-        What stands behind the features of a row.
+        Columns that are appended to the features of a row.
     trees : Scorer
-        What scores rows with these columns.
+        Scorer of rows with these columns.
     """
 
     columns: SetColumns
     trees: Scorer
 
     def raw_scores(self, rows: NDArray[Any]) -> FloatArray:
-        """Scores of rows that were checked, shape (n_parts, n_channels)."""
+        """Scores of checked rows, shape (n_parts, n_channels)."""
         found = [
             self.trees.raw_scores(self.columns.hstack(rows[a : a + _ROWS_WITH_SETS]))
             for a in range(0, max(1, len(rows)), _ROWS_WITH_SETS)
@@ -194,7 +194,7 @@ def _add_in_blocks(
     block: NDArray[Any],
     out: FloatArray,
 ) -> None:
-    """Add up scores; ``block`` is room for a block of rows, shape (n_used, block rows)."""
+    """Add up scores in ``block``, work space for a block of rows, shape (n_used, block rows)."""
     used, is_low = features
     place, thresholds, indptr, channels, values = trees
     n_nodes, width = place.shape[1], block.shape[1]

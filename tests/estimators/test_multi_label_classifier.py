@@ -87,13 +87,25 @@ def test_costs_of_labels_move_predictions(options, tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"label_costs": {5: 2}}, "label_costs has the label 5, which y does not have"),
+        (
+            {"label_costs": {5: 2}},
+            r"the label 5, which y does not have; give labels of \[0, 1, 2\]",
+        ),
         ({"label_costs": {0: (1, 2, 3)}}, r"label_costs\[0\] is \(1, 2, 3\); give a number"),
         ({"label_costs": {0: "2"}}, r"label_costs\[0\] is '2'; give a number"),
-        ({"label_costs": {0: -1}}, r"label_costs\[0\] is -1; give costs from 0"),
-        ({"label_costs": [1, 2, 3]}, "give a dict by label"),
-        ({"label_costs": {0: 2}, "loss": "f1"}, "label_costs goes with loss='hamming'"),
-        ({"label_costs": {0: 2}, "hierarchy": [(0, 1)]}, "does not go with hierarchy"),
+        ({"label_costs": {0: -1}}, r"label_costs\[0\] is -1; give finite costs from 0"),
+        (
+            {"label_costs": [1, 2, 3]},
+            r"is \[1, 2, 3\]; give a dict of labels to costs, such as \{0: 2.0\}",
+        ),
+        (
+            {"label_costs": {0: 2}, "loss": "f1"},
+            r"label_costs is \{0: 2\}, which loss='f1' does not read.*loss='hamming'",
+        ),
+        (
+            {"label_costs": {0: 2}, "hierarchy": [(0, 1)]},
+            "which hierarchy does not read.*leave label_costs or hierarchy out",
+        ),
     ],
 )
 def test_wrong_costs_are_named(options, message):
@@ -298,10 +310,16 @@ def test_training_may_have_empty_sets_only(parameters):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"hierarchy": [(0, 3)]}, r"outside 0\.\.2"),
-        ({"hierarchy": [(0, 1)], "loss": "f1"}, "loss='hamming'"),
+        (
+            {"hierarchy": [(0, 3)]},
+            r"hierarchy\[0\] is \(0, 3\), and y has the columns 0 to 2; give pairs",
+        ),
+        ({"hierarchy": [(0, 1)], "loss": "f1"}, "loss is 'f1', which .* hierarchy does not read"),
+        ({"hierarchy": [(0, 1)], "outputs": "seen"}, "or write outputs='all'"),
+        ({"hierarchy": [(0, 1)], "pairs": True}, "pairs is True, .*or write pairs=False"),
+        ({"hierarchy": [(0, 1), (1, 0)]}, "in which a label is above itself; take one pair"),
         ({"hierarchy": [("0", "1")]}, r"hierarchy\[0\] has '0', and y has 0; give only strings"),
-        ({"hierarchy": []}, "hierarchy is empty"),
+        ({"hierarchy": []}, r"hierarchy is empty; .*such as \(0, 1\)"),
         ({"hierarchy": [(0, 1), (0, 1, 2)]}, r"hierarchy\[1\] is \(0, 1, 2\); give pairs"),
         ({"hierarchy": (0, 1)}, r"hierarchy\[0\] is 0; give pairs"),
         ({"hierarchy": 3}, r"hierarchy is 3; give pairs \(parent, child\)"),

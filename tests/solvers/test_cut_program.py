@@ -140,7 +140,7 @@ def test_answers_of_the_solver_are_checked(norm, values, dual):
     program.solve()
     wrong = type("Wrong", (), {"col_value": values, "row_dual": [dual] * (1 + (norm is not None))})
     program._highs = Highs(program._highs, getSolution=lambda: wrong)
-    with pytest.raises(SolverError, match=r"primal .* and dual .* of its answer differ"):
+    with pytest.raises(SolverError, match=r"primal .* and dual .* of its solution differ"):
         program.solve()
 
 

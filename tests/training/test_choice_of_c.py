@@ -393,7 +393,19 @@ def test_the_path_display_draws_the_path():
     display = CPathDisplay.from_estimator(model, name="iris")
     mean = display.ax_[0].get_lines()[-2]
     np.testing.assert_array_equal(mean.get_xdata(), [r["C"] for r in model.C_path_])
-    np.testing.assert_array_equal(mean.get_ydata(), [r["loss"] for r in model.C_path_])
+    np.testing.assert_array_equal(mean.get_ydata(), [r["surrogate"] for r in model.C_path_])
+    assert display.ax_[0].get_ylabel() == "held-out surrogate"
+    scored = StructBoostClassifier(weak_learner="stump", scoring="accuracy", **QUICK_FACE).fit(X, y)
+    display = CPathDisplay.from_estimator(scored)
+    mean = display.ax_[0].get_lines()[-2]
+    np.testing.assert_array_equal(mean.get_ydata(), [r["score"] for r in scored.C_path_])
+    assert display.ax_[0].get_ylabel() == "held-out score"
+    # Paths of version 0.2 have the loss only.
+    old = ("C", "loss", "losses", "columns", "weak_learner")
+    before = CPathDisplay([{name: r[name] for name in old} for r in model.C_path_], model.C_).plot()
+    np.testing.assert_array_equal(
+        before.ax_[0].get_lines()[-2].get_ydata(), [r["loss"] for r in model.C_path_]
+    )
     union = StructBoostClassifier(weak_learner=["stump", "linear"], **QUICK_FACE).fit(*sloped())
     display = CPathDisplay.from_estimator(union)
     labels = [line.get_label().split(",")[0] for line in display.ax_[0].get_lines()]

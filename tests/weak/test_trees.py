@@ -360,8 +360,8 @@ def test_each_node_splits_one_of_the_features_drawn_for_it():
         ({"min_samples_leaf": 0}, ValueError, "min_samples_leaf is 0; give a whole number from 1"),
         ({"min_samples_leaf": 2.0}, ValueError, "as an int such as 2|as an int, such as 2"),
         ({"l2_regularization": -1}, ValueError, "l2_regularization is -1"),
-        ({"max_features": 0}, ValueError, "max_features is 0; give a share of the features"),
-        ({"max_features": 1.5}, ValueError, "max_features is 1.5; give a share of the features"),
+        ({"max_features": 0}, ValueError, "max_features is 0; give a fraction of the features"),
+        ({"max_features": 1.5}, ValueError, "max_features is 1.5; give a fraction of the features"),
         ({"max_features": "sqrt"}, TypeError, "max_features is 'sqrt'"),
     ],
 )

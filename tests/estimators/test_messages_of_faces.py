@@ -1,0 +1,81 @@
+"""Errors of all faces name the argument, the example or column, and the remedy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas
+import pytest
+
+import structboost
+from structboost import (
+    StructBoostClassifier,
+    StructBoostMultiLabelClassifier,
+    StructBoostRanker,
+    StructuredSVMClassifier,
+)
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(40, 3))
+Y = (X[:, 0] > 0).astype(float)
+HOLES = np.where(RNG.random(X.shape) < 0.1, np.nan, X)
+FRAME = pandas.DataFrame(
+    {"size": X[:, 0], "colour": pandas.Categorical(np.array(list("ab"))[Y.astype(int)])}
+)
+CODED = ("AdaBoostMOClassifier", "AdaBoostMHClassifier", "MultiBoostClassifier")
+FACES = (
+    StructBoostClassifier, StructBoostRanker, StructBoostMultiLabelClassifier,
+    StructuredSVMClassifier, *(getattr(structboost, name) for name in CODED),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("face", FACES)
+@pytest.mark.parametrize("table", [X, HOLES], ids=["whole", "with holes"])
+@pytest.mark.parametrize("value", [np.nan, None])
+def test_a_missing_output_is_named_and_not_blamed_on_the_table(face, table, value):
+    y = Y.astype(object if value is None else float)
+    y[[5, 9]] = value
+    if face is StructBoostRanker and value is None:
+        pytest.skip("relevance is numbers")
+    with pytest.raises(ValueError, match=rf"^y\[5\] is {value}; give every sample a"):
+        face().fit(table, y)
+
+
+@pytest.mark.parametrize("face", [StructBoostRanker, StructBoostClassifier])
+def test_an_infinite_output_is_named(face):
+    with pytest.raises(ValueError, match=r"^y\[3\] is inf; give every sample a finite number"):
+        face().fit(X, np.where(np.arange(40) == 3, np.inf, Y))
+
+
+def test_a_missing_relevance_is_named_in_score():
+    ranker = StructBoostRanker(max_iter=2).fit(X, Y)
+    with pytest.raises(ValueError, match=r"^y\[4\] is nan; give every sample a finite number"):
+        ranker.score(X, np.where(np.arange(40) == 4, np.nan, Y))
+
+
+@pytest.mark.parametrize("face", FACES[:3])
+@pytest.mark.parametrize(
+    ("parameters", "reader", "remedy"),
+    [
+        ({"objective": "svm"}, "objective='svm' cannot take", "objective='hinge'"),
+        (
+            {"objective": "hinge", "weak_learner": "linear"},
+            "weak_learner='linear' cannot",
+            "'tree'",
+        ),
+        (
+            {"objective": "hinge", "weak_learner": ["linear", "stump"]},
+            r"\['linear', 'stump'\]",
+            "'s",
+        ),
+    ],
+)
+def test_categories_that_a_linear_function_cannot_take_are_named(face, parameters, reader, remedy):
+    message = rf"categorical columns \['colour'\], which .*{reader}.*{remedy}.*OneHotEncoder"
+    with pytest.raises(ValueError, match=message):
+        face(**parameters).fit(FRAME, Y)
+
+
+def test_sets_that_are_no_sequence_are_refused_with_the_forms():
+    for y in (5, "ab"):
+        with pytest.raises(TypeError, match="give an indicator matrix of 0 and 1, or a list"):
+            StructBoostMultiLabelClassifier().fit(X, y)
