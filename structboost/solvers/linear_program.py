@@ -83,7 +83,7 @@ class ProgramSolver:
         self._local = threading.local()
 
     def solve(self, costs: FloatArray) -> FloatArray:
-        """Return the solution of least or largest ``costs'z``, with exact integers.
+        """Solution of least or largest ``costs'z``, with exact integers.
 
         Parameters
         ----------
@@ -218,7 +218,7 @@ class ProgramSolver:
 
 
 def _of_pairs(values: FloatArray) -> FloatArray:
-    """Return sums over pairs of entries of the last axis, with single entries on the diagonal."""
+    """Return sums over pairs of entries of the last axis, with single entries as diagonal."""
     pairs = values[..., :, None] + values[..., None, :]
     diagonal = np.arange(values.shape[-1])
     pairs[..., diagonal, diagonal] = values
