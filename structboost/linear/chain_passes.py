@@ -68,7 +68,7 @@ def dual_pass(
     transitions: FloatArray,
     duals: Any,
 ) -> None:
-    """Ascend the dual over the sequences of ``order`` by coordinates, changing weights and duals.
+    """Run dual coordinate ascent over the sequences of ``order``, in place.
 
     The weights are ``sum_i c_i (truth - p_i)``, where p_i are the features expected under the
     dual distribution of example i.  A step mixes p_i with the expectation q_i at the weights.

@@ -347,7 +347,7 @@ class _FoldFits:
         )
 
     def _approached(self, problem: LikelihoodProblem, tol: float) -> int:
-        """Make rounds until the gap is small or none is left, and return their number."""
+        """Run rounds until the gap is small or a limit is reached, and return their number."""
         most = min(int(self._trainer.max_rounds), _COARSE_ROUNDS)
         for n in range(1, most + 1):
             problem.improve()

@@ -792,7 +792,7 @@ class TakesSparseResponses(Protocol):
 
 @runtime_checkable
 class RecallsResponses(Protocol):
-    """Ability to store responses only for the columns of a round, and to take them again later."""
+    """Ability to store responses for the columns of one round only."""
 
     def hold_responses(self, kind: str, learners: NDArray[np.int64], responses: Any) -> None:
         """Store the responses of learners that were added before, for the next solution or step.

@@ -59,7 +59,7 @@ class ColumnScores:
         self.n_scores = self.n_weights = 0
         self.features: _Features = np.zeros(0), np.zeros(0, np.int64)
         columns = []
-        # For each kind: terms channel by channel, where channels begin, answers part by part.
+        # For each kind: terms channel by channel, where channels begin, responses part by part.
         self._kinds: list[tuple[Terms, IntArray, NDArray[Any]]] = []
         for kind, own in terms.items():
             n_rows = int(offsets[kind][-1])

@@ -76,7 +76,7 @@ class _Point(NamedTuple):
 
 
 class ConditionalLikelihoodMaster(RestrictedMaster):
-    """Master with columns of any terms, on the parts of any kinds."""
+    """Master of the conditional likelihood, for columns with several terms and kinds."""
 
     def __init__(self, problem: Problem, C: float) -> None:
         super().__init__(C)

@@ -189,7 +189,7 @@ class MSlackMaster(SlackProgramMaster):
         return merge_kinds(found, self._scores, scores)
 
     def _take_proof(self) -> None:
-        """Take the multipliers of the blocks over the largest edge of a column as the bound."""
+        """Set the bound from the multipliers of the blocks, over the largest edge."""
         self._divisor = float(self._blocks.sums.max(initial=1.0))
         self.dual_value = self._blocks.loss / self._divisor
 

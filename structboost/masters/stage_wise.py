@@ -14,7 +14,7 @@ from structboost.masters.pair_margins import PairColumns, PairFormulation
 
 @dataclass(frozen=True)
 class StageWise(Boosting, PairFormulation):
-    """Exponential loss over pairs by one column at a time (Algorithms 1, 2 of MultiBoost.MO, .ECC).
+    """Stage-wise exponential loss over pairs (Algorithms 1, 2 of MultiBoost.MO and .ECC).
 
     There is no regularisation: give the trainer ``C=float("inf")``.  There is no bound.
 

@@ -256,7 +256,7 @@ def _shortfalls(
     slope: FloatArray,
     sums: bool | None,
 ) -> int:
-    """Fill in the slopes of the dual, losses less products, and return the index of the largest."""
+    """Fill in the slopes of the dual, and return the index of the largest."""
     times_vector(n, len(weights), rows, weights, slope, sums)
     largest = 0
     for i in range(n):

@@ -147,9 +147,10 @@ def _check_sizes(sizes: FloatArray, scales: FloatArray) -> None:
 
 
 def _dimension(features: Any, centers: FloatArray, scales: FloatArray) -> float:
-    """Participation ratio of the eigenvalues of ``rows'rows``, squared sum by sum of squares.
+    """Participation ratio of the eigenvalues of ``rows'rows``.
 
-    The rows are the standardised features.  The squares of a sample are too large by about the sum
+    It is the squared sum of the eigenvalues over the sum of their squares.  The rows are the
+    standardised features.  The squares of a sample are too large by about the sum
     squared, divided by the number of rows.
     """
     n_rows, n_features = features.shape

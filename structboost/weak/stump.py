@@ -210,7 +210,7 @@ class StumpSearch(WeakLearnerFamily):
     def _keep_directions(
         self, duals: Any, edges: FloatArray, bins: IntArray, flipped: NDArray[np.bool_]
     ) -> None:
-        """Repeat the search for columns that have a direction, by default for none."""
+        """Restrict columns that have a direction to stumps of this direction."""
 
     @override
     def table(self, learners: Sequence[Stump]) -> StumpTable:

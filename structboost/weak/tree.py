@@ -48,7 +48,7 @@ from structboost.weak.tree_growth import (
 )
 from structboost.weak.weighted_trees import TreesWithSets, WeightedTrees, leaf_of
 
-# Share of the rows that trees are grown on which share the weight with many others.
+# Fraction of the rows for trees that share the weight with many others.
 _ROW_SHARE = 0.5
 # Fewer distinct rows are not drawn from: a round might draw none, or none that differ.
 _FEWEST_DRAWN_FROM = 50

@@ -118,7 +118,7 @@ class UnionTable(LearnerTable):
         )
 
     def _joined(self, rows: Callable[[LearnerTable], NDArray[Any]], width: int) -> FloatArray:
-        """Row of each learner, from the rows of the tables."""
+        """Join rows of the tables into one row for each learner."""
         out = np.empty((len(self.member), width))
         for i, table in enumerate(self.tables):
             out[self.member == i] = rows(table)

@@ -94,7 +94,7 @@ class WeightedTrees:
 
     @cached_property
     def _used_features(self) -> tuple[IntArray, NDArray[np.bool_], IntArray]:
-        """Used features, whether a missing one goes left, and the position of each node's feature.
+        """Features of the nodes, with the side of missing values, and their index by node.
 
         A feature appears twice if nodes send missing values of it to both sides.
         """
@@ -108,7 +108,7 @@ class WeightedTrees:
 
     @cached_property
     def _top(self) -> tuple[int, IntArray]:
-        """Number of nodes that are compared with all rows, and where they lead."""
+        """Number of nodes that are compared with all rows, and the table of their outcomes."""
         n_top = min(2**_TOP_LEVELS - 1, self.feature.shape[1])
         node = np.zeros(2**n_top, np.int64)
         answers = np.arange(len(node))
