@@ -117,7 +117,9 @@ def test_parameters_do_not_change_the_objective(face, objective, tmp_path):
 
 
 def evaluated(code):
-    return eval(code, {name: getattr(structboost, name) for name in structboost.__all__})
+    names = {name: getattr(structboost, name) for name in structboost.__all__}
+    plug_ins = structboost.masters
+    return eval(code, names | {name: getattr(plug_ins, name) for name in plug_ins.__all__})
 
 
 @each_objective

@@ -80,8 +80,8 @@ def test_boxes_of_one_seed_are_equal_for_any_number_of_threads(clip):
 _BOXES_OF_ALL_TRACKERS = """
 import sys
 import cv2
-from structboost.tracking import AdaBoostTracker, StruckTracker, StructBoostTracker,
-make_synthetic_clip
+from structboost.tracking import AdaBoostTracker, StruckTracker, StructBoostTracker
+from structboost.tracking import make_synthetic_clip
 
 cv2.setNumThreads(int(sys.argv[1]))
 clip = make_synthetic_clip(6)
