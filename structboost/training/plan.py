@@ -310,9 +310,9 @@ def _warn_of_empty_models(empty: Sequence[Loop], smallest_C: float | None) -> No
     )
     if any(loop.state.smallest_C is not None for loop in empty):
         remedy = (
-            "Fits at larger C were empty, too, as far as they were tried: so it is where features do "
-            "not tell the outputs apart, or no output of an input is more probable than all others "
-            f"together. {WITHOUT_HINGE}"
+            "Fits at larger C were empty, too, as far as they were tried: so it is where features "
+            "do not tell the outputs apart, or no output of an input is more probable than all "
+            f"others together. {WITHOUT_HINGE}"
         )
     if smallest_C is not None:
         remedy = f"Take C well above {smallest_C:.4g}, the smallest that gives a model."
