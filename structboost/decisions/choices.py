@@ -14,7 +14,7 @@ from scipy.spatial.distance import squareform
 from structboost._typing import FloatArray, IntArray, override
 from structboost.decisions.problem import BatchProblem, DecisionProblem, check_length, is_binary
 from structboost.exceptions import TaskError
-from structboost.inference.knapsack import solve_knapsack
+from structboost.inference.knapsack import checked_loads, solve_knapsack
 from structboost.inference.tours import improved_tour, shortest_tour
 from structboost.validation import checked_whole_number
 
@@ -146,8 +146,7 @@ class Knapsack(BatchProblem):
         self.weights = np.atleast_2d(np.asarray(weights, np.float64))
         self.capacity = np.atleast_1d(np.asarray(capacity, np.float64))
         self.n_items = self.weights.shape[1]
-        # Weights and capacities are checked here, not at the first solve.
-        self.solve(np.zeros(self.n_items))
+        checked_loads(self.weights, self.capacity, self.n_items)
 
     @override
     def solve_all(self, costs: FloatArray) -> FloatArray:

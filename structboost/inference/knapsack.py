@@ -45,14 +45,22 @@ def solve_knapsack(values: ArrayLike, weights: ArrayLike, capacity: ArrayLike) -
     [0.0, 1.0, 1.0]
     """
     table, shape = rows(values, "values", "n_items")
-    sides: Any = [capacity] if n_dimensions(capacity, "capacity") == 0 else capacity
-    limits = not_negative(sides, "capacity", ("n_capacities",))
-    loads, _ = rows(weights, "weights", table.shape[1])
-    not_negative(loads, "weights", (len(limits), table.shape[1]))
+    loads, limits = checked_loads(weights, capacity, table.shape[1])
     if len(limits) == 1 and limits[0] <= _LARGEST_CAPACITY and not (loads % 1).any():
         whole = np.minimum(loads[0], limits[0] + 1).astype(np.int64)
         return best_fillings(table, whole, int(limits[0])).reshape(shape)
     return best_fillings_by_branching(table, loads, limits).reshape(shape)
+
+
+def checked_loads(
+    weights: ArrayLike, capacity: ArrayLike, n_items: int
+) -> tuple[FloatArray, FloatArray]:
+    """Check weights and capacities of :func:`solve_knapsack`, and return them as arrays."""
+    sides: Any = [capacity] if n_dimensions(capacity, "capacity") == 0 else capacity
+    limits = not_negative(sides, "capacity", ("n_capacities",))
+    loads, _ = rows(weights, "weights", n_items)
+    not_negative(loads, "weights", (len(limits), n_items))
+    return loads, limits
 
 
 def best_fillings(values: FloatArray, weights: IntArray, capacity: int) -> FloatArray:
