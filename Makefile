@@ -44,7 +44,7 @@ lint: venv
 	$(RUN) -m mypy
 
 unit: venv
-	$(RUN) -m pytest -q -n0 -m "not slow" --ignore tests/benchmarks
+	$(RUN) -m pytest -q -n0 -m "not slow" --ignore tests/benchmarks --durations=3 --durations-min=1
 
 test: lint
 	$(RUN) -m pytest -q -n auto --dist loadfile
@@ -55,6 +55,7 @@ bench: $(VENV)/.installed-bench
 
 docs: venv
 	$(INSTALL) --group docs
+	@rm -rf docs/reference  # has pages of names that were renamed since
 	$(RUN) -m sphinx -q -W --keep-going $(SPHINX_OPTIONS) -b html docs build/docs
 	@echo "The site is in build/docs/index.html"
 

@@ -141,6 +141,7 @@ def test_one_output_of_a_small_C_is_not_said_to_be_the_optimum():
     assert "optimum" not in str(told[-1].message)
 
 
+@pytest.mark.slow
 def test_an_empty_model_of_the_subset_loss_says_what_to_write():
     model = StructBoostMultiLabelClassifier(objective="hinge", loss="subset", C=3.0)
     with pytest.warns(EmptyModelWarning, match="Fits at larger C were empty.*objective='log_loss'"):

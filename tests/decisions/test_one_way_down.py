@@ -52,6 +52,7 @@ def test_returns_to_a_file_are_counted():
     assert returns(["a", "a", "b", "c", "b", "b", "a"]) == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("settings", "most"),
     [
@@ -70,6 +71,7 @@ def test_fit_comes_back_to_a_file_that_it_had_left_at_most_so_often(settings, mo
     assert returns(files) <= most
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["instance", "items", "both"])
 def test_features_are_checked_once_in_fit_and_once_in_predict(form, monkeypatch):
     x, costs = travel()
@@ -101,6 +103,7 @@ def test_features_are_checked_once_in_fit_and_once_in_predict(form, monkeypatch)
     assert n_checks == len(tables)
 
 
+@pytest.mark.slow
 def test_one_task_is_built_for_all_folds_of_a_start(monkeypatch):
     built, init = [], PredictThenOptimizeTask.__init__
 

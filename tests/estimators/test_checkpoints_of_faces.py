@@ -57,6 +57,7 @@ def fitted(face, classes, **parameters):
         ).fit(*examples(face, classes))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("parameters", PARAMETERS)
 @pytest.mark.parametrize("face", FACES)
 def test_a_fit_with_more_rounds_resumes_from_its_checkpoint(face, parameters, tmp_path):
@@ -74,6 +75,7 @@ def test_a_fit_with_more_rounds_resumes_from_its_checkpoint(face, parameters, tm
     assert more.objective_ == whole.objective_
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("parameters", PARAMETERS)
 @pytest.mark.parametrize("face", FACES)
 def test_a_checkpoint_of_other_outputs_is_refused(face, parameters, tmp_path):
@@ -93,6 +95,7 @@ def test_a_checkpoint_without_a_hash_of_the_outputs_resumes(tmp_path):
     assert fitted(StructBoostClassifier, CLASSES, checkpoint=path, max_iter=3).n_iter_ == 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "choice",
     [

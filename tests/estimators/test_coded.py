@@ -65,6 +65,7 @@ def test_exhaustive_codes_are_all_splits():
         assert set(distances[~np.eye(n_classes, dtype=bool)]) == {2 ** (n_classes - 2)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("coding", ["ecoc", "one_vs_all", "random"])
 @pytest.mark.parametrize("n_classes", [2, 3, 7, 8, 26])
 def test_words_differ_and_columns_split(coding, n_classes):
@@ -333,6 +334,7 @@ LOSSES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("face", "loss"), dict.fromkeys(LOSSES), ids=str)
 def test_columns_without_weight_are_not_dropped(face, loss, monkeypatch):
     """A code that was drawn does not come again: the same run, however soon idle columns go

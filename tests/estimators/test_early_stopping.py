@@ -42,6 +42,7 @@ def coarse(estimator, X, y):
     return 0.5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("face", DATA)
 @pytest.mark.parametrize("objective", ["default", "hinge"])
 def test_a_score_that_does_not_change_does_not_end_training_at_once(face, objective):

@@ -61,6 +61,7 @@ OTHERS = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("face", "parameters"), [*TREES, *OTHERS])
 def test_dense_tables_of_equal_values_give_equal_models(face, parameters):
     expected = fitted(face, X, **parameters).decision_function(X)
@@ -69,6 +70,7 @@ def test_dense_tables_of_equal_values_give_equal_models(face, parameters):
         np.testing.assert_array_equal(found, expected, name)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("face", "parameters"), TREES)
 def test_trees_on_sparse_tables_are_those_on_dense_ones(face, parameters):
     expected = fitted(face, X, **parameters).decision_function(X)

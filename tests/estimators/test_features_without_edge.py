@@ -32,6 +32,7 @@ def within_queries(seed):
     return rng.normal(size=(n_queries, 3))[queries], rng.integers(0, 3, len(queries)), queries
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ["serial", "threads"])
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("C", ["auto", 1.0, 50.0])
@@ -45,6 +46,7 @@ def test_rankers_of_features_that_are_constant_within_queries_are_empty(loss, C,
         assert not model.model_.weights.any()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("C", [5.0, 1e6])
 def test_other_faces_of_constant_features_are_empty(form, C):
@@ -63,6 +65,7 @@ def test_other_faces_of_constant_features_are_empty(form, C):
             assert not model.model_.weights.any()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [29, 31, 37])
 @pytest.mark.parametrize("weak_learner", ["stump", "linear", ["linear", "stump"]])
 def test_rankers_of_features_with_two_values_are_fitted(weak_learner, seed):

@@ -16,7 +16,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-import structboost
+import structboost.masters
 from structboost import (
     StructBoostClassifier,
     StructBoostMultiLabelClassifier,
@@ -122,6 +122,7 @@ def evaluated(code):
     return eval(code, names | {name: getattr(plug_ins, name) for name in plug_ins.__all__})
 
 
+@pytest.mark.slow
 @each_objective
 def test_repr_names_objective_learner_and_c(face, objective):
     model = quick(face, objective)
@@ -179,6 +180,7 @@ def test_a_sparse_table_has_the_objective_of_a_dense_one(face):
     assert model.history_[-1]["bound"] is None
 
 
+@pytest.mark.slow
 def test_tokens_of_any_type_have_one_objective():
     dicts = [[{"a": bool(row[0] > 0), "b": "xy"[int(row[1] > 0)]} for row in x] for x in SEQUENCES]
     numbers = [[{"a": float(row[0])} for row in x] for x in SEQUENCES]
@@ -310,6 +312,7 @@ def test_weak_learners_change_parameters_but_not_the_objective(face):
                 face(weak_learner="linear", **{name: OTHERS[name]}).fit(*DATA[face])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("face", DATA)
 @pytest.mark.parametrize("name", sorted(STEPS))
 def test_each_parameter_of_trees_and_steps_changes_the_model(face, name):
@@ -342,6 +345,7 @@ def test_values_out_of_range_are_named(name, wrong):
             StructBoostClassifier(**{name: value}).fit(X, Y)
 
 
+@pytest.mark.slow
 def test_settings_of_one_objective_train_models_of_one_kind():
     X, y = load_wine(return_X_y=True)
     for settings in ({"columns_per_channel": 6}, {"exact": True}, {"tol": 0.001}, {}):

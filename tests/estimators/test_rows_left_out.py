@@ -64,6 +64,7 @@ def test_left_out_rows_end_the_default(default):
     assert fitted(max_iter=15).ending_ == "max_rounds"
 
 
+@pytest.mark.slow
 def test_threads_do_not_change_the_loss_of_left_out_rows(default):
     other = fitted(n_jobs=2)
     assert other.temperature_ == default.temperature_

@@ -83,6 +83,7 @@ def test_c_has_the_largest_held_out_score(name, objective):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in FACES if name != "dicts"])
 def test_the_score_stops_training_early(name):
     model = fit(name, early_stopping=True, max_iter=12, n_iter_no_change=3, random_state=0)

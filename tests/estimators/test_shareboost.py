@@ -96,6 +96,7 @@ def range_of(family):
     return [family._learner(f) for f in range(family.n_features + 1)]
 
 
+@pytest.mark.slow
 def test_theorem_2_bound_on_the_greedy_gap():
     """After t rounds L(W_t) - L(W*) <= 4 |W*|_{inf,1}^2 / t for any W*, with the paper's constant.
 

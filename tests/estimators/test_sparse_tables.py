@@ -49,6 +49,7 @@ def fitted(face, X, **parameters):
 FACES = (StructBoostClassifier, StructBoostRanker, StructBoostMultiLabelClassifier)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("weak_learner", ["stump", "tree", "linear", ["linear", "stump"]])
 @pytest.mark.parametrize("face", FACES)
@@ -71,6 +72,7 @@ def test_estimators_learn_the_same_from_sparse_rows_and_arrays(face, objective, 
     assert model.score(X, truth) == pytest.approx(dense.score(X.toarray(), truth), abs=0.1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("face", FACES)
 def test_svm_does_not_standardise_sparse_columns(face):
     X, y, sets = problem()

@@ -19,6 +19,7 @@ TOKENS = st.dictionaries(TEXT, VALUES, max_size=4)
 SEQUENCES = st.lists(st.lists(TOKENS, max_size=3), min_size=1, max_size=4)
 
 
+@pytest.mark.slow
 @given(SEQUENCES, SEQUENCES)
 @settings(max_examples=200, deadline=None)
 def test_names_and_values_are_those_of_a_dict_vectorizer(seen, new):

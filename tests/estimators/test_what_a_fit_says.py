@@ -44,6 +44,7 @@ FITS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("face", "parameters"), FITS)
 def test_a_fit_says_why_it_ended_in_a_sentence(face, parameters, capsys, tmp_path):
     model = face(random_state=0, verbose=1, **parameters).fit(*DATA[face])
@@ -78,6 +79,7 @@ def test_every_way_to_end_has_its_word():
     assert ending_in_words("a reason of one's own") == "ended because a reason of one's own"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("face", DATA)
 def test_what_was_chosen_for_probabilities_and_nodes_is_shown(face, tmp_path):
     model = face(max_iter=25, random_state=0).fit(*DATA[face])
@@ -103,6 +105,7 @@ def test_the_history_has_the_loss_of_the_rows_that_rounds_left_out(face):
     assert all(0 < loss < 2 for loss in found if loss is not None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("face", DATA)
 @pytest.mark.parametrize("parameters", [{}, {"objective": "hinge", "C": 20.0}])
 def test_the_history_has_the_loss_of_the_part_that_was_held_out(face, parameters):

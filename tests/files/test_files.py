@@ -168,6 +168,7 @@ def test_one_wrong_byte_is_found_in_every_array_and_in_the_header(saved, tmp_pat
     load_model(path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("declared", ["as it is", "1 << 62", "negative"])
 def test_small_files_take_no_large_memory(saved, tmp_path, declared):
     shape = {"as it is": (1 << 17, 80), "1 << 62": (1 << 62, 1), "negative": (-1, 80)}[declared]

@@ -10,6 +10,7 @@ X = RNG.normal(size=(120, 4))
 Y = (X[:, 0] + 0.3 * RNG.normal(size=120) > 0).astype(int)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "parameters",
     [

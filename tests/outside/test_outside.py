@@ -90,6 +90,7 @@ def test_stumps_left_in_shards_are_priced_by_the_rule_and_survive_their_loss():
     assert what_was_learned(one) == what_was_learned(other)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("weak_learner", ["step", ["stump", "step"]])
 def test_family_of_one_module_in_shards_learns_the_same_bits_on_every_engine(weak_learner):
     parameters = {"weak_learner": weak_learner, "max_rounds": 6}
@@ -102,6 +103,7 @@ def test_family_of_one_module_in_shards_learns_the_same_bits_on_every_engine(wea
     assert {str(what_was_learned(other)) for other in others} == {str(what_was_learned(one))}
 
 
+@pytest.mark.slow
 def test_family_in_shards_reaches_the_objective_of_features_in_memory():
     in_shards, in_memory = (
         trainer(engine="serial", weak_learner=weak_learner).fit(X, Y)
@@ -112,6 +114,7 @@ def test_family_in_shards_reaches_the_objective_of_features_in_memory():
     assert in_shards.history_[0]["primal"] == pytest.approx(in_memory.history_[0]["primal"])
 
 
+@pytest.mark.slow
 def test_run_of_a_family_in_shards_resumes_from_its_checkpoint(tmp_path):
     whole = trainer(engine="serial", weak_learner="step").fit(X, Y)
     checkpoint = Checkpoint(tmp_path / "run.npz", rounds=1)

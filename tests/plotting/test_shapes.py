@@ -12,6 +12,7 @@ matplotlib = pytest.importorskip("matplotlib")
 matplotlib.use("Agg")
 
 
+@pytest.mark.slow
 def test_shapes_add_up_to_the_scores():
     frame, y = load_iris(return_X_y=True, as_frame=True)
     model = MultiBoostCWClassifier(C=100, max_rounds=30).fit(frame, y)

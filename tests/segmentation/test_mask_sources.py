@@ -345,6 +345,7 @@ def test_feature_cache_deletes_the_files_that_were_not_used_for_longest(tmp_path
     assert cache.path(images[2], 4).exists()
 
 
+@pytest.mark.slow
 def test_a_meaning_that_is_given_to_a_segmenter_says_which_value_is_the_object():
     made = make_synthetic_images(2)
     masks = [np.where(mask, 9, 4).astype(np.uint8) for mask in made.masks]

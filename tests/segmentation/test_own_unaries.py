@@ -141,6 +141,7 @@ def test_phase_shows_its_time_during_a_long_step(monkeypatch, capsys):
     assert capsys.readouterr().err == ""
 
 
+@pytest.mark.slow
 def test_a_classifier_of_your_own_learns_from_at_most_the_number_of_superpixels_that_is_set():
     made = make_synthetic_images(2)
     sizes = []

@@ -110,6 +110,7 @@ def test_trouble_with_a_warm_solve_is_gone_after_a_cold_one(norm, monkeypatch, c
             program.solve()
 
 
+@pytest.mark.slow
 def test_large_costs_of_slacks_are_no_trouble():
     # The dual simplex method of HiGHS fails at some such costs ("excessive dual values").
     rng = np.random.default_rng(0)

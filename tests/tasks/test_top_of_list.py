@@ -29,6 +29,7 @@ def value(loss, y, scores):
 MEASURES = ["map", "precision@2", "precision@9", "ndcg", "ndcg@1", "ndcg@2", "ndcg@4"]
 
 
+@pytest.mark.slow
 @settings(max_examples=120, deadline=None, derandomize=True)
 @given(st.integers(0, 10_000), st.sampled_from(MEASURES))
 def test_searches_of_orders_equal_enumeration(seed, loss):

@@ -326,6 +326,7 @@ def test_trackers_name_bad_parameters(tracker, parameters, message):
         tracker(**parameters)
 
 
+@pytest.mark.slow
 def test_two_objects_need_two_trackers_and_two_learners(clip):
     boxes = clip.boxes[:2, None]
     tracker = StructBoostTracker()
