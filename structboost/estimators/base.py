@@ -8,7 +8,6 @@ from copy import copy
 from os import PathLike
 from typing import Any, Self
 
-import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
@@ -270,7 +269,7 @@ class BoostedEstimator(Documented, BaseEstimator):
 
     def _read_columns(self, facts: Mapping[str, Any], width: int) -> None:
         """Set the attributes of columns from a model file; ``width`` is that of the model."""
-        self.n_features_in_ = width
+        self.n_features_in_: Any = width
 
     def _prepare_to_score(self) -> None:
         """Set attributes that predictions during training need besides the model."""

@@ -42,7 +42,9 @@ def labels_of(features: Any) -> list[Any] | None:
             "supported if all input features have string names; write X.columns = "
             "X.columns.astype(str)."
         )
-    is_whole = all(isinstance(one, int | np.integer) and not isinstance(one, bool) for one in labels)
+    is_whole = all(
+        isinstance(one, int | np.integer) and not isinstance(one, bool) for one in labels
+    )
     return labels if n_texts == len(labels) or is_whole else None
 
 

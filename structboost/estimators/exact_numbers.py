@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from structboost.validation import shown
 
 # Larger whole numbers are not all numbers of double precision.
-EXACT = 2.0**53
+EXACT = 2**53
 
 
 def check_exact(values: NDArray[Any], name: str) -> None:
@@ -19,7 +19,10 @@ def check_exact(values: NDArray[Any], name: str) -> None:
         return
     if -EXACT <= int(values.min()) and int(values.max()) <= EXACT:
         return
-    for value in values[(values > EXACT) | (values < -EXACT)].tolist():
+    is_large = values > EXACT
+    if values.dtype.kind == "i":
+        is_large |= values < -EXACT
+    for value in values[is_large].tolist():
         check_whole_number_exact(value, name)
 
 

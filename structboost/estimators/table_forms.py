@@ -84,8 +84,12 @@ def checked_form(X: Any) -> Any:
         return _array_of_rows(X)
     if hasattr(X, "__array__") or hasattr(X, "__array_interface__"):
         # scikit-learn names matrices of NumPy.
-        return X if isinstance(X, np.matrix) else np.asarray(X)
-    return X
+        table = X if isinstance(X, np.matrix) else np.asarray(X)
+        is_of_rows = table.dtype.kind == "O" and table.ndim == 1
+        return _array_of_rows(table.tolist()) if is_of_rows else table
+    if hasattr(X, "__len__") and hasattr(X, "__getitem__"):
+        return _array_of_rows(list(X))
+    raise TypeError(f"X is {shown(X)}, which is no table; give {FORMS_OF_TABLES}.")
 
 
 def _check_container(X: Any) -> None:
@@ -95,7 +99,7 @@ def _check_container(X: Any) -> None:
             f"X is a {type(X).__name__}, {shown(X)}; a dict has no order of rows and columns that "
             f"fit and predict share. Write pandas.DataFrame(X); X may be {FORMS_OF_TABLES}."
         )
-    if isinstance(X, str | bytes | bytearray | Set):
+    if X is None or isinstance(X, str | bytes | bytearray | Set):
         raise TypeError(f"X is {shown(X)}, which is no table; give {FORMS_OF_TABLES}.")
     if isinstance(X, Iterator):
         raise TypeError(
@@ -165,8 +169,9 @@ def _array_of_rows(X: Any) -> Any:
             raise TypeError(
                 f"X[{i}] is a sparse array; write scipy.sparse.vstack(X, format='csr')."
             )
-        if _is_series(row):
-            raise TypeError(f"X[{i}] is a {type(row).__name__}; write pandas.DataFrame(X).")
+        if _is_series(row) or frame_of(row) is not None:
+            how = "pandas.concat(X)" if np.ndim(row) == 2 else "pandas.DataFrame(X)"
+            raise TypeError(f"X[{i}] is a {type(row).__name__}; write {how}.")
         if isinstance(row, Iterator | Set):
             raise TypeError(f"X[{i}] is {shown(row)}, which is no row; give lists of numbers.")
     lengths = [len(row) if hasattr(row, "__len__") else None for row in X]

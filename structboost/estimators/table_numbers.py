@@ -183,9 +183,7 @@ def _numbers_of_objects(
         elif is_missing(value):
             out[i] = np.nan
         elif isinstance(value, str | bytes):
-            raise ValueError(
-                f"{name} holds {dtype}, such as {shown(value)} in row {i}; {_ENCODE}."
-            )
+            raise ValueError(f"{name} holds {dtype}, such as {shown(value)} in row {i}; {_ENCODE}.")
         else:
             out[i] = _float_of(value, name, f"{dtype}, such as {shown(value)} in row {i}", error)
     return out

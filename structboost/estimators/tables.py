@@ -75,8 +75,9 @@ class TableReader:
             self.categories_ = self._categories_of(X)
             self._check_columns(X)
         else:
-            X = by_name(X, labels, "X", type(self).__name__)
-            check_width(self, X)
+            name = type(self).__name__
+            X = by_name(X, labels, "X", name)
+            check_width(name, self.n_features_in_, X)
         categories = self.categories_
         if categories and is_sparse(X):
             raise ValueError(

@@ -77,13 +77,13 @@ def validated_numbers(
     return (table, *rest) if rest else table
 
 
-def check_width(estimator: Any, X: Any) -> None:
+def check_width(estimator: str, n_features: int | None, X: Any) -> None:
     """Raise ValueError unless a table has as many columns as in training."""
     shape = shape_of(X)
-    if len(shape) == 2 and shape[1] != estimator.n_features_in_ and min(shape):
+    if len(shape) == 2 and shape[1] != n_features and min(shape):
         raise ValueError(
-            f"X has {shape[1]} features, but {type(estimator).__name__} is expecting "
-            f"{estimator.n_features_in_} features as input."
+            f"X has {shape[1]} features, but {estimator} is expecting {n_features} features as "
+            "input."
         )
 
 
