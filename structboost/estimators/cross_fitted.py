@@ -23,6 +23,7 @@ from structboost.estimators.labelled_parts import (
 )
 from structboost.estimators.parameters import estimator
 from structboost.runtime.documentation import Documented
+from structboost.runtime.fitted_state import committed
 from structboost.selection.cross_fitting import cross_fit
 from structboost.selection.folds import balanced_parts_of_groups
 from structboost.validation import (
@@ -116,6 +117,7 @@ class CrossFitted(TransformerMixin, Documented, BaseEstimator):
         self.fit_transform(X, y, groups)
         return self
 
+    @committed
     def fit_transform(self, X: Any, y: Any, groups: Any = None) -> Any:
         """Train the classifiers, and return their out-of-fold responses.
 
@@ -228,7 +230,7 @@ class CrossFitted(TransformerMixin, Documented, BaseEstimator):
 
     def _keep_columns(self, form: TableForm) -> None:
         """Store the number and the names of the columns of a table."""
-        self.n_features_in_ = form.n_features
+        self.n_features_in_: Any = form.n_features
         if form.columns is not None and isinstance(form.columns[0], str):
             self.feature_names_in_ = np.array(form.columns, dtype=object)
         elif hasattr(self, "feature_names_in_"):

@@ -128,7 +128,7 @@ def _is_series(X: Any) -> bool:
 
 def _check_labels_of_columns(frame: Any) -> None:
     """Raise ValueError if columns of pandas have labels that are neither text nor numbers."""
-    labels = getattr(frame, "columns", ())
+    labels: Any = getattr(frame, "columns", ())
     if getattr(labels, "nlevels", 1) > 1:
         raise ValueError(
             f"X has columns of {labels.nlevels} levels, such as {shown(labels[0])}; give each one "
