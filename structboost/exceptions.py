@@ -107,7 +107,7 @@ class EmptyModelWarning(UserWarning):
 class ConstantPredictionWarning(UserWarning):
     """Warning of a model that predicts the same output for all training examples.
 
-    The true outputs differ.
+    The true outputs differ, or there is one class only.
     """
 
 

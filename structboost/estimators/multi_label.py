@@ -242,8 +242,7 @@ class StructBoostMultiLabelClassifier(
         stages : iterator
             One prediction per round, as :meth:`predict` returns it.
         """
-        check_is_fitted(self)
-        return (self._labels(self._scores(X, model)) for model in self.model_.staged())
+        return map(self._labels, self._staged_scores(X))
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return the fraction of samples whose set of labels is correct.

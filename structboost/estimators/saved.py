@@ -46,7 +46,7 @@ def saved_classes(metadata: Mapping[str, Any]) -> NDArray[Any]:
     if dtype.kind not in "biufSUO" or dtype.itemsize * len(labels) > _MOST_BYTES_OF_CLASSES:
         raise DamagedFileError(f"its classes are of type {dtype}")
     classes = np.array(labels, dtype=dtype)
-    if classes.ndim != 1 or len(classes) < 2:
+    if classes.ndim != 1 or not len(classes):
         raise DamagedFileError(f"its classes have shape {classes.shape}")
     return classes
 
