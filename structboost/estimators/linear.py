@@ -8,11 +8,12 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from structboost._typing import FloatArray
 from structboost.estimators.feature_importances import FeatureImportanceMixin
+from structboost.estimators.label_types import LabelledClassifier, label_vector, saved_classes
 from structboost.estimators.labels import (
     classification_examples,
     classification_task,
@@ -21,7 +22,7 @@ from structboost.estimators.labels import (
     outputs_of,
 )
 from structboost.estimators.parameters import estimator
-from structboost.estimators.saved import facts_of, saved_classes, saved_names
+from structboost.estimators.saved import facts_of, saved_names
 from structboost.estimators.validated_table import validated_table
 from structboost.exceptions import ModelFileError
 from structboost.files.schema import DamagedFileError
@@ -29,11 +30,12 @@ from structboost.linear.structured_svm import StructuredSVM
 from structboost.model.ensemble import FORMAT, Ensemble, load_model
 from structboost.model.linear_members import weights_of
 from structboost.runtime.documentation import Documented
-from structboost.validation import check_labels
 
 
 @estimator
-class StructuredSVMClassifier(ClassifierMixin, FeatureImportanceMixin, Documented, BaseEstimator):
+class StructuredSVMClassifier(
+    LabelledClassifier, FeatureImportanceMixin, Documented, BaseEstimator
+):
     """Linear binary and multi-class SVM (Crammer and Singer) with a certified duality gap.
 
     It is the linear counterpart of :class:`StructBoostClassifier`, with features instead of weak
@@ -107,7 +109,7 @@ class StructuredSVMClassifier(ClassifierMixin, FeatureImportanceMixin, Documente
         # If this fit fails, no weights of the last one remain.
         if hasattr(self, "coef_"):
             del self.coef_
-        check_labels(y)
+        y = label_vector(y)
         X, y = self._table(X, y)
         self.classes_, X, labels, weights = classification_examples(
             X, y, sample_weight, self.class_weight
