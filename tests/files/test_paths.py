@@ -50,7 +50,7 @@ def faces():
         for face, y in (
             (StructBoostClassifier(max_iter=2), Y),
             (MultiBoostClassifier(max_rounds=2), Y),
-            (ShareBoostClassifier(n_features=1), Y),
+            (ShareBoostClassifier(max_rounds=2), Y),
             (StructuredSVMClassifier(max_epochs=2), Y),
             (StructBoostRanker(max_iter=2), Y),
             (StructBoostMultiLabelClassifier(max_iter=2), np.column_stack((Y, 1 - Y))),
