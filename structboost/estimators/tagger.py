@@ -18,6 +18,7 @@ from structboost.contract.parts import StackedParts
 from structboost.contract.task import Task
 from structboost.estimators.boosted import StructBoostEstimator
 from structboost.estimators.chunks import ChunkTags, chosen_offset, lowered
+from structboost.estimators.label_types import saved_classes
 from structboost.estimators.objectives import (
     HINGE,
     L1_LOG_LOSS,
@@ -26,7 +27,7 @@ from structboost.estimators.objectives import (
     checked_objective,
 )
 from structboost.estimators.parameters import estimator, is_same
-from structboost.estimators.saved import saved_classes, saved_names
+from structboost.estimators.saved import saved_names
 from structboost.estimators.tokens import (
     RowsReader,
     TokenReader,
