@@ -122,6 +122,7 @@ def shown(value: Any) -> str:
         text = repr(value.item() if isinstance(value, np.generic) else value)
     except ValueError:  # whole numbers of many thousand digits raise
         text = f"a value of type {type(value).__name__}"
+    text = " ".join(text.split())
     return text if len(text) <= _LONGEST_SHOWN else f"{text[: _LONGEST_SHOWN - 3]}..."
 
 
