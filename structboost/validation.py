@@ -123,7 +123,7 @@ def shown(value: Any) -> str:
         text = repr(value.item() if is_scalar else value)
     except Exception:  # whole numbers of many thousand digits raise, and deeply nested lists
         text = f"a value of type {type(value).__name__}"
-    text = " ".join(line.strip() for line in text.splitlines())
+    text = " ".join(text.split())
     return text if len(text) <= _LONGEST_SHOWN else f"{text[: _LONGEST_SHOWN - 3]}..."
 
 
