@@ -61,7 +61,7 @@ def compiled(function: Any = None, **options: Any) -> Any:
     dispatcher = numba.njit(**_OPTIONS, **options)(function)
     cache = _cache_of(function)
     if cache is not None and isinstance(dispatcher, Dispatcher):
-        dispatcher._cache = cache
+        vars(dispatcher)["_cache"] = cache
     return dispatcher
 
 

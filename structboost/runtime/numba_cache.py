@@ -14,11 +14,14 @@ from pathlib import Path
 from typing import Any
 
 import numba
-from numba.core.caching import FunctionCache, IndexDataCacheFile
+from numba.core import caching
 
 from structboost._typing import override
 from structboost.exceptions import warn_user
 
+# numba is typed in parts only.
+_FunctionCache: Any = caching.FunctionCache
+_Files: Any = caching.IndexDataCacheFile
 _N_BYTES = hashlib.sha256().digest_size
 # Files of other versions of numba, or of this package, are written anew without a warning.
 try:
@@ -29,7 +32,7 @@ except PackageNotFoundError:  # a checkout that is not installed
 _reported: set[str] = set()
 
 
-class CheckedCache(FunctionCache):
+class CheckedCache(_FunctionCache):
     """Cache of a compiled function, which neither trusts its files nor needs them.
 
     A damaged file gives a warning that names it, and so does a folder that cannot be written.
@@ -72,7 +75,7 @@ class CheckedCache(FunctionCache):
             )
 
 
-class _CheckedFiles(IndexDataCacheFile):
+class _CheckedFiles(_Files):
     """The index of a function and its compiled forms, a file each, with digests."""
 
     last_read: str | None = None
