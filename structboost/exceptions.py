@@ -134,8 +134,8 @@ class EngineError(RuntimeError):
 def warn_user(message: str, category: type[Warning]) -> None:
     """Warn at the line outside this package that called it."""
     level, frame = 1, sys._getframe()
-    # Decorators by context managers lie between frames of this package.
-    ours = ("structboost", "contextlib")
+    # Decorators by context managers and compiled functions lie between frames of this package.
+    ours = ("structboost", "contextlib", "numba")
     while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] in ours:
         level, frame = level + 1, frame.f_back  # type: ignore[assignment]
     warnings.warn(message, category, stacklevel=level)
