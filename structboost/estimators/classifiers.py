@@ -60,6 +60,8 @@ class BoostedClassifier(ClassifierMixin, FeatureImportanceMixin, BoostedEstimato
         has another method for them.
     """
 
+    _face_kinds = ("classes",)
+
     class_weight: Any = None
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:

@@ -74,6 +74,8 @@ class StructuredSVMClassifier(ClassifierMixin, FeatureImportanceMixin, Documente
         Exact passes over the examples.
     """
 
+    _face_kinds = ("classes",)
+
     C: float = 1.0
     tol: float = 1e-3
     max_epochs: int = 1000

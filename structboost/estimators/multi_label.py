@@ -99,6 +99,8 @@ class StructBoostMultiLabelClassifier(
         indicator matrix.
     """
 
+    _face_kinds = ("label sets",)
+
     loss: str = "hamming"
     outputs: str = AUTO
     pairs: bool | str = AUTO

@@ -45,6 +45,8 @@ class Trainer(Documented, BaseEstimator):
         The C of the model, from the parameter or from a choice on held-out data.
     """
 
+    _face_kinds = ("task",)
+
     # Attributes that :meth:`_forget` removes.
     _fitted_attributes: ClassVar[Sequence[str]] = (
         "model_", "history_", "objective_", "interrupted_", "ending_", "C_", "C_path_",
