@@ -183,12 +183,6 @@ class BoostedEstimator(Documented, BaseEstimator):
             # scikit-learn's own checks of classifiers set n_iter_no_change alone.
             warn_user(message, UserWarning)
 
-    def _forget(self) -> None:
-        """Remove the fitted model, so that none is left if the next fit fails."""
-        for name in ("model_", "C_path_", "C_path_end_", "validation_losses_"):
-            if hasattr(self, name):
-                delattr(self, name)
-
     def _train(
         self,
         task: Task,
@@ -201,7 +195,6 @@ class BoostedEstimator(Documented, BaseEstimator):
 
         ``whole`` contains the examples before a part was held out, and their weights.
         """
-        self._forget()
         callbacks = checked_callbacks(self.callbacks)
         score = self._held_out_score(task)
         stopping = None

@@ -33,6 +33,7 @@ from structboost.masters.base import Formulation
 from structboost.masters.registry import formulation_of
 from structboost.masters.softmax_link import SoftmaxLink
 from structboost.model.ensemble import FORMAT as MODEL_FORMAT
+from structboost.runtime.fitted_state import committed
 from structboost.selection.folds import Fold, random_folds
 from structboost.shards.binned_table import BinnedTable
 from structboost.tasks.binary import BinaryTask
@@ -64,6 +65,7 @@ class BoostedClassifier(ClassifierMixin, FeatureImportanceMixin, BoostedEstimato
 
     class_weight: Any = None
 
+    @committed
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Train on a table and its labels.
 
@@ -86,8 +88,6 @@ class BoostedClassifier(ClassifierMixin, FeatureImportanceMixin, BoostedEstimato
         """
         self._check_parameters()
         if isinstance(X, BinnedTable) or hasattr(X, "__dask_graph__"):
-            for name in ("categories_", "_directions", "_is_sparse"):
-                self.__dict__.pop(name, None)
             return self._fit_in_place(X, y, sample_weight)
         check_labels(y)
         X, y = self._table(X, y)
@@ -187,7 +187,6 @@ class BoostedClassifier(ClassifierMixin, FeatureImportanceMixin, BoostedEstimato
 
     def _keep_link(self) -> None:
         """Store the link from scores to probabilities, because parameters may change later."""
-        self.__dict__.pop("link_", None)
         has_probabilities = self._asks_for_probabilities()
         formulation = formulation_of(self._formulation())
         # A user-defined formulation may override ``probabilities``.

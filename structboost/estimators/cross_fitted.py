@@ -17,6 +17,7 @@ from structboost.contract.task import Task
 from structboost.estimators.labelled_parts import PartTable, form_of, hstack
 from structboost.estimators.parameters import estimator
 from structboost.runtime.documentation import Documented
+from structboost.runtime.fitted_state import committed
 from structboost.selection.cross_fitting import cross_fit
 from structboost.selection.folds import balanced_parts_of_groups
 from structboost.validation import (
@@ -132,6 +133,7 @@ class CrossFitted(TransformerMixin, Documented, BaseEstimator):
         self.fit_transform(X, y, groups)
         return self
 
+    @committed
     def fit_transform(self, X: Any, y: Any, groups: Any = None) -> Any:
         """Train the classifiers, and return their out-of-fold responses.
 

@@ -29,6 +29,7 @@ from structboost.linear.structured_svm import StructuredSVM
 from structboost.model.ensemble import FORMAT, Ensemble, load_model
 from structboost.model.linear_members import weights_of
 from structboost.runtime.documentation import Documented
+from structboost.runtime.fitted_state import committed
 from structboost.validation import check_labels
 
 
@@ -84,6 +85,7 @@ class StructuredSVMClassifier(ClassifierMixin, FeatureImportanceMixin, Documente
     random_state: Any = None
     verbose: int = 0
 
+    @committed
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Train on a table and its labels.
 
@@ -106,9 +108,6 @@ class StructuredSVMClassifier(ClassifierMixin, FeatureImportanceMixin, Documente
         ConvergenceWarning
             If ``max_epochs`` are used up before the gap is ``tol``.
         """
-        # If this fit fails, no weights of the last one remain.
-        if hasattr(self, "coef_"):
-            del self.coef_
         check_labels(y)
         X, y = self._table(X, y)
         self.classes_, X, labels, weights = classification_examples(

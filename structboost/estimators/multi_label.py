@@ -35,6 +35,7 @@ from structboost.masters.newton_steps import NewtonSteps
 from structboost.masters.registry import formulation_of
 from structboost.masters.stage_wise_random_field import StageWiseRandomField
 from structboost.model.ensemble import FORMAT as MODEL_FORMAT
+from structboost.runtime.fitted_state import committed
 from structboost.selection.folds import Fold, random_folds
 from structboost.tasks.hierarchical import HierarchicalMultiLabelTask
 from structboost.tasks.multi_label import MultiLabelTask
@@ -109,6 +110,7 @@ class StructBoostMultiLabelClassifier(
 
     _objectives: ClassVar[tuple[str, ...]] = (LOG_LOSS, HINGE, SVM, L1_LOG_LOSS)
 
+    @committed
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Train on a table and the labels of its rows.
 

@@ -23,6 +23,7 @@ from structboost.estimators.tables import TableEstimator
 from structboost.masters.base import Formulation
 from structboost.masters.newton_steps import NewtonSteps
 from structboost.masters.stage_wise_ranking import StageWiseRanking
+from structboost.runtime.fitted_state import committed
 from structboost.selection.folds import Fold, random_folds, split_rows
 from structboost.selection.scoring import Score
 from structboost.tasks.ranking import RankingTask, WeightedRelevance
@@ -92,6 +93,7 @@ class StructBoostRanker(FeatureImportanceMixin, StructBoostEstimator, TableEstim
             return StageWiseRanking(shrinkage=_SHRINKAGE_OF_STUMPS)
         return StageWiseRanking()
 
+    @committed
     def fit(
         self, X: Any, y: Any, qid: Any = None, sample_weight: Any = None, *, group: Any = None
     ) -> Self:

@@ -53,8 +53,6 @@ class TableEstimator(BoostedEstimator):
     def _table(self, X: Any, y: Any = "no_validation", **options: Any) -> Any:
         is_fit = options.get("reset", True)
         if is_fit:
-            # A failed check of this table must leave no old model.
-            self._forget()
             self._is_sparse = is_sparse(X)
         if is_fit and self._is_sparse:
             if self.monotonic_cst is not None or not isinstance(

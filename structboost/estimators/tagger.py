@@ -42,6 +42,7 @@ from structboost.linear.primal_likelihood import PrimalLikelihood
 from structboost.masters.newton_steps import NewtonSteps
 from structboost.masters.stage_wise_random_field import StageWiseRandomField
 from structboost.model.ensemble import FORMAT as MODEL_FORMAT
+from structboost.runtime.fitted_state import committed
 from structboost.selection.folds import Fold, random_folds
 from structboost.tasks.chain import ChainTask, labelled_stretches
 from structboost.training.boosting import AUTO
@@ -108,6 +109,7 @@ class StructBoostTagger(StructBoostEstimator):
 
     _objectives: ClassVar[tuple[str, ...]] = (LOG_LOSS, HINGE, SVM, L1_LOG_LOSS)
 
+    @committed
     def fit(self, X: Sequence[Any], y: Sequence[Any], sample_weight: Any = None) -> Self:
         """Train on sequences and their tags.
 
@@ -157,7 +159,6 @@ class StructBoostTagger(StructBoostEstimator):
         validation = pieces(held)[:2] if held else None
         whole = pieces(everything) if held else None
         task = ChainTask(len(classes), forbidden=forbidden)
-        self._forget()
         self.classes_, self._reader = classes, reader
         self.n_features_in_ = reader.n_features
         if reader.names is not None:

@@ -21,9 +21,10 @@ from structboost.linear.primal_likelihood import PrimalLikelihood
 from structboost.masters.base import Problem
 from structboost.masters.likelihood import Likelihood
 from structboost.model.ensemble import Ensemble
-from structboost.progress import ProgressBar, announce_compilation
+from structboost.progress import ProgressBar
 from structboost.runtime.blas_threads import one_blas_thread
-from structboost.runtime.interrupts import deferred_interrupts, raise_if_interrupted
+from structboost.runtime.fitted_state import committed
+from structboost.runtime.interrupts import raise_if_interrupted
 from structboost.selection.folds import Fold
 from structboost.selection.held_out import HeldOut
 from structboost.selection.path import Path, Trial, upwards
@@ -140,7 +141,7 @@ class LinearLikelihoodTrainer(Trainer):
 
     _objective = "log_loss"
 
-    @deferred_interrupts()
+    @committed
     def fit(
         self,
         X: Sequence[Any],
@@ -177,7 +178,6 @@ class LinearLikelihoodTrainer(Trainer):
         InterruptedFitWarning
             On Ctrl-C, which keeps the best weights so far.
         """
-        announce_compilation()
         self._check_parameters()
         check_examples(X, Y)
         began = time.perf_counter()

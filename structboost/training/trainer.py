@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from os import PathLike
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
@@ -27,7 +27,7 @@ _UNNAMED = "StructBoost"
 class Trainer(Documented, BaseEstimator):
     """Base of trainers, whose fitted model is an :class:`structboost.Ensemble`.
 
-    A subclass sets all attributes at the end of its ``fit``.
+    A subclass decorates its ``fit`` with :func:`structboost.runtime.fitted_state.committed`.
 
     Attributes
     ----------
@@ -46,12 +46,6 @@ class Trainer(Documented, BaseEstimator):
     """
 
     _face_kinds = ("task",)
-
-    # Attributes that :meth:`_forget` removes.
-    _fitted_attributes: ClassVar[Sequence[str]] = (
-        "model_", "history_", "objective_", "interrupted_", "ending_", "C_", "C_path_",
-        "C_path_end_",
-    )  # fmt: skip
 
     task: Task
     C: Any
@@ -256,8 +250,3 @@ class Trainer(Documented, BaseEstimator):
                 f"This {type(self).__name__} is not fitted yet; call fit(X, Y) first."
             )
         return self.model_
-
-    def _forget(self) -> None:
-        """Remove the fitted attributes, so that none are left if the next fit fails."""
-        for name in self._fitted_attributes:
-            self.__dict__.pop(name, None)
