@@ -43,6 +43,9 @@ class Face:
         self.examples = self.kind.draw(np.random.default_rng(0)) if X is None else Examples(X, y)
         arguments = list(inspect.signature(estimator.fit).parameters)
         self.input_name, self.output_name = arguments[:2]
+        asked = next(iter(inspect.signature(self.method(estimator)).parameters))
+        # Names by which a message may name an input of a prediction.
+        self.input_names = [self.input_name, asked]
         self.n_calls = 0
 
     @property
@@ -92,14 +95,14 @@ class Face:
     def responses(self, model: Any, X: Any) -> dict[str, Any]:
         """Return what the methods of a model return for inputs."""
         return {
-            name: self.call(getattr(model, name), X)
+            name: self.call(self.kind.ask, getattr(model, name), X)
             for name in _METHODS
             if hasattr(model, name) and not _is_without(model, name)
         }
 
     def respond(self, model: Any, X: Any) -> Any:
         """Predict, or transform."""
-        return self.call(self.method(model), X)
+        return self.call(self.kind.ask, self.method(model), X)
 
     @staticmethod
     def method(model: Any) -> Any:

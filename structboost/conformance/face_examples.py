@@ -131,6 +131,10 @@ class Kind:
         """Return inputs whose columns have names; the last of them may be in another order."""
         return None
 
+    def ask(self, method: Callable[[Any], Any], X: Any) -> Any:
+        """Call a method that predicts."""
+        return method(X)
+
     def measure(self, y: Any, responses: Mapping[str, Any], more: Mapping[str, Any]) -> Any:
         """Return the documented score; None where the face documents none of its own."""
         return None
@@ -526,8 +530,16 @@ class Images(Kind):
 
     lacks: ClassVar[Mapping[str, str]] = _OF_TABLES | {
         "columns by name": "photographs have no columns",
+        "sample weights": "the pixels of an image have the same weight",
+        "early stopping": "superpixels are held out by folds",
         "names of outputs": "masks hold whole numbers",
     }
+
+    @override
+    def ask(self, method: Callable[[Any], Any], X: Any) -> Any:
+        # The segmenter predicts one photograph.
+        is_list = isinstance(X, list | tuple) or (isinstance(X, np.ndarray) and X.ndim == 4)
+        return [method(x) for x in X] if is_list and len(X) else method(X)
 
     @override
     def draw(self, random: np.random.Generator, times: int = 1) -> Examples:

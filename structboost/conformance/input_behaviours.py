@@ -73,7 +73,7 @@ def twins_in_predict(face: Face) -> Faults:
     model = face.model()
     yield from faults_of(
         face.kind.twins_of_inputs(face.examples.X),
-        lambda X: face.equal_or_refused([face.input_name], lambda: face.responses(model, X)),
+        lambda X: face.equal_or_refused(face.input_names, lambda: face.responses(model, X)),
     )
 
 
@@ -110,7 +110,7 @@ def odd_inputs_in_predict(face: Face) -> Faults:
     model = face.model()
     yield from faults_of(
         face.kind.odd_inputs(face.examples.X),
-        lambda X: face.equal_or_refused([face.input_name], lambda: face.responses(model, X)),
+        lambda X: face.equal_or_refused(face.input_names, lambda: face.responses(model, X)),
     )
 
 

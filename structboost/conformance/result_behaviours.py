@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import html
+import inspect
 import io
 import re
 import time
@@ -23,8 +24,8 @@ from structboost.conformance.face_examples import BAD, first
 _TIMES, _MORE_MEMORY, _MORE_SECONDS = 8, 1.5, 3.0
 
 
-def _fault_at_example(face: Face, call: Any, name: str) -> str | None:
-    fault = face.refusal([name], call)
+def _fault_at_example(face: Face, call: Any, *names: str) -> str | None:
+    fault = face.refusal(names, call)
     return fault or face.refusal([str(BAD)], call)
 
 
@@ -47,7 +48,7 @@ def bad_input_in_predict(face: Face) -> Faults:
     model = face.model()
     yield from faults_of(
         face.kind.spoilt_inputs(face.examples.X),
-        lambda X: _fault_at_example(face, lambda: face.respond(model, X), face.input_name),
+        lambda X: _fault_at_example(face, lambda: face.respond(model, X), *face.input_names),
     )
 
 
@@ -124,6 +125,8 @@ def score(face: Face) -> Faults:
     measure = face.kind.measure(y, face.expected, more)
     if measure is not None and not np.isclose(value, measure):
         yield f"score is {value}, but what it should measure is {measure}"
+    if "sample_weight" not in inspect.signature(model.score).parameters:
+        return
     weighted = face.call(model.score, X, y, **more, sample_weight=np.ones(len(y)))
     if not np.isclose(value, weighted):
         yield f"score is {value}, but {weighted} with weights of one"
