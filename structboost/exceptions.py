@@ -20,6 +20,7 @@ __all__ = [
     "ConstantPredictionWarning",
     "EmptyModelWarning",
     "EngineError",
+    "FaceError",
     "InterruptedFitWarning",
     "ModelFileError",
     "SampledOutputsWarning",
@@ -90,6 +91,29 @@ class TooManyOutputsError(TaskError):
 
     :func:`structboost.check_task` skips the checks of its marginals.
     """
+
+
+class FaceError(AssertionError):
+    """Error of an estimator that does not behave like the others (``structboost.check_face``).
+
+    Parameters
+    ----------
+    report : FaceReport
+        Results of all behaviours; the message has the faults, each with its behaviour.
+    """
+
+    def __init__(self, report: Any) -> None:
+        super().__init__(
+            f"{report.face} has {len(report.faults)} faults:\n  "
+            + "\n  ".join(report.faults)
+            + "\nCorrect them, or declare in the class that it lacks a behaviour: "
+            "_declares = {behaviour: reason}."
+        )
+        self.report = report
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle the report, from which the message is made."""
+        return type(self), (self.report,)
 
 
 class SolverError(RuntimeError):

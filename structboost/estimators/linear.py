@@ -79,6 +79,8 @@ class StructuredSVMClassifier(
         Exact passes over the examples.
     """
 
+    _face_kinds = ("classes",)
+
     C: float = 1.0
     tol: float = 1e-3
     max_epochs: int = 1000

@@ -100,6 +100,8 @@ class StructBoostMultiLabelClassifier(
         of its columns; if it was another indicator matrix, 0 to n_labels - 1.
     """
 
+    _face_kinds = ("label sets",)
+
     loss: str = "hamming"
     outputs: str = AUTO
     pairs: bool | str = AUTO

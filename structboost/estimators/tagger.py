@@ -104,6 +104,8 @@ class StructBoostTagger(StructBoostEstimator):
         Score of each tag (row) before each tag (column).
     """
 
+    _face_kinds = ("tags",)
+
     forbidden: Sequence[tuple[Any, Any]] | None = None
 
     _objectives: ClassVar[tuple[str, ...]] = (LOG_LOSS, HINGE, SVM, L1_LOG_LOSS)
