@@ -17,7 +17,6 @@ from structboost._typing import FloatArray, IntArray, override
 from structboost.contract.parts import StackedParts
 from structboost.contract.task import Task
 from structboost.estimators.boosted import StructBoostEstimator
-from structboost.estimators.chunks import ChunkTags, chosen_offset, lowered
 from structboost.estimators.objectives import (
     HINGE,
     L1_LOG_LOSS,
@@ -25,6 +24,7 @@ from structboost.estimators.objectives import (
     SVM,
     checked_objective,
 )
+from structboost.estimators.outside_offset import chosen_offset, lowered
 from structboost.estimators.parameters import estimator, is_same
 from structboost.estimators.saved import saved_classes, saved_names
 from structboost.estimators.tokens import (
@@ -44,6 +44,7 @@ from structboost.masters.stage_wise_random_field import StageWiseRandomField
 from structboost.model.ensemble import FORMAT as MODEL_FORMAT
 from structboost.selection.folds import Fold, random_folds
 from structboost.tasks.chain import ChainTask, labelled_stretches
+from structboost.tasks.chunk_tags import ChunkTags
 from structboost.training.boosting import AUTO
 from structboost.validation import checked_weights
 from structboost.weak.active_feature import ActiveFeatureFamily, ActiveFeatureTable
