@@ -180,9 +180,8 @@ def chunk_scores(
     a, b = coder.find(true, starts), coder.find(predicted, starts)
     kinds = [k for k in range(len(coder.kinds)) if (a.kinds == k).any() or (b.kinds == k).any()]
     # Borders alone pair the chunks, because chunks of one side do not overlap.
-    _, in_a, in_b = np.intersect1d(
-        *(chunks.first * (len(true) + 1) + chunks.sizes for chunks in (a, b)), return_indices=True
-    )
+    of_a, of_b = (chunks.first * (len(true) + 1) + chunks.sizes for chunks in (a, b))
+    _, in_a, in_b = np.intersect1d(of_a, of_b, return_indices=True)
     partner = np.full(len(a.first), -1)
     partner[in_a] = b.kinds[in_b]
     is_correct = partner == a.kinds
@@ -366,9 +365,12 @@ def _read(
         raise ValueError(
             f"y_true has {len(true)} sequences and y_pred {len(predicted)}; give one for each."
         )
-    for i, (a, b) in enumerate(zip(true, predicted, strict=True)):
-        if len(a) != len(b):
-            raise ValueError(f"y_true[{i}] has {len(a)} tags and y_pred[{i}] {len(b)}.")
+    for i, pair in enumerate(zip(true, predicted, strict=True)):
+        n, m = map(len, pair)
+        if n != m:
+            raise ValueError(
+                f"y_true[{i}] has {n} tags and y_pred[{i}] {m}; give a predicted tag for each."
+            )
     flat = [[tag for tags in side for tag in tags] for side in (true, predicted)]
     classes = sorted({tag for tags in flat for tag in tags if tag is not None})
     place: dict[str | None, int] = {tag: k for k, tag in enumerate(classes)} | {None: -1}
