@@ -119,9 +119,11 @@ def check_inputs(X: Any) -> None:
 def shown(value: Any) -> str:
     """Format ``value`` for an error, on one line."""
     try:
-        text = repr(value.item() if isinstance(value, np.generic) else value)
-    except ValueError:  # whole numbers of many thousand digits raise
+        is_scalar = isinstance(value, np.generic) and value.dtype.kind not in "mM"
+        text = repr(value.item() if is_scalar else value)
+    except Exception:  # whole numbers of many thousand digits raise, and deeply nested lists
         text = f"a value of type {type(value).__name__}"
+    text = " ".join(text.split())
     return text if len(text) <= _LONGEST_SHOWN else f"{text[: _LONGEST_SHOWN - 3]}..."
 
 

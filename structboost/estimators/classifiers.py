@@ -9,7 +9,6 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import ClassifierMixin
 from sklearn.model_selection import train_test_split
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
@@ -18,6 +17,7 @@ from structboost._typing import FloatArray, IntArray
 from structboost.contract.task import Task
 from structboost.estimators.constant_model import without_learners
 from structboost.estimators.feature_importances import FeatureImportanceMixin
+from structboost.estimators.label_types import LabelledClassifier, label_vector, saved_classes
 from structboost.estimators.labels import (
     classes_in_place,
     classification_examples,
@@ -27,7 +27,7 @@ from structboost.estimators.labels import (
     outputs_of,
 )
 from structboost.estimators.parameters import estimator
-from structboost.estimators.saved import saved_classes, saved_link
+from structboost.estimators.saved import saved_link
 from structboost.estimators.tables import TableEstimator
 from structboost.files.schema import DamagedFileError
 from structboost.masters.base import Formulation
@@ -39,13 +39,13 @@ from structboost.selection.folds import Fold, random_folds
 from structboost.shards.binned_table import BinnedTable
 from structboost.tasks.binary import BinaryTask
 from structboost.tasks.coded import CodedTask
+from structboost.tasks.label_tree import saved_tree
 from structboost.tasks.multiclass import MulticlassTask
 from structboost.tasks.taxonomy import TaxonomyTask
-from structboost.validation import check_labels
 
 
 @estimator
-class BoostedClassifier(ClassifierMixin, FeatureImportanceMixin, TableEstimator):
+class BoostedClassifier(LabelledClassifier, FeatureImportanceMixin, TableEstimator):
     """Base of boosted classifiers.
 
     Parameters
@@ -61,6 +61,8 @@ class BoostedClassifier(ClassifierMixin, FeatureImportanceMixin, TableEstimator)
         Map from scores to probabilities, or None if there are none.  Missing if the formulation
         has another method for them.
     """
+
+    _face_kinds = ("classes",)
 
     class_weight: Any = None
 
@@ -95,7 +97,7 @@ class BoostedClassifier(ClassifierMixin, FeatureImportanceMixin, TableEstimator)
         if isinstance(X, BinnedTable) or hasattr(X, "__dask_graph__"):
             self._read_columns({}, int(X.shape[1]))
             return self._fit_in_place(X, y, sample_weight)
-        check_labels(y)
+        y = label_vector(y)
         X, y = self._table(X, y)
         self.classes_, X, labels, weights = classification_examples(
             X, y, sample_weight, self.class_weight
@@ -371,7 +373,9 @@ class BoostedClassifier(ClassifierMixin, FeatureImportanceMixin, TableEstimator)
             return task
         if self.model_.kinds["x"].n_channels == n_classes == 2:
             return MulticlassTask(2)
-        return classification_task(self.classes_.tolist(), metadata.get("tree"))
+        if metadata.get("tree") is not None:
+            return TaxonomyTask(saved_tree(metadata["tree"], n_classes))
+        return classification_task(self.classes_.tolist())
 
 
 @estimator
@@ -380,9 +384,10 @@ class TaxonomyClassifier(BoostedClassifier):
 
     Parameters
     ----------
-    taxonomy : nested lists, parent array or networkx.DiGraph, optional
-        Tree whose leaves are the labels.  Classes share the weak learners of their ancestors, and
-        a wrong class costs the height of the first common ancestor
+    taxonomy : nested lists or dicts, edges, paths, table, parents or networkx.DiGraph, optional
+        Tree whose leaves are the labels, as ``[["cat", "dog"], ["oak", "elm"]]`` or in another form
+        of :mod:`structboost.tasks.hierarchy_forms`.  Classes share the weak learners of their
+        ancestors, and a wrong class costs the height of the first common ancestor
         (:class:`structboost.TaxonomyTask`).  If classes have probabilities, the class of least
         expected cost is predicted.
     """

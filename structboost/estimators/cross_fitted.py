@@ -89,6 +89,28 @@ class CrossFitted(TransformerMixin, Documented, BaseEstimator):
     Wolpert, Stacked generalization, Neural Networks 1992.
     """
 
+    _face_kinds = ("classes", "label sets", "tags")
+    _declares = (
+        dict.fromkeys(
+            ("score", "bad output in score", "cross-validation"),
+            "a transformer predicts no outputs",
+        )
+        | dict.fromkeys(
+            ("save and load", "save refuses", "load refuses", "labels can be saved"),
+            "the classifiers of scikit-learn are stored by pickle",
+        )
+        | dict.fromkeys(
+            (
+                "sample weights",
+                "class weights",
+                "early stopping",
+                "monotone constraints",
+                "probabilities",
+            ),
+            "the classifier has its parameters",
+        )
+    )
+
     estimator: Any = field(kw_only=False)
     task: Task | None = None
     folds: int = 5

@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn.utils import check_array
+from sklearn.utils import check_array, column_or_1d
 
 from structboost._typing import FloatArray, IntArray, override
 from structboost.contract.calls import stacked_inputs
 from structboost.contract.task import Task
 from structboost.estimators.column_names import by_name, labels_of
+from structboost.estimators.label_types import label_vector
 from structboost.estimators.labels import label_sets
 from structboost.estimators.table_columns import FROM_DTYPE, categorical_columns
 from structboost.estimators.table_forms import checked_form, frame_of, shape_of
@@ -22,7 +23,7 @@ from structboost.estimators.table_numbers import numbers_of
 from structboost.estimators.tokens import TokenReader, is_of_dicts, tag_numbers
 from structboost.estimators.validated_table import check_width
 from structboost.exceptions import TaskError, on_example
-from structboost.validation import check_labels, shown
+from structboost.validation import shown
 
 
 class PartTable:
@@ -136,8 +137,7 @@ class TableForm(Form):
     @override
     def labels(self, X: Any, y: Any, parts: PartTable) -> tuple[NDArray[Any], IntArray]:
         if not _has_sets(y):
-            check_labels(y)
-            classes, labels = np.unique(np.asarray(y), return_inverse=True)
+            classes, labels = np.unique(column_or_1d(label_vector(y)), return_inverse=True)
         else:
             classes, labels, *_ = label_sets(y)
         if len(labels) != len(parts.lengths):

@@ -8,12 +8,13 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from structboost._typing import FloatArray, override
 from structboost.estimators.constant_model import zero_function
 from structboost.estimators.feature_importances import FeatureImportanceMixin
+from structboost.estimators.label_types import LabelledClassifier, label_vector, saved_classes
 from structboost.estimators.labels import (
     classification_examples,
     classification_task,
@@ -22,7 +23,7 @@ from structboost.estimators.labels import (
     outputs_of,
 )
 from structboost.estimators.parameters import estimator
-from structboost.estimators.saved import facts_of, saved_classes
+from structboost.estimators.saved import facts_of
 from structboost.estimators.tables import TableReader
 from structboost.exceptions import ModelFileError
 from structboost.files.schema import DamagedFileError
@@ -31,12 +32,11 @@ from structboost.model.ensemble import FORMAT, Ensemble, load_model
 from structboost.model.linear_members import weights_of
 from structboost.runtime.documentation import Documented
 from structboost.runtime.fitted_state import committed
-from structboost.validation import check_labels
 
 
 @estimator
 class StructuredSVMClassifier(
-    ClassifierMixin, FeatureImportanceMixin, TableReader, Documented, BaseEstimator
+    LabelledClassifier, FeatureImportanceMixin, TableReader, Documented, BaseEstimator
 ):
     """Linear binary and multi-class SVM (Crammer and Singer) with a certified duality gap.
 
@@ -79,6 +79,8 @@ class StructuredSVMClassifier(
         Exact passes over the examples.
     """
 
+    _face_kinds = ("classes",)
+
     C: float = 1.0
     tol: float = 1e-3
     max_epochs: int = 1000
@@ -113,7 +115,7 @@ class StructuredSVMClassifier(
         ConvergenceWarning
             If ``max_epochs`` are used up before the gap is ``tol``.
         """
-        check_labels(y)
+        y = label_vector(y)
         X, y = self._table(X, y)
         self.classes_, X, labels, weights = classification_examples(
             X, y, sample_weight, self.class_weight

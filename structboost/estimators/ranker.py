@@ -71,6 +71,8 @@ class StructBoostRanker(FeatureImportanceMixin, StructBoostEstimator, TableEstim
         then refers to the last round trained.
     """
 
+    _face_kinds = ("grades",)
+
     objective: str | Formulation = PAIRWISE
     max_depth: int = 4
     loss: str = "pairs"
