@@ -51,6 +51,7 @@ def validated_numbers(
         Arguments of ``validate_data``.
     """
     is_sparse = sparse.issparse(X)
+    _check_outputs(y, X)
     options |= {
         "dtype": dtype,
         "ensure_all_finite": "allow-nan" if allow_missing and not is_sparse else True,
@@ -75,6 +76,19 @@ def validated_numbers(
     if is_sparse:
         table = SparseRows.of(table) if reads_sparse else _dense(table)
     return (table, *rest) if rest else table
+
+
+def _check_outputs(y: Any, X: Any) -> None:
+    """Raise ValueError if true outputs are complex, or are not as many as the rows of a table."""
+    if y is None or isinstance(y, str) or sparse.issparse(y):
+        return
+    shape, n_samples = np.shape(y), X.shape[0]
+    if np.asarray(y).dtype.kind == "c":
+        raise ValueError("Complex data not supported: y holds complex numbers; give labels.")
+    if len(shape) > 2:
+        raise ValueError(f"y has shape {shape}: Found array with dim {len(shape)}; give one label.")
+    if shape and shape[0] != n_samples:
+        raise ValueError(f"X has {n_samples} samples and y {shape[0]}; give one for each.")
 
 
 def check_width(estimator: str, n_features: int | None, X: Any) -> None:
