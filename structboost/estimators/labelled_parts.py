@@ -21,7 +21,7 @@ from structboost.estimators.table_columns import FROM_DTYPE, categorical_columns
 from structboost.estimators.table_forms import checked_form, frame_of, shape_of
 from structboost.estimators.table_numbers import numbers_of
 from structboost.estimators.tokens import TokenReader, is_of_dicts, tag_numbers
-from structboost.estimators.validated_table import check_width
+from structboost.estimators.validated_table import check_outputs, check_width
 from structboost.exceptions import TaskError, on_example
 from structboost.validation import shown
 
@@ -137,6 +137,7 @@ class TableForm(Form):
     @override
     def labels(self, X: Any, y: Any, parts: PartTable) -> tuple[NDArray[Any], IntArray]:
         if not _has_sets(y):
+            check_outputs(y, parts.rows)
             classes, labels = np.unique(column_or_1d(label_vector(y)), return_inverse=True)
         else:
             classes, labels, *_ = label_sets(y)

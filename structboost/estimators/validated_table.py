@@ -51,7 +51,7 @@ def validated_numbers(
         Arguments of ``validate_data``.
     """
     is_sparse = sparse.issparse(X)
-    _check_outputs(y, X)
+    check_outputs(y, X)
     options |= {
         "dtype": dtype,
         "ensure_all_finite": "allow-nan" if allow_missing and not is_sparse else True,
@@ -78,7 +78,7 @@ def validated_numbers(
     return (table, *rest) if rest else table
 
 
-def _check_outputs(y: Any, X: Any) -> None:
+def check_outputs(y: Any, X: Any) -> None:
     """Raise ValueError if true outputs are complex, or are not as many as the rows of a table."""
     if y is None or isinstance(y, str) or sparse.issparse(y):
         return
