@@ -75,6 +75,9 @@ def validated_numbers(
     table, *rest = checked if isinstance(checked, tuple) else (checked,)
     if is_sparse:
         table = SparseRows.of(table) if reads_sparse else _dense(table)
+    elif not (table.flags.c_contiguous or table.flags.f_contiguous):
+        # Products of strided rows have other last bits.
+        table = np.ascontiguousarray(table)
     return (table, *rest) if rest else table
 
 
@@ -82,8 +85,12 @@ def check_outputs(y: Any, X: Any) -> None:
     """Raise ValueError if true outputs are complex, or are not as many as the rows of a table."""
     if y is None or isinstance(y, str) or sparse.issparse(y):
         return
-    shape, n_samples = np.shape(y), X.shape[0]
-    if np.asarray(y).dtype.kind == "c":
+    try:
+        outputs = np.asarray(y)
+    except ValueError:  # rows differ in length
+        return
+    shape, n_samples = outputs.shape, X.shape[0]
+    if outputs.dtype.kind == "c":
         raise ValueError("Complex data not supported: y holds complex numbers; give labels.")
     if len(shape) > 2:
         raise ValueError(f"y has shape {shape}: Found array with dim {len(shape)}; give one label.")
