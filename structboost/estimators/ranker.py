@@ -201,10 +201,12 @@ class StructBoostRanker(FeatureImportanceMixin, StructBoostEstimator, TableEstim
     def score(
         self, X: Any, y: Any, qid: Any = None, sample_weight: Any = None, *, group: Any = None
     ) -> float:
-        """Return the mean fraction of pairs in the right order.
+        """Return the mean over the queries of the measure that ``loss`` names.
 
-        Ties count half, so two levels of relevance give the AUC.  Queries of one level have no
-        pairs and do not count.
+        It is 1 minus the loss.  For ``loss="pairs"``, the default, it is the fraction of pairs in
+        the right order.  Ties count half, so two levels of relevance give the AUC.  For ``"ndcg"``,
+        ``"ndcg@10"``, ``"map"`` and ``"precision@10"`` it is that measure.  Queries of one level
+        have no pairs and do not count.
 
         Parameters
         ----------
@@ -223,8 +225,8 @@ class StructBoostRanker(FeatureImportanceMixin, StructBoostEstimator, TableEstim
         Raises
         ------
         ValueError
-            If an argument is out of its range, or every query that counts has one level of
-            relevance.
+            If an argument is out of its range, every query that counts has one level of relevance,
+            or a query has relevances or weights that the measure does not take.
         """
         check_relevance(y)
         scores = self.decision_function(X)
@@ -240,7 +242,7 @@ class StructBoostRanker(FeatureImportanceMixin, StructBoostEstimator, TableEstim
                 "y has one level of relevance in every query; there are no pairs to score."
             )
         orders, outputs = _ranking_examples(scores, y, [queries[q] for q in counted], of_items)
-        losses = map(RankingTask().loss, outputs, orders)
+        losses = map(self.task_.loss, outputs, orders)
         return 1.0 - float(np.average(list(losses), weights=of_queries[counted]))
 
     def save(self, path: str | PathLike[str]) -> None:
