@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
 
 from structboost._typing import override
-from structboost.estimators.table_columns import frame_of
+from structboost.estimators.table_forms import frame_of
 from structboost.files.schema import DamagedFileError
 from structboost.validation import check_labels, first_missing, shown
 
@@ -193,6 +193,6 @@ def saved_classes(metadata: Mapping[str, Any]) -> NDArray[Any]:
     is_date = dtype.kind in "mM"
     classes: NDArray[Any] = np.array(labels, np.int64 if is_date else dtype)
     classes = classes.view(dtype) if is_date else classes
-    if classes.ndim != 1 or len(classes) < 2:
+    if classes.ndim != 1 or not len(classes):
         raise DamagedFileError(f"its classes have shape {classes.shape}")
     return classes

@@ -16,8 +16,9 @@ from sklearn.utils.validation import column_or_1d
 
 from structboost._typing import FloatArray, IntArray
 from structboost.contract.task import Task
+from structboost.estimators.constant_model import warn_of_one_class
 from structboost.estimators.label_types import check_unmasked, label_vector
-from structboost.estimators.table_columns import frame_of
+from structboost.estimators.table_forms import frame_of
 from structboost.exceptions import warn_user
 from structboost.tasks.binary import BinaryTask
 from structboost.tasks.coded import CodedTask
@@ -40,10 +41,13 @@ FORMS = ("matrix", "lists", "single")
 def classification_task(
     classes: Sequence[Any], taxonomy: Any = None
 ) -> BinaryTask | MulticlassTask | TaxonomyTask:
-    """Return a TaxonomyTask for a taxonomy, a BinaryTask for two classes, else a MulticlassTask."""
+    """Return a TaxonomyTask for a taxonomy, a BinaryTask up to two classes, else a MulticlassTask.
+
+    One class is the first label of a BinaryTask.
+    """
     if taxonomy is not None:
         return TaxonomyTask(label_tree(taxonomy, classes))
-    return BinaryTask() if len(classes) == 2 else MulticlassTask(len(classes))
+    return BinaryTask() if len(classes) <= 2 else MulticlassTask(len(classes))
 
 
 def outputs_of(labels: IntArray, task: Task) -> IntArray:
@@ -59,16 +63,18 @@ def classification_examples(
     Raises
     ------
     ValueError, TypeError
-        If a weight is out of its range, or fewer than two classes are left.
+        If a weight is out of its range, or weights leave one of several classes.
+
+    Warns
+    -----
+    ConstantPredictionWarning
+        If there is one class.
     """
     check_class_weight(class_weight)
     check_classification_targets(y)
     classes, labels = np.unique(y, return_inverse=True)
-    if len(classes) < 2:
-        raise ValueError(
-            f"y has 1 class only, {shown(classes[0])}; a classifier needs examples of at least two "
-            "classes."
-        )
+    if len(classes) == 1:
+        warn_of_one_class(classes[0])
     weights = checked_weights(sample_weight, len(X))
     if class_weight is not None:
         weights = checked_weights(weights * compute_sample_weight(class_weight, y), len(X))
@@ -76,7 +82,7 @@ def classification_examples(
     if not counted.all():
         X, labels, weights = X[counted], labels[counted], weights[counted]
     X, labels, weights = merge_repeated_rows(X, labels, weights)
-    if len(np.unique(labels)) < 2:
+    if len(classes) > 1 and len(np.unique(labels)) < 2:
         weighing = "sample_weight" if class_weight is None else "sample_weight times class_weight"
         raise ValueError(
             f"{weighing} leaves samples of class {shown(classes[labels[0]])} only; give weights "

@@ -101,6 +101,8 @@ class StructBoostMultiLabelClassifier(
         of its columns; if it was another indicator matrix, 0 to n_labels - 1.
     """
 
+    _face_kinds = ("label sets",)
+
     loss: str = "hamming"
     outputs: str = AUTO
     pairs: bool | str = AUTO
@@ -240,8 +242,7 @@ class StructBoostMultiLabelClassifier(
         stages : iterator
             One prediction per round, as :meth:`predict` returns it.
         """
-        check_is_fitted(self)
-        return (self._labels(self._scores(X, model)) for model in self.model_.staged())
+        return map(self._labels, self._staged_scores(X))
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return the fraction of samples whose set of labels is correct.

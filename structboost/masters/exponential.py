@@ -157,6 +157,8 @@ class ExponentialMaster(RestrictedMaster):
 
     @override
     def add_responses(self, kind: str, responses: NDArray[np.generic]) -> int:
+        if responses.dtype == np.float32 and np.isin(responses, (-1, 0, 1)).all():
+            responses = responses.astype(np.int8)  # of unions of stumps
         in_closed_form = responses.dtype == np.int8 and np.abs(responses).max(initial=0) <= 1
         if self.formulation.solver == "fcd" and not in_closed_form:
             raise TaskError(

@@ -66,7 +66,7 @@ class StructuredScorer:
     arguments: Mapping[str, Any]
 
     def __call__(self, estimator: Any, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Return the score of predictions; larger is better."""
+        """Return the score of predictions, of which a larger one is better."""
         face = _last_step(estimator)
         weights = {} if sample_weight is None else {"sample_weight": sample_weight}
         if not isinstance(face, HasOutputsForMetrics):
