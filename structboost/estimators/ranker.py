@@ -17,6 +17,7 @@ from structboost._typing import FloatArray, IntArray, override
 from structboost.contract.task import Task
 from structboost.estimators.boosted import StructBoostEstimator
 from structboost.estimators.feature_importances import FeatureImportanceMixin
+from structboost.estimators.label_types import label_vector
 from structboost.estimators.objectives import HINGE, PAIRWISE, SVM
 from structboost.estimators.parameters import estimator, is_same
 from structboost.estimators.tables import TableEstimator
@@ -125,6 +126,7 @@ class StructBoostRanker(FeatureImportanceMixin, StructBoostEstimator, TableEstim
             If a restricted master cannot be solved.
         """
         self._check_parameters()
+        y = label_vector(y)
         check_relevance(y)
         X, y = self._table(X, y, y_numeric=True)
         queries = _split_queries(y, _query_ids(len(y), qid, group))
@@ -229,9 +231,11 @@ class StructBoostRanker(FeatureImportanceMixin, StructBoostEstimator, TableEstim
             If an argument is out of its range, every query that counts has one level of relevance,
             or a query has relevances or weights that the measure does not take.
         """
+        y = column_or_1d(label_vector(y))
         check_relevance(y)
         scores = self.decision_function(X)
-        y = column_or_1d(y)
+        if len(y) != len(scores):
+            raise ValueError(f"X has {len(scores)} samples and y {len(y)}; give one for each.")
         check_finite(y)
         queries = _split_queries(y, _query_ids(len(y), qid, group))
         of_queries, of_items = _ranking_weights(sample_weight, queries, len(y))
