@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from structboost._typing import IntArray
 from structboost.exceptions import TaskError
+from structboost.runtime.memory import check_memory
 from structboost.validation import shown
 
 T = TypeVar("T")
@@ -39,6 +40,11 @@ def checked_size(value: Any, name: str, least: int = 2) -> int:
     if isinstance(value, bool) or not is_number or value % 1 or value < least:
         raise TaskError(f"{name} is {value!r}; give a whole number from {least}.")
     return int(value)
+
+
+def check_pairs_fit(n: int, what: str) -> None:
+    """Raise MemoryError if a number for each pair of ``n`` things does not fit into memory."""
+    check_memory(8 * n**2, f"Numbers for all pairs of {n} {what}", f"take fewer {what}")
 
 
 def whole_vector(y: Any, name: str, wanted: str, sample: int | None = None) -> IntArray:
