@@ -1,4 +1,4 @@
-"""Text of objects that says what they are."""
+"""Text that describes objects."""
 
 from __future__ import annotations
 
