@@ -264,3 +264,15 @@ def test_labels_of_files_come_back_from_plain_values():
         same(saved_classes(plain_classes(classes)), classes)
     with pytest.raises(TypeError, match="of type Colour, which files do not hold"):
         plain_classes(np.array([Colour.RED, Colour.BLUE]))
+
+
+@pytest.mark.parametrize("face", ["hinge", "linear"])
+def test_class_weights_name_labels_of_their_type(face):
+    days = np.array(of("2020-01-01", "2021-01-01"), "datetime64[D]")
+    for y, heavy, wrong in ((of("a", "b"), "a", "zebra"), (days, days[IS_FIRST][0], days[0] + 7)):
+        weights = np.where(np.asarray(y) == heavy, 5.0, 1.0)
+        fit = FACES[face]().set_params(class_weight={heavy: 5.0}, random_state=0).fit(X, y)
+        by_samples = FACES[face]().set_params(random_state=0).fit(X, y, sample_weight=weights)
+        np.testing.assert_array_equal(fit.decision_function(X), by_samples.decision_function(X))
+        with pytest.raises(ValueError, match=r"class_weight has the label .* y does not have"):
+            FACES[face]().set_params(class_weight={heavy: 1.0, wrong: 2.0}).fit(X, y)
