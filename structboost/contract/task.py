@@ -29,6 +29,7 @@ from structboost.contract.parts import PartKind, StackedParts, of_kind, stack_pa
 from structboost.contract.results import real_number, shaped_array
 from structboost.contract.separation import KeptTruth, Separation, separation_at
 from structboost.exceptions import TaskError, on_example
+from structboost.runtime.described import Described
 
 # Types of the arguments and results of the methods of a task.
 __all__ = [
@@ -43,7 +44,7 @@ __all__ = [
 ]
 
 
-class Task(ABC):
+class Task(Described, ABC):
     """Base class of structured prediction problems.
 
     A subclass defines :meth:`parts`, :meth:`joint_feature`, :meth:`loss` and :meth:`argmax`, one

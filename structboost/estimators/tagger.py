@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from itertools import pairwise
+from itertools import chain, compress, pairwise
 from os import PathLike
 from typing import Any, ClassVar, Self
 
@@ -17,7 +17,7 @@ from structboost._typing import FloatArray, IntArray, override
 from structboost.contract.parts import StackedParts
 from structboost.contract.task import Task
 from structboost.estimators.boosted import StructBoostEstimator
-from structboost.estimators.label_types import saved_classes
+from structboost.estimators.label_types import label_vector, saved_classes
 from structboost.estimators.objectives import (
     HINGE,
     L1_LOG_LOSS,
@@ -266,6 +266,25 @@ class StructBoostTagger(StructBoostEstimator):
         if not weights.any():
             raise ValueError("y has no known tag of a weight above 0; there is nothing to score.")
         return float(np.average(right, weights=weights))
+
+    def outputs_for_metrics(
+        self, true: Any, predicted: Any, sample_weight: Any
+    ) -> tuple[NDArray[Any], NDArray[Any], Any]:
+        """Return tags of all tokens for :func:`structboost.selection.structured_scorer`.
+
+        Tokens whose true tag is None are left out.
+        """
+        lengths = [len(tags) for tags in predicted]
+        _, indices = tag_numbers(true, lengths, self.classes_)
+        known = np.concatenate(indices) >= 0
+        if not known.any():
+            raise ValueError("y has no known tag; there is nothing to score.")
+        tags = label_vector(list(compress(chain.from_iterable(true), known)))
+        of_model = np.concatenate([np.asarray(tags) for tags in predicted])[known]
+        if sample_weight is None:
+            return tags, of_model, None
+        weights = np.repeat(checked_weights(sample_weight, len(predicted)), lengths)
+        return tags, of_model, weights[known]
 
     @property
     def transitions_(self) -> FloatArray:

@@ -20,6 +20,7 @@ from structboost.inference.chains import best_sequences, tag_probabilities
 from structboost.tasks.batch_task import BatchTask, alone
 from structboost.tasks.checks import (
     as_array,
+    check_pairs_fit,
     checked_features,
     checked_labels,
     checked_size,
@@ -370,6 +371,7 @@ def _penalties(
     n_tags: int, forbidden: Iterable[tuple[int | None, int | None]]
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return minus infinity on forbidden pairs, first tags and last tags, else 0."""
+    check_pairs_fit(n_tags, "tags")
     pairs, first, last = np.zeros(n_tags**2), np.zeros(n_tags), np.zeros(n_tags)
     for pair in forbidden:
         if len(pair) != 2 or not all(tag is None or 0 <= tag < n_tags for tag in pair):
