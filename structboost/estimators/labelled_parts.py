@@ -15,7 +15,8 @@ from structboost._typing import FloatArray, IntArray
 from structboost.contract.calls import stacked_inputs
 from structboost.contract.task import Task
 from structboost.estimators.labels import label_sets
-from structboost.estimators.tokens import TokenReader, is_of_dicts, tag_numbers
+from structboost.estimators.sequence_forms import is_of_dicts
+from structboost.estimators.tokens import TokenReader, tag_numbers
 from structboost.exceptions import TaskError, on_example
 from structboost.validation import check_labels
 
