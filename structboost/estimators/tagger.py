@@ -52,6 +52,8 @@ from structboost.weak.active_feature import ActiveFeatureFamily, ActiveFeatureTa
 from structboost.weak.families import WeakLearners
 
 
+# With more pairs of tags of all sequences, C is chosen on folds of so many tokens in all.
+_MANY_PAIRS, _ENOUGH_TOKENS = 1 << 22, 200
 # Scores of tags that are in memory together: 32 megabytes.
 _MOST_SCORES = 1 << 22
 
@@ -402,7 +404,12 @@ class StructBoostTagger(StructBoostEstimator):
 
     @override
     def _folds(self, X: Any, Y: Any, sample_weight: Any) -> list[Fold]:
-        return random_folds(X, Y, sample_weight, random_state=self.random_state)
+        folds = random_folds(X, Y, sample_weight, random_state=self.random_state)
+        if len(Y) * len(self.classes_) ** 2 <= _MANY_PAIRS:
+            return folds
+        # A fit is expensive, and each held-out token informs of its likelihood.
+        held = np.cumsum([sum(map(len, fold.held_Y)) for fold in folds])
+        return folds[: int(np.searchsorted(held, _ENOUGH_TOKENS)) + 1]
 
     def _settings(self, task: Task) -> dict[str, Any]:
         settings = super()._settings(task)

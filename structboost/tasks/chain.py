@@ -262,13 +262,21 @@ class ChainTask(BatchTask):
         TaskError
             If no tags are allowed for a sequence.
         """
+        return self._sums(X, scores)[0]
+
+    @override
+    def log_sums_batch(self, X: Sequence[Any], scores: StackedParts) -> FloatArray:
+        return self._sums(X, scores)[1]
+
+    def _sums(self, X: Sequence[Any], scores: StackedParts) -> tuple[FloatArray, FloatArray]:
+        """Return the probabilities of tags and the logarithms of sums, without those of pairs."""
         inputs = self._search_inputs(X, scores)
         of_tags, log_sums = np.zeros(inputs[0].shape), np.zeros(len(X))
         tag_probabilities(*inputs, of_tags, np.zeros(inputs[1].shape), log_sums)
         impossible = np.flatnonzero(log_sums == -np.inf)
         if len(impossible):
             raise _impossible(scores, int(impossible[0]))
-        return of_tags
+        return of_tags, log_sums
 
     def _best(self, X: Sequence[Any], scores: StackedParts) -> IntArray:
         """Find the best tags of all tokens of all sequences."""
