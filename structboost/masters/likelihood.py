@@ -9,7 +9,7 @@ import numpy as np
 from scipy.sparse import coo_array
 
 from structboost._typing import FloatArray
-from structboost.contract.calls import marginals
+from structboost.contract.calls import log_sums, marginals
 from structboost.contract.parts import StackedParts
 from structboost.contract.separation import KeptTruth
 from structboost.contract.task import Task
@@ -65,7 +65,7 @@ def log_losses(
     shares = np.full(len(Y), 1.0 / len(Y))
     problem = Problem(task, X, Y, scores.offsets, shares, np.random.RandomState(0))
     rows = {kind: sharpness * own for kind, own in scores.rows.items()}
-    return Likelihood(problem).at(rows).losses
+    return Likelihood(problem).losses(rows)
 
 
 class Likelihood:
@@ -96,6 +96,26 @@ class Likelihood:
             self.counts[kind] = bool((table.data > 1).any())
         self.owners = {kind: np.repeat(numbers, np.diff(at)) for kind, at in offsets.items()}
 
+    def losses(self, rows: Mapping[str, FloatArray]) -> FloatArray:
+        """Return the losses alone at scores of shape (n_parts, n_channels).
+
+        Raises
+        ------
+        TaskError
+            If the task has no marginals.
+        """
+        problem = self._problem
+        scores = StackedParts(dict(rows), problem.offsets)
+        losses = log_sums(problem.task, problem.X, scores, self._memo).copy()
+        for kind in self._truth:
+            losses -= self._scores_of_truth(kind, rows[kind], len(losses))
+        return losses
+
+    def _scores_of_truth(self, kind: str, rows: FloatArray, n: int) -> FloatArray:
+        """Return the part of each true output's score that one kind of parts gives."""
+        parts, channels, values = self._truth[kind]
+        return np.bincount(self.owners[kind][parts], values * rows[parts, channels], n)
+
     def at(self, rows: Mapping[str, FloatArray]) -> LikelihoodAt:
         """Marginals and losses at scores of shape (n_parts, n_channels).
 
@@ -106,13 +126,12 @@ class Likelihood:
         """
         problem = self._problem
         scores = StackedParts(dict(rows), problem.offsets)
-        expected, log_sums = marginals(problem.task, problem.X, scores, self._memo)
-        losses, entropies = log_sums.copy(), log_sums.copy()
+        expected, sums = marginals(problem.task, problem.X, scores, self._memo)
+        losses, entropies = sums.copy(), sums.copy()
         slopes = {}
         for kind, (parts, channels, values) in self._truth.items():
-            owners, n = self.owners[kind], len(log_sums)
-            weights_of_truth = values * rows[kind][parts, channels]
-            losses -= np.bincount(owners[parts], weights_of_truth, n)
+            owners, n = self.owners[kind], len(sums)
+            losses -= self._scores_of_truth(kind, rows[kind], n)
             by_row = np.einsum("pc,pc->p", expected[kind], rows[kind])
             entropies -= np.bincount(owners, by_row, n)
             difference = -expected[kind]
