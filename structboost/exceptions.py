@@ -26,6 +26,7 @@ __all__ = [
     "SolverError",
     "TaskError",
     "TooManyOutputsError",
+    "UncertifiedWarning",
 ]
 
 T = TypeVar("T")
@@ -124,6 +125,13 @@ class ConstantPredictionWarning(UserWarning):
     """Warning of a model that predicts the same output for all training examples.
 
     The true outputs differ.
+    """
+
+
+class UncertifiedWarning(UserWarning):
+    """Warning of a fit that is not certified because its bound exceeds its objective.
+
+    The argmax or the sums of the task are not exact, or rounding is larger than the gap.
     """
 
 
