@@ -117,8 +117,9 @@ def _check_separation(task: Task, found: Any, scores: StackedParts) -> None:
     bad = np.flatnonzero(~((losses >= 0) & (losses <= LARGEST)))
     if len(bad):
         raise TaskError(
-            f"separate gave output {bad[0]} the loss {losses[bad[0]]}; a loss must be finite and "
-            ">= 0."
+            "The loss-augmented argmax of X[{sample}] has a loss or joint feature that is not "
+            f"finite, or is negative: separate gave it the loss {losses[bad[0]]}.",
+            int(bad[0]),
         )
     for kind, part in task.kinds.items():
         difference = of_kind(task.kinds, found.differences, kind, None, "separate")

@@ -17,7 +17,7 @@ from structboost.exceptions import TaskError, on_example
 # An exact argmax may fall behind another output by rounding, not by more.
 SLIP = 1e-6
 # Examples of a pass for each that is searched without its loss, and the most of them.
-_EXAMPLES_PER_CHECK, _MOST_CHECKED = 128, 8
+_EXAMPLES_PER_CHECK, _MOST_CHECKED = 256, 4
 # Step from one checked example to the next: a prime, so that passes check various ones.
 _STRIDE = 7919
 _REMEDY = "Run check_task(task, X, Y) and correct it, or set exact_argmax = False."

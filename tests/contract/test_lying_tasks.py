@@ -256,6 +256,15 @@ def test_lying_sums_are_named(examples, task, message):
         likelihood(task()).fit(*examples)
 
 
+@pytest.mark.parametrize("make", HINGES.values(), ids=HINGES)
+def test_a_loss_of_a_truth_among_many_is_named_when_the_truth_wins(make):
+    rng = np.random.default_rng(0)
+    X = [np.eye(3)[rng.integers(0, 3, 2 if i != 301 else 7)] for i in range(600)]
+    Y = [x.argmax(axis=1) for x in X]
+    with pytest.raises(TaskError, match=r"loss\(Y\[301\], Y\[301\]\) is 1"):
+        make(TruthCosts()).fit(X, Y)
+
+
 @pytest.mark.filterwarnings("ignore")
 def test_a_right_task_is_certified_and_its_bound_holds(examples):
     trainers = [make(Tags()) for make in HINGES.values()] + [likelihood(Sums())]
