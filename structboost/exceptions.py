@@ -27,6 +27,7 @@ __all__ = [
     "TaskError",
     "TooManyOutputsError",
     "UncertifiedWarning",
+    "UnsureOutputWarning",
 ]
 
 T = TypeVar("T")
@@ -115,6 +116,13 @@ class InterruptedFitWarning(UserWarning):
 
 class SampledOutputsWarning(UserWarning):
     """Warning that :func:`structboost.check_task` compared the argmax with sampled outputs only."""
+
+
+class UnsureOutputWarning(UserWarning):
+    """Warning that only an output of another input beats an argmax.
+
+    :func:`structboost.check_task` does not know whether it is an output of this input, too.
+    """
 
 
 class EmptyModelWarning(UserWarning):
