@@ -20,6 +20,7 @@ __all__ = [
     "ConstantPredictionWarning",
     "EmptyModelWarning",
     "EngineError",
+    "FaceError",
     "InterruptedFitWarning",
     "ModelFileError",
     "SampledOutputsWarning",
@@ -94,6 +95,29 @@ class TooManyOutputsError(TaskError):
     """
 
 
+class FaceError(AssertionError):
+    """Error of an estimator that does not behave like the others (``structboost.check_face``).
+
+    Parameters
+    ----------
+    report : FaceReport
+        Results of all behaviours; the message has the faults, each with its behaviour.
+    """
+
+    def __init__(self, report: Any) -> None:
+        super().__init__(
+            f"{report.face} has {len(report.faults)} faults:\n  "
+            + "\n  ".join(report.faults)
+            + "\nCorrect them, or declare in the class that it lacks a behaviour: "
+            "_declares = {behaviour: reason}."
+        )
+        self.report = report
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle the report, from which the message is made."""
+        return type(self), (self.report,)
+
+
 class SolverError(RuntimeError):
     """Error of a restricted master problem that was not solved to the required accuracy."""
 
@@ -132,7 +156,7 @@ class EmptyModelWarning(UserWarning):
 class ConstantPredictionWarning(UserWarning):
     """Warning of a model that predicts the same output for all training examples.
 
-    The true outputs differ.
+    The true outputs differ, or there is one class only.
     """
 
 
@@ -150,8 +174,8 @@ class EngineError(RuntimeError):
 def warn_user(message: str, category: type[Warning]) -> None:
     """Warn at the line outside this package that called it."""
     level, frame = 1, sys._getframe()
-    # Decorators by context managers lie between frames of this package.
-    ours = ("structboost", "contextlib")
+    # Decorators by context managers and compiled functions lie between frames of this package.
+    ours = ("structboost", "contextlib", "numba")
     while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] in ours:
         level, frame = level + 1, frame.f_back  # type: ignore[assignment]
     warnings.warn(message, category, stacklevel=level)

@@ -102,6 +102,8 @@ class PredictThenOptimize(Documented, BaseEstimator):
     (definition 3), a structured hinge (:class:`structboost.PredictThenOptimizeTask`).
     """
 
+    _face_kinds = ("costs",)
+
     problem: Any = field(kw_only=False)
     C: float | str = "auto"
     weak_learner: WeakLearners = "linear"

@@ -129,6 +129,8 @@ class Segmenter(Documented, BaseEstimator):
         Each C that was tried with its mean IoU; empty where the user set C.
     """
 
+    _face_kinds = ("images",)
+
     _public_package = "structboost.segmentation"
 
     n_segments: int = 300

@@ -45,6 +45,8 @@ class Trainer(Documented, BaseEstimator):
         The C of the model, from the parameter or from a choice on held-out data.
     """
 
+    _face_kinds = ("task",)
+
     task: Task
     C: Any
     tol: float
