@@ -9,9 +9,10 @@ from typing import Any, TypeVar
 import numpy as np
 
 from structboost._typing import FloatArray
+from structboost.contract.comparison import check_plain_argmax
 from structboost.contract.listed_outputs import Marginals
 from structboost.contract.parts import StackedParts, of_kind
-from structboost.contract.results import hint, shaped_array
+from structboost.contract.results import LARGEST, check_finite, hint, shaped_array
 from structboost.contract.separation import (
     KeptTruth,
     Separation,
@@ -92,9 +93,44 @@ def separation(
         return task.separate(inputs, Y, scores if truth is None else replace(scores, memo=truth))
 
     def alone(i: int) -> Separation:
-        return task.separate(None if X is None else [X[i]], [Y[i]], _scores_of(scores, i))  # type: ignore[arg-type]
+        return task.separate(None if X is None else [X[i]], [Y[i]], scores.only(i))  # type: ignore[arg-type]
 
-    return _noted("separate", first, len(Y), whole, alone)
+    found = _noted("separate", first, len(Y), whole, alone)
+    if task.defines("separate"):
+        _check_separation(task, found, scores)
+    if truth is not None and truth.counts_passes:
+        truth.n_passes += 1
+        try:
+            check_plain_argmax(task, X, Y, scores, found, truth.n_passes)
+        except Exception as error:
+            count_examples_from(error, first)
+            raise
+    return found
+
+
+def _check_separation(task: Task, found: Any, scores: StackedParts) -> None:
+    """Raise TaskError if the result of an overridden ``separate`` is malformed."""
+    if not isinstance(found, Separation):
+        raise TaskError(
+            f"separate returned {shown(found)}; it must return a Separation{hint(found)}."
+        )
+    losses = np.asarray(found.losses)
+    bad = np.flatnonzero(~((losses >= 0) & (losses <= LARGEST)))
+    if len(bad):
+        raise TaskError(
+            "The loss-augmented argmax of X[{sample}] has a loss or joint feature that is not "
+            f"finite, or is negative: separate gave it the loss {losses[bad[0]]}.",
+            int(bad[0]),
+        )
+    for kind, part in task.kinds.items():
+        difference = of_kind(task.kinds, found.differences, kind, None, "separate")
+        for name, index, n in (
+            ("part", difference.parts, len(scores.rows[kind])),
+            ("channel", difference.channels, part.n_channels),
+        ):
+            if len(index) and not 0 <= index.min() <= index.max() < n:
+                raise TaskError(f"separate names a {name} outside 0..{n - 1} of {kind!r}.")
+        check_finite(difference.values, "separate", None, kind)
 
 
 def slack_separation(
@@ -103,7 +139,7 @@ def slack_separation(
     """Call :meth:`Task.separate_slacks` for all examples."""
 
     def alone(i: int) -> Separation:
-        return task.separate_slacks([X[i]], [Y[i]], _scores_of(scores, i), limit)
+        return task.separate_slacks([X[i]], [Y[i]], scores.only(i), limit)
 
     return _noted(
         "separate_slacks", 0, len(Y), lambda: task.separate_slacks(X, Y, scores, limit), alone
@@ -114,7 +150,7 @@ def predictions(task: Task, X: Sequence[Any], scores: StackedParts) -> list[Any]
     """Call :meth:`Task.predict_batch` for all examples."""
 
     def alone(i: int) -> Sequence[Any]:
-        return task.predict_batch([X[i]], _scores_of(scores, i))
+        return task.predict_batch([X[i]], scores.only(i))
 
     outputs: Any = _noted("argmax_batch", 0, len(X), lambda: task.predict_batch(X, scores), alone)
     method = "predict_batch" if task.defines("predict_batch") else "argmax_batch"
@@ -150,7 +186,7 @@ def marginals(
     """
 
     def alone(i: int) -> Marginals:
-        return task.marginals_batch([X[i]], _scores_of(scores, i))
+        return task.marginals_batch([X[i]], scores.only(i))
 
     n = len(X)
 
@@ -252,10 +288,3 @@ def _raised(alone: Callable[[int], Any], i: int) -> Exception | None:
     except Exception as error:
         return error
     return None
-
-
-def _scores_of(scores: StackedParts, i: int) -> StackedParts:
-    """Return the scores of a single example."""
-    spans = {kind: starts[i : i + 2] for kind, starts in scores.offsets.items()}
-    rows = {kind: scores.rows[kind][start:stop] for kind, (start, stop) in spans.items()}
-    return StackedParts(rows, {kind: span - span[0] for kind, span in spans.items()})
