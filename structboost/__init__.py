@@ -8,7 +8,7 @@ from structboost._moved import find_moved_modules, with_old_names
 
 _PACKAGES = {
     "contract", "decisions", "engines", "exceptions", "files", "inference", "masters",
-    "segmentation", "selection", "tasks", "tracking", "weak",
+    "segmentation", "selection", "tagging", "tasks", "tracking", "weak",
 }  # fmt: skip
 
 # Names are imported when they are first used.  ``__init__.pyi`` has the same for type checkers.
