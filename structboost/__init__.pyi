@@ -9,6 +9,7 @@ from . import inference as inference
 from . import masters as masters
 from . import segmentation as segmentation
 from . import selection as selection
+from . import tagging as tagging
 from . import tasks as tasks
 from . import tracking as tracking
 from . import weak as weak

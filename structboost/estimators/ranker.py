@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.model_selection import train_test_split
-from sklearn.utils.validation import check_is_fitted, column_or_1d
+from sklearn.utils.validation import column_or_1d
 
 from structboost._typing import FloatArray, IntArray, override
 from structboost.contract.task import Task
@@ -197,8 +197,7 @@ class StructBoostRanker(FeatureImportanceMixin, StructBoostEstimator, TableEstim
         stages : iterator of ndarray, shape (n_samples,)
             One array per round.
         """
-        check_is_fitted(self)
-        return (self._scores(X, model)[:, 0] for model in self.model_.staged())
+        return map(self._decision, self._staged_scores(X))
 
     def score(
         self, X: Any, y: Any, qid: Any = None, sample_weight: Any = None, *, group: Any = None

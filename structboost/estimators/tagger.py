@@ -17,7 +17,7 @@ from structboost._typing import FloatArray, IntArray, override
 from structboost.contract.parts import StackedParts
 from structboost.contract.task import Task
 from structboost.estimators.boosted import StructBoostEstimator
-from structboost.estimators.chunks import ChunkTags, chosen_offset, lowered
+from structboost.estimators.label_types import saved_classes
 from structboost.estimators.objectives import (
     HINGE,
     L1_LOG_LOSS,
@@ -25,8 +25,10 @@ from structboost.estimators.objectives import (
     SVM,
     checked_objective,
 )
+from structboost.estimators.outside_offset import chosen_offset, lowered
 from structboost.estimators.parameters import estimator, is_same
-from structboost.estimators.saved import saved_classes, saved_names
+from structboost.estimators.saved import saved_names
+from structboost.estimators.tag_schemes import scheme_of_tags, with_scheme
 from structboost.estimators.tokens import (
     RowsReader,
     TokenReader,
@@ -45,8 +47,9 @@ from structboost.model.ensemble import FORMAT as MODEL_FORMAT
 from structboost.runtime.fitted_state import committed
 from structboost.selection.folds import Fold, random_folds
 from structboost.tasks.chain import ChainTask, labelled_stretches
+from structboost.tasks.chunk_tags import SCHEMES, ChunkTags
 from structboost.training.boosting import AUTO
-from structboost.validation import checked_weights
+from structboost.validation import checked_choice, checked_weights
 from structboost.weak.active_feature import ActiveFeatureFamily, ActiveFeatureTable
 from structboost.weak.families import WeakLearners
 
@@ -72,6 +75,10 @@ class StructBoostTagger(StructBoostEstimator):
         Pairs of tags that never follow each other.  ``None`` means the start or the end of the
         sequence: ``(None, tag)`` forbids a first tag, ``(tag, None)`` a last one.  A tag that is
         not in ``y`` is ignored, with a warning.
+    scheme : {"auto", "iob1", "iob2", "bioes", "bilou"}, optional
+        Scheme of chunks that predictions follow, which forbids its pairs of tags, such as I-PER
+        after O in ``"iob2"``.  ``"auto"`` takes the scheme that all tags in training follow, if
+        they do.  By default, scores alone decide.
     objective : {"log_loss", "hinge", "svm", "l1_log_loss"} or Formulation
         Function that is minimised.  ``"log_loss"``: minus the mean logarithm of the probability of
         the true tags, by stage-wise boosting, or with half the squared norm of one linear function.
@@ -99,6 +106,8 @@ class StructBoostTagger(StructBoostEstimator):
         Amount by which :meth:`predict` lowers the score of the tag O.  It is 0, unless tags mark
         chunks (O, B-kind, I-kind) and a linear function was trained by its likelihood.  Then it is
         chosen for the chunk F1 on the sequences on which C was chosen.
+    scheme_ : str or None
+        Scheme that predictions follow, if any.
     transitions_ : ndarray, shape (n_classes, n_classes)
         Score of each tag (row) before each tag (column).
     """
@@ -106,6 +115,7 @@ class StructBoostTagger(StructBoostEstimator):
     _face_kinds = ("tags",)
 
     forbidden: Sequence[tuple[Any, Any]] | None = None
+    scheme: str | None = None
 
     _objectives: ClassVar[tuple[str, ...]] = (LOG_LOSS, HINGE, SVM, L1_LOG_LOSS)
 
@@ -133,7 +143,9 @@ class StructBoostTagger(StructBoostEstimator):
         is_linear = is_same(self.weak_learner, AUTO) and self._is(LOG_LOSS) and reader.is_active
         self._check_parameters("linear" if is_linear else None)
         classes, tags = tag_numbers(y, [len(tokens) for tokens in rows])
-        forbidden = forbidden_numbers(self.forbidden, classes)
+        scheme = scheme_of_tags(self.scheme, classes, tags)
+        forbidden_numbers(self.forbidden, classes)
+        forbidden = forbidden_numbers(with_scheme(self.forbidden, scheme, classes), classes)
         warn_of_unknown_tags(self.forbidden, classes)
         check_allowed(tags, forbidden, classes)
         weights = checked_weights(sample_weight, len(rows))
@@ -159,7 +171,7 @@ class StructBoostTagger(StructBoostEstimator):
         validation = pieces(held)[:2] if held else None
         whole = pieces(everything) if held else None
         task = ChainTask(len(classes), forbidden=forbidden)
-        self.classes_, self._reader = classes, reader
+        self.classes_, self._reader, self.scheme_ = classes, reader, scheme
         self.n_features_in_ = reader.n_features
         if reader.names is not None:
             self.feature_names_ = reader.names
@@ -287,6 +299,7 @@ class StructBoostTagger(StructBoostEstimator):
             n_token_features=self._reader.n_features,
             is_active=self._reader.is_active,
             outside_offset=self.outside_offset_,
+            scheme=self.scheme_,
             forbidden=[
                 [tag.item() if isinstance(tag, np.generic) else tag for tag in pair]
                 for pair in self.forbidden or ()
@@ -331,8 +344,11 @@ class StructBoostTagger(StructBoostEstimator):
             tagger.n_features_in_ = tagger._reader.n_features
             if tagger._reader.names is not None:
                 tagger.feature_names_ = tagger._reader.names
+            scheme = metadata.get("scheme")
+            tagger.scheme_ = None if scheme is None else checked_choice(scheme, "scheme", SCHEMES)
+            pairs = with_scheme(tagger.forbidden, tagger.scheme_, tagger.classes_)
             task = ChainTask(
-                len(tagger.classes_), forbidden=forbidden_numbers(tagger.forbidden, tagger.classes_)
+                len(tagger.classes_), forbidden=forbidden_numbers(pairs, tagger.classes_)
             )
             if dict(task.kinds) != dict(tagger.model_.kinds):
                 raise DamagedFileError("its model is of other tags")
