@@ -34,11 +34,12 @@ class Face:
     """Estimator or trainer under check."""
 
     def __init__(self, estimator: Any, X: Any, y: Any, kind: str | None) -> None:
+        kind = _kind_name(estimator, kind)
         self.estimator = clone(estimator)
         parameters = self.estimator.get_params(deep=False)
         if parameters.get("random_state", 0) is None:
             self.estimator.set_params(random_state=0)
-        self.kind: Kind = KINDS[_kind_name(estimator, kind)]
+        self.kind: Kind = KINDS[kind]
         self.name = type(estimator).__name__
         self.examples = self.kind.draw(np.random.default_rng(0)) if X is None else Examples(X, y)
         arguments = list(inspect.signature(estimator.fit).parameters)
