@@ -41,6 +41,12 @@ def test_documents_begin_at_docstart_and_its_line_is_no_token(file):
     assert documents.tolist() == [0, 1]
 
 
+def test_documents_without_sentences_are_not_counted(file):
+    start = "-DOCSTART- O\n\n"
+    text = f"{start}{start}Ada O\n{start}{start}{start}Bo O\n\nCy O\n{start}"
+    assert read_tagged(file(text), return_documents=True)[2].tolist() == [0, 1, 1]
+
+
 def test_named_columns_may_be_left_out_and_the_tag_may_stand_anywhere(file):
     path = file("1 B-PER Ada\n2 O sleeps\n")
     X, y = read_tagged(path, columns=[None, "tag", "word"], tag="tag")
