@@ -1,8 +1,7 @@
 """Progress as one line on standard error, for training and for the commands.
 
 A terminal or a notebook shows a bar that tqdm redraws.  Anywhere else, as in a log, the last state
-is written once, when the line is closed.  A notice that numba compiles appears once per process,
-even where no progress is shown.
+is written once, when the line is closed.
 """
 
 from __future__ import annotations
@@ -12,22 +11,14 @@ import sys
 import threading
 import time
 from collections.abc import Mapping
-from functools import cache
 from typing import Any, Self, TextIO
 
 from tqdm.auto import tqdm
 
 from structboost._typing import override
-from structboost.runtime.compilation import when_compiling
+from structboost.runtime.compilation import announce_compilation
 
 _PULSE = 4.0  # seconds between the lines of a phase
-
-
-@cache
-def announce_compilation() -> None:
-    """Print once why the first use takes long."""
-    text = "structboost compiles its inner loops, once per installation: up to a minute"
-    when_compiling(lambda: tqdm.write(text, file=sys.stderr))
 
 
 class Progress:

@@ -119,9 +119,11 @@ def check_inputs(X: Any) -> None:
 def shown(value: Any) -> str:
     """Format ``value`` for an error, on one line."""
     try:
-        text = repr(value.item() if isinstance(value, np.generic) else value)
-    except ValueError:  # whole numbers of many thousand digits raise
+        is_scalar = isinstance(value, np.generic) and value.dtype.kind not in "mM"
+        text = repr(value.item() if is_scalar else value)
+    except Exception:  # whole numbers of many thousand digits raise, and deeply nested lists
         text = f"a value of type {type(value).__name__}"
+    text = " ".join(text.split())
     return text if len(text) <= _LONGEST_SHOWN else f"{text[: _LONGEST_SHOWN - 3]}..."
 
 
@@ -323,7 +325,7 @@ def checked_weights(sample_weight: Any, n_examples: int) -> FloatArray:
     if sample_weight is None:
         return np.ones(n_examples)
     try:
-        weights = np.asarray(sample_weight, dtype=np.float64).ravel()
+        weights = _real_numbers(sample_weight).ravel()
     except (TypeError, ValueError) as error:
         raise ValueError(
             f"sample_weight is not numeric ({error}); give a number for each example."
@@ -341,6 +343,17 @@ def checked_weights(sample_weight: Any, n_examples: int) -> FloatArray:
     if not weights.any():
         raise ValueError("sample_weight is zero everywhere; at least one example must count.")
     return np.asarray(np.ldexp(weights, -np.frexp(weights.max())[1]))
+
+
+def _real_numbers(values: Any) -> FloatArray:
+    """Convert numbers to double precision, but no text, dates, masked or complex numbers."""
+    if np.ma.is_masked(values):
+        raise ValueError(f"entry {int(np.argmax(np.ma.getmaskarray(values)))} is masked")
+    array = np.asarray(values)
+    is_text = array.dtype.kind == "O" and any(isinstance(one, str) for one in array.ravel())
+    if is_text or array.dtype.kind not in "biufO":
+        raise TypeError(f"it holds {'text' if is_text else array.dtype}")
+    return array.astype(np.float64)
 
 
 def checked_example_weights(sample_weight: Any, n_examples: int) -> FloatArray:

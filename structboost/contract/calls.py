@@ -9,12 +9,14 @@ from typing import Any, TypeVar
 import numpy as np
 
 from structboost.contract.listed_outputs import Marginals
-from structboost.contract.parts import StackedParts
+from structboost.contract.parts import StackedParts, of_kind
+from structboost.contract.results import hint, shaped_array
 from structboost.contract.separation import (
     KeptTruth,
     Separation,
     check_one_each,
     loss_of,
+    returned_none,
 )
 from structboost.contract.task import Task
 from structboost.exceptions import (
@@ -22,17 +24,16 @@ from structboost.exceptions import (
     count_examples_from,
     names_examples,
     note_examples,
+    on_example,
 )
-from structboost.validation import check_inputs, first_unusable
+from structboost.validation import check_inputs, first_unusable, shown
 
 T = TypeVar("T")
 
 
 def stacked(task: Task, X: Sequence[Any], first: int = 0) -> StackedParts:
     """Call :meth:`Task.stack` for examples, the first of which has index ``first``."""
-    return _noted(
-        "stack", first, len(X), lambda: task.stack(X), lambda i: task.stack([X[i]]), is_of_all=True
-    )
+    return _noted("stack", first, len(X), lambda: task.stack(X), lambda i: task.stack([X[i]]))
 
 
 def check_nothing_missing(stack: StackedParts, kind: str, learner: str) -> None:
@@ -114,9 +115,24 @@ def predictions(task: Task, X: Sequence[Any], scores: StackedParts) -> list[Any]
     def alone(i: int) -> Sequence[Any]:
         return task.predict_batch([X[i]], _scores_of(scores, i))
 
-    outputs = _noted("argmax_batch", 0, len(X), lambda: task.predict_batch(X, scores), alone)
-    check_one_each(outputs, len(X))
+    outputs: Any = _noted("argmax_batch", 0, len(X), lambda: task.predict_batch(X, scores), alone)
+    method = "predict_batch" if task.defines("predict_batch") else "argmax_batch"
+    check_one_each(outputs, len(X), method)
+    for i in [i for i, output in enumerate(outputs) if output is None]:
+        if not _takes_none(task, X[i], scores.example(i)):
+            raise returned_none("predict" if task.defines("predict") else "argmax", i)
     return list(outputs)
+
+
+def _takes_none(task: Task, x: Any, scores: Any) -> bool:
+    """Whether None is a prediction that the loss takes, of a task with other outputs, too."""
+    try:
+        task.loss(task.argmax(x, scores) if task.defines("predict") else None, None)
+        if not task.defines("predict"):
+            task.joint_feature(x, None)
+    except Exception:
+        return False
+    return True
 
 
 def marginals(
@@ -141,13 +157,15 @@ def marginals(
         return task.marginals_batch(X, scores if truth is None else replace(scores, memo=truth))
 
     result = _noted("marginals_batch", 0, n, whole, alone)
-    shapes = {kind: result.expected[kind].shape for kind in task.kinds}
-    if result.log_sums.shape != (n,) or any(
-        shape != scores.rows[kind].shape for kind, shape in shapes.items()
-    ):
+    if not isinstance(result, Marginals):
+        raise TaskError(f"marginals_batch gave {shown(result)}; give Marginals{hint(result)}.")
+    for kind in task.kinds:
+        means = of_kind(task.kinds, result.expected, kind, None, "marginals_batch")
+        shaped_array(means, scores.rows[kind].shape, "marginals_batch", None, kind)
+    if np.shape(result.log_sums) != (n,):
         raise TaskError(
-            f"marginals_batch gave the shapes {shapes} and log_sums {result.log_sums.shape}; give "
-            "those of the scores, and a number for each example."
+            f"marginals_batch gave log_sums of shape {np.shape(result.log_sums)}; give a number "
+            "for each example."
         )
     wrong = np.flatnonzero(~np.isfinite(result.log_sums))
     if len(wrong):
@@ -168,24 +186,33 @@ def mean_loss(task: Task, Y: Sequence[Any], outputs: Sequence[Any], weights: Any
     return float(np.average(losses, weights=weights))
 
 
+def check_truths(task: Task, X: Sequence[Any], Y: Sequence[Any]) -> None:
+    """Raise TaskError if the joint feature refuses a true output of an input.
+
+    The loss of two outputs cannot see that both are of another input.
+    """
+    if task.reads_inputs:
+        for i, (x, y) in enumerate(zip(X, Y, strict=True)):
+            on_example("joint_feature", i, task.joint_feature, x, y)
+
+
 def _noted(
     method: str,
     first: int,
     n: int,
     whole: Callable[[], T],
     alone: Callable[[int], Any],
-    *,
-    is_of_all: bool = False,
 ) -> T:
     """Call a batch form, with errors that name the example that raises them alone, too.
 
     ``whole`` calls the method for ``n`` examples, the first of which has index ``first``; ``alone``
-    calls it for one.  If ``is_of_all``, a TaskError without an example is about all of them.
+    calls it for one.  A TaskError that begins with X or Y is about all of them.
     """
     try:
         return whole()
     except Exception as error:
-        if not names_examples(error) and not (is_of_all and isinstance(error, TaskError)):
+        is_of_all = isinstance(error, TaskError) and str(error).startswith(("X ", "Y "))
+        if not names_examples(error) and not is_of_all:
             culprit = next((i for i in range(n) if type(_raised(alone, i)) is type(error)), None)
             note_examples(error, method, *((0, n - 1) if culprit is None else (culprit, culprit)))
         count_examples_from(error, first)

@@ -158,7 +158,10 @@ def _truth(
     """Return the joint feature of the true output of example ``i``, by kind."""
     value = on_example("joint_feature", i, task.joint_feature, x, y)
     sizes = {kind: int(offsets[kind][i + 1] - offsets[kind][i]) for kind in task.kinds}
-    return {kind: measure_of(task.kinds, value, kind, sizes[kind], i) for kind in task.kinds}
+    return {
+        kind: measure_of(task.kinds, value, kind, sizes[kind], i, "Y[{sample}]")
+        for kind in task.kinds
+    }
 
 
 def _various(truths: Mapping[int, Mapping[str, SparseFeature]], n: int) -> list[int]:

@@ -61,6 +61,21 @@ class StackedParts:
         """Number of examples."""
         return len(next(iter(self.offsets.values()))) - 1
 
+    def sizes(self, kind: str) -> IntArray:
+        """Return the number of parts of each example.
+
+        Parameters
+        ----------
+        kind : str
+            A kind of parts.
+
+        Returns
+        -------
+        sizes : ndarray of int64, shape (n_examples,)
+            Numbers from 0.
+        """
+        return np.diff(self.offsets[kind])
+
     def example(self, i: int) -> Any:
         """Return the rows of one example.
 

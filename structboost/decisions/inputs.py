@@ -11,7 +11,7 @@ from sklearn.utils import check_array
 from structboost._typing import FloatArray
 from structboost.decisions.task import DecisionInput
 from structboost.estimators.column_names import by_name, names_of
-from structboost.estimators.table_columns import frame_of
+from structboost.estimators.table_forms import frame_of
 from structboost.exceptions import TaskError
 from structboost.validation import shown
 

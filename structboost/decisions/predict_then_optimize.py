@@ -21,6 +21,7 @@ from structboost.engines.registry import engine_of
 from structboost.estimators.parameters import estimator
 from structboost.estimators.saved import plain_parameters
 from structboost.runtime.documentation import Documented
+from structboost.runtime.fitted_state import committed
 from structboost.training.boosting import AUTO
 from structboost.validation import (
     checked_choice,
@@ -101,6 +102,8 @@ class PredictThenOptimize(Documented, BaseEstimator):
     (definition 3), a structured hinge (:class:`structboost.PredictThenOptimizeTask`).
     """
 
+    _face_kinds = ("costs",)
+
     problem: Any = field(kw_only=False)
     C: float | str = "auto"
     weak_learner: WeakLearners = "linear"
@@ -113,6 +116,7 @@ class PredictThenOptimize(Documented, BaseEstimator):
     n_jobs: int | None = None
     verbose: int = 0
 
+    @committed
     def fit(self, X: Any, costs: Any) -> Self:
         """Train on instances whose costs are known.
 
@@ -275,7 +279,6 @@ class PredictThenOptimize(Documented, BaseEstimator):
         """Take a model that is trained or loaded."""
         sizes = model.preparation.sizes
         names = [name for kind in sizes for name in model.names.get(kind, ())]
-        self.__dict__.pop("feature_names_in_", None)
         self.__dict__.update(
             {f"{name}_": fact for name, fact in model.facts.items()},
             _model=model,

@@ -389,13 +389,11 @@ class StructBoostEstimator(BoostedEstimator):
         sample_weight: Any,
         whole: tuple[Any, Any, Any] | None = None,
     ) -> None:
-        self.__dict__.pop("max_features_", None)
         self._is_large = len(train[1]) > _LARGE
         if self._is_stage_wise and "tree" in _names(self._weak_learners()):
             self.max_features_ = self._chosen_features(task, train, sample_weight)
         super()._train(task, train, validation, sample_weight, whole)
         self.minimised_ = self._objective_name()
-        self.__dict__.pop("learning_rate_", None)
         if isinstance(formulation := self._formulation(), NewtonSteps) and self._is_stage_wise:
             self.learning_rate_ = float(formulation.shrinkage)
         self._warn_of_few_rounds()

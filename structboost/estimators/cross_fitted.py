@@ -10,13 +10,20 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.dummy import DummyClassifier
 from sklearn.utils import get_tags
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from structboost._typing import FloatArray, IntArray
 from structboost.contract.task import Task
-from structboost.estimators.labelled_parts import PartTable, form_of, hstack
+from structboost.estimators.labelled_parts import (
+    PartTable,
+    TableForm,
+    form_of,
+    hstack,
+    rows_at,
+)
 from structboost.estimators.parameters import estimator
 from structboost.runtime.documentation import Documented
+from structboost.runtime.fitted_state import committed
 from structboost.selection.cross_fitting import cross_fit
 from structboost.selection.folds import balanced_parts_of_groups
 from structboost.validation import (
@@ -82,6 +89,28 @@ class CrossFitted(TransformerMixin, Documented, BaseEstimator):
     Wolpert, Stacked generalization, Neural Networks 1992.
     """
 
+    _face_kinds = ("classes", "label sets", "tags")
+    _declares = (
+        dict.fromkeys(
+            ("score", "bad output in score", "cross-validation"),
+            "a transformer predicts no outputs",
+        )
+        | dict.fromkeys(
+            ("save and load", "save refuses", "load refuses", "labels can be saved"),
+            "the classifiers of scikit-learn are stored by pickle",
+        )
+        | dict.fromkeys(
+            (
+                "sample weights",
+                "class weights",
+                "early stopping",
+                "monotone constraints",
+                "probabilities",
+            ),
+            "the classifier has its parameters",
+        )
+    )
+
     estimator: Any = field(kw_only=False)
     task: Task | None = None
     folds: int = 5
@@ -110,6 +139,7 @@ class CrossFitted(TransformerMixin, Documented, BaseEstimator):
         self.fit_transform(X, y, groups)
         return self
 
+    @committed
     def fit_transform(self, X: Any, y: Any, groups: Any = None) -> Any:
         """Train the classifiers, and return their out-of-fold responses.
 
@@ -138,8 +168,8 @@ class CrossFitted(TransformerMixin, Documented, BaseEstimator):
         check_inputs(X)
         form = form_of(X, self.task)
         parts = form.read(X)
-        if form.is_table:
-            validate_data(self, X, skip_check_array=True)
+        if isinstance(form, TableForm):
+            self._keep_columns(form)
         self.classes_, labels = form.labels(X, y, parts)
         self._has_sets = labels.ndim == 2
         of_examples = self._folds(groups, len(parts.lengths))
@@ -150,12 +180,12 @@ class CrossFitted(TransformerMixin, Documented, BaseEstimator):
             others = np.flatnonzero((folds != fold) & is_known)
             if not len(others):
                 raise ValueError(f"No part outside fold {fold} has a label; give fewer folds.")
-            training.append((self.estimator, rows[others], labels[others]))
+            training.append((self.estimator, rows_at(rows, others), labels[others]))
         self.estimators_, responses = cross_fit(
             folds,
             _fitted,
             training,
-            lambda model, at: self._responses(model, rows[at]),
+            lambda model, at: self._responses(model, rows_at(rows, at)),
             n_jobs=n_jobs,
         )
         self._form = form
@@ -185,8 +215,6 @@ class CrossFitted(TransformerMixin, Documented, BaseEstimator):
         check_is_fitted(self)
         check_inputs(X)
         parts = self._form.read(X)
-        if self._form.is_table:
-            validate_data(self, X, skip_check_array=True, reset=False)
         of_folds = [self._responses(model, parts.rows) for model in self.estimators_]
         return self._output(X, parts, np.mean(of_folds, axis=0))
 
@@ -221,6 +249,14 @@ class CrossFitted(TransformerMixin, Documented, BaseEstimator):
                 input_features = getattr(self, "feature_names_in_", unnamed)
             names += list(input_features)
         return np.array(names, dtype=object)
+
+    def _keep_columns(self, form: TableForm) -> None:
+        """Store the number and the names of the columns of a table."""
+        self.n_features_in_ = form.n_features
+        if form.columns is not None and isinstance(form.columns[0], str):
+            self.feature_names_in_ = np.array(form.columns, dtype=object)
+        elif hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
 
     def _output(self, X: Any, parts: PartTable, responses: FloatArray) -> Any:
         rows = hstack(responses, parts.rows) if self.passthrough else responses

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.model_selection import train_test_split
-from sklearn.utils.validation import check_is_fitted, column_or_1d
+from sklearn.utils.validation import column_or_1d
 
 from structboost._typing import FloatArray, IntArray, override
 from structboost.contract.task import Task
@@ -23,6 +23,7 @@ from structboost.estimators.tables import TableEstimator
 from structboost.masters.base import Formulation
 from structboost.masters.newton_steps import NewtonSteps
 from structboost.masters.stage_wise_ranking import StageWiseRanking
+from structboost.runtime.fitted_state import committed
 from structboost.selection.folds import Fold, random_folds, split_rows
 from structboost.selection.scoring import Score
 from structboost.tasks.ranking import RankingTask, WeightedRelevance
@@ -70,6 +71,8 @@ class StructBoostRanker(FeatureImportanceMixin, StructBoostEstimator, TableEstim
         then refers to the last round trained.
     """
 
+    _face_kinds = ("grades",)
+
     objective: str | Formulation = PAIRWISE
     max_depth: int = 4
     loss: str = "pairs"
@@ -90,6 +93,7 @@ class StructBoostRanker(FeatureImportanceMixin, StructBoostEstimator, TableEstim
             return StageWiseRanking(shrinkage=_SHRINKAGE_OF_STUMPS)
         return StageWiseRanking()
 
+    @committed
     def fit(
         self, X: Any, y: Any, qid: Any = None, sample_weight: Any = None, *, group: Any = None
     ) -> Self:
@@ -193,8 +197,7 @@ class StructBoostRanker(FeatureImportanceMixin, StructBoostEstimator, TableEstim
         stages : iterator of ndarray, shape (n_samples,)
             One array per round.
         """
-        check_is_fitted(self)
-        return (self._scores(X, model)[:, 0] for model in self.model_.staged())
+        return map(self._decision, self._staged_scores(X))
 
     def score(
         self, X: Any, y: Any, qid: Any = None, sample_weight: Any = None, *, group: Any = None

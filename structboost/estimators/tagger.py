@@ -17,6 +17,7 @@ from structboost._typing import FloatArray, IntArray, override
 from structboost.contract.parts import StackedParts
 from structboost.contract.task import Task
 from structboost.estimators.boosted import StructBoostEstimator
+from structboost.estimators.label_types import saved_classes
 from structboost.estimators.objectives import (
     HINGE,
     L1_LOG_LOSS,
@@ -26,7 +27,7 @@ from structboost.estimators.objectives import (
 )
 from structboost.estimators.outside_offset import chosen_offset, lowered
 from structboost.estimators.parameters import estimator, is_same
-from structboost.estimators.saved import saved_classes, saved_names
+from structboost.estimators.saved import saved_names
 from structboost.estimators.tag_schemes import scheme_of_tags, with_scheme
 from structboost.estimators.tokens import (
     RowsReader,
@@ -43,6 +44,7 @@ from structboost.linear.primal_likelihood import PrimalLikelihood
 from structboost.masters.newton_steps import NewtonSteps
 from structboost.masters.stage_wise_random_field import StageWiseRandomField
 from structboost.model.ensemble import FORMAT as MODEL_FORMAT
+from structboost.runtime.fitted_state import committed
 from structboost.selection.folds import Fold, random_folds
 from structboost.tasks.chain import ChainTask, labelled_stretches
 from structboost.tasks.chunk_tags import SCHEMES, ChunkTags
@@ -110,11 +112,14 @@ class StructBoostTagger(StructBoostEstimator):
         Score of each tag (row) before each tag (column).
     """
 
+    _face_kinds = ("tags",)
+
     forbidden: Sequence[tuple[Any, Any]] | None = None
     scheme: str | None = None
 
     _objectives: ClassVar[tuple[str, ...]] = (LOG_LOSS, HINGE, SVM, L1_LOG_LOSS)
 
+    @committed
     def fit(self, X: Sequence[Any], y: Sequence[Any], sample_weight: Any = None) -> Self:
         """Train on sequences and their tags.
 
@@ -166,7 +171,6 @@ class StructBoostTagger(StructBoostEstimator):
         validation = pieces(held)[:2] if held else None
         whole = pieces(everything) if held else None
         task = ChainTask(len(classes), forbidden=forbidden)
-        self._forget()
         self.classes_, self._reader, self.scheme_ = classes, reader, scheme
         self.n_features_in_ = reader.n_features
         if reader.names is not None:

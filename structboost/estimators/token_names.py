@@ -2,22 +2,37 @@
 
 from __future__ import annotations
 
-from array import array
-from collections.abc import Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain, repeat
 from numbers import Number
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 
+from structboost._typing import IntArray
+from structboost.runtime.compiled import compiled
 from structboost.validation import shown
+
+# Codes of values: no feature, and neither a string nor 0 or 1.
+_ABSENT, _OTHER = -1, -2
+_ABSENTS = repeat(_ABSENT)
+# Tokens that are read together, so that their values stay in the cache of the processor.
+_BLOCK = 512
+# Tokens that share their names, on average, from which on they are read column by column.
+_FEW = 4
+# Whole numbers beyond this are not distinct as floats.
+_LARGEST_WHOLE = 2**53
 
 
 class TokenNames:
     """Indices of features by name, a faster form of scikit-learn's DictVectorizer.
 
     A string ``value`` of ``name``, or each in a list, is the feature ``name=value``.  Numbers and
-    bools, including those of numpy, are values of the feature ``name``.
+    bools, including those of numpy, are values of the feature ``name``.  A dict under ``name`` has
+    the features ``name:key``, and a vector of numbers ``name[0]``, ``name[1]`` and so on.
 
     Parameters
     ----------
@@ -33,30 +48,34 @@ class TokenNames:
     def __init__(self, names: Sequence[str] = ()) -> None:
         self.names = list(names)
         self._places = {name: k for k, name in enumerate(self.names)}
-        # Indices by name and text, so that most names need not be joined.
-        self._texts: dict[str, dict[str, int]] = {}
+        self._codes: dict[str, _Codes] = {}
+
+    def __getstate__(self) -> list[str]:
+        return self.names
+
+    def __setstate__(self, names: list[str]) -> None:
+        self.__init__(names)  # type: ignore[misc]
 
     def learn(self, sequences: Sequence[Sequence[Mapping[str, Any]]]) -> sparse.csr_array:
         """Learn the names, and return the table of all tokens.
 
         Raises
         ------
-        TypeError
+        TypeError, ValueError
             If a name is not a string, or a value has another type; the message names the token.
         """
-        table = self._read(sequences, learns=True)
+        reading = _Reading(sequences, self._places, self._codes, learns=True)
+        table = reading.table()
         names = list(self._places)
         order = sorted(range(len(names)), key=names.__getitem__)
         new = np.empty(len(names), np.int32)
         new[order] = np.arange(len(names), dtype=np.int32)
         self.names = [names[k] for k in order]
         self._places = {name: k for k, name in enumerate(self.names)}
-        self._texts = {
-            name: {text: int(new[k]) for text, k in texts.items()}
-            for name, texts in self._texts.items()
+        self._codes = {
+            name: codes.renumbered(new, self._places) for name, codes in self._codes.items()
         }
-        shape = table.shape[0], len(names)
-        table = sparse.csr_array((table.data, new[table.indices], table.indptr), shape)
+        table = sparse.csr_array((table.data, new[table.indices], table.indptr), table.shape)
         table.sum_duplicates()
         return table
 
@@ -65,75 +84,297 @@ class TokenNames:
 
         Raises
         ------
-        TypeError
+        TypeError, ValueError
             As :meth:`learn` does.
         """
-        table = self._read(sequences, learns=False)
+        return _Reading(sequences, self._places, self._codes, learns=False).table()
+
+
+class _Codes(dict[Any, int]):
+    """Indices of the features of one name, by its values; filled at their first use.
+
+    Values that are equal are one key: 1, 1.0 and True, and those of numpy.
+    """
+
+    __slots__ = ("find", "learns", "name", "places", "prefix")
+
+    def __init__(self, name: str, places: dict[str, int], *, learns: bool) -> None:
+        self.name, self.prefix, self.places, self.learns = name, f"{name}=", places, learns
+        self.find = places.get
+
+    def __missing__(self, value: Any) -> int:
+        if type(value) is str and not self.learns:
+            # The way of each unknown word in predictions.
+            place = self.find(self.prefix + value, _ABSENT)
+            if place >= 0:
+                self[value] = place
+            return place
+        if isinstance(value, str):
+            place = self.place(self.prefix + str.__str__(value))
+            if place >= 0:
+                self[value] = place
+            return place
+        if isinstance(value, bool | np.bool_):
+            place = self.place(self.name)
+            self[False] = _ABSENT
+            if place >= 0:
+                self[True] = place
+            return place if value else _ABSENT
+        return _OTHER
+
+    def place(self, key: str) -> int:
+        """Return the index of a feature, or -1 if it was not learned."""
+        return place_of(key, self.places, learns=self.learns)
+
+    def renumbered(self, new: NDArray[np.int32], places: dict[str, int]) -> _Codes:
+        """Return the codes with new indices, after learning."""
+        out = _Codes(self.name, places, learns=False)
+        for value, place in self.items():
+            out[value] = int(new[place]) if place >= 0 else place
+        return out
+
+
+class _Reading:
+    """One pass over the tokens of sequences.
+
+    Tokens of the same names are read column by column, which needs no step of the interpreter for
+    each value (docs/decisions/cost-of-taggers.md).
+    """
+
+    def __init__(
+        self,
+        sequences: Sequence[Any],
+        places: dict[str, int],
+        codes: dict[str, _Codes],
+        *,
+        learns: bool,
+    ) -> None:
+        self._lengths = np.array([len(sequence) for sequence in sequences], np.int64)
+        self._tokens = list(chain.from_iterable(sequences))
+        self._places, self._codes, self._learns = places, codes, learns
+        # Entries of the value 1, in the order of the tokens; and others by row, index and value.
+        self._indices: list[NDArray[np.int32]] = [np.zeros(0, np.int32)]
+        self._counts: list[IntArray] = [np.zeros(0, np.int64)]
+        self._others: list[tuple[Any, Any, Any]] = []
+        self._is_ordered = True
+
+    def table(self) -> sparse.csr_array:
+        """Return the table of all tokens."""
+        for first in range(0, len(self._tokens), _BLOCK):
+            block = self._tokens[first : first + _BLOCK]
+            by_names: dict[tuple[Any, ...], list[int]] = defaultdict(list)
+            for row, names in enumerate(map(tuple, block), first):
+                by_names[names].append(row)
+            if len(by_names) * _FEW <= len(block) or len(by_names) == 1:
+                self._read_columns(first, len(block), by_names)
+            else:
+                self._read_tokens(first, block)
+        indices = np.concatenate(self._indices)
+        indptr = np.concatenate(([0], np.cumsum(np.concatenate(self._counts)))).astype(np.int64)
+        shape = len(self._tokens), len(self._places)
+        if max(len(indices), *shape) < 2**31:
+            indptr = indptr.astype(np.int32)
+        table = sparse.csr_array((np.ones(len(indices)), indices, indptr), shape)
+        if self._others:
+            rows, columns, values = (np.concatenate(part) for part in zip(*self._others, strict=True))
+            table = sparse.csr_array(table + sparse.csr_array((values, (rows, columns)), shape))
+        if self._is_ordered and not self._others:
+            table.has_canonical_format = True
         table.sum_duplicates()
         return table
 
-    def _read(self, sequences: Sequence[Any], *, learns: bool) -> sparse.csr_array:
-        places, by_name = self._places, self._texts
-        numbers, ends = array("i"), array("q", [0])
-        # Values other than 1, and their positions.
-        odd, values = array("q"), array("d")
-        for i, sequence in enumerate(sequences):
-            for t, token in enumerate(sequence):
+    def _read_columns(
+        self, first: int, n: int, by_names: Mapping[tuple[Any, ...], Sequence[int]]
+    ) -> None:
+        """Read the tokens of a block, those of the same names together."""
+        codes = np.full((n, max(map(len, by_names))), _ABSENT, np.int32)
+        for names, rows in by_names.items():
+            tokens = [self._tokens[row] for row in rows]
+            columns = zip(*(token.values() for token in tokens), strict=True)
+            own = [
+                self._column(name, column, rows)
+                for name, column in zip(names, columns, strict=True)
+            ]
+            # In ascending order, as far as the first token shows.
+            own.sort(key=lambda column: int(column[0]))
+            if own:
+                codes[np.array(rows) - first, : len(own)] = np.array(own).T
+        indices, counts = np.empty(codes.size, np.int32), np.empty(n, np.int64)
+        self._is_ordered &= _compress(codes, indices, counts)
+        self._indices.append(indices[: counts.sum()])
+        self._counts.append(counts)
+
+    def _column(self, name: Any, column: Sequence[Any], rows: Sequence[int]) -> NDArray[np.int32]:
+        """Return the codes of the values of one name, after its other values are read."""
+        if isinstance(column[0], Number | np.ndarray) and not isinstance(column[0], bool):
+            values = _numbers(column)
+            if values is not None and values.ndim == 1:
+                place = self._codes_of(name, rows[0]).place(name)
+                other = np.flatnonzero((values != 1) & (values != 0) & (place >= 0))
+                if len(other):
+                    at = np.array(rows)[other], np.full(len(other), place)
+                    self._others.append((*at, values[other]))
+                return np.where(values == 1, place, _ABSENT).astype(np.int32)
+        of_name = self._codes_of(name, rows[0])
+        try:
+            codes = np.fromiter(map(of_name.__getitem__, column), np.int32, len(column))
+        except TypeError:  # an unhashable value
+            codes = np.array([_code(of_name, value) for value in column], np.int32)
+        for k in np.flatnonzero(codes == _OTHER):
+            self._read_other(name, column[k], rows[k])
+        return codes
+
+    def _read_tokens(self, first: int, block: Sequence[Mapping[Any, Any]]) -> None:
+        """Read tokens of different names one by one."""
+        out: list[int] = []
+        counts, places = [], self._places
+        for row, token in enumerate(block, first):
+            n_before = len(out)
+            if set(map(type, token.values())) == {bool} and all(token.values()):
+                # Tokens may have many names, which need no codes of their own.
+                self._check_names(token, row)
+                if self._learns:
+                    out += [places.setdefault(name, len(places)) for name in token]
+                else:
+                    out += [place for place in map(places.get, token, _ABSENTS) if place >= 0]
+            else:
                 for name, value in token.items():
-                    kind = type(value)
-                    if kind is str and name in by_name:
-                        texts = by_name[name]
-                        place = texts.get(value)
-                        if place is None:
-                            key = f"{name}={value}"
-                            place = (
-                                places.setdefault(key, len(places)) if learns else places.get(key)
-                            )
-                            if place is None:
-                                continue
-                            texts[value] = place
-                        numbers.append(place)
-                    elif kind is bool and name in places:
-                        if value:
-                            numbers.append(places[name])
-                    else:
-                        for key, number in _entries(name, value, (i, t, token)):
-                            place = (
-                                places.setdefault(key, len(places)) if learns else places.get(key)
-                            )
-                            if place is not None:
-                                if number != 1.0:
-                                    odd.append(len(numbers))
-                                    values.append(number)
-                                numbers.append(place)
-                        if kind is str:
-                            by_name[name] = {}
-                ends.append(len(numbers))
-        data = np.ones(len(numbers))
-        data[np.array(odd, np.int64)] = np.array(values, np.float64)
-        indices, indptr = np.array(numbers, np.int32), np.array(ends, np.int64)
-        return sparse.csr_array((data, indices, indptr), (len(ends) - 1, len(places)))
+                    code = _code(self._codes_of(name, row), value)
+                    if code >= 0:
+                        out.append(code)
+                    elif code == _OTHER:
+                        self._read_other(name, value, row)
+            counts.append(len(out) - n_before)
+        self._indices.append(np.array(out, np.int32))
+        self._counts.append(np.array(counts, np.int64))
+        self._is_ordered = False
+
+    def _check_names(self, names: Iterable[Any], row: int) -> None:
+        """Raise TypeError unless all names are strings."""
+        try:
+            "".join(names)
+        except TypeError:
+            name = next(name for name in names if not isinstance(name, str))
+            raise self._refused(row, f"{shown(name)} is not a string") from None
+
+    def _read_other(self, name: Any, value: Any, row: int) -> None:
+        """Read a value that is neither a string nor a bool."""
+        for key, number in self._entries(name, value, row):
+            place = place_of(key, self._places, learns=self._learns)
+            if place >= 0:
+                self._others.append(([row], [place], [number]))
+
+    def _codes_of(self, name: Any, row: int) -> _Codes:
+        codes = self._codes.get(name)
+        if codes is None:
+            if not isinstance(name, str):
+                raise self._refused(row, f"{shown(name)} is not a string")
+            codes = _Codes(str.__str__(name), self._places, learns=self._learns)
+            if self._learns or len(self._codes) < len(self._places):
+                self._codes[codes.name] = codes
+        return codes
+
+    def _entries(self, name: Any, value: Any, row: int) -> Iterator[tuple[str, float]]:
+        """Yield the names and values of the features of one entry of a token."""
+        if not isinstance(name, str):
+            raise self._refused(row, f"{shown(name)} is not a string")
+        if isinstance(value, str):
+            yield f"{name}={str.__str__(value)}", 1.0
+            return
+        if isinstance(value, np.ndarray) and value.ndim == 0:
+            value = value.item()
+        if value is None:
+            yield name, np.nan
+            return
+        if isinstance(value, Number | np.bool_) and not isinstance(value, complex):
+            yield name, self._number(name, value, row)
+            return
+        if isinstance(value, Mapping):
+            for key, of_key in value.items():
+                if not isinstance(key, str):
+                    raise self._refused(row, f"{shown(key)} in {shown(name)} is not a string")
+                yield from self._entries(f"{name}:{key}", of_key, row)
+            return
+        if isinstance(value, Iterable) and not isinstance(value, bytes | bytearray | Iterator):
+            items = list(value)
+            if all(isinstance(text, str) for text in items):
+                yield from ((f"{name}={str.__str__(text)}", 1.0) for text in items)
+                return
+            numbers = None if isinstance(value, set | frozenset) else _numbers(items)
+            if numbers is not None and numbers.ndim == 1:
+                yield from ((f"{name}[{k}]", float(x)) for k, x in enumerate(numbers))
+                return
+        raise self._refused(row, f"the value of {shown(name)} is {shown(value)}")
+
+    def _number(self, name: str, value: Any, row: int) -> float:
+        if isinstance(value, int | np.integer) and abs(int(value)) > _LARGEST_WHOLE:
+            raise self._refused(
+                row, f"the value of {shown(name)} is {shown(value)}, beyond 2**53, where floats "
+                "merge whole numbers", "write it as a string if it is a name",
+            )  # fmt: skip
+        try:
+            return float(value)
+        except (TypeError, ValueError, OverflowError):
+            raise self._refused(row, f"the value of {shown(name)} is {shown(value)}") from None
+
+    def _refused(self, row: int, reason: str, remedy: str = "") -> TypeError:
+        i = int(np.searchsorted(np.cumsum(self._lengths), row, side="right"))
+        t = row - int(self._lengths[:i].sum())
+        remedy = remedy or (
+            "give each feature a string as its name, and a number, a bool, a string, a list of "
+            "strings, a vector of numbers or a dict of these as its value"
+        )
+        return TypeError(f"X[{i}][{t}] is {shown(self._tokens[row])}; {remedy} ({reason}).")
 
 
-def _entries(name: Any, value: Any, token: tuple[int, int, Any]) -> list[tuple[str, float]]:
-    """Return the names and values of the features of one entry of a token."""
-    if not isinstance(name, str):
-        raise _refused(*token, f"{shown(name)} is not a string")
-    if isinstance(value, str):
-        return [(f"{name}={value}", 1.0)]
-    if value is None:
-        return [(name, np.nan)]
-    if isinstance(value, Number | np.bool_) and not isinstance(value, complex):
-        return [(name, float(value))]  # type: ignore[arg-type]
-    if isinstance(value, Iterable) and not isinstance(value, Mapping | bytes):
-        texts = list(value)
-        if all(isinstance(text, str) for text in texts):
-            return [(f"{name}={text}", 1.0) for text in texts]
-    raise _refused(*token, f"the value of {shown(name)} is {shown(value)}")
+def _numbers(values: Sequence[Any]) -> NDArray[np.float64] | None:
+    """Return numbers as floats, or None if there are other values or unsafe whole numbers."""
+    try:
+        array = np.array(values)
+    except (ValueError, OverflowError):
+        return None
+    if array.dtype.kind not in "iuf" or not array.size:
+        return None
+    # Whole numbers among them may have been rounded; infinite ones are refused later.
+    if (array > _LARGEST_WHOLE - 1).any() or (array < 1 - _LARGEST_WHOLE).any():
+        return None
+    return array.astype(np.float64)
 
 
-def _refused(i: int, t: int, token: Any, reason: str) -> TypeError:
-    return TypeError(
-        f"X[{i}][{t}] is {shown(token)}; give each feature a string as its name, and a number, a "
-        f"bool, a string or a list of strings as its value ({reason})."
-    )
+def place_of(key: str, places: dict[str, int], *, learns: bool) -> int:
+    """Return the index of a feature, a new one if it may be learned, else -1."""
+    if learns:
+        return places.setdefault(key, len(places))
+    return places.get(key, _ABSENT)
+
+
+def _code(codes: _Codes, value: Any) -> int:
+    """Return the code of a value, which may be unhashable."""
+    try:
+        return codes[value]
+    except TypeError:
+        return _OTHER
+
+
+@compiled
+def _compress(codes: Any, indices: Any, counts: Any) -> bool:
+    """Write the non-negative codes of each row in ascending order, one row after the other.
+
+    Returns whether those of each row are distinct.
+    """
+    end, is_distinct = 0, True
+    for row in range(codes.shape[0]):
+        first = end
+        for slot in range(codes.shape[1]):
+            code = codes[row, slot]
+            if code < 0:
+                continue
+            at = end
+            while at > first and indices[at - 1] > code:
+                indices[at] = indices[at - 1]
+                at -= 1
+            is_distinct = is_distinct and not (at > first and indices[at - 1] == code)
+            indices[at] = code
+            end += 1
+        counts[row] = end - first
+    return is_distinct

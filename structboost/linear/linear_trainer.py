@@ -20,6 +20,7 @@ from structboost.exceptions import examples_numbered
 from structboost.linear.designs import Design, designs_of
 from structboost.linear.structured_svm import StructuredSVM
 from structboost.model.ensemble import Ensemble
+from structboost.runtime.fitted_state import committed
 from structboost.runtime.interrupts import uninterrupted
 from structboost.selection.folds import Fold
 from structboost.selection.held_out import measured_model
@@ -79,6 +80,7 @@ class LinearTrainer(Trainer):
 
     _objective = ""
 
+    @committed
     def fit(
         self,
         X: Sequence[Any],

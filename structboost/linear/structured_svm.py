@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from copy import copy
 from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
 from typing import Any, Self
@@ -28,8 +27,9 @@ from structboost.linear.designs import Design, designs_of, linear_ensemble
 from structboost.linear.first_passes import pass_in_runs
 from structboost.model.ensemble import Ensemble
 from structboost.model.linear_members import weights_of
-from structboost.progress import ProgressBar, announce_compilation
+from structboost.progress import ProgressBar
 from structboost.runtime.blas_threads import one_blas_thread
+from structboost.runtime.fitted_state import committed, unfitted_copy
 from structboost.runtime.interrupts import deferred_interrupts, raise_if_interrupted
 from structboost.solvers.block_frank_wolfe import BlockFrankWolfe
 from structboost.solvers.linear_scores import LinearScores, merge_kinds
@@ -146,7 +146,7 @@ class StructuredSVM(Trainer):
     # How an estimator calls what is minimised.
     _objective = "svm"
 
-    @deferred_interrupts()
+    @committed
     def fit(self, X: Sequence[Any], Y: Sequence[Any], sample_weight: Any = None) -> StructuredSVM:
         """Train on examples ``(X[i], Y[i])``.
 
@@ -173,7 +173,6 @@ class StructuredSVM(Trainer):
         InterruptedFitWarning
             On Ctrl-C; the best weights so far are kept.
         """
-        announce_compilation()
         self._fit(X, Y, sample_weight)
         if not self.interrupted_:
             is_optimum = partial(self._is_empty_whatever_C, X, Y, sample_weight)
@@ -190,7 +189,7 @@ class StructuredSVM(Trainer):
 
     def _is_empty_whatever_C(self, X: Sequence[Any], Y: Sequence[Any], sample_weight: Any) -> bool:
         """Whether a coarse fit at a large C proves that weights hardly lower the hinge."""
-        probe = copy(self)
+        probe = unfitted_copy(self)
         probe.C = max(float(self.C), _PROBE_STRENGTH * self._unit_of_C(X))
         probe.tol, probe.max_epochs, probe.verbose = _PROBE_GAP, _PROBE_EPOCHS, 0
         with warnings.catch_warnings():
@@ -242,7 +241,7 @@ class StructuredSVM(Trainer):
         shares = checked_example_weights(sample_weight, len(X))
         run: _Run | None = None
         for C in Cs:
-            svm = copy(self)
+            svm = unfitted_copy(self)
             svm.C = C
             svm._check_parameters()
             with deferred_interrupts(), one_blas_thread():

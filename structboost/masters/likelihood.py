@@ -84,8 +84,9 @@ class Likelihood:
         offsets = problem.offsets
         self._memo = KeptTruth()
         numbers = np.arange(len(problem.Y))
-        # Sparse tables have no single rows in scipy before 1.15.
-        inputs = problem.X if problem.task.reads_inputs else [None] * len(numbers)
+        # Sparse tables have no single rows in scipy before 1.15.  Lists show the length of inputs.
+        reads = problem.task.reads_inputs or isinstance(problem.X, list | tuple)
+        inputs = problem.X if reads else [None] * len(numbers)
         self._truth = self._memo.joint_features(problem.task, inputs, problem.Y, offsets)
         self.counts = {}
         for kind, (parts, channels, values) in self._truth.items():

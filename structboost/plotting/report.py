@@ -15,7 +15,7 @@ from sklearn.base import is_classifier
 from sklearn.metrics import confusion_matrix, precision_recall_fscore_support
 
 from structboost._typing import FloatArray, IntArray
-from structboost.files.atomic_write import write_whole
+from structboost.files.atomic_write import checked_target, write_whole
 from structboost.plotting.c_path import CPathDisplay
 from structboost.plotting.convergence import ConvergenceDisplay
 from structboost.plotting.shapes import ShapeDisplay
@@ -100,6 +100,7 @@ def save_report(
         raise ValueError(f"This {type(estimator).__name__} is not fitted yet; call fit first.")
     if (X is None) != (y is None):
         raise ValueError("X and y go together; give both, or neither.")
+    checked_target(path)
     parts = [_certificate(estimator)]
     if X is not None:
         parts += _judgement(estimator, X, y, score_arguments)

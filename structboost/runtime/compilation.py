@@ -1,13 +1,16 @@
-"""Notices while numba compiles."""
+"""Notices while numba compiles, which appear once per process, without any progress bar, too."""
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 from numba.core import event
 from numba.core.compiler_lock import global_compiler_lock
+from tqdm.auto import tqdm
 
 from structboost._typing import override
 
@@ -44,6 +47,13 @@ def when_compiling(say: Callable[[], None], patience: float = 1.0) -> None:
     """
     register: Any = event.register
     register("numba:compile", _Notice(say, patience))
+
+
+@cache
+def announce_compilation() -> None:
+    """Print once why the first use takes long."""
+    text = "structboost compiles its inner loops, once per installation: up to a minute"
+    when_compiling(lambda: tqdm.write(text, file=sys.stderr))
 
 
 def is_compiling() -> bool:

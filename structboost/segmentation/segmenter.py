@@ -19,6 +19,7 @@ from structboost._typing import FloatArray, IntArray
 from structboost.progress import Phase
 from structboost.runtime.blas_threads import one_blas_thread
 from structboost.runtime.documentation import Documented
+from structboost.runtime.fitted_state import committed
 from structboost.segmentation.crf_model import CRFModel, calibrated_sharpness
 from structboost.segmentation.crf_training import CRFSettings, fit_tuned, images_of_search
 from structboost.segmentation.descriptors import DescribedImage
@@ -128,6 +129,8 @@ class Segmenter(Documented, BaseEstimator):
         Each C that was tried with its mean IoU; empty where the user set C.
     """
 
+    _face_kinds = ("images",)
+
     _public_package = "structboost.segmentation"
 
     n_segments: int = 300
@@ -142,6 +145,7 @@ class Segmenter(Documented, BaseEstimator):
     verbose: int = 0
     meaning: LabelMap | None = None
 
+    @committed
     def fit(
         self,
         images: Sequence[Photograph],
@@ -198,10 +202,16 @@ class Segmenter(Documented, BaseEstimator):
                         name = f"scribbles[{i}]"
                         strokes.append(resized_strokes(scribbles[i], shapes[i], shape, name))
                     line.step()
-            return self.fit_described(
-                stored, counts, None if scribbles is None else strokes, groups
-            )
+            with one_blas_thread():
+                self._fit(
+                    stored,
+                    counts,
+                    None if scribbles is None else strokes,
+                    indices_of_groups(groups),
+                )
+        return self
 
+    @committed
     def fit_described(
         self,
         images: Sequence[DescribedImage],
@@ -473,8 +483,6 @@ class Segmenter(Documented, BaseEstimator):
         scribbles: Sequence[Mask] | None,
         groups: Sequence[int] | None,
     ) -> None:
-        # An interrupted fit leaves no part of an earlier model.
-        self.__dict__.pop("crf_model_", None)
         self.n_labels_ = int(counts[0].shape[1])
         self.classifiers_: UnaryClassifiers | OwnClassifiers | None = None
         if scribbles is None:

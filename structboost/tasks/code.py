@@ -16,7 +16,7 @@ from structboost.contract.measures import SparseFeature
 from structboost.contract.parts import PartKind, StackedParts
 from structboost.contract.separation import Separation
 from structboost.runtime.compiled import compiled
-from structboost.tasks.tables import TableTask, checked_classes
+from structboost.tasks.tables import TableTask, checked_class, checked_classes
 
 # Codes by rows: where each begins, channels and values of the entries that are not 0.
 _Codes = tuple[IntArray, IntArray, FloatArray]
@@ -45,16 +45,20 @@ class CodeTask(TableTask):
 
     @override
     def joint_feature(self, x: Any, y: Any) -> FloatArray:
-        return self.code[[int(y)]].astype(np.float64)
+        return self.code[[self._class(y)]].astype(np.float64)
 
     @override
     def loss(self, y: Any, y_pred: Any) -> float:
-        return float(self.losses[int(y), int(y_pred)])
+        return float(self.losses[self._class(y), self._class(y_pred)])
 
     @override
     def argmax(self, x: Any, scores: FloatArray, y: Any = None) -> int:
         by_class = self.class_scores(scores)[0]
-        return int(np.argmax(by_class if y is None else by_class + self.losses[int(y)]))
+        return int(np.argmax(by_class if y is None else by_class + self.losses[self._class(y)]))
+
+    def _class(self, y: Any) -> int:
+        """Return a class as an int, after a check."""
+        return checked_class(y, self.n_classes, type(self).__name__)
 
     def class_scores(self, scores: FloatArray) -> FloatArray:
         """Compute the scores of the classes from those of the channels.

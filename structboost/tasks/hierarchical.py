@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -19,6 +19,7 @@ from structboost.inference.closures import (
     closed_set_probabilities,
 )
 from structboost.tasks.checks import as_task_error
+from structboost.tasks.hierarchy_forms import read_hierarchy
 from structboost.tasks.multi_label import MultiLabelTask
 
 # With several parents all sets are tried for probabilities: there are up to 2^n of them.
@@ -40,9 +41,10 @@ class HierarchicalMultiLabelTask(MultiLabelTask):
     ----------
     n_labels : int
         At least 2.
-    edges : array-like of int, shape (n_edges, 2)
-        Pairs (parent, child) of labels.  A label may have several parents, but none is above
-        itself.
+    edges : array-like of int, shape (n_edges, 2), dict, data frame or networkx.DiGraph
+        Pairs (parent, child) of labels, or another form of
+        :mod:`structboost.tasks.hierarchy_forms`.  A label may have several parents, but none is
+        above itself.
     decay : float
         Weight of a label over the mean weight of its parents (Vens and others, Machine Learning
         2008, section 4.1); 1 weighs all labels the same.
@@ -58,7 +60,8 @@ class HierarchicalMultiLabelTask(MultiLabelTask):
         if not 0 < decay <= 1:
             raise TaskError(f"decay is {decay!r}; give a number above 0, up to 1.")
         self.decay = float(decay)
-        self.edges, self._hierarchy = as_task_error(checked_hierarchy, edges, self.n_labels)
+        pairs = as_task_error(_pairs, edges, self.n_labels)
+        self.edges, self._hierarchy = as_task_error(checked_hierarchy, pairs, self.n_labels)
         self._order, self._starts, self._parents = self._hierarchy
         self.label_weights = self._weights()
         self._costs = np.stack((self.label_weights, self.label_weights))
@@ -155,3 +158,13 @@ class HierarchicalMultiLabelTask(MultiLabelTask):
                 f"A set has label {edge[1]} without {edge[0]}, which is above it; add it, as "
                 "closed(sets) does."
             )
+
+
+def _pairs(edges: Any, n_labels: int) -> Any:
+    """Return a table of edges as it is, and the edges of another form."""
+    if isinstance(edges, np.ndarray | list | tuple) and not any(
+        isinstance(item, str | Mapping) for item in edges
+    ):
+        return edges
+    hierarchy = read_hierarchy(edges, range(n_labels), "edges", pairs_are_edges=True)
+    return hierarchy.named_edges()

@@ -17,7 +17,7 @@ from structboost.contract.task import Task
 from structboost.exceptions import TaskError
 from structboost.inference.arguments import whole_array
 from structboost.inference.assignment import best_candidates, best_matching
-from structboost.tasks.checks import as_task_error, passes, whole_vector
+from structboost.tasks.checks import as_task_error, checked_features, passes, whole_vector
 from structboost.tasks.indicators import indicator
 
 
@@ -204,12 +204,7 @@ class MatchingTask(PairTask):
                     "MatchingTask(unmatched=True)."
                 )
             return x.features
-        table = np.asarray(x)
-        if table.ndim != 3:
-            raise TaskError(
-                f"An input has shape {table.shape}; give (n_left, n_right, n_features), or "
-                "CandidatePairs."
-            )
+        table = checked_features(x, "(n_left, n_right, n_features)", ", or CandidatePairs")
         return table.reshape(-1, table.shape[2])
 
     @override

@@ -22,6 +22,7 @@ from structboost.inference.pair_sorting import (
     weigh_pairs,
 )
 from structboost.inference.top_of_list import TopMeasure, most_violated_order, value_of_order
+from structboost.tasks.checks import as_array, checked_features
 from structboost.tasks.indicators import exchange
 from structboost.validation import SparseRows, shown
 
@@ -125,7 +126,7 @@ class RankingTask(Task):
 
     @override
     def parts(self, x: Any) -> NDArray[Any]:
-        return x if sparse.issparse(x) else np.asarray(x)
+        return x if sparse.issparse(x) else checked_features(x, "(n_items, n_features)")
 
     @override
     def stack(self, X: Sequence[Any]) -> StackedParts:
@@ -369,7 +370,10 @@ def _levels(y: Any, sample: int | None) -> tuple[IntArray, int]:
     TaskError
         If it is not of numbers, or has NaN.
     """
-    relevance = np.asarray(y).ravel()
+    array = as_array(y)
+    if array is None or array.ndim == 0:
+        raise _no_relevance(f"is {shown(y)}", sample)
+    relevance = array.ravel()
     if (
         relevance.dtype.kind in "iu"
         and len(relevance)

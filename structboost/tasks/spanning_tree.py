@@ -16,9 +16,11 @@ from structboost.exceptions import TaskError
 from structboost.inference.arborescence_sums import sum_arborescences
 from structboost.inference.arborescences import best_arborescences
 from structboost.tasks.batch_task import BatchTask
-from structboost.tasks.checks import whole_vector
+from structboost.tasks.checks import checked_features, whole_vector
 from structboost.tasks.matching import CandidatePairs, PairTask, shape_of
 from structboost.validation import shown
+
+_AXES = "(n_nodes, n_nodes, n_features)"
 
 
 class SpanningTreeTask(PairTask, BatchTask):
@@ -112,8 +114,9 @@ class SpanningTreeTask(PairTask, BatchTask):
 
 
 def _n_nodes(x: Any) -> int:
-    shape = x.shape if isinstance(x, CandidatePairs) else np.asarray(x).shape
-    if len(shape) != (2 if isinstance(x, CandidatePairs) else 3) or not shape[0] == shape[1] > 0:
+    is_sparse = isinstance(x, CandidatePairs)
+    shape = x.shape if is_sparse else checked_features(x, _AXES, ", or CandidatePairs").shape
+    if not shape[0] == shape[1] > 0:
         raise TaskError(
             f"An input has shape {shape}; give (n_nodes, n_nodes, n_features), or CandidatePairs "
             "of as many heads as dependents."

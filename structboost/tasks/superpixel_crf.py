@@ -18,7 +18,13 @@ from structboost.contract.task import Task
 from structboost.exceptions import TaskError
 from structboost.inference.alpha_expansion import alpha_expansion_labels
 from structboost.inference.arguments import node_pairs
-from structboost.tasks.checks import as_task_error, checked_labels, checked_size, passes
+from structboost.tasks.checks import (
+    as_task_error,
+    check_has,
+    checked_labels,
+    checked_size,
+    passes,
+)
 from structboost.tasks.indicators import exchange, indicator
 
 Labels = IntArray
@@ -152,6 +158,7 @@ class SuperpixelCRFTask(Task):
 
     @override
     def parts(self, x: SuperpixelGraph) -> dict[str, NDArray[Any]]:
+        check_has(x, ("potentials", "edges", "edge_potentials"), "a SuperpixelGraph")
         n, n_labels, n_unary = x.potentials.shape
         if n_labels != self.n_labels:
             raise TaskError(
@@ -162,9 +169,10 @@ class SuperpixelCRFTask(Task):
 
     @override
     def stack(self, X: Sequence[SuperpixelGraph]) -> StackedParts:
-        if self.pairwise and not any(len(x.edges) for x in X):
+        if self.pairwise and not any(len(getattr(x, "edges", (x,))) for x in X):
             raise TaskError(
-                "No image has two superpixels that touch; use SuperpixelCRFTask(pairwise=False)."
+                "X has no image with two superpixels that touch; use "
+                "SuperpixelCRFTask(pairwise=False)."
             )
         return super().stack(X)
 

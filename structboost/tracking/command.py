@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from structboost.files.outputs import check_outputs
-from structboost.progress import ProgressLine, announce_compilation
+from structboost.progress import ProgressLine
+from structboost.runtime.compilation import announce_compilation
 from structboost.runtime.interrupts import deferred_interrupts, raise_if_interrupted
 from structboost.tracking.adaboost_tracker import AdaBoostTracker
 from structboost.tracking.box_tracker import BoxTracker

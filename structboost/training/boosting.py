@@ -22,8 +22,8 @@ from structboost.masters.held_out import saved_temperature
 from structboost.masters.registry import formulation_of
 from structboost.model.ensemble import Ensemble
 from structboost.model.prediction import model_predictions
-from structboost.progress import Progress, ProgressBar, announce_compilation
-from structboost.runtime.interrupts import deferred_interrupts
+from structboost.progress import Progress, ProgressBar
+from structboost.runtime.fitted_state import committed, fitted_attributes, unfitted_copy
 from structboost.selection.folds import Fold, random_folds
 from structboost.selection.scoring import Score
 from structboost.shards.training_sets import is_in_memory
@@ -153,8 +153,6 @@ class StructBoost(Trainer):
         Only with ``C="auto"``.  Reason why no larger C was tried.
     """
 
-    _fitted_attributes = (*Trainer._fitted_attributes, "temperature_", "held_out_loss_")
-
     task: Task
     _: KW_ONLY
     C: float | str
@@ -188,6 +186,7 @@ class StructBoost(Trainer):
     # How an estimator calls what is minimised.
     _objective = ""
 
+    @committed
     def fit(
         self,
         X: Sequence[Any],
@@ -244,7 +243,6 @@ class StructBoost(Trainer):
             chosen C is complete, it is the best model of the path, which was trained on a part of
             the examples.
         """
-        announce_compilation()
         X, Y = by_position(X), by_position(Y)
         if may_part is not None:
             can_split = may_part
@@ -284,7 +282,7 @@ class StructBoost(Trainer):
             raise ValueError("Cs is empty; give at least one C.")
         if self.checkpoint is not None:
             raise ValueError("checkpoint is for fit(X, Y); leave it None for a path.")
-        trainers = [copy(self) for _ in Cs]
+        trainers = [unfitted_copy(self) for _ in Cs]
         for trainer, C in zip(trainers, Cs, strict=True):
             trainer.C = C
         _fit(trainers, by_position(X), by_position(Y), sample_weight)
@@ -377,9 +375,6 @@ class StructBoost(Trainer):
             loop.run(observe)
             if bar is not None:
                 bar.end(ending_in_words(loop.state.ending))
-        except KeyboardInterrupt:
-            self._forget()
-            raise
         finally:
             if bar is not None:
                 bar.close()
@@ -429,12 +424,9 @@ def _fit(
     checked_callbacks(trainers[0].callbacks)
     runs = [(trainer._settings(), trainer._keep) for trainer in trainers]
     plan.check([settings for settings, _ in runs])
-    for trainer in trainers:
-        trainer._forget()
     train(plan, runs, X, Y, sample_weight)
 
 
-@deferred_interrupts()
 def _fit_choosing(
     trainer: StructBoost,
     weak_learners: Sequence[WeakLearners],
@@ -457,8 +449,6 @@ def _fit_choosing(
     check_declares(plan.formulation, "can_choose_C", "C='auto'", remedy)
     if folds is None:
         folds = _random_folds(X, Y, sample_weight, trainer.random_state)
-    trainer._forget()
-    with_C._forget()
     progress = Progress(visible=bool(trainer.verbose))
     try:
         report = partial(progress.show, fraction=None)
@@ -487,9 +477,7 @@ def _fit_choosing(
         with_C.model_, with_C.history_ = chosen.model, chosen.history
         with_C.objective_, with_C.C_ = chosen.history[-1]["primal"], chosen.C
         with_C.interrupted_ = True
-    trainer.__dict__.update(
-        {name: vars(with_C)[name] for name in with_C._fitted_attributes if name in vars(with_C)}
-    )
+    trainer.__dict__.update(fitted_attributes(with_C))
     trainer.C_path_, trainer.C_path_end_ = chosen.records, chosen.end
 
 

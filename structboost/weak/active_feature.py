@@ -96,7 +96,21 @@ class ActiveFeatureTable(LearnerTable):
 
     @override
     def responses(self, features: NDArray[Any]) -> FloatArray:
-        return np.ascontiguousarray(self.scorer(np.eye(len(self)), 0).raw_scores(features).T)
+        rows = np.asarray(features).astype(np.int64)
+        everywhere = np.where(self.feature < 0, self.present, self.absent)
+        out = np.repeat(everywhere[:, None], len(rows), axis=1)
+        order = np.argsort(self.feature, kind="stable")
+        parts, slots = np.nonzero(rows >= 0)
+        first, end = (
+            np.searchsorted(self.feature[order], rows[parts, slots], side=side)
+            for side in ("left", "right")
+        )
+        # Learners of the feature of each slot, which may be several.
+        counts = end - first
+        starts = np.cumsum(counts) - counts
+        learners = order[np.arange(counts.sum()) + np.repeat(first - starts, counts)]
+        out[learners, np.repeat(parts, counts)] = self.present[learners]
+        return out
 
     @override
     def checked_rows(self, features: Any, n_features: int) -> NDArray[Any]:

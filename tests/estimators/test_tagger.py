@@ -234,7 +234,7 @@ def test_wrong_input_is_named(X, y, message):
         StructBoostTagger().fit(X, y)
 
 
-@pytest.mark.parametrize("token", [{1: 2.0}, {"a": object()}, {"a": {"b": 1}}, {"a": b"x"}])
+@pytest.mark.parametrize("token", [{1: 2.0}, {"a": object()}, {"a": {"b": b"x"}}, {"a": b"x"}])
 def test_unsupported_features_of_a_token_are_named(token):
     with pytest.raises(TypeError, match=r"X\[1\]\[1\] is \{.*; give each feature a string"):
         StructBoostTagger().fit([[{"a": 1}], [{"a": 1}, token]], [["x"], ["y", "x"]])

@@ -54,8 +54,13 @@ def test_numpy_scalars_equal_python_values(value, plain):
 
 
 @pytest.mark.parametrize(
-    "token", [{1: 2.0}, {1: "x"}, {"a": object()}, {"a": {"b": 1}}, {"a": [1]}]
-)
+    "token",
+    [
+        {1: 2.0}, {1: "x"}, {1: True}, {b"a": "x"}, {"a": object()}, {"a": {1: "x"}},
+        {"a": ["x", 1]}, {"a": [[1]]}, {"a": b"x"}, {"a": {1, 2}}, {"a": iter("x")}, {"a": 1j},
+        {"a": 2**53 + 1}, {"a": 10**400}, {"a": np.uint64(2**63)},
+    ],
+)  # fmt: skip
 def test_an_unsupported_token_is_named(token):
-    with pytest.raises(TypeError, match=r"X\[1\]\[1\] is \{.*; give each feature a string"):
+    with pytest.raises(TypeError, match=r"X\[1\]\[1\] is \{.*; (give each|write it)"):
         TokenNames().learn([[{"a": 1.0}], [{"a": 1.0}, token]])
