@@ -101,6 +101,12 @@ def test_a_wrong_encoding_is_named_with_its_line(file):
         read_tagged(file("Ada O\n"), encoding="utf-99")
 
 
+def test_letters_that_are_lost_warn_once(file):
+    with pytest.warns(UserWarning, match=r"corpus.txt, line 2 has U\+FFFD .*original") as warned:
+        read_tagged(file("Ada O\nEspa\ufffda O\n\ufffd O\n"))
+    assert len(warned) == 1
+
+
 def test_compressed_files_are_recognised_whatever_their_name(file):
     assert read_tagged(file(gzip.compress(CONLL.encode())))[1] == [["B-PER", "O"], ["B-PER"]]
 
@@ -163,7 +169,7 @@ def test_parameters_of_the_iterator_are_checked_before_the_first_sentence():
 
 WORDS = st.text(min_size=1, max_size=4).filter(
     lambda text: not set(text) & set("\t\r\n\ufeff") and text.strip(" ") and text[:1] != "-"
-    and text.isprintable()
+    and text.isprintable() and "\ufffd" not in text
 )  # fmt: skip
 TAGS = st.sampled_from(["O", "B-x", "I-x"])
 TOKENS = st.lists(st.tuples(WORDS, WORDS, TAGS), min_size=1, max_size=4)
