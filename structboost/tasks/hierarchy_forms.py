@@ -27,6 +27,8 @@ Where a value has two readings, these rules decide:
   the paths, or the whole paths if these are labels.  In other forms a slash is a part of a label.
 - A table of two columns is one of edges.  Of more columns, each row is a path.
 - A list of whole numbers of which one is -1 is a parent array.
+- Any other flat list of labels is a taxonomy of one level, in which a wrong class costs 1.  It is
+  no hierarchy, since no label is above another.
 """
 
 from __future__ import annotations
@@ -170,6 +172,9 @@ class _Reader:
             return self._read_paths(value)
         for item in value:
             self._check_item(item, value)
+        if not self.pairs_are_edges:
+            # All classes below one root.
+            return self._read_nested(value)
         raise ValueError(
             f"{self.name} is {shown(value)}, a flat list; {FORMS}. Leave {self.name} out if no "
             "label is above another."
