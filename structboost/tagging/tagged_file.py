@@ -17,6 +17,7 @@ import numpy as np
 
 from structboost.exceptions import warn_user
 from structboost.files.atomic_write import whole_file
+from structboost.tagging.sequences import check_ordered
 from structboost.validation import shown
 
 DOCUMENT_START = "-DOCSTART-"
@@ -451,8 +452,7 @@ def _lines(
         )
     names = None if columns is None else list(columns)
     for i, sentence in enumerate(sentences):
-        if isinstance(sentence, str | Mapping):
-            raise TypeError(f"X[{i}] is {shown(sentence)}; give a list of words or of dicts.")
+        check_ordered(sentence, f"X[{i}]", "give a list of words or of dicts")
         if documents is not None and (i == 0 or documents[i] != documents[i - 1]):
             width = len(of_tags) + len(names or ("",)) - 1
             yield separator.join([DOCUMENT_START, *["O"] * width]) + "\n\n"

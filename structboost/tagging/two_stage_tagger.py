@@ -89,8 +89,6 @@ class TwoStageTagger(Documented, BaseEstimator):
     [['B-PER', 'O'], ['B-PER', 'O']]
     """
 
-    _face_kinds = ("tags",)
-
     def __init__(
         self,
         estimator: Any = None,
