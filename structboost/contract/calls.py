@@ -220,7 +220,7 @@ def log_sums(
     """
 
     def alone(i: int) -> FloatArray:
-        return task.log_sums_batch([X[i]], _scores_of(scores, i))
+        return task.log_sums_batch([X[i]], scores.only(i))
 
     def whole() -> FloatArray:
         return task.log_sums_batch(X, scores if truth is None else replace(scores, memo=truth))
@@ -232,7 +232,9 @@ def log_sums(
 
 def _check_log_sums(values: FloatArray, n: int) -> None:
     if values.shape != (n,):
-        raise TaskError(f"log_sums have the shape {values.shape}; give one for each of {n} examples.")
+        raise TaskError(
+            f"log_sums have the shape {values.shape}; give one for each of {n} examples."
+        )
     wrong = np.flatnonzero(~np.isfinite(values))
     if len(wrong):
         i = int(wrong[0])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from numbers import Number
@@ -11,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from structboost.estimators.table_columns import frame_of
+from structboost.estimators.table_forms import frame_of
 from structboost.validation import shown
 
 _FORMS = (
@@ -61,7 +62,7 @@ def listed_tags(y: Any, lengths: Sequence[int]) -> list[list[Any]]:
     if isinstance(y, str | bytes | Mapping | Set) or not isinstance(y, Iterable):
         raise TypeError(f"y is {shown(y)}; {wanted}.")
     if sparse.issparse(y) or _frame(y) is not None:
-        raise TypeError(f"y is a table of shape {y.shape}; {wanted}.")
+        raise TypeError(f"y is {shown(y)}, one table; {wanted}.")
     y = _values(y)
     if len(y) != len(lengths):
         raise ValueError(f"X has {len(lengths)} sequences and y {len(y)}; give one for each.")
@@ -103,7 +104,7 @@ def is_missing_tag(tag: Any) -> bool:
     pandas = sys.modules.get("pandas")
     if pandas is not None and (tag is pandas.NA or tag is pandas.NaT):
         return True
-    return tag is None or (isinstance(tag, float) and tag != tag)
+    return tag is None or (isinstance(tag, float) and math.isnan(tag))
 
 
 def is_of_dicts(x: Any) -> bool:

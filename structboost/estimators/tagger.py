@@ -240,7 +240,8 @@ class StructBoostTagger(StructBoostEstimator):
         tags = self.classes_.tolist()
 
         def marginals(inputs: list[None], scores: StackedParts) -> list[list[dict[Any, float]]]:
-            probabilities = self.task_.tag_marginals(inputs, scores).tolist()
+            task: Any = self.task_
+            probabilities = task.tag_marginals(inputs, scores).tolist()
             by_token = [dict(zip(tags, of_token, strict=True)) for of_token in probabilities]
             starts = scores.offsets["token"].tolist()
             return [by_token[a:b] for a, b in pairwise(starts)]

@@ -174,7 +174,9 @@ class _Reading:
             indptr = indptr.astype(np.int32)
         table = sparse.csr_array((np.ones(len(indices)), indices, indptr), shape)
         if self._others:
-            rows, columns, values = (np.concatenate(part) for part in zip(*self._others, strict=True))
+            rows, columns, values = (
+                np.concatenate(part) for part in zip(*self._others, strict=True)
+            )
             table = sparse.csr_array(table + sparse.csr_array((values, (rows, columns)), shape))
         if self._is_ordered and not self._others:
             table.has_canonical_format = True
@@ -218,7 +220,7 @@ class _Reading:
             codes = np.fromiter(map(of_name.__getitem__, column), np.int32, len(column))
         except TypeError:  # an unhashable value
             codes = np.array([_code(of_name, value) for value in column], np.int32)
-        for k in np.flatnonzero(codes == _OTHER):
+        for k in np.flatnonzero(codes == _OTHER).tolist():
             self._read_other(name, column[k], rows[k])
         return codes
 
