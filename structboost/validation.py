@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -122,6 +123,7 @@ def shown(value: Any) -> str:
         text = repr(value.item() if isinstance(value, np.generic) else value)
     except ValueError:  # whole numbers of many thousand digits raise
         text = f"a value of type {type(value).__name__}"
+    text = re.sub(r"\s*\n\s*", " ", text)
     return text if len(text) <= _LONGEST_SHOWN else f"{text[: _LONGEST_SHOWN - 3]}..."
 
 

@@ -178,7 +178,9 @@ def log_sums(
 
 def _check_log_sums(values: FloatArray, n: int) -> None:
     if values.shape != (n,):
-        raise TaskError(f"log_sums have the shape {values.shape}; give one for each of {n} examples.")
+        raise TaskError(
+            f"log_sums have the shape {values.shape}; give one for each of {n} examples."
+        )
     wrong = np.flatnonzero(~np.isfinite(values))
     if len(wrong):
         i = int(wrong[0])

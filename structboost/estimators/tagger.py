@@ -9,7 +9,6 @@ from os import PathLike
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.model_selection import train_test_split
 from sklearn.utils.validation import check_is_fitted
 
@@ -51,7 +50,6 @@ from structboost.validation import checked_weights
 from structboost.weak.active_feature import ActiveFeatureFamily, ActiveFeatureTable
 from structboost.weak.families import WeakLearners
 
-
 # With more pairs of tags of all sequences, C is chosen on folds of so many tokens in all.
 _MANY_PAIRS, _ENOUGH_TOKENS = 1 << 22, 200
 # Scores of tags that are in memory together: 32 megabytes.
@@ -62,9 +60,15 @@ _MOST_SCORES = 1 << 22
 class StructBoostTagger(StructBoostEstimator):
     """Tagger of sequences by a boosted first-order chain (:class:`structboost.ChainTask`).
 
-    A sequence is an array (n_tokens, n_features), a sparse matrix of that shape, or a list of
-    dicts, one per token, as for scikit-learn's DictVectorizer, which makes binary features of
-    strings.  Its tags are strings or numbers.
+    A sequence is an array (n_tokens, n_features), a sparse matrix of that shape, a data frame of
+    pandas, polars or Arrow with a row for each token, or a list of dicts, one for each token, as
+    for scikit-learn's DictVectorizer.  A dict maps names to strings, bools, numbers, lists of
+    strings, vectors of numbers, or dicts of these.  A string makes a binary feature, and so does
+    each string of a list.  Columns of a frame are found by their names, in any order.  Frames with
+    columns of text are read as dicts.  The tags of a sequence are strings, bools or numbers.
+
+    ``X`` is a list, a series, an array of three dimensions or an iterator of sequences, never one
+    table or one dict.
 
     By default it boosts trees on the tokens stage-wise for the likelihood of the tags
     (:class:`structboost.masters.StageWiseRandomField`), which needs no C and has no certificate.
@@ -102,6 +106,8 @@ class StructBoostTagger(StructBoostEstimator):
         The tags, in ascending order.
     feature_names_ : list of str
         Names of the features, if tokens are dicts.
+    feature_names_in_ : ndarray of str
+        Names of the columns, if sequences are data frames of numbers.
     outside_offset_ : float
         Amount by which :meth:`predict` lowers the score of the tag O.  It is 0, unless tags mark
         chunks (O, B-kind, I-kind) and a linear function was trained by its likelihood.  Then it is
@@ -120,9 +126,9 @@ class StructBoostTagger(StructBoostEstimator):
 
         Parameters
         ----------
-        X : sequence
+        X : iterable
             Sequences of tokens, all of one form.
-        y : sequence of sequences
+        y : iterable of iterables
             Tags of each sequence, one for each token, with None or NaN if a tag is unknown.
         sample_weight : array-like, shape (n_sequences,), optional
             Weight of each sequence in the mean loss.
@@ -168,6 +174,8 @@ class StructBoostTagger(StructBoostEstimator):
         self.n_features_in_ = reader.n_features
         if reader.names is not None:
             self.feature_names_ = reader.names
+        elif reader.columns is not None:
+            self.feature_names_in_ = np.array(reader.columns, object)
         self.outside_offset_ = 0.0
         self._train(task, (inputs, outputs), validation, of_pieces, whole)
         return self
@@ -227,6 +235,7 @@ class StructBoostTagger(StructBoostEstimator):
         tags = self.classes_.tolist()
 
         def marginals(inputs: list[None], scores: StackedParts) -> list[list[dict[Any, float]]]:
+            assert isinstance(self.task_, ChainTask)
             probabilities = self.task_.tag_marginals(inputs, scores).tolist()
             by_token = [dict(zip(tags, of_token, strict=True)) for of_token in probabilities]
             starts = scores.offsets["token"].tolist()

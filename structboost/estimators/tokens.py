@@ -145,8 +145,8 @@ class TokenReader:
         if any(is_dict and len(x) for is_dict, x in zip(of_dicts, X, strict=True)):
             first = of_dicts.index(True), of_dicts.index(False)
             raise ValueError(
-                f"X[{first[0]}] is a list of dicts, and X[{first[1]}] is {shown(X[first[1]])}; "
-                "give all sequences in one form."
+                f"X[{first[0]}] has dicts or columns of text as tokens, and X[{first[1]}] is "
+                f"{shown(given[first[1]])}; give all sequences in one form."
             )
         tables = {i: x for i, x in enumerate(X) if not of_dicts[i] and not _is_empty(x)}
         width = self._width(tables)
@@ -221,20 +221,12 @@ class TokenReader:
             self._names = TokenNames()
             table = self._names.learn(X)
         elif self._names is None:
-            raise ValueError("X has dicts as tokens; the tagger was trained on arrays.")
+            raise ValueError(
+                "X has dicts or columns of text as tokens; the tagger was trained on arrays."
+            )
         else:
             table = self._names.table(X)
-        table = _canonical(table)
-        bad = np.flatnonzero(~np.isfinite(table.data))
-        if len(bad):
-            row = int(np.searchsorted(table.indptr, bad[0], side="right")) - 1
-            i, token = _place(row, lengths)
-            raise ValueError(
-                f"X[{i}][{token}] has the value {table.data[bad[0]]} for "
-                f"the feature {self._names.names[table.indices[bad[0]]]!r}; leave it out "
-                "where it is missing."
-            )
-        return table, lengths
+        return _canonical(table), lengths
 
 
 class RowsReader(TokenReader):
@@ -354,6 +346,11 @@ def _sorted_classes(tags: set[Any]) -> NDArray[Any]:
         classes = np.array(sorted(tags))
     except TypeError:
         raise ValueError("y mixes tags of types that have no order; give strings.") from None
+    if len(set(classes.tolist())) < len(tags):
+        raise ValueError(
+            "y has tags that differ only in a null character at the end, which numpy drops; give "
+            "other names."
+        )
     if len(classes) < 2:
         raise ValueError(
             f"y has {len(classes)} different tags; a tagger needs examples of at least two."

@@ -220,9 +220,7 @@ def linear_scores(
     designs: Mapping[str, Design], weights: Mapping[str, FloatArray], stack: StackedParts
 ) -> StackedParts:
     """Return the scores of parts by linear functions."""
-    rows = {
-        kind: own.scores(stack.rows[kind], weights[kind]) for kind, own in designs.items()
-    }
+    rows = {kind: own.scores(stack.rows[kind], weights[kind]) for kind, own in designs.items()}
     return StackedParts(rows, stack.offsets)
 
 

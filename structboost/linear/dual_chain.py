@@ -32,7 +32,8 @@ def chain_problem(
     """Return the fastest solver, which is dual ascent unless sequences are long or tags many.
 
     A step of dual ascent changes one sequence, so that it needs many passes over a few long ones
-    (docs/decisions/linear-likelihood.md), and it stores the pairs of tags of each.  Parameters are those of :class:`DualChain`.
+    (docs/decisions/linear-likelihood.md), and it stores the pairs of tags of each.  Parameters are
+    those of :class:`DualChain`.
     """
     lengths = np.array([len(y) for y in Y], np.float64)
     is_long = float(lengths @ lengths) > _LONG * float(lengths.sum())

@@ -113,7 +113,8 @@ class Likelihood:
     def _scores_of_truth(self, kind: str, rows: FloatArray, n: int) -> FloatArray:
         """Return the part of each true output's score that one kind of parts gives."""
         parts, channels, values = self._truth[kind]
-        return np.bincount(self.owners[kind][parts], values * rows[parts, channels], n)
+        products = np.asarray(values * rows[parts, channels], np.float64)
+        return np.bincount(self.owners[kind][parts], products, n).astype(np.float64, copy=False)
 
     def at(self, rows: Mapping[str, FloatArray]) -> LikelihoodAt:
         """Marginals and losses at scores of shape (n_parts, n_channels).
