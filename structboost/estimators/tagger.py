@@ -9,6 +9,7 @@ from os import PathLike
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from scipy import sparse
 from sklearn.model_selection import train_test_split
 from sklearn.utils.validation import check_is_fitted
 
@@ -440,7 +441,8 @@ class StructBoostTagger(StructBoostEstimator):
         rows, lengths = self._reader.read(X)
         transitions = factor * self.transitions_.reshape(1, -1)
         ends = np.cumsum(lengths)
-        per_block = _MOST_SCORES // len(self.classes_)
+        is_dense = not self._reader.is_active
+        per_block = _MOST_SCORES // max(len(self.classes_), rows.shape[1] if is_dense else 1)
         out: list[Any] = []
         while len(out) < len(lengths):
             first = len(out)
@@ -451,7 +453,8 @@ class StructBoostTagger(StructBoostEstimator):
                 # A token may have more active features than any in training.
                 of_tokens = self.model_.scorer("token").raw_scores(tokens)
             else:
-                of_tokens = self.model_.scores(tokens, "token")
+                dense = tokens.toarray() if sparse.issparse(tokens) else tokens
+                of_tokens = self.model_.scores(dense, "token")
             of_tokens = of_tokens if factor == 1.0 else factor * of_tokens
             n = last - first
             # One row in memory, for all sequences.

@@ -333,6 +333,16 @@ def test_a_number_where_training_had_zeros_and_ones_is_named():
         tagger.predict(binary)
 
 
+def test_sparse_tokens_that_would_be_an_enormous_table_are_refused():
+    rows = sparse.csr_array((np.ones(4), np.arange(4), np.arange(5)), (4, 10**9))
+    given = [rows] * 12
+    with pytest.raises(ValueError, match="a dense table of 48 tokens and 1000000000 features, 357"):
+        StructBoostTagger(weak_learner="tree").fit(given, Y)
+    odd = [*given[:2], 2.0 * rows, *given[3:]]
+    with pytest.raises(ValueError, match=r"X\[2\] has the value 2.0 for feature 0 of token 0"):
+        linear().fit(odd, Y)
+
+
 # -- tags -----------------------------------------------------------------------------------------
 
 
