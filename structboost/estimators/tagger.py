@@ -47,7 +47,7 @@ from structboost.runtime.fitted_state import committed
 from structboost.selection.folds import Fold, random_folds
 from structboost.tasks.chain import ChainTask, labelled_stretches
 from structboost.training.boosting import AUTO
-from structboost.validation import checked_weights
+from structboost.validation import checked_choice, checked_weights
 from structboost.weak.active_feature import ActiveFeatureFamily, ActiveFeatureTable
 from structboost.weak.families import WeakLearners
 
@@ -84,6 +84,11 @@ class StructBoostTagger(StructBoostEstimator):
         Pairs of tags that never follow each other.  ``None`` means the start or the end of the
         sequence: ``(None, tag)`` forbids a first tag, ``(tag, None)`` a last one.  A tag that is
         not in ``y`` is ignored, with a warning.
+    transitions : {"all", "seen"}
+        Pairs of tags that have a weight: all of them, or those that ``y`` has, where others score
+        0.  ``"seen"`` is for hundreds of tags.  Then training takes a time for each token that is
+        proportional to the number of tags and pairs, not to the square of the tags.  It is read by
+        ``objective="log_loss"`` over one linear function of features of 0 and 1.
     objective : {"log_loss", "hinge", "svm", "l1_log_loss"} or Formulation
         Function that is minimised.  ``"log_loss"``: minus the mean logarithm of the probability of
         the true tags, by stage-wise boosting, or with half the squared norm of one linear function.
@@ -118,6 +123,7 @@ class StructBoostTagger(StructBoostEstimator):
     """
 
     forbidden: Sequence[tuple[Any, Any]] | None = None
+    transitions: str = "all"
 
     _objectives: ClassVar[tuple[str, ...]] = (LOG_LOSS, HINGE, SVM, L1_LOG_LOSS)
 
@@ -144,6 +150,14 @@ class StructBoostTagger(StructBoostEstimator):
         rows = reader.fit(X, takes_active=self._takes_active)
         is_linear = is_same(self.weak_learner, AUTO) and self._is(LOG_LOSS) and reader.is_active
         self._check_parameters("linear" if is_linear else None)
+        checked_choice(self.transitions, "transitions", ("all", "seen"))
+        if self.transitions == "seen" and not (
+            reader.is_active and self._is(LOG_LOSS) and (is_linear or self._is_one_linear_function)
+        ):
+            raise ValueError(
+                "transitions is 'seen', which only objective='log_loss' over one linear function "
+                "of features of 0 and 1 reads; leave it out."
+            )
         classes, tags = tag_numbers(y, [len(tokens) for tokens in rows])
         forbidden = forbidden_numbers(self.forbidden, classes)
         warn_of_unknown_tags(self.forbidden, classes)
@@ -392,7 +406,9 @@ class StructBoostTagger(StructBoostEstimator):
         return super()._linear_trainer(task, ["token"] if self._is_active else ())
 
     def _of_likelihood(self, task: Task) -> dict[str, Any]:
-        problem = chain_problem if self._is_active else PrimalLikelihood
+        problem: Any = PrimalLikelihood
+        if self._is_active:
+            problem = partial(chain_problem, transitions=self.transitions)
         return {"problem": problem, "on_held_out": partial(self._choose_offset, task)}
 
     def _summary(self) -> str:
