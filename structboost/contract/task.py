@@ -310,6 +310,27 @@ class Task(Described, ABC):
             {kind: np.concatenate(blocks) for kind, blocks in expected.items()}, log_sums
         )
 
+    def log_sums_batch(self, X: Sequence[Any], scores: StackedParts) -> FloatArray:
+        """Return :meth:`log_sum` of all examples, where their marginals are not needed.
+
+        Parameters
+        ----------
+        X : sequence, shape (n_examples,)
+            Inputs.
+        scores : StackedParts
+            Scores of the parts of all of them.
+
+        Returns
+        -------
+        log_sums : ndarray, shape (n_examples,)
+
+        Raises
+        ------
+        TaskError, TooManyOutputsError
+            As :meth:`marginals_batch` does.
+        """
+        return self.marginals_batch(X, scores).log_sums
+
     def part_labels(self, x: Any, y: Any) -> NDArray[Any]:
         """Return the labels that output ``y`` gives to the parts of :attr:`labelled_kind`.
 

@@ -33,6 +33,7 @@ from structboost.validation import (
     check_relevance,
     checked_weights,
     group_numbers,
+    numeric_weights,
     shown,
 )
 
@@ -377,7 +378,7 @@ def _ranking_weights(
     """
     if sample_weight is None:
         return np.ones(len(queries)), np.ones(n_items)
-    weights = np.asarray(sample_weight, dtype=np.float64)
+    weights = numeric_weights(sample_weight)
     if weights.shape not in ((len(queries),), (n_items,)):
         raise ValueError(
             f"sample_weight has shape {weights.shape}; give a weight for each of the "

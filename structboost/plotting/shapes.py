@@ -94,11 +94,15 @@ class ShapeDisplay(Described):
             form = replace(form, coefficients=by_class(form.coefficients), steps=steps)
         classes = [str(label) for label in getattr(estimator, "classes_", ())]
         names = getattr(estimator, "feature_names_in_", None)
+        categories = getattr(estimator, "categories_", None)
+        encoding = getattr(estimator, "_encoding", None)
+        if encoding is not None and encoding.adds_columns:
+            names, categories = estimator.encoded_feature_names_, None
         display = cls(
             form,
             feature_names=None if names is None else [str(name) for name in names],
             channel_names=classes if len(classes) == len(form.steps.bias) else None,
-            categories=getattr(estimator, "categories_", None),
+            categories=categories,
         )
         return display.plot(features=features)
 
