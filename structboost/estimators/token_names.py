@@ -176,7 +176,9 @@ class _Reading:
             indptr = indptr.astype(np.int32)
         table = sparse.csr_array((np.ones(len(indices)), indices, indptr), shape)
         if self._others:
-            rows, columns, values = (np.concatenate(part) for part in zip(*self._others, strict=True))
+            rows, columns, values = (
+                np.concatenate(part) for part in zip(*self._others, strict=True)
+            )
             table = sparse.csr_array(table + sparse.csr_array((values, (rows, columns)), shape))
         if self._is_ordered and not self._others:
             table.has_canonical_format = True

@@ -20,7 +20,8 @@ class EnumeratedTask(CodeTask):
 
     An input is a feature vector; its one part is the input itself.  Output k scores
     ``<codes[k], F(x)>``, so outputs that share a channel learn from each other's examples.  The
-    argmax tries all outputs, so any loss is exact.
+    argmax tries all outputs, so any loss is exact.  Of equally good outputs it takes the first of the
+    list.
 
     Parameters
     ----------
