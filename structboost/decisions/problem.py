@@ -12,10 +12,11 @@ from scipy import sparse
 
 from structboost._typing import FloatArray, override
 from structboost.exceptions import TaskError, on_example
+from structboost.runtime.described import Described
 from structboost.validation import shown
 
 
-class DecisionProblem(ABC):
+class DecisionProblem(Described, ABC):
     """Choose a decision z of least cost ``c'z``, or of largest value if ``maximize`` is set.
 
     A subclass defines :meth:`solve`.  In training it is called with differences of costs: it must

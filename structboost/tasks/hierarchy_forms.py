@@ -27,6 +27,8 @@ Where a value has two readings, these rules decide:
   the paths, or the whole paths if these are labels.  In other forms a slash is a part of a label.
 - A table of two columns is one of edges.  Of more columns, each row is a path.
 - A list of whole numbers of which one is -1 is a parent array.
+- Any other flat list of labels is a taxonomy of one level, in which a wrong class costs 1.  It is
+  no hierarchy, since no label is above another.
 """
 
 from __future__ import annotations
@@ -57,7 +59,7 @@ class _Unnamed:
 UNNAMED = _Unnamed()
 
 
-class Hierarchy(NamedTuple):
+class LabelHierarchy(NamedTuple):
     """Nodes of a hierarchy, and edges from parents to children.
 
     Attributes
@@ -100,13 +102,13 @@ class Hierarchy(NamedTuple):
 
 def read_hierarchy(
     value: Any, labels: Sequence[Any], name: str, *, pairs_are_edges: bool = False
-) -> Hierarchy:
+) -> LabelHierarchy:
     """Read a hierarchy in any of its forms.
 
     Parameters
     ----------
     value : object
-        Hierarchy in one of the forms above.
+        LabelHierarchy in one of the forms above.
     labels : sequence
         Labels of the user, for parent arrays and whole paths.
     name : str
@@ -116,7 +118,7 @@ def read_hierarchy(
 
     Returns
     -------
-    hierarchy : Hierarchy
+    hierarchy : LabelHierarchy
         Nodes and edges.
 
     Raises
@@ -128,7 +130,7 @@ def read_hierarchy(
     """
     reader = _Reader(name, labels, pairs_are_edges=pairs_are_edges)
     reader.read(value)
-    hierarchy = Hierarchy(reader.labels, list(reader.edges))
+    hierarchy = LabelHierarchy(reader.labels, list(reader.edges))
     _check_acyclic(hierarchy, name)
     return hierarchy
 
@@ -170,6 +172,9 @@ class _Reader:
             return self._read_paths(value)
         for item in value:
             self._check_item(item, value)
+        if not self.pairs_are_edges:
+            # All classes below one root.
+            return self._read_nested(value)
         raise ValueError(
             f"{self.name} is {shown(value)}, a flat list; {FORMS}. Leave {self.name} out if no "
             "label is above another."
@@ -385,7 +390,7 @@ class _Reader:
         raise TypeError(f"{where} {'is ' if place else ''}{shown(item)}; {FORMS}.")
 
 
-def _check_acyclic(hierarchy: Hierarchy, name: str) -> None:
+def _check_acyclic(hierarchy: LabelHierarchy, name: str) -> None:
     """Raise ValueError, with the labels of a cycle, if there is one."""
     below: list[list[int]] = [[] for _ in hierarchy.labels]
     n_above = [0] * len(hierarchy.labels)

@@ -138,6 +138,11 @@ def test_slashes_in_nested_lists_are_part_of_the_labels():
     np.testing.assert_array_equal(tree.losses()[0], [0, 1, 2])
 
 
+def test_a_flat_list_is_a_taxonomy_of_one_level():
+    tree = label_tree(["a", "b", "c"], ["a", "b", "c"])
+    np.testing.assert_array_equal(tree.losses(), 1 - np.eye(3))
+
+
 def within_itself():
     nested = ["a"]
     nested.append(nested)
@@ -147,8 +152,6 @@ def within_itself():
 @pytest.mark.parametrize(
     ("value", "message"),
     [
-        (["a", "b"], "a flat list; give nested lists"),
-        ([0, 1], "a flat list"),
         ({"a", "b"}, "give nested lists"),
         ((label for label in "ab"), "generator"),
         ("a/b", "taxonomy is 'a/b'; give"),
