@@ -17,10 +17,11 @@ from structboost.contract.task import Task
 from structboost.estimators.column_names import by_name, labels_of
 from structboost.estimators.label_types import label_vector
 from structboost.estimators.labels import label_sets
+from structboost.estimators.sequence_forms import is_of_dicts
 from structboost.estimators.table_columns import FROM_DTYPE, categorical_columns
 from structboost.estimators.table_forms import checked_form, frame_of, shape_of
 from structboost.estimators.table_numbers import numbers_of
-from structboost.estimators.tokens import TokenReader, is_of_dicts, tag_numbers
+from structboost.estimators.tokens import TokenReader, tag_numbers
 from structboost.estimators.validated_table import check_outputs, check_width
 from structboost.exceptions import TaskError, on_example
 from structboost.validation import shown

@@ -124,7 +124,7 @@ def _check_container(X: Any) -> None:
 
 
 def _check_shape(X: Any) -> None:
-    """Raise ValueError unless a table has rows and columns; scikit-learn's words are in messages."""
+    """Raise ValueError, in the words of scikit-learn, unless a table has rows and columns."""
     shape = shape_of(X)
     if len(shape) < 2:
         what = "scalar array" if not shape else "1D array"

@@ -197,7 +197,7 @@ class TableReader:
         """Return names, categories and encoding for a model file."""
         facts: dict[str, Any] = {}
         if self.categories_:
-            _check_plain(self.categories_)
+            check_plain(self.categories_)
             facts["categories"] = [[f, values] for f, values in self.categories_.items()]
         if self._encoding is not None:
             facts["encoding"] = self._encoding.to_plain()
@@ -346,7 +346,7 @@ def _as_list(weak_learner: Any) -> list[Any]:
     return list(weak_learner) if isinstance(weak_learner, list | tuple) else [weak_learner]
 
 
-def _check_plain(categories: Mapping[int, Sequence[Any]]) -> None:
+def check_plain(categories: Mapping[int, Sequence[Any]]) -> None:
     """Raise TypeError if a file cannot hold the categories."""
     for f, values in categories.items():
         for value in _flat(values):

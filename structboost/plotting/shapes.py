@@ -9,6 +9,7 @@ from typing import Any, Self
 import numpy as np
 
 from structboost._typing import FloatArray
+from structboost.runtime.described import Described
 from structboost.tasks.taxonomy import TaxonomyTask
 from structboost.validation import shown
 from structboost.weak.binning import ABOVE_ALL
@@ -19,7 +20,7 @@ _MAX_FEATURES = 6
 _MARGIN = 0.08
 
 
-class ShapeDisplay:
+class ShapeDisplay(Described):
     """Shapes of an additive model, the contributions of each feature to the scores.
 
     Shapes of stumps are step functions; linear functions beside them give them a slope.  The score
