@@ -263,6 +263,14 @@ def check_common_parameters(parameters: Mapping[str, Any]) -> None:
             check(parameters[name], name)
 
 
+def checked_numbers(value: Any, name: str) -> FloatArray:
+    """Return ``value`` as an array of floats."""
+    try:
+        return np.array(value, np.float64)
+    except (TypeError, ValueError):
+        raise TypeError(f"{name} is {shown(value)}; give an array of numbers.") from None
+
+
 def checked_callbacks(value: Any) -> list[Callable[..., Any]]:
     """Return ``value``, None or a sequence of callables, as a list."""
     if value is None:
