@@ -27,6 +27,8 @@ __all__ = [
     "SolverError",
     "TaskError",
     "TooManyOutputsError",
+    "UncertifiedWarning",
+    "UnsureOutputWarning",
 ]
 
 T = TypeVar("T")
@@ -140,6 +142,13 @@ class SampledOutputsWarning(UserWarning):
     """Warning that :func:`structboost.check_task` compared the argmax with sampled outputs only."""
 
 
+class UnsureOutputWarning(UserWarning):
+    """Warning that only an output of another input beats an argmax.
+
+    :func:`structboost.check_task` does not know whether it is an output of this input, too.
+    """
+
+
 class EmptyModelWarning(UserWarning):
     """Warning of a C so small that the fitted model has no weak learner."""
 
@@ -148,6 +157,13 @@ class ConstantPredictionWarning(UserWarning):
     """Warning of a model that predicts the same output for all training examples.
 
     The true outputs differ, or there is one class only.
+    """
+
+
+class UncertifiedWarning(UserWarning):
+    """Warning of a fit that is not certified because its bound exceeds its objective.
+
+    The argmax or the sums of the task are not exact, or rounding is larger than the gap.
     """
 
 

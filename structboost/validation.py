@@ -110,7 +110,7 @@ def rows_of(sequence: Sequence[Any], rows: IntArray) -> Any:
 
 def check_inputs(X: Any) -> None:
     """Raise TypeError unless ``X`` has a length, as sequences and tables have."""
-    if not hasattr(X, "__len__") or isinstance(X, (Mapping, set, frozenset)):
+    if not hasattr(X, "__len__") or isinstance(X, (Mapping, set, frozenset, type)):
         raise TypeError(
             f"X is {shown(X)}, not a sequence; give a list of inputs, or [x] for one input x."
         )
@@ -324,12 +324,7 @@ def checked_weights(sample_weight: Any, n_examples: int) -> FloatArray:
     """
     if sample_weight is None:
         return np.ones(n_examples)
-    try:
-        weights = _real_numbers(sample_weight).ravel()
-    except (TypeError, ValueError) as error:
-        raise ValueError(
-            f"sample_weight is not numeric ({error}); give a number for each example."
-        ) from error
+    weights = numeric_weights(sample_weight).ravel()
     if len(weights) != n_examples:
         raise ValueError(
             f"sample_weight has {len(weights)} entries for {n_examples} examples; give one weight "
@@ -343,6 +338,22 @@ def checked_weights(sample_weight: Any, n_examples: int) -> FloatArray:
     if not weights.any():
         raise ValueError("sample_weight is zero everywhere; at least one example must count.")
     return np.asarray(np.ldexp(weights, -np.frexp(weights.max())[1]))
+
+
+def numeric_weights(sample_weight: Any) -> FloatArray:
+    """Return weights in double precision, in their shape.
+
+    Raises
+    ------
+    ValueError
+        If they are not numbers.
+    """
+    try:
+        return _real_numbers(sample_weight)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"sample_weight is not numeric ({error}); give a number for each example."
+        ) from error
 
 
 def _real_numbers(values: Any) -> FloatArray:

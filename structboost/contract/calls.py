@@ -8,9 +8,11 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from structboost._typing import FloatArray
+from structboost.contract.comparison import check_plain_argmax
 from structboost.contract.listed_outputs import Marginals
 from structboost.contract.parts import StackedParts, of_kind
-from structboost.contract.results import hint, shaped_array
+from structboost.contract.results import LARGEST, check_finite, hint, shaped_array
 from structboost.contract.separation import (
     KeptTruth,
     Separation,
@@ -91,9 +93,44 @@ def separation(
         return task.separate(inputs, Y, scores if truth is None else replace(scores, memo=truth))
 
     def alone(i: int) -> Separation:
-        return task.separate(None if X is None else [X[i]], [Y[i]], _scores_of(scores, i))  # type: ignore[arg-type]
+        return task.separate(None if X is None else [X[i]], [Y[i]], scores.only(i))  # type: ignore[arg-type]
 
-    return _noted("separate", first, len(Y), whole, alone)
+    found = _noted("separate", first, len(Y), whole, alone)
+    if task.defines("separate"):
+        _check_separation(task, found, scores)
+    if truth is not None and truth.counts_passes:
+        truth.n_passes += 1
+        try:
+            check_plain_argmax(task, X, Y, scores, found, truth.n_passes)
+        except Exception as error:
+            count_examples_from(error, first)
+            raise
+    return found
+
+
+def _check_separation(task: Task, found: Any, scores: StackedParts) -> None:
+    """Raise TaskError if the result of an overridden ``separate`` is malformed."""
+    if not isinstance(found, Separation):
+        raise TaskError(
+            f"separate returned {shown(found)}; it must return a Separation{hint(found)}."
+        )
+    losses = np.asarray(found.losses)
+    bad = np.flatnonzero(~((losses >= 0) & (losses <= LARGEST)))
+    if len(bad):
+        raise TaskError(
+            "The loss-augmented argmax of X[{sample}] has a loss or joint feature that is not "
+            f"finite, or is negative: separate gave it the loss {losses[bad[0]]}.",
+            int(bad[0]),
+        )
+    for kind, part in task.kinds.items():
+        difference = of_kind(task.kinds, found.differences, kind, None, "separate")
+        for name, index, n in (
+            ("part", difference.parts, len(scores.rows[kind])),
+            ("channel", difference.channels, part.n_channels),
+        ):
+            if len(index) and not 0 <= index.min() <= index.max() < n:
+                raise TaskError(f"separate names a {name} outside 0..{n - 1} of {kind!r}.")
+        check_finite(difference.values, "separate", None, kind)
 
 
 def slack_separation(
@@ -102,7 +139,7 @@ def slack_separation(
     """Call :meth:`Task.separate_slacks` for all examples."""
 
     def alone(i: int) -> Separation:
-        return task.separate_slacks([X[i]], [Y[i]], _scores_of(scores, i), limit)
+        return task.separate_slacks([X[i]], [Y[i]], scores.only(i), limit)
 
     return _noted(
         "separate_slacks", 0, len(Y), lambda: task.separate_slacks(X, Y, scores, limit), alone
@@ -113,7 +150,7 @@ def predictions(task: Task, X: Sequence[Any], scores: StackedParts) -> list[Any]
     """Call :meth:`Task.predict_batch` for all examples."""
 
     def alone(i: int) -> Sequence[Any]:
-        return task.predict_batch([X[i]], _scores_of(scores, i))
+        return task.predict_batch([X[i]], scores.only(i))
 
     outputs: Any = _noted("argmax_batch", 0, len(X), lambda: task.predict_batch(X, scores), alone)
     method = "predict_batch" if task.defines("predict_batch") else "argmax_batch"
@@ -149,7 +186,7 @@ def marginals(
     """
 
     def alone(i: int) -> Marginals:
-        return task.marginals_batch([X[i]], _scores_of(scores, i))
+        return task.marginals_batch([X[i]], scores.only(i))
 
     n = len(X)
 
@@ -167,13 +204,41 @@ def marginals(
             f"marginals_batch gave log_sums of shape {np.shape(result.log_sums)}; give a number "
             "for each example."
         )
-    wrong = np.flatnonzero(~np.isfinite(result.log_sums))
+    _check_log_sums(result.log_sums, n)
+    return result
+
+
+def log_sums(
+    task: Task, X: Sequence[Any], scores: StackedParts, truth: KeptTruth | None = None
+) -> FloatArray:
+    """Call :meth:`Task.log_sums_batch` for all examples.
+
+    Raises
+    ------
+    TaskError
+        If the shape is wrong, or values are not finite; the message names the example.
+    """
+
+    def alone(i: int) -> FloatArray:
+        return task.log_sums_batch([X[i]], scores.only(i))
+
+    def whole() -> FloatArray:
+        return task.log_sums_batch(X, scores if truth is None else replace(scores, memo=truth))
+
+    result = _noted("log_sums_batch", 0, len(X), whole, alone)
+    _check_log_sums(result, len(X))
+    return result
+
+
+def _check_log_sums(values: FloatArray, n: int) -> None:
+    if values.shape != (n,):
+        raise TaskError(
+            f"log_sums have the shape {values.shape}; give one for each of {n} examples."
+        )
+    wrong = np.flatnonzero(~np.isfinite(values))
     if len(wrong):
         i = int(wrong[0])
-        raise TaskError(
-            f"log_sum(X[{{sample}}], scores) is {result.log_sums[i]}; it must be finite.", i
-        )
-    return result
+        raise TaskError(f"log_sum(X[{{sample}}], scores) is {values[i]}; it must be finite.", i)
 
 
 def mean_loss(task: Task, Y: Sequence[Any], outputs: Sequence[Any], weights: Any = None) -> float:
@@ -225,10 +290,3 @@ def _raised(alone: Callable[[int], Any], i: int) -> Exception | None:
     except Exception as error:
         return error
     return None
-
-
-def _scores_of(scores: StackedParts, i: int) -> StackedParts:
-    """Return the scores of a single example."""
-    spans = {kind: starts[i : i + 2] for kind, starts in scores.offsets.items()}
-    rows = {kind: scores.rows[kind][start:stop] for kind, (start, stop) in spans.items()}
-    return StackedParts(rows, {kind: span - span[0] for kind, span in spans.items()})

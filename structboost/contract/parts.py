@@ -76,6 +76,26 @@ class StackedParts:
         """
         return np.diff(self.offsets[kind])
 
+    def only(self, i: int) -> StackedParts:
+        """Return the parts of one example alone.
+
+        Parameters
+        ----------
+        i : int
+            Index of the example, from 0.
+
+        Returns
+        -------
+        parts : StackedParts
+            Contiguous rows of one example.
+        """
+        spans = {kind: starts[i : i + 2] for kind, starts in self.offsets.items()}
+        rows = {
+            kind: np.ascontiguousarray(self.rows[kind][start:stop])
+            for kind, (start, stop) in spans.items()
+        }
+        return StackedParts(rows, {kind: span - span[0] for kind, span in spans.items()})
+
     def example(self, i: int) -> Any:
         """Return the rows of one example.
 

@@ -19,6 +19,9 @@ from structboost.exceptions import TaskError, note_examples, on_example
 from structboost.runtime.compiled import compiled
 from structboost.validation import shown
 
+# Loss of a true output that may be rounding.
+_SLIP = 1e-6
+
 
 @dataclass(frozen=True)
 class Separation:
@@ -99,6 +102,10 @@ class Separation:
             kind: np.searchsorted(difference.parts, offsets[kind][: len(Y) + 1]).astype(np.int64)
             for kind, difference in differences.items()
         }
+        # An output that scores like the truth and has a loss may be the truth.
+        sizes = sum(np.diff(starts) for starts in indptr.values())
+        for i in np.flatnonzero((losses > 0) & (sizes == 0)).tolist():
+            check_loss_of_truth(loss_of(task, i, Y[i], Y[i]), _SLIP, i)
         return cls(losses, differences, indptr)
 
     def violations(self, scores: StackedParts) -> FloatArray:
@@ -119,6 +126,24 @@ class Separation:
             _subtract_products(*difference, self.indptr[kind], scores.rows[kind], out)
         return out
 
+    def only(self, i: int, first_rows: Mapping[str, int]) -> Separation:
+        """Return output ``i`` alone.
+
+        Parameters
+        ----------
+        i : int
+            Index of the output.
+        first_rows : dict of str to int
+            Row of the stack that becomes row 0, by kind.
+        """
+        differences, indptr = {}, {}
+        for kind, difference in self.differences.items():
+            first, last = self.indptr[kind][i : i + 2]
+            own = difference.take(np.arange(first, last))
+            differences[kind] = own._replace(parts=own.parts - first_rows[kind])
+            indptr[kind] = np.array([0, last - first], np.int64)
+        return Separation(self.losses[i : i + 1], differences, indptr)
+
 
 class KeptTruth:
     """Cache of the joint features and loss scores of the true outputs of fixed examples.
@@ -131,16 +156,23 @@ class KeptTruth:
         Cache of listed outputs; other examples may use it too.
     indices : sequence of int, optional
         Indices of the examples in ``listings``.
+    counts_passes : bool
+        Whether passes over the examples are counted, so that some of them are checked.
     """
 
     def __init__(
-        self, listings: KeptListings | None = None, indices: Sequence[int] | None = None
+        self,
+        listings: KeptListings | None = None,
+        indices: Sequence[int] | None = None,
+        *,
+        counts_passes: bool = True,
     ) -> None:
         self._listings = listings or KeptListings()
         self._indices = indices
         self._by_kind: dict[str, SparseFeature] | None = None
         self._losses: dict[str, NDArray[Any]] | None = None
         self._has_losses = True
+        self.counts_passes, self.n_passes = counts_passes, 0
 
     @property
     def listings(self) -> KeptListings:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from itertools import pairwise
+from itertools import chain, compress, pairwise
 from os import PathLike
 from typing import Any, ClassVar, Self
 
@@ -17,7 +17,7 @@ from structboost._typing import FloatArray, IntArray, override
 from structboost.contract.parts import StackedParts
 from structboost.contract.task import Task
 from structboost.estimators.boosted import StructBoostEstimator
-from structboost.estimators.label_types import saved_classes
+from structboost.estimators.label_types import label_vector, saved_classes
 from structboost.estimators.objectives import (
     HINGE,
     L1_LOG_LOSS,
@@ -38,6 +38,7 @@ from structboost.estimators.tokens import (
     token_importances,
     warn_of_unknown_tags,
 )
+from structboost.exceptions import examples_numbered
 from structboost.files.schema import DamagedFileError, finite_number, whole_number
 from structboost.linear.dual_chain import chain_problem
 from structboost.linear.primal_likelihood import PrimalLikelihood
@@ -52,6 +53,11 @@ from structboost.training.boosting import AUTO
 from structboost.validation import checked_choice, checked_weights
 from structboost.weak.active_feature import ActiveFeatureFamily, ActiveFeatureTable
 from structboost.weak.families import WeakLearners
+
+# With more pairs of tags of all sequences, C is chosen on folds of so many tokens in all.
+_MANY_PAIRS, _ENOUGH_TOKENS = 1 << 22, 200
+# Scores of tags that are in memory together: 32 megabytes.
+_MOST_SCORES = 1 << 22
 
 
 @estimator
@@ -199,12 +205,15 @@ class StructBoostTagger(StructBoostEstimator):
         ValueError
             If tokens have another number of features than in training.
         """
-        rows, scores = self._scored(X)
-        if self.outside_offset_:
-            outside = ChunkTags(self.classes_).outside
-            scores = lowered(scores, outside, self.outside_offset_)
-        indices = self.task_.argmax_batch(rows, scores)
-        return [self.classes_[tags].tolist() for tags in indices]
+        check_is_fitted(self)
+        offset = self.outside_offset_
+        outside = ChunkTags(self.classes_).outside if offset else 0
+
+        def tags(inputs: list[None], scores: StackedParts) -> list[list[Any]]:
+            lower = lowered(scores, outside, offset)
+            return [self.classes_[own].tolist() for own in self.task_.argmax_batch(inputs, lower)]
+
+        return self._by_blocks(X, tags)
 
     def predict_marginals(self, X: Sequence[Any]) -> list[list[dict[Any, float]]]:
         """Return the probability of each tag of each token, as a dict per token.
@@ -227,14 +236,17 @@ class StructBoostTagger(StructBoostEstimator):
         ValueError
             If tokens have another number of features than in training.
         """
-        rows, scores = self._scored(X)
-        factor = self.temperature_ or 1.0
-        scores = StackedParts({k: factor * of for k, of in scores.rows.items()}, scores.offsets)
-        probabilities = self.task_.marginals_batch(rows, scores).expected["token"].tolist()
+        check_is_fitted(self)
         tags = self.classes_.tolist()
-        by_token = [dict(zip(tags, of_token, strict=True)) for of_token in probabilities]
-        starts = scores.offsets["token"].tolist()
-        return [by_token[a:b] for a, b in pairwise(starts)]
+
+        def marginals(inputs: list[None], scores: StackedParts) -> list[list[dict[Any, float]]]:
+            task: Any = self.task_
+            probabilities = task.tag_marginals(inputs, scores).tolist()
+            by_token = [dict(zip(tags, of_token, strict=True)) for of_token in probabilities]
+            starts = scores.offsets["token"].tolist()
+            return [by_token[a:b] for a, b in pairwise(starts)]
+
+        return self._by_blocks(X, marginals, self.temperature_ or 1.0)
 
     def score(self, X: Sequence[Any], y: Sequence[Any], sample_weight: Any = None) -> float:
         """Return the fraction of correct tags, without tokens whose true tag is None.
@@ -267,6 +279,25 @@ class StructBoostTagger(StructBoostEstimator):
             raise ValueError("y has no known tag of a weight above 0; there is nothing to score.")
         return float(np.average(right, weights=weights))
 
+    def outputs_for_metrics(
+        self, true: Any, predicted: Any, sample_weight: Any
+    ) -> tuple[NDArray[Any], NDArray[Any], Any]:
+        """Return tags of all tokens for :func:`structboost.selection.structured_scorer`.
+
+        Tokens whose true tag is None are left out.
+        """
+        lengths = [len(tags) for tags in predicted]
+        _, indices = tag_numbers(true, lengths, self.classes_)
+        known = np.concatenate(indices) >= 0
+        if not known.any():
+            raise ValueError("y has no known tag; there is nothing to score.")
+        tags = label_vector(list(compress(chain.from_iterable(true), known)))
+        of_model = np.concatenate([np.asarray(tags) for tags in predicted])[known]
+        if sample_weight is None:
+            return tags, of_model, None
+        weights = np.repeat(checked_weights(sample_weight, len(predicted)), lengths)
+        return tags, of_model, weights[known]
+
     @property
     def transitions_(self) -> FloatArray:
         """Score of each tag (row) before each tag (column), shape (n_tags, n_tags)."""
@@ -298,6 +329,7 @@ class StructBoostTagger(StructBoostEstimator):
             names=self._reader.names,
             n_token_features=self._reader.n_features,
             is_active=self._reader.is_active,
+            columns=self._reader.columns,
             outside_offset=self.outside_offset_,
             scheme=self.scheme_,
             forbidden=[
@@ -340,7 +372,10 @@ class StructBoostTagger(StructBoostEstimator):
             token = tagger.model_.members["token"]
             if not is_active and n_features != token.n_features:
                 raise DamagedFileError(f"its tokens have {n_features} features")
-            tagger._reader = TokenReader(names, n_features, is_active=is_active)
+            columns = metadata.get("columns")
+            if columns is not None:
+                columns = saved_names(columns, len(columns))
+            tagger._reader = TokenReader(names, n_features, is_active=is_active, columns=columns)
             tagger.n_features_in_ = tagger._reader.n_features
             if tagger._reader.names is not None:
                 tagger.feature_names_ = tagger._reader.names
@@ -388,6 +423,7 @@ class StructBoostTagger(StructBoostEstimator):
         return {"problem": problem, "on_held_out": partial(self._choose_offset, task)}
 
     def _summary(self) -> str:
+        check_is_fitted(self)
         offset = self.outside_offset_
         return super()._summary() + (f", O lowered by {offset:.3g}" if offset else "")
 
@@ -405,7 +441,12 @@ class StructBoostTagger(StructBoostEstimator):
 
     @override
     def _folds(self, X: Any, Y: Any, sample_weight: Any) -> list[Fold]:
-        return random_folds(X, Y, sample_weight, random_state=self.random_state)
+        folds = random_folds(X, Y, sample_weight, random_state=self.random_state)
+        if len(Y) * len(self.classes_) ** 2 <= _MANY_PAIRS:
+            return folds
+        # A fit is expensive, and each held-out token informs of its likelihood.
+        held = np.cumsum([sum(map(len, fold.held_Y)) for fold in folds])
+        return folds[: int(np.searchsorted(held, _ENOUGH_TOKENS)) + 1]
 
     def _settings(self, task: Task) -> dict[str, Any]:
         settings = super()._settings(task)
@@ -417,21 +458,39 @@ class StructBoostTagger(StructBoostEstimator):
             return settings | {"weak_learner": {"token": weak_learner, "step": "stump"}}
         return settings
 
-    def _scored(self, X: Sequence[Any]) -> tuple[list[NDArray[Any]], StackedParts]:
-        """Return the rows and scores of sequences."""
-        check_is_fitted(self)
-        rows = self._reader.read(X)
-        steps = np.arange(len(rows) + 1, dtype=np.int64)
-        lengths = [len(tokens) for tokens in rows]
-        tokens = np.concatenate(rows)
-        if self._reader.is_active:
-            # A token may have more active features than any in training, so widths are not checked.
-            token = self.model_.scorer("token").raw_scores(tokens)
-        else:
-            token = self.model_.scores(tokens, "token")
-        step = np.repeat(self.transitions_.reshape(1, -1), len(rows), axis=0)
-        starts = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
-        return rows, StackedParts({"token": token, "step": step}, {"token": starts, "step": steps})
+    def _by_blocks(
+        self,
+        X: Any,
+        predict: Callable[[list[None], StackedParts], list[Any]],
+        factor: float = 1.0,
+    ) -> list[Any]:
+        """Predict sequences from their scores times ``factor``, with few scores in memory."""
+        rows, lengths = self._reader.read(X)
+        transitions = factor * self.transitions_.reshape(1, -1)
+        ends = np.cumsum(lengths)
+        per_block = _MOST_SCORES // len(self.classes_)
+        out: list[Any] = []
+        while len(out) < len(lengths):
+            first = len(out)
+            start = int(ends[first - 1]) if first else 0
+            last = max(first + 1, int(np.searchsorted(ends, start + per_block, side="right")))
+            tokens = rows[start : int(ends[last - 1])]
+            if self._reader.is_active:
+                # A token may have more active features than any in training.
+                of_tokens = self.model_.scorer("token").raw_scores(tokens)
+            else:
+                of_tokens = self.model_.scores(tokens, "token")
+            of_tokens = of_tokens if factor == 1.0 else factor * of_tokens
+            n = last - first
+            # One row in memory, for all sequences.
+            steps = np.broadcast_to(transitions, (n, transitions.shape[1]))
+            starts = np.concatenate(([0], ends[first:last] - start)).astype(np.int64)
+            offsets = {"token": starts, "step": np.arange(n + 1, dtype=np.int64)}
+            scores = StackedParts({"token": of_tokens, "step": steps}, offsets)
+            # The task reads of its inputs only where they are pieces of sequences.
+            with examples_numbered(range(first, last)):
+                out += predict([None] * n, scores)
+        return out
 
 
 def _n_pieces(tags: IntArray) -> int:

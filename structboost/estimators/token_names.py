@@ -162,9 +162,7 @@ class _Reading:
         """Return the table of all tokens."""
         for first in range(0, len(self._tokens), _BLOCK):
             block = self._tokens[first : first + _BLOCK]
-            by_names: dict[tuple[Any, ...], list[int]] = defaultdict(list)
-            for row, names in enumerate(map(tuple, block), first):
-                by_names[names].append(row)
+            by_names: dict[tuple[Any, ...], Sequence[int]] = _by_names(block, first)
             if len(by_names) * _FEW <= len(block) or len(by_names) == 1:
                 self._read_columns(first, len(block), by_names)
             else:
@@ -176,7 +174,9 @@ class _Reading:
             indptr = indptr.astype(np.int32)
         table = sparse.csr_array((np.ones(len(indices)), indices, indptr), shape)
         if self._others:
-            rows, columns, values = (np.concatenate(part) for part in zip(*self._others, strict=True))
+            rows, columns, values = (
+                np.concatenate(part) for part in zip(*self._others, strict=True)
+            )
             table = sparse.csr_array(table + sparse.csr_array((values, (rows, columns)), shape))
         if self._is_ordered and not self._others:
             table.has_canonical_format = True
@@ -190,7 +190,7 @@ class _Reading:
         codes = np.full((n, max(map(len, by_names))), _ABSENT, np.int32)
         for names, rows in by_names.items():
             tokens = [self._tokens[row] for row in rows]
-            columns = zip(*(token.values() for token in tokens), strict=True)
+            columns = zip(*[token.values() for token in tokens], strict=True)
             own = [
                 self._column(name, column, rows)
                 for name, column in zip(names, columns, strict=True)
@@ -220,7 +220,7 @@ class _Reading:
             codes = np.fromiter(map(of_name.__getitem__, column), np.int32, len(column))
         except TypeError:  # an unhashable value
             codes = np.array([_code(of_name, value) for value in column], np.int32)
-        for k in np.flatnonzero(codes == _OTHER):
+        for k in np.flatnonzero(codes == _OTHER).tolist():
             self._read_other(name, column[k], rows[k])
         return codes
 
@@ -325,6 +325,19 @@ class _Reading:
             "strings, a vector of numbers or a dict of these as its value"
         )
         return TypeError(f"X[{i}][{t}] is {shown(self._tokens[row])}; {remedy} ({reason}).")
+
+
+def _by_names(
+    tokens: Sequence[Mapping[Any, Any]], first: int
+) -> dict[tuple[Any, ...], Sequence[int]]:
+    """Return the rows of the tokens that have the same names in the same order."""
+    names = list(map(tuple, tokens))
+    if names.count(names[0]) == len(names):
+        return {names[0]: range(first, first + len(names))}
+    rows: dict[tuple[Any, ...], list[int]] = defaultdict(list)
+    for row, of_token in enumerate(names, first):
+        rows[of_token].append(row)
+    return {**rows}
 
 
 def _numbers(values: Sequence[Any]) -> NDArray[np.float64] | None:

@@ -31,7 +31,7 @@ from structboost.selection.held_out import HeldOut
 from structboost.selection.path import Path, Trial, upwards
 from structboost.selection.scoring import Score, checked_score
 from structboost.training.endings import ending_in_words, ending_of_passes
-from structboost.training.loop import record, relative_gap
+from structboost.training.loop import contradicts, record, relative_gap
 from structboost.training.trainer import Trainer
 from structboost.validation import (
     by_position,
@@ -208,16 +208,19 @@ class LinearLikelihoodTrainer(Trainer):
     def _train(self, problem: LikelihoodProblem, C: float, began: float) -> None:
         label = f"{self._objective} over linear, C {C:.4g}  "
         bar = ProgressBar(self.tol, self.max_rounds, label) if self.verbose else None
-        self.history_, self.interrupted_ = [], False
+        self.history_, self.interrupted_, certified = [], False, True
         try:
             for round_ in range(1, int(self.max_rounds) + 1):
                 problem.improve()
+                certified = certified and not contradicts(
+                    self.history_, problem.primal, problem.bound
+                )
                 self.history_.append(
                     record(
                         round_,
                         problem.primal,
                         problem.bound,
-                        certified=True,
+                        certified=certified,
                         columns=_n_columns(problem),
                         seconds=time.perf_counter() - began,
                     )
@@ -318,7 +321,7 @@ class _FoldFits:
                     trainer.task, fold.held_X, fold.held_Y, stack.offsets, shares, random
                 )
                 self._stacks.append(stack)
-                self._likelihoods.append(Likelihood(problem))
+                self._likelihoods.append(Likelihood(problem, probes=False))
 
     def fit(self, C: float) -> Trial:
         """Continue with ``C``, and measure."""
@@ -393,7 +396,7 @@ class _FoldFits:
         with examples_numbered(fold.held_rows):
             scores = linear_scores(problem.designs, problem.matrices(), self._stacks[k])
             outputs = predictions(task, X, scores)
-            losses = self._likelihoods[k].at(scores.rows).losses
+            losses = self._likelihoods[k].losses(scores.rows)
             found = HeldOut(
                 mean_loss(task, Y, outputs, weights),
                 float(np.average(losses, weights=weights)),

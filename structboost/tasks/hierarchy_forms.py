@@ -59,7 +59,7 @@ class _Unnamed:
 UNNAMED = _Unnamed()
 
 
-class Hierarchy(NamedTuple):
+class LabelHierarchy(NamedTuple):
     """Nodes of a hierarchy, and edges from parents to children.
 
     Attributes
@@ -102,13 +102,13 @@ class Hierarchy(NamedTuple):
 
 def read_hierarchy(
     value: Any, labels: Sequence[Any], name: str, *, pairs_are_edges: bool = False
-) -> Hierarchy:
+) -> LabelHierarchy:
     """Read a hierarchy in any of its forms.
 
     Parameters
     ----------
     value : object
-        Hierarchy in one of the forms above.
+        LabelHierarchy in one of the forms above.
     labels : sequence
         Labels of the user, for parent arrays and whole paths.
     name : str
@@ -118,7 +118,7 @@ def read_hierarchy(
 
     Returns
     -------
-    hierarchy : Hierarchy
+    hierarchy : LabelHierarchy
         Nodes and edges.
 
     Raises
@@ -130,7 +130,7 @@ def read_hierarchy(
     """
     reader = _Reader(name, labels, pairs_are_edges=pairs_are_edges)
     reader.read(value)
-    hierarchy = Hierarchy(reader.labels, list(reader.edges))
+    hierarchy = LabelHierarchy(reader.labels, list(reader.edges))
     _check_acyclic(hierarchy, name)
     return hierarchy
 
@@ -390,7 +390,7 @@ class _Reader:
         raise TypeError(f"{where} {'is ' if place else ''}{shown(item)}; {FORMS}.")
 
 
-def _check_acyclic(hierarchy: Hierarchy, name: str) -> None:
+def _check_acyclic(hierarchy: LabelHierarchy, name: str) -> None:
     """Raise ValueError, with the labels of a cycle, if there is one."""
     below: list[list[int]] = [[] for _ in hierarchy.labels]
     n_above = [0] * len(hierarchy.labels)

@@ -13,6 +13,7 @@ from av.video.stream import VideoStream
 
 from structboost.files.atomic_write import whole_file
 from structboost.files.outputs import check_writable
+from structboost.runtime.described import Described
 from structboost.tracking.video import VideoError
 from structboost.validation import checked_positive
 from structboost.vision.images import checked_image, letter_boxed
@@ -51,7 +52,7 @@ _ENCODINGS: dict[str, tuple[str, tuple[_Encoding, ...]]] = {
 }
 
 
-class VideoWriter:
+class VideoWriter(Described):
     """Writer of frames into a video file.
 
     :meth:`close` gives the file its name.  Leaving the ``with`` block by an exception does so too,
