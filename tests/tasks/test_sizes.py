@@ -62,6 +62,7 @@ def test_sizes_beyond_memory_are_refused_before_memory_is_taken(make, message):
         tracemalloc.stop()
 
 
+@pytest.mark.filterwarnings("ignore:The number of unique classes")
 @pytest.mark.parametrize("face", [StructBoostClassifier(), AdaBoostECCClassifier()])
 def test_a_label_for_each_of_twenty_thousand_samples_is_refused(face):
     labels = np.arange(MANY)
