@@ -26,7 +26,6 @@ from structboost.exceptions import warn_user
 from structboost.validation import first_unusable, shown
 from structboost.weak.active_feature import active_features
 
-
 # Bytes of a table up to which sparse tokens are made dense.
 _LARGEST_TABLE = 1 << 34
 
