@@ -8,11 +8,64 @@ from structboost._moved import find_moved_modules, with_old_names
 
 _PACKAGES = {
     "contract", "decisions", "engines", "exceptions", "files", "inference", "masters",
-    "segmentation", "selection", "tasks", "tracking", "weak",
+    "segmentation", "selection", "tagging", "tasks", "tracking", "weak",
 }  # fmt: skip
 
-# Names are imported when they are first used; ``__init__.pyi`` lists them.
-_names_of_today, __dir__, _names = lazy_loader.attach_stub(__name__, __file__)
+# Names are imported when they are first used.  ``__init__.pyi`` has the same for type checkers.
+_NAMES = {
+    "conformance.check_face": ["check_face"],
+    "conformance.check_task": ["check_task"],
+    "contract.parts": ["PartKind"],
+    "contract.task": ["Task"],
+    "decisions.predict_then_optimize": ["PredictThenOptimize"],
+    "decisions.task": ["PredictThenOptimizeTask"],
+    "estimators": [
+        "AdaBoostECCClassifier",
+        "AdaBoostMHClassifier",
+        "AdaBoostMOClassifier",
+        "CrossFitted",
+        "MultiBoostClassifier",
+        "MultiBoostCWClassifier",
+        "MultiBoostECCClassifier",
+        "MultiBoostMOClassifier",
+        "ShareBoostClassifier",
+        "StructBoostClassifier",
+        "StructBoostMultiLabelClassifier",
+        "StructBoostRanker",
+        "StructBoostTagger",
+        "StructuredSVMClassifier",
+    ],
+    "estimators.early_stopping": ["EarlyStopping"],
+    "export.onnx_model": ["to_onnx"],
+    "files.checkpoint": ["Checkpoint"],
+    "linear.structured_svm": ["StructuredSVM"],
+    "model.ensemble": ["Ensemble", "load_model"],
+    "plotting.c_path": ["CPathDisplay"],
+    "plotting.convergence": ["ConvergenceDisplay"],
+    "plotting.report": ["save_report"],
+    "plotting.shapes": ["ShapeDisplay"],
+    "plotting.sparsity_path": ["SparsityPathDisplay"],
+    "shards.binned_table": ["BinnedTable"],
+    "tasks": [
+        "BinaryTask",
+        "BoxOverlapTask",
+        "ChainTask",
+        "CodedTask",
+        "EnumeratedTask",
+        "GraphTask",
+        "HierarchicalMultiLabelTask",
+        "MatchingTask",
+        "MulticlassTask",
+        "MultiLabelTask",
+        "RankingTask",
+        "SegmentTask",
+        "SpanningTreeTask",
+        "SuperpixelCRFTask",
+        "TaxonomyTask",
+    ],
+    "training.boosting": ["StructBoost"],
+}
+_names_of_today, __dir__, _names = lazy_loader.attach(__name__, _PACKAGES, _NAMES)
 __getattr__ = with_old_names(__name__, _names_of_today)
 __all__ = [name for name in _names if name not in _PACKAGES]
 

@@ -9,9 +9,11 @@ from . import inference as inference
 from . import masters as masters
 from . import segmentation as segmentation
 from . import selection as selection
+from . import tagging as tagging
 from . import tasks as tasks
 from . import tracking as tracking
 from . import weak as weak
+from .conformance.check_face import check_face as check_face
 from .conformance.check_task import check_task as check_task
 from .contract.parts import PartKind as PartKind
 from .contract.task import Task as Task

@@ -20,15 +20,23 @@ __all__ = [
     "ConstantPredictionWarning",
     "EmptyModelWarning",
     "EngineError",
+    "FaceError",
     "InterruptedFitWarning",
     "ModelFileError",
     "SampledOutputsWarning",
     "SolverError",
     "TaskError",
     "TooManyOutputsError",
+    "UncertifiedWarning",
+    "UnsureOutputWarning",
 ]
 
 T = TypeVar("T")
+
+# Methods of tasks whose errors are about the true output, as the input passed ``parts``.
+_METHODS_OF_TRUTHS = (
+    "joint_feature", "loss", "loss_scores", "part_labels", "separate", "separate_slacks"
+)  # fmt: skip
 
 
 class TaskError(ValueError):
@@ -56,6 +64,17 @@ class TaskError(ValueError):
         """Pickle the template, since by default an exception is copied by its shown message."""
         return type(self), (self._template, self.sample), dict(vars(self))
 
+    def place(self, i: int, argument: str) -> None:
+        """Name example ``i`` of an argument in a message without one."""
+        template = getattr(self, "_template", None)
+        if template is None:  # a subclass with a constructor of its own
+            return
+        if "[{sample}]" not in template:
+            name = argument if "[{sample}]" in argument else f"{argument}[{{sample}}]"
+            template = f"{name}: {template}"
+        self._template, self.sample = template, i
+        self.args = (_shown(template, i),)
+
     def renumber(self, index_of: Callable[[int], int]) -> None:
         """Map the index of the example to another one."""
         if self.sample is not None:
@@ -74,6 +93,29 @@ class TooManyOutputsError(TaskError):
 
     :func:`structboost.check_task` skips the checks of its marginals.
     """
+
+
+class FaceError(AssertionError):
+    """Error of an estimator that does not behave like the others (``structboost.check_face``).
+
+    Parameters
+    ----------
+    report : FaceReport
+        Results of all behaviours; the message has the faults, each with its behaviour.
+    """
+
+    def __init__(self, report: Any) -> None:
+        super().__init__(
+            f"{report.face} has {len(report.faults)} faults:\n  "
+            + "\n  ".join(report.faults)
+            + "\nCorrect them, or declare in the class that it lacks a behaviour: "
+            "_declares = {behaviour: reason}."
+        )
+        self.report = report
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle the report, from which the message is made."""
+        return type(self), (self.report,)
 
 
 class SolverError(RuntimeError):
@@ -100,6 +142,13 @@ class SampledOutputsWarning(UserWarning):
     """Warning that :func:`structboost.check_task` compared the argmax with sampled outputs only."""
 
 
+class UnsureOutputWarning(UserWarning):
+    """Warning that only an output of another input beats an argmax.
+
+    :func:`structboost.check_task` does not know whether it is an output of this input, too.
+    """
+
+
 class EmptyModelWarning(UserWarning):
     """Warning of a C so small that the fitted model has no weak learner."""
 
@@ -107,7 +156,14 @@ class EmptyModelWarning(UserWarning):
 class ConstantPredictionWarning(UserWarning):
     """Warning of a model that predicts the same output for all training examples.
 
-    The true outputs differ.
+    The true outputs differ, or there is one class only.
+    """
+
+
+class UncertifiedWarning(UserWarning):
+    """Warning of a fit that is not certified because its bound exceeds its objective.
+
+    The argmax or the sums of the task are not exact, or rounding is larger than the gap.
     """
 
 
@@ -118,8 +174,8 @@ class EngineError(RuntimeError):
 def warn_user(message: str, category: type[Warning]) -> None:
     """Warn at the line outside this package that called it."""
     level, frame = 1, sys._getframe()
-    # Decorators by context managers lie between frames of this package.
-    ours = ("structboost", "contextlib")
+    # Decorators by context managers and compiled functions lie between frames of this package.
+    ours = ("structboost", "contextlib", "numba")
     while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] in ours:
         level, frame = level + 1, frame.f_back  # type: ignore[assignment]
     warnings.warn(message, category, stacklevel=level)
@@ -148,19 +204,44 @@ class ExampleNote(str):
         return ExampleNote, (self.method, self.first, self.last)
 
 
-def on_example(name: str, i: int, method: Callable[..., T], *arguments: Any) -> T:
-    """Call a method, named ``name``, for example ``i``, and add a note to its errors."""
+def on_example(
+    name: str, i: int, method: Callable[..., T], *arguments: Any, argument: str = ""
+) -> T:
+    """Call a method, named ``name``, for example ``i``, and name the example in its errors.
+
+    ``argument`` is what a TaskError is about, as in :func:`note_examples`.
+    """
     try:
         return method(*arguments)
     except Exception as error:
-        note_examples(error, name, i, i)
+        note_examples(error, name, i, i, argument)
         raise
 
 
-def note_examples(error: Exception, method: str, first: int, last: int) -> None:
-    """Add a note with the examples of an error, unless the error names them already."""
-    if not names_examples(error):
-        _set_notes(error, [*_notes(error), ExampleNote(method, first, last)])
+def note_examples(error: Exception, method: str, first: int, last: int, argument: str = "") -> None:
+    """Add a note with the examples of an error, unless the error names them already.
+
+    The message of a TaskError of one example also begins with it, as in ``Y[37]``.  Other errors
+    keep their messages.
+
+    Parameters
+    ----------
+    error : Exception
+        Error that a method of a task raised.
+    method : str
+        Name of the method.
+    first, last : int
+        First and last example that may have caused it.
+    argument : str
+        Name of what holds the example.  Default: ``"Y"`` for methods that read the truth,
+        otherwise ``"X"``.
+    """
+    if names_examples(error):
+        return
+    name = argument or ("Y" if method in _METHODS_OF_TRUTHS else "X")
+    if first == last and isinstance(error, TaskError):
+        error.place(first, name)
+    _set_notes(error, [*_notes(error), ExampleNote(method, first, last)])
 
 
 def names_examples(error: Exception) -> bool:

@@ -14,7 +14,7 @@ CONTRIBUTING = Path(__file__).parents[1] / "CONTRIBUTING.md"
 # Packages and modules that follow the rules; the others are added one by one.
 DONE = """
 cli decisions engines exceptions export files linear masters model plotting progress runtime
-segmentation selection shards solvers tracking validation vision warm_up weak
+segmentation selection shards solvers tagging tracking validation vision warm_up weak
 """.split()
 # Packages of these whose variables do not have the names of the glossary yet.
 OLD_NAMES = {"linear", "masters", "model", "solvers", "weak"}

@@ -1,16 +1,22 @@
 """The names at the top are few, each is documented, and those that moved still work for now."""
 
+import ast
 import importlib
 import inspect
+import os
+import shutil
 import subprocess
 import sys
+import zipfile
 
 import pytest
 
 import structboost
 from structboost._moved import OLD_NAMES, RENAMED
+from tests.helpers.source import PACKAGE, tree_of
 
 PUBLIC = ["structboost", *(f"structboost.{name}" for name in sorted(structboost._PACKAGES))]
+STUBS = sorted(PACKAGE.rglob("__init__.pyi"))
 MOVED = [
     (package, home, name)
     for package, homes in OLD_NAMES.items()
@@ -72,3 +78,52 @@ def test_may_part_of_fit_is_can_split_and_warns():
 def test_a_family_that_defines_vary_is_told_to_name_it_resample():
     with pytest.warns(FutureWarning, match="declares vary, .*; name it resample"):
         type("Old", (structboost.weak.StumpFamily,), {"vary": lambda self, random_state: None})
+
+
+def names_of_stub(stub):
+    """Packages and names by module that a stub lists."""
+    packages, names = set(), {}
+    for node in tree_of(stub).body:
+        if isinstance(node, ast.ImportFrom):
+            assert all(alias.asname == alias.name for alias in node.names), ast.unparse(node)
+            imported = [alias.name for alias in node.names]
+            if node.module is None:
+                packages.update(imported)
+            else:
+                names.setdefault(node.module, []).extend(imported)
+    return packages, names
+
+
+@pytest.mark.parametrize("stub", STUBS, ids=lambda stub: stub.parent.name)
+def test_names_that_are_imported_at_first_use_are_those_of_the_stub(stub):
+    package = ".".join(stub.relative_to(PACKAGE.parent).parent.parts)
+    module = importlib.import_module(package)
+    assert names_of_stub(stub) == (getattr(module, "_PACKAGES", set()), module._NAMES)
+
+
+ALL_NAMES = """
+import importlib, structboost
+for package in ("structboost", *(f"structboost.{name}" for name in structboost._PACKAGES)):
+    module = importlib.import_module(package)
+    for name in module.__all__:
+        getattr(module, name)
+print(structboost.__file__)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("is_zipped", [False, True], ids=["folder", "zip"])
+def test_the_package_imports_without_stubs_and_from_a_zip(tmp_path, is_zipped):
+    root = tmp_path / ("all.zip" if is_zipped else "all")
+    if is_zipped:
+        with zipfile.ZipFile(root, "w") as file:
+            for path in PACKAGE.rglob("*.py"):
+                file.write(path, path.relative_to(PACKAGE.parent))
+    else:
+        without = shutil.ignore_patterns("*.pyi", "__pycache__")
+        shutil.copytree(PACKAGE, root / "structboost", ignore=without)
+    done = subprocess.run(
+        [sys.executable, "-c", ALL_NAMES], capture_output=True, text=True, check=True, cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(root), "PYTHONDONTWRITEBYTECODE": "1"},
+    )  # fmt: skip
+    assert done.stdout.strip() == str(root / "structboost" / "__init__.py")

@@ -28,8 +28,9 @@ from structboost import (
     StructuredSVMClassifier,
 )
 from structboost.exceptions import TaskError
-from structboost.masters import Exponential, exponential
+from structboost.masters import Exponential
 from structboost.masters.one_slack import OneSlack
+from structboost.runtime import memory
 from structboost.validation import checked_example_weights, shown
 from structboost.weak.binning import bin_features
 from tests.helpers.choose import Choose
@@ -201,11 +202,11 @@ def test_long_values_are_shown_short():
 
 
 def test_too_many_classes_for_memory_are_refused_before_memory_is_taken(monkeypatch):
-    monkeypatch.setattr(exponential, "_physical_memory", lambda: 1e6)
+    monkeypatch.setattr(memory, "physical_memory", lambda: 1e6)
     labels = np.arange(200) % 100
     with pytest.raises(
         MemoryError,
-        match=r"100 outputs and 200 examples takes 0\.00132 GB.*use formulation='one_slack'",
+        match=r"100 outputs and 200 examples, take 0\.00132 GB.*use formulation='one_slack'",
     ):
         MultiBoostCWClassifier(max_rounds=1).fit(np.arange(400.0).reshape(200, 2), labels)
 

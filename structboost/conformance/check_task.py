@@ -46,9 +46,10 @@ def check_task(
     Candidates for ``X[i]`` are its true output, true outputs of other examples, results of the
     argmax at other scores, ``outputs[i]``, and the outputs of the optional method ``outputs(x)``,
     which iterates over *all* outputs of ``x``.  :meth:`structboost.Task.is_valid` decides which
-    true outputs of other examples fit ``X[i]``; by default these are the ones with equally many
-    parts that ``joint_feature`` accepts.  All other candidates must be valid.  With
-    ``exact_argmax = False``, candidates may beat the argmax.
+    true outputs of other examples fit ``X[i]``.  Without it, those are tried that
+    ``joint_feature`` accepts, of inputs with equally many parts; as they may be no outputs of
+    ``X[i]``, a violation by them is a warning and no error.  All other candidates must be valid.
+    With ``exact_argmax = False``, candidates may beat the argmax.
 
     The first ``max_outputs`` of ``outputs(x)`` and of ``outputs[i]`` are tried, for about
     ``max_seconds`` at most.  If there are more, and the task defines ``is_valid``, random mixtures
@@ -88,6 +89,8 @@ def check_task(
 
     Warns
     -----
+    UnsureOutputWarning
+        If only a true output of another input beats the argmax, and the task has no ``is_valid``.
     SampledOutputsWarning
         If some outputs were left out.  Small examples, whose outputs are all tried, are the
         stricter test.
@@ -107,6 +110,7 @@ def check_task(
     check_batch_forms(kit, kit.rows, comparable_outputs)
     _check_pickling(kit)
     listing.warn()
+    kit.warn()
 
 
 def _check_arguments(task: Any, X: Any, Y: Any, outputs: Any) -> None:

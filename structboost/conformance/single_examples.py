@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
@@ -21,7 +22,12 @@ from structboost.contract.equality import deeply_equal
 from structboost.contract.parts import check_known, stack_parts
 from structboost.contract.separation import check_loss_of_truth
 from structboost.contract.task import Task
-from structboost.exceptions import TaskError, TooManyOutputsError, count_examples_from
+from structboost.exceptions import (
+    TaskError,
+    TooManyOutputsError,
+    UnsureOutputWarning,
+    count_examples_from,
+)
 from structboost.validation import shown
 
 # True outputs of other examples tried on each.
@@ -49,6 +55,9 @@ class SingleExamples(WatchedTask):
         super().__init__(task, X, Y, examples, random)
         self.comparable = comparable
         self.checks_validity = task.defines("is_valid")
+        # What is wrong with examples, if outputs of other inputs are outputs of theirs.
+        self.unsure: dict[int, str] = {}
+        self._is_listed = False
         self.parts: dict[int, Any] = {}
         self.rows: dict[int, dict[str, NDArray[Any]]] = {}
 
@@ -122,13 +131,39 @@ class SingleExamples(WatchedTask):
             self.evaluate(i, name, output, sets, watched=False)
             for name, output in self._candidates(i, outputs, pool, listing)
         ]
+        foreign = [
+            self.evaluate(i, f"Y[{j}]", self.Y[j], sets, watched=False) for j in self._unsure(i)
+        ]
         self.check_unchanged("joint_feature, loss or is_valid", [i])
         if added is not None and self.comparable:
             self._check_loss_scores(i, sets, others)
+        self._check_best(i, plain, augmented, others)
+        if foreign:
+            try:
+                self._check_best(i, plain, augmented, foreign)
+            except TaskError as error:
+                self.unsure.setdefault(i, str(error))
+
+    def _check_best(
+        self, i: int, plain: list[Rated], augmented: list[Rated], others: list[Rated]
+    ) -> None:
+        """Check that no output beats those of the argmax, with and without loss."""
         rivals = plain + augmented + others if self.comparable else plain
         check_not_beaten(f"argmax(X[{i}], scores)", plain, rivals, loss_weight=0)
         rivals = plain + augmented + others if self.comparable else augmented + others
         check_not_beaten(f"argmax(X[{i}], scores, Y[{i}])", augmented, rivals, loss_weight=1)
+
+    def warn(self) -> None:
+        """Warn if an argmax is beaten by outputs of other inputs only."""
+        if not self.unsure:
+            return
+        i = min(self.unsure)
+        warnings.warn(
+            f"A true output of another input may be no output of X[{i}]; define is_valid(x, y), "
+            f"so that check_task knows.  If it is one, the task is wrong: {self.unsure[i]}",
+            UnsureOutputWarning,
+            stacklevel=3,
+        )
 
     def _check_marginals(self, i: int, scores: Scores, outputs: Sequence[Any]) -> None:
         """Check the marginals and sums of one example at scores of size 1."""
@@ -194,12 +229,10 @@ class SingleExamples(WatchedTask):
             has_truth = has_truth or self.loss(i, output, watched=False) <= TOLERANCE
             yield self.valid(i, f"output {k} of task.outputs(X[{i}])", output)
         # The list of all outputs is final.
-        if self.comparable and (listed is None or listing.left_out):
-            hint = (
-                "" if self.checks_validity else f" (if it is no output of X[{i}], define is_valid)"
-            )
+        self._is_listed = listed is not None and not listing.left_out
+        if self.comparable and self.checks_validity and not self._is_listed:
             for j in self._foreign(i):
-                yield f"the output Y[{j}]{hint}", self.Y[j]
+                yield f"the output Y[{j}]", self.Y[j]
         if not has_truth and not listing.left_out:
             raise TaskError(
                 f"task.outputs(X[{i}]) does not list the true output Y[{i}]: none of them has the "
@@ -211,8 +244,13 @@ class SingleExamples(WatchedTask):
                     yield f"the valid output {shown(output)}", output
         listing.end_example(i)
 
+    def _unsure(self, i: int) -> list[int]:
+        """List examples whose true outputs may be outputs of ``X[i]``, as far as is known."""
+        is_known = self.checks_validity or self._is_listed or not self.comparable
+        return [] if is_known else list(self._foreign(i))
+
     def _foreign(self, i: int) -> Iterator[int]:
-        """Iterate over examples whose true outputs are also outputs of ``X[i]``."""
+        """Iterate over examples whose true outputs the task takes as outputs of ``X[i]``."""
         alike = [
             j
             for j in self.examples

@@ -2,5 +2,12 @@
 
 import lazy_loader
 
-# Names are imported when they are first used; ``__init__.pyi`` lists them.
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+# Names are imported when they are first used.  ``__init__.pyi`` has the same for type checkers.
+_NAMES = {
+    "listed_outputs": ["Marginals", "OutputCodes"],
+    "measures": ["SparseFeature"],
+    "parts": ["PartKind", "StackedParts"],
+    "separation": ["Separation"],
+    "task": ["Task"],
+}
+__getattr__, __dir__, __all__ = lazy_loader.attach(__name__, submod_attrs=_NAMES)

@@ -9,13 +9,16 @@ from typing import Any, TypeVar
 import numpy as np
 
 from structboost._typing import FloatArray
+from structboost.contract.comparison import check_plain_argmax
 from structboost.contract.listed_outputs import Marginals
-from structboost.contract.parts import StackedParts
+from structboost.contract.parts import StackedParts, of_kind
+from structboost.contract.results import LARGEST, check_finite, hint, shaped_array
 from structboost.contract.separation import (
     KeptTruth,
     Separation,
     check_one_each,
     loss_of,
+    returned_none,
 )
 from structboost.contract.task import Task
 from structboost.exceptions import (
@@ -23,17 +26,16 @@ from structboost.exceptions import (
     count_examples_from,
     names_examples,
     note_examples,
+    on_example,
 )
-from structboost.validation import check_inputs, first_unusable
+from structboost.validation import check_inputs, first_unusable, shown
 
 T = TypeVar("T")
 
 
 def stacked(task: Task, X: Sequence[Any], first: int = 0) -> StackedParts:
     """Call :meth:`Task.stack` for examples, the first of which has index ``first``."""
-    return _noted(
-        "stack", first, len(X), lambda: task.stack(X), lambda i: task.stack([X[i]]), is_of_all=True
-    )
+    return _noted("stack", first, len(X), lambda: task.stack(X), lambda i: task.stack([X[i]]))
 
 
 def check_nothing_missing(stack: StackedParts, kind: str, learner: str) -> None:
@@ -91,9 +93,44 @@ def separation(
         return task.separate(inputs, Y, scores if truth is None else replace(scores, memo=truth))
 
     def alone(i: int) -> Separation:
-        return task.separate(None if X is None else [X[i]], [Y[i]], _scores_of(scores, i))  # type: ignore[arg-type]
+        return task.separate(None if X is None else [X[i]], [Y[i]], scores.only(i))  # type: ignore[arg-type]
 
-    return _noted("separate", first, len(Y), whole, alone)
+    found = _noted("separate", first, len(Y), whole, alone)
+    if task.defines("separate"):
+        _check_separation(task, found, scores)
+    if truth is not None and truth.counts_passes:
+        truth.n_passes += 1
+        try:
+            check_plain_argmax(task, X, Y, scores, found, truth.n_passes)
+        except Exception as error:
+            count_examples_from(error, first)
+            raise
+    return found
+
+
+def _check_separation(task: Task, found: Any, scores: StackedParts) -> None:
+    """Raise TaskError if the result of an overridden ``separate`` is malformed."""
+    if not isinstance(found, Separation):
+        raise TaskError(
+            f"separate returned {shown(found)}; it must return a Separation{hint(found)}."
+        )
+    losses = np.asarray(found.losses)
+    bad = np.flatnonzero(~((losses >= 0) & (losses <= LARGEST)))
+    if len(bad):
+        raise TaskError(
+            "The loss-augmented argmax of X[{sample}] has a loss or joint feature that is not "
+            f"finite, or is negative: separate gave it the loss {losses[bad[0]]}.",
+            int(bad[0]),
+        )
+    for kind, part in task.kinds.items():
+        difference = of_kind(task.kinds, found.differences, kind, None, "separate")
+        for name, index, n in (
+            ("part", difference.parts, len(scores.rows[kind])),
+            ("channel", difference.channels, part.n_channels),
+        ):
+            if len(index) and not 0 <= index.min() <= index.max() < n:
+                raise TaskError(f"separate names a {name} outside 0..{n - 1} of {kind!r}.")
+        check_finite(difference.values, "separate", None, kind)
 
 
 def slack_separation(
@@ -102,7 +139,7 @@ def slack_separation(
     """Call :meth:`Task.separate_slacks` for all examples."""
 
     def alone(i: int) -> Separation:
-        return task.separate_slacks([X[i]], [Y[i]], _scores_of(scores, i), limit)
+        return task.separate_slacks([X[i]], [Y[i]], scores.only(i), limit)
 
     return _noted(
         "separate_slacks", 0, len(Y), lambda: task.separate_slacks(X, Y, scores, limit), alone
@@ -113,11 +150,26 @@ def predictions(task: Task, X: Sequence[Any], scores: StackedParts) -> list[Any]
     """Call :meth:`Task.predict_batch` for all examples."""
 
     def alone(i: int) -> Sequence[Any]:
-        return task.predict_batch([X[i]], _scores_of(scores, i))
+        return task.predict_batch([X[i]], scores.only(i))
 
-    outputs = _noted("argmax_batch", 0, len(X), lambda: task.predict_batch(X, scores), alone)
-    check_one_each(outputs, len(X))
+    outputs: Any = _noted("argmax_batch", 0, len(X), lambda: task.predict_batch(X, scores), alone)
+    method = "predict_batch" if task.defines("predict_batch") else "argmax_batch"
+    check_one_each(outputs, len(X), method)
+    for i in [i for i, output in enumerate(outputs) if output is None]:
+        if not _takes_none(task, X[i], scores.example(i)):
+            raise returned_none("predict" if task.defines("predict") else "argmax", i)
     return list(outputs)
+
+
+def _takes_none(task: Task, x: Any, scores: Any) -> bool:
+    """Whether None is a prediction that the loss takes, of a task with other outputs, too."""
+    try:
+        task.loss(task.argmax(x, scores) if task.defines("predict") else None, None)
+        if not task.defines("predict"):
+            task.joint_feature(x, None)
+    except Exception:
+        return False
+    return True
 
 
 def marginals(
@@ -134,7 +186,7 @@ def marginals(
     """
 
     def alone(i: int) -> Marginals:
-        return task.marginals_batch([X[i]], _scores_of(scores, i))
+        return task.marginals_batch([X[i]], scores.only(i))
 
     n = len(X)
 
@@ -142,13 +194,15 @@ def marginals(
         return task.marginals_batch(X, scores if truth is None else replace(scores, memo=truth))
 
     result = _noted("marginals_batch", 0, n, whole, alone)
-    shapes = {kind: result.expected[kind].shape for kind in task.kinds}
-    if result.log_sums.shape != (n,) or any(
-        shape != scores.rows[kind].shape for kind, shape in shapes.items()
-    ):
+    if not isinstance(result, Marginals):
+        raise TaskError(f"marginals_batch gave {shown(result)}; give Marginals{hint(result)}.")
+    for kind in task.kinds:
+        means = of_kind(task.kinds, result.expected, kind, None, "marginals_batch")
+        shaped_array(means, scores.rows[kind].shape, "marginals_batch", None, kind)
+    if np.shape(result.log_sums) != (n,):
         raise TaskError(
-            f"marginals_batch gave the shapes {shapes} and log_sums {result.log_sums.shape}; give "
-            "those of the scores, and a number for each example."
+            f"marginals_batch gave log_sums of shape {np.shape(result.log_sums)}; give a number "
+            "for each example."
         )
     _check_log_sums(result.log_sums, n)
     return result
@@ -166,7 +220,7 @@ def log_sums(
     """
 
     def alone(i: int) -> FloatArray:
-        return task.log_sums_batch([X[i]], _scores_of(scores, i))
+        return task.log_sums_batch([X[i]], scores.only(i))
 
     def whole() -> FloatArray:
         return task.log_sums_batch(X, scores if truth is None else replace(scores, memo=truth))
@@ -197,24 +251,33 @@ def mean_loss(task: Task, Y: Sequence[Any], outputs: Sequence[Any], weights: Any
     return float(np.average(losses, weights=weights))
 
 
+def check_truths(task: Task, X: Sequence[Any], Y: Sequence[Any]) -> None:
+    """Raise TaskError if the joint feature refuses a true output of an input.
+
+    The loss of two outputs cannot see that both are of another input.
+    """
+    if task.reads_inputs:
+        for i, (x, y) in enumerate(zip(X, Y, strict=True)):
+            on_example("joint_feature", i, task.joint_feature, x, y)
+
+
 def _noted(
     method: str,
     first: int,
     n: int,
     whole: Callable[[], T],
     alone: Callable[[int], Any],
-    *,
-    is_of_all: bool = False,
 ) -> T:
     """Call a batch form, with errors that name the example that raises them alone, too.
 
     ``whole`` calls the method for ``n`` examples, the first of which has index ``first``; ``alone``
-    calls it for one.  If ``is_of_all``, a TaskError without an example is about all of them.
+    calls it for one.  A TaskError that begins with X or Y is about all of them.
     """
     try:
         return whole()
     except Exception as error:
-        if not names_examples(error) and not (is_of_all and isinstance(error, TaskError)):
+        is_of_all = isinstance(error, TaskError) and str(error).startswith(("X ", "Y "))
+        if not names_examples(error) and not is_of_all:
             culprit = next((i for i in range(n) if type(_raised(alone, i)) is type(error)), None)
             note_examples(error, method, *((0, n - 1) if culprit is None else (culprit, culprit)))
         count_examples_from(error, first)
@@ -227,10 +290,3 @@ def _raised(alone: Callable[[int], Any], i: int) -> Exception | None:
     except Exception as error:
         return error
     return None
-
-
-def _scores_of(scores: StackedParts, i: int) -> StackedParts:
-    """Return the scores of a single example."""
-    spans = {kind: starts[i : i + 2] for kind, starts in scores.offsets.items()}
-    rows = {kind: scores.rows[kind][start:stop] for kind, (start, stop) in spans.items()}
-    return StackedParts(rows, {kind: span - span[0] for kind, span in spans.items()})

@@ -14,72 +14,37 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from structboost._typing import FloatArray, IntArray
 from structboost.contract.calls import separation
+from structboost.contract.comparison import SLIP, beaten, check_found, compare_plain_argmax
+from structboost.contract.equality import deeply_equal
 from structboost.contract.measures import SparseFeature, measure_of
 from structboost.contract.parts import StackedParts
-from structboost.contract.separation import KeptTruth, Separation, check_loss_of_truth, loss_of
+from structboost.contract.separation import (
+    KeptTruth,
+    Separation,
+    check_loss_of_truth,
+    loss_of,
+    separation_at,
+)
 from structboost.contract.task import Task
-from structboost.exceptions import TaskError, on_example
+from structboost.exceptions import TaskError, examples_numbered, on_example
 
-# An exact argmax may fall behind an earlier output by rounding, not by more.
-_SLIP = 1e-6
 # Minimum (if there are enough) and maximum number of probed examples, examples per further probe,
 # and number of candidates.
 _LEAST_PROBED = 2
 _PROBED = 8
 _EXAMPLES_PER_PROBE = 16
 _CANDIDATES = 64
+# Maximum number of true outputs whose loss is computed; later passes notice others.
+_MOST_LOSSES = 256
 # Scores of a probe, in units in which a part is worth the largest loss.
 _STRENGTH = 4.0
 # Joint features below this cannot be separated by scores.
 _LEAST_WEIGHT = 1e-9
 # Units of a loss to try if the search without scores gives none.
 _UNITS = (1.0, 1e4, 1e8)
-
-
-def beaten(value: Any, rival: Any, size: Any) -> NDArray[np.bool_]:
-    """Return where ``rival`` exceeds ``value`` by more than rounding of terms of this ``size``."""
-    return np.asarray(rival - value > _SLIP * (1.0 + np.abs(value) + size))
-
-
-def check_found(
-    values: FloatArray,
-    rivals: FloatArray,
-    losses: FloatArray,
-    scores: StackedParts,
-    first: int = 0,
-    names: tuple[str, str] = ("it found an output", "an earlier output"),
-) -> None:
-    """Raise TaskError if an earlier output violates its margin more than the argmax.
-
-    Parameters
-    ----------
-    values, rivals : ndarray, shape (n_examples,)
-        Largest violations, of the argmax and of the outputs it is compared with.
-    losses : ndarray, shape (n_examples,)
-        Losses of the outputs of the argmax.
-    scores : StackedParts
-        Scores of the parts.
-    first : int
-        Index of the first example, for the message.
-    names : (str, str)
-        Names of both outputs in the message.
-    """
-    for i in np.flatnonzero(beaten(values, rivals, losses)).tolist():
-        size = losses[i] + sum(
-            float(np.abs(rows[slice(*scores.offsets[kind][i : i + 2])]).max(axis=1).sum())
-            for kind, rows in scores.rows.items()
-        )
-        if beaten(values[i], rivals[i], size):
-            raise TaskError(
-                f"The loss-augmented argmax of X[{{sample}}] is not exact: {names[0]} of value "
-                f"{values[i]:.6g}, {names[1]} has {rivals[i]:.6g}. Run "
-                "check_task(task, X, Y) and correct it, or set exact_argmax = False.",
-                first + i,
-            )
 
 
 class LastOutputs:
@@ -117,10 +82,12 @@ class LastOutputs:
 def probe_argmax(
     task: Task, X: Sequence[Any] | None, Y: Sequence[Any], offsets: Mapping[str, IntArray]
 ) -> None:
-    """Check on a few examples that the truth has no loss and that the argmax is exact.
+    """Check that truths have no loss, and on a few examples that the argmax is exact.
 
     Each is searched at zero scores, and at scores against and for the truth.  No output may fall
-    behind another one, or behind the truth, at the scores where it was found.
+    behind another one, or behind the truth, at the scores where it was found.  The argmax without
+    loss is a candidate as well, a batch form must reach the same values, the scores of a loss must
+    give it, and arguments must stay as they are.
 
     Parameters
     ----------
@@ -139,9 +106,9 @@ def probe_argmax(
     if not task.exact_argmax or task.separates_in_batches:
         return
     n = len(Y)
+    for i in np.unique(np.linspace(0, n - 1, min(n, _MOST_LOSSES)).astype(int)).tolist():
+        check_loss_of_truth(loss_of(task, i, Y[i], Y[i]), SLIP, i)
     candidates = np.unique(np.linspace(0, n - 1, min(n, _CANDIDATES)).astype(int)).tolist()
-    for i in candidates:
-        check_loss_of_truth(loss_of(task, i, Y[i], Y[i]), _SLIP, i)
     truths = {i: _truth(task, _input(task, X, i), Y[i], offsets, i) for i in candidates}
     for i in _various(truths, min(_PROBED, 1 + n // _EXAMPLES_PER_PROBE)):
         _probe(task, _input(task, X, i), Y[i], _favouring(task, truths[i], offsets, i), i)
@@ -158,7 +125,10 @@ def _truth(
     """Return the joint feature of the true output of example ``i``, by kind."""
     value = on_example("joint_feature", i, task.joint_feature, x, y)
     sizes = {kind: int(offsets[kind][i + 1] - offsets[kind][i]) for kind in task.kinds}
-    return {kind: measure_of(task.kinds, value, kind, sizes[kind], i) for kind in task.kinds}
+    return {
+        kind: measure_of(task.kinds, value, kind, sizes[kind], i, "Y[{sample}]")
+        for kind in task.kinds
+    }
 
 
 def _various(truths: Mapping[int, Mapping[str, SparseFeature]], n: int) -> list[int]:
@@ -200,13 +170,18 @@ def _times(scores: StackedParts, factor: float) -> StackedParts:
 
 def _probe(task: Task, x: Any, y: Any, favouring: StackedParts, i: int) -> None:
     """Search example ``i`` at scores of several strengths, and compare the outputs."""
+    _check_same_twice(task, x, y, i)
     probes: list[tuple[StackedParts, Separation]] = []
-    truth = KeptTruth()
+    truth = KeptTruth(counts_passes=False)
 
     def search(strength: float) -> float:
         """Return the loss of the argmax at these scores."""
         scores = _times(favouring, strength)
         probes.append((scores, separation(task, [x], [y], scores, i, truth)))
+        if not deeply_equal(dict(scores.rows), dict(_times(favouring, strength).rows)):
+            raise TaskError(
+                "argmax or separate changed the scores of X[{sample}] in place; work on a copy.", i
+            )
         return float(probes[-1][1].losses[0])
 
     loss = search(0.0)
@@ -215,6 +190,7 @@ def _probe(task: Task, x: Any, y: Any, favouring: StackedParts, i: int) -> None:
         loss = max(loss, search(-_STRENGTH * unit))
         if loss:
             break
+    against = probes[-1]
     search(_STRENGTH * (loss or 1.0))
     for scores, output in probes:
         others = max(float(other.violations(scores)[0]) for _, other in probes)
@@ -223,6 +199,66 @@ def _probe(task: Task, x: Any, y: Any, favouring: StackedParts, i: int) -> None:
         size = output.losses + sum(_size(other, scores) for _, other in probes)
         best = np.array([max(others, 0.0)])
         check_found(output.violations(scores), best, size, scores, i, names)
+    _check_separate(task, x, y, *against, i)
+    if not task.is_enumerated:
+        compare_plain_argmax(task, x, y, *against, i)
+    _check_loss_scores(task, x, y, [output for _, output in probes], favouring, i)
+
+
+def _check_same_twice(task: Task, x: Any, y: Any, i: int) -> None:
+    """Check that joint feature of the truth is the same in two calls."""
+    first, second = (
+        on_example("joint_feature", i, task.joint_feature, x, y, argument="Y") for _ in range(2)
+    )
+    if not deeply_equal(first, second):
+        raise TaskError(
+            "joint_feature(X[{sample}], Y[{sample}]) is not deterministic: two calls gave "
+            "different weights.",
+            i,
+        )
+
+
+def _check_separate(
+    task: Task, x: Any, y: Any, scores: StackedParts, found: Separation, i: int
+) -> None:
+    """Check that a ``separate`` of the task reaches the value of its argmax."""
+    if not task.defines("separate"):
+        return
+    with examples_numbered([i]):
+        single = separation_at(task, [x], [y], scores)
+    values = float(found.violations(scores)[0]), float(single.violations(scores)[0])
+    size = float(found.losses[0] + single.losses[0]) + _size(found, scores) + _size(single, scores)
+    if beaten(min(values), max(values), size):
+        raise TaskError(
+            "separate and argmax disagree on X[{sample}]: loss minus difference of scores is "
+            f"{values[0]:.6g} by separate, {values[1]:.6g} by the loss-augmented argmax. "
+            "Run check_task(task, X, Y) and correct one of them.",
+            i,
+        )
+
+
+def _check_loss_scores(
+    task: Task, x: Any, y: Any, outputs: Sequence[Separation], shapes: StackedParts, i: int
+) -> None:
+    """Check that the scores of the loss give each output its loss."""
+    added = KeptTruth().loss_scores(task, [x], [y], shapes.offsets)
+    if added is None:
+        return
+    rows = {
+        kind: np.asarray(added.get(kind, np.zeros_like(of_kind)), np.float64)
+        for kind, of_kind in shapes.rows.items()
+    }
+    scores = StackedParts(rows, shapes.offsets)
+    for output in outputs:
+        loss = float(output.losses[0])
+        gain = float(output.violations(scores)[0]) - loss
+        if beaten(min(loss, gain), max(loss, gain), _size(output, scores)):
+            raise TaskError(
+                f"loss_scores and loss disagree on X[{{sample}}]: an output has the loss "
+                f"{loss:.6g}, and loss_scores(X[{{sample}}], Y[{{sample}}]) gives it {gain:.6g} "
+                "more than the truth. Run check_task(task, X, Y) and correct one of them.",
+                i,
+            )
 
 
 def _size(output: Separation, scores: StackedParts) -> float:

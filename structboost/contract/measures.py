@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from structboost._typing import FloatArray, IntArray
 from structboost.contract.members import TaskMembers
 from structboost.contract.parts import PartKind, of_kind
+from structboost.contract.results import LARGEST, check_finite, finite_array, whole_array
 from structboost.exceptions import TaskError, on_example
 
 
@@ -65,36 +66,46 @@ class SparseFeature(NamedTuple):
 
 
 def measure_of(
-    kinds: Mapping[str, PartKind], value: Any, kind: str, n_parts: int, i: int | None = None
+    kinds: Mapping[str, PartKind],
+    value: Any,
+    kind: str,
+    n_parts: int,
+    i: int | None = None,
+    output: str = "y",
 ) -> SparseFeature:
-    """Convert a result of :meth:`Task.joint_feature` to a SparseFeature, with all checks."""
-    measure = _sparse(kinds, value, kind, n_parts, i)
+    """Convert a result of :meth:`Task.joint_feature` to a SparseFeature, with all checks.
+
+    ``output`` is the name of the output in errors.
+    """
+    call = f"joint_feature(X[{{sample}}], {output})"
+    measure = _sparse(kinds, value, kind, n_parts, i, output)
     for name, index, n in (
         ("part", measure.parts, n_parts),
         ("channel", measure.channels, kinds[kind].n_channels),
     ):
         if len(index) and not (0 <= index.min() and index.max() < n):
-            raise TaskError(
-                f"joint_feature(X[{{sample}}], y) names a {name} outside 0..{n - 1} of {kind!r}.", i
-            )
-    if not np.isfinite(measure.values).all():
-        raise TaskError(
-            f"joint_feature(X[{{sample}}], y) has NaN or infinite weights for kind {kind!r}.", i
-        )
+            raise TaskError(f"{call} names a {name} outside 0..{n - 1} of {kind!r}.", i)
+    check_finite(measure.values, call, i, kind)
     return measure
 
 
 def _sparse(
-    kinds: Mapping[str, PartKind], value: Any, kind: str, n_parts: int, i: int | None
+    kinds: Mapping[str, PartKind],
+    value: Any,
+    kind: str,
+    n_parts: int,
+    i: int | None,
+    output: str = "y",
 ) -> SparseFeature:
     """Convert as :func:`measure_of`, without a check of ranges."""
+    call = f"joint_feature(X[{{sample}}], {output})"
     value = of_kind(kinds, value, kind, i, "joint_feature")
     if not isinstance(value, tuple):
-        dense = np.asarray(value, dtype=np.float64)
+        dense = finite_array(value, call, i, kind)
         shape = (n_parts, kinds[kind].n_channels)
         if dense.shape != shape:
             raise TaskError(
-                f"joint_feature(X[{{sample}}], y) gave shape {dense.shape} for kind {kind!r}; "
+                f"{call} gave shape {dense.shape} for kind {kind!r}; "
                 f"expected (n_parts, n_channels) = {shape}.",
                 i,
             )
@@ -104,53 +115,73 @@ def _sparse(
         )
     if len(value) != 3:
         raise TaskError(
-            f"joint_feature(X[{{sample}}], y) for kind {kind!r} is a tuple of {len(value)}; "
+            f"{call} for kind {kind!r} is a tuple of {len(value)}; "
             "expected (parts, channels, values).",
             i,
         )
-    parts = np.asarray(value[0], dtype=np.int64).ravel()
-    channels = np.asarray(value[1], dtype=np.int64).ravel()
-    values = np.asarray(value[2], dtype=np.float64).ravel()
+    parts, channels, values = value
+    if not _are_plain(parts, channels, values):
+        parts = whole_array(parts, f"The first array, parts, of {call}", i, kind).ravel()
+        channels = whole_array(channels, f"The second array, channels, of {call}", i, kind).ravel()
+        values = finite_array(values, f"The third array, values, of {call}", i, kind).ravel()
     if not len(parts) == len(channels) == len(values):
         raise TaskError(
-            f"joint_feature(X[{{sample}}], y) for kind {kind!r} has {len(parts)} parts, "
+            f"{call} for kind {kind!r} has {len(parts)} parts, "
             f"{len(channels)} channels and {len(values)} values; give one of each per entry.",
             i,
         )
     return SparseFeature(parts, channels, values)
 
 
+def _are_plain(parts: Any, channels: Any, values: Any) -> bool:
+    """Whether the entries of a joint feature are vectors of the usual types."""
+    return all(
+        isinstance(array, np.ndarray) and array.ndim == 1 and array.dtype == dtype
+        for array, dtype in ((parts, np.int64), (channels, np.int64), (values, np.float64))
+    )
+
+
 def joint_features(
-    task: TaskMembers, X: Sequence[Any], outputs: Sequence[Any], offsets: Mapping[str, IntArray]
+    task: TaskMembers,
+    X: Sequence[Any],
+    outputs: Sequence[Any],
+    offsets: Mapping[str, IntArray],
+    argument: str = "Y",
 ) -> dict[str, SparseFeature]:
     """Return the joint features of one output per example, by kind, on rows of the stack.
 
-    Ranges are checked for all examples at once, because this runs in every pass.
+    Ranges are checked for all examples at once, because this runs in every pass.  ``argument`` is
+    what errors name the outputs by.
     """
+    name = "Y[{sample}]" if argument == "Y" else "y"
     sizes = {kind: np.diff(offsets[kind]).tolist() for kind in task.kinds}
     lists: dict[str, list[SparseFeature]] = {kind: [] for kind in task.kinds}
     for i, output in enumerate(outputs):
-        value = on_example("joint_feature", i, task.joint_feature, X[i], output)
+        value = on_example("joint_feature", i, task.joint_feature, X[i], output, argument=argument)
         for kind, measures in lists.items():
             size = sizes[kind][i]
-            measures.append(
-                on_example("joint_feature", i, _sparse, task.kinds, value, kind, size, i)
-            )
+            arguments = (task.kinds, value, kind, size, i, name)
+            measures.append(on_example("joint_feature", i, _sparse, *arguments, argument=argument))
     return {
-        kind: _stacked(task.kinds, kind, measures, offsets[kind])
+        kind: _stacked(task.kinds, kind, measures, offsets[kind], name)
         for kind, measures in lists.items()
     }
 
 
 def _stacked(
-    kinds: Mapping[str, PartKind], kind: str, measures: Sequence[SparseFeature], starts: IntArray
+    kinds: Mapping[str, PartKind],
+    kind: str,
+    measures: Sequence[SparseFeature],
+    starts: IntArray,
+    output: str,
 ) -> SparseFeature:
     """Join the measures of all examples, check them, and convert parts to rows of the stack."""
     parts, channels, values = (np.concatenate(column) for column in zip(*measures, strict=True))
     owners = np.repeat(np.arange(len(measures)), [len(m.parts) for m in measures])
-    good = (parts >= 0) & (parts < np.diff(starts)[owners]) & np.isfinite(values)
+    good = (parts >= 0) & (parts < np.diff(starts)[owners]) & (np.abs(values) <= LARGEST)
     good &= (channels >= 0) & (channels < kinds[kind].n_channels)
     if not good.all():
         i = int(owners[np.argmin(good)])
-        measure_of({kind: kinds[kind]}, tuple(measures[i]), kind, int(np.diff(starts)[i]), i)
+        size = int(np.diff(starts)[i])
+        measure_of({kind: kinds[kind]}, tuple(measures[i]), kind, size, i, output)
     return SparseFeature(parts + starts[owners], channels, values)

@@ -61,6 +61,41 @@ class StackedParts:
         """Number of examples."""
         return len(next(iter(self.offsets.values()))) - 1
 
+    def sizes(self, kind: str) -> IntArray:
+        """Return the number of parts of each example.
+
+        Parameters
+        ----------
+        kind : str
+            A kind of parts.
+
+        Returns
+        -------
+        sizes : ndarray of int64, shape (n_examples,)
+            Numbers from 0.
+        """
+        return np.diff(self.offsets[kind])
+
+    def only(self, i: int) -> StackedParts:
+        """Return the parts of one example alone.
+
+        Parameters
+        ----------
+        i : int
+            Index of the example, from 0.
+
+        Returns
+        -------
+        parts : StackedParts
+            Contiguous rows of one example.
+        """
+        spans = {kind: starts[i : i + 2] for kind, starts in self.offsets.items()}
+        rows = {
+            kind: np.ascontiguousarray(self.rows[kind][start:stop])
+            for kind, (start, stop) in spans.items()
+        }
+        return StackedParts(rows, {kind: span - span[0] for kind, span in spans.items()})
+
     def example(self, i: int) -> Any:
         """Return the rows of one example.
 

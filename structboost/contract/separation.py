@@ -14,9 +14,13 @@ from structboost.contract.listed_outputs import KeptListings
 from structboost.contract.measures import SparseFeature, joint_features
 from structboost.contract.members import TaskMembers
 from structboost.contract.parts import StackedParts, check_known
-from structboost.exceptions import TaskError, on_example
+from structboost.contract.results import LARGEST, finite_array, hint, real_number
+from structboost.exceptions import TaskError, note_examples, on_example
 from structboost.runtime.compiled import compiled
 from structboost.validation import shown
+
+# Loss of a true output that may be rounding.
+_SLIP = 1e-6
 
 
 @dataclass(frozen=True)
@@ -83,14 +87,13 @@ class Separation:
             message names the example.
         """
         check_one_each(outputs, len(Y))
+        true = (truth or KeptTruth()).joint_features(task, X, Y, offsets)
+        if any(output is None for output in outputs):
+            check_returned(task, X, Y, outputs)
         losses = np.array(
             [loss_of(task, i, *pair) for i, pair in enumerate(zip(Y, outputs, strict=True))]
         )
-        wrong = np.flatnonzero(~(np.isfinite(losses) & (losses >= 0)))
-        if len(wrong):
-            check_loss(losses[wrong[0]], int(wrong[0]))
-        true = (truth or KeptTruth()).joint_features(task, X, Y, offsets)
-        predicted = joint_features(task, X, outputs, offsets)
+        predicted = joint_features(task, X, outputs, offsets, "The output of argmax for X")
         differences = {
             kind: _merged_difference(true[kind], predicted[kind], part.n_channels)
             for kind, part in task.kinds.items()
@@ -99,6 +102,10 @@ class Separation:
             kind: np.searchsorted(difference.parts, offsets[kind][: len(Y) + 1]).astype(np.int64)
             for kind, difference in differences.items()
         }
+        # An output that scores like the truth and has a loss may be the truth.
+        sizes = sum(np.diff(starts) for starts in indptr.values())
+        for i in np.flatnonzero((losses > 0) & (sizes == 0)).tolist():
+            check_loss_of_truth(loss_of(task, i, Y[i], Y[i]), _SLIP, i)
         return cls(losses, differences, indptr)
 
     def violations(self, scores: StackedParts) -> FloatArray:
@@ -119,6 +126,24 @@ class Separation:
             _subtract_products(*difference, self.indptr[kind], scores.rows[kind], out)
         return out
 
+    def only(self, i: int, first_rows: Mapping[str, int]) -> Separation:
+        """Return output ``i`` alone.
+
+        Parameters
+        ----------
+        i : int
+            Index of the output.
+        first_rows : dict of str to int
+            Row of the stack that becomes row 0, by kind.
+        """
+        differences, indptr = {}, {}
+        for kind, difference in self.differences.items():
+            first, last = self.indptr[kind][i : i + 2]
+            own = difference.take(np.arange(first, last))
+            differences[kind] = own._replace(parts=own.parts - first_rows[kind])
+            indptr[kind] = np.array([0, last - first], np.int64)
+        return Separation(self.losses[i : i + 1], differences, indptr)
+
 
 class KeptTruth:
     """Cache of the joint features and loss scores of the true outputs of fixed examples.
@@ -131,16 +156,23 @@ class KeptTruth:
         Cache of listed outputs; other examples may use it too.
     indices : sequence of int, optional
         Indices of the examples in ``listings``.
+    counts_passes : bool
+        Whether passes over the examples are counted, so that some of them are checked.
     """
 
     def __init__(
-        self, listings: KeptListings | None = None, indices: Sequence[int] | None = None
+        self,
+        listings: KeptListings | None = None,
+        indices: Sequence[int] | None = None,
+        *,
+        counts_passes: bool = True,
     ) -> None:
         self._listings = listings or KeptListings()
         self._indices = indices
         self._by_kind: dict[str, SparseFeature] | None = None
         self._losses: dict[str, NDArray[Any]] | None = None
         self._has_losses = True
+        self.counts_passes, self.n_passes = counts_passes, 0
 
     @property
     def listings(self) -> KeptListings:
@@ -173,7 +205,7 @@ class KeptTruth:
 
         def best(i: int) -> Any:
             def loss(output: Any) -> float:
-                return 0.0 if has_losses else task.loss(Y[i], output)
+                return 0.0 if has_losses else loss_of(task, i, Y[i], output)
 
             return self._listings.best(indices[i], task, X[i], scores.example(i), loss)
 
@@ -265,11 +297,18 @@ def _stacked_loss_scores(
     added: dict[str, list[NDArray[Any]]] = {}
     for i, (x, y) in enumerate(zip(X, Y, strict=True)):
         value = on_example("loss_scores", i, task.loss_scores, x, y)
-        if value is None:
+        if value is None and not i:
             return None
         by_kind = value if isinstance(value, Mapping) else dict.fromkeys(task.kinds, value)
         check_known(task.kinds, by_kind, "loss_scores", i)
+        if i and by_kind.keys() != added.keys():
+            raise TaskError(
+                f"loss_scores(X[{{sample}}], y) has the kinds {list(by_kind)}, and those of the "
+                f"first example {list(added)}; give the same for all.",
+                i,
+            )
         for kind, rows in by_kind.items():
+            finite_array(rows, "loss_scores(X[{sample}], y)", i, kind)
             added.setdefault(kind, []).append(np.asarray(rows))
     stacked = {}
     for kind, blocks in added.items():
@@ -282,14 +321,7 @@ def _stacked_loss_scores(
                     f"expected (n_parts, n_channels) = {shape}.",
                     i,
                 )
-        rows = np.concatenate(blocks)
-        if not np.isfinite(rows).all():
-            row = int(np.argmin(np.isfinite(rows).all(axis=1)))
-            raise TaskError(
-                f"loss_scores(X[{{sample}}], y) has NaN or infinite entries for kind {kind!r}.",
-                int(np.searchsorted(offsets[kind], row, side="right")) - 1,
-            )
-        stacked[kind] = rows
+        stacked[kind] = np.concatenate(blocks)
     return stacked
 
 
@@ -302,13 +334,53 @@ def _merged_difference(true: SparseFeature, other: SparseFeature, n_channels: in
     return SparseFeature(keys[nonzero] // n_channels, keys[nonzero] % n_channels, values[nonzero])
 
 
-def check_one_each(outputs: Sequence[Any], n_examples: int) -> None:
-    """Raise TaskError unless :meth:`Task.argmax_batch` gave one output per example."""
+def check_one_each(outputs: Any, n_examples: int, method: str = "argmax_batch") -> None:
+    """Raise TaskError unless a batch form gave one output per example."""
+    if isinstance(outputs, str) or not hasattr(outputs, "__len__"):
+        raise TaskError(
+            f"{method} gave {shown(outputs)}; give a list of outputs, one for each example"
+            f"{hint(outputs)}."
+        )
     if len(outputs) != n_examples:
         raise TaskError(
-            f"argmax_batch gave {len(outputs)} outputs for {n_examples} examples; give one for "
-            "each."
+            f"{method} gave {len(outputs)} outputs for {n_examples} examples; give one for each."
         )
+
+
+def check_returned(
+    task: TaskMembers, X: Sequence[Any], Y: Sequence[Any], outputs: Sequence[Any]
+) -> None:
+    """Raise TaskError if None is no output of an example for which the argmax gave it.
+
+    It is an output if a true output is None, or if both ``joint_feature`` and ``loss`` take it and
+    not all examples have it.
+    """
+    if any(y is None for y in Y):
+        return
+    for i, output in enumerate(outputs):
+        if output is None and (
+            all(other is None for other in outputs) or not _takes_none(task, X[i], Y[i])
+        ):
+            raise returned_none("argmax", i)
+
+
+def returned_none(method: str, i: int) -> TaskError:
+    """Make the error of a method that ends without return for example ``i``."""
+    return TaskError(
+        f"{method} returned None for X[{{sample}}], which is no output; end the method with return "
+        "and the best output.",
+        i,
+    )
+
+
+def _takes_none(task: TaskMembers, x: Any, y: Any) -> bool:
+    """Whether joint feature and loss take None as an output."""
+    try:
+        task.joint_feature(x, None)
+        task.loss(y, None)
+    except Exception:
+        return False
+    return True
 
 
 def loss_of(task: TaskMembers, i: int, y: Any, y_pred: Any) -> float:
@@ -317,23 +389,30 @@ def loss_of(task: TaskMembers, i: int, y: Any, y_pred: Any) -> float:
     Raises
     ------
     TaskError
-        If the task returns no number.
+        If the task returns no number, or one that is negative, not finite or too large.
     """
-    value = on_example("loss", i, task.loss, y, y_pred)
     try:
-        return float(value)
-    except (TypeError, ValueError):
-        raise TaskError(
-            f"loss(Y[{{sample}}], y_pred) is {shown(value)}; give a number.", i
-        ) from None
+        value = task.loss(y, y_pred)
+    except Exception as error:
+        note_examples(error, "loss", i, i, _culprit(task, y))
+        raise
+    return check_loss(real_number(value, "loss(Y[{sample}], y_pred)", i), i)
+
+
+def _culprit(task: TaskMembers, y: Any) -> str:
+    """Name what ``loss`` failed for: the true output, or both outputs if it takes that one."""
+    try:
+        task.loss(y, y)
+    except Exception:
+        return "Y"
+    return "Y[{sample}] and the output for X[{sample}]"
 
 
 def check_loss(value: float, i: int) -> float:
     """Check that a loss of example ``i`` is finite and not negative, and return it."""
-    if not np.isfinite(value) or value < 0:
-        raise TaskError(
-            f"loss(Y[{{sample}}], y_pred) is {value}; a loss must be finite and >= 0.", i
-        )
+    if not 0 <= value <= LARGEST:
+        wanted = f"<= {LARGEST:g}" if LARGEST < value < np.inf else "finite and >= 0"
+        raise TaskError(f"loss(Y[{{sample}}], y_pred) is {value}; a loss must be {wanted}.", i)
     return value
 
 

@@ -26,8 +26,10 @@ from structboost.contract.listed_outputs import (
 )
 from structboost.contract.measures import SparseFeature
 from structboost.contract.parts import PartKind, StackedParts, of_kind, stack_parts
+from structboost.contract.results import real_number, shaped_array
 from structboost.contract.separation import KeptTruth, Separation, separation_at
 from structboost.exceptions import TaskError, on_example
+from structboost.runtime.described import Described
 
 # Types of the arguments and results of the methods of a task.
 __all__ = [
@@ -42,7 +44,7 @@ __all__ = [
 ]
 
 
-class Task(ABC):
+class Task(Described, ABC):
     """Base class of structured prediction problems.
 
     A subclass defines :meth:`parts`, :meth:`joint_feature`, :meth:`loss` and :meth:`argmax`, one
@@ -296,9 +298,14 @@ class Task(ABC):
         for i, x in enumerate(X):
             rows = scores.example(i)
             means = on_example("marginals", i, self.marginals, x, rows)
-            log_sums[i] = on_example("log_sum", i, self.log_sum, x, rows)
+            log_sum = on_example("log_sum", i, self.log_sum, x, rows)
+            log_sums[i] = real_number(log_sum, "log_sum(X[{sample}], scores)", i)
             for kind, blocks in expected.items():
-                blocks.append(np.asarray(of_kind(self.kinds, means, kind, i, "marginals")))
+                of_parts = of_kind(self.kinds, means, kind, i, "marginals")
+                shape = (scores.sizes(kind)[i], self.kinds[kind].n_channels)
+                blocks.append(
+                    shaped_array(of_parts, shape, "marginals(X[{sample}], scores)", i, kind)
+                )
         return Marginals(
             {kind: np.concatenate(blocks) for kind, blocks in expected.items()}, log_sums
         )
@@ -554,7 +561,12 @@ class Task(ABC):
         if added is not None:
             return self.argmax(x, _plus(scores, added))
         if not self.defines("argmax"):
-            return best_listed(self, x, scores, lambda output: self.loss(y, output))
+            return best_listed(
+                self,
+                x,
+                scores,
+                lambda output: real_number(self.loss(y, output), "loss(Y[{sample}], y_pred)"),
+            )
         try:
             return self.argmax(x, scores, y)  # type: ignore[call-arg]
         except TypeError as error:

@@ -6,5 +6,20 @@ To write one, subclass :class:`Engine` and :class:`Workers`, hold each shard as 
 
 import lazy_loader
 
-# Names are imported when they are first used; ``__init__.pyi`` lists them.
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+# Names are imported when they are first used.  ``__init__.pyi`` has the same for type checkers.
+_NAMES = {
+    "base": [
+        "Answer",
+        "Batch",
+        "Call",
+        "Engine",
+        "Layout",
+        "Replay",
+        "ShardAtWork",
+        "Workers",
+        "answer_of",
+    ],
+    "local": ["Serial", "Threads"],
+    "processes": ["Processes"],
+}
+__getattr__, __dir__, __all__ = lazy_loader.attach(__name__, submod_attrs=_NAMES)

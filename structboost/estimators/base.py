@@ -8,7 +8,6 @@ from copy import copy
 from os import PathLike
 from typing import Any, Self
 
-import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
@@ -17,8 +16,7 @@ from structboost.contract.task import Task
 from structboost.estimators.early_stopping import EarlyStopping
 from structboost.estimators.objectives import parameters_of_0_2
 from structboost.estimators.parameters import estimator, is_same
-from structboost.estimators.saved import facts_of, saved_names
-from structboost.estimators.validated_table import validated_table
+from structboost.estimators.saved import facts_of
 from structboost.exceptions import ModelFileError, warn_user
 from structboost.files.schema import whole_number
 from structboost.masters.base import Formulation
@@ -40,7 +38,7 @@ from structboost.validation import (
     checked_whole_number,
     shown,
 )
-from structboost.weak.families import WeakLearners, takes_missing, takes_sparse
+from structboost.weak.families import WeakLearners, takes_sparse
 
 # Fitted attributes that report a choice on held-out data, if there was one.
 _CHOSEN = ("C_path_", "C_path_end_", "validation_losses_", "max_features_")
@@ -129,7 +127,6 @@ class BoostedEstimator(Documented, BaseEstimator):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = takes_missing(self._weak_learners())
         tags.input_tags.sparse = takes_sparse(self._weak_learners())
         return tags
 
@@ -254,14 +251,18 @@ class BoostedEstimator(Documented, BaseEstimator):
 
         def held_out(model: Ensemble, fold: Fold) -> tuple[Any, Any, Any]:
             twin = copy(self)
-            twin.model_, twin.task_, twin.categories_ = model, task, {}
-            twin.temperature_ = None
+            twin.model_, twin.task_, twin.temperature_ = model, task, None
             for name in ("feature_names_in_", "link_", "minimised_"):
                 twin.__dict__.pop(name, None)
+            twin._read_columns({}, next(iter(model.members.values())).n_features)
             twin._prepare_to_score()
             return twin, fold.held_X, self._as_given(fold.held_Y, task)
 
         return score_by(scoring, held_out)
+
+    def _read_columns(self, facts: Mapping[str, Any], width: int) -> None:
+        """Set the attributes of columns from a model file; ``width`` is that of the model."""
+        self.n_features_in_: Any = width
 
     def _prepare_to_score(self) -> None:
         """Set attributes that predictions during training need besides the model."""
@@ -282,15 +283,6 @@ class BoostedEstimator(Documented, BaseEstimator):
     def _folds(self, X: Any, Y: Any, sample_weight: Any) -> list[Fold]:
         """Return the folds on which C is chosen."""
         return random_folds(X, Y, sample_weight, random_state=self.random_state)
-
-    def _table(self, X: Any, y: Any = "no_validation", **options: Any) -> Any:
-        """Return the table, and ``y``, checked and as numbers."""
-        return validated_table(self, X, y, **options)
-
-    def _scores(self, X: Any, model: Ensemble | None = None) -> FloatArray:
-        check_is_fitted(self)
-        X = self._table(X, reset=False)
-        return (model or self.model_).scores(X)
 
     def _save(self, path: str | PathLike[str], **facts: Any) -> None:
         """Save the model with the estimator's name, its plain parameters and ``facts``."""
@@ -331,8 +323,5 @@ class BoostedEstimator(Documented, BaseEstimator):
             for name, value in dict(metadata.get("chosen", {})).items():
                 if name in _CHOSEN:
                     setattr(loaded, name, value)
-            loaded.n_features_in_ = next(iter(model.members.values())).n_features
-            names = saved_names(metadata.get("feature_names"), loaded.n_features_in_)
-            if names is not None:
-                loaded.feature_names_in_ = np.array(names, dtype=object)
+            loaded._read_columns(metadata, next(iter(model.members.values())).n_features)
         return loaded, metadata

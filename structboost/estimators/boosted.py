@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_is_fitted
 
 from structboost._typing import override
 from structboost.contract.task import Task
@@ -478,6 +479,7 @@ class StructBoostEstimator(BoostedEstimator):
         return loaded, metadata
 
     def _save(self, path: str | PathLike[str], **facts: Any) -> None:
+        check_is_fitted(self)
         facts["learning_rate"] = getattr(self, "learning_rate_", None)
         super()._save(path, objective_name=self.minimised_, **facts)
 

@@ -9,15 +9,15 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import ClassifierMixin
 from sklearn.model_selection import train_test_split
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from structboost._typing import FloatArray, IntArray
 from structboost.contract.task import Task
-from structboost.estimators.base import BoostedEstimator
+from structboost.estimators.constant_model import without_learners
 from structboost.estimators.feature_importances import FeatureImportanceMixin
+from structboost.estimators.label_types import LabelledClassifier, label_vector, saved_classes
 from structboost.estimators.labels import (
     classes_in_place,
     classification_examples,
@@ -27,7 +27,8 @@ from structboost.estimators.labels import (
     outputs_of,
 )
 from structboost.estimators.parameters import estimator
-from structboost.estimators.saved import saved_classes, saved_link
+from structboost.estimators.saved import saved_link
+from structboost.estimators.tables import TableEstimator
 from structboost.files.schema import DamagedFileError
 from structboost.masters.base import Formulation
 from structboost.masters.registry import formulation_of
@@ -38,13 +39,13 @@ from structboost.selection.folds import Fold, random_folds
 from structboost.shards.binned_table import BinnedTable
 from structboost.tasks.binary import BinaryTask
 from structboost.tasks.coded import CodedTask
+from structboost.tasks.label_tree import saved_tree
 from structboost.tasks.multiclass import MulticlassTask
 from structboost.tasks.taxonomy import TaxonomyTask
-from structboost.validation import check_labels
 
 
 @estimator
-class BoostedClassifier(ClassifierMixin, FeatureImportanceMixin, BoostedEstimator):
+class BoostedClassifier(LabelledClassifier, FeatureImportanceMixin, TableEstimator):
     """Base of boosted classifiers.
 
     Parameters
@@ -61,6 +62,8 @@ class BoostedClassifier(ClassifierMixin, FeatureImportanceMixin, BoostedEstimato
         has another method for them.
     """
 
+    _face_kinds = ("classes",)
+
     class_weight: Any = None
 
     @committed
@@ -73,25 +76,34 @@ class BoostedClassifier(ClassifierMixin, FeatureImportanceMixin, BoostedEstimato
             Or a :class:`structboost.BinnedTable`, or a Dask array or data frame, which are read in
             place.
         y : array-like, shape (n_samples,)
-            Labels of any type, at least two different ones.  For a Dask X, a Dask array or series.
+            Labels of any type.  For a Dask X, a Dask array or series.
         sample_weight : array-like, shape (n_samples,), optional
             Weight of each sample in the mean loss.  Samples of weight zero are left out.
 
         Raises
         ------
         ValueError, TypeError
-            If a parameter or an argument is out of its range, or ``y`` has one class only.
+            If a parameter or an argument is out of its range, or weights leave one of several
+            classes.
         SolverError
             If a restricted master cannot be solved.
+
+        Warns
+        -----
+        ConstantPredictionWarning
+            If ``y`` has one class, which the model then always predicts.
         """
         self._check_parameters()
         if isinstance(X, BinnedTable) or hasattr(X, "__dask_graph__"):
+            self._read_columns({}, int(X.shape[1]))
             return self._fit_in_place(X, y, sample_weight)
-        check_labels(y)
+        y = label_vector(y)
         X, y = self._table(X, y)
         self.classes_, X, labels, weights = classification_examples(
             X, y, sample_weight, self.class_weight
         )
+        if len(self.classes_) == 1:
+            return self._fit_constant(X.shape[1])
         task = self._task()
         outputs = outputs_of(labels, task)
         validation = None
@@ -104,6 +116,20 @@ class BoostedClassifier(ClassifierMixin, FeatureImportanceMixin, BoostedEstimato
             )  # fmt: skip
             validation = (held_X, held)
         self._train(task, (X, outputs), validation, weights, whole)
+        self._keep_link()
+        return self
+
+    def _fit_constant(self, n_columns: int) -> Self:
+        """Set the fitted attributes of a model that always predicts the only class."""
+        self.task_ = BinaryTask()
+        metadata = {
+            "history": [], "C": float("inf"), "objective": 0.0,
+        }  # fmt: skip
+        self.model_ = without_learners(self.task_.kinds["x"], n_columns, metadata)
+        self.history_, self.objective_, self.C_, self.n_iter_ = [], 0.0, float("inf"), 1
+        self.ending_, self.temperature_ = "one_class", None
+        if name := self._objective_name():
+            self.minimised_ = name
         self._keep_link()
         return self
 
@@ -132,7 +158,6 @@ class BoostedClassifier(ClassifierMixin, FeatureImportanceMixin, BoostedEstimato
                 "leave them out, and give sample_weight."
             )
         self.classes_, encode = classes_in_place(y)
-        self.n_features_in_ = int(X.shape[1])
         task = self._task()
         self._train(task, (X, encode(y, task)), None, sample_weight)
         self._keep_link()
@@ -163,7 +188,7 @@ class BoostedClassifier(ClassifierMixin, FeatureImportanceMixin, BoostedEstimato
         -------
         scores : ndarray, shape (n_samples, n_classes)
             In the order of ``classes_``.  For two classes, the score of the second one, shape
-            (n_samples,).
+            (n_samples,), and 0 for one class.
         """
         return self._decision(self._scores(X))
 
@@ -216,6 +241,8 @@ class BoostedClassifier(ClassifierMixin, FeatureImportanceMixin, BoostedEstimato
 
     def _probabilities(self, scores: FloatArray) -> FloatArray:
         """Return probabilities for a result of :meth:`decision_function`."""
+        if len(self.classes_) == 1:
+            return np.ones((len(scores), 1))
         if scores.ndim == 1:
             scores = np.column_stack((np.zeros(len(scores)), scores))
         link: SoftmaxLink | None = getattr(self, "link_", None)
@@ -263,8 +290,7 @@ class BoostedClassifier(ClassifierMixin, FeatureImportanceMixin, BoostedEstimato
         stages : iterator of ndarray
             One array per round, as :meth:`decision_function` returns it.
         """
-        check_is_fitted(self)
-        return (self._decision(self._scores(X, model)) for model in self.model_.staged())
+        return map(self._decision, self._staged_scores(X))
 
     def staged_predict(self, X: Any) -> Iterator[NDArray[Any]]:
         """Iterate over the labels after each round, with the weights of that round.
@@ -347,7 +373,9 @@ class BoostedClassifier(ClassifierMixin, FeatureImportanceMixin, BoostedEstimato
             return task
         if self.model_.kinds["x"].n_channels == n_classes == 2:
             return MulticlassTask(2)
-        return classification_task(self.classes_.tolist(), metadata.get("tree"))
+        if metadata.get("tree") is not None:
+            return TaxonomyTask(saved_tree(metadata["tree"], n_classes))
+        return classification_task(self.classes_.tolist())
 
 
 @estimator
@@ -356,9 +384,10 @@ class TaxonomyClassifier(BoostedClassifier):
 
     Parameters
     ----------
-    taxonomy : nested lists, parent array or networkx.DiGraph, optional
-        Tree whose leaves are the labels.  Classes share the weak learners of their ancestors, and
-        a wrong class costs the height of the first common ancestor
+    taxonomy : nested lists or dicts, edges, paths, table, parents or networkx.DiGraph, optional
+        Tree whose leaves are the labels, as ``[["cat", "dog"], ["oak", "elm"]]`` or in another form
+        of :mod:`structboost.tasks.hierarchy_forms`.  Classes share the weak learners of their
+        ancestors, and a wrong class costs the height of the first common ancestor
         (:class:`structboost.TaxonomyTask`).  If classes have probabilities, the class of least
         expected cost is predicted.
     """
@@ -380,4 +409,4 @@ class TaxonomyClassifier(BoostedClassifier):
         return None
 
     def _task(self) -> Task:
-        return classification_task(self.classes_.tolist(), self.taxonomy)
+        return classification_task(list(self.classes_), self.taxonomy)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.utils import check_random_state
 
+from structboost._typing import override
 from structboost.contract.task import Task
 from structboost.estimators.classifiers import BoostedClassifier
-from structboost.estimators.parameters import estimator
+from structboost.estimators.parameters import estimator, is_same
 from structboost.masters.base import Formulation
 from structboost.masters.norm_bounded import NormBounded
 from structboost.masters.norm_bounded_hinge import NormBoundedHinge
@@ -144,14 +145,19 @@ class _CorrectiveClassifier(_CodedClassifier):
         self.theta_ = self._chosen_theta(task, *train, sample_weight)
         super()._train(task, train, validation, sample_weight, whole)
 
+    @override
+    def _fit_constant(self, n_columns: int) -> Self:
+        self.theta_, self.theta_path_end_ = 0.0, ""
+        self.theta_path_: list[dict[str, Any]] = []
+        return super()._fit_constant(n_columns)
+
     def _trainer(self, task: Task, **settings: Any) -> StructBoost:
         if not settings.keys() >= {"formulation", "C"}:
             settings |= {"formulation": self._formulation(), "C": self.theta_}
         return super()._trainer(task, **settings)
 
     def _chosen_theta(self, task: Task, X: Any, y: Any, sample_weight: Any) -> float:
-        self.theta_path_: list[dict[str, Any]] = []
-        self.theta_path_end_ = ""
+        self.theta_path_, self.theta_path_end_ = [], ""
         formulation = self._formulation()
         if not isinstance(self.theta, str):
             return checked_positive(self.theta, "theta")
@@ -262,6 +268,16 @@ class MultiBoostECCClassifier(_CorrectiveClassifier):
     """
 
     codes: str = "random"
+
+    @override
+    def _splits_categories(self) -> bool:
+        # No search for the best set of all classes is exact.
+        return not is_same(self.codes, "best") and super()._splits_categories()
+
+    @override
+    def _reads_sparse(self) -> bool:
+        # Stumps of sparse features are not searched over all classes.
+        return not is_same(self.codes, "best") and super()._reads_sparse()
 
     def _rule(self) -> PricingRule:
         best = checked_choice(self.codes, "codes", CODE_RULES) == "best"

@@ -1,38 +1,67 @@
-"""Columns of data frames are found by their names, whatever their order."""
+"""Columns of data frames are matched by their names, whatever their order."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from structboost.estimators.table_columns import frame_of
+from structboost.estimators.table_forms import frame_of
 from structboost.exceptions import warn_user
 
+# Text, or the whole numbers of frames of pandas.
+Labels = Sequence[Any]
 
-def names_of(features: Any) -> list[str] | None:
-    """Return the names of features, if all have one that is text.
+
+def labels_of(features: Any) -> list[Any] | None:
+    """Return the labels of columns, text or whole numbers, or None without such labels.
 
     Parameters
     ----------
     features : array-like, data frame, or series of pandas
         A table of features, or those of one row by their names.
+
+    Raises
+    ------
+    TypeError
+        If some labels are text and others are not.
     """
     if features is None or isinstance(features, np.ndarray | list | tuple):
         return None
     frame = frame_of(features)
-    names = list(frame.columns if frame is not None else getattr(features, "index", ()))
-    return names if names and all(isinstance(name, str) for name in names) else None
+    index = frame.columns if frame is not None else getattr(features, "index", ())
+    labels = [] if callable(index) else list(index)
+    if not labels:
+        return None
+    n_texts = sum(isinstance(label, str) for label in labels)
+    if frame is not None and 0 < n_texts < len(labels):
+        other = next(label for label in labels if not isinstance(label, str))
+        raise TypeError(
+            f"X has columns named by text and others, such as {other!r}. Feature names are only "
+            "supported if all input features have string names; write X.columns = "
+            "X.columns.astype(str)."
+        )
+    is_whole = all(
+        isinstance(one, int | np.integer) and not isinstance(one, bool) for one in labels
+    )
+    return labels if n_texts == len(labels) or is_whole else None
 
 
-def by_name(features: Any, names: list[str] | None, place: str, estimator: str) -> Any:
+def names_of(features: Any) -> list[str] | None:
+    """Return the names of features, if all have one that is text."""
+    labels = labels_of(features)
+    return labels if labels is not None and isinstance(labels[0], str) else None
+
+
+def by_name(features: Any, names: Labels | None, place: str, estimator: str) -> Any:
     """Return features in the order in which training had them.
 
     Parameters
     ----------
     features : array-like, data frame, or series of pandas
         Without names they are returned as they are.
-    names : list of str or None
+    names : sequence of str or of int, or None
         Names of the features in training.
     place, estimator : str
         What errors and warnings call the features, and the class.
@@ -47,23 +76,36 @@ def by_name(features: Any, names: list[str] | None, place: str, estimator: str) 
     UserWarning
         If only one of the two has names.
     """
-    columns = names_of(features)
-    if columns is not None and names is None:
+    columns = labels_of(features)
+    has_names, had_names = (of is not None and isinstance(of[0], str) for of in (columns, names))
+    if has_names and not had_names:
         warn_user(
             f"X has feature names, but {estimator} was fitted without feature names", UserWarning
         )
-    if columns is None and names is not None:
+    if had_names and not has_names:
         warn_user(
             f"X does not have valid feature names, but {estimator} was fitted with feature names",
             UserWarning,
         )
-    if columns is None or names is None or columns == names:
+    is_comparable = columns is not None and names is not None and has_names == had_names
+    if not is_comparable or columns is None or names is None or columns == list(names):
         return features
     missing, unknown = sorted(set(names) - set(columns)), sorted(set(columns) - set(names))
     if missing or unknown:
+        if not has_names and (_is_default(columns) or _is_default(names)):
+            return features
         raise ValueError(
             "The feature names should match those that were passed during fit: "
             f"{place} lacks {missing} and has {unknown}."
         )
     frame = frame_of(features)
-    return features[names] if frame is None else frame.select(names).to_native()
+    if frame is None:
+        return features[list(names)]
+    native = frame.to_native()
+    is_pandas = hasattr(native, "iloc")
+    return native[list(names)] if is_pandas else frame.select(list(names)).to_native()
+
+
+def _is_default(labels: Labels) -> bool:
+    """Whether labels are those that pandas gives to columns without names."""
+    return list(labels) == list(range(len(labels)))

@@ -10,12 +10,20 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.dummy import DummyClassifier
 from sklearn.utils import get_tags
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from structboost._typing import FloatArray, IntArray
 from structboost.contract.task import Task
-from structboost.estimators.labelled_parts import PartTable, form_of, hstack
+from structboost.estimators.labelled_parts import (
+    PartTable,
+    TableForm,
+    form_of,
+    hstack,
+    rows_at,
+)
 from structboost.estimators.parameters import estimator
+from structboost.estimators.table_columns import FROM_DTYPE, categorical_columns
+from structboost.estimators.table_forms import frame_of
 from structboost.runtime.documentation import Documented
 from structboost.runtime.fitted_state import committed
 from structboost.selection.cross_fitting import cross_fit
@@ -83,6 +91,28 @@ class CrossFitted(TransformerMixin, Documented, BaseEstimator):
     Wolpert, Stacked generalization, Neural Networks 1992.
     """
 
+    _face_kinds = ("classes", "label sets", "tags")
+    _declares = (
+        dict.fromkeys(
+            ("score", "bad output in score", "cross-validation"),
+            "a transformer predicts no outputs",
+        )
+        | dict.fromkeys(
+            ("save and load", "save refuses", "load refuses", "labels can be saved"),
+            "the classifiers of scikit-learn are stored by pickle",
+        )
+        | dict.fromkeys(
+            (
+                "sample weights",
+                "class weights",
+                "early stopping",
+                "monotone constraints",
+                "probabilities",
+            ),
+            "the classifier has its parameters",
+        )
+    )
+
     estimator: Any = field(kw_only=False)
     task: Task | None = None
     folds: int = 5
@@ -137,11 +167,15 @@ class CrossFitted(TransformerMixin, Documented, BaseEstimator):
         checked_whole_number(self.folds, "folds")
         n_jobs = checked_n_jobs(self.n_jobs)
         self._check_estimator()
+        if self.task is not None and not isinstance(self.task, Task):
+            raise TypeError(f"task is {shown(self.task)}; give a Task, or None for a table.")
         check_inputs(X)
+        if not hasattr(y, "__len__") or isinstance(y, type | str):
+            raise TypeError(f"y is {shown(y)}; give an output for each entry of X.")
         form = form_of(X, self.task)
         parts = form.read(X)
-        if form.is_table:
-            validate_data(self, X, skip_check_array=True)
+        if isinstance(form, TableForm):
+            self._keep_columns(form)
         self.classes_, labels = form.labels(X, y, parts)
         self._has_sets = labels.ndim == 2
         of_examples = self._folds(groups, len(parts.lengths))
@@ -152,12 +186,12 @@ class CrossFitted(TransformerMixin, Documented, BaseEstimator):
             others = np.flatnonzero((folds != fold) & is_known)
             if not len(others):
                 raise ValueError(f"No part outside fold {fold} has a label; give fewer folds.")
-            training.append((self.estimator, rows[others], labels[others]))
+            training.append((self.estimator, rows_at(rows, others), labels[others]))
         self.estimators_, responses = cross_fit(
             folds,
             _fitted,
             training,
-            lambda model, at: self._responses(model, rows[at]),
+            lambda model, at: self._responses(model, rows_at(rows, at)),
             n_jobs=n_jobs,
         )
         self._form = form
@@ -187,8 +221,6 @@ class CrossFitted(TransformerMixin, Documented, BaseEstimator):
         check_is_fitted(self)
         check_inputs(X)
         parts = self._form.read(X)
-        if self._form.is_table:
-            validate_data(self, X, skip_check_array=True, reset=False)
         of_folds = [self._responses(model, parts.rows) for model in self.estimators_]
         return self._output(X, parts, np.mean(of_folds, axis=0))
 
@@ -223,6 +255,14 @@ class CrossFitted(TransformerMixin, Documented, BaseEstimator):
                 input_features = getattr(self, "feature_names_in_", unnamed)
             names += list(input_features)
         return np.array(names, dtype=object)
+
+    def _keep_columns(self, form: TableForm) -> None:
+        """Store the number and the names of the columns of a table."""
+        self.n_features_in_: Any = form.n_features
+        if form.columns is not None and isinstance(form.columns[0], str):
+            self.feature_names_in_ = np.array(form.columns, dtype=object)
+        elif hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
 
     def _output(self, X: Any, parts: PartTable, responses: FloatArray) -> Any:
         rows = hstack(responses, parts.rows) if self.passthrough else responses
@@ -281,14 +321,28 @@ def _fitted(estimator: Any, rows: Any, labels: IntArray) -> Any:
     if labels.ndim == 1:
         return _fitted_on_classes(estimator, rows, labels)
     if get_tags(estimator).classifier_tags.multi_label and hasattr(estimator, "predict_proba"):
-        return clone(estimator).fit(rows, labels)
+        return _fitted_on_rows(clone(estimator), rows, labels)
     return [_fitted_on_classes(estimator, rows, column) for column in labels.T]
 
 
 def _fitted_on_classes(estimator: Any, rows: Any, labels: IntArray) -> Any:
     # Few classifiers accept rows of a single class.
     is_constant = labels.min() == labels.max()
-    return clone(DummyClassifier() if is_constant else estimator).fit(rows, labels)
+    return _fitted_on_rows(clone(DummyClassifier() if is_constant else estimator), rows, labels)
+
+
+def _fitted_on_rows(model: Any, rows: Any, labels: IntArray) -> Any:
+    try:
+        return model.fit(rows, labels)
+    except (TypeError, ValueError) as error:
+        if frame_of(rows) is None:
+            raise
+        names = [frame_of(rows).columns[f] for f in categorical_columns(rows, FROM_DTYPE)]
+        raise ValueError(
+            f"X has the categorical columns {shown(names)}, with which "
+            f"{type(model).__name__} cannot be trained ({error}); encode them as numbers, or "
+            "take a classifier of categories, such as StructBoostClassifier."
+        ) from error
 
 
 def _responses_of(model: Any, rows: Any, n_classes: int) -> FloatArray:

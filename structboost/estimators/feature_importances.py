@@ -61,6 +61,8 @@ class FeatureImportanceMixin:
         estimator: Any = self
         rows = estimator._table(X, reset=False)
         values, base = contributions_of(self._scorer(), rows)
+        if estimator._encoding is not None:
+            values = estimator._encoding.summed(values, axis=1)
         n, n_features, n_channels = values.shape
         flat = self._decision(values.reshape(n * n_features, n_channels))
         return Contributions(

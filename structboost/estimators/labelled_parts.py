@@ -9,16 +9,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn.utils import check_array
+from sklearn.utils import check_array, column_or_1d
 
-from structboost._typing import FloatArray, IntArray
+from structboost._typing import FloatArray, IntArray, override
 from structboost.contract.calls import stacked_inputs
 from structboost.contract.task import Task
+from structboost.estimators.column_names import by_name, labels_of
+from structboost.estimators.label_types import label_vector
 from structboost.estimators.labels import label_sets
 from structboost.estimators.sequence_forms import is_of_dicts
+from structboost.estimators.table_columns import FROM_DTYPE, categorical_columns
+from structboost.estimators.table_forms import checked_form, frame_of, shape_of
+from structboost.estimators.table_numbers import numbers_of
 from structboost.estimators.tokens import TokenReader, tag_numbers
+from structboost.estimators.validated_table import check_outputs, check_width
 from structboost.exceptions import TaskError, on_example
-from structboost.validation import check_labels
+from structboost.validation import shown
 
 
 class PartTable:
@@ -77,11 +83,13 @@ def form_of(X: Any, task: Task | None) -> Form:
     """Return the form of inputs of a task, of sequences of tokens, or of a table."""
     if task is not None:
         return _TaskForm(task)
+    if frame_of(X) is not None:
+        return TableForm()
     if not hasattr(X, "ndim") and len(X) and all(_is_sequence(x) for x in X):
         return _SequenceForm()
     if getattr(getattr(X, "dtype", None), "kind", "") == "O" and X.ndim == 1:
         return _SequenceForm()
-    return _TableForm()
+    return TableForm()
 
 
 def _is_sequence(x: Any) -> bool:
@@ -90,19 +98,48 @@ def _is_sequence(x: Any) -> bool:
     return getattr(x, "ndim", 1) == 2
 
 
-class _TableForm(Form):
-    """Table whose rows are examples with one part."""
+class TableForm(Form):
+    """Table whose rows are examples with one part.
+
+    Attributes
+    ----------
+    columns : list or None
+        Labels of the columns in training, if they have labels.
+    n_features : int or None
+        Number of columns in training.
+    """
 
     is_table = True
 
+    def __init__(self) -> None:
+        self.columns: list[Any] | None = None
+        self.n_features: int | None = None
+        self._has_categories = False
+
+    @override
     def read(self, X: Any) -> PartTable:
-        rows = check_array(X, accept_sparse="csr", ensure_all_finite="allow-nan")
+        X = checked_form(X)
+        is_first = self.n_features is None
+        if is_first and len(shape_of(X)) == 2:
+            self.columns, self.n_features = labels_of(X), shape_of(X)[1]
+            self._has_categories = bool(categorical_columns(X, FROM_DTYPE))
+        elif not is_first:
+            X = by_name(X, self.columns, "X", "CrossFitted")
+            check_width("CrossFitted", self.n_features, X)
+        # Classifiers that take frames read their categories themselves.
+        rows = X
+        if not self._has_categories or frame_of(X) is None:
+            rows = check_array(
+                numbers_of(X, {}), accept_sparse="csr", ensure_all_finite="allow-nan",
+                estimator="CrossFitted",
+            )  # fmt: skip
         return PartTable(rows, np.ones(rows.shape[0], np.int64))
 
+    @override
     def labels(self, X: Any, y: Any, parts: PartTable) -> tuple[NDArray[Any], IntArray]:
         if not _has_sets(y):
-            check_labels(y)
-            classes, labels = np.unique(np.asarray(y), return_inverse=True)
+            check_outputs(y, parts.rows)
+            classes, labels = np.unique(column_or_1d(label_vector(y)), return_inverse=True)
         else:
             classes, labels, *_ = label_sets(y)
         if len(labels) != len(parts.lengths):
@@ -111,6 +148,7 @@ class _TableForm(Form):
             )
         return classes, labels.astype(np.int64)
 
+    @override
     def with_rows(self, X: Any, parts: PartTable, rows: Any) -> Any:
         return rows
 
@@ -181,8 +219,29 @@ def _has_sets(y: Any) -> bool:
     return any(not isinstance(one, str | Mapping) and hasattr(one, "__len__") for one in y)
 
 
+def rows_at(rows: Any, index: NDArray[Any]) -> Any:
+    """Return the rows of an array, a sparse array or a data frame at indices or in a mask."""
+    frame = frame_of(rows)
+    if frame is None:
+        return rows[index]
+    native, index = frame.to_native(), np.arange(len(frame))[index]
+    return native.iloc[index] if hasattr(native, "iloc") else frame[index.tolist()].to_native()
+
+
 def hstack(responses: FloatArray, rows: Any) -> Any:
-    """Append features to responses, as a sparse array if the features are sparse."""
+    """Append features to responses, as a sparse array if the features are sparse.
+
+    Raises
+    ------
+    ValueError
+        If columns of a data frame hold categories.
+    """
+    if frame_of(rows) is not None:
+        names = [frame_of(rows).columns[f] for f in categorical_columns(rows, FROM_DTYPE)]
+        raise ValueError(
+            f"passthrough is True, and columns {shown(names)} of X hold categories, which cannot "
+            "stand beside responses; encode them as numbers, or leave passthrough out."
+        )
     if sparse.issparse(rows):
         return sparse.csr_array(sparse.hstack((responses, rows), format="csr"))
     return np.column_stack((responses, rows))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,13 +16,23 @@ from sklearn.utils.validation import column_or_1d
 
 from structboost._typing import FloatArray, IntArray
 from structboost.contract.task import Task
+from structboost.estimators.constant_model import warn_of_one_class
+from structboost.estimators.label_types import check_unmasked, label_vector
+from structboost.estimators.table_forms import frame_of
+from structboost.exceptions import warn_user
 from structboost.tasks.binary import BinaryTask
 from structboost.tasks.coded import CodedTask
 from structboost.tasks.label_tree import label_tree
 from structboost.tasks.multiclass import MulticlassTask
 from structboost.tasks.tables import merge_repeated_rows
 from structboost.tasks.taxonomy import TaxonomyTask
-from structboost.validation import check_class_weight, check_labels, checked_weights, shown
+from structboost.validation import (
+    check_class_weight,
+    check_labels,
+    checked_weights,
+    is_missing,
+    shown,
+)
 
 _NUMBERS = (int, float, np.number, np.bool_)
 FORMS = ("matrix", "lists", "single")
@@ -31,10 +41,13 @@ FORMS = ("matrix", "lists", "single")
 def classification_task(
     classes: Sequence[Any], taxonomy: Any = None
 ) -> BinaryTask | MulticlassTask | TaxonomyTask:
-    """Return a TaxonomyTask for a taxonomy, a BinaryTask for two classes, else a MulticlassTask."""
+    """Return a TaxonomyTask for a taxonomy, a BinaryTask up to two classes, else a MulticlassTask.
+
+    One class is the first label of a BinaryTask.
+    """
     if taxonomy is not None:
         return TaxonomyTask(label_tree(taxonomy, classes))
-    return BinaryTask() if len(classes) == 2 else MulticlassTask(len(classes))
+    return BinaryTask() if len(classes) <= 2 else MulticlassTask(len(classes))
 
 
 def outputs_of(labels: IntArray, task: Task) -> IntArray:
@@ -50,30 +63,57 @@ def classification_examples(
     Raises
     ------
     ValueError, TypeError
-        If a weight is out of its range, or fewer than two classes are left.
+        If a weight is out of its range, or weights leave one of several classes.
+
+    Warns
+    -----
+    ConstantPredictionWarning
+        If there is one class.
     """
     check_class_weight(class_weight)
     check_classification_targets(y)
     classes, labels = np.unique(y, return_inverse=True)
-    if len(classes) < 2:
-        raise ValueError(
-            f"y has 1 class only, {shown(classes[0])}; a classifier needs examples of at least two "
-            "classes."
-        )
+    if len(classes) == 1:
+        warn_of_one_class(classes[0])
     weights = checked_weights(sample_weight, len(X))
     if class_weight is not None:
-        weights = checked_weights(weights * compute_sample_weight(class_weight, y), len(X))
+        of_samples = (
+            _weights_of_classes(class_weight, classes)[labels]
+            if isinstance(class_weight, Mapping)
+            else compute_sample_weight(class_weight, y)
+        )
+        weights = checked_weights(weights * of_samples, len(X))
     counted = weights > 0
     if not counted.all():
         X, labels, weights = X[counted], labels[counted], weights[counted]
     X, labels, weights = merge_repeated_rows(X, labels, weights)
-    if len(np.unique(labels)) < 2:
+    if len(classes) > 1 and len(np.unique(labels)) < 2:
         weighing = "sample_weight" if class_weight is None else "sample_weight times class_weight"
         raise ValueError(
             f"{weighing} leaves samples of class {shown(classes[labels[0]])} only; give weights "
             "above 0 to at least two classes."
         )
     return classes, X, labels, weights
+
+
+def _weights_of_classes(class_weight: Mapping[Any, float], classes: NDArray[Any]) -> FloatArray:
+    """Return the weight of each class, which is 1 where the dict has none.
+
+    Raises
+    ------
+    ValueError
+        If the dict has a label that is no class.
+    """
+    index = {label: i for i, label in enumerate(classes)}
+    weights = np.ones(len(classes))
+    for label, weight in class_weight.items():
+        if label not in index:
+            raise ValueError(
+                f"class_weight has the label {shown(label)}, which y does not have; give labels of "
+                f"{shown(classes.tolist())}."
+            )
+        weights[index[label]] = weight
+    return weights
 
 
 def classes_in_place(y: Any) -> tuple[NDArray[Any], Callable[[Any, Task], Any]]:
@@ -87,7 +127,7 @@ def classes_in_place(y: Any) -> tuple[NDArray[Any], Callable[[Any, Task], Any]]:
         If there are fewer than two classes.
     """
     if not hasattr(y, "__dask_graph__"):
-        check_labels(y)
+        y = label_vector(y)
         classes = np.unique(column_or_1d(y))
     else:
         y = y.to_dask_array() if hasattr(y, "to_dask_array") else y
@@ -100,7 +140,7 @@ def classes_in_place(y: Any) -> tuple[NDArray[Any], Callable[[Any, Task], Any]]:
 
     def encode(y: Any, task: Task) -> Any:
         if not hasattr(y, "__dask_graph__"):
-            return outputs_of(np.searchsorted(classes, column_or_1d(y)), task)
+            return outputs_of(np.searchsorted(classes, column_or_1d(label_vector(y))), task)
         y = y.to_dask_array(lengths=True) if hasattr(y, "to_dask_array") else y
         return y.map_blocks(_outputs_of_block, classes, task, dtype=np.int64)
 
@@ -165,25 +205,37 @@ def label_sets(y: Any, classes: NDArray[Any] | None = None) -> LabelSets:
     ----------
     y : array, data frame, sparse matrix or list
         An indicator matrix of 0 and 1, also as a list of rows, or a list of labels for each
-        sample, or one label for each sample.
+        sample, or one label for each sample.  The names of the columns of a data frame are the
+        labels.
     classes : ndarray, optional
         The labels of training.
 
     Raises
     ------
-    ValueError
+    TypeError, ValueError
         If ``y`` has none of these forms, or there are fewer than two labels.
+
+    Warns
+    -----
+    UserWarning
+        If the columns of a data frame have names, and those of training had none.
     """
-    y = _as_table_or_sequence(y)
+    y, names = _as_table_or_sequence(y)
+    if not len(y):
+        raise ValueError("y is empty; give the labels of each sample.")
     if y.ndim == 2:
-        _check_indicator(y)
+        _check_indicator(y, names)
         indicator, form = y.astype(np.int64), "matrix"
         unknown = np.zeros(len(y), bool)
-        classes = np.arange(y.shape[1]) if classes is None else classes
+        if classes is None:
+            classes = np.arange(y.shape[1]) if names is None else _label_array(names)
+        elif names is not None:
+            indicator = indicator[:, _columns_of(names, classes)]
     elif any(_is_list(labels) for labels in y):
         _check_lists(y)
         if classes is None:
-            classes = np.asarray(MultiLabelBinarizer().fit(y).classes_.tolist())
+            # A set has each of several equal labels, such as 1 and True, once.
+            classes = _label_array(sorted({label for labels in y for label in labels}))
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "unknown class")  # ``unknown`` marks them
             indicator = MultiLabelBinarizer(classes=classes.tolist()).fit_transform(y)
@@ -191,7 +243,7 @@ def label_sets(y: Any, classes: NDArray[Any] | None = None) -> LabelSets:
         all_labels = set(classes.tolist())
         unknown = np.array([not all_labels.issuperset(labels) for labels in y], bool)
     else:
-        check_labels(y)
+        y = label_vector(y)
         check_classification_targets(y)
         classes = np.unique(y) if classes is None else classes
         if len(classes) < 2:
@@ -207,42 +259,106 @@ def label_sets(y: Any, classes: NDArray[Any] | None = None) -> LabelSets:
     return LabelSets(classes, indicator, form, unknown)
 
 
-def _as_table_or_sequence(y: Any) -> NDArray[Any]:
-    """Return a table of at least two columns, or an array with one entry per sample."""
+def _label_array(labels: Sequence[Any]) -> NDArray[Any]:
+    """Return different labels as an array of their type."""
+    return np.asarray(label_vector(list(labels)))
+
+
+def _as_table_or_sequence(y: Any) -> tuple[NDArray[Any], list[Any] | None]:
+    """Return a table of at least two columns, or an array with one entry per sample, and names.
+
+    The names are those of the columns of a data frame, or None.
+    """
     if sparse.issparse(y):
         y = y.toarray()
-    if hasattr(y, "__array__"):
-        table = np.asarray(y)
-        return table[:, 0] if table.ndim == 2 and table.shape[1] == 1 else table
-    if isinstance(y, str) or not hasattr(y, "__iter__"):
+    check_unmasked(y)
+    is_named = hasattr(y, "columns") or hasattr(y, "column_names")
+    frame = frame_of(y) if is_named else None
+    if frame is not None and frame.shape[1] != 1:
+        names = list(frame.columns)
+        _check_names(names)
+        if not frame.shape[1]:
+            raise ValueError("y is a data frame without columns; give one for each label.")
+        return np.asarray(frame.to_numpy()), names
+    if frame is not None:
+        y = frame[frame.columns[0]].to_native()
+    if hasattr(y, "__array__") and not hasattr(y, "dtype"):  # series of Arrow
+        y = np.asarray(y)
+    if hasattr(y, "dtype") and not isinstance(y, np.generic):
+        table = y if isinstance(y, np.ndarray) else np.asarray(y)
+        if table.ndim == 2:
+            return (table[:, 0] if table.shape[1] == 1 else table), None
+        if any(_is_list(labels) for labels in table):
+            return table, None
+        vector = label_vector(y)
+        return np.asarray(vector), None
+    if not isinstance(y, Sequence) or isinstance(y, (str, bytes)):
         raise TypeError(
             f"y is {shown(y)}; give an indicator matrix of 0 and 1, or a list of the labels of "
             "each sample."
         )
     rows = list(y)
-    are_rows = rows and all(_is_list(row) and len(row) == len(rows[0]) > 1 for row in rows)
+    are_rows = rows and all(_is_list(row) and not isinstance(row, Set) for row in rows)
+    are_rows = are_rows and all(len(row) == len(rows[0]) > 1 for row in rows)
     if are_rows and all(isinstance(v, _NUMBERS) and v in (0, 1) for row in rows for v in row):
-        return np.asarray(rows)
+        return np.asarray(rows), None
     if not any(map(_is_list, rows)):
-        return np.asarray(rows)
-    return np.fromiter(rows, object, len(rows))
+        return np.asarray(label_vector(rows)), None
+    return np.fromiter(rows, object, len(rows)), None
 
 
-def _check_indicator(y: NDArray[Any]) -> None:
-    wrong = ~np.isin(y, (0, 1))
+def _check_names(names: list[Any]) -> None:
+    """Raise ValueError unless the names of columns may be labels."""
+    for name in names:
+        if not isinstance(name, (str, *_NUMBERS)) or is_missing(name):
+            raise ValueError(
+                f"y has a column {shown(name)}; the names of columns are labels: give strings or "
+                "numbers."
+            )
+        check_same_sort(names[0], name, "y has the column", "another")
+
+
+def _columns_of(names: list[Any], classes: NDArray[Any]) -> IntArray:
+    """Return the column of each label of training, found by its name."""
+    place = {name: i for i, name in enumerate(names)}
+    labels = classes.tolist()
+    if set(place) == set(labels):
+        return np.array([place[label] for label in labels], np.int64)
+    if labels == list(range(len(labels))) and len(names) == len(labels):
+        warn_user(
+            f"y has the columns {shown(names)}, but the model was fitted without names of labels; "
+            "its columns are taken in their order.",
+            UserWarning,
+        )
+        return np.arange(len(labels))
+    missing = [label for label in labels if label not in place]
+    unknown = [name for name in names if name not in set(labels)]
+    raise ValueError(
+        f"y lacks the columns {shown(missing)} and has {shown(unknown)}; give a column for each "
+        "label of training."
+    )
+
+
+def _check_indicator(y: NDArray[Any], names: list[Any] | None) -> None:
+    if y.dtype.kind == "O":
+        good = [[isinstance(v, _NUMBERS) and v in (0, 1) for v in row] for row in y]
+        wrong = ~np.array(good, bool).reshape(y.shape)
+    else:
+        wrong = ~np.isin(y, (0, 1))
     if wrong.any():
         i, j = np.argwhere(wrong)[0].tolist()
+        column = j if names is None else shown(names[j])
         raise ValueError(
-            f"y[{i}, {j}] is {shown(y[i, j])}; give an indicator matrix of 0 and 1, or lists of "
-            "labels."
+            f"y[{i}, {column}] is {shown(y[i, j])}; give an indicator matrix of 0 and 1, or lists "
+            "of labels."
         )
 
 
 def _check_lists(y: NDArray[Any]) -> None:
-    """Raise ValueError unless samples have lists, of strings only or of numbers only."""
+    """Raise unless samples have lists, of strings only or of numbers only."""
     first: Any = None
     for i, labels in enumerate(y):
-        if not _is_list(labels):
+        if not _is_list(labels) or not hasattr(labels, "__len__"):
             raise ValueError(
                 f"y[{i}] is {shown(labels)}; give lists of labels, or an indicator matrix."
             )
@@ -266,4 +382,4 @@ def check_same_sort(first: Any, label: Any, name: str, name_of_first: str) -> No
 
 
 def _is_list(labels: Any) -> bool:
-    return hasattr(labels, "__iter__") and not isinstance(labels, str)
+    return hasattr(labels, "__iter__") and not isinstance(labels, (str, bytes, Mapping))

@@ -8,11 +8,13 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from structboost._typing import FloatArray
+from structboost._typing import FloatArray, override
+from structboost.estimators.constant_model import zero_function
 from structboost.estimators.feature_importances import FeatureImportanceMixin
+from structboost.estimators.label_types import LabelledClassifier, label_vector, saved_classes
 from structboost.estimators.labels import (
     classification_examples,
     classification_task,
@@ -21,8 +23,8 @@ from structboost.estimators.labels import (
     outputs_of,
 )
 from structboost.estimators.parameters import estimator
-from structboost.estimators.saved import facts_of, saved_classes, saved_names
-from structboost.estimators.validated_table import validated_table
+from structboost.estimators.saved import facts_of
+from structboost.estimators.tables import TableReader
 from structboost.exceptions import ModelFileError
 from structboost.files.schema import DamagedFileError
 from structboost.linear.structured_svm import StructuredSVM
@@ -30,11 +32,12 @@ from structboost.model.ensemble import FORMAT, Ensemble, load_model
 from structboost.model.linear_members import weights_of
 from structboost.runtime.documentation import Documented
 from structboost.runtime.fitted_state import committed
-from structboost.validation import check_labels
 
 
 @estimator
-class StructuredSVMClassifier(ClassifierMixin, FeatureImportanceMixin, Documented, BaseEstimator):
+class StructuredSVMClassifier(
+    LabelledClassifier, FeatureImportanceMixin, TableReader, Documented, BaseEstimator
+):
     """Linear binary and multi-class SVM (Crammer and Singer) with a certified duality gap.
 
     It is the linear counterpart of :class:`StructBoostClassifier`, with features instead of weak
@@ -63,8 +66,9 @@ class StructuredSVMClassifier(ClassifierMixin, FeatureImportanceMixin, Documente
         The labels.
     model_ : Ensemble
         The fitted model.
-    coef_ : ndarray, shape (n_classes, n_features), or (1, n_features) for two classes
-        Weights of the features.
+    coef_ : ndarray, shape (n_classes, n_columns), or (1, n_columns) for two classes
+        Weights of the columns that ``encoded_feature_names_`` names, which are the features unless
+        categories or missing values became columns of 0 and 1.
     intercept_ : ndarray, shape (n_classes,) or (1,)
         Weights of the constant feature.
     history_ : list of dict
@@ -74,6 +78,8 @@ class StructuredSVMClassifier(ClassifierMixin, FeatureImportanceMixin, Documente
     n_iter_ : int
         Exact passes over the examples.
     """
+
+    _face_kinds = ("classes",)
 
     C: float = 1.0
     tol: float = 1e-3
@@ -92,26 +98,33 @@ class StructuredSVMClassifier(ClassifierMixin, FeatureImportanceMixin, Documente
         X : array-like, shape (n_samples, n_features)
             Features, on a common scale.
         y : array-like, shape (n_samples,)
-            Labels of any type, at least two different ones.
+            Labels of any type.
         sample_weight : array-like, shape (n_samples,), optional
             Weight of each sample in the mean loss.
 
         Raises
         ------
         ValueError, TypeError
-            If a parameter or an argument is out of its range, or ``y`` has one class only.
+            If a parameter or an argument is out of its range, or weights leave one of several
+            classes.
 
         Warns
         -----
+        ConstantPredictionWarning
+            If ``y`` has one class, which the model then always predicts.
         ConvergenceWarning
             If ``max_epochs`` are used up before the gap is ``tol``.
         """
-        check_labels(y)
+        y = label_vector(y)
         X, y = self._table(X, y)
         self.classes_, X, labels, weights = classification_examples(
             X, y, sample_weight, self.class_weight
         )
         task = classification_task(self.classes_.tolist())
+        if len(self.classes_) == 1:
+            facts = {"history": [], "objective": 0.0}
+            self._keep(zero_function(task.kinds["x"], X.shape[1], facts))
+            return self
         outputs: Any = outputs_of(labels, task)
         svm = StructuredSVM(
             task,
@@ -125,17 +138,12 @@ class StructuredSVMClassifier(ClassifierMixin, FeatureImportanceMixin, Documente
         self._keep(svm.model_)
         return self
 
+    @override
     def _table(self, X: Any, y: Any = "no_validation", **options: Any) -> Any:
-        """Return the table, and ``y``, checked and in double precision."""
-        return validated_table(self, X, y, dtype=np.float64, **options)
+        return super()._table(X, y, dtype=np.float64, **options)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "coef_")
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
 
     def decision_function(self, X: Any) -> FloatArray:
         """Return the scores of the classes.
@@ -187,7 +195,7 @@ class StructuredSVMClassifier(ClassifierMixin, FeatureImportanceMixin, Documente
             If the labels are not numbers or strings.
         """
         check_is_fitted(self)
-        facts = {**self.model_.metadata, **facts_of(self)}
+        facts = {**self.model_.metadata, **facts_of(self), **self._facts_of_columns()}
         replace(self.model_, metadata=facts).save(path)
 
     @classmethod
@@ -225,9 +233,7 @@ class StructuredSVMClassifier(ClassifierMixin, FeatureImportanceMixin, Documente
             if dict(task.kinds) != dict(model.kinds):
                 raise DamagedFileError("its model is of other classes")
             classifier._keep(model)
-            names = saved_names(facts.get("feature_names"), classifier.n_features_in_)
-            if names is not None:
-                classifier.feature_names_in_ = np.array(names, dtype=object)
+            classifier._read_columns(facts, next(iter(model.members.values())).n_features)
         return classifier
 
     def _keep(self, model: Ensemble) -> None:
@@ -239,4 +245,4 @@ class StructuredSVMClassifier(ClassifierMixin, FeatureImportanceMixin, Documente
         self.intercept_: FloatArray = weights[-1]
         self.history_ = list(model.metadata["history"])
         self.objective_ = float(model.metadata["objective"])
-        self.n_iter_, self.n_features_in_ = len(self.history_), member.n_features
+        self.n_iter_ = len(self.history_)

@@ -7,7 +7,7 @@ from os import PathLike
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import ClassifierMixin
+from numpy.typing import NDArray
 from sklearn.metrics import accuracy_score
 from sklearn.model_selection import train_test_split
 from sklearn.utils import check_consistent_length
@@ -18,6 +18,7 @@ from structboost.contract.parts import StackedParts
 from structboost.contract.task import Task
 from structboost.estimators.boosted import StructBoostEstimator
 from structboost.estimators.feature_importances import FeatureImportanceMixin
+from structboost.estimators.label_types import LabelledClassifier, label_vector, saved_classes
 from structboost.estimators.labels import (
     FORMS,
     check_same_sort,
@@ -27,9 +28,7 @@ from structboost.estimators.labels import (
 )
 from structboost.estimators.objectives import HINGE, L1_LOG_LOSS, LOG_LOSS, SVM
 from structboost.estimators.parameters import estimator, is_same
-from structboost.estimators.saved import saved_classes
 from structboost.estimators.tables import TableEstimator
-from structboost.exceptions import TaskError
 from structboost.files.schema import DamagedFileError
 from structboost.masters.newton_steps import NewtonSteps
 from structboost.masters.registry import formulation_of
@@ -38,6 +37,7 @@ from structboost.model.ensemble import FORMAT as MODEL_FORMAT
 from structboost.runtime.fitted_state import committed
 from structboost.selection.folds import Fold, random_folds
 from structboost.tasks.hierarchical import HierarchicalMultiLabelTask
+from structboost.tasks.hierarchy_forms import read_hierarchy
 from structboost.tasks.multi_label import MultiLabelTask
 from structboost.training.boosting import AUTO
 from structboost.validation import checked_choice, checked_weights, shown
@@ -48,7 +48,7 @@ _MOST_PAIRED = 14
 
 @estimator
 class StructBoostMultiLabelClassifier(
-    ClassifierMixin, FeatureImportanceMixin, StructBoostEstimator, TableEstimator
+    LabelledClassifier, FeatureImportanceMixin, StructBoostEstimator, TableEstimator
 ):
     """Classifier of inputs with any number of labels (:class:`structboost.MultiLabelTask`).
 
@@ -76,11 +76,12 @@ class StructBoostMultiLabelClassifier(
         Whether pairs of labels have scores, too.  With ``outputs="all"``, it requires at most 10
         labels.  ``"auto"`` is True for the subset loss with ``objective="log_loss"`` and at most
         14 labels, else False.
-    hierarchy : sequence of (parent, child), optional
-        Pairs of labels, at least one, of which the second implies the first.  A label may have
-        several parents.  Implied labels are added to ``y`` and to predictions.  Wrong labels weigh
-        less further down (:class:`structboost.HierarchicalMultiLabelTask`); ``loss``,
-        ``outputs``, ``pairs`` and ``label_costs`` must have their defaults.
+    hierarchy : (parent, child) pairs, dict, paths, table or networkx.DiGraph, optional
+        Pairs of labels, at least one, of which the second implies the first, or another form of
+        :mod:`structboost.tasks.hierarchy_forms`.  A label may have several parents.  Implied labels
+        are added to ``y`` and to predictions.  Wrong labels weigh less further down
+        (:class:`structboost.HierarchicalMultiLabelTask`); ``loss``, ``outputs``, ``pairs`` and
+        ``label_costs`` must have their defaults.
     label_costs : dict, optional
         Cost of each wrong label, with ``loss="hamming"`` only.  It is a number, or a pair of the
         cost of a missing and of an extra label.  By default the cost is 1.
@@ -96,9 +97,11 @@ class StructBoostMultiLabelClassifier(
     Attributes
     ----------
     classes_ : ndarray, shape (n_labels,)
-        The labels, including those of the hierarchy.  They are 0 to n_labels - 1 if ``y`` was an
-        indicator matrix.
+        The labels, including those of the hierarchy.  If ``y`` was a data frame, they are the names
+        of its columns; if it was another indicator matrix, 0 to n_labels - 1.
     """
+
+    _face_kinds = ("label sets",)
 
     loss: str = "hamming"
     outputs: str = AUTO
@@ -117,8 +120,9 @@ class StructBoostMultiLabelClassifier(
         X : array-like, shape (n_samples, n_features)
             Array, data frame or sparse matrix.
         y : array, data frame or sparse matrix, shape (n_samples, n_labels), or list of lists
-            An indicator matrix of 0 and 1, or a list of the labels of each sample.  With one label
-            for each sample, shape (n_samples,), exactly one is predicted.
+            An indicator matrix of 0 and 1, or a list of the labels of each sample.  The columns of
+            a data frame are the labels, by their names.  With one label for each sample, shape
+            (n_samples,), exactly one is predicted.
         sample_weight : array-like, shape (n_samples,), optional
             Weight of each sample in the mean loss; samples of weight zero are left out.
 
@@ -137,13 +141,7 @@ class StructBoostMultiLabelClassifier(
             edges = self._hierarchy_edges()
             if self._form == "lists":
                 indicator = label_sets(y, self.classes_).indicator
-            try:
-                indicator = HierarchicalMultiLabelTask(len(self.classes_), edges).closed(indicator)
-            except TaskError as error:
-                raise ValueError(
-                    f"hierarchy is {shown(self.hierarchy)}, in which a label is above itself; take "
-                    "one pair of this cycle away."
-                ) from error
+            indicator = HierarchicalMultiLabelTask(len(self.classes_), edges).closed(indicator)
         if len(indicator) != len(X):
             raise ValueError(f"X has {len(X)} samples and y {len(indicator)}; give one for each.")
         weights = checked_weights(sample_weight, len(X))
@@ -197,8 +195,10 @@ class StructBoostMultiLabelClassifier(
         Returns
         -------
         labels : ndarray or list
-            In the form of ``y``: an indicator matrix of shape (n_samples, n_labels), a list of
-            tuples, or one label per sample, shape (n_samples,).
+            In the form of ``y``: an indicator matrix of shape (n_samples, n_labels), with columns
+            in the order of ``classes_``, a list of tuples, or one label per sample, shape
+            (n_samples,).  For a data frame it is the matrix, too:
+            ``pandas.DataFrame(labels, columns=model.classes_)`` names its columns.
         """
         return self._labels(self._scores(X))
 
@@ -242,8 +242,7 @@ class StructBoostMultiLabelClassifier(
         stages : iterator
             One prediction per round, as :meth:`predict` returns it.
         """
-        check_is_fitted(self)
-        return (self._labels(self._scores(X, model)) for model in self.model_.staged())
+        return map(self._labels, self._staged_scores(X))
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return the fraction of samples whose set of labels is correct.
@@ -255,7 +254,7 @@ class StructBoostMultiLabelClassifier(
         X : array-like, shape (n_samples, n_features)
             Samples with the columns of training.
         y : array, data frame or sparse matrix, shape (n_samples, n_labels), or list of lists
-            The true labels, as in :meth:`fit`.
+            The true labels, as in :meth:`fit`.  Columns of data frames are found by their names.
         sample_weight : array-like, shape (n_samples,), optional
             Weight of each sample in the mean.
 
@@ -272,14 +271,38 @@ class StructBoostMultiLabelClassifier(
         check_is_fitted(self)
         if self._form == "single":
             return float(super().score(X, y, sample_weight))
-        predicted = self._sets(self._scores(X))
-        labels = label_sets(y, self.classes_)
-        true = labels.indicator
-        if isinstance(self.task_, HierarchicalMultiLabelTask):
-            true = self.task_.closed(true)
+        true, predicted, _ = self.outputs_for_metrics(y, self.predict(X), None)
         check_consistent_length(true, predicted)
-        right = (true == predicted).all(axis=1) & ~labels.unknown
+        right = (true == predicted).all(axis=1)
         return float(accuracy_score(np.ones(len(right)), right, sample_weight=sample_weight))
+
+    def outputs_for_metrics(
+        self, true: Any, predicted: Any, sample_weight: Any
+    ) -> tuple[NDArray[Any], NDArray[Any], Any]:
+        """Return indicator matrices for :func:`structboost.selection.structured_scorer`.
+
+        True labels that were not in training have a last column, in which no prediction is 1.  With
+        one label for each sample, labels are returned.
+        """
+        if self._form == "single":
+            return label_vector(true), predicted, sample_weight
+        labels = label_sets(true, self.classes_)
+        indicator = labels.indicator
+        if isinstance(self.task_, HierarchicalMultiLabelTask):
+            indicator = self.task_.closed(indicator)
+        table = np.asarray(predicted) if self._form == "matrix" else self._table_of(predicted)
+        if labels.unknown.any():
+            indicator = np.column_stack((indicator, labels.unknown))
+            table = np.pad(table, ((0, 0), (0, 1)))
+        return indicator, table, sample_weight
+
+    def _table_of(self, sets: list[tuple[Any, ...]]) -> IntArray:
+        """Return predicted lists of labels as rows of 0 and 1."""
+        index = {label: i for i, label in enumerate(self.classes_.tolist())}
+        table = np.zeros((len(sets), len(index)), np.int64)
+        for row, labels in zip(table, sets, strict=True):
+            row[[index[label] for label in labels]] = 1
+        return table
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the classifier to a file, atomically and without pickle.
@@ -369,7 +392,7 @@ class StructBoostMultiLabelClassifier(
                 "read; leave it out, or write loss='hamming'."
             )
         if not isinstance(self.label_costs, Mapping):
-            example = {self.classes_[0].item(): 2.0}
+            example = {self.classes_.tolist()[0]: 2.0}
             raise ValueError(
                 f"label_costs is {shown(self.label_costs)}; give a dict of labels to costs, such "
                 f"as {example}."
@@ -407,35 +430,34 @@ class StructBoostMultiLabelClassifier(
                     f"{name} is {shown(value)}, which a classifier with hierarchy does not read; "
                     f"leave {name} or hierarchy out, or write {name}={values[-1]!r}."
                 )
-        example = f"give pairs (parent, child) of labels, such as {self._pair_of_labels()}"
-        if not hasattr(self.hierarchy, "__len__") or isinstance(self.hierarchy, str):
-            raise TypeError(f"hierarchy is {shown(self.hierarchy)}; {example}, or None.")
-        for i, pair in enumerate(self.hierarchy):
-            if isinstance(pair, str) or not hasattr(pair, "__len__") or len(pair) != 2:
-                raise ValueError(f"hierarchy[{i}] is {shown(pair)}; {example}.")
-            for label in pair:
-                check_same_sort(self.classes_[0].item(), label, f"hierarchy[{i}] has", "y")
-        if not len(self.hierarchy):
-            raise ValueError(f"hierarchy is empty; {example}, or None.")
-        above, below = (np.array(end) for end in zip(*self.hierarchy, strict=True))
         if self._form == "single":
             raise ValueError(
                 "y has one label for each sample, and hierarchy gives a sample several; give lists "
                 "of labels."
             )
-        labels = np.union1d(self.classes_, np.concatenate((above, below)))
-        if self._form == "matrix" and len(labels) > len(self.classes_):
-            i = int(np.argmin(np.isin(above, self.classes_) & np.isin(below, self.classes_)))
+        of_y = self.classes_.tolist()
+        edges = read_hierarchy(
+            self.hierarchy, of_y, "hierarchy", pairs_are_edges=True
+        ).named_edges()
+        if not edges:
             raise ValueError(
-                f"hierarchy[{i}] is {shown(self.hierarchy[i])}, and y has the columns 0 to "
-                f"{len(self.classes_) - 1}; {example}."
+                f"hierarchy is {shown(self.hierarchy)}, in which no label is above another; give "
+                f"pairs (parent, child) of labels, such as {shown(tuple(of_y[:2]))}, or None."
             )
-        self.classes_ = labels
-        return np.column_stack((np.searchsorted(labels, above), np.searchsorted(labels, below)))
-
-    def _pair_of_labels(self) -> str:
-        """Return two labels as an error shows an edge of a hierarchy."""
-        return shown(tuple(self.classes_[:2].tolist()))
+        labels = dict.fromkeys(of_y)
+        for pair in edges:
+            for label in pair:
+                check_same_sort(of_y[0], label, "hierarchy has", "y")
+                if label not in labels and self._form == "matrix":
+                    raise ValueError(
+                        f"hierarchy has the label {shown(label)}, and y has the columns "
+                        f"{shown(of_y)}; give labels of these columns."
+                    )
+                labels[label] = None
+        if len(labels) > len(of_y):
+            self.classes_ = np.asarray(label_vector(sorted(labels)))
+        index = {label: i for i, label in enumerate(self.classes_.tolist())}
+        return np.array([[index[above], index[below]] for above, below in edges], np.int64)
 
     def _stage_wise(self) -> NewtonSteps:
         return StageWiseRandomField()

@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
+from structboost.estimators.label_types import plain_classes
 from structboost.files.schema import DamagedFileError
 from structboost.masters.softmax_link import SoftmaxLink
 from structboost.validation import shown
-
-_MOST_BYTES_OF_CLASSES = 1 << 26
 
 
 def facts_of(estimator: Any) -> dict[str, Any]:
@@ -22,8 +17,7 @@ def facts_of(estimator: Any) -> dict[str, Any]:
     if hasattr(estimator, "feature_names_in_"):
         facts["feature_names"] = estimator.feature_names_in_.tolist()
     if hasattr(estimator, "classes_"):
-        facts["classes"] = estimator.classes_.tolist()
-        facts["classes_dtype"] = estimator.classes_.dtype.str
+        facts |= plain_classes(estimator.classes_)
     return facts
 
 
@@ -38,17 +32,6 @@ def _is_plain(value: Any) -> bool:
     if isinstance(value, list | tuple):
         return all(isinstance(item, str) for item in value)
     return isinstance(value, (bool, int, float, str, type(None)))
-
-
-def saved_classes(metadata: Mapping[str, Any]) -> NDArray[Any]:
-    """Return the labels of a saved classifier in their original type."""
-    labels, dtype = metadata["classes"], np.dtype(metadata["classes_dtype"])
-    if dtype.kind not in "biufSUO" or dtype.itemsize * len(labels) > _MOST_BYTES_OF_CLASSES:
-        raise DamagedFileError(f"its classes are of type {dtype}")
-    classes = np.array(labels, dtype=dtype)
-    if classes.ndim != 1 or len(classes) < 2:
-        raise DamagedFileError(f"its classes have shape {classes.shape}")
-    return classes
 
 
 def saved_link(numbers: Any) -> SoftmaxLink | None:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from structboost.estimators.table_columns import frame_of
+from structboost.estimators.table_forms import frame_of
 from structboost.validation import shown
 
 _FORMS = (

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from structboost._typing import override
 from structboost.contract.task import Task
 from structboost.estimators.classifiers import TaxonomyClassifier
 from structboost.estimators.parameters import estimator
 from structboost.masters.base import Formulation
 from structboost.masters.logistic import Logistic
-from structboost.validation import checked_whole_number
+from structboost.validation import checked_whole_number, shown
 from structboost.weak.families import WeakLearners
 from structboost.weak.free_sign import FreeSign
 
@@ -64,11 +65,25 @@ class ShareBoostClassifier(TaxonomyClassifier):
     gradient_tolerance: float = 1e-4
     learners_per_round: int = 1
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
+    @override
+    def _check_columns(self, X: Any) -> None:
+        if self.monotonic_cst is not None:
+            raise ValueError(
+                f"monotonic_cst is {shown(self.monotonic_cst)}, which ShareBoostClassifier does "
+                "not read, because its weights have any sign; leave it out, or write "
+                "StructBoostClassifier, which keeps directions."
+            )
+        super()._check_columns(X)
+
+    @override
+    def _splits_categories(self) -> bool:
+        # All classes share a learner, and no search for the best set of all classes is exact.
+        return False
+
+    @override
+    def _reads_sparse(self) -> bool:
         # No family of sparse features has learners that classes share.
-        tags.input_tags.sparse = False
-        return tags
+        return False
 
     def _formulation(self) -> str | Formulation:
         return Logistic(self.regulariser, gradient_tolerance=self.gradient_tolerance)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import narwhals as nw
 import numpy as np
-from scipy import sparse
 
 from structboost._typing import FloatArray
+from structboost.estimators.table_forms import frame_of, shape_of
+from structboost.exceptions import warn_user
 from structboost.validation import is_missing, shown
 from structboost.weak.category_sets import MOST_CATEGORIES
 
@@ -18,38 +20,13 @@ FROM_DTYPE = "from_dtype"
 Categories = Mapping[int, Sequence[Any]]
 
 
-def frame_of(X: Any) -> Any:
-    """Return a narwhals data frame for a frame of any supported library, or else None.
+class RareCategories(tuple[Any, ...]):
+    """Categories of a column that share one code, because the column has too many."""
 
-    Raises
-    ------
-    ValueError
-        If it is lazy, or two columns have one name.
-    """
-    X = nw.to_native(X, pass_through=True)  # narwhals warns of its own frames below
-    if nw.dependencies.is_polars_lazyframe(X):
-        raise ValueError("X is a LazyFrame, which holds no rows yet; give X.collect().")
-    pyarrow = nw.dependencies.get_pyarrow()
-    if pyarrow is not None and isinstance(X, pyarrow.RecordBatch):
-        X = pyarrow.Table.from_batches([X])
-    try:
-        frame = nw.from_native(X, eager_only=True, pass_through=True)
-    except nw.exceptions.DuplicateError as error:
-        names = list(getattr(X, "column_names", X.columns))  # Arrow's columns are arrays
-        twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(
-            f"X has {names.count(twice)} columns named {twice!r}; give each column another name, "
-            "or pass X as an array."
-        ) from error
-    return frame if isinstance(frame, nw.DataFrame) else None
+    __slots__ = ()
 
-
-def is_sparse(X: Any) -> bool:
-    """Whether scikit-learn reads a table as sparse, as it does with sparse columns of pandas."""
-    pandas = nw.dependencies.get_pandas()
-    if pandas is None or not isinstance(X, pandas.DataFrame):
-        return bool(sparse.issparse(X))
-    return X.shape[1] > 0 and all(isinstance(dtype, pandas.SparseDtype) for dtype in X.dtypes)
+    def __repr__(self) -> str:
+        return f"<{len(self)} rare categories>"
 
 
 def categorical_columns(X: Any, wanted: Any) -> list[int]:
@@ -66,7 +43,7 @@ def categorical_columns(X: Any, wanted: Any) -> list[int]:
             return []
         kinds = (nw.Categorical, nw.Enum, nw.String)
         return [i for i, dtype in enumerate(frame.schema.values()) if isinstance(dtype, kinds)]
-    selection, n_columns = np.asarray(wanted), np.shape(X)[1]
+    selection, n_columns = np.asarray(wanted), shape_of(X)[1]
     if selection.dtype.kind in "UO" and frame is not None and selection.ndim == 1:
         unknown = [name for name in selection.tolist() if name not in frame.columns]
         if unknown:
@@ -91,59 +68,102 @@ def categorical_columns(X: Any, wanted: Any) -> list[int]:
 def categories_of(X: Any, columns: Sequence[int]) -> dict[int, list[Any]]:
     """Return the categories that occur in columns.
 
+    If a column has too many, the most frequent ones, and of equally frequent ones the first in
+    order, have codes of their own.  The last entry holds the others.
+
     Raises
     ------
     ValueError
-        If a column has too many; the message names it.
+        If a column holds values that are no categories; the message names it.
+
+    Warns
+    -----
+    UserWarning
+        If categories of a column are grouped.
     """
     categories = {}
     for f in columns:
-        values = {value for value in _values(X, f) if not is_missing(value)}
-        if len(values) > MOST_CATEGORIES:
+        name = f"Column {_name(X, f)!r} of X"
+        values = [value for value in _values(X, f) if not is_missing(value)]
+        try:
+            counts = Counter(values)
+        except TypeError as error:
             raise ValueError(
-                f"Column {_name(X, f)!r} of X has {len(values)} categories; at most "
-                f"{MOST_CATEGORIES} are supported. Join the rare ones, or leave it out of "
-                "categorical_features and encode it as numbers."
-            )
-        categories[f] = _in_order(values, _name(X, f))
+                f"{name} holds values that are no categories ({error}); leave it out of "
+                "categorical_features."
+            ) from error
+        categories[f] = _grouped(_in_order(counts, name), counts, name)
     return categories
 
 
-def with_numbers(X: Any, categories: Categories) -> Any:
-    """Replace categories in a table or data frame by codes, NaN if missing or unknown."""
-    if not categories:
-        return X
-    codes = {f: _codes(_values(X, f), values) for f, values in categories.items()}
-    frame = frame_of(X)
-    if frame is None:
-        table = np.asarray(X)
-        # In an array of strings and numbers, later checks name the numbers.
-        out = np.array(table, object if table.dtype.kind in "OUS" else np.float64)
-        for f, column in codes.items():
-            out[:, f] = column
-        return out
-    names = frame.columns
-    columns = [
-        nw.new_series(names[f], column, nw.Float64, backend=frame.implementation)
-        for f, column in codes.items()
-    ]
-    if hasattr(X, "index"):
-        # pandas aligns series by the index.
-        return X.assign(**{series.name: series.to_numpy() for series in columns})
-    return frame.with_columns(*columns).to_native()
+def _grouped(ordered: list[Any], counts: Mapping[Any, int], name: str) -> list[Any]:
+    """Return categories of which the rarest share the last entry, if there are too many."""
+    if len(ordered) <= MOST_CATEGORIES:
+        return ordered
+    by_frequency = sorted(ordered, key=lambda value: -counts[value])
+    rare = set(by_frequency[MOST_CATEGORIES - 1 :])
+    warn_user(
+        f"{name} has {len(ordered)} categories; the {MOST_CATEGORIES - 1} most frequent are apart, "
+        f"and the {len(rare)} others, each in at most "
+        f"{counts[by_frequency[MOST_CATEGORIES - 1]]} rows, count as one. If the column names the "
+        "rows, leave it out of X.",
+        UserWarning,
+    )
+    frequent = [value for value in ordered if value not in rare]
+    return [*frequent, RareCategories(value for value in ordered if value in rare)]
+
+
+def codes_of(X: Any, categories: Categories, *, warn: bool = False) -> dict[int, FloatArray]:
+    """Return the codes of categorical columns, NaN if missing or unknown.
+
+    Warns
+    -----
+    UserWarning
+        If ``warn`` and no value of a column is known.
+    """
+    codes = {}
+    for f, of_column in categories.items():
+        values = _values(X, f)
+        codes[f] = _codes(values, of_column)
+        if warn and np.isnan(codes[f]).all():
+            _warn_of_unknown(values, of_column, _name(X, f))
+    return codes
+
+
+def _warn_of_unknown(values: Sequence[Any], categories: Sequence[Any], name: Any) -> None:
+    """Warn if a column has values, none of which is a category."""
+    present = [value for value in values if not is_missing(value)]
+    if present:
+        warn_user(
+            f"Column {name!r} of X has no value that training had: it holds "
+            f"{shown(present[0])}, and training had {shown(list(categories))}. All its values "
+            "count as missing.",
+            UserWarning,
+        )
 
 
 def _codes(values: Sequence[Any], categories: Sequence[Any]) -> FloatArray:
-    code = {value: i for i, value in enumerate(categories)}
-    return np.array([np.nan if is_missing(value) else code.get(value, np.nan) for value in values])
+    code: dict[Any, float] = {}
+    for i, value in enumerate(categories):
+        if isinstance(value, RareCategories):
+            code |= dict.fromkeys(value, float(i))
+        else:
+            code[value] = float(i)
+    return np.array([np.nan if is_missing(value) else _code_of(value, code) for value in values])
+
+
+def _code_of(value: Any, code: Mapping[Any, float]) -> float:
+    try:
+        return code.get(value, np.nan)
+    except TypeError:  # lists and the like are no categories
+        return np.nan
 
 
 def _values(X: Any, f: int) -> Sequence[Any]:
     """Return the values of a column as Python objects."""
     frame = frame_of(X)
-    if frame is None:
-        return list(np.asarray(X)[:, f].tolist())
-    return list(frame[:, f].to_list())
+    values = np.asarray(X)[:, f].tolist() if frame is None else frame[:, f].to_list()
+    return [value.item() if isinstance(value, np.generic) else value for value in values]
 
 
 def _name(X: Any, f: int) -> Any:
@@ -151,12 +171,12 @@ def _name(X: Any, f: int) -> Any:
     return f if frame is None else frame.columns[f]
 
 
-def _in_order(values: Iterable[Any], name: Any) -> list[Any]:
+def _in_order(values: Iterable[Any], name: str) -> list[Any]:
     """Return categories in ascending order, strings last."""
     try:
         return sorted(values, key=lambda value: (isinstance(value, str), value))
     except TypeError as error:
         raise ValueError(
-            f"Column {name!r} of X has categories of types that have no common order "
-            f"({error}); convert them to strings."
+            f"{name} has categories of types that have no common order ({error}); convert them to "
+            "strings."
         ) from error

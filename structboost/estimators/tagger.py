@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from itertools import pairwise
+from itertools import chain, compress, pairwise
 from os import PathLike
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.model_selection import train_test_split
 from sklearn.utils.validation import check_is_fitted
@@ -17,7 +18,7 @@ from structboost._typing import FloatArray, IntArray, override
 from structboost.contract.parts import StackedParts
 from structboost.contract.task import Task
 from structboost.estimators.boosted import StructBoostEstimator
-from structboost.estimators.chunks import ChunkTags, chosen_offset, lowered
+from structboost.estimators.label_types import label_vector, saved_classes
 from structboost.estimators.objectives import (
     HINGE,
     L1_LOG_LOSS,
@@ -25,8 +26,10 @@ from structboost.estimators.objectives import (
     SVM,
     checked_objective,
 )
+from structboost.estimators.outside_offset import chosen_offset, lowered
 from structboost.estimators.parameters import estimator, is_same
-from structboost.estimators.saved import saved_classes, saved_names
+from structboost.estimators.saved import saved_names
+from structboost.estimators.tag_schemes import scheme_of_tags, with_scheme
 from structboost.estimators.tokens import (
     RowsReader,
     TokenReader,
@@ -46,6 +49,7 @@ from structboost.model.ensemble import FORMAT as MODEL_FORMAT
 from structboost.runtime.fitted_state import committed
 from structboost.selection.folds import Fold, random_folds
 from structboost.tasks.chain import ChainTask, labelled_stretches
+from structboost.tasks.chunk_tags import SCHEMES, ChunkTags
 from structboost.training.boosting import AUTO
 from structboost.validation import checked_choice, checked_weights
 from structboost.weak.active_feature import ActiveFeatureFamily, ActiveFeatureTable
@@ -84,6 +88,10 @@ class StructBoostTagger(StructBoostEstimator):
         Pairs of tags that never follow each other.  ``None`` means the start or the end of the
         sequence: ``(None, tag)`` forbids a first tag, ``(tag, None)`` a last one.  A tag that is
         not in ``y`` is ignored, with a warning.
+    scheme : {"auto", "iob1", "iob2", "bioes", "bilou"}, optional
+        Scheme of chunks that predictions follow, which forbids its pairs of tags, such as I-PER
+        after O in ``"iob2"``.  ``"auto"`` takes the scheme that all tags in training follow, if
+        they do.  By default, scores alone decide.
     transitions : {"all", "seen"}
         Pairs of tags that have a weight: all of them, or those that ``y`` has, where others score
         0.  ``"seen"`` is for hundreds of tags.  Then training takes a time for each token that is
@@ -118,11 +126,16 @@ class StructBoostTagger(StructBoostEstimator):
         Amount by which :meth:`predict` lowers the score of the tag O.  It is 0, unless tags mark
         chunks (O, B-kind, I-kind) and a linear function was trained by its likelihood.  Then it is
         chosen for the chunk F1 on the sequences on which C was chosen.
+    scheme_ : str or None
+        Scheme that predictions follow, if any.
     transitions_ : ndarray, shape (n_classes, n_classes)
         Score of each tag (row) before each tag (column).
     """
 
+    _face_kinds = ("tags",)
+
     forbidden: Sequence[tuple[Any, Any]] | None = None
+    scheme: str | None = None
     transitions: str = "all"
 
     _objectives: ClassVar[tuple[str, ...]] = (LOG_LOSS, HINGE, SVM, L1_LOG_LOSS)
@@ -159,7 +172,9 @@ class StructBoostTagger(StructBoostEstimator):
                 "of features of 0 and 1 reads; leave it out."
             )
         classes, tags = tag_numbers(y, [len(tokens) for tokens in rows])
-        forbidden = forbidden_numbers(self.forbidden, classes)
+        scheme = scheme_of_tags(self.scheme, classes, tags)
+        forbidden_numbers(self.forbidden, classes)
+        forbidden = forbidden_numbers(with_scheme(self.forbidden, scheme, classes), classes)
         warn_of_unknown_tags(self.forbidden, classes)
         check_allowed(tags, forbidden, classes)
         weights = checked_weights(sample_weight, len(rows))
@@ -185,7 +200,7 @@ class StructBoostTagger(StructBoostEstimator):
         validation = pieces(held)[:2] if held else None
         whole = pieces(everything) if held else None
         task = ChainTask(len(classes), forbidden=forbidden)
-        self.classes_, self._reader = classes, reader
+        self.classes_, self._reader, self.scheme_ = classes, reader, scheme
         self.n_features_in_ = reader.n_features
         if reader.names is not None:
             self.feature_names_ = reader.names
@@ -250,8 +265,8 @@ class StructBoostTagger(StructBoostEstimator):
         tags = self.classes_.tolist()
 
         def marginals(inputs: list[None], scores: StackedParts) -> list[list[dict[Any, float]]]:
-            assert isinstance(self.task_, ChainTask)
-            probabilities = self.task_.tag_marginals(inputs, scores).tolist()
+            task: Any = self.task_
+            probabilities = task.tag_marginals(inputs, scores).tolist()
             by_token = [dict(zip(tags, of_token, strict=True)) for of_token in probabilities]
             starts = scores.offsets["token"].tolist()
             return [by_token[a:b] for a, b in pairwise(starts)]
@@ -289,6 +304,25 @@ class StructBoostTagger(StructBoostEstimator):
             raise ValueError("y has no known tag of a weight above 0; there is nothing to score.")
         return float(np.average(right, weights=weights))
 
+    def outputs_for_metrics(
+        self, true: Any, predicted: Any, sample_weight: Any
+    ) -> tuple[NDArray[Any], NDArray[Any], Any]:
+        """Return tags of all tokens for :func:`structboost.selection.structured_scorer`.
+
+        Tokens whose true tag is None are left out.
+        """
+        lengths = [len(tags) for tags in predicted]
+        _, indices = tag_numbers(true, lengths, self.classes_)
+        known = np.concatenate(indices) >= 0
+        if not known.any():
+            raise ValueError("y has no known tag; there is nothing to score.")
+        tags = label_vector(list(compress(chain.from_iterable(true), known)))
+        of_model = np.concatenate([np.asarray(tags) for tags in predicted])[known]
+        if sample_weight is None:
+            return tags, of_model, None
+        weights = np.repeat(checked_weights(sample_weight, len(predicted)), lengths)
+        return tags, of_model, weights[known]
+
     @property
     def transitions_(self) -> FloatArray:
         """Score of each tag (row) before each tag (column), shape (n_tags, n_tags)."""
@@ -322,6 +356,7 @@ class StructBoostTagger(StructBoostEstimator):
             is_active=self._reader.is_active,
             columns=self._reader.columns,
             outside_offset=self.outside_offset_,
+            scheme=self.scheme_,
             forbidden=[
                 [tag.item() if isinstance(tag, np.generic) else tag for tag in pair]
                 for pair in self.forbidden or ()
@@ -369,8 +404,11 @@ class StructBoostTagger(StructBoostEstimator):
             tagger.n_features_in_ = tagger._reader.n_features
             if tagger._reader.names is not None:
                 tagger.feature_names_ = tagger._reader.names
+            scheme = metadata.get("scheme")
+            tagger.scheme_ = None if scheme is None else checked_choice(scheme, "scheme", SCHEMES)
+            pairs = with_scheme(tagger.forbidden, tagger.scheme_, tagger.classes_)
             task = ChainTask(
-                len(tagger.classes_), forbidden=forbidden_numbers(tagger.forbidden, tagger.classes_)
+                len(tagger.classes_), forbidden=forbidden_numbers(pairs, tagger.classes_)
             )
             if dict(task.kinds) != dict(tagger.model_.kinds):
                 raise DamagedFileError("its model is of other tags")

@@ -129,8 +129,8 @@ class TokenReader:
         column = int(table.indices[odd[0]])
         name = column if self.names is None else repr(self.names[column])
         raise ValueError(
-            f"X[{i}] has the value {table.data[odd[0]]} for feature {name} of token {token}.  Other "
-            f"values than 0 and 1 make X {size}.  Write such a number as a string that names its "
+            f"X[{i}] has the value {table.data[odd[0]]} for feature {name} of token {token}. "
+            f"Other values than 0 and 1 make X {size}.  Write such a number as a string that names its "
             "range, such as '2-4'."
         )
 

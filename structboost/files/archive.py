@@ -27,7 +27,7 @@ from typing import IO, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from structboost.files.atomic_write import whole_file
+from structboost.files.atomic_write import checked_path, checked_target, regular_file, whole_file
 from structboost.files.schema import (
     DamagedFileError,
     Declared,
@@ -102,8 +102,9 @@ class ArchiveFormat:
         ValueError
             If the arrays do not fit the schema, so that they could not be read again.
         OSError
-            If the file cannot be written.
+            If the file cannot be written, before any work.
         """
+        checked_target(path)
         encoded = self._encoded(header, arrays)
         with whole_file(path) as file:
             _write(file, encoded, arrays, compressed=self.compressed)
@@ -122,6 +123,8 @@ class ArchiveFormat:
         ValueError
             As ``error``, if the file has another format or version, or is damaged.
         """
+        if checked_path(path).exists():
+            regular_file(path, self.what, self.error)
         with self.damage(path), Path(path).open("rb") as file:
             return self._read(
                 file, path, max(_ALWAYS_ALLOWED, _MOST_EXPANSION * os.stat(path).st_size)
@@ -135,6 +138,7 @@ class ArchiveFormat:
         ValueError
             From :meth:`read`.
         """
+        regular_file(path, self.what, self.error)
         most_bytes = max(_ALWAYS_ALLOWED, _MOST_EXPANSION * os.stat(path).st_size)
         with self.damage(path), zipfile.ZipFile(path) as archive:
             return self._header(archive, _members(archive, most_bytes), path)
@@ -152,8 +156,7 @@ class ArchiveFormat:
         ValueError
             From :meth:`read`.
         """
-        if not Path(path).is_file():
-            raise FileNotFoundError(f"There is no model file {path}.")
+        regular_file(path, "model file", self.error)
         content = self.read(path)
         with self.damage(path):
             yield content

@@ -7,6 +7,7 @@ neighbour, so that one that is still being written stays.
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import shutil
@@ -16,12 +17,139 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from os import PathLike
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
+
+from structboost.validation import shown
 
 try:
     import fcntl
 except ImportError:  # Windows does not delete an open file, which serves the same purpose
     fcntl = None  # type: ignore[assignment]
+
+
+def checked_path(path: Any, name: str = "path") -> Path:
+    """Return a path of text, or raise TypeError or ValueError.
+
+    Parameters
+    ----------
+    path : str or path
+        Path of a file.
+    name : str
+        Name of the argument in errors.
+    """
+    text = path.__fspath__() if isinstance(path, PathLike) else path
+    if not isinstance(text, str):
+        remedy = f", such as {os.fsdecode(text)!r}" if isinstance(text, bytes) else ""
+        raise TypeError(
+            f"{name} is {shown(path)}; give the path of a file, as a string or a "
+            f"pathlib.Path{remedy}."
+        )
+    if not text:
+        raise ValueError(f"{name} is empty; give the path of a file.")
+    if "\0" in text:
+        raise ValueError(f"{name} is {shown(text)}, which has a zero character; leave it out.")
+    return Path(text)
+
+
+def checked_target(path: Any, name: str = "path") -> Path:
+    """Return the file that is written, behind all links, or raise if it cannot be written.
+
+    Raises
+    ------
+    TypeError, ValueError
+        From :func:`checked_path`.
+    OSError
+        If it is a folder, a pipe, a device or the like, or cannot be written.
+    """
+    checked_path(path, name)
+    text = os.fspath(path)
+    target = Path(os.path.realpath(text))
+    if os.path.isdir(target):
+        raise IsADirectoryError(f"{path} is a folder; give the name of a file.")
+    if text.endswith(tuple(filter(None, (os.sep, os.altsep)))):
+        raise NotADirectoryError(
+            f"{path} is the name of a folder; leave the slash at its end out for a file."
+        )
+    if os.path.islink(target):
+        raise OSError(errno.ELOOP, f"{path} is a link that leads to itself; give another path")
+    if os.path.exists(target) and not os.path.isfile(target):
+        raise FileExistsError(
+            f"{path} is not a regular file, but a pipe, a device or the like; give another path."
+        )
+    folder = target.parent
+    if not os.path.isdir(folder):
+        is_file = any(map(os.path.isfile, (folder, *folder.parents)))
+        error = NotADirectoryError if is_file else FileNotFoundError
+        raise error(
+            f"{path} cannot be written: there is no folder {folder}; create it, or give a file in "
+            "a folder that exists."
+        )
+    for place in [target] if target.exists() else [folder]:
+        if not os.access(place, os.W_OK):
+            raise PermissionError(
+                f"{path} cannot be written: {place} allows no writing; give a file that one can "
+                "write."
+            )
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise PermissionError(
+            f"{path} cannot be written: the folder {folder} allows no new files, of which one "
+            "replaces it at the end; give a file in another folder."
+        )
+    return target
+
+
+def checked_folder(path: Any) -> Path:
+    """Return the folder that is created, behind all links, or raise if it cannot be.
+
+    Raises
+    ------
+    TypeError, ValueError
+        From :func:`checked_path`.
+    OSError
+        If something is there already, or the folder around it is missing or allows no new ones.
+    """
+    checked = checked_path(path)
+    if os.path.lexists(checked):
+        raise FileExistsError(f"{path} exists already; remove it, or give another path.")
+    around = Path(os.path.realpath(checked)).parent
+    if not os.path.isdir(around):
+        raise FileNotFoundError(
+            f"{path} cannot be created: there is no folder {around}; create it, or give a path in "
+            "a folder that exists."
+        )
+    if not os.access(around, os.W_OK | os.X_OK):
+        raise PermissionError(
+            f"{path} cannot be created: the folder {around} allows no new ones; give another path."
+        )
+    return around / checked.name
+
+
+def regular_file(path: Any, what: str = "file", error: type[Exception] = OSError) -> Path:
+    """Return the path of a file that can be read.
+
+    Parameters
+    ----------
+    path : str or path
+        Path of the file.
+    what : str
+        Kind of file, for errors.
+    error : type
+        Exception for what is there but is no regular file.
+
+    Raises
+    ------
+    TypeError, ValueError
+        From :func:`checked_path`.
+    FileNotFoundError
+        If nothing is there.
+    """
+    checked = checked_path(path)
+    if os.path.isfile(checked):
+        return checked
+    if not os.path.exists(checked):
+        raise FileNotFoundError(f"There is no {what} {path}.")
+    kind = "a folder" if os.path.isdir(checked) else "a pipe, a device or the like"
+    raise error(f"{path} is {kind}; give the path of a {what}.")
 
 
 @contextmanager
@@ -32,12 +160,11 @@ def whole_file(path: str | PathLike[str]) -> Iterator[IO[bytes]]:
 
     Raises
     ------
-    OSError
-        If the file cannot be written; the message names it, not its neighbour.
+    TypeError, ValueError, OSError
+        From :func:`checked_target`, or if the file cannot be written; the message names it, not its
+        neighbour.
     """
-    target = Path(os.path.realpath(path))
-    if os.path.isdir(target):
-        raise IsADirectoryError(f"{path} is a folder; give the name of a file.")
+    target = checked_target(path)
     _remove_abandoned(target)
     temporary, file = _create_neighbour(target)
     try:
@@ -47,6 +174,7 @@ def whole_file(path: str | PathLike[str]) -> Iterator[IO[bytes]]:
             if target.exists():
                 os.chmod(temporary, stat.S_IMODE(target.stat().st_mode))
             os.fsync(file.fileno())
+        checked_target(path)  # something else may be there by now
         os.replace(temporary, target)
     except BaseException:
         temporary.unlink(missing_ok=True)
@@ -55,8 +183,14 @@ def whole_file(path: str | PathLike[str]) -> Iterator[IO[bytes]]:
 
 @contextmanager
 def whole_folder(path: str | PathLike[str]) -> Iterator[Path]:
-    """Create a folder that becomes ``path``, which must not exist, at the end of the block."""
-    target = Path(os.path.realpath(path))
+    """Create a folder that becomes ``path``, which must not exist, at the end of the block.
+
+    Raises
+    ------
+    TypeError, ValueError, OSError
+        From :func:`checked_folder`.
+    """
+    target = checked_folder(path)
     _remove_abandoned(target)
     temporary = _neighbour(target)
     temporary.mkdir()

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from structboost.exceptions import CheckpointError
 from structboost.files.archive import ArchiveFormat, Arrays, Header
+from structboost.files.atomic_write import checked_target
 from structboost.files.schema import DamagedFileError, Schema
 from structboost.validation import checked_number, checked_whole_number, shown
 
@@ -74,6 +75,8 @@ class Checkpoint:
         ValueError
             If a number is out of its range, ``rounds`` and ``seconds`` are both None, or ``path``
             is a folder, empty, or in a folder that does not exist.
+        OSError
+            If the file is not a regular one, or cannot be written.
         """
         if self.rounds is not None:
             checked_whole_number(self.rounds, "Checkpoint.rounds")
@@ -93,6 +96,7 @@ class Checkpoint:
             raise ValueError(
                 f"The folder of the checkpoint {self.path} does not exist; create it first."
             )
+        checked_target(self.path, "Checkpoint.path")
 
 
 class CheckpointFile:

@@ -19,6 +19,7 @@ from structboost.exceptions import InterruptedFitWarning, examples_numbered, war
 from structboost.linear.designs import Design, linear_ensemble, linear_scores
 from structboost.linear.primal_likelihood import PrimalLikelihood
 from structboost.masters.base import Problem
+from structboost.masters.held_out import fitted_temperature
 from structboost.masters.likelihood import Likelihood
 from structboost.model.ensemble import Ensemble
 from structboost.progress import ProgressBar
@@ -30,7 +31,7 @@ from structboost.selection.held_out import HeldOut
 from structboost.selection.path import Path, Trial, upwards
 from structboost.selection.scoring import Score, checked_score
 from structboost.training.endings import ending_in_words, ending_of_passes
-from structboost.training.loop import record, relative_gap
+from structboost.training.loop import contradicts, record, relative_gap
 from structboost.training.trainer import Trainer
 from structboost.validation import (
     by_position,
@@ -118,6 +119,9 @@ class LinearLikelihoodTrainer(Trainer):
     ----------
     model_, history_, objective_, interrupted_, ending_, C_, C_path_, C_path_end_
         As in :class:`structboost.StructBoost`.
+    temperature_ : float or None
+        Factor of the scores before they become probabilities, at most 1, fitted on the held-out
+        parts of the folds.  None if C is a number.
     """
 
     task: Task
@@ -138,6 +142,7 @@ class LinearLikelihoodTrainer(Trainer):
     C_: float = field(init=False)
     C_path_: list[dict[str, Any]] = field(init=False)
     C_path_end_: str = field(init=False)
+    temperature_: float | None = field(init=False)
 
     _objective = "log_loss"
 
@@ -181,7 +186,7 @@ class LinearLikelihoodTrainer(Trainer):
         self._check_parameters()
         check_examples(X, Y)
         began = time.perf_counter()
-        self.C_path_, self.C_path_end_ = [], ""
+        self.C_path_, self.C_path_end_, self.temperature_ = [], "", None
         X, Y = by_position(X), by_position(Y)
         shares = checked_example_weights(sample_weight, len(X))
         with one_blas_thread():
@@ -203,16 +208,19 @@ class LinearLikelihoodTrainer(Trainer):
     def _train(self, problem: LikelihoodProblem, C: float, began: float) -> None:
         label = f"{self._objective} over linear, C {C:.4g}  "
         bar = ProgressBar(self.tol, self.max_rounds, label) if self.verbose else None
-        self.history_, self.interrupted_ = [], False
+        self.history_, self.interrupted_, certified = [], False, True
         try:
             for round_ in range(1, int(self.max_rounds) + 1):
                 problem.improve()
+                certified = certified and not contradicts(
+                    self.history_, problem.primal, problem.bound
+                )
                 self.history_.append(
                     record(
                         round_,
                         problem.primal,
                         problem.bound,
-                        certified=True,
+                        certified=certified,
                         columns=_n_columns(problem),
                         seconds=time.perf_counter() - began,
                     )
@@ -230,7 +238,12 @@ class LinearLikelihoodTrainer(Trainer):
         self.ending_ = ending_of_passes(self.history_, self.tol, interrupted=self.interrupted_)
         if bar is not None:
             bar.end(ending_in_words(self.ending_))
-        facts = {"C": C, "history": self.history_, "objective": self.objective_}
+        facts = {
+            "C": C,
+            "history": self.history_,
+            "objective": self.objective_,
+            "temperature": self.temperature_,
+        }
         self.model_ = linear_ensemble(self.task.kinds, problem.designs, problem.matrices(), facts)
         self._warn()
 
@@ -263,6 +276,8 @@ class LinearLikelihoodTrainer(Trainer):
         C = path.value if score is not None else _boldest(path.records)
         if path.value < C:
             self.C_path_end_ += f"; {C:.4g} is the largest whose surrogate is near the least"
+        # A bold C is too certain on new examples.
+        self.temperature_ = fits.temperature(C)
         if self.on_held_out is not None:
             self.on_held_out(folds, fits.scores[C])
         return C, (fits.problems[0], folds[0])
@@ -306,7 +321,7 @@ class _FoldFits:
                     trainer.task, fold.held_X, fold.held_Y, stack.offsets, shares, random
                 )
                 self._stacks.append(stack)
-                self._likelihoods.append(Likelihood(problem))
+                self._likelihoods.append(Likelihood(problem, probes=False))
 
     def fit(self, C: float) -> Trial:
         """Continue with ``C``, and measure."""
@@ -331,6 +346,24 @@ class _FoldFits:
         }
         self.scores[C], self._losses[C] = scores, np.concatenate(losses)
         return Trial(measured, facts, end=self._why_it_ends(C, measured))
+
+    def temperature(self, C: float) -> float:
+        """Fit the factor of the held-out scores, at most 1, at a C of the path."""
+        sizes = [len(fold.held_Y) for fold in self._folds]
+
+        def loss(factor: float) -> float:
+            losses = [
+                np.average(
+                    likelihood.at({kind: factor * of for kind, of in held.rows.items()}).losses,
+                    weights=fold.held_weight,
+                )
+                for fold, likelihood, held in zip(
+                    self._folds, self._likelihoods, self.scores[C], strict=True
+                )
+            ]
+            return float(np.average(losses, weights=sizes))
+
+        return min(1.0, fitted_temperature(loss, sum(sizes)).factor)
 
     def _why_it_ends(self, C: float, measured: Sequence[HeldOut]) -> str:
         """Reason to end the path, empty unless the likelihood is clearly below the best."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
 from typing import Any, Self
@@ -16,7 +16,8 @@ from sklearn.utils import check_random_state
 
 from structboost._typing import FloatArray, override
 from structboost.contract.calls import check_nothing_missing, separation, stacked
-from structboost.contract.exactness import check_found, probe_argmax
+from structboost.contract.comparison import check_found
+from structboost.contract.exactness import probe_argmax
 from structboost.contract.one_output import warn_of_one_output
 from structboost.contract.parts import StackedParts, check_declared
 from structboost.contract.separation import KeptTruth
@@ -34,7 +35,7 @@ from structboost.runtime.interrupts import deferred_interrupts, raise_if_interru
 from structboost.solvers.block_frank_wolfe import BlockFrankWolfe
 from structboost.solvers.linear_scores import LinearScores, merge_kinds
 from structboost.training.endings import ending_in_words, ending_of_passes
-from structboost.training.loop import record
+from structboost.training.loop import contradicts, record
 from structboost.training.trainer import Trainer
 from structboost.validation import (
     by_position,
@@ -313,7 +314,8 @@ class StructuredSVM(Trainer):
         checked_positive(self.tol, "tol")
         checked_relative_gap(self.tol, "tol")
         checked_whole_number(self.max_epochs, "max_epochs")
-        if isinstance(self.active, str) or not set(self.active) <= set(self.task.kinds):
+        is_list = isinstance(self.active, Sequence | Set) and not isinstance(self.active, str)
+        if not is_list or not all(kind in list(self.task.kinds) for kind in self.active):
             raise ValueError(
                 f"active is {shown(self.active)}; give a list of kinds of the task, which has "
                 f"{list(self.task.kinds)}."
@@ -370,6 +372,7 @@ class _Run:
     def _begin(self) -> None:
         self.best = self.solver.weights.copy()
         self.primal, self.bound = np.inf, -np.inf
+        self.certified = bool(self.svm.task.exact_argmax)
         self.history: list[dict[str, Any]] = []
 
     def continue_with(self, svm: StructuredSVM) -> None:
@@ -456,12 +459,14 @@ class _Run:
 
     def _record(self) -> None:
         n = len(self.history) + 1
+        if self.certified:
+            self.certified = not contradicts(self.history, self.primal, self.bound)
         self.history.append(
             record(
                 n,
                 self.primal,
                 self.bound,
-                certified=self.svm.task.exact_argmax,
+                certified=self.certified,
                 cuts=self.solver.n_cuts,
                 columns=int(np.count_nonzero(self.best)),
                 oracle_calls=self.n_first + n,

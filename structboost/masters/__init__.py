@@ -6,5 +6,34 @@ booster has the methods of the protocols that it implements.
 
 import lazy_loader
 
-# Names are imported when they are first used; ``__init__.pyi`` lists them.
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+# Names are imported when they are first used.  ``__init__.pyi`` has the same for type checkers.
+_NAMES = {
+    "base": [
+        "Booster",
+        "Boosting",
+        "Cut",
+        "CutOracle",
+        "Formulation",
+        "LearnsFromHeldOut",
+        "Problem",
+        "RecallsResponses",
+        "RestrictedMaster",
+        "Resumable",
+        "Spreadable",
+        "TakesSparseResponses",
+        "WeightedColumns",
+    ],
+    "conditional_likelihood": ["ConditionalLikelihood"],
+    "exponential": ["Exponential"],
+    "logistic": ["Logistic"],
+    "m_slack": ["MSlack"],
+    "norm_bounded": ["NormBounded"],
+    "norm_bounded_hinge": ["NormBoundedHinge"],
+    "one_slack": ["OneSlack"],
+    "softmax_link": ["SoftmaxLink"],
+    "stage_wise": ["StageWise"],
+    "stage_wise_likelihood": ["StageWiseLikelihood"],
+    "stage_wise_random_field": ["StageWiseRandomField"],
+    "stage_wise_ranking": ["StageWiseRanking"],
+}
+__getattr__, __dir__, __all__ = lazy_loader.attach(__name__, submod_attrs=_NAMES)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -26,6 +25,7 @@ from structboost.files.schema import (
 )
 from structboost.masters.base import Formulation, Problem, RestrictedMaster
 from structboost.masters.pair_margins import PAIR_LINK
+from structboost.runtime.memory import check_memory
 from structboost.solvers.coordinate_descent import channel_weights, update_coordinates
 from structboost.validation import (
     checked_choice,
@@ -157,6 +157,8 @@ class ExponentialMaster(RestrictedMaster):
 
     @override
     def add_responses(self, kind: str, responses: NDArray[np.generic]) -> int:
+        if responses.dtype == np.float32 and np.isin(responses, (-1, 0, 1)).all():
+            responses = responses.astype(np.int8)  # of unions of stumps
         in_closed_form = responses.dtype == np.int8 and np.abs(responses).max(initial=0) <= 1
         if self.formulation.solver == "fcd" and not in_closed_form:
             raise TaskError(
@@ -346,19 +348,9 @@ class ExponentialMaster(RestrictedMaster):
 
 def _check_memory(n_outputs: int, n_channels: int, n_examples: int) -> None:
     """Raise MemoryError if signs and pair weights need more than the memory of the machine."""
-    needed = n_channels * n_outputs**2 + 2 * 8 * n_outputs * n_examples
-    if needed > _physical_memory():
-        raise MemoryError(
-            f"The exponential loss over {n_outputs} outputs and {n_examples} examples takes "
-            f"{needed / 1e9:.3g} GB: a sign for each channel and pair of outputs, and the weights "
-            f"of all pairs. This machine has {_physical_memory() / 1e9:.3g} GB; use "
-            "formulation='one_slack' (StructBoostClassifier)."
-        )
-
-
-def _physical_memory() -> float:
-    """Bytes of memory, infinite if the system does not report them."""
-    try:
-        return float(os.sysconf("SC_PAGE_SIZE")) * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, ValueError, OSError):
-        return np.inf
+    check_memory(
+        n_channels * n_outputs**2 + 2 * 8 * n_outputs * n_examples,
+        f"The signs of all pairs of outputs and the weights of all pairs, for the exponential loss "
+        f"over {n_outputs} outputs and {n_examples} examples,",
+        "use formulation='one_slack' (StructBoostClassifier)",
+    )

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structboost._typing import FloatArray, override
-from structboost.contract.exactness import beaten
+from structboost.contract.comparison import beaten
 from structboost.exceptions import TaskError
 from structboost.masters.base import ColumnOracle, CutOracle, RestrictedMaster
 from structboost.solvers.bundle import Bundle

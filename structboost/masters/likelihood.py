@@ -12,8 +12,12 @@ from structboost._typing import FloatArray
 from structboost.contract.calls import log_sums, marginals
 from structboost.contract.parts import StackedParts
 from structboost.contract.separation import KeptTruth
+from structboost.contract.sum_probe import check_sum, probe_sums
 from structboost.contract.task import Task
 from structboost.masters.base import Problem
+
+# Minus a loss, over the size of the sum, from which the rounding of its terms is looked at.
+_SUSPICIOUS = 1e-8
 
 
 class LikelihoodAt(NamedTuple):
@@ -65,11 +69,23 @@ def log_losses(
     shares = np.full(len(Y), 1.0 / len(Y))
     problem = Problem(task, X, Y, scores.offsets, shares, np.random.RandomState(0))
     rows = {kind: sharpness * own for kind, own in scores.rows.items()}
-    return Likelihood(problem).losses(rows)
+    return Likelihood(problem, probes=False).losses(rows)
 
 
 class Likelihood:
     """Likelihood of the true outputs of a problem whose task gives its marginals.
+
+    Parameters
+    ----------
+    problem : Problem
+        Examples and their task.
+    probes : bool
+        Whether to compare the sums of the task with outputs that are known, on a few examples.
+
+    Raises
+    ------
+    TaskError
+        If a true output is malformed, or the sums are not those over all outputs.
 
     Attributes
     ----------
@@ -79,14 +95,17 @@ class Likelihood:
         Whether joint features are counts, which is if a true one is above 1.
     """
 
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: Problem, *, probes: bool = True) -> None:
         self._problem = problem
         offsets = problem.offsets
         self._memo = KeptTruth()
         numbers = np.arange(len(problem.Y))
-        # Sparse tables have no single rows in scipy before 1.15.
-        inputs = problem.X if problem.task.reads_inputs else [None] * len(numbers)
+        # Sparse tables have no single rows in scipy before 1.15.  Lists show the length of inputs.
+        reads = problem.task.reads_inputs or isinstance(problem.X, list | tuple)
+        inputs = problem.X if reads else [None] * len(numbers)
         self._truth = self._memo.joint_features(problem.task, inputs, problem.Y, offsets)
+        if probes:
+            probe_sums(problem.task, problem.X, problem.Y, offsets)
         self.counts = {}
         for kind, (parts, channels, values) in self._truth.items():
             shape = int(offsets[kind][-1]), problem.task.kinds[kind].n_channels
@@ -105,9 +124,11 @@ class Likelihood:
         """
         problem = self._problem
         scores = StackedParts(dict(rows), problem.offsets)
-        losses = log_sums(problem.task, problem.X, scores, self._memo).copy()
+        sums = log_sums(problem.task, problem.X, scores, self._memo)
+        losses = sums.copy()
         for kind in self._truth:
             losses -= self._scores_of_truth(kind, rows[kind], len(losses))
+        self._check_truth(rows, sums, losses)
         return losses
 
     def _scores_of_truth(self, kind: str, rows: FloatArray, n: int) -> FloatArray:
@@ -138,4 +159,17 @@ class Likelihood:
             np.add.at(difference, (parts, channels), values)
             difference *= problem.example_weights[owners][:, None]
             slopes[kind] = np.ascontiguousarray(difference.T)
+        self._check_truth(rows, sums, losses)
         return LikelihoodAt(losses, entropies, expected, slopes)
+
+    def _check_truth(
+        self, rows: Mapping[str, FloatArray], sums: FloatArray, losses: FloatArray
+    ) -> None:
+        """Raise TaskError if the true output of an example scores more than the sum over all."""
+        for i in np.flatnonzero(losses < -_SUSPICIOUS * (1.0 + np.abs(sums))).tolist():
+            size = 0.0
+            for kind, (parts, channels, values) in self._truth.items():
+                here = np.flatnonzero(self.owners[kind][parts] == i)
+                size += float(np.abs(values[here] * rows[kind][parts[here], channels[here]]).sum())
+            log_sum = float(sums[i])
+            check_sum(log_sum, log_sum - float(losses[i]), size, i, "the true output")

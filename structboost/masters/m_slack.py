@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structboost._typing import FloatArray, IntArray, override
-from structboost.contract.exactness import check_found
+from structboost.contract.comparison import check_found
 from structboost.masters.base import Formulation, Problem
 from structboost.masters.column_scores import ColumnScores
 from structboost.masters.slack_oracle import SlackOracle

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
+from structboost._typing import FloatArray
 from structboost.contract.calls import marginals, predictions, stacked_inputs
 from structboost.contract.parts import StackedParts
 from structboost.contract.task import Task
+from structboost.exceptions import TaskError
 from structboost.model.ensemble import Ensemble
 from structboost.validation import by_position
 
@@ -32,6 +35,20 @@ def model_marginals(
 def model_scores(task: Task, model: Ensemble, X: Sequence[Any]) -> StackedParts:
     """Scores of the parts of all inputs by ``model``."""
     stack = stacked_inputs(task, X)
-    return StackedParts(
-        {kind: model.scores(rows, kind) for kind, rows in stack.rows.items()}, stack.offsets
-    )
+    return StackedParts({kind: _scores(model, stack, kind) for kind in stack.rows}, stack.offsets)
+
+
+def _scores(model: Ensemble, stack: StackedParts, kind: str) -> FloatArray:
+    """Scores of the parts of a kind, with errors that name the input."""
+    rows = stack.rows[kind]
+    try:
+        return model.scores(rows, kind)
+    except ValueError as error:
+        for i, (start, stop) in enumerate(pairwise(stack.offsets[kind].tolist())):
+            try:
+                model.scores(rows[start:stop], kind)
+            except ValueError as of_input:
+                raise TaskError(
+                    f"The parts of X[{{sample}}] of kind {kind!r}: {of_input}", i
+                ) from error
+        raise

@@ -2,7 +2,8 @@
 
 numba caches beside the source file, in the user's cache folder, or in ``NUMBA_CACHE_DIR``.  Where
 none of them can be written it raises an error when the module is imported.  There the cache goes to
-a private folder under the system's temporary directory.
+a private folder under the system's temporary directory.  Its files are checked before they are run
+(:mod:`structboost.runtime.numba_cache`).
 
 Functions called from Python take arrays, scalars and plain tuples of them, and return them or None.
 Boxing a named tuple calls Python, where a pending Ctrl-C raises.  numba ignores the error, and the
@@ -26,6 +27,8 @@ import numba
 import scipy.linalg.cython_blas
 import scipy.linalg.cython_lapack  # noqa: F401
 from numba.core.dispatcher import Dispatcher
+
+from structboost.runtime.numba_cache import CheckedCache
 
 # numba would also compile a form for calls from C, which takes a sixth of the time.
 _OPTIONS: dict[str, Any] = {"nogil": True, "no_cfunc_wrapper": True}
@@ -55,24 +58,28 @@ def compiled(function: Any = None, **options: Any) -> Any:
     """
     if function is None:
         return lambda of_options: compiled(of_options, **options)
+    dispatcher = numba.njit(**_OPTIONS, **options)(function)
+    cache = _cache_of(function)
+    if cache is not None and isinstance(dispatcher, Dispatcher):
+        vars(dispatcher)["_cache"] = cache
+    return dispatcher
+
+
+def _cache_of(function: Any) -> CheckedCache | None:
+    """Return the cache of a function, which may be in the private folder, or None without any."""
     try:
-        return numba.njit(cache=True, **_OPTIONS, **options)(function)
+        return CheckedCache(function)
     except RuntimeError:  # there is no folder for the cache
-        return _cached_elsewhere(function, options)
-
-
-def _cached_elsewhere(function: Any, options: dict[str, Any]) -> Any:
-    """Compile with the cache in the private folder, or without a cache if there is none."""
-    folder = _private_folder()
+        folder = _private_folder()
     if folder is None:
-        return numba.njit(**_OPTIONS, **options)(function)
+        return None
     config: Any = numba.config
     before = config.CACHE_DIR
     config.CACHE_DIR = str(folder)
     try:
-        return numba.njit(cache=True, **_OPTIONS, **options)(function)
+        return CheckedCache(function)
     except RuntimeError:
-        return numba.njit(**_OPTIONS, **options)(function)
+        return None
     finally:
         config.CACHE_DIR = before
 

@@ -2,5 +2,22 @@
 
 import lazy_loader
 
-# Names are imported when they are first used; ``__init__.pyi`` lists them.
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+# Names are imported when they are first used.  ``__init__.pyi`` has the same for type checkers.
+_NAMES = {
+    "binary": ["BinaryTask"],
+    "boxes": ["BoxOverlapTask"],
+    "chain": ["ChainTask", "Stretch", "labelled_stretches"],
+    "coded": ["CodedTask"],
+    "enumerated": ["EnumeratedTask"],
+    "graph": ["GraphInput", "GraphTask"],
+    "hierarchical": ["HierarchicalMultiLabelTask"],
+    "matching": ["CandidatePairs", "MatchingTask"],
+    "multi_label": ["MultiLabelTask"],
+    "multiclass": ["MulticlassTask"],
+    "ranking": ["RankingTask"],
+    "segments": ["SegmentTask"],
+    "spanning_tree": ["SpanningTreeTask"],
+    "superpixel_crf": ["SuperpixelCRFTask"],
+    "taxonomy": ["TaxonomyTask"],
+}
+__getattr__, __dir__, __all__ = lazy_loader.attach(__name__, submod_attrs=_NAMES)

@@ -11,13 +11,16 @@ from structboost._typing import FloatArray, IntArray, override
 from structboost.contract.listed_outputs import Marginals
 from structboost.contract.parts import StackedParts
 from structboost.exceptions import TaskError
+from structboost.tasks.checks import as_array
 from structboost.tasks.code import CodeTask
+from structboost.validation import shown
 
 
 class BinaryTask(CodeTask):
     """Two labels, -1 and 1, with the joint feature ``y / 2`` and the 0/1 loss.
 
-    An input is a feature vector; its one part is the input itself.
+    An input is a feature vector; its one part is the input itself.  Of equally good labels the
+    argmax takes 1, and in training the wrong one.
 
     Notes
     -----
@@ -29,19 +32,20 @@ class BinaryTask(CodeTask):
 
     @override
     def joint_feature(self, x: Any, y: Any) -> FloatArray:
-        return np.array([[0.5 * y]])
+        return np.array([[0.5 * _checked(y)]])
 
     @override
     def loss(self, y: Any, y_pred: Any) -> float:
-        return float(y != y_pred)
+        return float(_checked(y) != _checked(y_pred))
 
     @override
     def argmax(self, x: Any, scores: FloatArray, y: Any = None) -> int:
         score = float(scores[0, 0])
         if y is None:
             return 1 if score >= 0 else -1
+        true = _checked(y)
         # A tie goes to the wrong label.
-        return int(-y) if 1.0 - y * score >= 0 else int(y)
+        return -true if 1.0 - true * score >= 0 else true
 
     @override
     def marginals_batch(self, X: Sequence[Any], scores: StackedParts) -> Marginals:
@@ -51,9 +55,19 @@ class BinaryTask(CodeTask):
 
     @override
     def labels(self, Y: Sequence[Any]) -> IntArray:
-        y = np.asarray(Y, dtype=np.float64)
-        bad = np.flatnonzero(~np.isin(y, (-1.0, 1.0)))
-        if len(bad):
-            i = int(bad[0])
-            raise TaskError(f"Y[{{sample}}] is {Y[i]!r}; BinaryTask takes the labels -1 and 1.", i)
-        return (y > 0).astype(np.int64)
+        table = as_array(Y)
+        if table is not None and table.ndim == 1 and table.dtype.kind in "biuf":
+            y = table.astype(np.float64)
+            bad = np.flatnonzero(~np.isin(y, (-1.0, 1.0)))
+            if not len(bad):
+                return (y > 0).astype(np.int64)
+        return np.array([_checked(y, i) > 0 for i, y in enumerate(Y)], np.int64)
+
+
+def _checked(y: Any, sample: int | None = None) -> int:
+    """Return a label as an int, after a check that it is -1 or 1."""
+    is_number = isinstance(y, int | float | np.integer | np.floating | np.ndarray)
+    if not is_number or np.ndim(y) or y not in (-1, 1):
+        name = "A label" if sample is None else "Y[{sample}]"
+        raise TaskError(f"{name} is {shown(y)}; BinaryTask takes the labels -1 and 1.", sample)
+    return int(y)

@@ -14,9 +14,11 @@ from structboost.contract.measures import SparseFeature
 from structboost.contract.parts import PartKind, StackedParts
 from structboost.contract.separation import Separation
 from structboost.contract.task import Task
-from structboost.exceptions import TaskError
+from structboost.exceptions import TaskError, on_example
 from structboost.inference.box_search import checked_boxes, most_violated, overlaps
+from structboost.tasks.checks import check_has
 from structboost.tasks.indicators import exchange, indicator
+from structboost.validation import shown
 
 
 class BoxCandidates(Protocol):
@@ -87,9 +89,9 @@ class BoxOverlapTask(Task):
     """Choice of one of the candidate boxes, which are the parts of an input.
 
     The loss is 1 minus the intersection over the union of the two boxes, the Pascal criterion
-    (21).  The score of an output is that of its box, ``Psi(x, y) = Phi(x_y)``.  Inputs may
-    differ in their candidates.  In training the true box is among them;
-    :func:`chosen` makes it an output.
+    (21).  The score of an output is that of its box, ``Psi(x, y) = Phi(x_y)``.  Inputs may differ
+    in their candidates.  Of equally good boxes the argmax takes the first.  In training the true
+    box is among them; :func:`chosen` makes it an output.
     """
 
     separates_in_batches = True
@@ -99,19 +101,18 @@ class BoxOverlapTask(Task):
 
     @override
     def parts(self, x: BoxCandidates) -> NDArray[Any]:
+        check_has(x, ("boxes", "features"), "candidates such as a BoxTable")
         return x.features()
 
     @override
     def joint_feature(self, x: BoxCandidates, y: BoxChoice) -> SparseFeature:
-        if not 0 <= y.place < len(x.boxes) or tuple(x.boxes[y.place].tolist()) != tuple(y.box):
-            raise TaskError(
-                f"{y} is not among the {len(x.boxes)} candidates; make outputs by chosen(x, place)."
-            )
+        self._check_choice(x, y)
         return indicator(np.array([y.place]))
 
     @override
     def loss(self, y: BoxChoice, y_pred: BoxChoice) -> float:
-        return 1.0 - float(overlaps(np.array(y.box), np.array([y_pred.box]))[0])
+        true, predicted = self._checked(y), self._checked(y_pred)
+        return 1.0 - float(overlaps(np.array(true.box), np.array([predicted.box]))[0])
 
     @override
     def loss_scores(self, x: BoxCandidates, y: BoxChoice) -> FloatArray:
@@ -130,6 +131,8 @@ class BoxOverlapTask(Task):
         self, X: Sequence[BoxCandidates], Y: Sequence[BoxChoice], scores: StackedParts
     ) -> Separation:
         offsets, values = scores.offsets["x"], scores.rows["x"][:, 0]
+        for i, (x, y) in enumerate(zip(X, Y, strict=True)):
+            on_example("joint_feature", i, self._check_choice, x, y)
         true = np.array([y.place for y in Y], np.int64)
         boxes = np.concatenate([np.empty((0, 4)), *(x.boxes for x in X)])
         best, losses = most_violated(true, boxes, offsets, values)
@@ -138,3 +141,18 @@ class BoxOverlapTask(Task):
         difference = exchange((true[differ] + first, best[differ] + first))
         indptr = np.concatenate(([0], np.cumsum(2 * (best != true)))).astype(np.int64)
         return Separation(losses, {"x": difference}, {"x": indptr})
+
+    def _check_choice(self, x: BoxCandidates, y: Any) -> None:
+        """Raise TaskError unless an output is one of the candidates of an input."""
+        place = self._checked(y).place
+        if not 0 <= place < len(x.boxes) or tuple(x.boxes[place].tolist()) != tuple(y.box):
+            raise TaskError(
+                f"{shown(y)} is not among the {len(x.boxes)} candidates; make outputs by "
+                "chosen(x, place)."
+            )
+
+    def _checked(self, y: Any) -> BoxChoice:
+        """Return an output, after a check of its type."""
+        if not isinstance(y, BoxChoice) or not isinstance(y.place, int | np.integer):
+            raise TaskError(f"An output is {shown(y)}; make outputs by chosen(x, place).")
+        return y

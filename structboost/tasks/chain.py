@@ -15,10 +15,17 @@ from structboost.contract.listed_outputs import Marginals
 from structboost.contract.measures import SparseFeature
 from structboost.contract.parts import PartKind, StackedParts
 from structboost.contract.separation import Separation
-from structboost.exceptions import TaskError
+from structboost.exceptions import TaskError, on_example
 from structboost.inference.chains import best_sequences, tag_probabilities
 from structboost.tasks.batch_task import BatchTask, alone
-from structboost.tasks.checks import checked_labels, checked_size, passes
+from structboost.tasks.checks import (
+    as_array,
+    check_pairs_fit,
+    checked_features,
+    checked_labels,
+    checked_size,
+    passes,
+)
 from structboost.tasks.indicators import exchange, indicator
 from structboost.validation import shown
 
@@ -96,7 +103,8 @@ class ChainTask(BatchTask):
     A token has a channel for each tag, a step from a token to the next one for each pair of tags
     (``tag * n_tags + next_tag``).  The loss is the number of wrong tags.  The argmax is
     :func:`~structboost.inference.viterbi`, and the marginals are those of
-    :func:`~structboost.inference.forward_backward`, for all sequences at once.
+    :func:`~structboost.inference.forward_backward`, for all sequences at once.  Of equally good
+    tags the argmax takes those that come first, compared from the last token on.
 
     An input is an array (n_tokens, n_features): then pairs of tags score the same at every step.
     With ``step_features`` it is a pair of arrays, of the tokens and of the n_tokens - 1 steps, and
@@ -145,10 +153,12 @@ class ChainTask(BatchTask):
                 f"An input is {'no tuple' if self.step_features else 'a tuple'}; give a tuple of "
                 "tokens and steps with step_features=True, otherwise an array of tokens."
             )
-        tokens = _tokens(x)
+        if self.step_features and len(_content(x)) != 2:
+            raise TaskError(f"An input is {shown(x)}; give a tuple of tokens and steps.")
+        tokens = checked_features(_tokens(x), "(n_tokens, n_features)")
         if not self.step_features:
             return {"token": tokens, "step": np.ones((1, 1))}
-        steps = np.asarray(_content(x)[1])
+        steps = checked_features(_content(x)[1], "(n_steps, n_features) for steps")
         if len(steps) != max(0, len(tokens) - 1):
             raise TaskError(
                 f"An input has {len(tokens)} tokens and {len(steps)} steps; give a step from each "
@@ -343,18 +353,16 @@ class ChainTask(BatchTask):
         TaskError
             If a sequence has other tags or is forbidden; the message names it.
         """
-        by_sequence = [np.asarray(y) for y in Y]
+        by_sequence = [np.zeros(()) if (array := as_array(y)) is None else array for y in Y]
         good = [y.shape for y in by_sequence] == [(n,) for n in sizes.tolist()]
         tags = np.concatenate(by_sequence) if good else np.zeros(0)
         good = good and tags.dtype.kind in "iu"
         good = good and (not len(tags) or 0 <= tags.min() <= tags.max() < self.n_tags)
         if not good or self._forbids:
             for i, y in enumerate(Y):
-                try:
-                    checked = self._checked(y, int(sizes[i]))
-                    self._check_allowed(checked, X[i] if X is not None else None)
-                except TaskError as error:
-                    raise TaskError(f"Y[{{sample}}]: {error}", i) from None
+                checked = on_example("joint_feature", i, self._checked, y, int(sizes[i]))
+                of_input = X[i] if X is not None else None
+                on_example("joint_feature", i, self._check_allowed, checked, of_input)
         return tags.astype(np.int64, copy=False)
 
     @property
@@ -387,7 +395,10 @@ def _content(x: Any) -> Any:
 def _tokens(x: Any) -> NDArray[Any]:
     """Return the features of the tokens of an input."""
     content = _content(x)
-    return np.asarray(content[0] if isinstance(content, tuple) else content)
+    tokens = as_array(content[0] if isinstance(content, tuple) else content)
+    if tokens is None:
+        raise TaskError(f"An input is {shown(x)}; give an array (n_tokens, n_features).")
+    return tokens
 
 
 def _piece(x: Any, first: int, last: int) -> Any:
@@ -402,6 +413,7 @@ def _penalties(
     n_tags: int, forbidden: Iterable[tuple[int | None, int | None]]
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return minus infinity on forbidden pairs, first tags and last tags, else 0."""
+    check_pairs_fit(n_tags, "tags")
     pairs, first, last = np.zeros(n_tags**2), np.zeros(n_tags), np.zeros(n_tags)
     for pair in forbidden:
         if len(pair) != 2 or not all(tag is None or 0 <= tag < n_tags for tag in pair):

@@ -6,12 +6,15 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
-from structboost._typing import IntArray
+from structboost._typing import FloatArray, IntArray
 from structboost.exceptions import TaskError
+from structboost.runtime.memory import check_memory
 from structboost.validation import shown
 
 T = TypeVar("T")
+_LARGEST_INT = np.iinfo(np.int64).max
 
 
 def as_task_error(check: Callable[..., T], *arguments: Any) -> T:
@@ -39,12 +42,64 @@ def checked_size(value: Any, name: str, least: int = 2) -> int:
     return int(value)
 
 
+def real_table(value: Any, name: str) -> FloatArray:
+    """Return a table of numbers, or raise TaskError if it has other entries."""
+    try:
+        table = np.asarray(value)
+    except ValueError:
+        table = np.zeros((), object)
+    if table.dtype.kind not in "biuf":
+        raise TaskError(f"{name} is {shown(value)}; give an array of numbers.")
+    return table.astype(np.float64)
+
+
+def check_pairs_fit(n: int, what: str) -> None:
+    """Raise MemoryError if a number for each pair of ``n`` things does not fit into memory."""
+    check_memory(8 * n**2, f"Numbers for all pairs of {n} {what}", f"take fewer {what}")
+
+
 def whole_vector(y: Any, name: str, wanted: str, sample: int | None = None) -> IntArray:
     """Return a vector of whole numbers, whose error names the ``wanted`` ones."""
-    vector = np.asarray(y)
-    if vector.ndim != 1 or (len(vector) and vector.dtype.kind not in "iu"):
+    vector = as_array(y)
+    is_whole = vector is not None and vector.ndim == 1
+    if vector is None or not (is_whole and (not len(vector) or vector.dtype.kind in "iu")):
         raise TaskError(f"{name} is {shown(y)}; give an array of whole numbers, {wanted}.", sample)
+    if vector.dtype.kind == "u" and len(vector) and vector.max() > _LARGEST_INT:
+        raise TaskError(f"{name} has {vector.max()}; give smaller numbers, {wanted}.", sample)
     return vector.astype(np.int64, copy=False)
+
+
+def as_array(value: Any) -> NDArray[Any] | None:
+    """Return a value as an array, or None if it cannot be one."""
+    try:
+        return np.asarray(value)
+    except Exception:  # an object may raise anything in its conversion
+        return None
+
+
+def checked_features(x: Any, axes: str, other: str = "") -> NDArray[Any]:
+    """Return an input that is an array of features with these axes, such as ``(n, n_features)``.
+
+    Parameters
+    ----------
+    x : array-like
+        An input.
+    axes : str
+        Names of the axes, in brackets.
+    other : str
+        Other inputs that the task takes, for the error.
+    """
+    table = as_array(x)
+    if table is None or table.ndim != axes.count(",") + 1:
+        fault = f"has shape {table.shape}" if table is not None and table.ndim else f"is {shown(x)}"
+        raise TaskError(f"An input {fault}; give {axes}{other}.")
+    return table
+
+
+def check_has(x: Any, members: tuple[str, ...], wanted: str) -> None:
+    """Raise TaskError unless an input has these members."""
+    if not all(hasattr(x, name) for name in members):
+        raise TaskError(f"An input is {shown(x)}; give {wanted}.")
 
 
 def checked_labels(

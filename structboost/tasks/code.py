@@ -16,7 +16,8 @@ from structboost.contract.measures import SparseFeature
 from structboost.contract.parts import PartKind, StackedParts
 from structboost.contract.separation import Separation
 from structboost.runtime.compiled import compiled
-from structboost.tasks.tables import TableTask, checked_classes
+from structboost.tasks.checks import check_pairs_fit
+from structboost.tasks.tables import TableTask, checked_class, checked_classes
 
 # Codes by rows: where each begins, channels and values of the entries that are not 0.
 _Codes = tuple[IntArray, IntArray, FloatArray]
@@ -25,7 +26,8 @@ _Codes = tuple[IntArray, IntArray, FloatArray]
 class CodeTask(TableTask):
     """Classes 0..n_classes-1, each a row of a code matrix: class c scores ``<code[c], F(x)>``.
 
-    An input is a feature vector; its one part is the input itself.
+    An input is a feature vector; its one part is the input itself.  Of equally good classes
+    the argmax takes the first, and in training another one than the truth, if there is one.
 
     Parameters
     ----------
@@ -40,21 +42,26 @@ class CodeTask(TableTask):
     def __init__(self, code: NDArray[np.int8], losses: FloatArray | None = None) -> None:
         self.code = code
         self.n_classes = len(code)
+        check_pairs_fit(self.n_classes, "classes")
         self.losses = 1.0 - np.eye(self.n_classes) if losses is None else losses
         self.kinds = {"x": PartKind(n_channels=code.shape[1], response=(-1.0, 1.0))}
 
     @override
     def joint_feature(self, x: Any, y: Any) -> FloatArray:
-        return self.code[[int(y)]].astype(np.float64)
+        return self.code[[self._class(y)]].astype(np.float64)
 
     @override
     def loss(self, y: Any, y_pred: Any) -> float:
-        return float(self.losses[int(y), int(y_pred)])
+        return float(self.losses[self._class(y), self._class(y_pred)])
 
     @override
     def argmax(self, x: Any, scores: FloatArray, y: Any = None) -> int:
         by_class = self.class_scores(scores)[0]
-        return int(np.argmax(by_class if y is None else by_class + self.losses[int(y)]))
+        return int(np.argmax(by_class if y is None else by_class + self.losses[self._class(y)]))
+
+    def _class(self, y: Any) -> int:
+        """Return a class as an int, after a check."""
+        return checked_class(y, self.n_classes, type(self).__name__)
 
     def class_scores(self, scores: FloatArray) -> FloatArray:
         """Compute the scores of the classes from those of the channels.

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from structboost._typing import FloatArray, IntArray, override
 from structboost.contract.parts import StackedParts
 from structboost.exceptions import TaskError
+from structboost.tasks.checks import real_table
 from structboost.tasks.code import CodeTask
 from structboost.validation import shown
 
@@ -18,9 +19,9 @@ from structboost.validation import shown
 class EnumeratedTask(CodeTask):
     """Outputs of any kind that can be listed, each with a row of a code matrix.
 
-    An input is a feature vector; its one part is the input itself.  Output k scores
-    ``<codes[k], F(x)>``, so outputs that share a channel learn from each other's examples.  The
-    argmax tries all outputs, so any loss is exact.
+    An input is a feature vector; its one part is the input itself.  Output k scores ``<codes[k],
+    F(x)>``, so outputs that share a channel learn from each other's examples.  The argmax tries all
+    outputs, so any loss is exact.  Of equally good outputs it takes the first of the list.
 
     Parameters
     ----------
@@ -121,7 +122,7 @@ def _checked_codes(codes: Any, n_outputs: int) -> NDArray[np.int8]:
 
 
 def _checked_losses(losses: Any, n_outputs: int) -> FloatArray:
-    table = np.asarray(losses, np.float64)
+    table = real_table(losses, "losses")
     if table.shape != (n_outputs, n_outputs):
         raise TaskError(
             f"losses has shape {table.shape}; give a row and a column for each of the {n_outputs} "

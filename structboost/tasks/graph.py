@@ -21,7 +21,14 @@ from structboost.inference.graph_sums import MOST_HELD, label_sums
 from structboost.inference.pairwise_graphs import PairwiseScores, best_labels
 from structboost.solvers.linear_program import ProgramSolver
 from structboost.tasks.batch_task import BatchTask, alone
-from structboost.tasks.checks import as_task_error, checked_labels, checked_size, passes
+from structboost.tasks.checks import (
+    as_task_error,
+    check_has,
+    checked_features,
+    checked_labels,
+    checked_size,
+    passes,
+)
 from structboost.tasks.indicators import indicator
 from structboost.validation import checked_choice, shown
 
@@ -60,7 +67,8 @@ class GraphTask(BatchTask):
     :meth:`upper_bound` shows whether the labels are proved to be best.  With ``exact`` an integer
     program finds the labels that are not, so that training is certified.  The marginals are those
     of :func:`~structboost.inference.graph_marginals`; with ``pairs="equal"`` they have the
-    probability of equal labels of each edge.
+    probability of equal labels of each edge.  Of equally good labels the argmax takes the same ones
+    in every call, which depend on the order of nodes and edges.
 
     Parameters
     ----------
@@ -128,10 +136,17 @@ class GraphTask(BatchTask):
 
     @override
     def parts(self, x: GraphInput) -> dict[str, NDArray[Any]]:
-        out = {kind: np.asarray(_of(x.nodes, kind)) for kind in self.n_labels}
+        check_has(x, ("nodes", "edges", "edge_features"), "a GraphInput of nodes and edges")
+        out = {
+            kind: checked_features(_of(x.nodes, kind), f"nodes (n, n_features) of {kind!r}")
+            for kind in self.n_labels
+        }
         for kind, edges in self._edges(x).items():
             features = None if x.edge_features is None else _of(x.edge_features, kind)
-            out[kind] = np.ones((len(edges), 1)) if features is None else np.asarray(features)
+            axes = f"edge_features (n_edges, n_features) of {kind!r}"
+            out[kind] = (
+                np.ones((len(edges), 1)) if features is None else checked_features(features, axes)
+            )
             if len(out[kind]) != len(edges):
                 raise TaskError(
                     f"An input has {len(edges)} edges of kind {kind!r} and features of "

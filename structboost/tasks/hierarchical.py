@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -18,7 +18,9 @@ from structboost.inference.closures import (
     checked_hierarchy,
     closed_set_probabilities,
 )
+from structboost.runtime.memory import check_memory
 from structboost.tasks.checks import as_task_error
+from structboost.tasks.hierarchy_forms import read_hierarchy
 from structboost.tasks.multi_label import MultiLabelTask
 
 # With several parents all sets are tried for probabilities: there are up to 2^n of them.
@@ -33,16 +35,18 @@ class HierarchicalMultiLabelTask(MultiLabelTask):
     upwards: where a label is 1, all its parents are.
 
     The loss is the weight of the labels that are wrong, in all 1.  The argmax is exact:
-    :func:`~structboost.inference.maximum_closure`.  In the marginals no label is more probable than
+    :func:`~structboost.inference.maximum_closure`; of equally good sets it leaves out labels that
+    make no difference.  In the marginals no label is more probable than
     one above it; where labels have several parents, they exist for at most 12 labels.
 
     Parameters
     ----------
     n_labels : int
         At least 2.
-    edges : array-like of int, shape (n_edges, 2)
-        Pairs (parent, child) of labels.  A label may have several parents, but none is above
-        itself.
+    edges : array-like of int, shape (n_edges, 2), dict, data frame or networkx.DiGraph
+        Pairs (parent, child) of labels, or another form of
+        :mod:`structboost.tasks.hierarchy_forms`.  A label may have several parents, but none is
+        above itself.
     decay : float
         Weight of a label over the mean weight of its parents (Vens and others, Machine Learning
         2008, section 4.1); 1 weighs all labels the same.
@@ -55,10 +59,14 @@ class HierarchicalMultiLabelTask(MultiLabelTask):
 
     def __init__(self, n_labels: int, edges: Any, *, decay: float = 0.75) -> None:
         super().__init__(n_labels)
+        check_memory(
+            64 * self.n_labels, f"Weights and parents of {n_labels} labels", "take fewer labels"
+        )
         if not 0 < decay <= 1:
             raise TaskError(f"decay is {decay!r}; give a number above 0, up to 1.")
         self.decay = float(decay)
-        self.edges, self._hierarchy = as_task_error(checked_hierarchy, edges, self.n_labels)
+        pairs = as_task_error(_pairs, edges, self.n_labels)
+        self.edges, self._hierarchy = as_task_error(checked_hierarchy, pairs, self.n_labels)
         self._order, self._starts, self._parents = self._hierarchy
         self.label_weights = self._weights()
         self._costs = np.stack((self.label_weights, self.label_weights))
@@ -155,3 +163,13 @@ class HierarchicalMultiLabelTask(MultiLabelTask):
                 f"A set has label {edge[1]} without {edge[0]}, which is above it; add it, as "
                 "closed(sets) does."
             )
+
+
+def _pairs(edges: Any, n_labels: int) -> Any:
+    """Return a table of edges as it is, and the edges of another form."""
+    if isinstance(edges, np.ndarray | list | tuple) and not any(
+        isinstance(item, str | Mapping) for item in edges
+    ):
+        return edges
+    hierarchy = read_hierarchy(edges, range(n_labels), "edges", pairs_are_edges=True)
+    return hierarchy.named_edges()

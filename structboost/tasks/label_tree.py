@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structboost._typing import FloatArray, IntArray
+from structboost.runtime.memory import check_memory
+from structboost.tasks.hierarchy_forms import UNNAMED, LabelHierarchy, read_hierarchy
+from structboost.validation import shown
+
+_FEWER_CLASSES = "group the classes, or leave the taxonomy out"
 
 
 @dataclass(frozen=True)
@@ -27,17 +32,6 @@ class LabelTree:
     parents: IntArray
     n_classes: int
 
-    @property
-    def paths(self) -> list[list[int]]:
-        """Nodes from each class up to the root, both included."""
-        out = []
-        for leaf in range(self.n_classes):
-            path = [leaf]
-            while self.parents[path[-1]] >= 0:
-                path.append(int(self.parents[path[-1]]))
-            out.append(path)
-        return out
-
     def codes(self) -> NDArray[np.int8]:
         """Make label codes with ancestors, (20) of StructBoost.
 
@@ -46,169 +40,180 @@ class LabelTree:
         code : ndarray of int8, shape (n_classes, n_channels)
             1 on a class and its ancestors.  A channel is a node: the classes, then the inner nodes
             but the root, which all classes have in common.
+
+        Raises
+        ------
+        MemoryError
+            If the machine has too little memory for it.
         """
+        n_nodes = len(self.parents)
+        check_memory(
+            self.n_classes * n_nodes, f"The codes of {self.n_classes} classes", _FEWER_CLASSES
+        )
         root = int(np.flatnonzero(self.parents < 0)[0])
-        code = np.zeros((self.n_classes, len(self.parents)), np.int8)
-        for leaf, path in enumerate(self.paths):
-            code[leaf, path] = 1
+        code = np.zeros((self.n_classes, n_nodes), np.int8)
+        for leaf in range(self.n_classes):
+            code[leaf, self._path(leaf)] = 1
         return np.delete(code, root, axis=1)
 
     def losses(self) -> FloatArray:
         """Compute the loss of each pair of classes: the height of their first common ancestor."""
-        heights = np.zeros(len(self.parents))
-        for path in self.paths:
-            heights[path] = np.maximum(heights[path], np.arange(len(path)))
-        out = np.zeros((self.n_classes, self.n_classes))
-        for a, path in enumerate(self.paths):
-            for b, other in enumerate(self.paths):
-                above = set(other)
-                out[a, b] = heights[next(node for node in path if node in above)]
-        return out
+        n = self.n_classes
+        heights: dict[int, int] = {}
+        below: dict[int, list[int]] = {}
+        for leaf in range(n):
+            for height, node in enumerate(self._path(leaf)):
+                heights[node] = max(height, heights.get(node, 0))
+                below.setdefault(node, []).append(leaf)
+        losses = np.zeros((n, n))
+        # What is further down has fewer classes, and comes later.
+        for node in sorted(below, key=lambda node: -heights[node]):
+            losses[np.ix_(below[node], below[node])] = heights[node]
+        return losses
+
+    def _path(self, leaf: int) -> list[int]:
+        """Return the nodes from a class up to the root, both included."""
+        path = [leaf]
+        while self.parents[path[-1]] >= 0:
+            path.append(int(self.parents[path[-1]]))
+        return path
 
 
-def label_tree(taxonomy: Any, classes: Sequence[Hashable]) -> LabelTree:
+def label_tree(taxonomy: Any, classes: Sequence[Hashable], name: str = "taxonomy") -> LabelTree:
     """Make the tree of ``classes`` in a taxonomy.
 
     Parameters
     ----------
-    taxonomy : nested sequences, parent array or networkx.DiGraph
-        Nested lists or tuples of labels, an inner list for each inner node: ``[["car", "bus"],
-        ["cat", "dog"]]``.  A parent array: the index of the parent of each node, -1 for the root;
-        nodes 0..n_classes-1 are the classes in the order of ``classes``.  A directed graph from
-        parents to children whose leaves are the labels.
+    taxonomy : nested lists or dicts, edges, paths, table, parent array or networkx.DiGraph
+        Any form of :mod:`structboost.tasks.hierarchy_forms`, whose leaves are the labels.  A parent
+        array has the classes first, in the order of ``classes``.
     classes : sequence
         The labels; other leaves are cut off.
+    name : str
+        Name of the argument in errors.
 
     Returns
     -------
     tree : LabelTree
-        Tree without inner nodes that have no class below them.
+        Tree without inner nodes that have no class below them.  The order of the inner nodes
+        depends on the tree and on ``classes`` alone, so that each form gives the same.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If it is no tree, or lacks a class; the message names the node.
+    MemoryError
+        If the machine has too little memory for the losses of all pairs of classes.
+    """
+    n = len(classes)
+    check_memory(8 * n**2, f"The losses of all pairs of {n} classes", _FEWER_CLASSES)
+    hierarchy = read_hierarchy(taxonomy, classes, name)
+    above = hierarchy.parents()
+    for node, parents in enumerate(above):
+        if len(parents) > 1:
+            _refuse_parents(hierarchy.labels, node, parents, name)
+    leaves = _leaves_of(hierarchy, classes, name)
+    return _ordered([parents[0] if parents else -1 for parents in above], leaves)
+
+
+def saved_tree(parents: Any, n_classes: int) -> LabelTree:
+    """Return the tree of a file, whose nodes keep their order.
 
     Raises
     ------
     ValueError
-        If it is no tree, or lacks a class; the message names the node.
+        If the parents are those of no tree above ``n_classes`` classes.
     """
-    if hasattr(taxonomy, "successors"):
-        children, root = _of_graph(taxonomy)
-    elif _is_parent_array(taxonomy):
-        children, root = _of_parents(np.asarray(taxonomy, np.int64), classes)
-    else:
-        children, root = _of_nested(taxonomy)
-    return _assemble(children, root, list(classes))
+    array = np.array(parents)
+    if array.ndim != 1 or array.dtype.kind not in "iu" or len(array) <= n_classes:
+        raise ValueError(f"its tree is {shown(parents)}")
+    read_hierarchy(array.tolist(), range(n_classes), "its tree")
+    if (array[array >= 0] < n_classes).any() or array[:n_classes].min() < 0:
+        raise ValueError("its tree has nodes below a class")
+    return LabelTree(array.astype(np.int64), n_classes)
 
 
-Children = dict[Any, list[Any]]
+def n_leaves(taxonomy: Any, name: str = "taxonomy") -> int:
+    """Count the leaves of a taxonomy whose classes are the indices 0..n_classes-1.
+
+    Raises
+    ------
+    ValueError, TypeError
+        From :func:`label_tree`, or if the form does not list its leaves.
+    """
+    hierarchy = read_hierarchy(taxonomy, (), name)
+    if not hierarchy.edges or all(label is UNNAMED for label in hierarchy.labels):
+        raise ValueError(f"{name} is a parent array, which needs n_classes; give it, too.")
+    inner = {parent for parent, _ in hierarchy.edges}
+    return len(hierarchy.labels) - len(inner)
 
 
-class _Inner:
-    """An inner node without a name."""
-
-
-def _is_parent_array(taxonomy: Any) -> bool:
-    """Return whether it is one-dimensional, of whole numbers, with exactly one -1."""
-    try:
-        array = np.asarray(taxonomy)
-    except ValueError:
-        return False
-    return array.ndim == 1 and array.dtype.kind in "iu" and int((array == -1).sum()) == 1
-
-
-def _of_parents(parents: IntArray, classes: Sequence[Hashable]) -> tuple[Children, Any]:
-    n = len(parents)
-    bad = np.flatnonzero((parents < -1) | (parents >= n))
-    if len(bad):
+def _refuse_parents(labels: Sequence[Any], node: int, parents: list[int], name: str) -> None:
+    if any(labels[parent] is UNNAMED for parent in parents):
         raise ValueError(
-            f"taxonomy[{bad[0]}] is {parents[bad[0]]}; a parent is a node in 0..{n - 1}, or -1 "
-            "for the root."
+            f"{name} names {shown(labels[node])} twice; a tree reaches each node once."
         )
-    if n <= len(classes):
-        raise ValueError(
-            f"taxonomy has {n} nodes for {len(classes)} classes; it needs a root above them."
-        )
-    names = [*classes, *(_Inner() for _ in range(n - len(classes)))]
-    children: Children = {}
-    for node, parent in enumerate(parents):
-        if parent >= 0:
-            children.setdefault(names[parent], []).append(names[node])
-    return children, names[int(np.flatnonzero(parents == -1)[0])]
+    names = ", ".join(shown(labels[parent]) for parent in parents[:3])
+    raise ValueError(
+        f"{name}: node {shown(labels[node])} has {len(parents)} parents ({names}); a tree allows "
+        "one."
+    )
 
 
-def _of_graph(graph: Any) -> tuple[Children, Any]:
-    roots = [node for node in graph.nodes if graph.in_degree(node) == 0]
-    many = [node for node in graph.nodes if graph.in_degree(node) > 1]
-    if many:
-        raise ValueError(
-            f"taxonomy: node {many[0]!r} has {graph.in_degree(many[0])} parents; a tree allows one."
-        )
-    if len(roots) != 1:
-        raise ValueError(f"taxonomy has {len(roots)} nodes without a parent; a tree has one root.")
-    return {node: list(graph.successors(node)) for node in graph.nodes}, roots[0]
-
-
-def _of_nested(taxonomy: Any) -> tuple[Children, Any]:
-    if isinstance(taxonomy, str) or not isinstance(taxonomy, Iterable):
-        raise ValueError(
-            f"taxonomy is {taxonomy!r}; give nested lists of labels, a parent array or a "
-            "networkx.DiGraph."
-        )
-    children: Children = {}
-
-    def visit(node: Any) -> Any:
-        if isinstance(node, str) or not isinstance(node, Iterable):
-            return node
-        inner = _Inner()
-        children[inner] = [visit(child) for child in node]
-        if not children[inner]:
-            raise ValueError("taxonomy has an empty list; every inner node needs a class below it.")
-        return inner
-
-    return children, visit(taxonomy)
-
-
-def _assemble(children: Children, root: Any, classes: list[Any]) -> LabelTree:
-    """Index the nodes that have a class below them, classes first."""
-    index = {label: i for i, label in enumerate(classes)}
-    parents: dict[int, int] = {}
-    inner: list[Any] = []
-    reached: set[Any] = set()
-
-    def visit(node: Any, above: int) -> None:
-        if node in reached:
-            raise ValueError(f"taxonomy names {node!r} twice; a tree reaches each node once.")
-        reached.add(node)
-        below = children.get(node, [])
-        if not below:
-            if node in index:
-                parents[index[node]] = above
-            return
-        if node in index:
+def _leaves_of(hierarchy: LabelHierarchy, classes: Sequence[Hashable], name: str) -> list[int]:
+    """Return the node of each class, which must be a leaf."""
+    inner = {parent for parent, _ in hierarchy.edges}
+    at: dict[Any, int] = {}
+    for node, label in enumerate(hierarchy.labels):
+        if label is UNNAMED or node in inner:
+            continue
+        if label in at:
+            raise ValueError(f"{name} names {shown(label)} twice; a tree reaches each node once.")
+        at[label] = node
+    for label in classes:
+        if label in at:
+            continue
+        if any(hierarchy.labels[node] == label for node in inner):
             raise ValueError(
-                f"taxonomy: the class {node!r} has nodes below it; classes must be leaves."
+                f"{name}: the class {shown(label)} has nodes below it; classes must be leaves."
             )
-        inner.append(node)
-        here = len(classes) + len(inner) - 1
-        parents[here] = above
-        for child in below:
-            visit(child, here)
-
-    visit(root, -1)
-    missing = [label for i, label in enumerate(classes) if i not in parents]
-    if missing:
         raise ValueError(
-            f"taxonomy lacks the class {missing[0]!r}; every class must be one of its leaves."
+            f"{name} lacks the class {shown(label)}; every class must be one of its leaves."
         )
-    return _pruned(parents, len(classes))
+    return [at[label] for label in classes]
 
 
-def _pruned(parents: dict[int, int], n_classes: int) -> LabelTree:
-    """Leave out inner nodes that have no class below them."""
-    used = set(range(n_classes))
-    for leaf in range(n_classes):
-        node = parents[leaf]
-        while node >= 0:
-            used.add(node)
-            node = parents[node]
-    nodes = sorted(used)
-    place = {node: i for i, node in enumerate(nodes)} | {-1: -1}
-    return LabelTree(np.array([place[parents[node]] for node in nodes], np.int64), n_classes)
+def _ordered(parents: list[int], leaves: list[int]) -> LabelTree:
+    """Number the nodes that have a class below them.
+
+    The classes come first, then the inner nodes: parents before children, and children in the order
+    of their first classes.
+    """
+    below: dict[int, list[int]] = {}
+    reached: set[int] = set()
+    top: list[int] = []
+    for leaf in leaves:
+        node = leaf
+        while node not in reached:
+            reached.add(node)
+            parent = parents[node]
+            if parent < 0:
+                top.append(node)
+                break
+            below.setdefault(parent, []).append(node)
+            node = parent
+    n = len(leaves)
+    index = {leaf: i for i, leaf in enumerate(leaves)}
+    out = [-1] * n
+    if len(top) > 1:
+        out.append(-1)
+    waiting = [(node, n if len(top) > 1 else -1) for node in top[::-1]]
+    while waiting:
+        node, above = waiting.pop()
+        if node in index:
+            out[index[node]] = above
+            continue
+        here = len(out)
+        out.append(above)
+        waiting.extend((child, here) for child in below[node][::-1])
+    return LabelTree(np.array(out, np.int64), n)

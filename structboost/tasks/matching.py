@@ -17,7 +17,7 @@ from structboost.contract.task import Task
 from structboost.exceptions import TaskError
 from structboost.inference.arguments import whole_array
 from structboost.inference.assignment import best_candidates, best_matching
-from structboost.tasks.checks import as_task_error, passes, whole_vector
+from structboost.tasks.checks import as_task_error, checked_features, passes, whole_vector
 from structboost.tasks.indicators import indicator
 
 
@@ -170,7 +170,9 @@ class MatchingTask(PairTask):
     A part is a pair, with one channel.  A matching scores the sum of its pairs.  The argmax is
     :func:`~structboost.inference.linear_assignment`, which is exact.  The loss is half the number
     of pairs that are in one matching and not in the other: if all are matched, the number of wrong
-    partners.
+    partners.  Of equally good matchings the argmax is the first one, compared from left member 0
+    on, where no partner comes before partner 0; of :class:`CandidatePairs`, in each connected
+    component of the pairs that score above 0.
 
     An input is an array (n_left, n_right, n_features), or :class:`CandidatePairs` where most pairs
     can be ruled out beforehand.  An output is an array (n_left,) with each one's partner, counted
@@ -204,12 +206,7 @@ class MatchingTask(PairTask):
                     "MatchingTask(unmatched=True)."
                 )
             return x.features
-        table = np.asarray(x)
-        if table.ndim != 3:
-            raise TaskError(
-                f"An input has shape {table.shape}; give (n_left, n_right, n_features), or "
-                "CandidatePairs."
-            )
+        table = checked_features(x, "(n_left, n_right, n_features)", ", or CandidatePairs")
         return table.reshape(-1, table.shape[2])
 
     @override

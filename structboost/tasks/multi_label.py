@@ -14,13 +14,13 @@ from structboost.contract.listed_outputs import Marginals
 from structboost.contract.measures import SparseFeature
 from structboost.contract.parts import PartKind, StackedParts
 from structboost.contract.separation import Separation
-from structboost.exceptions import TaskError
+from structboost.exceptions import TaskError, on_example
 from structboost.inference.label_sets import (
     best_expected_f1,
     most_violated_f1,
     most_violated_subset,
 )
-from structboost.tasks.checks import checked_size
+from structboost.tasks.checks import as_array, checked_size, real_table
 from structboost.tasks.tables import TableTask
 from structboost.validation import checked_choice, shown
 
@@ -39,7 +39,8 @@ class MultiLabelTask(TableTask):
     where both are there.  An output is an array (n_labels,) of 0 and 1.
 
     The argmax is exact for every loss, as :func:`~structboost.inference.most_violated_label_set`
-    is; with ``pairs`` or ``sets`` all sets are tried.
+    is; with ``pairs`` or ``sets`` all sets are tried.  Of equally good sets the argmax takes the
+    one with the fewest labels; with ``pairs`` or ``sets`` the first in sorted order.
 
     Parameters
     ----------
@@ -226,17 +227,15 @@ class MultiLabelTask(TableTask):
         """Return true sets as a table, or raise the error of the first wrong one."""
         try:
             return self._checked_sets(Y, "Y")
-        except (TaskError, ValueError):
+        except Exception:
             for i, y in enumerate(Y):
-                try:
-                    self._checked(y)
-                except TaskError as error:
-                    raise TaskError(f"Y[{{sample}}]: {error}", i) from None
+                on_example("joint_feature", i, self._checked, y)
             raise
 
     def _checked(self, y: Any) -> IntArray:
-        labels = np.asarray(y)
-        if labels.shape != (self.n_labels,) or not ((labels == 0) | (labels == 1)).all():
+        labels = as_array(y)
+        is_set = labels is not None and labels.shape == (self.n_labels,)
+        if labels is None or not is_set or not np.isin(labels, (0, 1)).all():
             raise TaskError(f"A set of labels is {shown(y)}; give {self.n_labels} entries, 0 or 1.")
         return labels.astype(np.int64)
 
@@ -246,7 +245,7 @@ class MultiLabelTask(TableTask):
             raise TaskError(
                 f"costs goes with loss='hamming', and loss is {self.loss_name!r}; give one of them."
             )
-        table = np.asarray(costs, np.float64)
+        table = real_table(costs, "costs")
         if table.shape not in ((self.n_labels,), (2, self.n_labels)):
             raise TaskError(
                 f"costs has shape {table.shape}; give ({self.n_labels},), or (2, {self.n_labels})."
@@ -256,7 +255,8 @@ class MultiLabelTask(TableTask):
         return np.broadcast_to(table, (2, self.n_labels))
 
     def _checked_sets(self, sets: Any, name: str) -> IntArray:
-        table = np.asarray(sets)
+        array = as_array(sets)
+        table = np.zeros(()) if array is None else array
         if table.ndim != 2 or table.shape[1] != self.n_labels or not len(table):
             raise TaskError(
                 f"{name} has shape {table.shape}; give (n_sets, {self.n_labels}) entries, 0 or 1."

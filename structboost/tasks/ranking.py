@@ -22,6 +22,7 @@ from structboost.inference.pair_sorting import (
     weigh_pairs,
 )
 from structboost.inference.top_of_list import TopMeasure, most_violated_order, value_of_order
+from structboost.tasks.checks import as_array, checked_features
 from structboost.tasks.indicators import exchange
 from structboost.validation import SparseRows, shown
 
@@ -88,7 +89,8 @@ class RankingTask(Task):
     same whatever its size; with one query this is (14).  Queries without two levels of relevance
     have no pairs and no loss.  The argmax without ``y`` is the rank of each item by its score; with
     ``y`` it is the most violated :class:`PairOrder`, in which a pair is swapped where its margin is
-    below 1 (line 8 of Algorithm 2).  A prediction is the scores of the items.
+    below 1 (line 8 of Algorithm 2).  Items of equal scores have one rank, so there are no equally
+    good orders.  A prediction is the scores of the items.
 
     Other losses look at the top of the list.  With ``loss="ndcg"`` the loss is 1 minus the
     normalised discounted gain of the query, with ``"ndcg@10"`` that of the first 10 places.  An
@@ -125,7 +127,7 @@ class RankingTask(Task):
 
     @override
     def parts(self, x: Any) -> NDArray[Any]:
-        return x if sparse.issparse(x) else np.asarray(x)
+        return x if sparse.issparse(x) else checked_features(x, "(n_items, n_features)")
 
     @override
     def stack(self, X: Sequence[Any]) -> StackedParts:
@@ -260,6 +262,13 @@ class RankingTask(Task):
         if gains is None:
             levels = _two_levels(judged, self.loss_name, sample)
             return most_violated_order(flat, levels, self._measure)
+        if len(gains) > _LONGEST_GRADED_LIST:
+            raise TaskError(
+                f"{_name(sample)} has {len(gains)} items; loss={self.loss_name!r} takes at most "
+                f"{_LONGEST_GRADED_LIST} of them for several grades or a number of places. "
+                "loss='pairs' takes more.",
+                sample,
+            )
         heights, loss = most_violated_graded_order(
             flat, gains, judged.all_pairs / judged.weights[0] ** 2, self._measure.k
         )
@@ -275,13 +284,6 @@ class RankingTask(Task):
         if judged.n_levels == 2 and not self._measure.k and gains.min() == 0:
             return None
         _check_equal_weights(judged, self.loss_name, sample)
-        if len(gains) > _LONGEST_GRADED_LIST:
-            raise TaskError(
-                f"{_name(sample)} has {len(gains)} items; loss={self.loss_name!r} takes at most "
-                f"{_LONGEST_GRADED_LIST} of them for several grades or a number of places. "
-                "loss='pairs' takes more.",
-                sample,
-            )
         return gains
 
 
@@ -369,7 +371,10 @@ def _levels(y: Any, sample: int | None) -> tuple[IntArray, int]:
     TaskError
         If it is not of numbers, or has NaN.
     """
-    relevance = np.asarray(y).ravel()
+    array = as_array(y)
+    if array is None or array.ndim == 0:
+        raise _no_relevance(f"is {shown(y)}", sample)
+    relevance = array.ravel()
     if (
         relevance.dtype.kind in "iu"
         and len(relevance)

@@ -12,10 +12,10 @@ from structboost._typing import FloatArray, IntArray, override
 from structboost.contract.measures import SparseFeature
 from structboost.contract.parts import PartKind, StackedParts
 from structboost.contract.task import Task
-from structboost.exceptions import TaskError
+from structboost.exceptions import TaskError, on_example
 from structboost.inference.segments import best_segments, cut_of
 from structboost.tasks.batch_task import alone
-from structboost.tasks.checks import checked_size
+from structboost.tasks.checks import as_array, check_pairs_fit, checked_features, checked_size
 from structboost.tasks.indicators import indicator
 from structboost.validation import shown
 
@@ -30,7 +30,9 @@ class SegmentTask(Task):
     and its label.  A segment scores the sum of its tokens for its label (kind ``"token"``), of its
     first token (``"begin"``), and of its length (``"span"``, whose one feature is the length).  Two
     neighbours score by their labels (``"pair"``).  The argmax is exact, as
-    :func:`~structboost.inference.semi_markov_viterbi` is, for all sequences at once.
+    :func:`~structboost.inference.semi_markov_viterbi` is, for all sequences at once.  Of equally
+    good cuts it takes the one with the first label and the shortest segment, compared from the last
+    segment on.
 
     With ``span_features`` an input is a pair of the tokens and an array (n_tokens, max_length,
     n_span_features), where ``[start, length - 1]`` describes a possible segment as a whole; rows
@@ -77,6 +79,7 @@ class SegmentTask(Task):
             raise TaskError(f"loss is {shown(loss)}; choose 'tokens' or 'segments'.")
         self.loss_name = loss
         self.span_features = span_features
+        check_pairs_fit(self.n_labels, "labels")
         self._forbidden = np.zeros(self.n_labels**2)
         for pair in forbidden:
             if len(pair) != 2 or not all(0 <= label < self.n_labels for label in pair):
@@ -94,12 +97,16 @@ class SegmentTask(Task):
 
     @override
     def parts(self, x: Any) -> dict[str, NDArray[Any]]:
-        tokens = np.asarray(x[0] if self.span_features else x)
+        if self.span_features and not (isinstance(x, tuple | list) and len(x) == 2):
+            raise TaskError(
+                f"An input is {shown(x)}; give a pair of the tokens and the features of segments."
+            )
+        tokens = checked_features(x[0] if self.span_features else x, "(n_tokens, n_features)")
         if not self.span_features:
             spans = np.arange(1.0, self.max_length + 1.0).reshape(-1, 1)
         else:
-            spans = np.asarray(x[1])
-            if spans.ndim != 3 or spans.shape[:2] != (len(tokens), self.max_length):
+            spans = checked_features(x[1], "(n_tokens, max_length, n_features) for segments")
+            if spans.shape[:2] != (len(tokens), self.max_length):
                 raise TaskError(
                     f"An input has features of segments of shape {spans.shape}; give "
                     f"({len(tokens)}, {self.max_length}, n_features): n_tokens and max_length."
@@ -109,7 +116,8 @@ class SegmentTask(Task):
 
     @override
     def joint_feature(self, x: Any, y: Any) -> dict[str, SparseFeature]:
-        segments = self._checked(y)
+        tokens = x[0] if self.span_features and x is not None else x
+        segments = self._checked(y, None if x is None else len(tokens))
         if not self._is_allowed(segments):
             raise TaskError(f"The segments {shown(segments.tolist())} have forbidden neighbours.")
         start, end, label = segments.T
@@ -188,10 +196,8 @@ class SegmentTask(Task):
         The others lack a segment of the true output, so such a segment saves two.
         """
         for i, y in enumerate(Y):
-            try:
-                segments = self._checked(y, int(starts[i + 1] - starts[i]))
-            except TaskError as error:
-                raise TaskError(f"Y[{{sample}}]: {error}", i) from None
+            n_tokens = int(starts[i + 1] - starts[i])
+            segments = on_example("joint_feature", i, self._checked, y, n_tokens)
             rewarded[starts[i] + segments[:, 0]] = np.column_stack(
                 (segments[:, 1] - segments[:, 0], segments[:, 2])
             )
@@ -218,7 +224,8 @@ class SegmentTask(Task):
 
     def _checked(self, y: Any, n_tokens: int | None = None) -> IntArray:
         """Return segments as an array, after a check that they cover the tokens in turn."""
-        segments = np.asarray(y)
+        array = as_array(y)
+        segments = np.zeros(()) if array is None else array
         if segments.size == 0:
             segments = np.zeros((0, 3), np.int64)
         if segments.ndim != 2 or segments.shape[1] != 3 or segments.dtype.kind not in "iu":

@@ -18,7 +18,13 @@ from structboost.contract.task import Task
 from structboost.exceptions import TaskError
 from structboost.inference.alpha_expansion import alpha_expansion_labels
 from structboost.inference.arguments import node_pairs
-from structboost.tasks.checks import as_task_error, checked_labels, checked_size, passes
+from structboost.tasks.checks import (
+    as_task_error,
+    check_has,
+    checked_labels,
+    checked_size,
+    passes,
+)
 from structboost.tasks.indicators import exchange, indicator
 
 Labels = IntArray
@@ -118,7 +124,8 @@ class SuperpixelCRFTask(Task):
     are not negative, so that the energy is submodular (24): for two labels the argmax is an exact
     :func:`minimum cut <structboost.inference.min_cut_labels>`.  For more labels it is
     :func:`alpha-expansion <structboost.inference.alpha_expansion_labels>`, primal values are
-    estimates, and nothing is certified.
+    estimates, and nothing is certified.  Of equally good labels the argmax takes the same ones in
+    every call; without edges the first label.
 
     A true output is an array of labels, and the loss is the number of wrong ones (26); or
     :class:`TrueLabels`, and it is the area of the wrong ones.
@@ -152,6 +159,7 @@ class SuperpixelCRFTask(Task):
 
     @override
     def parts(self, x: SuperpixelGraph) -> dict[str, NDArray[Any]]:
+        check_has(x, ("potentials", "edges", "edge_potentials"), "a SuperpixelGraph")
         n, n_labels, n_unary = x.potentials.shape
         if n_labels != self.n_labels:
             raise TaskError(
@@ -162,9 +170,10 @@ class SuperpixelCRFTask(Task):
 
     @override
     def stack(self, X: Sequence[SuperpixelGraph]) -> StackedParts:
-        if self.pairwise and not any(len(x.edges) for x in X):
+        if self.pairwise and not any(len(getattr(x, "edges", (x,))) for x in X):
             raise TaskError(
-                "No image has two superpixels that touch; use SuperpixelCRFTask(pairwise=False)."
+                "X has no image with two superpixels that touch; use "
+                "SuperpixelCRFTask(pairwise=False)."
             )
         return super().stack(X)
 

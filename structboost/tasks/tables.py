@@ -14,7 +14,8 @@ from structboost._typing import FloatArray, IntArray, override
 from structboost.contract.parts import StackedParts
 from structboost.exceptions import TaskError
 from structboost.tasks.batch_task import BatchTask
-from structboost.validation import first_unusable
+from structboost.tasks.checks import as_array
+from structboost.validation import first_unusable, shown
 
 # Rows that are compared with their neighbours at once, and values that are made bytes at once.
 _KEYS_AT_ONCE, _VALUES_AT_ONCE = 1 << 16, 1 << 20
@@ -40,8 +41,6 @@ class TableTask(BatchTask):
                 f"X has shape {rows.shape}; give a non-empty table (n_examples, n_features), "
                 "X[[i]] for one example."
             )
-        if rows.dtype.kind not in "fiub":
-            rows = rows.astype(np.float64)
         bad = first_unusable(rows, missing=True)
         if bad is not None:
             raise TaskError(
@@ -52,18 +51,34 @@ class TableTask(BatchTask):
 
 def _rows(X: Any) -> NDArray[Any]:
     """Return ``X`` as an array, after a check that its rows have one shape."""
+    table = as_array(X)
+    if table is not None and (table.dtype.kind in "fiub" or len(table) == 0):
+        return table
+    rows: list[NDArray[Any]] = []
+    for i, x in enumerate(X):
+        row = as_array(x)
+        if row is None or row.ndim != 1 or row.dtype.kind not in "fiubO":
+            raise TaskError(
+                f"X[{{sample}}] is {shown(x)}; give a vector of real numbers, NaN where one is "
+                "missing.",
+                i,
+            )
+        rows.append(row)
+        if row.shape != rows[0].shape:
+            raise TaskError(
+                f"X[{{sample}}] has shape {row.shape}, and X[0] has {rows[0].shape}; give every "
+                "example the same features.",
+                i,
+            )
+    return np.array([_as_floats(row, i) for i, row in enumerate(rows)])
+
+
+def _as_floats(row: Any, i: int) -> FloatArray:
+    """Convert a row of objects, where None is missing."""
     try:
-        return np.asarray(X)
-    except ValueError:
-        shapes = [np.shape(x) for x in X]
-        first = next((i for i, shape in enumerate(shapes) if shape != shapes[0]), None)
-        if first is None:
-            raise
-        raise TaskError(
-            f"X[{{sample}}] has shape {shapes[first]}, and X[0] has {shapes[0]}; give every "
-            "example the same features.",
-            first,
-        ) from None
+        return np.asarray(row, np.float64)
+    except (TypeError, ValueError):
+        raise TaskError(f"X[{{sample}}] is {shown(row)}; give real numbers.", i) from None
 
 
 def checked_classes(Y: Sequence[Any], n_classes: int, task: str) -> IntArray:
@@ -74,30 +89,38 @@ def checked_classes(Y: Sequence[Any], n_classes: int, task: str) -> IntArray:
     TaskError
         If one is not; the message names it and the task.
     """
-    labels = np.asarray(Y)
-    if labels.ndim != 1:
+    labels = as_array(Y)
+    if labels is not None and labels.ndim > 1 and labels.dtype.kind != "O":
         raise TaskError(
             f"Y has shape {labels.shape}; this {task} takes one label for each example."
         )
-    if labels.dtype.kind in "fiub":
+    is_vector = labels is not None and labels.ndim == 1 and labels.dtype.kind in "fiub"
+    if labels is not None and is_vector:
         good = (0 <= labels) & (labels < n_classes) & (np.floor(labels) == labels)
-    else:
-        good = np.array([_is_class(label, n_classes) for label in Y], bool)
-    if not good.all():
-        first = int(np.argmin(good))
-        shown = next(label for i, label in enumerate(Y) if i == first)
-        shown = shown.item() if isinstance(shown, np.generic) else shown
+        if good.all():
+            return labels.astype(np.int64)
+    return np.array([checked_class(y, n_classes, task, i) for i, y in enumerate(Y)], np.int64)
+
+
+def checked_class(y: Any, n_classes: int, task: str, sample: int | None = None) -> int:
+    """Return a label as an int, after a check that it is one of 0..n_classes-1.
+
+    Raises
+    ------
+    TaskError
+        If it is not; the message names the task.
+    """
+    if type(y) is int and 0 <= y < n_classes:
+        return y
+    is_number = isinstance(y, int | float | np.integer | np.floating | np.ndarray | np.bool_)
+    if not is_number or np.ndim(y) or not (0 <= y < n_classes and y % 1 == 0):
+        name = "A label" if sample is None else "Y[{sample}]"
         raise TaskError(
-            f"Y[{{sample}}] is {shown!r}; this {task} takes the labels 0..{n_classes - 1}. Number "
+            f"{name} is {shown(y)}; this {task} takes the labels 0..{n_classes - 1}. Number "
             "other labels, as sklearn.preprocessing.LabelEncoder does.",
-            first,
+            sample,
         )
-    return labels.astype(np.int64)
-
-
-def _is_class(label: Any, n_classes: int) -> bool:
-    is_number = isinstance(label, int | float | np.integer | np.floating)
-    return is_number and bool(0 <= label < n_classes and int(label) == label)
+    return int(y)
 
 
 def merge_repeated_rows(

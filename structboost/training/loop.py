@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
 
@@ -26,6 +26,7 @@ import numpy as np
 
 from structboost._typing import override
 from structboost.contract.task import Task
+from structboost.exceptions import UncertifiedWarning, warn_user
 from structboost.files.checkpoint import CheckpointFile
 from structboost.files.schema import (
     DamagedFileError,
@@ -82,6 +83,8 @@ _SEARCH_PATIENCE = 3
 _STALL_ROUNDS = 20
 # Relative difference between sums of the same numbers in another order.
 _ROUNDING = 1e-9
+# Fractions of the objective, and of the first one, by which a bound may exceed it by rounding.
+_SLIP, _SLIP_OF_FIRST = 1e-6, 1e-9
 # Edges are looked at that are below this share of C.  Where they are below the second share of the
 # sizes of the duals that they add up, they are 0 but for rounding.
 _SMALL_EDGE, _NO_EDGE = 1e-9, 1e-12
@@ -103,7 +106,8 @@ def record(
         Lower bound of the optimum over the family trained on.  None without a bound: C infinite,
         pricing by search, or a rule that does not see all columns.  The relative ``gap`` follows.
     certified : bool
-        Whether objective and bound are exact and those of the model.
+        Whether objective and bound are exact and those of the model.  Then the bound is at most the
+        objective, but for rounding of a millionth (:func:`contradicts`).
     **others
         Further plain values:
 
@@ -140,6 +144,24 @@ def relative_gap(primal: float, bound: float | None) -> float | None:
     if bound is None:
         return None
     return max(0.0, (primal - bound) / primal) if primal > 0 else 0.0
+
+
+def contradicts(history: Sequence[Record], primal: float, bound: float | None) -> bool:
+    """Whether a lower bound exceeds the objective of a model by more than rounding.
+
+    That is by a millionth of the objective and a billionth of the first one.  Then it warns, once
+    per history.
+    """
+    first = history[0]["primal"] if history else primal
+    if bound is None or not bound - primal > _SLIP * abs(primal) + _SLIP_OF_FIRST * first:
+        return False
+    warn_user(
+        f"The lower bound {bound:.9g} of the optimum exceeds the objective {primal:.9g} of a "
+        "model, so nothing is certified: the argmax or the sums of the task are not exact.  Run "
+        "check_task(task, X, Y), or scale losses and features if it finds nothing.",
+        UncertifiedWarning,
+    )
+    return True
 
 
 @dataclass(frozen=True)
@@ -505,10 +527,19 @@ class MasterLoop(Loop):
         assert isinstance(self.weighted, RestrictedMaster)
         return self.weighted
 
+    # Whether a bound exceeded the objective.
+    _contradicts = False
+
     @override
     def repeat(self, settings: Settings) -> Self:
         self.master.set_C(float(settings.C))
         return super().repeat(settings)
+
+    @override
+    def _record(self) -> None:
+        if self.certified:
+            self._contradicts = contradicts(self.state.history, self.master.primal, self.bound)
+        super()._record()
 
     @property
     @override
@@ -519,7 +550,8 @@ class MasterLoop(Loop):
     def certified(self) -> bool:  # type: ignore[override]
         """Whether the primal is exact and that of the model, and the bound holds."""
         is_exact = self.master.is_exact(self.task)
-        return self.bound is not None and not self._cross_fitted and is_exact
+        is_proved = self.bound is not None and not self._contradicts
+        return is_proved and not self._cross_fitted and is_exact
 
     @property
     @override

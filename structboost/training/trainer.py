@@ -9,7 +9,7 @@ from typing import Any, Self
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
-from structboost.contract.calls import mean_loss
+from structboost.contract.calls import check_truths, mean_loss
 from structboost.contract.parts import StackedParts
 from structboost.contract.task import Task
 from structboost.exceptions import ModelFileError, TaskError
@@ -18,7 +18,7 @@ from structboost.model.ensemble import FORMAT, Ensemble, load_model
 from structboost.model.prediction import model_marginals, model_predictions, model_scores
 from structboost.runtime.documentation import Documented
 from structboost.training.endings import ending_in_words
-from structboost.validation import checked_weights
+from structboost.validation import by_position, check_examples, checked_weights
 
 # Trainer of files of version 0.2, which have no name of it.
 _UNNAMED = "StructBoost"
@@ -44,6 +44,8 @@ class Trainer(Documented, BaseEstimator):
     C_ : float
         The C of the model, from the parameter or from a choice on held-out data.
     """
+
+    _face_kinds = ("task",)
 
     task: Task
     C: Any
@@ -154,8 +156,12 @@ class Trainer(Documented, BaseEstimator):
         ValueError
             If lengths differ or weights are out of their range, and as :meth:`predict` does.
         """
+        X, Y = by_position(X), by_position(Y)
+        check_examples(X, Y)
         weights = None if sample_weight is None else checked_weights(sample_weight, len(Y))
-        return -mean_loss(self.task, Y, self.predict(X), weights)
+        outputs = self.predict(X)
+        check_truths(self.task, X, Y)
+        return -mean_loss(self.task, Y, outputs, weights)
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the model (not the task) to a file, atomically and without pickle.

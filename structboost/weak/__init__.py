@@ -7,5 +7,34 @@ A pricing rule leaves the duals there if it is a :class:`CandidateRule`.
 
 import lazy_loader
 
-# Names are imported when they are first used; ``__init__.pyi`` lists them.
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+# Names are imported when they are first used.  ``__init__.pyi`` has the same for type checkers.
+_NAMES = {
+    "active_feature": ["ActiveFeatureFamily", "active_features"],
+    "base": ["Candidate", "Column", "WeakLearnerFamily"],
+    "category": ["CategoryFamily"],
+    "contributions": ["Contributions"],
+    "feature": ["FeatureFamily"],
+    "free_sign": ["FreeSign"],
+    "label_augmented": ["LabelAugmented"],
+    "linear": ["LDAFamily", "PerceptronFamily", "SVMFamily"],
+    "linear_function": ["LinearFunctionFamily"],
+    "patch": ["PatchFamily", "Pooling"],
+    "piecewise": ["PiecewiseFamily"],
+    "pricing": [
+        "BestChannel",
+        "BestCode",
+        "CandidateRule",
+        "CodeWord",
+        "PerChannel",
+        "PricingRule",
+        "SharedOverChannels",
+    ],
+    "registry": ["register_weak_learner"],
+    "responses": ["DualsInShards", "FeaturesOfRows", "ResponsesInShard", "ShardFeatures"],
+    "stump": ["StumpFamily"],
+    "table": ["LearnerTable"],
+    "terms": ["Term"],
+    "tree": ["TreeFamily"],
+    "union": ["UnionFamily"],
+}
+__getattr__, __dir__, __all__ = lazy_loader.attach(__name__, submod_attrs=_NAMES)

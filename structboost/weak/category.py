@@ -90,7 +90,7 @@ class CategoryTable(LearnerTable):
         return LookupTable(
             np.zeros(weights.shape[1]), used.astype(np.int64), thresholds,
             np.arange(len(used) + 1, dtype=np.int64) * (n_bins - 1),
-            values.reshape(-1, weights.shape[1]), n_features, missing,
+            values.reshape(len(used) * n_bins, weights.shape[1]), n_features, missing,
         )  # fmt: skip
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from structboost import StructBoostTagger
 from structboost.contract.parts import StackedParts
-from structboost.estimators.chunks import chosen_offset
+from structboost.estimators.outside_offset import chosen_offset
 from structboost.selection import Fold
 
 

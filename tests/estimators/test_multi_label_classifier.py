@@ -312,17 +312,17 @@ def test_training_may_have_empty_sets_only(parameters):
     [
         (
             {"hierarchy": [(0, 3)]},
-            r"hierarchy\[0\] is \(0, 3\), and y has the columns 0 to 2; give pairs",
+            r"hierarchy has the label 3, and y has the columns \[0, 1, 2\]; give labels of these",
         ),
         ({"hierarchy": [(0, 1)], "loss": "f1"}, "loss is 'f1', which .* hierarchy does not read"),
         ({"hierarchy": [(0, 1)], "outputs": "seen"}, "or write outputs='all'"),
         ({"hierarchy": [(0, 1)], "pairs": True}, "pairs is True, .*or write pairs=False"),
-        ({"hierarchy": [(0, 1), (1, 0)]}, "in which a label is above itself; take one pair"),
-        ({"hierarchy": [("0", "1")]}, r"hierarchy\[0\] has '0', and y has 0; give only strings"),
-        ({"hierarchy": []}, r"hierarchy is empty; .*such as \(0, 1\)"),
+        ({"hierarchy": [(0, 1), (1, 0)]}, "a label is above itself: 0 > 1 > 0; take one pair"),
+        ({"hierarchy": [("0", "1")]}, "hierarchy has '0', and y has 0; give only strings"),
+        ({"hierarchy": []}, "hierarchy is empty; give nested lists or dicts"),
         ({"hierarchy": [(0, 1), (0, 1, 2)]}, r"hierarchy\[1\] is \(0, 1, 2\); give pairs"),
-        ({"hierarchy": (0, 1)}, r"hierarchy\[0\] is 0; give pairs"),
-        ({"hierarchy": 3}, r"hierarchy is 3; give pairs \(parent, child\)"),
+        ({"hierarchy": (0, 1)}, r"hierarchy is \(0, 1\), a flat list; give"),
+        ({"hierarchy": 3}, r"hierarchy is 3; give nested .*pairs \(parent, child\)"),
     ],
 )
 def test_wrong_hierarchies_are_named(options, message):

@@ -1,4 +1,4 @@
-"""Names of dict tokens against DictVectorizer, and chunks against a count by hand."""
+"""Names of dict tokens against DictVectorizer."""
 
 from itertools import chain
 
@@ -8,7 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.feature_extraction import DictVectorizer
 
-from structboost.estimators.chunks import ChunkTags
 from structboost.estimators.token_names import TokenNames
 
 TEXT = st.sampled_from(["a", "b", "a=b", "", "é"])
@@ -65,44 +64,3 @@ def test_numpy_scalars_equal_python_values(value, plain):
 def test_an_unsupported_token_is_named(token):
     with pytest.raises(TypeError, match=r"X\[1\]\[1\] is \{.*; (give each|write it)"):
         TokenNames().learn([[{"a": 1.0}], [{"a": 1.0}, token]])
-
-
-def chunks_by_hand(tags):
-    found, start = set(), None
-    for t, tag in enumerate([*tags, "O"]):
-        prefix, kind = tag[:1], tag[2:]
-        ends = prefix in "OBS" or kind != tags[t - 1][2:] or tags[t - 1][:1] in "ES"
-        if start is not None and ends:
-            found.add((start, t, tags[start][2:]))
-            start = None
-        if prefix != "O" and start is None:
-            start = t
-    return found
-
-
-CLASSES = np.array(sorted(["O", "B-x", "I-x", "E-x", "S-x", "B-y", "I-y"]))
-
-
-@given(st.lists(st.tuples(st.lists(st.tuples(*2 * [st.integers(0, 6)]), max_size=6)), max_size=5))
-@settings(max_examples=200, deadline=None)
-def test_chunk_f1_equals_a_count_by_hand(data):
-    pairs = [own for (own,) in data]
-    true, found = (np.array([own[k] for x in pairs for own in x], int) for k in (0, 1))
-    starts = np.cumsum([0] + [len(x) for x in pairs])
-    both = n_true = n_found = 0
-    for x in pairs:
-        a, b = (chunks_by_hand([str(CLASSES[own[k]]) for own in x]) for k in (0, 1))
-        both, n_true, n_found = both + len(a & b), n_true + len(a), n_found + len(b)
-    wanted = 2 * both / max(1, n_true + n_found)
-    assert ChunkTags(CLASSES).f1(true, found, starts) == pytest.approx(wanted)
-
-
-@pytest.mark.parametrize(
-    ("tags", "is_scheme"),
-    [
-        (["B-x", "I-x", "O"], True), (["I-x", "O"], True), (["DET", "NOUN"], False),
-        (["B-x", "I-x"], False), (["B-", "O"], False), ([0, 1], False), (["OTHER", "O"], False),
-    ],
-)  # fmt: skip
-def test_a_scheme_of_chunks_has_o_and_prefixes(tags, is_scheme):
-    assert ChunkTags.is_scheme(np.array(tags)) is is_scheme

@@ -14,7 +14,7 @@ from sklearn.datasets import make_classification
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 
-from structboost.contract.parts import PartKind
+from structboost.contract.parts import PartKind, StackedParts
 from structboost.contract.task import Task
 from structboost.exceptions import InterruptedFitWarning, TaskError
 from structboost.linear.chain_passes import risk_of
@@ -23,6 +23,7 @@ from structboost.linear.linear_likelihood import LinearLikelihoodTrainer
 from structboost.linear.primal_chain import PrimalChain, slopes_of
 from structboost.linear.primal_likelihood import PrimalLikelihood
 from structboost.linear.same_columns import SameColumns
+from structboost.masters.likelihood import log_losses
 from structboost.model.prediction import model_marginals, model_predictions
 from structboost.selection.folds import random_folds
 from structboost.tasks import MulticlassTask
@@ -399,6 +400,34 @@ def test_C_is_the_largest_among_the_most_likely():
     assert trainer.C_path_end_
     assert sum(len(fold.held_Y) for fold, _ in given) == 200
     assert all(len(own.offsets["token"]) == len(fold.held_Y) + 1 for fold, own in given)
+
+
+def test_temperature_minimises_the_log_loss_of_held_out_sequences():
+    rng = np.random.default_rng(0)
+    X, Y = chain_data(30)
+    Y = [np.where(rng.random(len(y)) < 0.3, rng.integers(0, 3, len(y)), y) for y in Y]
+    held = []
+    trainer = chain_trainer(
+        C="auto", on_held_out=lambda folds, scores: held.extend(zip(folds, scores, strict=True))
+    )
+    trainer.fit(X, Y, folds=random_folds(X, Y))
+    task = trainer.task
+
+    def loss(factor):
+        losses = []
+        for fold, scores in held:
+            times = StackedParts(
+                {kind: factor * rows for kind, rows in scores.rows.items()}, scores.offsets
+            )
+            losses.extend(log_losses(task, fold.held_X, fold.held_Y, times, 1.0))
+        return np.mean(losses)
+
+    grid = np.linspace(0.3, 1.0, 141)
+    best = grid[np.argmin([loss(factor) for factor in grid])]
+    assert trainer.temperature_ < 0.99
+    assert trainer.temperature_ == pytest.approx(best, abs=0.02)
+    assert trainer.model_.metadata["temperature"] == trainer.temperature_
+    assert chain_trainer(C=5.0).fit(X, Y).temperature_ is None
 
 
 def test_the_same_seed_gives_the_same_model():

@@ -188,7 +188,7 @@ def test_few_examples_are_searched(tokens, monkeypatch):
 
     monkeypatch.setattr(Tokens, "argmax", counted)
     X, Y = tokens
-    for n, most in ((40, 9), (4000, 24)):
+    for n, most in ((40, 12), (4000, 32)):
         searched.clear()
         many = X * (n // 40), Y * (n // 40)
         probe_argmax(Tokens(), *many, offsets_of(Tokens(), many[0]))

@@ -1,0 +1,76 @@
+"""Errors and Ctrl-C at chosen calls inside a fit."""
+
+from __future__ import annotations
+
+import inspect
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any
+
+# Modules that put things in order after an error; none arises in them.
+_SPARED = ("structboost.conformance", "structboost.runtime.interrupts")
+
+
+class BreakError(RuntimeError):
+    """Error that arises at a chosen call."""
+
+
+def break_here() -> None:
+    """Raise BreakError."""
+    raise BreakError("the battery broke this call")
+
+
+def press_ctrl_c() -> None:
+    """Send the signal of Ctrl-C to this process."""
+    signal.raise_signal(signal.SIGINT)
+
+
+@contextmanager
+def at_calls(
+    calls: tuple[int, ...] = (), action: Callable[[], None] = break_here
+) -> Iterator[list[int]]:
+    """Count the calls of functions of this package in this thread, and act at some of them.
+
+    Parameters
+    ----------
+    calls : tuple of int
+        Indices of the calls, ascending.
+    action : callable
+        Function to call there.
+
+    Returns
+    -------
+    count : list of one int
+        Number of calls so far.
+    """
+    count, pending = [0], list(calls)
+
+    def profile(frame: FrameType, event: str, _: Any) -> None:
+        name = frame.f_globals.get("__name__", "")
+        # Python drops what arises while it clears a generator away.
+        is_spared = name.startswith(_SPARED) or frame.f_code.co_flags & inspect.CO_GENERATOR
+        if event != "call" or not name.startswith("structboost.") or is_spared:
+            return
+        count[0] += 1
+        if pending and count[0] > pending[0]:
+            pending.pop(0)
+            action()
+            if pending:
+                sys.setprofile(profile)
+
+    before = sys.getprofile()
+    sys.setprofile(profile)
+    try:
+        yield count
+    finally:
+        sys.setprofile(before)
+
+
+def hears_ctrl_c() -> bool:
+    """Whether this thread gets Ctrl-C, and nothing of the user's handles it."""
+    is_main = threading.current_thread() is threading.main_thread()
+    return is_main and signal.getsignal(signal.SIGINT) is signal.default_int_handler

@@ -1,0 +1,286 @@
+"""Behaviours with inputs and outputs: names, types, containers, powers that all faces have."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from structboost.conformance.behaviours import Faults, behaviour, faults_of
+from structboost.conformance.checked_face import Face, same, unequal
+from structboost.conformance.face_examples import Examples, optional
+
+_NAMES = ("wind", "rain", "load", "heat")
+
+
+def _named(face: Face, change: Callable[[Any], Any] = lambda frame: frame) -> Any:
+    """Return the inputs with names of columns, each frame changed."""
+    X = face.kind.named(face.examples.X, _NAMES[: np.shape(face.examples.X[0])[-1]])
+    return [change(frame) for frame in X] if isinstance(X, list) else change(X)
+
+
+def _response(face: Face, model: Any, change: Callable[[Any], Any]) -> Any:
+    return face.respond(model, _named(face, change))
+
+
+@behaviour("names", "columns by name")
+def columns_by_name(face: Face) -> Faults:
+    """Columns are matched by name, wrong names refused, names kept."""
+    frames = _named(face)
+    model = face.fit(face.fresh(), replace(face.examples, X=frames))
+    expected = face.responses(model, frames)
+    kept = list(getattr(model, "feature_names_in_", ()))
+    names = [*_NAMES][: np.shape(face.examples.X[0])[-1]]
+    if kept != names:
+        yield f"feature_names_in_ is {kept} after frames with the columns {names}"
+    try:
+        other = face.responses(model, _named(face, lambda frame: frame[list(frame.columns)[::-1]]))
+        difference = unequal(expected, other)
+    except Exception as error:
+        difference = f"the error {error}"
+    if difference:
+        yield f"columns in another order give another result: {difference}"
+    wrong = {
+        "unknown column": (lambda frame: frame.rename(columns={"wind": "typo"}), ["typo", "wind"]),
+        "missing column": (lambda frame: frame.drop(columns="wind"), ["wind"]),
+        "additional column": (lambda frame: frame.assign(typo=1.0), ["typo"]),
+    }
+    for name, (change, words) in wrong.items():
+        fault = face.refusal(words, partial(_response, face, model, change))
+        if fault:
+            yield f"{name}: {fault}"
+
+
+@behaviour("names", "names of outputs")
+def names_of_outputs(face: Face) -> Faults:
+    """Labels keep the names that they were given."""
+    model = face.model()
+    for name, y, wanted in face.kind.named_outputs(face.examples.y):
+        model = face.fit(face.fresh(), replace(face.examples, y=y))
+        classes = getattr(model, "classes_", None)
+        if classes is None or list(classes) != wanted:
+            yield f"{name}: classes_ is {classes}, not {wanted}"
+
+
+@behaviour("types", "twins of inputs in predict")
+def twins_in_predict(face: Face) -> Faults:
+    """Equal values predict equally, in any type and container, or are refused."""
+    model = face.model()
+    yield from faults_of(
+        face.kind.twins_of_inputs(face.examples.X),
+        lambda X: face.equal_or_refused(face.input_names, lambda: face.responses(model, X)),
+    )
+
+
+@behaviour("types", "twins of inputs in fit")
+def twins_in_fit(face: Face) -> Faults:
+    """Equal values train equal models, in any type and container, or are refused."""
+
+    def fault(X: Any) -> str | None:
+        examples = replace(face.examples, X=X)
+        return face.equal_or_refused(
+            [face.input_name], lambda: face.responses(face.fit(face.fresh(), examples), X)
+        )
+
+    yield from faults_of(face.kind.twins_of_inputs(face.examples.X), fault)
+
+
+@behaviour("types", "twins of outputs")
+def twins_of_outputs(face: Face) -> Faults:
+    """Equal outputs train equal models, in any type and container, or are refused."""
+
+    def fault(y: Any) -> str | None:
+        examples = replace(face.examples, y=y)
+        return face.equal_or_refused(
+            [face.output_name],
+            lambda: face.responses(face.fit(face.fresh(), examples), face.examples.X),
+        )
+
+    yield from faults_of(face.kind.twins_of_outputs(face.examples.y), fault)
+
+
+@behaviour("containers", "odd inputs in predict")
+def odd_inputs_in_predict(face: Face) -> Faults:
+    """Values that are no inputs are refused by name."""
+    model = face.model()
+    yield from faults_of(
+        face.kind.odd_inputs(face.examples.X),
+        lambda X: face.equal_or_refused(face.input_names, lambda: face.responses(model, X)),
+    )
+
+
+@behaviour("containers", "odd inputs in fit")
+def odd_inputs_in_fit(face: Face) -> Faults:
+    """Values that are no inputs are refused by name."""
+
+    def fault(X: Any) -> str | None:
+        model = face.fresh()
+        return face.equal_or_refused(
+            [face.input_name],
+            lambda: face.responses(face.fit(model, replace(face.examples, X=X)), face.examples.X),
+        )
+
+    yield from faults_of(face.kind.odd_inputs(face.examples.X), fault)
+
+
+@behaviour("containers", "odd outputs in fit")
+def odd_outputs_in_fit(face: Face) -> Faults:
+    """Values that are no outputs are refused by name."""
+
+    def fault(y: Any) -> str | None:
+        model = face.fresh()
+        names = [face.output_name]
+        return face.equal_or_refused(
+            names,
+            lambda: face.responses(face.fit(model, replace(face.examples, y=y)), face.examples.X),
+        )
+
+    yield from faults_of(face.kind.odd_outputs(face.examples.y), fault)
+
+
+def _table_with(face: Face, change: Callable[[Any], Any]) -> Examples:
+    return replace(face.examples, X=change(face.examples.X))
+
+
+def _missing(X: Any) -> Any:
+    X = X.copy()
+    X[::5, 0] = np.nan
+    return X
+
+
+def _with_strings(X: Any, word: str = "") -> Any:
+    pandas = optional("pandas")
+    frame = pandas.DataFrame(X, columns=_NAMES[: X.shape[1]])
+    return frame.assign(wind=[word or ("low" if x < 0 else "high") for x in X[:, 0]])
+
+
+def _fit_of(change: Callable[[Any], Any]) -> Callable[[Face], str | None]:
+    """Return how a face refuses inputs that it does not take."""
+    return lambda face: face.refusal(
+        [face.input_name], lambda: face.fit(face.fresh(), _table_with(face, change))
+    )
+
+
+@behaviour("same powers", "missing values", _fit_of(_missing))
+def missing_values(face: Face) -> Faults:
+    """NaN is a missing value, in fit and in predict."""
+    examples = _table_with(face, _missing)
+    responses = face.responses(face.fit(face.fresh(), examples), examples.X)
+    for name, values in responses.items():
+        if np.asarray(values).dtype.kind == "f" and not np.isfinite(values).all():
+            yield f"{name} returns values that are not finite"
+
+
+@behaviour("same powers", "categories", _fit_of(_with_strings))
+def categories(face: Face) -> Faults:
+    """Columns of strings are categories, and unseen values warn."""
+    examples = _table_with(face, _with_strings)
+    model = face.fit(face.fresh(), examples)
+    face.responses(model, examples.X)
+    face.n_calls += 1
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        face.method(model)(_with_strings(face.examples.X, "unseen"))
+    if not any("wind" in str(warning.message) for warning in caught):
+        yield "a column of categories, none of which training had, gives no warning that names it"
+    pandas = optional("pandas")
+    twin = examples.X.assign(wind=pandas.Categorical(examples.X["wind"]))
+    responses = face.responses(face.fit(face.fresh(), replace(examples, X=twin)), twin)
+    difference = unequal(face.responses(model, examples.X), responses)
+    if difference:
+        yield f"strings and pandas' categories give other results of {difference}"
+
+
+@behaviour("same powers", "sparse rows", _fit_of(sparse.csr_array))
+def sparse_rows(face: Face) -> Faults:
+    """Sparse rows give the model of the same dense rows."""
+    examples = _table_with(face, sparse.csr_array)
+    model = face.fit(face.fresh(), examples)
+    difference = unequal(face.expected, face.responses(model, examples.X))
+    if difference:
+        yield f"sparse and dense rows give other results of {difference}"
+
+
+@behaviour("same powers", "sample weights")
+def sample_weights(face: Face) -> Faults:
+    """Weights of one change nothing, others do, and bad ones are refused."""
+    n = len(face.examples.y)
+
+    def responses(weights: Any) -> Any:
+        model = face.fit(face.fresh(), face.examples, sample_weight=weights)
+        return face.responses(model, face.examples.X)
+
+    difference = unequal(face.expected, responses(np.ones(n)))
+    if difference:
+        yield f"weights of one give other results of {difference}"
+    if not unequal(face.expected, responses(np.geomspace(1e-3, 1e3, n))):
+        yield "weights from 0.001 to 1000 change nothing"
+    for name, weights in (
+        ("negative", -np.ones(n)),
+        ("NaN", np.full(n, np.nan)),
+        ("too short", np.ones(n - 1)),
+        ("all zero", np.zeros(n)),
+        ("words", ["heavy"] * n),
+        ("a string", "balanced"),
+        ("a dict", {0: 1.0}),
+        ("a generator", (1.0 for _ in range(n))),
+        ("two columns", np.ones((n, 2))),
+        ("complex", np.ones(n) * 1j),
+    ):
+        fault = face.refusal(["sample_weight"], partial(responses, weights))
+        if fault:
+            yield f"{name}: {fault}"
+
+
+@behaviour("same powers", "class weights")
+def class_weights(face: Face) -> Faults:
+    """Weights of classes change the model, and bad ones are refused."""
+    heavy = {"ash": 50.0, "birch": 1.0, "cedar": 1.0}
+    model = face.fit(face.fresh(class_weight=heavy), face.examples)
+    if not unequal(face.expected, face.responses(model, face.examples.X)):
+        yield "a class of weight 50 changes nothing"
+    face.fit(face.fresh(class_weight="balanced"), face.examples)
+    for value in ("heavy", {"ash": -1.0}, {"ash": np.nan}, {"ash": "heavy"}, 3, ["ash"]):
+        model = face.fresh(class_weight=value)
+        fault = face.refusal(["class_weight"], partial(face.fit, model, face.examples))
+        if fault:
+            yield f"{value!r}: {fault}"
+
+
+@behaviour("same powers", "early stopping")
+def early_stopping(face: Face) -> Faults:
+    """A fit stops by examples that it held out."""
+    model = face.fit(face.fresh(early_stopping=True, n_iter_no_change=2), face.examples)
+    if not hasattr(model, "validation_losses_"):
+        yield "validation_losses_ is missing after early stopping"
+
+
+@behaviour("same powers", "monotone constraints")
+def monotone_constraints(face: Face) -> Faults:
+    """A constraint makes responses monotone in its column."""
+    X = face.examples.X
+    y = np.where(face.examples.X[:, 0] > 0, "ash", "birch")
+    cst = [-1] + [0] * (X.shape[1] - 1)
+    model = face.fit(face.fresh(monotonic_cst=cst), replace(face.examples, y=y))
+    grid = np.repeat(X[:1], 13, axis=0)
+    grid[:, 0] = np.arange(-6, 7)
+    scores = face.call(model.decision_function, grid)
+    if scores.ndim == 1 and not (np.diff(scores) <= 1e-9).all():
+        yield "scores rise where the constraint says that they fall"
+
+
+@behaviour("same powers", "probabilities")
+def probabilities(face: Face) -> Faults:
+    """Probabilities are between 0 and 1, and sum to 1."""
+    model = face.model()
+    p = np.asarray(face.call(model.predict_proba, face.examples.X))
+    if not ((p >= 0) & (p <= 1)).all() or not np.allclose(p.sum(axis=1), 1.0):
+        yield "predict_proba returns rows that do not sum to 1"
+    best = np.asarray(model.classes_)[p.argmax(axis=1)]
+    if not same(best, face.call(model.predict, face.examples.X)):
+        yield "predict is not the class of the largest probability"

@@ -1,0 +1,264 @@
+"""Behaviours of results: errors, scores, reprs, honesty, cost."""
+
+from __future__ import annotations
+
+import contextlib
+import html
+import inspect
+import io
+import re
+import time
+import tracemalloc
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+from sklearn.model_selection import cross_val_score
+
+from structboost.conformance.behaviours import Faults, behaviour, faults_of
+from structboost.conformance.checked_face import Face, shortened, unequal
+from structboost.conformance.face_examples import BAD, first
+
+# So much more memory and time one prediction may take after training on more examples.
+_TIMES, _MORE_MEMORY, _MORE_SECONDS = 8, 1.5, 3.0
+
+
+def _fault_at_example(face: Face, call: Any, *names: str) -> str | None:
+    fault = face.refusal(names, call)
+    return fault or face.refusal([str(BAD)], call)
+
+
+@behaviour("errors", "bad input in fit")
+def bad_input_in_fit(face: Face) -> Faults:
+    """An input that cannot be used is refused by its index."""
+    yield from faults_of(
+        face.kind.spoilt_inputs(face.examples.X),
+        lambda X: _fault_at_example(
+            face,
+            lambda: face.fit(face.fresh(), replace(face.examples, X=X)),
+            face.input_name,
+        ),
+    )
+
+
+@behaviour("errors", "bad input in predict")
+def bad_input_in_predict(face: Face) -> Faults:
+    """An input that cannot be used is refused by its index."""
+    model = face.model()
+    yield from faults_of(
+        face.kind.spoilt_inputs(face.examples.X),
+        lambda X: _fault_at_example(face, lambda: face.respond(model, X), *face.input_names),
+    )
+
+
+@behaviour("errors", "bad output in fit")
+def bad_output_in_fit(face: Face) -> Faults:
+    """An output that cannot be used is refused by its index."""
+    yield from faults_of(
+        face.kind.spoilt_outputs(face.examples.y),
+        lambda y: _fault_at_example(
+            face,
+            lambda: face.fit(face.fresh(), replace(face.examples, y=y)),
+            face.output_name,
+        ),
+    )
+
+
+@behaviour("errors", "bad output in score")
+def bad_output_in_score(face: Face) -> Faults:
+    """Outputs that cannot be used are refused in score as in fit."""
+    model = face.model()
+    yield from faults_of(
+        face.kind.odd_outputs(face.examples.y),
+        lambda y: face.refusal(
+            [face.output_name, *face.kind.words_of_outputs],
+            lambda: model.score(face.examples.X, y, **face.examples.more),
+        ),
+    )
+
+
+def _fit_with(face: Face, name: str, value: Any) -> Any:
+    return face.fit(face.fresh(**{name: value}), face.examples)
+
+
+@behaviour("errors", "bad parameters")
+def bad_parameters(face: Face) -> Faults:
+    """A value that no parameter can have is refused by its name."""
+    for name in face.estimator.get_params(deep=False):
+        for value in (object(), float("nan"), "no such word", b"bytes", {"no": "word"}, -(2**70)):
+            if name in face.kind.free_parameters and isinstance(value, str):
+                continue
+            fault = face.refusal([name], partial(_fit_with, face, name, value))
+            if fault:
+                yield f"{name}={shortened(value)}: {fault}"
+
+
+@behaviour("errors", "unknown keywords")
+def unknown_keywords(face: Face) -> Faults:
+    """A keyword that does not exist is refused by its name and that of the class."""
+    required = {
+        name: value
+        for name, value in face.estimator.get_params(deep=False).items()
+        if name in ("problem", "task", "estimator")
+    }
+    for name, call in {
+        "constructor": lambda: type(face.estimator)(**required, no_such_word=1),
+        "set_params": lambda: face.fresh().set_params(no_such_word=1),
+    }.items():
+        try:
+            face.call(call)
+            yield f"{name}: was not refused"
+        except (TypeError, ValueError) as error:
+            if "no_such_word" not in str(error) or face.name not in str(error):
+                yield f"{name}: error does not name class and keyword: {error}"
+
+
+@behaviour("scores", "score")
+def score(face: Face) -> Faults:
+    """The score is what the documentation says, a finite number, with weights, too."""
+    model = face.model()
+    X, y, more = face.examples.X, face.examples.y, face.examples.more
+    value = face.call(model.score, X, y, **more)
+    if not isinstance(value, float) or not np.isfinite(value):
+        yield f"score is {value!r}, no finite float"
+    measure = face.kind.measure(y, face.expected, more)
+    if measure is not None and not np.isclose(value, measure):
+        yield f"score is {value}, but what it should measure is {measure}"
+    if "sample_weight" not in inspect.signature(model.score).parameters:
+        return
+    weighted = face.call(model.score, X, y, **more, sample_weight=np.ones(len(y)))
+    if not np.isclose(value, weighted):
+        yield f"score is {value}, but {weighted} with weights of one"
+    for name, weights in (("negative", -np.ones(len(y))), ("too short", np.ones(len(y) - 1))):
+        fault = face.refusal(
+            ["sample_weight"],
+            partial(model.score, X, y, **more, sample_weight=weights),
+        )
+        if fault:
+            yield f"weights that are {name}: {fault}"
+
+
+@behaviour("scores", "cross-validation")
+def cross_validation(face: Face) -> Faults:
+    """scikit-learn's searches and scorers take the face."""
+    X, y = face.examples.X, face.examples.y
+    for scoring in (None, *face.kind.scorers):
+        values = face.call(
+            cross_val_score, face.fresh(), X, y, cv=2, scoring=scoring, error_score="raise"
+        )
+        if not np.isfinite(values).all():
+            yield f"scoring={scoring!r} gives {values}"
+
+
+@behaviour("scores", "callbacks")
+def callbacks(face: Face) -> Faults:
+    """Callbacks are called, may print what they get, and stop a fit."""
+    if not face.has("callbacks"):
+        return
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        face.fit(face.fresh(callbacks=[print]), face.examples)
+    if not printed.getvalue():
+        yield "callbacks=[print] prints nothing"
+    if re.search(r"object at 0x|<function", printed.getvalue()):
+        yield f"callbacks=[print] prints addresses: {shortened(printed.getvalue())}"
+    for bad in ([3], "print", 3, [None], {"a": 1}):
+        fault = face.refusal(["callbacks"], partial(_fit_with, face, "callbacks", bad))
+        if fault:
+            yield f"callbacks={bad!r}: {fault}"
+
+
+@behaviour("scores", "repr")
+def representation(face: Face) -> Faults:
+    """An object says in a few lines what it is."""
+    model = face.model()
+    for name, thing in {"new": face.fresh(), "fitted": model, **_facts_with_repr(model)}.items():
+        text = repr(thing)
+        if re.search(r"object at 0x", text):
+            yield f"{name}: repr has an address: {shortened(text)}"
+        if len(text) > 3000:
+            yield f"{name}: repr has {len(text)} characters"
+        if name in ("new", "fitted") and face.name not in text:
+            yield f"{name}: repr does not name the class: {shortened(text)}"
+        page = thing._repr_html_() if hasattr(thing, "_repr_html_") else ""
+        if name == "fitted" and face.name not in html.unescape(page):
+            yield "the page of the object does not name its class"
+
+
+def _facts_with_repr(model: Any) -> dict[str, Any]:
+    """Return the fitted attributes that are objects of this package."""
+    return {
+        name: value
+        for name, value in vars(model).items()
+        if name.endswith("_") and type(value).__module__.startswith("structboost")
+    }
+
+
+@behaviour("honesty", "bounds and records")
+def honest_bounds(face: Face) -> Faults:
+    """The bound is below the primal, the gap is theirs, and certified means at most tol."""
+    model = face.model()
+    records = getattr(model, "history_", ())
+    for i, record in enumerate(records):
+        primal, bound, gap = (record.get(name) for name in ("primal", "bound", "gap"))
+        if primal is not None and not np.isfinite(primal):
+            yield f"record {i}: primal is {primal}"
+        if bound is None or primal is None:
+            continue
+        slack = 1e-6 * max(1.0, abs(primal))
+        if bound > primal + slack:
+            yield f"record {i}: bound {bound} is above the primal {primal}"
+        if (
+            gap is not None
+            and abs(gap - max(0.0, primal - bound) / max(abs(primal), 1e-300)) > 1e-4
+        ):
+            yield f"record {i}: gap {gap} is not that of primal {primal} and bound {bound}"
+    if records and getattr(model, "objective_", None) is not None:
+        primals = [record["primal"] for record in records if record.get("primal") is not None]
+        if primals and not np.isclose(model.objective_, primals).any():
+            yield f"objective_ {model.objective_} is no primal of the records"
+
+
+@behaviour("cost", "one prediction")
+def cost_of_one_prediction(face: Face) -> Faults:
+    """Predicting one example takes no longer after training on more of them."""
+    try:
+        many = face.kind.draw(np.random.default_rng(1), _TIMES)
+    except ValueError:
+        return  # only the user has examples
+    small, large = face.model(), face.fit(face.fresh(), many)
+    one = first(face.examples.X, 1)
+    cost = [_cost(face, model, one) for model in (small, large)]
+    if cost[1][0] > _MORE_SECONDS * cost[0][0] + 0.002:
+        yield f"one prediction takes {cost[1][0]:.4f} s, not {cost[0][0]:.4f} s"
+    if cost[1][1] > _MORE_MEMORY * cost[0][1] + 50_000:
+        yield f"one prediction takes {cost[1][1]} bytes, not {cost[0][1]}"
+
+
+def _cost(face: Face, model: Any, one: Any) -> tuple[float, int]:
+    """Return the seconds and bytes of one prediction."""
+    face.respond(model, one)
+    seconds = []
+    for _ in range(5):
+        began = time.thread_time()
+        face.respond(model, one)
+        seconds.append(time.thread_time() - began)
+    tracemalloc.start()
+    try:
+        face.respond(model, one)
+        return min(seconds), tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+@behaviour("cost", "one example is one of many")
+def one_of_many(face: Face) -> Faults:
+    """An example alone has the responses that it has among others."""
+    model = face.model()
+    for n in (1, 3):
+        alone = face.responses(model, first(face.examples.X, n))
+        among = {name: first(values, n) for name, values in face.expected.items()}
+        difference = unequal(among, alone)
+        if difference:
+            yield f"{n} of the examples alone give other results of {difference}"

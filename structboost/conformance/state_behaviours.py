@@ -1,0 +1,441 @@
+"""Behaviours of state: refits, Ctrl-C, threads, copies, files."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import pickle
+import signal
+import tempfile
+import warnings
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from copy import deepcopy
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+
+from structboost.conformance.behaviours import Faults, behaviour
+from structboost.conformance.broken_calls import (
+    BreakError,
+    at_calls,
+    break_here,
+    hears_ctrl_c,
+    press_ctrl_c,
+)
+from structboost.conformance.checked_face import Face, fault_of_error, same, shortened, unequal
+from structboost.conformance.face_examples import Examples
+from structboost.contract.equality import deeply_equal
+from structboost.exceptions import InterruptedFitWarning
+
+# Moments of a fit, as fractions of its calls.
+_MOMENTS = (0.0, 0.1, 0.4, 0.7, 0.9, 1.0)
+_N_THREADS = 3
+
+
+def _facts(model: Any) -> dict[str, Any]:
+    """Return the fitted attributes of a model."""
+    return {name: value for name, value in vars(model).items() if name.endswith("_")}
+
+
+def _is_changed(face: Face, model: Any, before: dict[str, Any]) -> str:
+    """Return what a fit that failed has changed in a model, or an empty string."""
+    now = _facts(model)
+    if now.keys() != before.keys():
+        lost = sorted(before.keys() - now.keys())
+        return f"lost {lost}" if lost else f"has new {sorted(now.keys() - before.keys())}"
+    changed = [name for name, value in before.items() if now[name] is not value]
+    changed = [name for name in changed if not same(now[name], before[name])]
+    if changed:
+        return f"has other {changed}"
+    other = unequal(face.expected, face.responses(model, face.examples.X))
+    return other and f"gives other results of {other}"
+
+
+@behaviour("state", "refused refit")
+def refused_refit(face: Face) -> Faults:
+    """A fit that is refused leaves the old model whole."""
+    trials: dict[str, Any] = {
+        "inputs are None": (None, face.examples.y, {}),
+        "outputs are None": (face.examples.X, None, {}),
+        "outputs are too short": (face.examples.X, face.examples.y[:-1], {}),
+    }
+    for name, value in (("C", -1.0), ("tol", -1.0), ("max_rounds", -1), ("max_iter", -1)):
+        if face.has(name):
+            trials[f"{name} is {value}"] = (face.examples.X, face.examples.y, {name: value})
+    for name, (X, y, parameters) in trials.items():
+        model = face.model()
+        before = _facts(model)
+        try:
+            face.call(model.set_params(**parameters).fit, X, y, **face.examples.more)
+        except Exception:
+            model.set_params(**{key: getattr(face.estimator, key) for key in parameters})
+            try:
+                changed = _is_changed(face, model, before)
+            except Exception as error:
+                changed = f"raises {type(error).__name__}: {error}"
+            if changed:
+                yield f"{name}: after the refused fit it {shortened(changed)}"
+        else:
+            yield f"{name}: was not refused"
+
+
+def _count_of_calls(face: Face, examples: Examples) -> int:
+    with at_calls() as count:
+        face.fit(face.fresh(), examples)
+    return count[0]
+
+
+@behaviour("state", "failed refit")
+def failed_refit(face: Face) -> Faults:
+    """A fit that fails leaves the old model whole, or none."""
+    face.model()
+    others = face.examples.take(2 * len(face.examples.y) // 3)
+    n_calls = _count_of_calls(face, others)
+    for moment in _MOMENTS:
+        call = int(moment * (n_calls - 1))
+        for is_fitted in (True, False):
+            model = face.model() if is_fitted else face.fresh()
+            before = _facts(model)
+            handler = signal.getsignal(signal.SIGINT)
+            try:
+                with at_calls((call,), break_here):
+                    face.fit(model, others)
+                continue  # that call was not reached, or its error did not matter
+            except BreakError:
+                pass
+            except Exception as error:
+                yield f"call {call} of {n_calls}: an error became {type(error).__name__}: {error}"
+            if signal.getsignal(signal.SIGINT) is not handler:
+                signal.signal(signal.SIGINT, handler)
+                yield f"call {call} of {n_calls}: Ctrl-C is not heard any more"
+            yield from _left(
+                face, model, before if is_fitted else None, f"call {call} of {n_calls}"
+            )
+
+
+def _left(face: Face, model: Any, before: dict[str, Any] | None, when: str) -> Faults:
+    """Iterate over faults of an object whose fit did not end."""
+    try:
+        changed = "" if before is None else _is_changed(face, model, before)
+        if before is None:
+            face.respond(model, face.examples.X)
+            changed = "has a model, which was not there before"
+    except NotFittedError:
+        changed = "" if before is None else "has no model"
+    except Exception as error:
+        changed = f"raises {type(error).__name__}: {error}"
+    if changed:
+        yield f"{when}: after the fit that did not end it {shortened(changed)}"
+
+
+@behaviour("Ctrl-C", "at any moment")
+def interrupts(face: Face) -> Faults:
+    """Ctrl-C gives a usable model with a warning, or KeyboardInterrupt and the old model."""
+    if not hears_ctrl_c():
+        return
+    face.model()
+    n_calls = _count_of_calls(face, face.examples)
+    for n_presses in (1, 3):
+        for moment in _MOMENTS:
+            call = int(moment * (n_calls - 1))
+            calls = tuple(call + step for step in range(n_presses))
+            model = face.model()
+            before = _facts(model)
+            face.n_calls += 1
+            when = f"{n_presses} Ctrl-C from call {call} of {n_calls}"
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                try:
+                    with at_calls(calls, press_ctrl_c):
+                        model.fit(face.examples.X, face.examples.y, **face.examples.more)
+                except KeyboardInterrupt:
+                    yield from _left(face, model, before, when)
+                    continue
+                except Exception as error:
+                    yield f"{when}: {type(error).__name__}: {error}"
+                    continue
+                finally:
+                    if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+                        signal.signal(signal.SIGINT, signal.default_int_handler)
+                        yield f"{when}: Ctrl-C is not heard any more"
+            is_told = any(issubclass(w.category, InterruptedFitWarning) for w in caught)
+            try:
+                other = unequal(face.expected, face.responses(model, face.examples.X))
+            except Exception as error:
+                yield f"{when}: the model raises {type(error).__name__}: {error}"
+                continue
+            if other and not is_told:
+                yield f"{when}: another model, and no InterruptedFitWarning"
+
+
+@behaviour("state", "fit changes no argument")
+def fit_changes_no_argument(face: Face) -> Faults:
+    """Fit and predict leave their arguments and the parameters unchanged."""
+    examples = deepcopy(face.examples)
+    model = face.fresh()
+    parameters = {n: repr(v) for n, v in model.get_params(deep=False).items()}
+    face.responses(face.fit(model, examples), examples.X)
+    if not deeply_equal(examples.X, face.examples.X) or not deeply_equal(
+        examples.y, face.examples.y
+    ):
+        yield "fit or predict changed X or y in place"
+    after = model.get_params(deep=False)
+    changed = [n for n, v in parameters.items() if repr(after[n]) != v]
+    if changed:
+        yield f"fit changed the parameters {changed}"
+
+
+@behaviour("state", "fit twice")
+def fit_twice(face: Face) -> Faults:
+    """A second fit gives the first model again."""
+    model = face.fit(face.model(), face.examples)
+    difference = unequal(face.expected, face.responses(model, face.examples.X))
+    if difference:
+        yield f"a second fit gives other results of {difference}"
+
+
+@behaviour("state", "threads")
+def fits_in_threads(face: Face) -> Faults:
+    """Fits and predictions in several threads are those of one."""
+    model = face.model()
+    X = face.examples.X
+
+    def fitted(_: int) -> Any:
+        own = face.fresh().fit(X, face.examples.y, **face.examples.more)
+        return face.responses(own, X), face.responses(model, X)
+
+    face.n_calls += _N_THREADS
+    with warnings.catch_warnings(), ThreadPoolExecutor(_N_THREADS) as pool:
+        warnings.simplefilter("ignore")
+        for own, shared in pool.map(fitted, range(_N_THREADS)):
+            if difference := unequal(face.expected, own):
+                yield f"a fit in a thread gives other results of {difference}"
+            if difference := unequal(face.expected, shared):
+                yield f"a model that several threads use gives other results of {difference}"
+
+
+@behaviour("state", "copies")
+def copies(face: Face) -> Faults:
+    """Pickle and deepcopy keep the model, clone the parameters."""
+    model = face.model()
+    for name, copy in (
+        ("pickle", lambda: pickle.loads(pickle.dumps(model))),
+        ("deepcopy", lambda: deepcopy(model)),
+    ):
+        twin = face.call(copy)
+        difference = unequal(face.expected, face.responses(twin, face.examples.X))
+        if difference:
+            yield f"{name} gives other results of {difference}"
+        if repr(twin) != repr(model):
+            yield f"{name} gives another repr"
+    twin = clone(model)
+    try:
+        face.respond(twin, face.examples.X)
+        yield "clone has a model"
+    except NotFittedError:
+        pass
+    if repr(twin) != repr(face.fresh()):
+        yield "clone has another repr than a new object with its parameters"
+
+
+def _called(model: Any, name: str, X: Any) -> Any:
+    result = getattr(model, name)(X)
+    return next(result) if inspect.isgenerator(result) else result
+
+
+@behaviour("state", "predict before fit")
+def predict_before_fit(face: Face) -> Faults:
+    """Every method that needs a model raises NotFittedError."""
+    model = face.fresh()
+    trials: dict[str, Callable[[], Any]] = {
+        name: partial(_called, model, name, face.examples.X)
+        for name in (
+            "predict predict_proba decision_function predict_costs predict_marginals transform "
+            "scores contributions staged_predict staged_decision_function"
+        ).split()
+        if hasattr(model, name)
+    }
+    if hasattr(model, "score"):
+        trials["score"] = lambda: model.score(face.examples.X, face.examples.y)
+    if hasattr(model, "save"):
+        trials["save"] = lambda: model.save(Path(tempfile.gettempdir()) / "never-made.model")
+    if "feature_importances_" in dir(model):
+        trials["feature_importances_"] = lambda: model.feature_importances_
+    for name, call in trials.items():
+        try:
+            result = face.call(call)
+        except NotFittedError:
+            continue
+        except Exception as error:
+            yield f"{name} raises {type(error).__name__}: {shortened(str(error))}"
+        else:
+            yield f"{name} returns {shortened(result)}"
+
+
+@behaviour("state", "set_params after fit")
+def set_params_after_fit(face: Face) -> Faults:
+    """Parameters that are set after a fit do not change its model."""
+    for name, value in {
+        "C": 7.5, "tol": 0.3, "max_rounds": 1, "max_iter": 1, "max_epochs": 1, "taxonomy": None,
+        "class_weight": "balanced", "loss": "other", "objective": "other", "weak_learner": "tree",
+        "coding": "other", "codes": "other", "formulation": "other", "hierarchy": [],
+        "forbidden": [("N", "O"), ("O", "N")], "n_segments": 1, "passthrough": True, "folds": 3,
+        "categorical_features": [0], "outputs": "other", "max_depth": 1, "average": False,
+    }.items():  # fmt: skip
+        if not face.has(name):
+            continue
+        model = face.model().set_params(**{name: value})
+        try:
+            difference = unequal(face.expected, face.responses(model, face.examples.X))
+        except Exception as error:
+            difference = f"{type(error).__name__}: {error}"
+        if difference:
+            yield f"{name}={value!r} after fit changes the model: {shortened(difference)}"
+
+
+def _load(face: Face, path: Any) -> Any:
+    """Load a model, with the parameters that no file has."""
+    load = type(face.estimator).load
+    more = [getattr(face.estimator, name) for name in [*inspect.signature(load).parameters][1:]]
+    return face.call(load, path, *more)
+
+
+@behaviour("files", "save and load")
+def save_and_load(face: Face) -> Faults:
+    """A saved model is the same: results, repr, score, and the file it gives again."""
+    model = face.model()
+    with tempfile.TemporaryDirectory() as folder:
+        paths: list[Any] = [Path(folder) / "model", os.path.join(folder, "a model of \u00e4")]
+        for path in paths:
+            face.call(model.save, path)
+            loaded = _load(face, path)
+            difference = unequal(face.expected, face.responses(loaded, face.examples.X))
+            if difference:
+                yield f"the loaded model gives other results of {difference}"
+        # Callbacks, and where a file is cached, are no part of the model.
+        if repr(loaded) != repr(model):
+            yield f"the loaded model has another repr: {repr(loaded)!r}, not {repr(model)!r}"
+        lost = {name for name in _facts(model) if not hasattr(loaded, name)}
+        if lost:
+            yield f"the loaded model lacks {sorted(lost)}"
+        face.call(loaded.save, Path(folder) / "again")
+        again = _load(face, Path(folder) / "again")
+        if unequal(face.expected, face.responses(again, face.examples.X)):
+            yield "a loaded model that is saved again gives other results"
+        refit = face.fit(loaded, face.examples)
+        if unequal(face.expected, face.responses(refit, face.examples.X)):
+            yield "a loaded model that is fitted again gives other results"
+
+
+@behaviour("files", "save refuses")
+def save_refuses(face: Face) -> Faults:
+    """What is no regular file, and what cannot be written, is refused by its name."""
+    model = face.model()
+    with tempfile.TemporaryDirectory() as folder:
+        fifo = Path(folder) / "fifo"
+        os.mkfifo(fifo)
+        for name, path in (
+            ("a folder", folder),
+            ("a FIFO", fifo),
+            ("a missing folder", Path(folder) / "missing" / "model"),
+            ("below a file", fifo / "model"),
+        ):
+            try:
+                face.call(model.save, path)
+            except (OSError, ValueError) as error:
+                if str(path) not in str(error) and str(Path(path).parent) not in str(error):
+                    yield f"{name}: error does not name the path: {error}"
+            except Exception as error:
+                yield f"{name}: {type(error).__name__}: {error}"
+            else:
+                yield f"{name}: was not refused"
+        if not fifo.is_fifo():
+            yield "a FIFO was replaced"
+        if os.listdir(folder) != ["fifo"]:
+            yield f"a refused save leaves {sorted(os.listdir(folder))}"
+    for no_path in (None, 3.5, [], object(), "a\0b"):
+        fault = face.refusal(["path"], partial(model.save, no_path))
+        if fault:
+            yield f"path={no_path!r}: {fault}"
+
+
+@behaviour("files", "load refuses")
+def load_refuses(face: Face) -> Faults:
+    """Files that are no model are refused by their name."""
+    model = face.model()
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "model"
+        face.call(model.save, path)
+        whole = path.read_bytes()
+        for name, content in (
+            ("empty", b""),
+            ("text", b"no model at all\n"),
+            ("cut short", whole[: len(whole) // 2]),
+            ("another byte", whole[:200] + bytes([whole[200] ^ 255]) + whole[201:]),
+            ("a pickle", pickle.dumps(model)),
+        ):
+            path.write_bytes(content)
+            try:
+                loaded = _load(face, path)
+                # Some bytes, such as those of a date, do not matter.
+                is_same = not unequal(face.expected, face.responses(loaded, face.examples.X))
+            except ValueError as error:
+                if fault := fault_of_error(error, [path.name]):
+                    yield f"{name}: {fault}"
+            except Exception as error:
+                yield f"{name}: {type(error).__name__}: {error}"
+            else:
+                if name != "another byte" or not is_same:
+                    yield f"{name}: was loaded"
+        try:
+            _load(face, Path(folder) / "missing")
+            yield "a missing file was loaded"
+        except FileNotFoundError:
+            pass
+        fault = None
+        try:
+            _load(face, folder)
+        except (OSError, ValueError) as error:
+            fault = None if Path(folder).name in str(error) else str(error)
+        except Exception as error:
+            fault = f"{type(error).__name__}: {error}"
+        if fault:
+            yield f"a folder: {fault}"
+    for no_path in (None, 3.5, [], object()):
+        fault = face.refusal(["path"], partial(_load, face, no_path))
+        if fault:
+            yield f"path={no_path!r}: {fault}"
+
+
+@behaviour("files", "labels can be saved")
+def labels_can_be_saved(face: Face) -> Faults:
+    """Labels of any type that fit takes can be saved, and come back of their type."""
+    if not hasattr(face.model(), "classes_"):
+        return
+    for name, y in face.kind.other_labels(face.examples.y):
+        model = face.fresh()
+        try:
+            face.call(model.fit, face.examples.X, y, **face.examples.more)
+        except (ValueError, TypeError) as error:
+            if fault := fault_of_error(error, [face.output_name]):
+                yield f"{name}: {fault}"
+            continue
+        expected = face.call(model.predict, face.examples.X)
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "model"
+            try:
+                face.call(model.save, path)
+                loaded = _load(face, path)
+            except Exception as error:
+                yield f"{name}: fit takes them, save or load raises {type(error).__name__}: {error}"
+                continue
+        predicted = face.call(loaded.predict, face.examples.X)
+        if not same(expected, predicted) or type(np.asarray(loaded.classes_)[0]) is not type(
+            np.asarray(model.classes_)[0]
+        ):
+            yield f"{name}: the loaded model has other labels"

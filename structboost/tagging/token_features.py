@@ -1,0 +1,342 @@
+"""Features of tokens from their words and columns, as dicts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+from structboost.runtime.documentation import Documented
+from structboost.runtime.fitted_state import committed
+from structboost.tagging.sequences import check_ordered
+from structboost.tagging.tagged_file import WORD
+from structboost.validation import check_inputs, checked_flag, checked_whole_number, shown
+
+AUTO = "auto"
+# Words and columns before the first and after the last token.
+_START, _END = "<start>", "<end>"
+_JOIN = "|"
+
+
+class TokenFeatures(TransformerMixin, Documented, BaseEstimator):
+    """Transformer of sentences to features of their tokens, for a tagger in a pipeline.
+
+    A token gets a dict of features that :class:`structboost.StructBoostTagger`, CRFsuite and
+    scikit-learn's ``DictVectorizer`` take.  Their names give the template and, in brackets, the
+    place relative to the token:
+
+    ====================  ========================================================================
+    ``word[-1]``          lower-cased word, in the window
+    ``word[-1:1]``        lower-cased words from place -1 to 0, before place 1, joined by ``|``
+    ``prefix[3]``         first 3 characters, lower-cased; ``suffix[3]`` the last ones
+    ``shape[0]``          kinds of characters, repeated ones once, as ``Aa-0`` for ``Boeing-747``
+    ``is_title[0]``       one capital letter at the beginning; ``is_upper[0]`` only capitals
+    ``has_digit[0]``      a digit in the word; ``is_digit[0]`` digits alone
+    ``pos[-1:1]``         values of the column ``pos``, from place -1 to 0
+    ====================  ========================================================================
+
+    Parameters
+    ----------
+    window : int
+        Number of tokens on each side whose words and columns are features.
+    prefixes, suffixes : int
+        Length of the longest prefix and of the longest suffix.
+    shape : bool
+        Whether to describe the kinds of characters of the token and of its neighbours.
+    case : bool
+        Whether to describe capital letters and digits.
+    word_ngrams : int
+        Length of the longest sequence of words that contains the token and is one feature.
+    column_ngrams : int
+        Length of the longest sequence of values of a column in the window that is one feature.
+    columns : sequence of str or "auto"
+        Columns beside the word that are features.  ``"auto"`` means all columns of the first token
+        in training.
+    word : str
+        Column of the word, where tokens are dicts.
+
+    Attributes
+    ----------
+    columns_ : list of str
+        Columns beside the word.
+
+    Examples
+    --------
+    >>> from structboost.tagging import TokenFeatures
+    >>> features = TokenFeatures(window=1, prefixes=0, suffixes=2, word_ngrams=1)
+    >>> for token in features.fit_transform([["Ada", "sleeps"]])[0]:
+    ...     print(token)
+    {'word[0]': 'ada', 'suffix[1]': 'a', 'suffix[2]': 'da', 'shape[0]': 'Aa', 'is_title[0]': True, \
+'word[-1]': '<start>', 'word[1]': 'sleeps', 'shape[1]': 'a'}
+    {'word[0]': 'sleeps', 'suffix[1]': 's', 'suffix[2]': 'ps', 'shape[0]': 'a', 'word[-1]': 'ada', \
+'shape[-1]': 'Aa', 'is_title[-1]': True, 'word[1]': '<end>'}
+
+    A pipeline that tags sentences:
+
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from structboost import StructBoostTagger
+    >>> X = [["Ada", "sleeps"], ["Bo", "reads", "Cy"]] * 5
+    >>> y = [["B-PER", "O"], ["B-PER", "O", "B-PER"]] * 5
+    >>> make_pipeline(TokenFeatures(), StructBoostTagger()).fit(X, y).predict([["Di", "reads"]])
+    [['B-PER', 'O']]
+    """
+
+    def __init__(
+        self,
+        window: int = 2,
+        *,
+        prefixes: int = 4,
+        suffixes: int = 4,
+        shape: bool = True,
+        case: bool = True,
+        word_ngrams: int = 2,
+        column_ngrams: int = 3,
+        columns: Any = AUTO,
+        word: str = WORD,
+    ) -> None:
+        self.window = window
+        self.prefixes = prefixes
+        self.suffixes = suffixes
+        self.shape = shape
+        self.case = case
+        self.word_ngrams = word_ngrams
+        self.column_ngrams = column_ngrams
+        self.columns = columns
+        self.word = word
+
+    @committed
+    def fit(self, X: Sequence[Any], y: Any = None) -> Self:
+        """Learn the columns of the tokens.
+
+        Parameters
+        ----------
+        X : sequence
+            Sentences.  A sentence is a list of words, or of dicts of columns.
+        y : object, optional
+            Ignored.
+
+        Returns
+        -------
+        self : TokenFeatures
+            The fitted transformer.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If a parameter or a token cannot be used.
+        """
+        self._check_parameters()
+        check_inputs(X)
+        columns = self.columns
+        if isinstance(columns, str):
+            first = next((token for sentence in X for token in _tokens(sentence)), None)
+            names = list(first) if isinstance(first, Mapping) else []
+            columns = [name for name in names if name != self.word]
+        self.columns_ = list(columns)
+        return self
+
+    def transform(self, X: Sequence[Any]) -> list[list[dict[str, Any]]]:
+        """Return the features of all tokens.
+
+        Parameters
+        ----------
+        X : sequence
+            Sentences, as for :meth:`fit`.
+
+        Returns
+        -------
+        features : list of list of dict
+            Features of each token of each sentence, by name.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If a token has no word, lacks a column, or is neither a string nor a dict.  The message
+            names it.
+        """
+        check_is_fitted(self)
+        check_inputs(X)
+        # Features of each word and place, which are equal wherever the word stands.
+        caches: dict[int, dict[str, dict[str, Any]]] = {
+            k: {} for k in range(-self.window, self.window + 1)
+        }
+        return [self._sentence(sentence, i, caches) for i, sentence in enumerate(X)]
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
+        """Return the names of the features that tokens can have.
+
+        Parameters
+        ----------
+        input_features : object, optional
+            Ignored.
+
+        Returns
+        -------
+        names : ndarray of object, shape (n_names,)
+            Keys of the dicts.
+        """
+        check_is_fitted(self)
+        names = [name for k in self._places() for name in self._names_of_word(k)]
+        names += [_named("word", a, b) for a, b in self._spans_of_words()]
+        names += [_named(column, a, b) for column in self.columns_ for a, b in self._spans()]
+        return np.array(names, dtype=object)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "columns_")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array = False
+        return tags
+
+    def _check_parameters(self) -> None:
+        for name in ("window", "prefixes", "suffixes", "column_ngrams"):
+            if not _is_zero(getattr(self, name)):
+                checked_whole_number(getattr(self, name), name)
+        checked_whole_number(self.word_ngrams, "word_ngrams")
+        checked_flag(self.shape, "shape")
+        checked_flag(self.case, "case")
+        columns = self.columns
+        is_list = isinstance(columns, Iterable) and all(isinstance(name, str) for name in columns)
+        if not is_list or (isinstance(columns, str) and columns != AUTO):
+            raise TypeError(f"columns is {shown(columns)}; give a list of names, or 'auto'.")
+        if not isinstance(self.word, str):
+            raise TypeError(f"word is {shown(self.word)}; give the name of a column.")
+
+    def _places(self) -> list[int]:
+        """Return the places of the window, the token first."""
+        return [0, *(k for k in range(-self.window, self.window + 1) if k)]
+
+    def _spans(self) -> list[tuple[int, int]]:
+        """Return the spans of the values of a column that are one feature."""
+        low, high = -self.window, self.window + 1
+        sizes = range(1, self.column_ngrams + 1)
+        return [(a, a + n) for n in sizes for a in range(low, high - n + 1)]
+
+    def _spans_of_words(self) -> list[tuple[int, int]]:
+        sizes = range(2, self.word_ngrams + 1)
+        return [(a, a + n) for n in sizes for a in range(1 - n, 1)]
+
+    def _sentence(self, sentence: Any, i: int, caches: Any) -> list[dict[str, Any]]:
+        words, columns = self._read(sentence, i)
+        n = len(words)
+        places = self._places()
+        tokens: list[dict[str, Any]] = []
+        for t in range(n):
+            token: dict[str, Any] = {}
+            for k in places:
+                at = t + k
+                if 0 <= at < n:
+                    cache = caches[k]
+                    of_word = cache.get(words[at])
+                    if of_word is None:
+                        of_word = cache[words[at]] = self._of_word(words[at], k)
+                    token.update(of_word)
+                else:
+                    token[f"word[{k}]"] = _START if at < 0 else _END
+            tokens.append(token)
+        spans = self._spans_of_words()
+        if spans:
+            _add_spans(tokens, "word", [word.lower() for word in words], spans)
+        for name, values in columns.items():
+            _add_spans(tokens, name, values, self._spans())
+        return tokens
+
+    def _read(self, sentence: Any, i: int) -> tuple[list[str], dict[str, list[str]]]:
+        """Return the words of a sentence, and the values of its columns."""
+        words: list[str] = []
+        columns: dict[str, list[str]] = {name: [] for name in self.columns_}
+        check_ordered(sentence, f"X[{i}]", "give a list of words or of dicts")
+        for t, token in enumerate(sentence):
+            is_dict = isinstance(token, Mapping)
+            word = token.get(self.word) if is_dict else token
+            if not isinstance(word, str):
+                remedy = f"give it a string {self.word!r}" if is_dict else "give words or dicts"
+                raise TypeError(f"X[{i}][{t}] is {shown(token)}; {remedy}.")
+            words.append(str(word))
+            for name, values in columns.items():
+                value = token.get(name) if is_dict else None
+                if not isinstance(value, str | int | float | np.generic):
+                    raise ValueError(
+                        f"X[{i}][{t}] is {shown(token)}, whose column {name!r} is {shown(value)}; "
+                        "give a string, or other columns=."
+                    )
+                values.append(str(value))
+        return words, columns
+
+    def _of_word(self, word: str, k: int) -> dict[str, Any]:
+        """Return the features of a word at a place."""
+        lower = word.lower()
+        features: dict[str, Any] = {f"word[{k}]": lower}
+        if k == 0:
+            for n in range(1, min(self.prefixes, len(lower)) + 1):
+                features[f"prefix[{n}]"] = lower[:n]
+            for n in range(1, min(self.suffixes, len(lower)) + 1):
+                features[f"suffix[{n}]"] = lower[-n:]
+        if self.shape and abs(k) <= 1:
+            features[f"shape[{k}]"] = shape_of(word)
+        if self.case:
+            if word.istitle():
+                features[f"is_title[{k}]"] = True
+            if word.isupper():
+                features[f"is_upper[{k}]"] = True
+            if k == 0 and any(map(str.isdigit, word)):
+                features["has_digit[0]"] = True
+                if word.isdigit():
+                    features["is_digit[0]"] = True
+        return features
+
+    def _names_of_word(self, k: int) -> list[str]:
+        names = [f"word[{k}]"]
+        if k == 0:
+            names += [f"prefix[{n}]" for n in range(1, self.prefixes + 1)]
+            names += [f"suffix[{n}]" for n in range(1, self.suffixes + 1)]
+        names += [f"shape[{k}]"] if self.shape and abs(k) <= 1 else []
+        if self.case:
+            names += [f"is_title[{k}]", f"is_upper[{k}]"]
+            names += ["has_digit[0]", "is_digit[0]"] if k == 0 else []
+        return names
+
+
+def shape_of(word: str) -> str:
+    """Return the kinds of characters of a word, repeated ones once, as ``Aa-0``."""
+    kinds = (
+        "A" if c.isupper() else "a" if c.islower() else "0" if c.isdigit() else c for c in word
+    )
+    return "".join(kind for kind, _ in groupby(kinds))
+
+
+def _named(name: str, a: int, b: int) -> str:
+    return f"{name}[{a}]" if b - a == 1 else f"{name}[{a}:{b}]"
+
+
+def _add_spans(
+    tokens: list[dict[str, Any]], name: str, values: list[str], spans: list[tuple[int, int]]
+) -> None:
+    """Add the values of a column in spans around each token."""
+    if not spans:
+        return
+    low, high = min(a for a, _ in spans), max(b for _, b in spans)
+    padded = [*[_START] * -low, *values, *[_END] * (high - 1)]
+    for a, b in spans:
+        key, n = _named(name, a, b), b - a
+        start = a - low
+        if n == 1:
+            for t, token in enumerate(tokens):
+                token[key] = padded[start + t]
+        else:
+            for t, token in enumerate(tokens):
+                token[key] = _JOIN.join(padded[start + t : start + t + n])
+
+
+def _tokens(sentence: Any) -> Iterable[Any]:
+    return () if isinstance(sentence, str) or not isinstance(sentence, Iterable) else sentence
+
+
+def _is_zero(value: Any) -> bool:
+    return not isinstance(value, bool) and isinstance(value, int | np.integer) and value == 0

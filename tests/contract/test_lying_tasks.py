@@ -1,0 +1,305 @@
+"""A task whose methods do not fit each other is named in fit, with method and example."""
+
+from __future__ import annotations
+
+import itertools
+import warnings
+
+import numpy as np
+import pytest
+
+from structboost import StructBoost, StructuredSVM
+from structboost.contract.parts import PartKind
+from structboost.contract.separation import Separation
+from structboost.contract.task import Task
+from structboost.exceptions import TaskError, UncertifiedWarning
+from structboost.linear.linear_trainer import LinearTrainer
+from structboost.masters import NormBoundedHinge
+from structboost.training.loop import contradicts
+
+N_TAGS = 3
+
+
+def wrong(y):
+    """Whether a tag is wrong, for each token and tag."""
+    return np.arange(N_TAGS) != np.asarray(y)[:, None]
+
+
+class Tags(Task):
+    """Tags of tokens one by one, all right; the others add ``factor`` times the loss."""
+
+    kinds = {"token": PartKind(N_TAGS)}
+    factor = 1.0
+
+    def parts(self, x):
+        return x
+
+    def joint_feature(self, x, y):
+        return np.arange(len(y)), np.asarray(y), np.ones(len(y))
+
+    def loss(self, y, y_pred):
+        return float(np.sum(np.asarray(y) != y_pred))
+
+    def argmax(self, x, scores, y=None):
+        return (scores if y is None else scores + self.factor * wrong(y)).argmax(axis=1)
+
+
+class Twice(Tags):
+    factor = 2.0
+
+
+class Half(Tags):
+    factor = 0.5
+
+
+class Ignores(Tags):
+    factor = 0.0
+
+
+class Subtracts(Tags):
+    factor = -1.0
+
+
+class PlainIsConstant(Tags):
+    def argmax(self, x, scores, y=None):
+        return np.zeros(len(x), int) if y is None else super().argmax(x, scores, y)
+
+
+class AugmentedIsTrue(Tags):
+    def argmax(self, x, scores, y=None):
+        return super().argmax(x, scores) if y is None else np.asarray(y)
+
+
+class Short(Tags):
+    def argmax(self, x, scores, y=None):
+        gain = scores if y is None else scores + wrong(y)
+        return gain[:, : N_TAGS - 1].argmax(axis=1)
+
+
+class Minimises(Tags):
+    def argmax(self, x, scores, y=None):
+        return super().argmax(x, -scores, y)
+
+
+class TrueLater(Tags):
+    """Right in the first searches, then the truth."""
+
+    def __init__(self):
+        self.n_searches = 0
+
+    def argmax(self, x, scores, y=None):
+        self.n_searches += 1
+        is_late = self.n_searches > 300 and y is not None
+        return np.asarray(y) if is_late else super().argmax(x, scores, y)
+
+
+class ChangesScores(Tags):
+    def argmax(self, x, scores, y=None):
+        if y is not None:
+            scores += wrong(y)
+        return scores.argmax(axis=1)
+
+
+class TruthCosts(Tags):
+    """One truth has a loss."""
+
+    def loss(self, y, y_pred):
+        return super().loss(y, y_pred) + (len(y) == 7)
+
+
+class Negative(Tags):
+    def loss(self, y, y_pred):
+        return -super().loss(y, y_pred)
+
+
+class RandomFeature(Tags):
+    def __init__(self):
+        self.rng = np.random.default_rng(0)
+
+    def joint_feature(self, x, y):
+        return np.arange(len(y)), np.asarray(y), 1 + 0.1 * self.rng.random(len(y))
+
+
+class OtherLossScores(Tags):
+    def loss_scores(self, x, y):
+        return 2.0 * wrong(y)
+
+    def argmax(self, x, scores):
+        return scores.argmax(axis=1)
+
+
+class SeparateOfTruths(Tags):
+    def separate(self, X, Y, scores):
+        return Separation.from_outputs(self, X, Y, Y, scores.offsets)
+
+
+class ListsTooFew(Tags):
+    argmax = Task.argmax
+
+    def outputs(self, x):
+        return [np.array(y) for y in itertools.product(range(N_TAGS - 1), repeat=len(x))]
+
+
+class Sums(Tags):
+    """With right sums over all outputs."""
+
+    def log_sum(self, x, scores):
+        return float(np.log(np.exp(scores).sum(axis=1)).sum())
+
+    def marginals(self, x, scores):
+        exps = np.exp(scores)
+        return exps / exps.sum(axis=1, keepdims=True)
+
+
+class SumOfBest(Sums):
+    def log_sum(self, x, scores):
+        return float(scores.max(axis=1).sum()) - 1.0
+
+
+class SumTooLarge(Sums):
+    def log_sum(self, x, scores):
+        return super().log_sum(x, scores) + 5.0
+
+
+class HalfTheSum(Sums):
+    def log_sum(self, x, scores):
+        return 0.5 * super().log_sum(x, scores)
+
+
+class EqualMarginals(Sums):
+    def marginals(self, x, scores):
+        return np.full(scores.shape, 1.0 / N_TAGS)
+
+
+class MarginalsOfBest(Sums):
+    def marginals(self, x, scores):
+        return (scores == scores.max(axis=1, keepdims=True)).astype(float)
+
+
+class OtherBatchSums(Sums):
+    def marginals_batch(self, X, scores):
+        found = super().marginals_batch(X, scores)
+        return found._replace(log_sums=0 * found.log_sums - 1)
+
+
+HINGES = {
+    "one_slack": lambda task: StructBoost(task, C=20.0, tol=0.05, max_rounds=60),
+    "m_slack": lambda task: StructBoost(
+        task, C=20.0, tol=0.05, max_rounds=60, formulation="m_slack"
+    ),
+    "norm_bounded": lambda task: StructBoost(
+        task, C=20.0, tol=0.05, max_rounds=60, formulation=NormBoundedHinge()
+    ),
+    "svm": lambda task: StructuredSVM(task, C=20.0, tol=0.05, random_state=0),
+    "linear": lambda task: LinearTrainer(task, C=20.0, tol=0.05, max_rounds=200),
+}
+
+
+def likelihood(task):
+    return StructBoost(task, C=20.0, tol=0.05, max_rounds=60, formulation="log")
+
+
+@pytest.fixture(scope="module")
+def examples():
+    """Sequences of two to four tokens, and one of seven."""
+    rng = np.random.default_rng(0)
+    X = [rng.normal(size=(n, 3)) for n in rng.integers(2, 5, 200)]
+    Y = [(x[:, 0] > 0).astype(int) + (x[:, 1] > 0.5) for x in X]
+    X[133], Y[133] = rng.normal(size=(7, 3)), np.zeros(7, int)
+    return X, Y
+
+
+NOT_EXACT = r"argmax of X\[\d+\] is not exact"
+
+
+@pytest.mark.parametrize(
+    ("task", "message"),
+    [
+        (Twice, NOT_EXACT + r"|argmax\(X\[\d+\], scores\) is not exact"),
+        (Half, NOT_EXACT),
+        (Ignores, NOT_EXACT),
+        (Subtracts, NOT_EXACT),
+        (PlainIsConstant, r"argmax\(X\[\d+\], scores\) is not exact: its output scores"),
+        (AugmentedIsTrue, NOT_EXACT + r".* the one of argmax\(X\[\d+\], scores\)"),
+        (Short, NOT_EXACT),
+        (Minimises, NOT_EXACT),
+        (TrueLater, NOT_EXACT),
+        (ChangesScores, r"argmax or separate changed the scores of X\[\d+\] in place"),
+        (TruthCosts, r"loss\(Y\[133\], Y\[133\]\) is 1; the loss of the true output must be 0"),
+        (Negative, r"loss\(Y\[\d+\], y_pred\) is -\d"),
+        (RandomFeature, r"joint_feature\(X\[\d+\], Y\[\d+\]\) is not deterministic"),
+        (OtherLossScores, r"loss_scores and loss disagree on X\[\d+\]"),
+        (SeparateOfTruths, r"separate and argmax disagree on X\[\d+\]"),
+        (ListsTooFew, NOT_EXACT),
+    ],
+)
+@pytest.mark.parametrize("make", HINGES.values(), ids=HINGES)
+def test_a_lying_argmax_or_loss_is_named(examples, make, task, message):
+    with pytest.raises(TaskError, match=message):
+        make(task()).fit(*examples)
+
+
+@pytest.mark.parametrize(
+    ("task", "message"),
+    [
+        (SumOfBest, r"log_sum\(X\[\d+\], scores\) is .* below the score"),
+        (OtherBatchSums, r"log_sum\(X\[\d+\], scores\) is -1, below the score"),
+        (SumTooLarge, r"log_sum\(X\[\d+\], scores\) exceeds the only score that counts by 5"),
+        (HalfTheSum, r"marginals\(X\[\d+\], scores\) is not the gradient of log_sum"),
+        (EqualMarginals, r"marginals\(X\[\d+\], scores\) is not the gradient of log_sum"),
+        (MarginalsOfBest, r"marginals\(X\[\d+\], scores\) is not the gradient of log_sum"),
+        (ListsTooFew, r"log_sum\(X\[\d+\], scores\) is .* below the score .* of the true output"),
+    ],
+)
+def test_lying_sums_are_named(examples, task, message):
+    with pytest.raises(TaskError, match=message):
+        likelihood(task()).fit(*examples)
+
+
+@pytest.mark.parametrize("make", HINGES.values(), ids=HINGES)
+def test_a_loss_of_a_truth_among_many_is_named_when_the_truth_wins(make):
+    rng = np.random.default_rng(0)
+    X = [np.eye(3)[rng.integers(0, 3, 2 if i != 301 else 7)] for i in range(600)]
+    Y = [x.argmax(axis=1) for x in X]
+    with pytest.raises(TaskError, match=r"loss\(Y\[301\], Y\[301\]\) is 1"):
+        make(TruthCosts()).fit(X, Y)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_right_task_is_certified_and_its_bound_holds(examples):
+    trainers = [make(Tags()) for make in HINGES.values()] + [likelihood(Sums())]
+    for trainer in trainers:
+        trainer.fit(*(of_examples[:40] for of_examples in examples))
+        for entry in trainer.history_:
+            assert entry["certified"]
+            assert entry["bound"] <= entry["primal"] * (1 + 1e-6)
+
+
+class BoundTooLarge(Sums):
+    """Sums that are right until training, then too small by more than the probe has seen."""
+
+    def __init__(self):
+        self.n_sums = 0
+
+    def log_sum(self, x, scores):
+        self.n_sums += 1
+        return super().log_sum(x, scores) - (0.5 if self.n_sums > 900 else 0.0)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_sums_that_fall_below_the_truth_in_training_are_named(examples):
+    with pytest.raises(TaskError, match=r"log_sum\(X\[\d+\], scores\) .* of the true output"):
+        StructBoost(BoundTooLarge(), C=1e4, tol=1e-3, max_rounds=60, formulation="log").fit(
+            *examples
+        )
+
+
+def test_a_bound_above_the_objective_warns_and_is_no_certificate():
+    history = [{"primal": 10.0}]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert not contradicts(history, 5.0, 5.0 + 4e-6)
+        assert not contradicts(history, 0.0, 9e-9)
+        assert not contradicts([], 5.0, None)
+    with pytest.warns(UncertifiedWarning, match="lower bound 5.1 .* exceeds the objective 5 "):
+        assert contradicts(history, 5.0, 5.1)

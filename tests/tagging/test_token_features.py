@@ -1,0 +1,157 @@
+"""Features of tokens against templates written out, and their use in a pipeline."""
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.base import clone
+from sklearn.feature_extraction import DictVectorizer
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+
+from structboost import StructBoostTagger
+from structboost.tagging import ChunkScorer, TokenFeatures
+from structboost.tagging.token_features import shape_of
+
+WORDS = st.sampled_from(["Ada", "IBM", "b2B", "2026", "-", "étÉ", "a", "I", "x|y"])
+SENTENCES = st.lists(st.lists(st.tuples(WORDS, WORDS), max_size=5), min_size=1, max_size=3)
+
+
+def by_hand(sentence, t, f):
+    """Features of a token, template by template."""
+    words, n = [word for word, _ in sentence], len(sentence)
+
+    def at(values, k):
+        return "<start>" if t + k < 0 else "<end>" if t + k >= n else values[t + k]
+
+    lower = [word.lower() for word in words]
+    token = {}
+    for k in range(-f.window, f.window + 1):
+        token[f"word[{k}]"] = at(lower, k)
+        if not 0 <= t + k < n:
+            continue
+        word = words[t + k]
+        if f.shape and -1 <= k <= 1:
+            token[f"shape[{k}]"] = shape_of(word)
+        if f.case and word.istitle():
+            token[f"is_title[{k}]"] = True
+        if f.case and word.isupper():
+            token[f"is_upper[{k}]"] = True
+    if f.case and any(c.isdigit() for c in words[t]):
+        token["has_digit[0]"] = True
+    if f.case and words[t].isdigit():
+        token["is_digit[0]"] = True
+    for m in range(1, 1 + len(words[t])):
+        if m <= f.prefixes:
+            token[f"prefix[{m}]"] = lower[t][:m]
+        if m <= f.suffixes:
+            token[f"suffix[{m}]"] = lower[t][len(words[t]) - m :]
+    for m in range(2, f.word_ngrams + 1):
+        for a in range(1 - m, 1):
+            token[f"word[{a}:{a + m}]"] = "|".join(at(lower, k) for k in range(a, a + m))
+    column = [value for _, value in sentence]
+    for m in range(1, f.column_ngrams + 1):
+        for a in range(-f.window, f.window + 2 - m):
+            name = f"pos[{a}]" if m == 1 else f"pos[{a}:{a + m}]"
+            token[name] = "|".join(at(column, k) for k in range(a, a + m))
+    return token
+
+
+@given(SENTENCES, st.data())
+@settings(max_examples=150, deadline=None)
+def test_features_are_those_of_templates_written_out(sentences, data):
+    small = st.integers(0, 3)
+    features = TokenFeatures(
+        data.draw(small), prefixes=data.draw(small), suffixes=data.draw(small),
+        shape=data.draw(st.booleans()), case=data.draw(st.booleans()),
+        word_ngrams=data.draw(st.integers(1, 3)), column_ngrams=data.draw(small), columns=["pos"],
+    )  # fmt: skip
+    X = [[{"word": word, "pos": pos} for word, pos in sentence] for sentence in sentences]
+    out = features.fit_transform(X)
+    assert out == [[by_hand(s, t, features) for t in range(len(s))] for s in sentences]
+    names = set(features.get_feature_names_out())
+    assert all(set(token) <= names for tokens in out for token in tokens)
+
+
+def test_names_are_different_and_each_of_them_occurs():
+    features = TokenFeatures()
+    X = [[{"word": word, "pos": "N"} for word in ("IBM", "2026", "Ada9a", "reads", "Cyyyy", "OK")]]
+    X += [X[0][::-1]]
+    tokens = [token for tokens in features.fit_transform(X) for token in tokens]
+    names = features.get_feature_names_out().tolist()
+    assert len(set(names)) == len(names)
+    assert set(names) == {name for token in tokens for name in token}
+
+
+def test_words_and_dicts_of_words_have_equal_features():
+    words = [["Ada", "sleeps"], [], ["Bo"]]
+    dicts = [[{"word": word} for word in sentence] for sentence in words]
+    named = [[{"form": word} for word in sentence] for sentence in words]
+    wanted = TokenFeatures().fit_transform(words)
+    assert TokenFeatures().fit_transform(dicts) == wanted
+    assert TokenFeatures(word="form").fit_transform(named) == wanted
+    assert TokenFeatures().fit(words).transform([np.array(s) for s in words]) == wanted
+    assert TokenFeatures().fit(words).transform(tuple(map(tuple, words))) == wanted
+
+
+def test_columns_are_those_of_training():
+    X = [[{"word": "Ada", "pos": "N", "id": 3}]]
+    assert TokenFeatures().fit(X).columns_ == ["pos", "id"]
+    features = TokenFeatures(columns=["pos"], column_ngrams=1, window=0).fit(X)
+    assert "pos[0]" in features.get_feature_names_out()
+    with pytest.raises(ValueError, match=r"X\[0\]\[0\] is .*, whose column 'pos' is None"):
+        features.transform([[{"word": "Ada"}]])
+
+
+@pytest.mark.parametrize(
+    ("X", "error", "match"),
+    [
+        (["Ada sleeps"], TypeError, r"X\[0\] is 'Ada sleeps'; give a list of words"),
+        ([{"word": "Ada"}], TypeError, r"X\[0\] is \{'word': 'Ada'\}; give a list"),
+        ([[{"form": "Ada"}]], TypeError, r"X\[0\]\[0\] is .*; give it a string 'word'"),
+        ([["Ada", 3]], TypeError, r"X\[0\]\[1\] is 3; give words or dicts"),
+        ([["Ada"], [None]], TypeError, r"X\[1\]\[0\] is None"),
+        ([{"Ada", "Bo"}], TypeError, r"X\[0\] is \{.*; give a list of words"),
+        ([pd.DataFrame({"word": ["Ada"]})], TypeError, r"X\[0\] is .*; give a list of words"),
+        (None, TypeError, "X is None"),
+    ],
+)
+def test_unusable_sentences_raise_with_their_place(X, error, match):
+    features = TokenFeatures().fit([["Ada"]])
+    with pytest.raises(error, match=match):
+        features.transform(X)
+
+
+@pytest.mark.parametrize(
+    ("settings", "match"),
+    [
+        ({"window": -1}, "window is -1"), ({"prefixes": 1.5}, "prefixes is 1.5"),
+        ({"suffixes": True}, "suffixes is True"), ({"word_ngrams": 0}, "word_ngrams is 0"),
+        ({"shape": "yes"}, "shape is 'yes'"), ({"columns": "pos"}, "columns is 'pos'"),
+        ({"columns": None}, "columns is None"), ({"word": None}, "word is None"),
+    ],
+)  # fmt: skip
+def test_unusable_parameters_raise(settings, match):
+    with pytest.raises((TypeError, ValueError), match=match):
+        TokenFeatures(**settings).fit([["Ada"]])
+
+
+X = [["Ada", "sleeps"], ["Bo", "reads", "Cy"], ["dogs", "see", "Di"]] * 6
+Y = [["B-x", "O"], ["B-x", "O", "B-x"], ["O", "O", "B-x"]] * 6
+
+
+def test_a_pipeline_is_cloned_pickled_and_searched():
+    pipeline = make_pipeline(TokenFeatures(), StructBoostTagger(random_state=0))
+    search = GridSearchCV(pipeline, {"tokenfeatures__window": [0, 1]}, scoring=ChunkScorer(), cv=2)
+    best = search.fit(X, Y).best_estimator_
+    assert clone(best).fit(X, Y).predict(X) == Y
+    assert pickle.loads(pickle.dumps(best)).predict(X) == best.predict(X) == Y
+    assert clone(TokenFeatures(3, prefixes=1)).get_params()["window"] == 3
+
+
+def test_other_libraries_take_the_features():
+    tokens = [token for tokens in TokenFeatures().fit_transform(X) for token in tokens]
+    assert DictVectorizer().fit_transform(tokens).shape[0] == sum(map(len, X))

@@ -1,0 +1,106 @@
+"""An example that is wrong for its task is named by its index, by every task and trainer."""
+
+from __future__ import annotations
+
+import warnings
+from functools import partial
+
+import numpy as np
+import pytest
+
+from structboost import StructBoost, StructuredSVM
+from structboost.exceptions import TaskError
+from tests.helpers.task_problems import NO_INPUTS, NO_OUTPUTS, task_problems
+
+PROBLEMS = task_problems()
+WRONG = 37
+TRAINERS = {
+    "one_slack": lambda task: StructBoost(task, C=5.0, max_rounds=2),
+    "m_slack": lambda task: StructBoost(task, C=5.0, max_rounds=2, formulation="m_slack"),
+    "svm": lambda task: StructuredSVM(task, C=1.0, max_epochs=2),
+}
+LIKELIHOOD = {"log": lambda task: StructBoost(task, C=5.0, max_rounds=2, formulation="log")}
+
+
+def trainers_of(task):
+    has_sums = task.defines("marginals", "marginals_batch", "outputs")
+    return TRAINERS | (LIKELIHOOD if has_sums else {})
+
+
+def with_wrong(values, value):
+    out = list(values)
+    out[WRONG] = value
+    return out
+
+
+def check_named(call, name):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with pytest.raises(TaskError) as caught:
+            call()
+    assert name in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return {
+            name: TRAINERS["one_slack"](problem.task).fit(problem.X, problem.Y)
+            for name, problem in PROBLEMS.items()
+        }
+
+
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_a_wrong_truth_is_named_in_fit_and_score(name, fitted):
+    task, X, Y, wrong = PROBLEMS[name]
+    for value in (wrong | NO_OUTPUTS).values():
+        bad = with_wrong(Y, value)
+        check_named(lambda bad=bad: fitted[name].score(X, bad), f"Y[{WRONG}]")
+        for make in trainers_of(task).values():
+            check_named(lambda make=make, bad=bad: make(task).fit(X, bad), f"Y[{WRONG}]")
+
+
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_a_wrong_input_is_named_in_fit_and_predict(name, fitted):
+    task, X, Y, _ = PROBLEMS[name]
+    for value in NO_INPUTS.values():
+        bad = with_wrong(X, value)
+        trainer = fitted[name]
+        calls = [trainer.predict, trainer.scores, partial(trainer.score, Y=Y)]
+        calls += [trainer.predict_marginals] if task.defines("marginals_batch") else []
+        calls += [lambda bad, make=make: make(task).fit(bad, Y) for make in TRAINERS.values()]
+        for call in calls:
+            check_named(lambda call=call, bad=bad: call(bad), f"X[{WRONG}]")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["matching", "trees", "graph", "segments", "chain", "superpixels"])
+def test_an_example_keeps_its_index_under_a_choice_of_C(name):
+    task, X, Y, wrong = PROBLEMS[name]
+    for value in (*wrong.values(), None):
+        bad = with_wrong(Y, value)
+        check_named(lambda bad=bad: StructBoost(task, C="auto", max_rounds=2).fit(X, bad), "Y[37]")
+    for value in NO_INPUTS.values():
+        bad = with_wrong(X, value)
+        check_named(lambda bad=bad: StructBoost(task, C="auto", max_rounds=2).fit(bad, Y), "X[37]")
+
+
+@pytest.mark.parametrize("engine", ["serial", "threads"])
+@pytest.mark.parametrize("name", ["matching", "trees", "graph", "segments", "chain"])
+def test_an_example_keeps_its_index_on_engines_and_in_blocks(name, engine, monkeypatch):
+    monkeypatch.setattr("structboost.runtime.blocks.BLOCK_ROWS", 16)
+    task, X, Y, wrong = PROBLEMS[name]
+    for value in wrong.values():
+        bad = with_wrong(Y, value)
+        make = StructBoost(task, C=5.0, max_rounds=2, engine=engine, n_jobs=2)
+        check_named(lambda make=make, bad=bad: make.fit(X, bad), "Y[37]")
+
+
+def test_inputs_of_another_width_than_in_training_are_named(fitted):
+    wide = [np.ones((4, 5)) for _ in range(3)]
+    with pytest.raises(ValueError, match=r"parts of X\[0\] .* trained on 2 features"):
+        fitted["chain"].predict(wide)
+    with pytest.raises(ValueError, match=r"X\[1\]\) gave shape \(4, 5\)"):
+        fitted["chain"].predict([np.ones((4, 2)), *wide])
