@@ -152,10 +152,14 @@ def mask_of(mask: Any, name: str) -> Mask:
     ------
     ValueError
         If ``mask`` has another shape, is not of whole numbers, or has values beyond 0..255.
+    TypeError
+        If ``mask`` is the path of a file.
     """
     if isinstance(mask, Image.Image):
         picture = ImageOps.exif_transpose(mask)
         mask = picture.convert("L") if picture.mode == "1" else picture
+    if isinstance(mask, str | PathLike):
+        raise TypeError(f"{name} is {str(mask)!r}; read the file first, such as by read_mask.")
     values = np.asarray(mask)
     if values.ndim != 2 or not values.size:
         raise ValueError(
