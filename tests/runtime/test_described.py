@@ -74,7 +74,7 @@ def test_no_public_class_has_the_repr_of_an_address():
         (tasks.TaxonomyTask([[0, 1], 2]), "TaxonomyTask(n_classes=3)"),
         (tasks.ChainTask(3), "ChainTask(n_tags=3)"),
         (GridPath(3, 4), "GridPath(3, 4)"),
-        (Knapsack([1.0, 2.0], 2.0), "Knapsack(weights=<array of shape (2,)>, capacity=2.0)"),
+        (Knapsack([1.0, 2.0], 2.0), "Knapsack(weights=<array of shape (1, 2)>, "),
     ],
 )
 def test_an_object_is_written_as_the_call_that_made_it(value, text):
