@@ -18,6 +18,7 @@ from structboost import (
     SegmentTask,
     StructBoost,
     StructBoostClassifier,
+    StructuredSVM,
     TaxonomyTask,
 )
 from structboost.runtime import memory
@@ -60,6 +61,11 @@ def test_sizes_beyond_memory_are_refused_before_memory_is_taken(make, message):
         assert tracemalloc.get_traced_memory()[1] < 5e8
     finally:
         tracemalloc.stop()
+
+
+def test_a_linear_function_beyond_memory_is_refused():
+    with pytest.raises(MemoryError, match=r"weights of a linear function take .*fewer features"):
+        StructuredSVM(MultiLabelTask(10**8), C=1).fit(X, [[]] * 4)
 
 
 @pytest.mark.filterwarnings("ignore:The number of unique classes")
