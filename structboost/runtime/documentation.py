@@ -5,10 +5,12 @@ from __future__ import annotations
 from functools import cache
 from importlib.metadata import PackageNotFoundError, metadata
 
+from structboost.runtime.called_class import NamesParameters
+
 __all__ = ["Documented"]
 
 
-class Documented:
+class Documented(NamesParameters):
     """Estimator whose page scikit-learn links to in its HTML view.
 
     The address is the URL ``Documentation`` in the metadata of the installed package.  Without it
