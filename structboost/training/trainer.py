@@ -261,4 +261,5 @@ def iterated_Cs(Cs: Any) -> Iterable[Any]:
     """Return the values of C of a path, or raise TypeError unless they can be iterated over."""
     if isinstance(Cs, str | bytes | Mapping) or not hasattr(Cs, "__iter__"):
         raise TypeError(f"Cs is {shown(Cs)}; give a list of numbers above 0.")
-    return Cs
+    values: Iterable[Any] = Cs
+    return values
