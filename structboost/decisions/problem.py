@@ -125,8 +125,9 @@ class DecisionProblem(Described, ABC):
         """
         return True
 
+    @override
     def __repr__(self) -> str:
-        """Class and parameters of the problem, arrays by their shapes."""
+        # Arrays by their shapes.
         shown_parameters = []
         for name in inspect.signature(type(self)).parameters:
             value = vars(self).get(name)
