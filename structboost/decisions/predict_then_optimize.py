@@ -31,6 +31,7 @@ from structboost.validation import (
     checked_positive,
     checked_random_state,
     checked_relative_gap,
+    checked_verbose,
     checked_weights,
     checked_whole_number,
 )
@@ -301,6 +302,7 @@ class PredictThenOptimize(Documented, BaseEstimator):
         checked_whole_number(self.max_rounds, "max_rounds")
         engine_of(self.engine, self.n_jobs)
         checked_random_state(self.random_state)
+        checked_verbose(self.verbose)
 
     def _commit(self, model: DecisionModel) -> Self:
         """Take a model that is trained or loaded."""

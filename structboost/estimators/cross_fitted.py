@@ -177,6 +177,8 @@ class CrossFitted(TransformerMixin, Documented, BaseEstimator):
         self._appends_features = checked_flag(self.passthrough, "passthrough")
         n_jobs = checked_n_jobs(self.n_jobs)
         self._check_estimator()
+        if self.task is not None and not isinstance(self.task, Task):
+            raise TypeError(f"task is {shown(self.task)}; give a Task, or None for a table.")
         check_inputs(X)
         if not hasattr(y, "__len__") or isinstance(y, type | str | Mapping):
             raise TypeError(f"y is {shown(y)}; give an output for each entry of X.")
