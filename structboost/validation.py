@@ -210,6 +210,21 @@ def checked_seed(value: Any, name: str) -> int:
     return int(value)
 
 
+def checked_random_state(value: Any, name: str = "random_state") -> Any:
+    """Return ``value``, or raise unless scikit-learn takes it as a seed."""
+    is_whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    if is_whole and not 0 <= value < 1 << 32:
+        raise ValueError(f"{name} is {shown(value)}; give a whole number from 0 to 2**32 - 1.")
+    # The module of NumPy is its global generator.
+    if not (value is None or is_whole or isinstance(value, np.random.RandomState)) and (
+        value is not np.random
+    ):
+        raise TypeError(
+            f"{name} is {shown(value)}; give a whole number, a numpy.random.RandomState, or None."
+        )
+    return value
+
+
 def checked_n_jobs(value: Any, name: str = "n_jobs") -> int | None:
     """Return ``value`` as joblib takes it, None or a whole number other than 0."""
     if value is None:
@@ -270,6 +285,15 @@ def checked_numbers(value: Any, name: str) -> FloatArray:
         return np.array(value, np.float64)
     except (TypeError, ValueError):
         raise TypeError(f"{name} is {shown(value)}; give an array of numbers.") from None
+
+
+def checked_verbose(value: Any) -> int:
+    """Return ``verbose`` as a whole number, not negative, or raise."""
+    if not isinstance(value, int | np.integer | np.bool_):
+        raise TypeError(f"verbose is {shown(value)}; give 0, or 1 to report progress.")
+    if value < 0:
+        raise ValueError(f"verbose is {shown(value)}; give 0, or 1 to report progress.")
+    return int(value)
 
 
 def checked_callbacks(value: Any) -> list[Callable[..., Any]]:

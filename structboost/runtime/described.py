@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from structboost.runtime.called_class import NamesParameters
 from structboost.validation import shown
 
 _LONGEST = 60
