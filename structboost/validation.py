@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -123,7 +124,7 @@ def shown(value: Any) -> str:
         text = repr(value.item() if is_scalar else value)
     except Exception:  # whole numbers of many thousand digits raise, and deeply nested lists
         text = f"a value of type {type(value).__name__}"
-    text = " ".join(text.split())
+    text = re.sub(r"\s*\n\s*", " ", text)
     return text if len(text) <= _LONGEST_SHOWN else f"{text[: _LONGEST_SHOWN - 3]}..."
 
 

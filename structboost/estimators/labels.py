@@ -223,6 +223,8 @@ def label_sets(y: Any, classes: NDArray[Any] | None = None) -> LabelSets:
     """
     y, names = _as_table_or_sequence(y)
     check_not_complex(y, "y")
+    if not len(y):
+        raise ValueError("y is empty; give the labels of each sample.")
     if y.ndim == 2:
         _check_indicator(y, names)
         indicator, form = y.astype(np.int64), "matrix"
