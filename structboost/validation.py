@@ -110,8 +110,8 @@ def rows_of(sequence: Sequence[Any], rows: IntArray) -> Any:
 
 
 def check_inputs(X: Any) -> None:
-    """Raise TypeError unless ``X`` has a length, as sequences and tables have."""
-    if not hasattr(X, "__len__") or isinstance(X, (Mapping, set, frozenset, type)):
+    """Raise TypeError unless ``X`` is a sequence or table, which have a length."""
+    if not hasattr(X, "__len__") or isinstance(X, (Mapping, set, frozenset, type, str, bytes)):
         raise TypeError(
             f"X is {shown(X)}, not a sequence; give a list of inputs, or [x] for one input x."
         )
@@ -483,15 +483,28 @@ def check_finite(y: Any, name: str = "y", more: str = "") -> None:
 
 
 def check_relevance(y: Any) -> None:
-    """Raise ValueError unless relevance is numeric, since strings would be sorted by letters.
-
-    Complex numbers are left to ``validate_data``.
-    """
+    """Raise ValueError unless relevance is numeric, since strings would be sorted by letters."""
     relevance = np.asarray(y)
+    check_not_complex(relevance, "y")
+    if relevance.ndim > 2:
+        raise ValueError(
+            f"y should be a 1d array, got an array of shape {relevance.shape} instead; give the "
+            "relevance of each item."
+        )
     if relevance.ndim and len(relevance) and relevance.dtype.kind not in "biufc":
         raise ValueError(
             f"Unknown label type: y holds {relevance.dtype}, such as {shown(relevance.flat[0])}; "
             "give relevance as numbers, larger for better, such as y.astype(float)."
+        )
+
+
+def check_not_complex(values: NDArray[Any], name: str) -> None:
+    """Raise ValueError if an array holds complex numbers."""
+    if values.dtype.kind == "c":
+        # The words of scikit-learn, which its checks of estimators expect.
+        raise ValueError(
+            f"Complex data not supported: {name} holds {values.dtype}; give real numbers, such as "
+            f"{name}.real."
         )
 
 
