@@ -15,6 +15,7 @@ from structboost.inference.acyclic_paths import cheapest_paths
 from structboost.inference.arguments import whole_array
 from structboost.inference.directed_graphs import path_of_fewest_arcs
 from structboost.inference.topological_order import topological_order
+from structboost.runtime.described import described
 from structboost.runtime.memory import check_memory
 from structboost.validation import checked_whole_number, shown
 
@@ -149,6 +150,10 @@ class GridPath(AcyclicPath):
             if row + 1 < self.n_rows:
                 arcs.append(np.column_stack((nodes[row], nodes[row + 1])))
         super().__init__(np.concatenate(arcs), 0, nodes.size - 1)
+
+    @override
+    def __repr__(self) -> str:
+        return described(self)
 
 
 class ShortestPath(_PathProblem, LinearProgram):
