@@ -25,7 +25,7 @@ from structboost.estimators.table_columns import (
     categories_of,
     codes_of,
 )
-from structboost.estimators.table_forms import checked_form, frame_of, is_sparse, shape_of
+from structboost.estimators.table_forms import checked_container, frame_of, is_sparse, shape_of
 from structboost.estimators.table_numbers import numbers_of
 from structboost.estimators.tables import check_plain
 from structboost.exceptions import TaskError
@@ -285,7 +285,7 @@ def _stacks(X: Any, labels: Mapping[str, Sequence[Any] | None]) -> dict[str, _St
 
 
 def _stack_of_table(X: Any, labels: Mapping[str, Sequence[Any] | None]) -> dict[str, _Stack]:
-    X = checked_form(X)
+    X = checked_container(X)
     shape = shape_of(X)
     if len(shape) not in _AXES.values():
         raise ValueError(
@@ -351,7 +351,7 @@ def _checked_block(block: Any, kind: str, place: str) -> Any:
             return block.to_frame().T.infer_objects()
         block = [block]
     try:
-        table = checked_form(block)
+        table = checked_container(block)
     except (TypeError, ValueError) as error:
         raise type(error)(f"{place} is {shown(block)}, which is refused: {error}") from error
     if len(shape_of(table)) != 2 or is_sparse(table):

@@ -150,10 +150,6 @@ class GridPath(AcyclicPath):
                 arcs.append(np.column_stack((nodes[row], nodes[row + 1])))
         super().__init__(np.concatenate(arcs), 0, nodes.size - 1)
 
-    @override
-    def __repr__(self) -> str:
-        return f"GridPath({self.n_rows}, {self.n_columns})"
-
 
 class ShortestPath(_PathProblem, LinearProgram):
     """The cheapest unit of flow from one node to another on arcs, which are the items.

@@ -167,6 +167,8 @@ class CrossFitted(TransformerMixin, Documented, BaseEstimator):
         checked_whole_number(self.folds, "folds")
         n_jobs = checked_n_jobs(self.n_jobs)
         self._check_estimator()
+        if self.task is not None and not isinstance(self.task, Task):
+            raise TypeError(f"task is {shown(self.task)}; give a Task, or None for a table.")
         check_inputs(X)
         if not hasattr(y, "__len__") or isinstance(y, type | str):
             raise TypeError(f"y is {shown(y)}; give an output for each entry of X.")

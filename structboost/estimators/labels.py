@@ -221,6 +221,8 @@ def label_sets(y: Any, classes: NDArray[Any] | None = None) -> LabelSets:
         If the columns of a data frame have names, and those of training had none.
     """
     y, names = _as_table_or_sequence(y)
+    if not len(y):
+        raise ValueError("y is empty; give the labels of each sample.")
     if y.ndim == 2:
         _check_indicator(y, names)
         indicator, form = y.astype(np.int64), "matrix"

@@ -62,7 +62,7 @@ def is_sparse(X: Any) -> bool:
 
 
 def checked_form(X: Any) -> Any:
-    """Return a native data frame, an array or a sparse array or matrix for what a user passes.
+    """Return a table of two axes for what a user passes, as :func:`checked_container` does.
 
     Raises
     ------
@@ -71,14 +71,24 @@ def checked_form(X: Any) -> Any:
     ValueError
         If it is a table of another form, such as one row, or rows differ in length.
     """
-    X = nw.to_native(X, pass_through=True)
-    if sparse.issparse(X):
-        table = _checked_sparse(X)
-    else:
-        _check_container(X)
-        table = X if frame_of(X) is not None else _checked_array(X)
+    table = checked_container(X)
     _check_shape(table)
     return table
+
+
+def checked_container(X: Any) -> Any:
+    """Return a native data frame, an array or a sparse array or matrix for what a user passes.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If it is none of these.
+    """
+    X = nw.to_native(X, pass_through=True)
+    if sparse.issparse(X):
+        return _checked_sparse(X)
+    _check_container(X)
+    return X if frame_of(X) is not None else _checked_array(X)
 
 
 def _checked_array(X: Any) -> Any:

@@ -6,6 +6,7 @@ import inspect
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from structboost.validation import shown
 
@@ -64,7 +65,9 @@ def _is_default(value: Any, default: Any) -> bool:
 
 
 def _short(value: Any) -> str:
-    if isinstance(value, np.ndarray):
-        return f"array of shape {value.shape}"
+    if isinstance(value, np.ndarray) or sparse.issparse(value):
+        return f"<array of shape {value.shape}>"
+    if inspect.isroutine(value):
+        return f"<{value.__qualname__}>"
     text = shown(value)
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
