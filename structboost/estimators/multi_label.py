@@ -102,6 +102,9 @@ class StructBoostMultiLabelClassifier(
     """
 
     _face_kinds = ("label sets",)
+    _declares: ClassVar[dict[str, str]] = {
+        "monotone constraints": "each label has a score; train a classifier for each label"
+    }
 
     loss: str = "hamming"
     outputs: str = AUTO
