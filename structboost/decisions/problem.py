@@ -11,7 +11,7 @@ import numpy as np
 from structboost._typing import FloatArray, override
 from structboost.exceptions import TaskError, on_example
 from structboost.runtime.described import Described
-from structboost.validation import shown
+from structboost.validation import checked_flag, shown
 
 
 class DecisionProblem(Described, ABC):
@@ -173,7 +173,7 @@ class SolvedBy(DecisionProblem):
                 f"solve is {shown(solve)}; give a function solve(costs) that returns a decision."
             )
         self.function = solve
-        self.maximize = maximize
+        self.maximize = checked_flag(maximize, "maximize")
 
     @override
     def solve(self, costs: FloatArray) -> FloatArray:

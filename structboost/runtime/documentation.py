@@ -7,10 +7,12 @@ from functools import cache
 from importlib.metadata import PackageNotFoundError, metadata
 from typing import Self
 
+from structboost.runtime.called_class import NamesParameters
+
 __all__ = ["Documented"]
 
 
-class Documented:
+class Documented(NamesParameters):
     """Estimator whose page scikit-learn links to in its HTML view.
 
     The address is the URL ``Documentation`` in the metadata of the installed package.  Without it

@@ -68,6 +68,7 @@ def test_a_linear_function_beyond_memory_is_refused():
         StructuredSVM(MultiLabelTask(10**8), C=1).fit(X, [[]] * 4)
 
 
+@pytest.mark.filterwarnings("ignore:The number of unique classes")
 @pytest.mark.parametrize("face", [StructBoostClassifier(), AdaBoostECCClassifier()])
 def test_a_label_for_each_of_twenty_thousand_samples_is_refused(face):
     labels = np.arange(MANY)
