@@ -551,6 +551,8 @@ def is_missing(value: Any) -> bool:
         return value is None or bool(value != value)  # noqa: PLR0124
     except TypeError:  # the comparison of pandas' NA is NA
         return True
+    except ValueError:  # an array is compared entry by entry
+        return False
 
 
 def check_class_weight(class_weight: Any) -> None:
