@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -110,7 +111,7 @@ def rows_of(sequence: Sequence[Any], rows: IntArray) -> Any:
 
 def check_inputs(X: Any) -> None:
     """Raise TypeError unless ``X`` has a length, as sequences and tables have."""
-    if not hasattr(X, "__len__") or isinstance(X, (Mapping, set, frozenset)):
+    if not hasattr(X, "__len__") or isinstance(X, (Mapping, set, frozenset, type)):
         raise TypeError(
             f"X is {shown(X)}, not a sequence; give a list of inputs, or [x] for one input x."
         )
@@ -123,7 +124,7 @@ def shown(value: Any) -> str:
         text = repr(value.item() if is_scalar else value)
     except Exception:  # whole numbers of many thousand digits raise, and deeply nested lists
         text = f"a value of type {type(value).__name__}"
-    text = " ".join(text.split())
+    text = re.sub(r"\s*\n\s*", " ", text)
     return text if len(text) <= _LONGEST_SHOWN else f"{text[: _LONGEST_SHOWN - 3]}..."
 
 
@@ -217,9 +218,58 @@ def checked_n_jobs(value: Any, name: str = "n_jobs") -> int | None:
         raise TypeError(
             f"{name} is {shown(value)}; give None, a whole number from 1, or -1 for all cores."
         )
-    if value == 0:
-        raise ValueError(f"{name} is 0; give a whole number from 1, or -1 for all cores.")
+    if value == 0 or abs(int(value)) >= 2**31:
+        raise ValueError(
+            f"{name} is {shown(value)}; give a whole number from 1, or -1 for all cores."
+        )
     return int(value)
+
+
+def check_random_state(value: Any, name: str = "random_state") -> None:
+    """Raise unless ``value`` is a random state of scikit-learn."""
+    if value is None or isinstance(value, np.random.RandomState):
+        return
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
+        raise TypeError(
+            f"{name} is {shown(value)}; give None, a whole number from 0 below 2**32, or a "
+            "numpy.random.RandomState."
+        )
+    checked_seed(value, name)
+
+
+def check_verbose(value: Any, name: str = "verbose") -> None:
+    """Raise unless ``value`` is True, False or a whole number from 0."""
+    if not isinstance(value, (bool, int, np.bool_, np.integer)):
+        raise TypeError(f"{name} is {shown(value)}; give 0, or 1 for a report of the progress.")
+    if value < 0:
+        raise ValueError(f"{name} is {shown(value)}; give 0, or 1 for a report of the progress.")
+
+
+# Parameters that many estimators and trainers have, and the checks of their values.
+_COMMON_PARAMETERS: dict[str, Callable[[Any, str], Any]] = {
+    "n_jobs": checked_n_jobs,
+    "random_state": check_random_state,
+    "verbose": check_verbose,
+    **dict.fromkeys(
+        ("average", "early_stopping", "exact", "passthrough", "spare_solves", "stabilize"),
+        checked_flag,
+    ),
+}
+
+
+def check_common_parameters(parameters: Mapping[str, Any]) -> None:
+    """Raise TypeError or ValueError if a parameter that many classes have is out of its range."""
+    for name, check in _COMMON_PARAMETERS.items():
+        if name in parameters:
+            check(parameters[name], name)
+
+
+def checked_numbers(value: Any, name: str) -> FloatArray:
+    """Return ``value`` as an array of floats."""
+    try:
+        return np.array(value, np.float64)
+    except (TypeError, ValueError):
+        raise TypeError(f"{name} is {shown(value)}; give an array of numbers.") from None
 
 
 def checked_callbacks(value: Any) -> list[Callable[..., Any]]:
@@ -324,12 +374,7 @@ def checked_weights(sample_weight: Any, n_examples: int) -> FloatArray:
     """
     if sample_weight is None:
         return np.ones(n_examples)
-    try:
-        weights = _real_numbers(sample_weight).ravel()
-    except (TypeError, ValueError) as error:
-        raise ValueError(
-            f"sample_weight is not numeric ({error}); give a number for each example."
-        ) from error
+    weights = numeric_weights(sample_weight).ravel()
     if len(weights) != n_examples:
         raise ValueError(
             f"sample_weight has {len(weights)} entries for {n_examples} examples; give one weight "
@@ -343,6 +388,22 @@ def checked_weights(sample_weight: Any, n_examples: int) -> FloatArray:
     if not weights.any():
         raise ValueError("sample_weight is zero everywhere; at least one example must count.")
     return np.asarray(np.ldexp(weights, -np.frexp(weights.max())[1]))
+
+
+def numeric_weights(sample_weight: Any) -> FloatArray:
+    """Return weights in double precision, in their shape.
+
+    Raises
+    ------
+    ValueError
+        If they are not numbers.
+    """
+    try:
+        return _real_numbers(sample_weight)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"sample_weight is not numeric ({error}); give a number for each example."
+        ) from error
 
 
 def _real_numbers(values: Any) -> FloatArray:

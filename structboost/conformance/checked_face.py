@@ -34,11 +34,12 @@ class Face:
     """Estimator or trainer under check."""
 
     def __init__(self, estimator: Any, X: Any, y: Any, kind: str | None) -> None:
+        kind = _kind_name(estimator, kind)
         self.estimator = clone(estimator)
         parameters = self.estimator.get_params(deep=False)
         if parameters.get("random_state", 0) is None:
             self.estimator.set_params(random_state=0)
-        self.kind: Kind = KINDS[_kind_name(estimator, kind)]
+        self.kind: Kind = KINDS[kind]
         self.name = type(estimator).__name__
         self.examples = self.kind.draw(np.random.default_rng(0)) if X is None else Examples(X, y)
         arguments = list(inspect.signature(estimator.fit).parameters)
@@ -161,14 +162,17 @@ def fault_of_error(error: BaseException, names: Sequence[str]) -> str | None:
     said = f"{type(error).__name__}: {shortened(message)}"
     frames = list(traceback.walk_tb(error.__traceback__))
     module = frames[-1][0].f_globals.get("__name__", "")
-    if not isinstance(error, ValueError | TypeError) or isinstance(error, UnicodeError):
+    is_ours = type(error).__module__.startswith("structboost.")
+    is_kind = isinstance(error, ValueError | TypeError) or is_ours
+    if not is_kind or isinstance(error, UnicodeError):
         return f"raw error {said} (in {module})"
     if not module.startswith(_OURS):
         return f"raw error of {module}: {said}"
     if isinstance(error, NotFittedError):
         return f"was not refused as an argument: {said}"
     if names and not any(re.search(rf"(?<!\w){re.escape(name)}(?!\w)", message) for name in names):
-        return f"error does not have {' or '.join(names)}: {said}"
+        wanted = names[0] if len(names) == 1 else "the argument"
+        return f"error does not name {wanted}: {said}"
     return None
 
 

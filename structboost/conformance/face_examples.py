@@ -191,7 +191,7 @@ class Tables(Kind):
         yield "no rows", X[:0]
         yield "a path of a file", "table.csv"
         yield "numbers above 2**53", X.astype(np.int64) + 2**53 + 1
-        yield "Python's large numbers", [[2**70, 1, 2, 3]] * len(X)
+        yield "Python's large numbers", [[2**70 + 1, 1, 2, 3]] * len(X)
         yield "a dict of columns", {f"c{j}": column for j, column in enumerate(X.T)}
         yield "a structured array", np.zeros(len(X), [("a", float), ("b", float)])
         yield "a row that is a mapping", [dict(enumerate(row)) for row in X]

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from structboost._typing import FloatArray
 from structboost.contract.comparison import check_plain_argmax
 from structboost.contract.listed_outputs import Marginals
 from structboost.contract.measures import OF_ARGMAX, joint_features
@@ -231,13 +232,41 @@ def marginals(
             f"marginals_batch gave log_sums of shape {np.shape(result.log_sums)}; give a number "
             "for each example."
         )
-    wrong = np.flatnonzero(~(np.abs(result.log_sums) <= LARGEST))
+    _check_log_sums(result.log_sums, n)
+    return result
+
+
+def log_sums(
+    task: Task, X: Sequence[Any], scores: StackedParts, truth: KeptTruth | None = None
+) -> FloatArray:
+    """Call :meth:`Task.log_sums_batch` for all examples.
+
+    Raises
+    ------
+    TaskError
+        If the shape is wrong, or values are not finite; the message names the example.
+    """
+
+    def alone(i: int) -> FloatArray:
+        return task.log_sums_batch([X[i]], scores.only(i))
+
+    def whole() -> FloatArray:
+        return task.log_sums_batch(X, scores if truth is None else replace(scores, memo=truth))
+
+    result = _noted("log_sums_batch", 0, len(X), whole, alone)
+    _check_log_sums(result, len(X))
+    return result
+
+
+def _check_log_sums(values: FloatArray, n: int) -> None:
+    if values.shape != (n,):
+        raise TaskError(
+            f"log_sums have the shape {values.shape}; give one for each of {n} examples."
+        )
+    wrong = np.flatnonzero(~(np.abs(values) <= LARGEST))
     if len(wrong):
         i = int(wrong[0])
-        raise TaskError(
-            f"log_sum(X[{{sample}}], scores) is {result.log_sums[i]}; it must be finite.", i
-        )
-    return result
+        raise TaskError(f"log_sum(X[{{sample}}], scores) is {values[i]}; it must be finite.", i)
 
 
 def mean_loss(task: Task, Y: Sequence[Any], outputs: Sequence[Any], weights: Any = None) -> float:

@@ -36,6 +36,7 @@ from structboost.contract.results import real_number, shaped_array
 from structboost.contract.separation import KeptTruth, Separation, separation_at
 from structboost.exceptions import TaskError, on_example
 from structboost.runtime.called_class import NamesParameters
+from structboost.runtime.described import Described
 from structboost.validation import shown
 
 # Types of the arguments and results of the methods of a task.
@@ -51,7 +52,7 @@ __all__ = [
 ]
 
 
-class Task(NamesParameters, ABC):
+class Task(NamesParameters, Described, ABC):
     """Base class of structured prediction problems.
 
     A subclass defines :meth:`parts`, :meth:`joint_feature`, :meth:`loss` and :meth:`argmax`, one
@@ -316,6 +317,27 @@ class Task(NamesParameters, ABC):
         return Marginals(
             {kind: np.concatenate(blocks) for kind, blocks in expected.items()}, log_sums
         )
+
+    def log_sums_batch(self, X: Sequence[Any], scores: StackedParts) -> FloatArray:
+        """Return :meth:`log_sum` of all examples, where their marginals are not needed.
+
+        Parameters
+        ----------
+        X : sequence, shape (n_examples,)
+            Inputs.
+        scores : StackedParts
+            Scores of the parts of all of them.
+
+        Returns
+        -------
+        log_sums : ndarray, shape (n_examples,)
+
+        Raises
+        ------
+        TaskError, TooManyOutputsError
+            As :meth:`marginals_batch` does.
+        """
+        return self.marginals_batch(X, scores).log_sums
 
     def part_labels(self, x: Any, y: Any) -> NDArray[Any]:
         """Return the labels that output ``y`` gives to the parts of :attr:`labelled_kind`.

@@ -1,124 +1,386 @@
-"""Features and costs that users pass for decisions, read and checked once."""
+"""Features that users pass for decisions, read and checked once.
+
+Features of an instance are a table with a row for each instance.  Features of items are read as
+such a table, too, with a row for each item of each instance.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Self
 
+import narwhals as nw
 import numpy as np
-from sklearn.utils import check_array
+from numpy.typing import NDArray
+from scipy import sparse
 
 from structboost._typing import FloatArray
 from structboost.decisions.task import DecisionInput
-from structboost.estimators.column_names import by_name, names_of
-from structboost.estimators.table_forms import frame_of
+from structboost.estimators.column_encoding import ColumnEncoding
+from structboost.estimators.column_names import by_name, labels_of
+from structboost.estimators.table_columns import (
+    RareCategories,
+    categorical_columns,
+    categories_of,
+    codes_of,
+)
+from structboost.estimators.table_forms import checked_container, frame_of, is_sparse, shape_of
+from structboost.estimators.table_numbers import numbers_of
+from structboost.estimators.tables import check_plain
 from structboost.exceptions import TaskError
+from structboost.files.schema import whole_number
+from structboost.runtime.memory import check_memory
 from structboost.validation import shown
 
-_FACE = "PredictThenOptimize"
-# Kinds of features, and the axes of their tables.
+FACE = "PredictThenOptimize"
+# Kinds of features, which are of the instance or of its items, and the axes of their tables.
 _AXES = {"instance": 2, "items": 3}
+_SHAPES = (
+    "give (n, n_features) for features of instances, (n, n_items, n_features) for features of items"
+)
 
-# By the kind of features, which are of the instance or of the items.
+# By the kind of features.
 Tables = Mapping[str, FloatArray]
-Names = Mapping[str, list[str]]
 
 
-def read_features(
-    X: Any, trained: tuple[Names, Mapping[str, int]] | None = None
-) -> tuple[dict[str, FloatArray], Names]:
-    """Read the features that :meth:`PredictThenOptimize.fit` takes, and the names in frames.
+class _Stack:
+    """Features of one kind of all instances, as one table.
 
-    After training, ``trained`` are its names and numbers of features.
-
-    Raises
-    ------
-    ValueError
-        If shapes or names do not fit, or an input has a problem of its own.
-    TaskError
-        If features are not finite; the message names the instance.
+    Parameters
+    ----------
+    table : native data frame, ndarray of two axes, or sparse array
+        Rows of the first instance, then those of the second one.
+    n : int
+        Number of instances.
+    kind : {"instance", "items"}
     """
-    names = {} if trained is None else dict(trained[0])
 
-    def ordered(block: Any, kind: str, place: str) -> Any:
-        if trained is None and (of_block := names_of(block)) is not None:
-            names.setdefault(kind, of_block)
-        return by_name(block, names.get(kind), place, _FACE)
+    def __init__(self, table: Any, n: int, kind: str) -> None:
+        self.table, self.n, self.kind = table, n, kind
+        self.n_rows, self.n_features = shape_of(table)
 
-    tables: dict[str, FloatArray] = {}
-    first = X[0] if isinstance(X, Sequence) and len(X) else None
-    if frame_of(first) is not None:
-        X = [DecisionInput(items=frame) for frame in X]
-        first = X[0]
-    if isinstance(first, DecisionInput):
-        for kind in _AXES:
-            blocks = [
-                ordered(block, kind, f"X[{i}].{kind}") for i, block in enumerate(_blocks(X, kind))
-            ]
-            if blocks:
-                tables[kind] = np.array(blocks, np.float64)
-        if not tables:
-            raise ValueError("X[0] has features neither of the instance nor of the items.")
-    else:
-        # Rows of NaN are named below.
-        table = check_array(
-            ordered(X, "instance", "X"), dtype=np.float64, order="C", allow_nd=True,
-            ensure_all_finite=False, estimator=_FACE,
-        )  # fmt: skip
-        tables["instance" if table.ndim == 2 else "items"] = table
-    for kind, table in tables.items():
-        if table.ndim != _AXES[kind] or not table.size:
+    def numbers(self, categories: Mapping[int, Sequence[Any]], *, warn: bool) -> FloatArray:
+        """Return numbers, NaN where values are missing, and codes of categories.
+
+        Errors about entries of items name the instance.
+        """
+        try:
+            rows = numbers_of(self.table, codes_of(self.table, categories, warn=warn))
+        except (TypeError, ValueError) as error:
+            if self.kind == "items":
+                self._raise_for_instance(categories, error)
+            raise
+        if sparse.issparse(rows):
+            check_memory(8.0 * self.n_rows * self.n_features, "Entries of X", "take fewer columns")
+            rows = rows.toarray()
+        kind = np.asarray(rows).dtype.kind
+        if kind not in "biuf":
             raise ValueError(
-                f"X has shape {table.shape}; give (n, n_features) for features of instances, "
-                "(n, n_items, n_features) for features of items."
+                f"Complex data not supported: X holds {np.asarray(rows).dtype}; give real numbers."
             )
-        bad = np.flatnonzero(~np.isfinite(table).all(axis=tuple(range(1, table.ndim))))
-        if len(bad):
-            raise TaskError("X[{sample}] has NaN or infinite features; impute them.", int(bad[0]))
-    sizes = {kind: table.shape[-1] for kind, table in tables.items()}
-    if trained is not None and sizes != trained[1]:
-        raise ValueError(
-            f"X has {sum(sizes.values())} features, but {_FACE} is expecting "
-            f"{sum(trained[1].values())} features as input: {dict(trained[1])}."
+        table: FloatArray = np.ascontiguousarray(rows, np.float64)
+        is_infinite = ~np.isfinite(table)
+        if is_infinite.any():
+            is_infinite &= ~np.isnan(table)
+        if is_infinite.any():
+            row, column = np.argwhere(is_infinite)[0].tolist()
+            each = self.n_rows // self.n
+            where = f" of item {row % each}" if self.kind == "items" else ""
+            labels = labels_of(self.table)
+            feature = column if labels is None else repr(labels[column])
+            raise TaskError(
+                f"X[{{sample}}] has {table[row, column]} in feature {feature}{where}; give finite "
+                "numbers. Missing ones may be NaN.",
+                row // each,
+            )
+        return table
+
+    def _raise_for_instance(
+        self, categories: Mapping[int, Sequence[Any]], error: Exception
+    ) -> None:
+        """Raise the error of the first instance that has one of its own."""
+        each, frame = self.n_rows // self.n, frame_of(self.table)
+        for i in range(self.n):
+            part = slice(each * i, each * (i + 1))
+            rows = self.table[part] if frame is None else frame[part].to_native()
+            try:
+                numbers_of(rows, codes_of(rows, categories))
+            except (TypeError, ValueError) as reason:
+                raise type(reason)(f"X[{i}] has items that are refused: {reason}") from error
+
+
+@dataclass(frozen=True)
+class FeatureColumns:
+    """Columns of one kind of features, as training had them.
+
+    Parameters
+    ----------
+    n_features : int
+    labels : list of str or of int, or None
+        Labels of the columns, where data frames have them.
+    categories : dict of int to list
+        Categories of each column that has some.
+    encoding : ColumnEncoding or None
+        Columns of 0 and 1 for categories and missing values, if there are any.
+    """
+
+    n_features: int
+    labels: list[Any] | None = None
+    categories: Mapping[int, Sequence[Any]] | None = None
+    encoding: ColumnEncoding | None = None
+
+    @property
+    def names(self) -> list[str] | None:
+        """Names of the columns, if they are text."""
+        has_names = self.labels is not None and isinstance(self.labels[0], str)
+        return self.labels if has_names else None
+
+    @property
+    def n_encoded(self) -> int:
+        """Number of columns that the model has in their place."""
+        return self.n_features if self.encoding is None else len(self.encoding.sources)
+
+    def to_plain(self) -> dict[str, Any]:
+        """Return the columns as plain values of a model file."""
+        categories = dict(self.categories or {})
+        check_plain(categories)
+        labels = None
+        if self.labels is not None:
+            labels = [one if isinstance(one, str) else int(one) for one in self.labels]
+        return {
+            "n_features": self.n_features,
+            "labels": labels,
+            "categories": [[f, values] for f, values in categories.items()],
+            "encoding": None if self.encoding is None else self.encoding.to_plain(),
+        }
+
+    @classmethod
+    def from_plain(cls, values: Mapping[str, Any]) -> Self:
+        """Restore columns from plain values of a model file."""
+        encoding, labels = values["encoding"], values["labels"]
+        return cls(
+            whole_number(values["n_features"], "number of features", 1),
+            None if labels is None else [x if isinstance(x, str) else int(x) for x in labels],
+            {
+                int(f): [RareCategories(one) if isinstance(one, list) else one for one in of_column]
+                for f, of_column in values["categories"]
+            },
+            None if encoding is None else ColumnEncoding.from_plain(encoding),
         )
-    return tables, names
+
+
+class FeatureReader:
+    """Reader of features by the columns of training.
+
+    Missing numbers become means of their columns in training.  Columns with missing values in
+    training are followed by one that marks them.  Categories become columns of 0 and 1.
+
+    Parameters
+    ----------
+    columns : dict of str to FeatureColumns
+        Columns of each kind of features.
+    """
+
+    def __init__(self, columns: Mapping[str, FeatureColumns]) -> None:
+        self.columns = dict(columns)
+
+    @classmethod
+    def fit(cls, X: Any, categorical_features: Any) -> tuple[Self, dict[str, FloatArray]]:
+        """Read the features of training instances, and remember their columns.
+
+        Raises
+        ------
+        ValueError, TypeError
+            If shapes or names do not fit, an entry is no number, or an input has a problem of its
+            own.
+        TaskError
+            If features are infinite; the message names the instance.
+        """
+        stacks = _stacks(X, {})
+        columns, tables = {}, {}
+        for kind, stack in stacks.items():
+            chosen = categorical_columns(stack.table, _of_kind(categorical_features, kind, stacks))
+            if chosen and is_sparse(stack.table):
+                raise ValueError("X is sparse, with which categorical_features is not supported.")
+            categories = categories_of(stack.table, chosen)
+            rows = stack.numbers(categories, warn=False)
+            encoding = ColumnEncoding.of_training(rows, categories, fills=True)
+            columns[kind] = FeatureColumns(
+                stack.n_features, labels_of(stack.table), categories, encoding
+            )
+            tables[kind] = _encoded(stack, columns[kind], rows)
+        return cls(columns), tables
+
+    def read(self, X: Any) -> dict[str, FloatArray]:
+        """Read features after training, with the same errors.
+
+        Missing numbers of columns that had none in training are NaN.
+        """
+        stacks = _stacks(X, {kind: columns.labels for kind, columns in self.columns.items()})
+        sizes = {kind: stack.n_features for kind, stack in stacks.items()}
+        trained = {kind: columns.n_features for kind, columns in self.columns.items()}
+        if sizes != trained:
+            raise ValueError(
+                f"X has {sum(sizes.values())} features, but {FACE} is expecting "
+                f"{sum(trained.values())} features as input: {trained}."
+            )
+        return {
+            kind: _encoded(
+                stack,
+                self.columns[kind],
+                stack.numbers(self.columns[kind].categories or {}, warn=True),
+            )
+            for kind, stack in stacks.items()
+        }
+
+
+def _encoded(stack: _Stack, columns: FeatureColumns, rows: FloatArray) -> FloatArray:
+    """Return the features with an axis of instances."""
+    if columns.encoding is not None:
+        rows = columns.encoding.encode(rows)
+    each = () if stack.kind == "instance" else (len(rows) // stack.n,)
+    return rows.reshape(stack.n, *each, rows.shape[1])
+
+
+def _of_kind(wanted: Any, kind: str, stacks: Mapping[str, _Stack]) -> Any:
+    """Return the categorical columns of one kind of features."""
+    if len(stacks) == 1 or wanted is None or isinstance(wanted, str):
+        return wanted
+    columns = {name: labels_of(stack.table) or [] for name, stack in stacks.items()}
+    unknown = [one for one in wanted if not any(one in names for names in columns.values())]
+    if unknown:
+        raise ValueError(
+            f"categorical_features has {shown(unknown[0])}, and X has features of instances and of "
+            f"items; give names of columns: {shown(columns)}."
+        )
+    return [one for one in wanted if one in columns[kind]]
+
+
+def _stacks(X: Any, labels: Mapping[str, Sequence[Any] | None]) -> dict[str, _Stack]:
+    """Return the features of each kind, with columns in the order of training."""
+    X = nw.to_native(X, pass_through=True)
+    if isinstance(X, DecisionInput):
+        raise TypeError("X is one DecisionInput; give a list of them, such as [X].")
+    if isinstance(X, Mapping) and not sparse.issparse(X) and set(X) & set(_AXES):
+        raise TypeError(
+            f"X is a {type(X).__name__} of features; give a list with a DecisionInput of each "
+            "instance, such as [DecisionInput(instance=..., items=...)]."
+        )
+    first = X[0] if isinstance(X, list | tuple) and len(X) else None
+    if isinstance(first, DecisionInput):
+        blocks = {kind: _blocks(X, kind) for kind in _AXES}
+    elif frame_of(first) is not None:
+        blocks = {"items": _blocks([DecisionInput(items=frame) for frame in X], "items")}
+    else:
+        return _stack_of_table(X, labels)
+    stacks = {
+        kind: _stack_of_blocks(of_kind, kind, labels.get(kind), trained=bool(labels))
+        for kind, of_kind in blocks.items()
+        if of_kind
+    }
+    if not stacks:
+        raise ValueError("X[0] has features neither of the instance nor of the items.")
+    return stacks
+
+
+def _stack_of_table(X: Any, labels: Mapping[str, Sequence[Any] | None]) -> dict[str, _Stack]:
+    X = checked_container(X)
+    shape = shape_of(X)
+    if len(shape) not in _AXES.values():
+        raise ValueError(
+            f"X has shape {shape}. Expected 2D array, got {len(shape)}D array instead: Reshape "
+            f"your data; {_SHAPES}."
+        )
+    _check_size(shape)
+    if len(shape) == 3:
+        return {"items": _Stack(X.reshape(-1, shape[2]), shape[0], "items")}
+    if labels:
+        X = by_name(X, labels.get("instance"), "X", FACE)
+    return {"instance": _Stack(X, shape[0], "instance")}
+
+
+def _check_size(shape: tuple[int, ...]) -> None:
+    """Raise ValueError if a table is empty."""
+    if not shape[0]:
+        raise ValueError(f"X has 0 sample(s) (shape={shape}) while a minimum of 1 is required.")
+    if not all(shape):
+        raise ValueError(
+            f"X has 0 feature(s) (shape={shape}) while a minimum of 1 is required; {_SHAPES}."
+        )
 
 
 def _blocks(X: Sequence[DecisionInput], kind: str) -> list[Any]:
     """Return the features of one kind of all inputs, none where the first input has none."""
-    first = getattr(X[0], kind)
+    blocks, shape = [], None
     for i, x in enumerate(X):
-        block = getattr(x, kind)
+        if not isinstance(x, DecisionInput):
+            raise TypeError(f"X[{i}] is {shown(x)}; give a DecisionInput, as X[0] is one.")
         if x.problem is not None:
             raise ValueError(
-                f"X[{i}] has a problem of its own; {_FACE} has one problem for all, train "
+                f"X[{i}] has a problem of its own; {FACE} has one problem for all, train "
                 "StructuredSVM(PredictThenOptimizeTask(None, ...)) instead."
             )
-        if np.shape(block) != np.shape(first) or (block is None) != (first is None):
+        block = nw.to_native(getattr(x, kind), pass_through=True)
+        blocks.append(_checked_block(block, kind, f"X[{i}].{kind}"))
+        of_block = None if block is None else shape_of(blocks[i])
+        if i == 0:
+            shape = of_block
+        elif of_block != shape:
             raise ValueError(
                 f"X[{i}].{kind} is {shown(block)}, and X[0].{kind} has the shape "
-                f"{np.shape(first)}; give all inputs features of one shape."
+                f"{() if shape is None else shape}; give all inputs features of one shape."
             )
-    return [] if first is None else [getattr(x, kind) for x in X]
+        elif (frame_of(blocks[i]) is None) != (frame_of(blocks[0]) is None):
+            raise TypeError(
+                f"X[{i}].{kind} is a {type(block).__name__}, and X[0].{kind} a "
+                f"{type(getattr(X[0], kind)).__name__}; give data frames, or arrays, in all inputs."
+            )
+    return [] if shape is None else blocks
 
 
-def read_costs(costs: Any, tables: Tables) -> FloatArray:
-    """Read costs as a table that has as many rows and items as the features."""
-    n = len(next(iter(tables.values())))
-    if costs is None:
-        raise ValueError(f"{_FACE} requires y to be passed, but the target y is None: give costs.")
+def _checked_block(block: Any, kind: str, place: str) -> Any:
+    """Return the features of one instance as a data frame or an array of two axes."""
+    if block is None:
+        return None
+    if kind == "instance":
+        frame = frame_of(block)
+        if frame is not None and len(frame) == 1:
+            return block
+        if hasattr(block, "to_frame") and labels_of(block) is not None:  # a series of pandas
+            return block.to_frame().T.infer_objects()
+        block = [block]
     try:
-        # The order of entries in memory is that of sums, and so of their last bits.
-        table = np.asarray(costs, np.float64, order="C")
+        table = checked_container(block)
     except (TypeError, ValueError) as error:
+        raise type(error)(f"{place} is {shown(block)}, which is refused: {error}") from error
+    if len(shape_of(table)) != 2 or is_sparse(table):
         raise ValueError(
-            f"costs is {shown(costs)} ({error}); give a row of numbers for each of {n} X."
-        ) from None
-    if table.ndim != 2 or len(table) != n:
-        raise ValueError(f"costs has shape {table.shape}; give a row of costs for each of {n} X.")
-    if "items" in tables and tables["items"].shape[1] != table.shape[1]:
-        raise ValueError(
-            f"X has features of {tables['items'].shape[1]} items, and costs has {table.shape[1]} "
-            "columns; give one of each per item."
+            f"{place} is {shown(block)}; give an array of shape "
+            f"{'(n_features,)' if kind == 'instance' else '(n_items, n_features)'}."
         )
     return table
+
+
+def _stack_of_blocks(
+    blocks: list[Any], kind: str, labels: Sequence[Any] | None, *, trained: bool
+) -> _Stack:
+    """Return blocks one below the other."""
+    if not trained:
+        labels = labels_of(blocks[0])
+    named = [by_name(block, labels, f"X[{i}].{kind}", FACE) for i, block in enumerate(blocks)]
+    shape = shape_of(named[0])
+    _check_size((len(blocks), *shape[-_AXES[kind] + 1 :]))
+    if frame_of(named[0]) is None:
+        # Strings would swallow numbers.
+        is_plain = all(block.dtype.kind in "biuf" for block in named)
+        arrays: list[NDArray[Any]] = named if is_plain else [b.astype(object) for b in named]
+        return _Stack(np.concatenate(arrays), len(blocks), kind)
+    try:
+        table = nw.concat([frame_of(block) for block in named], how="vertical").to_native()
+    except Exception as error:
+        raise TypeError(
+            f"X has data frames of {kind} whose columns are of different types ({error}); give "
+            "each column one type in all of them."
+        ) from error
+    return _Stack(table, len(blocks), kind)

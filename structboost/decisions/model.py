@@ -16,7 +16,7 @@ from sklearn.multioutput import MultiOutputRegressor
 from threadpoolctl import threadpool_limits
 
 from structboost._typing import FloatArray
-from structboost.decisions.inputs import Names
+from structboost.decisions.inputs import FeatureColumns, FeatureReader
 from structboost.decisions.problem import DecisionProblem
 from structboost.decisions.task import DecisionInputs, PredictThenOptimizeTask, flat_costs
 from structboost.estimators.saved import saved_names
@@ -126,12 +126,12 @@ class Preparation:
         return DecisionInputs(**tables)
 
     def _scaled(self, inputs: DecisionInputs) -> DecisionInputs:
-        return DecisionInputs(
-            **{
-                kind: (table - self.arrays[f"{kind}_mean"]) / self.arrays[f"{kind}_spread"]
-                for kind, table in inputs.tables.items()
-            }
-        )
+        scaled = {}
+        for kind, table in inputs.tables.items():
+            scaled[kind] = (table - self.arrays[f"{kind}_mean"]) / self.arrays[f"{kind}_spread"]
+            # Missing numbers of columns that had none in training become the mean.
+            scaled[kind][np.isnan(table)] = 0.0
+        return DecisionInputs(**scaled)
 
     def _with_models(self, start: str, scaled: DecisionInputs, costs: FloatArray) -> Preparation:
         """Train the start on inputs that are standardised already."""
@@ -199,8 +199,10 @@ class DecisionModel:
     trainer : Trainer
         Trained on prepared features and scaled costs.
     preparation : Preparation
-    names : dict of str to list of str
-        Names of the features of each kind, where data frames have them.
+    reader : FeatureReader
+        Reader of features by the columns of training.
+    item_names : list or None
+        Names of the items, where the problem or a data frame of costs has them.
     scale : float
         Unit of the costs that the trainer predicts.
     facts : dict
@@ -210,7 +212,8 @@ class DecisionModel:
 
     trainer: Trainer
     preparation: Preparation
-    names: Names
+    reader: FeatureReader
+    item_names: list[Any] | None
     scale: float
     facts: Mapping[str, Any]
 
@@ -234,10 +237,24 @@ class DecisionModel:
             "n_items": task.n_items,
             "maximize": bool(task.problem.maximize),
             "features": self.preparation.features,
-            "feature_names": dict(self.names),
+            "columns": {kind: one.to_plain() for kind, one in self.reader.columns.items()},
+            "item_names": self._plain_item_names(),
         }
         arrays = {"model": np.frombuffer(inner, np.uint8)}
         FORMAT.write(path, header, arrays | prefixed("preparation/", self.preparation.arrays))
+
+    def _plain_item_names(self) -> list[Any] | None:
+        """Return the names of the items for a file, unless the problem has them."""
+        task: Any = self.trainer.task
+        names = None if task.problem.item_names is not None else self.item_names
+        for item, name in enumerate(names or ()):
+            if not isinstance(name, str):
+                raise TypeError(
+                    f"The costs have the column {name!r} for item {item}; files of models hold "
+                    "names that are text. Write costs.columns = [str(one) for one in "
+                    "costs.columns] before the fit, or keep this model with joblib.dump."
+                )
+        return names
 
     @classmethod
     def load(
@@ -279,20 +296,38 @@ class DecisionModel:
             facts["C"] = finite_number(header["C"], "C")
             facts["path_end"] = str(header.get("path_end", ""))
             basis = preparation.basis(n_items)
-            names = {
-                kind: saved_names(of_kind, preparation.sizes[kind]) or []
-                for kind, of_kind in dict(header.get("feature_names", {})).items()
-            }
+            reader = _saved_reader(header, preparation.sizes)
+            item_names: list[Any] | None = saved_names(header.get("item_names"), n_items)
+            if problem.item_names is not None:
+                item_names = list(problem.item_names)
             loaded = cls(
                 trainer_of(model, task),
                 preparation,
-                names,
+                reader,
+                item_names,
                 finite_number(header["scale"], "scale"),
                 facts,
             )
             # Parts that do not fit together raise here, not at the first prediction.
             loaded.costs(basis)
         return loaded, header["parameters"]
+
+
+def _saved_reader(header: Header, sizes: Mapping[str, int]) -> FeatureReader:
+    """Return the reader of a file, whose ``sizes`` are numbers of encoded columns."""
+    saved = header.get("columns")
+    if saved is None:  # earlier versions read numbers only
+        names = dict(header.get("feature_names", {}))
+        columns = {
+            kind: FeatureColumns(size, saved_names(names.get(kind), size))
+            for kind, size in sizes.items()
+        }
+    else:
+        columns = {kind: FeatureColumns.from_plain(saved[kind]) for kind in sizes}
+    for kind, one in columns.items():
+        if one.n_encoded != sizes[kind]:
+            raise DamagedFileError("its features do not belong to its model")
+    return FeatureReader(columns)
 
 
 def _rows(table: FloatArray) -> FloatArray:

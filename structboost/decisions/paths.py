@@ -2,29 +2,84 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_array
 
 from structboost._typing import FloatArray, IntArray, override
-from structboost.decisions.problem import BatchProblem, check_length, is_binary
+from structboost.decisions.problem import BatchProblem, DecisionProblem, check_length, is_binary
 from structboost.decisions.programs import LinearProgram
 from structboost.inference.acyclic_paths import cheapest_paths
 from structboost.inference.arguments import whole_array
 from structboost.inference.directed_graphs import path_of_fewest_arcs
 from structboost.inference.topological_order import topological_order
+from structboost.runtime.memory import check_memory
 from structboost.validation import checked_whole_number, shown
 
 
-class AcyclicPath(BatchProblem):
+class _PathProblem(DecisionProblem):
+    """A problem of a path through a directed graph, whose arcs are the items."""
+
+    arcs: IntArray
+    source: int
+    target: int
+    nodes: Sequence[Hashable]
+
+    def _set_network(self, arcs: Any, source: Any, target: Any) -> None:
+        network = _checked_network(arcs, source, target)
+        self.arcs, self.nodes, self.item_names, self.source, self.target = network
+        self.n_items = len(self.arcs)
+
+    def nodes_on_path(self, decision: FloatArray) -> list[Hashable]:
+        """List the nodes that a path visits, from the source to the target.
+
+        Parameters
+        ----------
+        decision : ndarray, shape (n_items,)
+            A decision of this problem; cycles beside the path are left out.
+
+        Returns
+        -------
+        nodes : list
+            Nodes of the graph, or whole numbers.
+
+        Raises
+        ------
+        ValueError
+            If the decision has no path.
+        """
+        used = np.asarray(decision)
+        path = None
+        if used.shape == (self.n_items,):
+            path = path_of_fewest_arcs(self.arcs, self.source, self.target, used)
+        if path is None:
+            raise ValueError(
+                f"decision is {shown(decision)}; give one of the {self.n_items} arcs that holds a "
+                "path from the source to the target."
+            )
+        next_node = dict(self.arcs[path > 0].tolist())
+        on_path = [self.source]
+        while on_path[-1] != self.target:
+            on_path.append(next_node[on_path[-1]])
+        return [self.nodes[node] for node in on_path]
+
+    @override
+    def __repr__(self) -> str:
+        ends = self.nodes[self.source], self.nodes[self.target]
+        return f"{type(self).__name__}(<{self.n_items} arcs>, {ends[0]!r}, {ends[1]!r})"
+
+
+class AcyclicPath(_PathProblem, BatchProblem):
     """The cheapest path through an acyclic graph, whose arcs are the items.
 
     Parameters
     ----------
-    arcs : array-like of int, shape (n_arcs, 2), or networkx.DiGraph
+    arcs : array-like of int, shape (n_arcs, 2), or networkx.DiGraph or MultiDiGraph
         Tail and head of each arc: nodes, counted from 0.  Or a directed graph, whose arcs are in
-        the order of ``graph.edges``.
+        the order of ``graph.edges``: a data frame of costs may then name its columns by the edges,
+        ``(tail, head)``, and ``(tail, head, key)`` of a graph with parallel arcs.
     source, target : int, or nodes of the graph
         Where the path begins and ends.
 
@@ -35,8 +90,8 @@ class AcyclicPath(BatchProblem):
     """
 
     def __init__(self, arcs: Any, source: Any, target: Any) -> None:
-        self.arcs, self.source, self.target = _checked_network(arcs, source, target)
-        self.n_items, n_nodes = len(self.arcs), int(self.arcs.max()) + 1
+        self._set_network(arcs, source, target)
+        n_nodes = int(self.arcs.max()) + 1
         order = topological_order(self.arcs, n_nodes)
         if len(order) < n_nodes:
             left = sorted(set(range(n_nodes)) - set(order.tolist()))
@@ -80,6 +135,11 @@ class GridPath(AcyclicPath):
     def __init__(self, n_rows: int, n_columns: int) -> None:
         self.n_rows = checked_whole_number(n_rows, "n_rows")
         self.n_columns = checked_whole_number(n_columns, "n_columns")
+        check_memory(
+            64.0 * self.n_rows * self.n_columns,
+            f"Arcs of a grid of {self.n_rows} x {self.n_columns} nodes",
+            "take a smaller grid",
+        )
         nodes = np.arange(self.n_rows * self.n_columns).reshape(self.n_rows, self.n_columns)
         if nodes.size < 2:
             raise ValueError("n_rows and n_columns are 1; a path needs at least two nodes.")
@@ -90,8 +150,12 @@ class GridPath(AcyclicPath):
                 arcs.append(np.column_stack((nodes[row], nodes[row + 1])))
         super().__init__(np.concatenate(arcs), 0, nodes.size - 1)
 
+    @override
+    def __repr__(self) -> str:
+        return f"GridPath({self.n_rows}, {self.n_columns})"
 
-class ShortestPath(LinearProgram):
+
+class ShortestPath(_PathProblem, LinearProgram):
     """The cheapest unit of flow from one node to another on arcs, which are the items.
 
     The graph may have cycles.  In training, costs of either sign occur, and the cheapest path
@@ -111,7 +175,7 @@ class ShortestPath(LinearProgram):
     """
 
     def __init__(self, arcs: Any, source: Any, target: Any) -> None:
-        self.arcs, self.source, self.target = _checked_network(arcs, source, target)
+        self._set_network(arcs, source, target)
         n_nodes, n_arcs = int(self.arcs.max()) + 1, len(self.arcs)
         ends = self.arcs.T.ravel()
         signs = np.repeat([1.0, -1.0], n_arcs)
@@ -131,8 +195,10 @@ class ShortestPath(LinearProgram):
         return np.array([path_of_fewest_arcs(self.arcs, *ends, flow) for flow in decisions])
 
 
-def _checked_network(arcs: Any, source: Any, target: Any) -> tuple[IntArray, int, int]:
-    """Return arcs between nodes that are counted from 0, and the nodes of both ends.
+def _checked_network(
+    arcs: Any, source: Any, target: Any
+) -> tuple[IntArray, Sequence[Hashable], list[Hashable] | None, int, int]:
+    """Return arcs between nodes that are counted from 0, nodes, names of arcs, and both ends.
 
     Raises
     ------
@@ -140,15 +206,29 @@ def _checked_network(arcs: Any, source: Any, target: Any) -> tuple[IntArray, int
         If they are malformed, or no path leads from one end to the other.
     """
     nodes: Any = None
+    names: list[Any] | None = None
+    if isinstance(arcs, Mapping):
+        raise TypeError(
+            f"arcs is {shown(arcs)}; give pairs of tail and head, or networkx.DiGraph(arcs)."
+        )
     if hasattr(arcs, "is_directed"):
         if not arcs.is_directed():
-            raise ValueError("The graph has no directions; give graph.to_directed().")
+            raise ValueError(
+                "The graph has no directions; give graph.to_directed(), which has two arcs for "
+                "each edge, one each way."
+            )
         nodes = list(arcs.nodes)
         place = {node: i for i, node in enumerate(nodes)}
-        arcs = [(place[tail], place[head]) for tail, head in arcs.edges()]
-    table = whole_array(arcs, "arcs", ("n_arcs", 2))
+        names = list(arcs.edges(keys=True) if arcs.is_multigraph() else arcs.edges())
+        pairs: Any = [(place[name[0]], place[name[1]]) for name in names]
+        arcs = np.array(pairs, np.int64).reshape(-1, 2)
+    try:
+        table = whole_array(arcs, "arcs", ("n_arcs", 2))
+    except TypeError as error:
+        raise TypeError(f"{error} Nodes may have names in a networkx.DiGraph.") from None
     if not len(table):
         raise ValueError("arcs is empty; give the tail and the head of each arc.")
+    check_memory(16.0 * (int(table.max()) + 1), "Nodes of arcs", "count them from 0 without gaps")
     nodes = range(int(table.max()) + 1) if nodes is None else nodes
     for name, node in (("source", source), ("target", target)):
         if node not in nodes:
@@ -159,4 +239,4 @@ def _checked_network(arcs: Any, source: Any, target: Any) -> tuple[IntArray, int
             f"No path leads from source {source} to another node target {target}; the problem is "
             "infeasible for all costs."
         )
-    return table, *ends
+    return table, nodes, names, *ends

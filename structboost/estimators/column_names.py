@@ -77,7 +77,7 @@ def by_name(features: Any, names: Labels | None, place: str, estimator: str) -> 
         If only one of the two has names.
     """
     columns = labels_of(features)
-    has_names, had_names = (bool(of) and isinstance(of[0], str) for of in (columns, names))
+    has_names, had_names = (of is not None and isinstance(of[0], str) for of in (columns, names))
     if has_names and not had_names:
         warn_user(
             f"X has feature names, but {estimator} was fitted without feature names", UserWarning

@@ -22,6 +22,8 @@ from structboost.estimators.labelled_parts import (
     rows_at,
 )
 from structboost.estimators.parameters import estimator
+from structboost.estimators.table_columns import FROM_DTYPE, categorical_columns
+from structboost.estimators.table_forms import frame_of
 from structboost.runtime.documentation import Documented
 from structboost.runtime.fitted_state import committed
 from structboost.selection.cross_fitting import cross_fit
@@ -165,7 +167,11 @@ class CrossFitted(TransformerMixin, Documented, BaseEstimator):
         checked_whole_number(self.folds, "folds")
         n_jobs = checked_n_jobs(self.n_jobs)
         self._check_estimator()
+        if self.task is not None and not isinstance(self.task, Task):
+            raise TypeError(f"task is {shown(self.task)}; give a Task, or None for a table.")
         check_inputs(X)
+        if not hasattr(y, "__len__") or isinstance(y, type | str):
+            raise TypeError(f"y is {shown(y)}; give an output for each entry of X.")
         form = form_of(X, self.task)
         parts = form.read(X)
         if isinstance(form, TableForm):
@@ -252,7 +258,7 @@ class CrossFitted(TransformerMixin, Documented, BaseEstimator):
 
     def _keep_columns(self, form: TableForm) -> None:
         """Store the number and the names of the columns of a table."""
-        self.n_features_in_ = form.n_features
+        self.n_features_in_: Any = form.n_features
         if form.columns is not None and isinstance(form.columns[0], str):
             self.feature_names_in_ = np.array(form.columns, dtype=object)
         elif hasattr(self, "feature_names_in_"):
@@ -315,14 +321,28 @@ def _fitted(estimator: Any, rows: Any, labels: IntArray) -> Any:
     if labels.ndim == 1:
         return _fitted_on_classes(estimator, rows, labels)
     if get_tags(estimator).classifier_tags.multi_label and hasattr(estimator, "predict_proba"):
-        return clone(estimator).fit(rows, labels)
+        return _fitted_on_rows(clone(estimator), rows, labels)
     return [_fitted_on_classes(estimator, rows, column) for column in labels.T]
 
 
 def _fitted_on_classes(estimator: Any, rows: Any, labels: IntArray) -> Any:
     # Few classifiers accept rows of a single class.
     is_constant = labels.min() == labels.max()
-    return clone(DummyClassifier() if is_constant else estimator).fit(rows, labels)
+    return _fitted_on_rows(clone(DummyClassifier() if is_constant else estimator), rows, labels)
+
+
+def _fitted_on_rows(model: Any, rows: Any, labels: IntArray) -> Any:
+    try:
+        return model.fit(rows, labels)
+    except (TypeError, ValueError) as error:
+        if frame_of(rows) is None:
+            raise
+        names = [frame_of(rows).columns[f] for f in categorical_columns(rows, FROM_DTYPE)]
+        raise ValueError(
+            f"X has the categorical columns {shown(names)}, with which "
+            f"{type(model).__name__} cannot be trained ({error}); encode them as numbers, or "
+            "take a classifier of categories, such as StructBoostClassifier."
+        ) from error
 
 
 def _responses_of(model: Any, rows: Any, n_classes: int) -> FloatArray:

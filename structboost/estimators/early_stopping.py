@@ -13,6 +13,7 @@ from structboost.masters.likelihood import log_losses
 from structboost.masters.registry import formulation_of
 from structboost.model.ensemble import Ensemble
 from structboost.model.prediction import model_scores
+from structboost.runtime.described import Described
 from structboost.selection.folds import Fold
 from structboost.selection.held_out import scaled_surrogate
 from structboost.selection.scoring import Score, checked_score
@@ -20,7 +21,7 @@ from structboost.training.boosting import StructBoost
 from structboost.validation import by_position
 
 
-class EarlyStopping:
+class EarlyStopping(Described):
     """Callback that stops training when the mean loss of held-out examples stops falling.
 
     Where probabilities follow from the scores (the likelihoods and the exponential loss over wrong

@@ -28,7 +28,7 @@ _TAKEN = "give strings or numbers, such as [str(label) for label in y]"
 _MOST_BYTES_OF_CLASSES = 1 << 26
 
 
-def label_vector(y: Any, name: str = "y") -> Any:
+def label_vector(y: Any, name: str = "y", wanted: str = "a label") -> Any:
     """Return labels of samples as an array of strings, numbers, bools or dates.
 
     Parameters
@@ -37,6 +37,8 @@ def label_vector(y: Any, name: str = "y") -> Any:
         Array, list, tuple, series or data frame of one column.
     name : str
         Name of the argument in errors.
+    wanted : str
+        What each sample needs, for the error of a missing number.
 
     Returns
     -------
@@ -77,7 +79,7 @@ def label_vector(y: Any, name: str = "y") -> Any:
         return labels
     flat = labels.ravel()
     entries = y if isinstance(y, (list, tuple)) and labels.ndim == 1 else flat
-    checked = _of_one_sort(flat, entries, name)
+    checked = _of_one_sort(flat, entries, name, wanted)
     return checked.reshape(labels.shape)
 
 
@@ -116,12 +118,12 @@ def _array(y: Any) -> NDArray[Any]:
     return labels
 
 
-def _of_one_sort(labels: NDArray[Any], entries: Any, name: str) -> NDArray[Any]:
+def _of_one_sort(labels: NDArray[Any], entries: Any, name: str, wanted: str) -> NDArray[Any]:
     """Return labels in a type of numpy that keeps their values."""
     kind = labels.dtype.kind
     if kind in "mMf" and (missing := first_missing(labels)) is not None:
         raise ValueError(
-            f"{name}[{missing}] is {shown(entries[missing])}; give every sample a label, or leave "
+            f"{name}[{missing}] is {shown(entries[missing])}; give every sample {wanted}, or leave "
             "it out."
         )
     if kind in "mMbiu" or (kind in "fc" and isinstance(entries, np.ndarray)):

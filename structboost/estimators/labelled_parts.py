@@ -11,17 +11,18 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils import check_array, column_or_1d
 
-from structboost._typing import FloatArray, IntArray
+from structboost._typing import FloatArray, IntArray, override
 from structboost.contract.calls import stacked_inputs
 from structboost.contract.task import Task
 from structboost.estimators.column_names import by_name, labels_of
 from structboost.estimators.label_types import label_vector
 from structboost.estimators.labels import label_sets
+from structboost.estimators.sequence_forms import is_of_dicts
 from structboost.estimators.table_columns import FROM_DTYPE, categorical_columns
 from structboost.estimators.table_forms import checked_form, frame_of, shape_of
 from structboost.estimators.table_numbers import numbers_of
-from structboost.estimators.tokens import TokenReader, is_of_dicts, tag_numbers
-from structboost.estimators.validated_table import check_width
+from structboost.estimators.tokens import TokenReader, tag_numbers
+from structboost.estimators.validated_table import check_outputs, check_width
 from structboost.exceptions import TaskError, on_example
 from structboost.validation import shown
 
@@ -115,6 +116,7 @@ class TableForm(Form):
         self.n_features: int | None = None
         self._has_categories = False
 
+    @override
     def read(self, X: Any) -> PartTable:
         X = checked_form(X)
         is_first = self.n_features is None
@@ -133,8 +135,10 @@ class TableForm(Form):
             )  # fmt: skip
         return PartTable(rows, np.ones(rows.shape[0], np.int64))
 
+    @override
     def labels(self, X: Any, y: Any, parts: PartTable) -> tuple[NDArray[Any], IntArray]:
         if not _has_sets(y):
+            check_outputs(y, parts.rows)
             classes, labels = np.unique(column_or_1d(label_vector(y)), return_inverse=True)
         else:
             classes, labels, *_ = label_sets(y)
@@ -144,6 +148,7 @@ class TableForm(Form):
             )
         return classes, labels.astype(np.int64)
 
+    @override
     def with_rows(self, X: Any, parts: PartTable, rows: Any) -> Any:
         return rows
 
@@ -214,7 +219,7 @@ def _has_sets(y: Any) -> bool:
     return any(not isinstance(one, str | Mapping) and hasattr(one, "__len__") for one in y)
 
 
-def rows_at(rows: Any, index: IntArray) -> Any:
+def rows_at(rows: Any, index: NDArray[Any]) -> Any:
     """Return the rows of an array, a sparse array or a data frame at indices or in a mask."""
     frame = frame_of(rows)
     if frame is None:

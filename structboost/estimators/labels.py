@@ -77,7 +77,12 @@ def classification_examples(
         warn_of_one_class(classes[0])
     weights = checked_weights(sample_weight, len(X))
     if class_weight is not None:
-        weights = checked_weights(weights * compute_sample_weight(class_weight, y), len(X))
+        of_samples = (
+            _weights_of_classes(class_weight, classes)[labels]
+            if isinstance(class_weight, Mapping)
+            else compute_sample_weight(class_weight, y)
+        )
+        weights = checked_weights(weights * of_samples, len(X))
     counted = weights > 0
     if not counted.all():
         X, labels, weights = X[counted], labels[counted], weights[counted]
@@ -89,6 +94,26 @@ def classification_examples(
             "above 0 to at least two classes."
         )
     return classes, X, labels, weights
+
+
+def _weights_of_classes(class_weight: Mapping[Any, float], classes: NDArray[Any]) -> FloatArray:
+    """Return the weight of each class, which is 1 where the dict has none.
+
+    Raises
+    ------
+    ValueError
+        If the dict has a label that is no class.
+    """
+    index = {label: i for i, label in enumerate(classes)}
+    weights = np.ones(len(classes))
+    for label, weight in class_weight.items():
+        if label not in index:
+            raise ValueError(
+                f"class_weight has the label {shown(label)}, which y does not have; give labels of "
+                f"{shown(classes.tolist())}."
+            )
+        weights[index[label]] = weight
+    return weights
 
 
 def classes_in_place(y: Any) -> tuple[NDArray[Any], Callable[[Any, Task], Any]]:
@@ -196,6 +221,8 @@ def label_sets(y: Any, classes: NDArray[Any] | None = None) -> LabelSets:
         If the columns of a data frame have names, and those of training had none.
     """
     y, names = _as_table_or_sequence(y)
+    if not len(y):
+        raise ValueError("y is empty; give the labels of each sample.")
     if y.ndim == 2:
         _check_indicator(y, names)
         indicator, form = y.astype(np.int64), "matrix"

@@ -7,6 +7,7 @@ from os import PathLike
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.metrics import accuracy_score
 from sklearn.model_selection import train_test_split
 from sklearn.utils import check_consistent_length
@@ -270,14 +271,38 @@ class StructBoostMultiLabelClassifier(
         check_is_fitted(self)
         if self._form == "single":
             return float(super().score(X, y, sample_weight))
-        predicted = self._sets(self._scores(X))
-        labels = label_sets(y, self.classes_)
-        true = labels.indicator
-        if isinstance(self.task_, HierarchicalMultiLabelTask):
-            true = self.task_.closed(true)
+        true, predicted, _ = self.outputs_for_metrics(y, self.predict(X), None)
         check_consistent_length(true, predicted)
-        right = (true == predicted).all(axis=1) & ~labels.unknown
+        right = (true == predicted).all(axis=1)
         return float(accuracy_score(np.ones(len(right)), right, sample_weight=sample_weight))
+
+    def outputs_for_metrics(
+        self, true: Any, predicted: Any, sample_weight: Any
+    ) -> tuple[NDArray[Any], NDArray[Any], Any]:
+        """Return indicator matrices for :func:`structboost.selection.structured_scorer`.
+
+        True labels that were not in training have a last column, in which no prediction is 1.  With
+        one label for each sample, labels are returned.
+        """
+        if self._form == "single":
+            return label_vector(true), predicted, sample_weight
+        labels = label_sets(true, self.classes_)
+        indicator = labels.indicator
+        if isinstance(self.task_, HierarchicalMultiLabelTask):
+            indicator = self.task_.closed(indicator)
+        table = np.asarray(predicted) if self._form == "matrix" else self._table_of(predicted)
+        if labels.unknown.any():
+            indicator = np.column_stack((indicator, labels.unknown))
+            table = np.pad(table, ((0, 0), (0, 1)))
+        return indicator, table, sample_weight
+
+    def _table_of(self, sets: list[tuple[Any, ...]]) -> IntArray:
+        """Return predicted lists of labels as rows of 0 and 1."""
+        index = {label: i for i, label in enumerate(self.classes_.tolist())}
+        table = np.zeros((len(sets), len(index)), np.int64)
+        for row, labels in zip(table, sets, strict=True):
+            row[[index[label] for label in labels]] = 1
+        return table
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the classifier to a file, atomically and without pickle.

@@ -17,6 +17,7 @@ from structboost._typing import FloatArray, IntArray, override
 from structboost.contract.task import Task
 from structboost.estimators.boosted import StructBoostEstimator
 from structboost.estimators.feature_importances import FeatureImportanceMixin
+from structboost.estimators.label_types import label_vector
 from structboost.estimators.objectives import HINGE, PAIRWISE, SVM
 from structboost.estimators.parameters import estimator, is_same
 from structboost.estimators.tables import TableEstimator
@@ -32,6 +33,7 @@ from structboost.validation import (
     check_relevance,
     checked_weights,
     group_numbers,
+    numeric_weights,
     shown,
 )
 
@@ -125,6 +127,7 @@ class StructBoostRanker(FeatureImportanceMixin, StructBoostEstimator, TableEstim
             If a restricted master cannot be solved.
         """
         self._check_parameters()
+        y = label_vector(y, wanted="a finite number")
         check_relevance(y)
         X, y = self._table(X, y, y_numeric=True)
         queries = _split_queries(y, _query_ids(len(y), qid, group))
@@ -202,10 +205,12 @@ class StructBoostRanker(FeatureImportanceMixin, StructBoostEstimator, TableEstim
     def score(
         self, X: Any, y: Any, qid: Any = None, sample_weight: Any = None, *, group: Any = None
     ) -> float:
-        """Return the mean fraction of pairs in the right order.
+        """Return the mean over the queries of the measure that ``loss`` names.
 
-        Ties count half, so two levels of relevance give the AUC.  Queries of one level have no
-        pairs and do not count.
+        It is 1 minus the loss.  For ``loss="pairs"``, the default, it is the fraction of pairs in
+        the right order.  Ties count half, so two levels of relevance give the AUC.  For ``"ndcg"``,
+        ``"ndcg@10"``, ``"map"`` and ``"precision@10"`` it is that measure.  Queries of one level
+        have no pairs and do not count.
 
         Parameters
         ----------
@@ -224,12 +229,14 @@ class StructBoostRanker(FeatureImportanceMixin, StructBoostEstimator, TableEstim
         Raises
         ------
         ValueError
-            If an argument is out of its range, or every query that counts has one level of
-            relevance.
+            If an argument is out of its range, every query that counts has one level of relevance,
+            or a query has relevances or weights that the measure does not take.
         """
+        y = column_or_1d(label_vector(y, wanted="a finite number"))
         check_relevance(y)
         scores = self.decision_function(X)
-        y = column_or_1d(y)
+        if len(y) != len(scores):
+            raise ValueError(f"X has {len(scores)} samples and y {len(y)}; give one for each.")
         check_finite(y)
         queries = _split_queries(y, _query_ids(len(y), qid, group))
         of_queries, of_items = _ranking_weights(sample_weight, queries, len(y))
@@ -241,7 +248,7 @@ class StructBoostRanker(FeatureImportanceMixin, StructBoostEstimator, TableEstim
                 "y has one level of relevance in every query; there are no pairs to score."
             )
         orders, outputs = _ranking_examples(scores, y, [queries[q] for q in counted], of_items)
-        losses = map(RankingTask().loss, outputs, orders)
+        losses = map(self.task_.loss, outputs, orders)
         return 1.0 - float(np.average(list(losses), weights=of_queries[counted]))
 
     def save(self, path: str | PathLike[str]) -> None:
@@ -371,7 +378,7 @@ def _ranking_weights(
     """
     if sample_weight is None:
         return np.ones(len(queries)), np.ones(n_items)
-    weights = np.asarray(sample_weight, dtype=np.float64)
+    weights = numeric_weights(sample_weight)
     if weights.shape not in ((len(queries),), (n_items,)):
         raise ValueError(
             f"sample_weight has shape {weights.shape}; give a weight for each of the "

@@ -62,7 +62,7 @@ def is_sparse(X: Any) -> bool:
 
 
 def checked_form(X: Any) -> Any:
-    """Return a native data frame, an array or a sparse array or matrix for what a user passes.
+    """Return a table of two axes for what a user passes, as :func:`checked_container` does.
 
     Raises
     ------
@@ -71,13 +71,28 @@ def checked_form(X: Any) -> Any:
     ValueError
         If it is a table of another form, such as one row, or rows differ in length.
     """
+    table = checked_container(X)
+    _check_shape(table)
+    return table
+
+
+def checked_container(X: Any) -> Any:
+    """Return a native data frame, an array or a sparse array or matrix for what a user passes.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If it is none of these.
+    """
     X = nw.to_native(X, pass_through=True)
     if sparse.issparse(X):
         return _checked_sparse(X)
     _check_container(X)
-    if frame_of(X) is not None:
-        _check_labels_of_columns(X)
-        return X
+    return X if frame_of(X) is not None else _checked_array(X)
+
+
+def _checked_array(X: Any) -> Any:
+    """Return the array of what is neither sparse nor a data frame."""
     if isinstance(X, np.ma.MaskedArray):
         return _without_mask(X)
     if isinstance(X, list | tuple):
@@ -85,9 +100,9 @@ def checked_form(X: Any) -> Any:
     if hasattr(X, "__array__") or hasattr(X, "__array_interface__"):
         # scikit-learn names matrices of NumPy.
         table = X if isinstance(X, np.matrix) else np.asarray(X)
-        is_of_rows = table.dtype.kind == "O" and table.ndim == 1
+        is_of_rows = table.dtype.kind == "O" and table.ndim == 1 and len(table) > 0
         return _array_of_rows(table.tolist()) if is_of_rows else table
-    if hasattr(X, "__len__") and hasattr(X, "__getitem__"):
+    if hasattr(X, "__len__") and hasattr(X, "__getitem__") and not isinstance(X, type):
         return _array_of_rows(list(X))
     raise TypeError(f"X is {shown(X)}, which is no table; give {FORMS_OF_TABLES}.")
 
@@ -118,6 +133,32 @@ def _check_container(X: Any) -> None:
         )
 
 
+def _check_shape(X: Any) -> None:
+    """Raise ValueError, in the words of scikit-learn, unless a table has rows and columns."""
+    shape = shape_of(X)
+    if len(shape) < 2:
+        what = "scalar array" if not shape else "1D array"
+        raise ValueError(
+            f"X has shape {shape}. Expected 2D array, got {what} instead. Reshape your data: for "
+            "one row write X.reshape(1, -1), for one column X.reshape(-1, 1)."
+        )
+    if len(shape) > 2:
+        raise ValueError(
+            f"X has shape {shape}: Found array with dim {len(shape)}, while dim <= 2 is required; "
+            "write X.reshape(len(X), -1)."
+        )
+    for n, what in zip(shape, ("sample", "feature"), strict=True):
+        if not n:
+            raise ValueError(
+                f"X has no {'rows' if what == 'sample' else 'columns'}: Found array with 0 "
+                f"{what}(s) (shape={shape}) while a minimum of 1 is required."
+            )
+    if frame_of(X) is not None:
+        _check_labels_of_columns(X)
+    elif getattr(X, "dtype", np.dtype(float)).kind == "c":
+        raise ValueError(f"Complex data not supported: X holds {X.dtype}; give real numbers.")
+
+
 def _is_series(X: Any) -> bool:
     try:
         series = nw.from_native(X, series_only=True, pass_through=True)
@@ -128,7 +169,7 @@ def _is_series(X: Any) -> bool:
 
 def _check_labels_of_columns(frame: Any) -> None:
     """Raise ValueError if columns of pandas have labels that are neither text nor numbers."""
-    labels = getattr(frame, "columns", ())
+    labels: Any = getattr(frame, "columns", ())
     if getattr(labels, "nlevels", 1) > 1:
         raise ValueError(
             f"X has columns of {labels.nlevels} levels, such as {shown(labels[0])}; give each one "
@@ -142,8 +183,6 @@ def _checked_sparse(X: Any) -> Any:
             f"X is a sparse array of shape {X.shape}. Expected 2D array; for one row write "
             "X.reshape((1, -1))."
         )
-    if X.dtype.kind == "c":
-        raise ValueError(f"Complex data not supported: X holds {X.dtype}; give real numbers.")
     return X
 
 

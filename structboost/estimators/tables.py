@@ -27,6 +27,7 @@ from structboost.estimators.table_columns import (
 from structboost.estimators.table_forms import checked_form, frame_of, is_sparse, shape_of
 from structboost.estimators.table_numbers import numbers_of
 from structboost.estimators.validated_table import check_width, validated_numbers
+from structboost.model.ensemble import Ensemble
 from structboost.training.boosting import StructBoost
 from structboost.validation import TABLE_TYPES, shown
 from structboost.weak.families import (
@@ -84,21 +85,20 @@ class TableReader:
                 f"X is sparse, and columns {shown(list(categories))} of the training set hold "
                 "categories; give a data frame or an array that is not sparse."
             )
-        fills = self._fills_missing()
         options.setdefault("dtype", TABLE_TYPES)
         checked = validated_numbers(
             self,
             numbers_of(X, codes_of(X, categories, warn=not reset)),
             y,
             reset=reset,
-            allow_missing=fills or self._takes_missing(),
-            reads_sparse=self._reads_sparse() and (reset or self._encoding is None),
+            allow_missing=self._fits_missing() if reset else self._predicts_missing(),
+            reads_sparse=self._reads_sparse() if reset else self._predicts_sparse(),
             **options,
         )
         table, *rest = checked if isinstance(checked, tuple) else (checked,)
         if reset:
-            self._keep_columns(labels, table, fills)
-        if self._encoding is not None:
+            self._keep_columns(labels, table)
+        if self._encoding is not None and not sparse.issparse(table):
             table = self._encoding.encode(table)
         return (table, *rest) if rest else table
 
@@ -120,7 +120,7 @@ class TableReader:
     def _check_columns(self, X: Any) -> None:
         """Raise if parameters do not fit the columns of a training table."""
 
-    def _keep_columns(self, labels: list[Any] | None, table: Any, fills: bool) -> None:
+    def _keep_columns(self, labels: list[Any] | None, table: Any) -> None:
         """Store what later tables are read by."""
         self._column_labels = labels
         if labels is not None and isinstance(labels[0], str):
@@ -130,13 +130,14 @@ class TableReader:
         self._encoding: ColumnEncoding | None = None
         if not sparse.issparse(table):
             as_columns = {} if self._splits_categories() else self.categories_
+            fills = self._fills_missing()
             self._encoding = ColumnEncoding.of_training(table, as_columns, fills=fills)
 
     @property
     def encoded_feature_names_(self) -> list[str]:
         """Names of the columns that the model has."""
         check_is_fitted(self)
-        width: int = self.n_features_in_  # type: ignore[attr-defined]
+        width = self.n_features_in_
         names = list(getattr(self, "feature_names_in_", [f"x{i}" for i in range(width)]))
         return names if self._encoding is None else self._encoding.names(names, self.categories_)
 
@@ -149,8 +150,23 @@ class TableReader:
         return True
 
     def _fills_missing(self) -> bool:
-        """Whether missing numbers become means."""
+        """Whether a fit replaces missing numbers by means."""
         return self._encodes() and not self._takes_missing()
+
+    def _fits_missing(self) -> bool:
+        """Whether tables of a fit may have missing numbers."""
+        return self._fills_missing() or self._takes_missing()
+
+    def _predicts_missing(self) -> bool:
+        """Whether tables may have missing numbers after the fit, whatever the parameters are."""
+        if self._encoding is not None and self._encoding.means is not None:
+            return True
+        model: Ensemble = self.model_  # type: ignore[attr-defined]
+        return all(member.learners.takes_missing for member in model.members.values())
+
+    def _predicts_sparse(self) -> bool:
+        """Whether sparse tables stay sparse after the fit."""
+        return self._encoding is None or not self._encoding.adds_columns
 
     def _splits_categories(self) -> bool:
         """Whether the weak learners split columns by sets of categories."""
@@ -173,7 +189,7 @@ class TableReader:
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()  # type: ignore[misc]
-        tags.input_tags.allow_nan = self._fills_missing() or self._takes_missing()
+        tags.input_tags.allow_nan = self._fits_missing()
         tags.input_tags.sparse = True
         return tags
 
@@ -181,7 +197,7 @@ class TableReader:
         """Return names, categories and encoding for a model file."""
         facts: dict[str, Any] = {}
         if self.categories_:
-            _check_plain(self.categories_)
+            check_plain(self.categories_)
             facts["categories"] = [[f, values] for f, values in self.categories_.items()]
         if self._encoding is not None:
             facts["encoding"] = self._encoding.to_plain()
@@ -330,7 +346,7 @@ def _as_list(weak_learner: Any) -> list[Any]:
     return list(weak_learner) if isinstance(weak_learner, list | tuple) else [weak_learner]
 
 
-def _check_plain(categories: Mapping[int, Sequence[Any]]) -> None:
+def check_plain(categories: Mapping[int, Sequence[Any]]) -> None:
     """Raise TypeError if a file cannot hold the categories."""
     for f, values in categories.items():
         for value in _flat(values):

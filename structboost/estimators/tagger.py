@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from itertools import pairwise
+from itertools import chain, compress, pairwise
 from os import PathLike
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 from sklearn.model_selection import train_test_split
 from sklearn.utils.validation import check_is_fitted
 
@@ -17,7 +18,7 @@ from structboost._typing import FloatArray, IntArray, override
 from structboost.contract.parts import StackedParts
 from structboost.contract.task import Task
 from structboost.estimators.boosted import StructBoostEstimator
-from structboost.estimators.label_types import saved_classes
+from structboost.estimators.label_types import label_vector, saved_classes
 from structboost.estimators.objectives import (
     HINGE,
     L1_LOG_LOSS,
@@ -38,6 +39,7 @@ from structboost.estimators.tokens import (
     token_importances,
     warn_of_unknown_tags,
 )
+from structboost.exceptions import examples_numbered
 from structboost.files.schema import DamagedFileError, finite_number, whole_number
 from structboost.linear.dual_chain import chain_problem
 from structboost.linear.primal_likelihood import PrimalLikelihood
@@ -53,14 +55,25 @@ from structboost.validation import checked_choice, checked_weights
 from structboost.weak.active_feature import ActiveFeatureFamily, ActiveFeatureTable
 from structboost.weak.families import WeakLearners
 
+# With more pairs of tags of all sequences, C is chosen on folds of so many tokens in all.
+_MANY_PAIRS, _ENOUGH_TOKENS = 1 << 22, 200
+# Scores of tags that are in memory together: 32 megabytes.
+_MOST_SCORES = 1 << 22
+
 
 @estimator
 class StructBoostTagger(StructBoostEstimator):
     """Tagger of sequences by a boosted first-order chain (:class:`structboost.ChainTask`).
 
-    A sequence is an array (n_tokens, n_features), a sparse matrix of that shape, or a list of
-    dicts, one per token, as for scikit-learn's DictVectorizer, which makes binary features of
-    strings.  Its tags are strings or numbers.
+    A sequence is an array (n_tokens, n_features), a sparse matrix of that shape, a data frame of
+    pandas, polars or Arrow with a row for each token, or a list of dicts, one for each token, as
+    for scikit-learn's DictVectorizer.  A dict maps names to strings, bools, numbers, lists of
+    strings, vectors of numbers, or dicts of these.  A string makes a binary feature, and so does
+    each string of a list.  Columns of a frame are found by their names, in any order.  Frames with
+    columns of text are read as dicts.  The tags of a sequence are strings, bools or numbers.
+
+    ``X`` is a list, a series, an array of three dimensions or an iterator of sequences, never one
+    table or one dict.
 
     By default it boosts trees on the tokens stage-wise for the likelihood of the tags
     (:class:`structboost.masters.StageWiseRandomField`), which needs no C and has no certificate.
@@ -79,6 +92,11 @@ class StructBoostTagger(StructBoostEstimator):
         Scheme of chunks that predictions follow, which forbids its pairs of tags, such as I-PER
         after O in ``"iob2"``.  ``"auto"`` takes the scheme that all tags in training follow, if
         they do.  By default, scores alone decide.
+    transitions : {"all", "seen"}
+        Pairs of tags that have a weight: all of them, or those that ``y`` has, where others score
+        0.  ``"seen"`` is for hundreds of tags.  Then training takes a time for each token that is
+        proportional to the number of tags and pairs, not to the square of the tags.  It is read by
+        ``objective="log_loss"`` over one linear function of features of 0 and 1.
     objective : {"log_loss", "hinge", "svm", "l1_log_loss"} or Formulation
         Function that is minimised.  ``"log_loss"``: minus the mean logarithm of the probability of
         the true tags, by stage-wise boosting, or with half the squared norm of one linear function.
@@ -102,6 +120,8 @@ class StructBoostTagger(StructBoostEstimator):
         The tags, in ascending order.
     feature_names_ : list of str
         Names of the features, if tokens are dicts.
+    feature_names_in_ : ndarray of str
+        Names of the columns, if sequences are data frames of numbers.
     outside_offset_ : float
         Amount by which :meth:`predict` lowers the score of the tag O.  It is 0, unless tags mark
         chunks (O, B-kind, I-kind) and a linear function was trained by its likelihood.  Then it is
@@ -116,6 +136,7 @@ class StructBoostTagger(StructBoostEstimator):
 
     forbidden: Sequence[tuple[Any, Any]] | None = None
     scheme: str | None = None
+    transitions: str = "all"
 
     _objectives: ClassVar[tuple[str, ...]] = (LOG_LOSS, HINGE, SVM, L1_LOG_LOSS)
 
@@ -125,9 +146,9 @@ class StructBoostTagger(StructBoostEstimator):
 
         Parameters
         ----------
-        X : sequence
+        X : iterable
             Sequences of tokens, all of one form.
-        y : sequence of sequences
+        y : iterable of iterables
             Tags of each sequence, one for each token, with None or NaN if a tag is unknown.
         sample_weight : array-like, shape (n_sequences,), optional
             Weight of each sequence in the mean loss.
@@ -142,6 +163,14 @@ class StructBoostTagger(StructBoostEstimator):
         rows = reader.fit(X, takes_active=self._takes_active)
         is_linear = is_same(self.weak_learner, AUTO) and self._is(LOG_LOSS) and reader.is_active
         self._check_parameters("linear" if is_linear else None)
+        checked_choice(self.transitions, "transitions", ("all", "seen"))
+        if self.transitions == "seen" and not (
+            reader.is_active and self._is(LOG_LOSS) and (is_linear or self._is_one_linear_function)
+        ):
+            raise ValueError(
+                "transitions is 'seen', which only objective='log_loss' over one linear function "
+                "of features of 0 and 1 reads; leave it out."
+            )
         classes, tags = tag_numbers(y, [len(tokens) for tokens in rows])
         scheme = scheme_of_tags(self.scheme, classes, tags)
         forbidden_numbers(self.forbidden, classes)
@@ -175,6 +204,8 @@ class StructBoostTagger(StructBoostEstimator):
         self.n_features_in_ = reader.n_features
         if reader.names is not None:
             self.feature_names_ = reader.names
+        elif reader.columns is not None:
+            self.feature_names_in_ = np.array(reader.columns, object)
         self.outside_offset_ = 0.0
         self._train(task, (inputs, outputs), validation, of_pieces, whole)
         return self
@@ -199,12 +230,15 @@ class StructBoostTagger(StructBoostEstimator):
         ValueError
             If tokens have another number of features than in training.
         """
-        rows, scores = self._scored(X)
-        if self.outside_offset_:
-            outside = ChunkTags(self.classes_).outside
-            scores = lowered(scores, outside, self.outside_offset_)
-        indices = self.task_.argmax_batch(rows, scores)
-        return [self.classes_[tags].tolist() for tags in indices]
+        check_is_fitted(self)
+        offset = self.outside_offset_
+        outside = ChunkTags(self.classes_).outside if offset else 0
+
+        def tags(inputs: list[None], scores: StackedParts) -> list[list[Any]]:
+            lower = lowered(scores, outside, offset)
+            return [self.classes_[own].tolist() for own in self.task_.argmax_batch(inputs, lower)]
+
+        return self._by_blocks(X, tags)
 
     def predict_marginals(self, X: Sequence[Any]) -> list[list[dict[Any, float]]]:
         """Return the probability of each tag of each token, as a dict per token.
@@ -227,14 +261,17 @@ class StructBoostTagger(StructBoostEstimator):
         ValueError
             If tokens have another number of features than in training.
         """
-        rows, scores = self._scored(X)
-        factor = self.temperature_ or 1.0
-        scores = StackedParts({k: factor * of for k, of in scores.rows.items()}, scores.offsets)
-        probabilities = self.task_.marginals_batch(rows, scores).expected["token"].tolist()
+        check_is_fitted(self)
         tags = self.classes_.tolist()
-        by_token = [dict(zip(tags, of_token, strict=True)) for of_token in probabilities]
-        starts = scores.offsets["token"].tolist()
-        return [by_token[a:b] for a, b in pairwise(starts)]
+
+        def marginals(inputs: list[None], scores: StackedParts) -> list[list[dict[Any, float]]]:
+            task: Any = self.task_
+            probabilities = task.tag_marginals(inputs, scores).tolist()
+            by_token = [dict(zip(tags, of_token, strict=True)) for of_token in probabilities]
+            starts = scores.offsets["token"].tolist()
+            return [by_token[a:b] for a, b in pairwise(starts)]
+
+        return self._by_blocks(X, marginals, self.temperature_ or 1.0)
 
     def score(self, X: Sequence[Any], y: Sequence[Any], sample_weight: Any = None) -> float:
         """Return the fraction of correct tags, without tokens whose true tag is None.
@@ -267,6 +304,25 @@ class StructBoostTagger(StructBoostEstimator):
             raise ValueError("y has no known tag of a weight above 0; there is nothing to score.")
         return float(np.average(right, weights=weights))
 
+    def outputs_for_metrics(
+        self, true: Any, predicted: Any, sample_weight: Any
+    ) -> tuple[NDArray[Any], NDArray[Any], Any]:
+        """Return tags of all tokens for :func:`structboost.selection.structured_scorer`.
+
+        Tokens whose true tag is None are left out.
+        """
+        lengths = [len(tags) for tags in predicted]
+        _, indices = tag_numbers(true, lengths, self.classes_)
+        known = np.concatenate(indices) >= 0
+        if not known.any():
+            raise ValueError("y has no known tag; there is nothing to score.")
+        tags = label_vector(list(compress(chain.from_iterable(true), known)))
+        of_model = np.concatenate([np.asarray(tags) for tags in predicted])[known]
+        if sample_weight is None:
+            return tags, of_model, None
+        weights = np.repeat(checked_weights(sample_weight, len(predicted)), lengths)
+        return tags, of_model, weights[known]
+
     @property
     def transitions_(self) -> FloatArray:
         """Score of each tag (row) before each tag (column), shape (n_tags, n_tags)."""
@@ -298,6 +354,7 @@ class StructBoostTagger(StructBoostEstimator):
             names=self._reader.names,
             n_token_features=self._reader.n_features,
             is_active=self._reader.is_active,
+            columns=self._reader.columns,
             outside_offset=self.outside_offset_,
             scheme=self.scheme_,
             forbidden=[
@@ -340,7 +397,10 @@ class StructBoostTagger(StructBoostEstimator):
             token = tagger.model_.members["token"]
             if not is_active and n_features != token.n_features:
                 raise DamagedFileError(f"its tokens have {n_features} features")
-            tagger._reader = TokenReader(names, n_features, is_active=is_active)
+            columns = metadata.get("columns")
+            if columns is not None:
+                columns = saved_names(columns, len(columns))
+            tagger._reader = TokenReader(names, n_features, is_active=is_active, columns=columns)
             tagger.n_features_in_ = tagger._reader.n_features
             if tagger._reader.names is not None:
                 tagger.feature_names_ = tagger._reader.names
@@ -384,10 +444,13 @@ class StructBoostTagger(StructBoostEstimator):
         return super()._linear_trainer(task, ["token"] if self._is_active else ())
 
     def _of_likelihood(self, task: Task) -> dict[str, Any]:
-        problem = chain_problem if self._is_active else PrimalLikelihood
+        problem: Any = PrimalLikelihood
+        if self._is_active:
+            problem = partial(chain_problem, transitions=self.transitions)
         return {"problem": problem, "on_held_out": partial(self._choose_offset, task)}
 
     def _summary(self) -> str:
+        check_is_fitted(self)
         offset = self.outside_offset_
         return super()._summary() + (f", O lowered by {offset:.3g}" if offset else "")
 
@@ -405,7 +468,12 @@ class StructBoostTagger(StructBoostEstimator):
 
     @override
     def _folds(self, X: Any, Y: Any, sample_weight: Any) -> list[Fold]:
-        return random_folds(X, Y, sample_weight, random_state=self.random_state)
+        folds = random_folds(X, Y, sample_weight, random_state=self.random_state)
+        if len(Y) * len(self.classes_) ** 2 <= _MANY_PAIRS:
+            return folds
+        # A fit is expensive, and each held-out token informs of its likelihood.
+        held = np.cumsum([sum(map(len, fold.held_Y)) for fold in folds])
+        return folds[: int(np.searchsorted(held, _ENOUGH_TOKENS)) + 1]
 
     def _settings(self, task: Task) -> dict[str, Any]:
         settings = super()._settings(task)
@@ -417,21 +485,41 @@ class StructBoostTagger(StructBoostEstimator):
             return settings | {"weak_learner": {"token": weak_learner, "step": "stump"}}
         return settings
 
-    def _scored(self, X: Sequence[Any]) -> tuple[list[NDArray[Any]], StackedParts]:
-        """Return the rows and scores of sequences."""
-        check_is_fitted(self)
-        rows = self._reader.read(X)
-        steps = np.arange(len(rows) + 1, dtype=np.int64)
-        lengths = [len(tokens) for tokens in rows]
-        tokens = np.concatenate(rows)
-        if self._reader.is_active:
-            # A token may have more active features than any in training, so widths are not checked.
-            token = self.model_.scorer("token").raw_scores(tokens)
-        else:
-            token = self.model_.scores(tokens, "token")
-        step = np.repeat(self.transitions_.reshape(1, -1), len(rows), axis=0)
-        starts = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
-        return rows, StackedParts({"token": token, "step": step}, {"token": starts, "step": steps})
+    def _by_blocks(
+        self,
+        X: Any,
+        predict: Callable[[list[None], StackedParts], list[Any]],
+        factor: float = 1.0,
+    ) -> list[Any]:
+        """Predict sequences from their scores times ``factor``, with few scores in memory."""
+        rows, lengths = self._reader.read(X)
+        transitions = factor * self.transitions_.reshape(1, -1)
+        ends = np.cumsum(lengths)
+        is_dense = not self._reader.is_active
+        per_block = _MOST_SCORES // max(len(self.classes_), rows.shape[1] if is_dense else 1)
+        out: list[Any] = []
+        while len(out) < len(lengths):
+            first = len(out)
+            start = int(ends[first - 1]) if first else 0
+            last = max(first + 1, int(np.searchsorted(ends, start + per_block, side="right")))
+            tokens = rows[start : int(ends[last - 1])]
+            if self._reader.is_active:
+                # A token may have more active features than any in training.
+                of_tokens = self.model_.scorer("token").raw_scores(tokens)
+            else:
+                dense = tokens.toarray() if sparse.issparse(tokens) else tokens
+                of_tokens = self.model_.scores(dense, "token")
+            of_tokens = of_tokens if factor == 1.0 else factor * of_tokens
+            n = last - first
+            # One row in memory, for all sequences.
+            steps = np.broadcast_to(transitions, (n, transitions.shape[1]))
+            starts = np.concatenate(([0], ends[first:last] - start)).astype(np.int64)
+            offsets = {"token": starts, "step": np.arange(n + 1, dtype=np.int64)}
+            scores = StackedParts({"token": of_tokens, "step": steps}, offsets)
+            # The task reads of its inputs only where they are pieces of sequences.
+            with examples_numbered(range(first, last)):
+                out += predict([None] * n, scores)
+        return out
 
 
 def _n_pieces(tags: IntArray) -> int:

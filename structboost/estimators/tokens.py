@@ -6,15 +6,28 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain, pairwise
 from typing import Any
 
+import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
 from structboost._typing import FloatArray, IntArray, override
+from structboost.estimators.sequence_forms import (
+    dicts_of_frame,
+    is_numeric,
+    listed_sequences,
+    listed_tags,
+    numbers_of,
+    numbers_of_frame,
+    sequence_of,
+)
 from structboost.estimators.token_names import TokenNames
 from structboost.exceptions import warn_user
-from structboost.validation import check_inputs, first_unusable, shown
+from structboost.validation import first_unusable, shown
 from structboost.weak.active_feature import active_features
+
+# Bytes of a table up to which sparse tokens are made dense.
+_LARGEST_TABLE = 1 << 34
 
 
 class TokenReader:
@@ -26,6 +39,8 @@ class TokenReader:
         Names of the features, if tokens are dicts.
     n_features : int, optional
         Number of features of a token.
+    columns : sequence of str, optional
+        Names of the columns, if tokens are rows of data frames.
 
     Attributes
     ----------
@@ -40,7 +55,9 @@ class TokenReader:
         n_features: int | None = None,
         *,
         is_active: bool = False,
+        columns: Sequence[str] | None = None,
     ) -> None:
+        self.columns = None if columns is None else list(columns)
         self._names = None if names is None else TokenNames(names)
         self.n_features = n_features
         self.is_active = is_active
@@ -50,38 +67,83 @@ class TokenReader:
         """Names of the features, if tokens are dicts."""
         return None if self._names is None else self._names.names
 
-    def fit(self, X: Sequence[Any], *, takes_active: bool) -> list[NDArray[Any]]:
+    def fit(self, X: Any, *, takes_active: bool) -> list[NDArray[Any]]:
         """Learn the features, and return the rows of each sequence.
 
         Parameters
         ----------
-        X : sequence
+        X : iterable
             Sequences of tokens.
         takes_active : bool
             Whether sparse rows of zeros and ones may stay sparse.
         """
         table, lengths = self.table(X)
         self.is_active = bool(takes_active and sparse.issparse(table) and _is_binary(table))
-        return self._split(table, lengths)
+        if self.is_active:
+            rows = active_features(table)
+        else:
+            self._check_size(table, lengths)
+            rows = table.toarray() if sparse.issparse(table) else table
+        return np.split(rows, np.cumsum(lengths)[:-1])
 
-    def read(self, X: Sequence[Any]) -> list[NDArray[Any]]:
-        """Return the rows of each sequence, with the features of training.
+    def read(self, X: Any) -> tuple[Any, IntArray]:
+        """Return the rows of all tokens, with the features of training, and the lengths.
+
+        Rows are a sparse array of ones if features are active, else a sparse array or an array.
 
         Raises
         ------
-        ValueError
-            If tokens have another number of features than in training.
+        ValueError, TypeError
+            If tokens have another number of features than in training, or another form.
         """
-        return self._split(*self.table(X))
+        table, lengths = self.table(X)
+        if not self.is_active:
+            return table, lengths
+        table = _canonical(sparse.csr_array(table))
+        if not _is_binary(table):
+            bad = int(np.flatnonzero((table.data != 0) & (table.data != 1))[0])
+            i, token = _place(int(np.searchsorted(table.indptr, bad, side="right")) - 1, lengths)
+            column = int(table.indices[bad])
+            name = column if self.names is None else repr(self.names[column])
+            raise ValueError(
+                f"X[{i}] has the value {table.data[bad]} for feature {name} of token {token}; the "
+                "tagger was trained on features of 0 and 1 only."
+            )
+        return table, lengths
 
-    def table(self, X: Sequence[Any]) -> tuple[Any, IntArray]:
+    def _check_size(self, table: Any, lengths: IntArray) -> None:
+        """Raise ValueError if sparse tokens would be a dense table of an enormous size."""
+        n_bytes = 8 * table.shape[0] * table.shape[1]
+        if not sparse.issparse(table) or n_bytes <= _LARGEST_TABLE:
+            return
+        n_tokens, n_features = table.shape
+        size = f"a dense table of {n_tokens} tokens and {n_features} features, {n_bytes >> 30} GiB"
+        odd = np.flatnonzero(table.data != 1)
+        if not len(odd):
+            raise ValueError(
+                f"X becomes {size}; write weak_learner='auto', 'stump' or 'linear', which keep "
+                "tokens of zeros and ones sparse."
+            )
+        table = sparse.csr_array(table)
+        i, token = _place(int(np.searchsorted(table.indptr, odd[0], side="right")) - 1, lengths)
+        column = int(table.indices[odd[0]])
+        name = column if self.names is None else repr(self.names[column])
+        raise ValueError(
+            f"X[{i}] has the value {table.data[odd[0]]} for feature {name} of token {token}. "
+            f"Other values than 0 and 1 make X {size}.  Write such a number as a string that names its "
+            "range, such as '2-4'."
+        )
+
+    def table(self, X: Any) -> tuple[Any, IntArray]:
         """Return one table of all tokens, and the number of tokens of each sequence.
 
         The first call learns the features; later ones raise ValueError if tokens have another
         number of them.
         """
-        check_inputs(X)
-        table, lengths = self._table(X)
+        sequences = listed_sequences(X)
+        if not sequences:
+            raise ValueError("X is empty; give at least one sequence.")
+        table, lengths = self._table(sequences)
         if self.n_features is None:
             if not table.shape[1]:
                 raise ValueError("X has tokens without features; give each at least one.")
@@ -93,26 +155,35 @@ class TokenReader:
             )
         return table, lengths
 
-    def _split(self, table: Any, lengths: IntArray) -> list[NDArray[Any]]:
-        if self.is_active:
-            rows = active_features(table)
-        else:
-            rows = table.toarray() if sparse.issparse(table) else table
-        return np.split(rows, np.cumsum(lengths)[:-1])
-
-    def _table(self, X: Sequence[Any]) -> tuple[Any, IntArray]:
-        if not len(X):
-            raise ValueError("X is empty; give at least one sequence.")
-        if all(is_of_dicts(x) for x in X):
+    def _table(self, given: Sequence[Any]) -> tuple[Any, IntArray]:
+        X = [sequence_of(x, i) for i, x in enumerate(given)]
+        frames = [i for i, x in enumerate(X) if isinstance(x, nw.DataFrame)]
+        if frames:
+            self._read_frames(X, frames)
+        elif self.columns is not None and self._names is None:
+            warn_user(
+                "X has no names of features, but the tagger was trained on data frames; its "
+                "columns are taken in their order.",
+                UserWarning,
+            )
+        of_dicts = [isinstance(x, list | tuple) for x in X]
+        if all(of_dicts):
             return self._vectorized(X)
-        if all(sparse.issparse(x) for x in X):
-            lengths = np.array([x.shape[0] for x in X])
-            _check_widths([x.shape for x in X])
-            table = sparse.csr_array(sparse.vstack(X, format="csr"))
+        if any(is_dict and len(x) for is_dict, x in zip(of_dicts, X, strict=True)):
+            first = of_dicts.index(True), of_dicts.index(False)
+            raise ValueError(
+                f"X[{first[0]}] has dicts or columns of text as tokens, and X[{first[1]}] is "
+                f"{shown(given[first[1]])}; give all sequences in one form."
+            )
+        tables = {i: x for i, x in enumerate(X) if not of_dicts[i] and not _is_empty(x)}
+        width = self._width(tables)
+        lengths = np.array([x.shape[0] if i in tables else 0 for i, x in enumerate(X)])
+        if not tables:
+            table: Any = np.empty((0, width))
+        elif all(sparse.issparse(x) for x in tables.values()):
+            table = _canonical(sparse.csr_array(sparse.vstack([*tables.values()], format="csr")))
         else:
-            rows = [_dense(x, i) for i, x in enumerate(X)]
-            _check_widths([row.shape for row in rows])
-            table, lengths = np.concatenate(rows), np.array([len(row) for row in rows])
+            table = np.concatenate([numbers_of(x, i) for i, x in tables.items()])
         bad = first_unusable(table, missing=False)
         if bad is not None:
             i, token = _place(bad, lengths)
@@ -121,6 +192,51 @@ class TokenReader:
                 "sequence out."
             )
         return table, lengths
+
+    def _read_frames(self, X: list[Any], frames: Sequence[int]) -> None:
+        """Replace data frames by arrays or lists of dicts, with the columns of training."""
+        is_first = self.n_features is None
+        as_numbers = self._names is None and all(is_numeric(X[i]) for i in frames)
+        if is_first:
+            self.columns = list(X[frames[0]].columns)
+        elif self.columns is None and self._names is None:
+            warn_user(
+                "X has names of features, but the tagger was trained without; its columns are "
+                "taken in their order.",
+                UserWarning,
+            )
+        for i in frames:
+            frame = X[i]
+            if self.columns is not None:
+                missing = [name for name in self.columns if name not in frame.columns]
+                unknown = [name for name in frame.columns if name not in self.columns]
+                if missing or unknown:
+                    raise ValueError(
+                        f"X[{i}] lacks the columns {shown(missing)} and has {shown(unknown)} "
+                        f"besides; give the columns {shown(self.columns)}, in any order."
+                    )
+                frame = frame.select(self.columns)
+            X[i] = numbers_of_frame(frame, i) if as_numbers else dicts_of_frame(frame)
+
+    def _width(self, tables: Mapping[int, Any]) -> int:
+        """Return the number of features of tables, or raise ValueError if they differ."""
+        width = self.n_features
+        for i, x in tables.items():
+            if len(x.shape) == 2 and width is None:
+                width = x.shape[1]
+            if len(x.shape) != 2 or (x.shape[1] != width and self.n_features is None):
+                wanted = "n_features" if width is None else width
+                raise ValueError(
+                    f"X[{i}] has shape {x.shape}; give (n_tokens, {wanted}), or a list of dicts."
+                )
+            if x.shape[1] != width:
+                raise ValueError(
+                    f"X[{i}] has {x.shape[1]} features per token; the tagger was trained on "
+                    f"{width}."
+                )
+        if width is None:
+            raise ValueError("X has no tokens; give at least one sequence that has some.")
+        return int(width)
 
     def _vectorized(self, X: Sequence[Any]) -> tuple[Any, IntArray]:
         lengths = np.array([len(x) for x in X])
@@ -132,19 +248,12 @@ class TokenReader:
             self._names = TokenNames()
             table = self._names.learn(X)
         elif self._names is None:
-            raise ValueError("X has dicts as tokens; the tagger was trained on arrays.")
+            raise ValueError(
+                "X has dicts or columns of text as tokens; the tagger was trained on arrays."
+            )
         else:
             table = self._names.table(X)
-        bad = np.flatnonzero(~np.isfinite(table.data))
-        if len(bad):
-            row = int(np.searchsorted(table.indptr, bad[0], side="right")) - 1
-            i, token = _place(row, lengths)
-            raise ValueError(
-                f"X[{i}][{token}] has the value {table.data[bad[0]]} for "
-                f"the feature {self._names.names[table.indices[bad[0]]]!r}; leave it out "
-                "where it is missing."
-            )
-        return table, lengths
+        return _canonical(table), lengths
 
 
 class RowsReader(TokenReader):
@@ -154,8 +263,8 @@ class RowsReader(TokenReader):
         super().__init__(is_active=is_active)
 
     @override
-    def read(self, X: Sequence[Any]) -> list[NDArray[Any]]:
-        return list(X)
+    def read(self, X: Any) -> tuple[Any, IntArray]:
+        return np.concatenate(X), np.array([len(x) for x in X])
 
 
 def tag_numbers(
@@ -182,17 +291,7 @@ def tag_numbers(
         If a sequence has not one tag for each token, a tag is neither a string nor a number, or
         fewer than two tags occur.
     """
-    if len(y) != len(lengths):
-        raise ValueError(f"X has {len(lengths)} sequences and y {len(y)}; give one for each.")
-    for i, (tags, n) in enumerate(zip(y, lengths, strict=True)):
-        if isinstance(tags, str) or not hasattr(tags, "__len__") or len(tags) != n:
-            raise ValueError(f"y[{i}] is {shown(tags)}; give a tag for each of the {n} tokens.")
-        for j, tag in enumerate(tags):
-            if not isinstance(tag, str | int | float | np.generic | None):
-                raise ValueError(f"y[{i}][{j}] is {shown(tag)}; give one string or number a token.")
-    plain = (tag.item() if isinstance(tag, np.generic) else tag for tag in chain.from_iterable(y))
-    # Data frames use NaN for a missing tag.
-    flat = [None if isinstance(tag, float) and np.isnan(tag) else tag for tag in plain]
+    flat = [*chain.from_iterable(listed_tags(y, lengths))]
     if classes is None:
         classes = _sorted_classes({tag for tag in flat if tag is not None})
     place: dict[Any, int] = {tag: k for k, tag in enumerate(classes.tolist())} | {None: -1}
@@ -274,6 +373,11 @@ def _sorted_classes(tags: set[Any]) -> NDArray[Any]:
         classes = np.array(sorted(tags))
     except TypeError:
         raise ValueError("y mixes tags of types that have no order; give strings.") from None
+    if len(set(classes.tolist())) < len(tags):
+        raise ValueError(
+            "y has tags that differ only in a null character at the end, which numpy drops; give "
+            "other names."
+        )
     if len(classes) < 2:
         raise ValueError(
             f"y has {len(classes)} different tags; a tagger needs examples of at least two."
@@ -281,27 +385,18 @@ def _sorted_classes(tags: set[Any]) -> NDArray[Any]:
     return classes
 
 
-def is_of_dicts(x: Any) -> bool:
-    """Whether a sequence is a list of dicts."""
-    return isinstance(x, Sequence) and all(isinstance(token, Mapping) for token in x)
+def _canonical(table: sparse.csr_array) -> sparse.csr_array:
+    """Return the table with each entry once and without zeros."""
+    if not (table.has_canonical_format and table.data.all()):
+        table = table.copy()
+        table.sum_duplicates()
+        table.eliminate_zeros()
+    return table
 
 
 def _is_binary(table: Any) -> bool:
     """Whether all entries are 0 or 1."""
     return bool(((table.data == 0) | (table.data == 1)).all())
-
-
-def _dense(x: Any, i: int) -> NDArray[Any]:
-    """Return the tokens of sequence ``i`` as an array of numbers, of unchecked shape."""
-    wanted = "give (n_tokens, n_features) numbers, or a dict of features for each token."
-    try:
-        rows: NDArray[Any] = x.toarray() if sparse.issparse(x) else np.asarray(x)
-    except ValueError:
-        raise ValueError(f"X[{i}] is {shown(x)}, whose tokens differ in length; {wanted}") from None
-    is_text = rows.dtype.kind in "US" or (rows.dtype.kind == "O" and rows.ndim > 0)
-    if is_text and not (isinstance(x, np.ndarray) and rows.ndim != 2):
-        raise ValueError(f"X[{i}] is {shown(x)}; {wanted}")
-    return rows
 
 
 def _place(row: int, lengths: IntArray) -> tuple[int, int]:
@@ -310,11 +405,6 @@ def _place(row: int, lengths: IntArray) -> tuple[int, int]:
     return i, row - int(lengths[:i].sum())
 
 
-def _check_widths(shapes: Sequence[tuple[int, ...]]) -> None:
-    """Raise ValueError unless all shapes are of tables of one width."""
-    for i, shape in enumerate(shapes):
-        if len(shape) != 2 or shape[1] != shapes[0][1]:
-            width = shapes[0][1] if len(shapes[0]) == 2 else "n_features"
-            raise ValueError(
-                f"X[{i}] has shape {shape}; give (n_tokens, {width}), or a list of dicts."
-            )
+def _is_empty(x: Any) -> bool:
+    """Whether a sequence is an array without tokens and without a width."""
+    return isinstance(x, np.ndarray) and x.shape == (0,)

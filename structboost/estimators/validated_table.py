@@ -51,6 +51,7 @@ def validated_numbers(
         Arguments of ``validate_data``.
     """
     is_sparse = sparse.issparse(X)
+    check_outputs(y, X)
     options |= {
         "dtype": dtype,
         "ensure_all_finite": "allow-nan" if allow_missing and not is_sparse else True,
@@ -74,7 +75,27 @@ def validated_numbers(
     table, *rest = checked if isinstance(checked, tuple) else (checked,)
     if is_sparse:
         table = SparseRows.of(table) if reads_sparse else _dense(table)
+    elif not (table.flags.c_contiguous or table.flags.f_contiguous):
+        # Products of strided rows have other last bits.
+        table = np.ascontiguousarray(table)
     return (table, *rest) if rest else table
+
+
+def check_outputs(y: Any, X: Any) -> None:
+    """Raise ValueError if true outputs are complex, or are not as many as the rows of a table."""
+    if y is None or isinstance(y, str) or sparse.issparse(y):
+        return
+    try:
+        outputs = np.asarray(y)
+    except ValueError:  # rows differ in length
+        return
+    shape, n_samples = outputs.shape, X.shape[0]
+    if outputs.dtype.kind == "c":
+        raise ValueError("Complex data not supported: y holds complex numbers; give labels.")
+    if len(shape) > 2:
+        raise ValueError(f"y has shape {shape}: Found array with dim {len(shape)}; give one label.")
+    if shape and shape[0] != n_samples:
+        raise ValueError(f"X has {n_samples} samples and y {shape[0]}; give one for each.")
 
 
 def check_width(estimator: str, n_features: int | None, X: Any) -> None:

@@ -59,7 +59,8 @@ def to_onnx(model: Any, *, kind: str | None = None) -> Any:
     ImportError
         If the package ``onnx`` is not installed.
     TypeError
-        If ``model`` has another type, or its weak learners have no form in ONNX.
+        If ``model`` has another type, its weak learners have no form in ONNX, it made columns of 0
+        and 1 for categories or missing values, or it has one class.
     """
     try:
         import onnx
@@ -75,6 +76,7 @@ def to_onnx(model: Any, *, kind: str | None = None) -> Any:
         n_features, names = member.n_features, None
     elif isinstance(model, FeatureImportanceMixin):
         check_is_fitted(model)
+        _check_columns(model)
         _add_outputs(graph, model)
         estimator: Any = model
         n_features = estimator.n_features_in_
@@ -87,6 +89,22 @@ def to_onnx(model: Any, *, kind: str | None = None) -> Any:
             "model_ of a StructBoost."
         )
     return graph.model(type(model).__name__, n_features, names)
+
+
+def _check_columns(estimator: Any) -> None:
+    """Raise TypeError if a graph cannot read the columns of the table, or there is one class."""
+    encoding = getattr(estimator, "_encoding", None)
+    if encoding is not None and encoding.adds_columns:
+        raise TypeError(
+            "The model has columns of 0 and 1 for categories or missing values "
+            "(encoded_feature_names_), which an ONNX graph does not make; train on columns that "
+            "you encoded, such as by sklearn.preprocessing.OneHotEncoder, or take stumps or trees."
+        )
+    if len(getattr(estimator, "classes_", (0, 1))) == 1:
+        raise TypeError(
+            f"The model always predicts its only class, {shown(estimator.classes_[0])}; train on "
+            "at least two classes."
+        )
 
 
 def _add_outputs(graph: _Graph, estimator: Any) -> None:

@@ -42,6 +42,10 @@ class Design(ABC):
     def features(self, rows: Any) -> Any:
         """Return the features of some parts in the scale of the weights, without the constant."""
 
+    def scores(self, rows: Any, weights: FloatArray) -> FloatArray:
+        """Return the scores of some parts, which may share memory."""
+        return np.asarray(self.matrix(rows) @ weights)
+
     @abstractmethod
     def member(self, weights: FloatArray, part: PartKind, first: int) -> KindEnsemble:
         """Return linear functions as weak learners, with columns from ``first`` on.
@@ -70,9 +74,20 @@ class StandardisedDesign(Design):
         return self.matrix(rows)[:, : len(self.scale.scales)]
 
     @override
+    def scores(self, rows: Any, weights: FloatArray) -> FloatArray:
+        if self._is_constant:
+            return np.broadcast_to(weights[-1], (len(rows), weights.shape[1]))
+        return super().scores(rows, weights)
+
+    @property
+    def _is_constant(self) -> bool:
+        """Whether all parts have the same features, and so the same scores."""
+        return bool(self.scale.bias) and not np.isfinite(self.scale.scales).any()
+
+    @override
     def member(self, weights: FloatArray, part: PartKind, first: int) -> KindEnsemble:
         z = self.scale
-        if z.bias and not np.isfinite(z.scales).any():
+        if self._is_constant:
             return self._constant(weights[-1], first)
         coefficients = weights[: len(z.scales)].T / z.scales
         intercept = -coefficients @ z.centers + (weights[-1] if z.bias else 0.0)
@@ -205,10 +220,7 @@ def linear_scores(
     designs: Mapping[str, Design], weights: Mapping[str, FloatArray], stack: StackedParts
 ) -> StackedParts:
     """Return the scores of parts by linear functions."""
-    rows = {
-        kind: np.asarray(own.matrix(stack.rows[kind]) @ weights[kind])
-        for kind, own in designs.items()
-    }
+    rows = {kind: own.scores(stack.rows[kind], weights[kind]) for kind, own in designs.items()}
     return StackedParts(rows, stack.offsets)
 
 

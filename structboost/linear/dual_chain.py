@@ -13,7 +13,7 @@ from structboost.contract.calls import stacked
 from structboost.contract.task import Task
 from structboost.linear.chain_passes import FIRST_OVERLAP, dual_pass, risk_of, weights_of_duals
 from structboost.linear.designs import designs_of
-from structboost.linear.primal_likelihood import PrimalLikelihood
+from structboost.linear.primal_chain import PrimalChain
 from structboost.linear.same_columns import SameColumns
 from structboost.runtime.interrupts import raise_if_interrupted
 from structboost.tasks.chain import Stretch
@@ -22,19 +22,31 @@ from structboost.tasks.chain import Stretch
 _PASSES = 2
 # Mean length of the sequence of a token from which on quasi-Newton steps are faster.
 _LONG = 100.0
+# Probabilities of pairs of tags that dual ascent may store: 128 megabytes.
+_MOST_PAIRS = 1 << 24
 
 
 def chain_problem(
-    task: Any, X: Sequence[Any], Y: Sequence[Any], shares: FloatArray, **settings: Any
-) -> DualChain | PrimalLikelihood:
-    """Return the fastest solver, which is dual ascent unless sequences are long.
+    task: Any,
+    X: Sequence[Any],
+    Y: Sequence[Any],
+    shares: FloatArray,
+    *,
+    transitions: str = "all",
+    **settings: Any,
+) -> DualChain | PrimalChain:
+    """Return the fastest solver, which is dual ascent unless sequences are long or tags many.
 
     A step of dual ascent changes one sequence, so that it needs many passes over a few long ones
-    (docs/decisions/linear-likelihood.md).  Parameters are those of :class:`DualChain`.
+    (docs/decisions/linear-likelihood.md), and it stores the pairs of tags of each.  Parameters are
+    those of :class:`DualChain` and :class:`PrimalChain`.
     """
+    if transitions == "seen":
+        return PrimalChain(task, X, Y, shares, transitions=transitions, **settings)
     lengths = np.array([len(y) for y in Y], np.float64)
     is_long = float(lengths @ lengths) > _LONG * float(lengths.sum())
-    return (PrimalLikelihood if is_long else DualChain)(task, X, Y, shares, **settings)
+    is_large = len(Y) * task.n_tags**2 > _MOST_PAIRS
+    return (PrimalChain if is_long or is_large else DualChain)(task, X, Y, shares, **settings)
 
 
 class DualChain:

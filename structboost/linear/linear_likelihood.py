@@ -397,7 +397,7 @@ class _FoldFits:
         with examples_numbered(fold.held_rows):
             scores = linear_scores(problem.designs, problem.matrices(), self._stacks[k])
             outputs = predictions(task, X, scores)
-            losses = self._likelihoods[k].at(scores.rows).losses
+            losses = self._likelihoods[k].losses(scores.rows)
             found = HeldOut(
                 mean_loss(task, Y, outputs, weights),
                 float(np.average(losses, weights=weights)),

@@ -64,6 +64,7 @@ class PrimalLikelihood:
             if kind not in active:
                 check_nothing_missing(stack, kind, "a linear function")
         self.designs = designs_of(task.kinds, stack, active)
+        self._offsets = stack.offsets
         self._matrices = {kind: own.matrix(stack.rows[kind]) for kind, own in self.designs.items()}
         random = np.random.RandomState(0)
         self._likelihood = Likelihood(Problem(task, X, Y, stack.offsets, shares, random))
@@ -78,17 +79,27 @@ class PrimalLikelihood:
         # Weights and mean entropy of the dual point that gives the bound, at C = 1.
         self._dual: tuple[FloatArray, float] | None = None
         self._start = np.zeros(sum(sizes))
+        # The solver moves the weights divided by this.
+        self._scale: Any = 1.0
         self.primal, self.bound = np.inf, -np.inf
 
     def begin(self, C: float) -> None:
         """Continue with another C, from the same weights."""
+        self._restart(C, self._weights())
+
+    def _restart(self, C: float, weights: FloatArray) -> None:
+        """Start the solver at some weights, in the scale of now."""
         self._C = C
-        start = self._start if self._solver is None else self._solver.weights
+        start = weights / self._scale
         if self._solver is None:
             self._solver = QuasiNewton(self._evaluate, self._bounded, start)
         else:
             self._solver.begin(start)
         self._measure()
+
+    def _weights(self) -> FloatArray:
+        """Return the weights of now."""
+        return self._start if self._solver is None else self._scale * self._solver.weights
 
     def adopt(self, other: Any, rows: IntArray, C: float) -> None:
         """Start at C from the weights of a problem with the examples ``rows``."""
@@ -114,8 +125,7 @@ class PrimalLikelihood:
 
     def matrices(self) -> Mapping[str, FloatArray]:
         """Return the weights, by kind."""
-        assert self._solver is not None
-        return self._split(self._solver.weights)
+        return self._split(self._weights())
 
     def _split(self, weights: FloatArray) -> dict[str, FloatArray]:
         out, at = {}, 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set, Sized
 from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
 from typing import Any, Self
@@ -323,7 +323,8 @@ class StructuredSVM(Trainer):
         checked_positive(self.tol, "tol")
         checked_relative_gap(self.tol, "tol")
         checked_whole_number(self.max_epochs, "max_epochs")
-        if isinstance(self.active, str) or not set(self.active) <= set(self.task.kinds):
+        is_list = isinstance(self.active, Sequence | Set) and not isinstance(self.active, str)
+        if not is_list or not all(kind in list(self.task.kinds) for kind in self.active):
             raise ValueError(
                 f"active is {shown(self.active)}; give a list of kinds of the task, which has "
                 f"{list(self.task.kinds)}."

@@ -39,6 +39,7 @@ from structboost.files.schema import Schema
 from structboost.masters.held_out import HeldOut, Temperature
 from structboost.masters.softmax_link import SoftmaxLink
 from structboost.runtime.called_class import NamesParameters
+from structboost.runtime.described import Described
 from structboost.validation import checked_positive, checked_regularisation, tell_of_old_flags
 from structboost.weak.base import WeakLearnerFamily
 from structboost.weak.terms import Terms, TermsByKind
@@ -152,7 +153,7 @@ class ColumnOracle(ABC):
         self.columns.keep(kept)
 
 
-class CutOracle(ColumnOracle):
+class CutOracle(Described, ColumnOracle):
     """Cutting planes of the risk over the columns so far (1-slack form).
 
     A cut at weights w is a loss L and a measure V on all parts and channels.  With the products
@@ -365,7 +366,7 @@ class Problem:
         return kind
 
 
-class Formulation(NamesParameters):
+class Formulation(NamesParameters, Described):
     """Objective of the weights and method to find them, a parameter of the trainer.
 
     A subclass implements :meth:`master`, or is a :class:`Boosting`.
@@ -563,7 +564,7 @@ class Boosting(Formulation, ABC):
         """
 
 
-class WeightedColumns(ABC):
+class WeightedColumns(Described, ABC):
     """Columns with weights, the base of masters and boosters.
 
     Attributes

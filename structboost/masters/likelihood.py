@@ -9,7 +9,7 @@ import numpy as np
 from scipy.sparse import coo_array
 
 from structboost._typing import FloatArray
-from structboost.contract.calls import marginals
+from structboost.contract.calls import log_sums, marginals
 from structboost.contract.parts import StackedParts
 from structboost.contract.separation import KeptTruth
 from structboost.contract.sum_probe import check_sum, probe_sums
@@ -69,7 +69,7 @@ def log_losses(
     shares = np.full(len(Y), 1.0 / len(Y))
     problem = Problem(task, X, Y, scores.offsets, shares, np.random.RandomState(0))
     rows = {kind: sharpness * own for kind, own in scores.rows.items()}
-    return Likelihood(problem, probes=False).at(rows).losses
+    return Likelihood(problem, probes=False).losses(rows)
 
 
 class Likelihood:
@@ -114,6 +114,29 @@ class Likelihood:
             self.counts[kind] = bool((table.data > 1).any())
         self.owners = {kind: np.repeat(numbers, np.diff(at)) for kind, at in offsets.items()}
 
+    def losses(self, rows: Mapping[str, FloatArray]) -> FloatArray:
+        """Return the losses alone at scores of shape (n_parts, n_channels).
+
+        Raises
+        ------
+        TaskError
+            If the task has no marginals.
+        """
+        problem = self._problem
+        scores = StackedParts(dict(rows), problem.offsets)
+        sums = log_sums(problem.task, problem.X, scores, self._memo)
+        losses = sums.copy()
+        for kind in self._truth:
+            losses -= self._scores_of_truth(kind, rows[kind], len(losses))
+        self._check_truth(rows, sums, losses)
+        return losses
+
+    def _scores_of_truth(self, kind: str, rows: FloatArray, n: int) -> FloatArray:
+        """Return the part of each true output's score that one kind of parts gives."""
+        parts, channels, values = self._truth[kind]
+        products = np.asarray(values * rows[parts, channels], np.float64)
+        return np.bincount(self.owners[kind][parts], products, n).astype(np.float64, copy=False)
+
     def at(self, rows: Mapping[str, FloatArray]) -> LikelihoodAt:
         """Marginals and losses at scores of shape (n_parts, n_channels).
 
@@ -124,30 +147,29 @@ class Likelihood:
         """
         problem = self._problem
         scores = StackedParts(dict(rows), problem.offsets)
-        expected, log_sums = marginals(problem.task, problem.X, scores, self._memo)
-        losses, entropies = log_sums.copy(), log_sums.copy()
+        expected, sums = marginals(problem.task, problem.X, scores, self._memo)
+        losses, entropies = sums.copy(), sums.copy()
         slopes = {}
         for kind, (parts, channels, values) in self._truth.items():
-            owners, n = self.owners[kind], len(log_sums)
-            weights_of_truth = values * rows[kind][parts, channels]
-            losses -= np.bincount(owners[parts], weights_of_truth, n)
+            owners, n = self.owners[kind], len(sums)
+            losses -= self._scores_of_truth(kind, rows[kind], n)
             by_row = np.einsum("pc,pc->p", expected[kind], rows[kind])
             entropies -= np.bincount(owners, by_row, n)
             difference = -expected[kind]
             np.add.at(difference, (parts, channels), values)
             difference *= problem.example_weights[owners][:, None]
             slopes[kind] = np.ascontiguousarray(difference.T)
-        self._check_truth(rows, log_sums, losses)
+        self._check_truth(rows, sums, losses)
         return LikelihoodAt(losses, entropies, expected, slopes)
 
     def _check_truth(
-        self, rows: Mapping[str, FloatArray], log_sums: FloatArray, losses: FloatArray
+        self, rows: Mapping[str, FloatArray], sums: FloatArray, losses: FloatArray
     ) -> None:
         """Raise TaskError if the true output of an example scores more than the sum over all."""
-        for i in np.flatnonzero(losses < -_SUSPICIOUS * (1.0 + np.abs(log_sums))).tolist():
+        for i in np.flatnonzero(losses < -_SUSPICIOUS * (1.0 + np.abs(sums))).tolist():
             size = 0.0
             for kind, (parts, channels, values) in self._truth.items():
                 here = np.flatnonzero(self.owners[kind][parts] == i)
                 size += float(np.abs(values[here] * rows[kind][parts[here], channels[here]]).sum())
-            log_sum = float(log_sums[i])
+            log_sum = float(sums[i])
             check_sum(log_sum, log_sum - float(losses[i]), size, i, "the true output")

@@ -39,7 +39,7 @@ from structboost.weak.table import Scorer
 _MOST_SHARES = 1 << 24
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Ensemble:
     """Model ``F(x, y) = <M(x, y), Phi(x) W>``, which every trainer returns.
 
@@ -74,6 +74,17 @@ class Ensemble:
 
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "_scorers": {}}
+
+    def __repr__(self) -> str:
+        kinds = [
+            f"{kind}: {len(member.learners)} of the family {member.family} on "
+            f"{member.n_features} features, {self.kinds[kind].n_channels} channels"
+            for kind, member in self.members.items()
+        ]
+        return (
+            f"{type(self).__name__}({len(self.weights)} columns, {self.n_stages} stages; "
+            f"{'; '.join(kinds)})"
+        )
 
     @property
     def n_learners(self) -> int:

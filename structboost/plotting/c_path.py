@@ -8,11 +8,13 @@ from typing import Any, Self
 
 import numpy as np
 
+from structboost.runtime.described import Described
+
 # Measurements by which C is chosen, the first that a path has, and the names of those of the folds.
 _CRITERIA = {"score": "scores", "surrogate": "surrogates", "loss": "losses"}
 
 
-class CPathDisplay:
+class CPathDisplay(Described):
     """Held-out measurement and number of columns against C, with the C that was chosen.
 
     The measurement is the one by which C was chosen: the score if ``scoring`` was given, otherwise

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
+from structboost.runtime.described import Described
 
-class ConvergenceDisplay:
+
+class ConvergenceDisplay(Described):
     """Primal objective, lower bound and relative gap of a fit, by round or by time.
 
     Create it by :meth:`from_estimator` or :meth:`from_history`, like scikit-learn's Displays.

@@ -9,6 +9,7 @@ from typing import Any, Self
 import numpy as np
 
 from structboost._typing import FloatArray
+from structboost.runtime.described import Described
 from structboost.tasks.taxonomy import TaxonomyTask
 from structboost.validation import shown
 from structboost.weak.binning import ABOVE_ALL
@@ -19,7 +20,7 @@ _MAX_FEATURES = 6
 _MARGIN = 0.08
 
 
-class ShapeDisplay:
+class ShapeDisplay(Described):
     """Shapes of an additive model, the contributions of each feature to the scores.
 
     Shapes of stumps are step functions; linear functions beside them give them a slope.  The score
@@ -93,11 +94,15 @@ class ShapeDisplay:
             form = replace(form, coefficients=by_class(form.coefficients), steps=steps)
         classes = [str(label) for label in getattr(estimator, "classes_", ())]
         names = getattr(estimator, "feature_names_in_", None)
+        categories = getattr(estimator, "categories_", None)
+        encoding = getattr(estimator, "_encoding", None)
+        if encoding is not None and encoding.adds_columns:
+            names, categories = estimator.encoded_feature_names_, None
         display = cls(
             form,
             feature_names=None if names is None else [str(name) for name in names],
             channel_names=classes if len(classes) == len(form.steps.bias) else None,
-            categories=getattr(estimator, "categories_", None),
+            categories=categories,
         )
         return display.plot(features=features)
 

@@ -8,9 +8,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from structboost._typing import IntArray
+from structboost.runtime.described import Described
 
 
-class SparsityPathDisplay:
+class SparsityPathDisplay(Described):
     """Error against sparsity, along the rounds of one fit.
 
     Create it by :meth:`from_estimator`, like scikit-learn's Displays.  The points are the models of

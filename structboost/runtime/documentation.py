@@ -21,6 +21,12 @@ class Documented(NamesParameters):
     _doc_link_module = "structboost"
     _public_package = "structboost"
 
+    def __repr__(self, N_CHAR_MAX: int = 700) -> str:
+        try:
+            return str(super().__repr__(N_CHAR_MAX))  # type: ignore[call-arg]
+        except RecursionError:  # lists are nested too deeply in a parameter
+            return f"{type(self).__name__}(...)"
+
     @property
     def _doc_link_template(self) -> str:
         address = _address()

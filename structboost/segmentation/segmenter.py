@@ -361,6 +361,7 @@ class Segmenter(Documented, BaseEstimator):
         NotFittedError
             If there is no model.
         """
+        check_lengths(images, scribbles=scribbles)
         for i, described in enumerate(self._describe_in_turn(images)):
             pixels = photograph(images[i], f"images[{i}]")
             strokes = None if scribbles is None else scribbles[i]
@@ -471,6 +472,12 @@ class Segmenter(Documented, BaseEstimator):
             raise TypeError(
                 f"superpixels is {shown(self.superpixels)}; give a function of an image, or None."
             )
+        if not isinstance(self.meaning, LabelMap | None):
+            raise TypeError(f"meaning is {shown(self.meaning)}; give a LabelMap, or None.")
+        if not isinstance(self.cache, str | PathLike | None):
+            raise TypeError(f"cache is {shown(self.cache)}; give the path of a folder, or None.")
+        if not isinstance(self.verbose, int | np.integer):
+            raise TypeError(f"verbose is {shown(self.verbose)}; give 0 or 1.")
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "crf_model_"):

@@ -20,6 +20,7 @@ from scipy.special import softmax
 
 from structboost._typing import FloatArray
 from structboost.inference.graph_cut import least_energy_labels
+from structboost.runtime.described import Described
 from structboost.segmentation.crf_model import conditional_costs
 from structboost.segmentation.image_files import Mask, Photograph, resized_mask, shrink_to
 from structboost.segmentation.image_inputs import photograph, resized_strokes
@@ -69,7 +70,7 @@ class PreparedImage(NamedTuple):
     weights: FloatArray
 
 
-class StrokeSegmenter:
+class StrokeSegmenter(Described):
     """Segmenter of an image by strokes on it, without training.
 
     Parameters

@@ -18,6 +18,7 @@ from structboost.contract.task import Task
 from structboost.engines.base import Engine
 from structboost.exceptions import TaskError
 from structboost.runtime.blocks import PYTHON_EXAMPLES, Blocks, blocks_of
+from structboost.runtime.memory import check_memory
 from structboost.shards.binned_table import BinnedTable, StoredCodes
 from structboost.shards.group import ShardGroup, layout_of
 from structboost.shards.shard import (
@@ -87,6 +88,13 @@ class TrainingSet(ABC):
         blocks = blocks_of(self.offsets, None if in_batches else PYTHON_EXAMPLES)
         layout = layout_of(blocks, engine)
         n_channels = {kind: of_kind.n_channels for kind, of_kind in self.task.kinds.items()}
+        for kind, rows in blocks.rows.items():
+            most = int(np.diff(rows).max(initial=0))
+            check_memory(
+                8 * most * n_channels[kind],
+                f"The scores of {most} parts on the {n_channels[kind]} channels of kind {kind!r}",
+                "give the task fewer channels",
+            )
         sources = [self._source(blocks, *node, example_weights, in_shards) for node in layout.nodes]
         return ShardGroup(engine, layout, sources, blocks, n_channels, set(in_shards))
 

@@ -16,3 +16,4 @@ from .tagged_file import iter_tagged as iter_tagged
 from .tagged_file import read_tagged as read_tagged
 from .tagged_file import write_tagged as write_tagged
 from .token_features import TokenFeatures as TokenFeatures
+from .two_stage_tagger import TwoStageTagger as TwoStageTagger

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from structboost.tagging.sequences import check_ordered
 from structboost.tasks.chunk_tags import (
     SCHEMES,
     ChunkTags,
@@ -194,20 +195,21 @@ def checked_tags(
     """
     if scheme is not None:
         checked_choice(scheme, "scheme", SCHEMES)
-    if isinstance(y, str) or not hasattr(y, "__iter__"):
-        raise TypeError(f"{name} is {shown(y)}; give a list of tags for each sequence.")
+    remedy = "give a list of tags for each sequence"
+    check_ordered(y, name, remedy)
     out: list[list[str | None]] = []
     good: set[str] = set()
     for i, tags in enumerate(y):
-        if isinstance(tags, str) or not hasattr(tags, "__iter__"):
-            raise TypeError(f"{name}[{i}] is {shown(tags)}; give a list of tags for each sequence.")
+        check_ordered(tags, f"{name}[{i}]", remedy)
         sequence = [tag if type(tag) is str else _plain(tag) for tag in tags]
         for t, tag in enumerate(sequence):
             if (tag is None and unknown) or (isinstance(tag, str) and tag in good):
                 continue
             if not is_chunk_tag(tag):
-                remedy = "give O, or B, I, E, S, L or U with a kind, as B-PER."
-                raise ValueError(f"{name}[{i}][{t}] is {shown(tag)}; {remedy}")
+                raise ValueError(
+                    f"{name}[{i}][{t}] is {shown(tag)}; give O, or B, I, E, S, L or U with a kind, "
+                    "as B-PER."
+                )
             good.add(tag)
         if scheme is not None:
             fault = first_fault(observed_pairs([sequence]), scheme)

@@ -15,12 +15,16 @@ from typing import IO, Any, NamedTuple
 
 import numpy as np
 
+from structboost.exceptions import warn_user
 from structboost.files.atomic_write import whole_file
+from structboost.tagging.sequences import check_ordered
 from structboost.validation import shown
 
 DOCUMENT_START = "-DOCSTART-"
 WORD = "word"
 _GZIP = b"\x1f\x8b"
+# Mark of a letter that an earlier conversion of the file could not decode.
+_LOST = "\ufffd"
 # Words may contain other white space, such as a no-break space.
 _BLANKS = re.compile("[ \t]+")
 
@@ -112,6 +116,11 @@ def read_tagged(
         file has no token.  The message names file, line and remedy.
     TypeError, ValueError
         If a parameter is out of its range.
+
+    Warns
+    -----
+    UserWarning
+        If the file has U+FFFD, the mark of letters that an earlier conversion has lost.
 
     Examples
     --------
@@ -289,7 +298,7 @@ def _sentences(
     tokens: list[dict[str, str]] = []
     tags: list[str | None] = []
     document, start, has_sentence = 0, 0, False
-    name = _name_of(path)
+    name, is_whole = _name_of(path), True
     with _opened(path, encoding) as lines:
         for at, line in _decoded(lines, name, encoding):
             is_start = line.split(maxsplit=1)[:1] == [DOCUMENT_START]
@@ -310,6 +319,14 @@ def _sentences(
                     f"{name}, line {at} has {len(cells)} columns ({shown(line)}), and line "
                     f"{layout.first_line} has {len(layout.names)}; add what is missing, give "
                     "separator= if words contain spaces, or comment= if it is a comment."
+                )
+            if is_whole and _LOST in line:
+                is_whole = False
+                warn_user(
+                    f"{name}, line {at} has U+FFFD ({shown(line)}), so an earlier conversion has "
+                    "lost its letters, and its words are not those of other files; fetch the "
+                    "original file.",
+                    UserWarning,
                 )
             if not tokens:
                 start = at
@@ -435,8 +452,7 @@ def _lines(
         )
     names = None if columns is None else list(columns)
     for i, sentence in enumerate(sentences):
-        if isinstance(sentence, str | Mapping):
-            raise TypeError(f"X[{i}] is {shown(sentence)}; give a list of words or of dicts.")
+        check_ordered(sentence, f"X[{i}]", "give a list of words or of dicts")
         if documents is not None and (i == 0 or documents[i] != documents[i - 1]):
             width = len(of_tags) + len(names or ("",)) - 1
             yield separator.join([DOCUMENT_START, *["O"] * width]) + "\n\n"

@@ -12,6 +12,8 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from structboost.runtime.documentation import Documented
+from structboost.runtime.fitted_state import committed
+from structboost.tagging.sequences import check_ordered
 from structboost.tagging.tagged_file import WORD
 from structboost.validation import check_inputs, checked_flag, checked_whole_number, shown
 
@@ -107,6 +109,7 @@ class TokenFeatures(TransformerMixin, Documented, BaseEstimator):
         self.columns = columns
         self.word = word
 
+    @committed
     def fit(self, X: Sequence[Any], y: Any = None) -> Self:
         """Learn the columns of the tokens.
 
@@ -248,8 +251,7 @@ class TokenFeatures(TransformerMixin, Documented, BaseEstimator):
         """Return the words of a sentence, and the values of its columns."""
         words: list[str] = []
         columns: dict[str, list[str]] = {name: [] for name in self.columns_}
-        if isinstance(sentence, str | Mapping) or not isinstance(sentence, Iterable):
-            raise TypeError(f"X[{i}] is {shown(sentence)}; give a list of words or of dicts.")
+        check_ordered(sentence, f"X[{i}]", "give a list of words or of dicts")
         for t, token in enumerate(sentence):
             is_dict = isinstance(token, Mapping)
             word = token.get(self.word) if is_dict else token

@@ -20,6 +20,7 @@ from structboost.inference.chains import best_sequences, tag_probabilities
 from structboost.tasks.batch_task import BatchTask, alone
 from structboost.tasks.checks import (
     as_array,
+    check_pairs_fit,
     checked_features,
     checked_labels,
     checked_size,
@@ -243,7 +244,7 @@ class ChainTask(BatchTask):
 
     @override
     def marginals_batch(self, X: Sequence[Any], scores: StackedParts) -> Marginals:
-        inputs = self._search_inputs(X, scores)
+        inputs = self._search_inputs(X, scores, merges_steps=False)
         expected = {kind: np.zeros(rows.shape) for kind, rows in scores.rows.items()}
         log_sums = np.zeros(len(X))
         tag_probabilities(*inputs, expected["token"], expected["step"], log_sums)
@@ -251,6 +252,41 @@ class ChainTask(BatchTask):
         if len(impossible):
             raise _impossible(scores, int(impossible[0]))
         return Marginals(expected, log_sums)
+
+    def tag_marginals(self, X: Sequence[Any], scores: StackedParts) -> FloatArray:
+        """Compute the probability of each tag of all tokens, without those of pairs.
+
+        Parameters
+        ----------
+        X : sequence
+            Inputs.
+        scores : StackedParts
+            Scores of their parts.
+
+        Returns
+        -------
+        probabilities : ndarray, shape (n_tokens, n_tags)
+
+        Raises
+        ------
+        TaskError
+            If no tags are allowed for a sequence.
+        """
+        return self._sums(X, scores)[0]
+
+    @override
+    def log_sums_batch(self, X: Sequence[Any], scores: StackedParts) -> FloatArray:
+        return self._sums(X, scores)[1]
+
+    def _sums(self, X: Sequence[Any], scores: StackedParts) -> tuple[FloatArray, FloatArray]:
+        """Return the probabilities of tags and the logarithms of sums, without those of pairs."""
+        inputs = self._search_inputs(X, scores)
+        of_tags, log_sums = np.zeros(inputs[0].shape), np.zeros(len(X))
+        tag_probabilities(*inputs, of_tags, np.zeros(inputs[1].shape), log_sums)
+        impossible = np.flatnonzero(log_sums == -np.inf)
+        if len(impossible):
+            raise _impossible(scores, int(impossible[0]))
+        return of_tags, log_sums
 
     def _best(self, X: Sequence[Any], scores: StackedParts) -> IntArray:
         """Find the best tags of all tokens of all sequences."""
@@ -262,9 +298,12 @@ class ChainTask(BatchTask):
         return tags
 
     def _search_inputs(
-        self, X: Sequence[Any], scores: StackedParts
+        self, X: Sequence[Any], scores: StackedParts, *, merges_steps: bool = True
     ) -> tuple[FloatArray, FloatArray, FloatArray, IntArray, IntArray, int]:
-        """Return the arguments of both searches: scores with forbidden ends, and first rows."""
+        """Return the arguments of both searches: scores with forbidden ends, and first rows.
+
+        A row of steps that all sequences share in memory is not copied if ``merges_steps``.
+        """
         emissions = np.array(scores.rows["token"], np.float64, order="C")
         starts = scores.offsets["token"]
         if self._first.any() or self._last.any():
@@ -274,8 +313,11 @@ class ChainTask(BatchTask):
                         emissions[starts[i]] += self._first
                     if not isinstance(x, Stretch) or x.ends:
                         emissions[starts[i + 1] - 1] += self._last
-        steps = np.ascontiguousarray(scores.rows["step"], np.float64)
+        steps = scores.rows["step"]
         rows = np.ascontiguousarray(scores.offsets["step"][:-1], np.int64)
+        if merges_steps and len(steps) > 1 and steps.strides[0] == 0:
+            steps, rows = steps[:1], np.zeros_like(rows)
+        steps = np.ascontiguousarray(steps, np.float64)
         starts = np.ascontiguousarray(starts, np.int64)
         return emissions, steps, self._pairs, starts, rows, int(self.step_features)
 
@@ -371,6 +413,7 @@ def _penalties(
     n_tags: int, forbidden: Iterable[tuple[int | None, int | None]]
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return minus infinity on forbidden pairs, first tags and last tags, else 0."""
+    check_pairs_fit(n_tags, "tags")
     pairs, first, last = np.zeros(n_tags**2), np.zeros(n_tags), np.zeros(n_tags)
     for pair in forbidden:
         if len(pair) != 2 or not all(tag is None or 0 <= tag < n_tags for tag in pair):

@@ -8,8 +8,9 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from structboost._typing import IntArray
+from structboost._typing import FloatArray, IntArray
 from structboost.exceptions import TaskError
+from structboost.runtime.memory import check_memory
 from structboost.validation import shown
 
 T = TypeVar("T")
@@ -39,6 +40,22 @@ def checked_size(value: Any, name: str, least: int = 2) -> int:
     if isinstance(value, bool) or not is_number or value % 1 or value < least:
         raise TaskError(f"{name} is {value!r}; give a whole number from {least}.")
     return int(value)
+
+
+def real_table(value: Any, name: str) -> FloatArray:
+    """Return a table of numbers, or raise TaskError if it has other entries."""
+    try:
+        table = np.asarray(value)
+    except ValueError:
+        table = np.zeros((), object)
+    if table.dtype.kind not in "biuf":
+        raise TaskError(f"{name} is {shown(value)}; give an array of numbers.")
+    return table.astype(np.float64)
+
+
+def check_pairs_fit(n: int, what: str) -> None:
+    """Raise MemoryError if a number for each pair of ``n`` things does not fit into memory."""
+    check_memory(8 * n**2, f"Numbers for all pairs of {n} {what}", f"take fewer {what}")
 
 
 def whole_vector(y: Any, name: str, wanted: str, sample: int | None = None) -> IntArray:

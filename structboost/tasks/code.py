@@ -16,6 +16,7 @@ from structboost.contract.measures import SparseFeature
 from structboost.contract.parts import PartKind, StackedParts
 from structboost.contract.separation import Separation
 from structboost.runtime.compiled import compiled
+from structboost.tasks.checks import check_pairs_fit
 from structboost.tasks.tables import TableTask, checked_class, checked_classes
 
 # Codes by rows: where each begins, channels and values of the entries that are not 0.
@@ -41,6 +42,7 @@ class CodeTask(TableTask):
     def __init__(self, code: NDArray[np.int8], losses: FloatArray | None = None) -> None:
         self.code = code
         self.n_classes = len(code)
+        check_pairs_fit(self.n_classes, "classes")
         self.losses = 1.0 - np.eye(self.n_classes) if losses is None else losses
         self.kinds = {"x": PartKind(n_channels=code.shape[1], response=(-1.0, 1.0))}
 

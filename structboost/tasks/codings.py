@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structboost._typing import FloatArray
+from structboost.tasks.checks import check_pairs_fit
 
 CODINGS = ("ecoc", "one_vs_all", "random")
 # Classes up to which all 2^(K-1) - 1 distinct columns are used (Dietterich and Bakiri, 1995).
@@ -42,6 +43,7 @@ def coding_matrix(
         If a matrix has other entries than -1 and 1, two equal words, or a column that tells no
         classes apart.
     """
+    check_pairs_fit(n_classes, "classes")
     if isinstance(coding, str):
         if coding == "one_vs_all":
             return (2 * np.eye(n_classes) - 1).astype(np.int8)

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from structboost._typing import FloatArray, IntArray, override
 from structboost.contract.parts import StackedParts
 from structboost.exceptions import TaskError
+from structboost.tasks.checks import real_table
 from structboost.tasks.code import CodeTask
 from structboost.validation import shown
 
@@ -121,7 +122,7 @@ def _checked_codes(codes: Any, n_outputs: int) -> NDArray[np.int8]:
 
 
 def _checked_losses(losses: Any, n_outputs: int) -> FloatArray:
-    table = np.asarray(losses, np.float64)
+    table = real_table(losses, "losses")
     if table.shape != (n_outputs, n_outputs):
         raise TaskError(
             f"losses has shape {table.shape}; give a row and a column for each of the {n_outputs} "

@@ -18,6 +18,7 @@ from structboost.inference.closures import (
     checked_hierarchy,
     closed_set_probabilities,
 )
+from structboost.runtime.memory import check_memory
 from structboost.tasks.checks import as_task_error
 from structboost.tasks.hierarchy_forms import read_hierarchy
 from structboost.tasks.multi_label import MultiLabelTask
@@ -58,6 +59,9 @@ class HierarchicalMultiLabelTask(MultiLabelTask):
 
     def __init__(self, n_labels: int, edges: Any, *, decay: float = 0.75) -> None:
         super().__init__(n_labels)
+        check_memory(
+            64 * self.n_labels, f"Weights and parents of {n_labels} labels", "take fewer labels"
+        )
         if not 0 < decay <= 1:
             raise TaskError(f"decay is {decay!r}; give a number above 0, up to 1.")
         self.decay = float(decay)

@@ -26,7 +26,8 @@ Where a value has two readings, these rules decide:
 - A list of strings is one of paths, if one of them has a slash.  The labels are the last parts of
   the paths, or the whole paths if these are labels.  In other forms a slash is a part of a label.
 - A table of two columns is one of edges.  Of more columns, each row is a path.
-- A list of whole numbers of which one is -1 is a parent array.
+- A list of whole numbers of which one is -1 is a parent array.  In a hierarchy of as many labels,
+  each node is a label.
 - Any other flat list of labels is a taxonomy of one level, in which a wrong class costs 1.  It is
   no hierarchy, since no label is above another.
 """
@@ -59,7 +60,7 @@ class _Unnamed:
 UNNAMED = _Unnamed()
 
 
-class Hierarchy(NamedTuple):
+class LabelHierarchy(NamedTuple):
     """Nodes of a hierarchy, and edges from parents to children.
 
     Attributes
@@ -102,13 +103,13 @@ class Hierarchy(NamedTuple):
 
 def read_hierarchy(
     value: Any, labels: Sequence[Any], name: str, *, pairs_are_edges: bool = False
-) -> Hierarchy:
+) -> LabelHierarchy:
     """Read a hierarchy in any of its forms.
 
     Parameters
     ----------
     value : object
-        Hierarchy in one of the forms above.
+        LabelHierarchy in one of the forms above.
     labels : sequence
         Labels of the user, for parent arrays and whole paths.
     name : str
@@ -118,7 +119,7 @@ def read_hierarchy(
 
     Returns
     -------
-    hierarchy : Hierarchy
+    hierarchy : LabelHierarchy
         Nodes and edges.
 
     Raises
@@ -130,7 +131,7 @@ def read_hierarchy(
     """
     reader = _Reader(name, labels, pairs_are_edges=pairs_are_edges)
     reader.read(value)
-    hierarchy = Hierarchy(reader.labels, list(reader.edges))
+    hierarchy = LabelHierarchy(reader.labels, list(reader.edges))
     _check_acyclic(hierarchy, name)
     return hierarchy
 
@@ -299,10 +300,15 @@ class _Reader:
                     f"{self.name}[{i}] is {parent}; a parent is a node in 0..{n - 1}, or -1 for "
                     "the root."
                 )
-        if n <= len(self.of_user):
+        is_short = n < len(self.of_user) or (n == len(self.of_user) and not self.pairs_are_edges)
+        if is_short:
             raise ValueError(
-                f"{self.name} has {n} nodes for {len(self.of_user)} classes; it needs a root above "
-                "them."
+                f"{self.name} has {n} nodes for {len(self.of_user)} "
+                + (
+                    "labels; give the parent of each."
+                    if self.pairs_are_edges
+                    else "classes; it needs a root above them."
+                )
             )
         nodes = [self.node(label) for label in self.of_user]
         nodes += [self.unnamed() for _ in range(n - len(nodes))]
@@ -390,7 +396,7 @@ class _Reader:
         raise TypeError(f"{where} {'is ' if place else ''}{shown(item)}; {FORMS}.")
 
 
-def _check_acyclic(hierarchy: Hierarchy, name: str) -> None:
+def _check_acyclic(hierarchy: LabelHierarchy, name: str) -> None:
     """Raise ValueError, with the labels of a cycle, if there is one."""
     below: list[list[int]] = [[] for _ in hierarchy.labels]
     n_above = [0] * len(hierarchy.labels)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from structboost._typing import FloatArray, IntArray
 from structboost.runtime.memory import check_memory
-from structboost.tasks.hierarchy_forms import UNNAMED, Hierarchy, read_hierarchy
+from structboost.tasks.hierarchy_forms import UNNAMED, LabelHierarchy, read_hierarchy
 from structboost.validation import shown
 
 _FEWER_CLASSES = "group the classes, or leave the taxonomy out"
@@ -160,7 +160,7 @@ def _refuse_parents(labels: Sequence[Any], node: int, parents: list[int], name: 
     )
 
 
-def _leaves_of(hierarchy: Hierarchy, classes: Sequence[Hashable], name: str) -> list[int]:
+def _leaves_of(hierarchy: LabelHierarchy, classes: Sequence[Hashable], name: str) -> list[int]:
     """Return the node of each class, which must be a leaf."""
     inner = {parent for parent, _ in hierarchy.edges}
     at: dict[Any, int] = {}

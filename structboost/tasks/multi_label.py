@@ -20,7 +20,7 @@ from structboost.inference.label_sets import (
     most_violated_f1,
     most_violated_subset,
 )
-from structboost.tasks.checks import as_array, checked_size
+from structboost.tasks.checks import as_array, checked_size, real_table
 from structboost.tasks.tables import TableTask
 from structboost.validation import checked_choice, shown
 
@@ -245,7 +245,7 @@ class MultiLabelTask(TableTask):
             raise TaskError(
                 f"costs goes with loss='hamming', and loss is {self.loss_name!r}; give one of them."
             )
-        table = np.asarray(costs, np.float64)
+        table = real_table(costs, "costs")
         if table.shape not in ((self.n_labels,), (2, self.n_labels)):
             raise TaskError(
                 f"costs has shape {table.shape}; give ({self.n_labels},), or (2, {self.n_labels})."

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from structboost._typing import FloatArray, override
-from structboost.tasks.checks import checked_size
+from structboost.tasks.checks import check_pairs_fit, checked_size
 from structboost.tasks.code import CodeTask
 
 
@@ -19,10 +19,19 @@ class MulticlassTask(CodeTask):
     ----------
     n_classes : int
         At least 2.
+
+    Raises
+    ------
+    TaskError
+        If ``n_classes`` is out of its range.
+    MemoryError
+        If the losses of all pairs of classes do not fit into memory.
     """
 
     def __init__(self, n_classes: int) -> None:
-        super().__init__(np.eye(checked_size(n_classes, "n_classes"), dtype=np.int8))
+        n = checked_size(n_classes, "n_classes")
+        check_pairs_fit(n, "classes")
+        super().__init__(np.eye(n, dtype=np.int8))
 
     @override
     def class_scores(self, scores: FloatArray) -> FloatArray:

@@ -262,6 +262,13 @@ class RankingTask(Task):
         if gains is None:
             levels = _two_levels(judged, self.loss_name, sample)
             return most_violated_order(flat, levels, self._measure)
+        if len(gains) > _LONGEST_GRADED_LIST:
+            raise TaskError(
+                f"{_name(sample)} has {len(gains)} items; loss={self.loss_name!r} takes at most "
+                f"{_LONGEST_GRADED_LIST} of them for several grades or a number of places. "
+                "loss='pairs' takes more.",
+                sample,
+            )
         heights, loss = most_violated_graded_order(
             flat, gains, judged.all_pairs / judged.weights[0] ** 2, self._measure.k
         )
@@ -277,13 +284,6 @@ class RankingTask(Task):
         if judged.n_levels == 2 and not self._measure.k and gains.min() == 0:
             return None
         _check_equal_weights(judged, self.loss_name, sample)
-        if len(gains) > _LONGEST_GRADED_LIST:
-            raise TaskError(
-                f"{_name(sample)} has {len(gains)} items; loss={self.loss_name!r} takes at most "
-                f"{_LONGEST_GRADED_LIST} of them for several grades or a number of places. "
-                "loss='pairs' takes more.",
-                sample,
-            )
         return gains
 
 

@@ -15,7 +15,7 @@ from structboost.contract.task import Task
 from structboost.exceptions import TaskError, on_example
 from structboost.inference.segments import best_segments, cut_of
 from structboost.tasks.batch_task import alone
-from structboost.tasks.checks import as_array, checked_features, checked_size
+from structboost.tasks.checks import as_array, check_pairs_fit, checked_features, checked_size
 from structboost.tasks.indicators import indicator
 from structboost.validation import shown
 
@@ -79,6 +79,7 @@ class SegmentTask(Task):
             raise TaskError(f"loss is {shown(loss)}; choose 'tokens' or 'segments'.")
         self.loss_name = loss
         self.span_features = span_features
+        check_pairs_fit(self.n_labels, "labels")
         self._forbidden = np.zeros(self.n_labels**2)
         for pair in forbidden:
             if len(pair) != 2 or not all(0 <= label < self.n_labels for label in pair):

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from structboost._typing import FloatArray
+from structboost.runtime.described import Described
 from structboost.runtime.interrupts import deferred_interrupts
 from structboost.tracking.box_features import Planes, box_features, frame_planes
 from structboost.tracking.box_learner import BoxLearner
@@ -66,7 +67,7 @@ class _Sight(NamedTuple):
     is_sure: bool = False
 
 
-class BoxTracker:
+class BoxTracker(Described):
     """Tracker of one object through a video, from its box in the first frame or frames.
 
     In each frame about 2,000 boxes around the last one are scored, and the best is the object's.

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from structboost._typing import FloatArray, override
+from structboost.runtime.described import Described
 from structboost.tracking.drawing import tracker_colours
 from structboost.tracking.metrics import (
     PRECISION_THRESHOLDS,
@@ -19,7 +20,7 @@ from structboost.tracking.metrics import (
 )
 
 
-class _TrackersDisplay(ABC):
+class _TrackersDisplay(Described, ABC):
     """Plot of the measures of several trackers in a pair of axes."""
 
     _layout: ClassVar[dict[str, Any]]

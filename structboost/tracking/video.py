@@ -20,6 +20,7 @@ from av.packet import Packet
 from av.video.frame import VideoFrame
 from av.video.stream import VideoStream
 
+from structboost.validation import shown
 from structboost.vision.images import Pixels, decoded_image, swapped_channels
 
 _IMAGE_SUFFIXES = frozenset(".bmp .jpeg .jpg .pgm .png .ppm .tif .tiff .webp".split())
@@ -28,6 +29,8 @@ _PACKETS_TO_TRY = 250
 STANDARD_INPUT = "-"
 _NUMBER = re.compile("%[0-9]*d")
 _READ_BEFORE = "The frames before it, counted from 0, were read"
+# Cameras that a computer may have.
+_LAST_CAMERA = 99
 
 
 class VideoError(ValueError):
@@ -112,8 +115,8 @@ def open_frames(source: str | PathLike[str] | int, *, start: int = 0) -> FrameSo
 
     Raises
     ------
-    ValueError
-        If ``start`` is not a whole number from 0.
+    ValueError, TypeError
+        If ``start`` is not a whole number from 0, or ``source`` is none of these.
     VideoError
         If there is no such source, or it holds no frame, or two images of it differ in their
         suffix only.  While iterating: if a frame cannot be read, or the file ends before ``start``
@@ -121,9 +124,12 @@ def open_frames(source: str | PathLike[str] | int, *, start: int = 0) -> FrameSo
     """
     if isinstance(start, bool) or not isinstance(start, (int, np.integer)) or start < 0:
         raise ValueError(f"start is {start!r}; give a frame's index, counted from 0.")
+    is_index = isinstance(source, (int, np.integer)) and not isinstance(source, bool)
+    if not isinstance(source, str | PathLike) and not is_index:
+        raise TypeError(f"source is {shown(source)}; give a path, a URL or a camera's index.")
     path, text = Path(str(source)), str(source)
-    if isinstance(source, int):
-        return _open_camera(source, start)
+    if is_index:
+        return _open_camera(int(text), start)
     if text == STANDARD_INPUT:
         return _open_video("standard input", sys.stdin.buffer, start)
     if path.is_file() or "://" in text:
@@ -343,6 +349,8 @@ def _decode(packet: Packet[VideoStream]) -> list[VideoFrame]:
 
 
 def _open_camera(index: int, start: int) -> FrameSource:
+    if not 0 <= index <= _LAST_CAMERA:  # others crash OpenCV
+        raise ValueError(f"source is {index}; give a camera's index from 0 to {_LAST_CAMERA}.")
     capture = cv2.VideoCapture(index)
     if not capture.isOpened():
         raise VideoError(

@@ -368,7 +368,7 @@ class StructBoost(Trainer):
 
         def observe(record: Mapping[str, Any]) -> str:
             self.history_ = loop.state.history
-            fitted = _AfterRound(self, loop)
+            fitted = _AfterRound.of(self, loop)
             ending = [callback for callback in callbacks if callback(record, fitted) is True]
             return str(getattr(ending[0], "ending", "callback")) if ending else ""
 
@@ -396,10 +396,21 @@ class StructBoost(Trainer):
 class _AfterRound(StructBoost):
     """Fitted trainer with the weights of the last round, for callbacks."""
 
-    def __init__(self, trainer: StructBoost, loop: Loop) -> None:
-        self.__dict__.update(vars(trainer))
-        self.objective_ = self.history_[-1]["primal"]
-        self._loop = loop
+    _loop: Loop
+
+    @classmethod
+    def of(cls, trainer: StructBoost, loop: Loop) -> Self:
+        """Return the trainer after the last round; its parameters are those of a StructBoost."""
+        fitted = cls.__new__(cls)
+        fitted.__dict__.update(vars(trainer))
+        fitted.objective_ = fitted.history_[-1]["primal"]
+        fitted._loop = loop
+        return fitted
+
+    @override
+    def __repr__(self, N_CHAR_MAX: int = 700) -> str:
+        text = super().__repr__(N_CHAR_MAX).replace(type(self).__name__, StructBoost.__name__, 1)
+        return f"{text}  # after round {len(self.history_)}"
 
     def __getattr__(self, name: str) -> Any:
         # The model is made on first access, because most callbacks read only the record.

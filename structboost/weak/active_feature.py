@@ -126,11 +126,13 @@ class ActiveFeatureTable(LearnerTable):
     def scorer(self, weights: FloatArray, n_features: int) -> ActiveFeatureScores:
         constant = self.feature < 0
         base = np.where(constant, self.present, self.absent) @ weights
-        known, place = np.unique(self.feature[~constant], return_inverse=True)
+        known, of_learner = np.unique(self.feature[~constant], return_inverse=True)
         gains = np.zeros((len(known), weights.shape[1]))
         change = (self.present - self.absent)[~constant, None] * weights[~constant]
-        np.add.at(gains, place, change)
-        return ActiveFeatureScores(known.astype(np.int64), gains, base)
+        np.add.at(gains, of_learner, change)
+        place = np.full(int(known.max(initial=-1)) + 1, -1, np.int32)
+        place[known] = np.arange(len(known), dtype=np.int32)
+        return ActiveFeatureScores(place, gains, base)
 
 
 @dataclass(frozen=True)
@@ -139,23 +141,34 @@ class ActiveFeatureScores:
 
     Parameters
     ----------
-    known : ndarray of int64, shape (n_known,)
-        Features that have a weight, in ascending order.
+    place : ndarray of int32
+        Row in ``gains`` of each feature, -1 without a weight.  Features beyond have none.
     gains : ndarray, shape (n_known, n_channels)
     base : ndarray, shape (n_channels,)
     """
 
-    known: IntArray
+    place: NDArray[np.int32]
     gains: FloatArray
     base: FloatArray
 
-    def raw_scores(self, rows: NDArray[Any]) -> FloatArray:
-        """Scores, shape (n_parts, n_channels)."""
-        numbers = np.ascontiguousarray(rows, np.int64)
-        out = np.tile(self.base, (len(rows), 1))
-        if len(self.known):
-            place = np.minimum(np.searchsorted(self.known, numbers), len(self.known) - 1)
-            _add_gains(np.where(self.known[place] == numbers, place, -1), self.gains, out)
+    def raw_scores(self, rows: Any) -> FloatArray:
+        """Compute the scores, shape (n_parts, n_channels).
+
+        Parameters
+        ----------
+        rows : ndarray of int, or sparse array by rows
+            Indices of active features filled up with -1, or a table whose entries are 1.
+        """
+        if sparse.issparse(rows):
+            indices, ends = rows.indices, rows.indptr
+        else:
+            numbers = np.asarray(rows)
+            is_active = numbers >= 0
+            indices = numbers[is_active]
+            ends = np.concatenate(([0], np.cumsum(is_active.sum(axis=1))))
+        out = np.tile(self.base, (rows.shape[0], 1))
+        listed = indices.astype(np.int32, copy=False), ends.astype(np.int64, copy=False)
+        _add_gains(*listed, self.place, self.gains, out)
         return out
 
 
@@ -291,13 +304,19 @@ def _fill(indices: NDArray[Any], indptr: NDArray[Any], out: NDArray[np.int32]) -
 
 
 @compiled
-def _add_gains(place: IntArray, gains: FloatArray, out: FloatArray) -> None:
-    for p in range(place.shape[0]):
-        for s in range(place.shape[1]):
-            k = place[p, s]
-            if k >= 0:
+def _add_gains(
+    indices: NDArray[np.int32],
+    ends: IntArray,
+    place: NDArray[np.int32],
+    gains: FloatArray,
+    out: FloatArray,
+) -> None:
+    for p in range(out.shape[0]):
+        for s in range(ends[p], ends[p + 1]):
+            f = indices[s]
+            if f < len(place) and place[f] >= 0:
                 for c in range(out.shape[1]):
-                    out[p, c] += gains[k, c]
+                    out[p, c] += gains[place[f], c]
 
 
 def _check_numbers(features: Any, rows: IntArray) -> None:

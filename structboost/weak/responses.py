@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 from structboost._typing import FloatArray, IntArray, override
 from structboost.runtime.blocks import tree_sum
 from structboost.runtime.compiled import compiled
+from structboost.runtime.described import Described
 from structboost.runtime.growable_matrix import GrowingMatrix
 from structboost.weak.binning import Thresholds, codes_sum
 from structboost.weak.block_measures import BlockMeasure, entry_values
@@ -111,7 +112,7 @@ class LearnersInShards(Protocol):
         """Number of learners."""
 
 
-class ResponsesInShard(Responses):
+class ResponsesInShard(Described, Responses):
     """Responses computed from the features of a shard, and sums of its duals for pricing.
 
     A subclass implements :meth:`add`, :meth:`answers` and :meth:`block_sums`; those with compiled

@@ -84,7 +84,7 @@ class SparseStumpFamily(WeakLearnerFamily):
             if largest > 0 and largest >= (1 - TIE) * best_split:
                 found.append(constant._replace(edge=max(largest, best_split)))
             else:
-                found += [*splits, constant]
+                found += splits if per_channel == 1 and splits else [*splits, constant]
         return sorted(found, key=lambda candidate: -candidate.edge)
 
     @override

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from structboost._typing import FloatArray, IntArray
 from structboost.files.schema import Array
+from structboost.runtime.described import Described
 from structboost.validation import checked_features
 
 
@@ -28,7 +29,7 @@ class Scorer(Protocol):
         """
 
 
-class LearnerTable(ABC):
+class LearnerTable(Described, ABC):
     """Table of trained weak learners of one family, a frozen dataclass of arrays.
 
     Its ``schema`` describes the arrays that a model file holds, over the dimensions

@@ -19,7 +19,7 @@ from structboost.decisions import (
     SolvedBy,
     Tour,
 )
-from structboost.decisions.inputs import read_features
+from structboost.decisions.inputs import FeatureReader
 from structboost.decisions.model import Preparation, costs_of
 from structboost.decisions.problem import DecisionProblem
 from structboost.decisions.task import DecisionInputs
@@ -91,7 +91,7 @@ def test_mean_of_the_fits_is_one_linear_function(form, monkeypatch, tmp_path):
     items = 3.0 + costs[:, :, None] * rng.uniform(0.5, 2.0, size=(*costs.shape, 2))
     both = [DecisionInput(a, b) for a, b in zip(5 + 2 * x, items, strict=True)]
     X = {"instance": 5 + 2 * x, "items": items, "both": both}[form]
-    inputs = DecisionInputs(**read_features(X)[0])
+    inputs = DecisionInputs(**FeatureReader.fit(X, None)[1])
     task = PredictThenOptimizeTask(ROUTES, inputs.features, n_items=ROUTES.n_items)
     truth = task.best_decisions(inputs, costs)
     parameters = PredictThenOptimize(ROUTES, tol=0.05, random_state=0)
@@ -306,7 +306,9 @@ def test_boosted_trees_give_a_start_that_has_not_seen_what_it_predicts():
     model = PredictThenOptimize(ROUTES, C=1.0, start="boosted", engine="serial")
     # Features of items too: one function of all items, then one of each for what is left.
     both = [DecisionInput(a, b[:, None]) for a, b in zip(x, costs, strict=True)]
-    _, prepared = Preparation.fit(DecisionInputs(**read_features(both)[0]), costs, "least_squares")
+    _, prepared = Preparation.fit(
+        DecisionInputs(**FeatureReader.fit(both, None)[1]), costs, "least_squares"
+    )
     predicted = prepared.items[:, :, -1]
     assert np.corrcoef(predicted.ravel(), costs.ravel())[0, 1] == pytest.approx(1.0)
     with pytest.raises(ValueError, match="needs 3 instances; X has 2"):
@@ -358,7 +360,7 @@ def invest(costs):
 def test_estimator_passes_the_checks_of_scikit_learn(weak_learner):
     check_battery(
         PredictThenOptimize(invest, C=1.0, weak_learner=weak_learner, max_rounds=5),
-        39,
+        37,
         {
             "check_fit_score_takes_y": "the second argument is named costs",
             "check_n_features_in_after_fitting": "gives score an argument named y",
@@ -370,10 +372,10 @@ def test_errors_of_fit_and_score_name_the_argument_and_the_instance():
     x, costs = travel(20)
     model = PredictThenOptimize(ROUTES, C=1.0)
     bad_costs, bad_x = costs.copy(), x.copy()
-    bad_costs[4, 1], bad_x[5, 0] = np.inf, np.nan
+    bad_costs[4, 1], bad_x[5, 0] = np.inf, -np.inf
     with pytest.raises(TaskError, match=r"costs of X\[4\] have inf for item 1"):
         model.fit(x, bad_costs)
-    with pytest.raises(TaskError, match=r"X\[5\] has NaN"):
+    with pytest.raises(TaskError, match=r"X\[5\] has -inf in feature 0"):
         model.fit(bad_x, costs)
     with pytest.raises(ValueError, match="a row of costs"):
         model.fit(x, costs[:3])
@@ -400,7 +402,7 @@ def test_errors_of_fit_and_score_name_the_argument_and_the_instance():
         model.fit([*map(DecisionInput, x[:-1]), DecisionInput(items=np.ones((6, 2)))], costs)
     with pytest.raises(ValueError, match=r"features of 2 items, and costs has \d+ columns"):
         model.fit(np.ones((20, 2, 3)), costs)
-    with pytest.raises(ValueError, match="could not convert string to float"):
+    with pytest.raises(ValueError, match=r"costs of X\[0\] have"):
         model.fit(x, [["a"]] * 20)
     model.fit(x, costs)
     with pytest.raises(TaskError, match=r"costs of X\[4\] have inf for item 1"):

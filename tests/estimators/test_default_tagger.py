@@ -61,8 +61,8 @@ def test_the_default_equals_the_linear_learner(tagger):
 def test_marginals_equal_a_sum_over_all_sequences_of_tags(tagger):
     X = rare_names(seed=2)[0]
     x = min(X, key=len)
-    _, scores = tagger._scored([x])
-    tokens, pairs = scores.rows["token"], tagger.transitions_
+    rows, _ = tagger._reader.read([x])
+    tokens, pairs = tagger.model_.scorer("token").raw_scores(rows), tagger.transitions_
     sums = np.zeros(tokens.shape)
     for tags in np.ndindex(*[tokens.shape[1]] * len(x)):
         score = sum(tokens[t, k] for t, k in enumerate(tags))

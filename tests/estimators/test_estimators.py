@@ -297,8 +297,6 @@ def test_bad_input_is_named():
     few = "the only one of its class; give more examples, or give C"
     with pytest.raises(ValueError, match=few):
         StructBoostClassifier(objective="hinge", weak_learner="stump").fit(X[:2], [0, 1])
-    with pytest.raises(ValueError, match=r"1 class only, 0\.0; a classifier needs"):
-        StructBoostClassifier().fit(X, np.zeros(len(X)))
     with pytest.raises(ValueError, match="one level of relevance"):
         StructBoostRanker().fit(X, np.zeros(len(X)))
     with pytest.raises(ValueError, match="qid has 3 entries"):

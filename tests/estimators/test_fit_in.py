@@ -181,7 +181,9 @@ def test_responses_of_classifiers_are_frames_with_names():
     assert crossed.n_features_in_ == 3
     np.testing.assert_array_equal(found["b"], frame["b"])
     with pytest.raises(ValueError, match="feature names should match"):
-        crossed.transform(frame[["b", "a", "c"]])
+        crossed.transform(frame[["b", "a"]])
+    turned = crossed.transform(frame[["b", "a", "c"]])
+    np.testing.assert_array_equal(turned, crossed.transform(frame))
     binary = CrossFitted(LogisticRegression(), folds=2).fit(X, Y)
     assert binary.get_feature_names_out().tolist() == ["logisticregression_1"]
     binary.set_params(passthrough=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pandas
 import pytest
 
 import structboost
@@ -18,9 +17,6 @@ RNG = np.random.default_rng(0)
 X = RNG.normal(size=(40, 3))
 Y = (X[:, 0] > 0).astype(float)
 HOLES = np.where(RNG.random(X.shape) < 0.1, np.nan, X)
-FRAME = pandas.DataFrame(
-    {"size": X[:, 0], "colour": pandas.Categorical(np.array(list("ab"))[Y.astype(int)])}
-)
 CODED = ("AdaBoostMOClassifier", "AdaBoostMHClassifier", "MultiBoostClassifier")
 FACES = (
     StructBoostClassifier, StructBoostRanker, StructBoostMultiLabelClassifier,
@@ -50,29 +46,6 @@ def test_a_missing_relevance_is_named_in_score():
     ranker = StructBoostRanker(max_iter=2).fit(X, Y)
     with pytest.raises(ValueError, match=r"^y\[4\] is nan; give every sample a finite number"):
         ranker.score(X, np.where(np.arange(40) == 4, np.nan, Y))
-
-
-@pytest.mark.parametrize("face", FACES[:3])
-@pytest.mark.parametrize(
-    ("parameters", "reader", "remedy"),
-    [
-        ({"objective": "svm"}, "objective='svm' cannot take", "objective='hinge'"),
-        (
-            {"objective": "hinge", "weak_learner": "linear"},
-            "weak_learner='linear' cannot",
-            "'tree'",
-        ),
-        (
-            {"objective": "hinge", "weak_learner": ["linear", "stump"]},
-            r"\['linear', 'stump'\]",
-            "'s",
-        ),
-    ],
-)
-def test_categories_that_a_linear_function_cannot_take_are_named(face, parameters, reader, remedy):
-    message = rf"categorical columns \['colour'\], which .*{reader}.*{remedy}.*OneHotEncoder"
-    with pytest.raises(ValueError, match=message):
-        face(**parameters).fit(FRAME, Y)
 
 
 def test_sets_that_are_no_sequence_are_refused_with_the_forms():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+from functools import partial
 
 import narwhals
 import numpy as np
@@ -12,6 +13,7 @@ from sklearn.base import clone
 from sklearn.preprocessing import StandardScaler
 
 from structboost import StructBoostClassifier, StructBoostMultiLabelClassifier, StructBoostRanker
+from structboost.weak.linear import SVMFamily
 
 polars = pytest.importorskip("polars")
 pyarrow = pytest.importorskip("pyarrow")
@@ -132,13 +134,9 @@ def test_categorical_features_may_be_names_indices_or_a_mask():
             StructBoostClassifier(categorical_features=given).fit(frame, y)
     with pytest.raises(ValueError, match=r"Column 'colour' of X holds .*encode it as numbers"):
         StructBoostClassifier(categorical_features=None).fit(frame, y)
-    many = frame.assign(colour=[f"c{i}" for i in range(len(y))])
-    StructBoostClassifier(max_iter=2).fit(many, y)
-    twice = pandas.concat([many, many.assign(colour="d" + many.colour)])
-    with pytest.raises(ValueError, match="'colour' of X has 320 categories; at most 255"):
-        StructBoostClassifier().fit(twice, np.append(y, y))
-    with pytest.raises(ValueError, match="which weak_learner='svm' cannot take"):
-        StructBoostClassifier(objective="hinge", weak_learner="svm").fit(frame, y)
+    own = partial(SVMFamily)
+    with pytest.raises(ValueError, match=r"which weak_learner=.*SVMFamily.* cannot take"):
+        StructBoostClassifier(objective="hinge", weak_learner=own).fit(frame, y)
 
 
 def test_rankers_and_sets_of_labels_take_categories():
@@ -209,10 +207,11 @@ def test_columns_of_one_name_are_refused():
 def test_columns_are_checked_before_their_categories():
     frame, (_, y) = frames()["pandas strings"], columns()
     model = StructBoostClassifier(max_iter=5).fit(frame, y)
-    with pytest.raises(ValueError, match=r"seen at fit time, yet now missing:\s+- size"):
+    with pytest.raises(ValueError, match=r"X lacks \['size'\] and has \[\]"):
         model.predict(frame[["colour", "length"]])
-    with pytest.raises(ValueError, match="must be in the same order"):
-        model.predict(frame[["length", "colour", "size"]])
+    np.testing.assert_array_equal(
+        model.predict(frame[["length", "colour", "size"]]), model.predict(frame)
+    )
     with pytest.raises(ValueError, match=r"X has 2 features, but .* is expecting 3"):
         model.predict(np.zeros((4, 2)))
 
@@ -274,8 +273,9 @@ def test_a_fit_on_other_columns_that_fails_leaves_the_model_as_it_was():
 def test_missing_and_infinite_numbers_of_nullable_columns_are_named(dtype):
     column = pandas.Series([1.0, 2.0, None, 4.0], dtype=dtype)
     frame, y = pandas.DataFrame({"a": [1.0, 2.0, 3.0, 4.0], "b": column}), [0, 1, 0, 1]
+    own = partial(SVMFamily)
     with pytest.raises(ValueError, match="X contains NaN, first in sample 2, feature 1"):
-        StructBoostClassifier(objective="hinge", weak_learner="linear", C=1.0).fit(frame, y)
+        StructBoostClassifier(objective="hinge", weak_learner=own, C=1.0).fit(frame, y)
     frame["a"] = [1.0, 2.0, 3.0, np.inf]
     with pytest.raises(ValueError, match="X contains infinity, first in sample 3, feature 0"):
         StructBoostClassifier().fit(frame, y)

@@ -96,13 +96,13 @@ def test_one_linear_function_of_sparse_tokens_stays_sparse(tmp_path):
     found = tagger.predict(new)
     assert tagger.score(new, tags) > 0.95
     # The model's own weights and scores give the objective that training reported.
-    rows = tagger._reader.read(X)
+    rows, lengths = tagger._reader.read(X)
     numbers = [np.searchsorted(tagger.classes_, tags) for tags in y]
-    starts, n = np.cumsum([0, *map(len, rows)]), np.arange(61)
-    token = tagger.model_.scorer("token").raw_scores(np.concatenate(rows))
+    starts, n = np.cumsum([0, *lengths]), np.arange(61)
+    token = tagger.model_.scorer("token").raw_scores(rows)
     step = np.repeat(tagger.transitions_.reshape(1, -1), 60, axis=0)
     scores = StackedParts({"token": token, "step": step}, {"token": starts, "step": n})
-    hinges = tagger.task_.separate(rows, numbers, scores).violations(scores)
+    hinges = tagger.task_.separate(X, numbers, scores).violations(scores)
     squares = (tagger.model_.matrix("token") ** 2).sum() + (tagger.transitions_**2).sum()
     assert 0.5 * squares + 30 * hinges.mean() == pytest.approx(tagger.objective_)
     tagger.save(tmp_path / "linear.sbm")

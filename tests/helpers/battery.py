@@ -1,13 +1,37 @@
-"""Battery over all faces: ``python -m tests.helpers.battery [face or behaviour ...]``."""
+"""Battery over all faces, and its page of the reference.
+
+``python -m tests.helpers.battery [WORD ...]`` prints the reports of the faces and behaviours with
+these words in their names, by default of all.  ``--page`` writes ``docs/faces.md``.
+"""
 
 from __future__ import annotations
 
+import re
 import sys
 import time
+from pathlib import Path
 
 from structboost.conformance.behaviours import BEHAVIOURS
 from structboost.conformance.check_face import face_report
 from tests.helpers.faces import SLOW_FACES, faces
+
+PAGE = Path(__file__).parents[2] / "docs" / "faces.md"
+INTRODUCTION = """# Every face alike
+
+After reading this page you know how all estimators and trainers behave, and which of them lacks
+what. {func} makes these tables: it runs {n_behaviours} behaviours, each of several checks, over
+every public class. Run it on a subclass of your own:
+
+```python
+from structboost import StructBoostClassifier, check_face
+
+check_face(StructBoostClassifier(max_iter=3), only=["score", "repr"])
+```
+
+`python -m tests.helpers.battery --page` writes this page, and a test compares it with the battery.
+A number stands for a reason [below](#what-is-declared) why a class lacks a behaviour; such a class
+says so in an error.
+"""
 
 
 def reports(words=()):
@@ -21,17 +45,75 @@ def reports(words=()):
             yield name, face_report(estimator, X, y, kind=kind, only=only)
 
 
+def row_name(face):
+    """Name of the row of a face: the tasks of a trainer share one."""
+    return face.split(",")[0] if face.startswith(("StructBoost,", "StructuredSVM,")) else face
+
+
+def cells(named_reports):
+    """Cell of each row and behaviour: "yes", "no", or the reason that the class declares."""
+    table = {}
+    for face, report in named_reports:
+        for row in report.rows:
+            cell = row.messages[0] if row.status == "declared" else row.status
+            at = table.setdefault(row_name(face), {})
+            if at.get(row.behaviour) != "no":
+                at[row.behaviour] = cell
+    return table
+
+
+def page(table):
+    """Return the page of a table of cells."""
+    reasons = {}
+    lines = [INTRODUCTION.format(func="`structboost.check_face`", n_behaviours=len(BEHAVIOURS))]
+    for kind in dict.fromkeys(b.kind for b in BEHAVIOURS):
+        names = [b.name for b in BEHAVIOURS if b.kind == kind]
+        lines += [f"## {kind[0].upper()}{kind[1:]}", "", f"| face | {' | '.join(names)} |"]
+        lines.append("| --- |" + " --- |" * len(names))
+        for face, of_face in table.items():
+            row = []
+            for name in names:
+                cell = of_face[name]
+                if cell not in ("yes", "no"):
+                    cell = str(reasons.setdefault(cell, len(reasons) + 1))
+                row.append(cell)
+            lines.append(f"| {face} | {' | '.join(row)} |")
+        lines.append("")
+    lines += ["## What is declared", "", "| number | reason |", "| --- | --- |"]
+    lines += [f"| {index} | {reason} |" for reason, index in reasons.items()]
+    return "\n".join(lines) + "\n"
+
+
+def cells_of_page(text):
+    """Return the table of cells from a page."""
+    reasons = dict(re.findall(r"^\| (\d+) \| (.*) \|$", text, re.MULTILINE))
+    table, names = {}, []
+    for line in text.split("## What is declared")[0].splitlines():
+        parts = [part.strip() for part in line.split("|")[1:-1]]
+        if parts and parts[0] == "face":
+            names = parts[1:]
+        elif parts and parts[0] != "---":
+            row = {n: reasons.get(c, c) for n, c in zip(names, parts[1:], strict=True)}
+            table.setdefault(parts[0], {}).update(row)
+    return table
+
+
 def main(words):
     """Print the reports; the exit code is 1 if there is a fault."""
+    is_page = "--page" in words
     n_calls = n_faults = 0
     began = time.process_time()
-    for name, report in reports(words):
+    named = []
+    for name, report in reports([word for word in words if word != "--page"]):
         report.face = name
+        named.append((name, report))
         sys.stdout.write(f"{report}\n[{time.process_time() - began:.1f} CPU s so far]\n\n")
         sys.stdout.flush()
         n_calls += report.n_calls
         n_faults += len(report.faults)
     sys.stdout.write(f"{n_calls} calls, {n_faults} faults\n")
+    if is_page:
+        PAGE.write_text(page(cells(named)))
     return 1 if n_faults else 0
 
 

@@ -31,7 +31,7 @@ from structboost import (
     StructuredSVMClassifier,
 )
 from structboost.decisions import Choose
-from structboost.segmentation import Segmenter
+from structboost.segmentation import CRFSettings, Segmenter, UnarySettings
 from structboost.tasks import GraphInput
 
 N = 42
@@ -64,8 +64,8 @@ FACES = {
     ),
     "StructBoostRanker": (StructBoostRanker(max_iter=4), None),
     "StructBoostRanker, hinge": (StructBoostRanker(**HINGE, max_iter=5), None),
-    "StructBoostTagger": (StructBoostTagger(max_iter=4), None),
-    "StructBoostTagger, hinge": (StructBoostTagger(**HINGE, max_iter=4), None),
+    "StructBoostTagger": (StructBoostTagger(max_iter=2), None),
+    "StructBoostTagger, hinge": (StructBoostTagger(**HINGE, max_iter=3), None),
     "PredictThenOptimize": (
         PredictThenOptimize(Choose(3, 1), C=5.0, tol=0.1, start="none", random_state=0),
         None,
@@ -74,7 +74,17 @@ FACES = {
     "CrossFitted, label sets": (CrossFitted(_tree(), folds=2), "label sets"),
     "CrossFitted, sequences": (CrossFitted(_tree(), folds=2), "tags"),
 }
-SLOW_FACES = {"Segmenter": (Segmenter(n_segments=12, C=1.0), None)}
+SLOW_FACES = {
+    "Segmenter": (
+        Segmenter(
+            n_segments=8,
+            C=1.0,
+            crf=CRFSettings(max_rounds=3),
+            unaries=UnarySettings(n_folds=2, group_rounds=2),
+        ),
+        None,
+    )
+}
 
 
 def task_examples():

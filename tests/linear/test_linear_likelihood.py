@@ -20,6 +20,7 @@ from structboost.exceptions import InterruptedFitWarning, TaskError
 from structboost.linear.chain_passes import risk_of
 from structboost.linear.dual_chain import DualChain, chain_problem
 from structboost.linear.linear_likelihood import LinearLikelihoodTrainer
+from structboost.linear.primal_chain import PrimalChain, slopes_of
 from structboost.linear.primal_likelihood import PrimalLikelihood
 from structboost.linear.same_columns import SameColumns
 from structboost.masters.likelihood import log_losses
@@ -97,7 +98,7 @@ def trained(problem, C, n_rounds=60):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("solver", [DualChain, PrimalLikelihood])
+@pytest.mark.parametrize("solver", [DualChain, PrimalChain, PrimalLikelihood])
 @pytest.mark.parametrize("n_tags", [2, 3])
 def test_optimum_of_a_chain_is_that_of_an_independent_solver(solver, n_tags):
     X, Y = sequences(np.random.default_rng(n_tags), n_tags=n_tags)
@@ -134,14 +135,15 @@ def test_risk_of_a_chain_is_the_enumerated_one_at_any_weights(seed, n_tags):
 
 
 @pytest.mark.slow
-def test_forbidden_pairs_have_no_probability_in_training():
+@pytest.mark.parametrize("solver", [DualChain, PrimalChain])
+def test_forbidden_pairs_have_no_probability_in_training(solver):
     X, Y = sequences(np.random.default_rng(4), n=40)
     kept = [i for i in range(len(X)) if not has_forbidden(Y[i])]
     X, Y = [X[i] for i in kept[:8]], [Y[i] for i in kept[:8]]
     shares = np.full(len(X), 1 / len(X))
     objective = enumerated(X, Y, shares, 3, 8.0, allowed=lambda z: not has_forbidden(z))
     task = ChainTask(3, forbidden=[(0, 1), (None, 2), (1, None)])
-    rounds = trained(DualChain(task, X, Y, shares, active=["token"]), 8.0)
+    rounds = trained(solver(task, X, Y, shares, active=["token"]), 8.0)
     assert rounds[-1] == pytest.approx([optimum(objective, 3)] * 2, rel=1e-4)
 
 
@@ -158,20 +160,22 @@ def test_a_forbidden_tag_of_training_is_named():
 
 
 @pytest.mark.slow
-def test_unknown_tags_leave_the_pieces_between_them():
+@pytest.mark.parametrize("solver", [DualChain, PrimalChain])
+def test_unknown_tags_leave_the_pieces_between_them(solver):
     X, Y = sequences(np.random.default_rng(5), n=6, longest=6)
     Y = [np.where(np.random.default_rng(len(y)).random(len(y)) < 0.3, -1, y) for y in Y]
     pieces, tags = labelled_stretches(X, Y)
     shares = np.full(len(pieces), 1 / len(pieces))
-    rounds = trained(DualChain(ChainTask(3), pieces, tags, shares, active=["token"]), 5.0)
+    rounds = trained(solver(ChainTask(3), pieces, tags, shares, active=["token"]), 5.0)
     best = optimum(enumerated(pieces, tags, shares, 3, C=5.0), 3)
     assert rounds[-1] == pytest.approx([best, best], rel=1e-4)
 
 
-def test_a_weight_of_two_is_an_example_twice():
+@pytest.mark.parametrize("solver", [DualChain, PrimalChain])
+def test_a_weight_of_two_is_an_example_twice(solver):
     X, Y = sequences(np.random.default_rng(6))
-    once = DualChain(ChainTask(3), X, Y, np.array([2.0] + [1.0] * 9) / 11, active=["token"])
-    twice = DualChain(ChainTask(3), [X[0], *X], [Y[0], *Y], np.full(11, 1 / 11), active=["token"])
+    once = solver(ChainTask(3), X, Y, np.array([2.0] + [1.0] * 9) / 11, active=["token"])
+    twice = solver(ChainTask(3), [X[0], *X], [Y[0], *Y], np.full(11, 1 / 11), active=["token"])
     assert trained(once, 6.0)[-1] == pytest.approx(trained(twice, 6.0)[-1], rel=1e-5)
 
 
@@ -186,7 +190,7 @@ def test_the_dual_never_falls_and_the_next_C_starts_from_it():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("solver", [DualChain, PrimalLikelihood])
+@pytest.mark.parametrize("solver", [DualChain, PrimalChain, PrimalLikelihood])
 def test_a_problem_adopts_the_result_on_some_of_its_examples(solver):
     X, Y = sequences(np.random.default_rng(8), n=40)
     rows = np.arange(0, 40, 2)
@@ -207,18 +211,20 @@ def test_a_problem_adopts_the_result_on_some_of_its_examples(solver):
     assert trained(whole, 20.0)[-1] == pytest.approx(best, rel=1e-4)
 
 
-def test_scores_that_overflow_end_in_finite_weights():
+@pytest.mark.parametrize("solver", [DualChain, PrimalChain])
+def test_scores_that_overflow_end_in_finite_weights(solver):
     X = [np.array([[0], [1], [0]])] * 3
     Y = [np.array([0, 1, 0])] * 3
-    rounds = trained(DualChain(ChainTask(2), X, Y, np.full(3, 1 / 3), active=["token"]), 1e9)
+    rounds = trained(solver(ChainTask(2), X, Y, np.full(3, 1 / 3), active=["token"]), 1e9)
     assert np.isfinite(rounds[-1]).all()
     assert rounds[-1][0] <= rounds[-1][1] * (1 + 1e-6)
 
 
-def test_empty_sequences_take_part():
+@pytest.mark.parametrize("solver", [DualChain, PrimalChain])
+def test_empty_sequences_take_part(solver):
     X = [np.zeros((0, 2), int), np.array([[0, -1], [1, -1]])]
     Y = [np.zeros(0, int), np.array([0, 1])]
-    rounds = trained(DualChain(ChainTask(2), X, Y, np.full(2, 0.5), active=["token"]), 1.0)
+    rounds = trained(solver(ChainTask(2), X, Y, np.full(2, 0.5), active=["token"]), 1.0)
     assert rounds[-1][0] == pytest.approx(rounds[-1][1], rel=1e-4)
 
 
@@ -237,7 +243,7 @@ def test_long_sequences_are_trained_in_as_many_rounds_as_short_ones():
     assert objectives[0] == pytest.approx(objectives[1], rel=0.1)
 
 
-@pytest.mark.parametrize("solvers", [(DualChain, PrimalLikelihood), (PrimalLikelihood, DualChain)])
+@pytest.mark.parametrize("solvers", [(DualChain, PrimalChain), (PrimalChain, DualChain)])
 def test_a_problem_begins_from_one_of_the_other_kind(solvers):
     X, Y = sequences(np.random.default_rng(9))
     first, second = (
@@ -495,3 +501,45 @@ def test_constant_features_get_no_weight():
         warnings.simplefilter("error")
         trainer = fitted(MulticlassTask(2), X, np.arange(20) // 10, C=20.0)
     assert not trainer.model_.members["x"].learners.coefficients[:, 0].any()
+
+
+# -- pairs of tags that training has -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("size", [1.0, 30.0, 2000.0])
+@pytest.mark.parametrize("forbidden", [[], [(0, 1), (None, 2), (1, None)]])
+def test_sums_over_listed_pairs_equal_sums_over_all(size, forbidden):
+    rng = np.random.default_rng(0)
+    n_tags, lengths = 5, [1, 0, 4, 7, 2]
+    starts = np.cumsum([0, *lengths])
+    tags = np.zeros(14, int)
+    sequences_of = (starts, tags, rng.dirichlet(np.ones(5)), np.ones((5, 2), bool))
+    task = ChainTask(n_tags, forbidden=forbidden)
+    seen = np.flatnonzero(rng.random(n_tags**2) < 0.3)
+    banned = np.flatnonzero(np.isinf(task.penalties[0]))
+    transitions = np.zeros((1, n_tags**2))
+    transitions[0, seen] = size * rng.normal(size=len(seen))
+    scores = size * rng.normal(size=(14, n_tags))
+    found = []
+    for listed in (np.zeros(0, np.int64), np.union1d(seen, banned)):
+        slopes, of_pairs = scores.copy(), np.zeros((1, n_tags**2))
+        values = slopes_of(slopes, transitions, sequences_of, task.penalties, listed, of_pairs)
+        found.append((*values, slopes, of_pairs[:, seen]))
+    for own, other in zip(*found, strict=True):
+        np.testing.assert_allclose(own, other, rtol=1e-9, atol=1e-9 * size)
+
+
+@pytest.mark.slow
+def test_pairs_that_training_lacks_score_zero_at_the_optimum():
+    X, Y = sequences(np.random.default_rng(1), n=8)
+    shares = np.full(8, 1 / 8)
+    seen = np.zeros(9)
+    for y in Y:
+        seen[y[:-1] * 3 + y[1:]] = 1.0
+    assert 0 < seen.sum() < 9
+    objective = enumerated(X, Y, shares, 3, C=8.0)
+    n = (N_FEATURES + 1) * 3
+    best = optimum(lambda w: objective(np.concatenate((w[:n], w[n:] * seen))), 3)
+    problem = chain_problem(ChainTask(3), X, Y, shares, active=["token"], transitions="seen")
+    assert trained(problem, 8.0)[-1] == pytest.approx([best, best], rel=1e-4)
+    assert not problem.matrices()["step"][-1][seen == 0].any()

@@ -41,6 +41,12 @@ def test_documents_begin_at_docstart_and_its_line_is_no_token(file):
     assert documents.tolist() == [0, 1]
 
 
+def test_documents_without_sentences_are_not_counted(file):
+    start = "-DOCSTART- O\n\n"
+    text = f"{start}{start}Ada O\n{start}{start}{start}Bo O\n\nCy O\n{start}"
+    assert read_tagged(file(text), return_documents=True)[2].tolist() == [0, 1, 1]
+
+
 def test_named_columns_may_be_left_out_and_the_tag_may_stand_anywhere(file):
     path = file("1 B-PER Ada\n2 O sleeps\n")
     X, y = read_tagged(path, columns=[None, "tag", "word"], tag="tag")
@@ -93,6 +99,12 @@ def test_a_wrong_encoding_is_named_with_its_line(file):
         read_tagged(file("Ada O\nEspaña B-LOC\n", "latin-1"))
     with pytest.raises(ValueError, match="encoding is 'utf-99', which Python does not have"):
         read_tagged(file("Ada O\n"), encoding="utf-99")
+
+
+def test_letters_that_are_lost_warn_once(file):
+    with pytest.warns(UserWarning, match=r"corpus.txt, line 2 has U\+FFFD .*original") as warned:
+        read_tagged(file("Ada O\nEspa\ufffda O\n\ufffd O\n"))
+    assert len(warned) == 1
 
 
 def test_compressed_files_are_recognised_whatever_their_name(file):
@@ -157,7 +169,7 @@ def test_parameters_of_the_iterator_are_checked_before_the_first_sentence():
 
 WORDS = st.text(min_size=1, max_size=4).filter(
     lambda text: not set(text) & set("\t\r\n\ufeff") and text.strip(" ") and text[:1] != "-"
-    and text.isprintable()
+    and text.isprintable() and "\ufffd" not in text
 )  # fmt: skip
 TAGS = st.sampled_from(["O", "B-x", "I-x"])
 TOKENS = st.lists(st.tuples(WORDS, WORDS, TAGS), min_size=1, max_size=4)

@@ -3,6 +3,7 @@
 import pickle
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -113,6 +114,8 @@ def test_columns_are_those_of_training():
         ([[{"form": "Ada"}]], TypeError, r"X\[0\]\[0\] is .*; give it a string 'word'"),
         ([["Ada", 3]], TypeError, r"X\[0\]\[1\] is 3; give words or dicts"),
         ([["Ada"], [None]], TypeError, r"X\[1\]\[0\] is None"),
+        ([{"Ada", "Bo"}], TypeError, r"X\[0\] is \{.*; give a list of words"),
+        ([pd.DataFrame({"word": ["Ada"]})], TypeError, r"X\[0\] is .*; give a list of words"),
         (None, TypeError, "X is None"),
     ],
 )

@@ -22,6 +22,7 @@ from structboost import (
     load_model,
 )
 from structboost.weak.binning import MAX_BINS, bin_codes, bin_features, bin_thresholds
+from structboost.weak.linear import SVMFamily
 from structboost.weak.stump import StumpFamily
 from structboost.weak.tree import TreeFamily
 
@@ -215,7 +216,8 @@ def test_families_that_take_no_holes_name_the_sample_and_the_remedy():
         )
     with pytest.raises(ValueError, match=r"X\[0\] has NaN features"):
         StructBoost(RankingTask(), C=1.0, weak_learner="lda").fit([X], [y])
-    classifier = StructBoostClassifier(objective="hinge", weak_learner="svm")
+    own = partial(SVMFamily)
+    classifier = StructBoostClassifier(objective="hinge", weak_learner=own)
     assert not classifier.__sklearn_tags__().input_tags.allow_nan
     with pytest.raises(ValueError, match="X contains NaN, first in sample 4, feature 0"):
         classifier.fit(X, y)

@@ -128,7 +128,7 @@ def test_faces_take_sparse_tables_with_held_out_parts():
 def test_what_a_sparse_table_cannot_have_is_named():
     X, y = labelled()
     rows = sparse.csr_array(X)
-    with pytest.raises(ValueError, match="X is sparse, with which categorical_features"):
+    with pytest.raises(ValueError, match="X is sparse, with which monotonic_cst"):
         StructBoostClassifier(monotonic_cst=[0] * 4).fit(rows, y)
     with pytest.raises(ValueError, match=r"X is sparse, and columns \[1\] of the training set"):
         StructBoostClassifier(max_iter=2, categorical_features=[1]).fit(X, y).predict(rows)

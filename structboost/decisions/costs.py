@@ -1,0 +1,175 @@
+"""Costs of items that users pass for decisions, read and checked once."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Mapping, Sequence, Set
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+from scipy import sparse
+
+from structboost._typing import FloatArray
+from structboost.estimators.exact_numbers import check_exact
+from structboost.estimators.table_forms import frame_of
+from structboost.exceptions import TaskError
+from structboost.validation import is_missing, shown
+
+Names = Sequence[Hashable]
+
+
+def read_costs(
+    costs: Any, n: int, n_items: int | None, names: Names | None = None
+) -> tuple[FloatArray, list[Hashable] | None]:
+    """Read costs as a table, and the names of the items.
+
+    Parameters
+    ----------
+    costs : array-like or data frame, shape (n, n_items)
+        Columns of a data frame are matched with ``names``.
+    n : int
+        Number of instances.
+    n_items : int or None
+        Number of items, where it is known.
+    names : sequence of hashable, optional
+        Names of the items, by the problem or by training.  A column may also have the text of one.
+
+    Returns
+    -------
+    table : ndarray, shape (n, n_items)
+        Finite costs.
+    names : list or None
+        Names of the items, where the frame or ``names`` has them.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If the shape does not fit, or names are missing or unknown.
+    TaskError
+        If a cost is no finite number; the message names the instance and the item.
+    """
+    values, names = _by_item(nw.to_native(costs, pass_through=True), n, names)
+    if values.ndim != 2 or len(values) != n:
+        raise ValueError(f"costs has shape {values.shape}; give a row of costs for each of {n} X.")
+    if n_items is not None and values.shape[1] != n_items:
+        raise ValueError(
+            f"X has features of {n_items} items, and costs has {values.shape[1]} columns; give one "
+            "of each per item."
+        )
+    check_exact(values, "costs")
+    table = _numbers(values, names)
+    bad = np.argwhere(~np.isfinite(table))
+    if len(bad):
+        _raise_for_entry(table, names, *bad[0].tolist())
+    # The order of entries in memory is that of sums, and so of their last bits.
+    return np.ascontiguousarray(table), names
+
+
+def item_of(names: Names | None, item: int) -> str:
+    """Return what errors call an item."""
+    return f"item {item}" if names is None else f"item {names[item]!r}"
+
+
+def _by_item(costs: Any, n: int, names: Names | None) -> tuple[Any, list[Hashable] | None]:
+    """Return costs as an array with the items in order, and their names."""
+    ordered = None if names is None else list(names)
+    form = f"give an array or a data frame with a row of numbers for each of {n} X"
+    if costs is None:
+        raise ValueError(
+            "PredictThenOptimize requires y to be passed, but the target y is None: give costs."
+        )
+    if isinstance(costs, str | bytes | Mapping | Set | Iterator) or sparse.issparse(costs):
+        hint = "write costs.toarray()" if sparse.issparse(costs) else form
+        raise TypeError(f"costs is {shown(costs)}; {hint}.")
+    frame = frame_of(costs)
+    if frame is None:
+        return _array(costs, form), ordered
+    columns = list(getattr(costs, "columns", frame.columns)) if hasattr(costs, "iloc") else list(
+        frame.columns
+    )  # fmt: skip
+    has_names = not _is_counted(columns)
+    order = list(range(len(columns)))
+    if has_names and ordered is not None and columns != ordered:
+        order = _order(columns, ordered)
+    if has_names and ordered is None:
+        ordered = columns
+    table = np.empty((len(frame), len(order)), object)
+    for place, column in enumerate(order):
+        table[:, place] = frame[:, column].to_list()
+    return table, ordered
+
+
+def _is_counted(columns: list[Any]) -> bool:
+    """Whether labels of columns are those that pandas gives to columns without names."""
+    return columns == list(range(len(columns)))
+
+
+def _order(columns: list[Any], names: list[Hashable]) -> list[int]:
+    """Return the place of the column of each item."""
+    texts = [str(name) for name in names]
+    wanted: list[Any] = texts if set(columns) == set(texts) else names
+    missing = [name for name in wanted if name not in columns]
+    unknown = [column for column in columns if column not in wanted]
+    if missing or unknown:
+        raise ValueError(
+            f"The columns of costs must be the items by name: costs lacks {shown(missing)} and has "
+            f"{shown(unknown)}."
+        )
+    return [columns.index(name) for name in wanted]
+
+
+def _array(costs: Any, form: str) -> Any:
+    """Return an array, perhaps of objects, and name the first row that is no row of numbers."""
+    try:
+        values = np.ma.filled(np.ma.asarray(costs, np.float64), np.nan) if isinstance(
+            costs, np.ma.MaskedArray
+        ) else np.asarray(costs)  # fmt: skip
+    except (TypeError, ValueError):
+        values = None
+    if values is None or (values.dtype.kind == "O" and values.ndim < 2):
+        _raise_for_row(costs, form)
+        values = np.array([list(row) for row in costs], object)
+    return values
+
+
+def _raise_for_row(costs: Any, form: str) -> None:
+    """Raise ValueError for the first row that is none, or that is of another length."""
+    if not hasattr(costs, "__len__") or not len(costs) or not hasattr(costs, "__iter__"):
+        raise TypeError(f"costs is {shown(costs)}; {form}.")
+    lengths = [len(row) if hasattr(row, "__len__") else None for row in costs]
+    for i, length in enumerate(lengths):
+        if length is None or isinstance(costs[i], str | bytes | Mapping | Set):
+            raise ValueError(f"costs[{i}] is {shown(costs[i])}; {form}.")
+    usual = max(set(lengths), key=lengths.count)
+    for i, length in enumerate(lengths):
+        if length != usual:
+            raise ValueError(f"costs[{i}] has {length} entries, and other rows {usual}; {form}.")
+
+
+def _numbers(values: Any, names: Names | None) -> FloatArray:
+    """Return floats of an array, and name the first entry that is no real number."""
+    if values.dtype.kind in "biuf":
+        return np.asarray(values, np.float64)
+    table = np.empty(values.shape)
+    for i, row in enumerate(values):
+        for item, value in enumerate(row.tolist()):
+            if is_missing(value):
+                table[i, item] = np.nan
+            elif isinstance(value, str | bytes | complex) or hasattr(value, "year"):
+                _raise_for_entry(values, names, i, item)
+            else:
+                try:
+                    table[i, item] = float(value)
+                except (TypeError, ValueError, OverflowError):
+                    _raise_for_entry(values, names, i, item)
+    return table
+
+
+def _raise_for_entry(values: Any, names: Names | None, i: int, item: int) -> None:
+    value = values[i, item]
+    text = value if isinstance(value, float) else shown(value)
+    raise TaskError(
+        f"The costs of X[{{sample}}] have {text} for {item_of(names, item)}; leave the input out, "
+        "or fill the cost in.",
+        i,
+    )

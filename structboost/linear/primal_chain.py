@@ -1,0 +1,196 @@
+"""Linear chain on active features, trained by quasi-Newton steps of its likelihood."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from structboost._typing import FloatArray, IntArray, override
+from structboost.inference.chains import exponentials, sum_product, sum_product_of_pairs
+from structboost.linear.primal_likelihood import PrimalLikelihood
+from structboost.runtime.compiled import compiled
+from structboost.tasks.chain import Stretch
+
+
+class PrimalChain(PrimalLikelihood):
+    """Minimiser of the regularised likelihood of a :class:`structboost.ChainTask`.
+
+    It equals :class:`PrimalLikelihood`, with one row of scores of pairs for all sequences, so that
+    neither time nor memory depends on how tokens are cut into sequences.  Weights are scaled by the
+    curvature that they have at the frequencies of features and tags, which saves steps.
+
+    Parameters
+    ----------
+    task : ChainTask
+        Without features of the steps.
+    X, Y : sequence
+        Tokens as indices of active features, and tags.
+    shares : ndarray, shape (n_examples,)
+        Weights of the examples, which sum to 1.
+    transitions : {"all", "seen"}
+        Pairs of tags that have a weight, all of them or those that ``Y`` has.  Others score 0, and
+        the time for each token is proportional to the number of tags and seen pairs.
+    **settings
+        As for :class:`PrimalLikelihood`.
+    """
+
+    def __init__(
+        self,
+        task: Any,
+        X: Sequence[Any],
+        Y: Sequence[Any],
+        shares: FloatArray,
+        *,
+        transitions: str = "all",
+        **settings: Any,
+    ) -> None:
+        super().__init__(task, X, Y, shares, **settings)
+        starts = self._offsets["token"]
+        sizes = np.diff(starts)
+        tags = task.checked_tags(X, Y, sizes)
+        ends = [(x.begins, x.ends) if isinstance(x, Stretch) else (True, True) for x in X]
+        self._sequences = starts, tags, np.asarray(shares, np.float64), np.array(ends)
+        self._penalties = task.penalties
+        # Pairs of tags that have a weight, or that are forbidden; none means all.
+        self._listed = np.zeros(0, np.int64)
+        if transitions == "seen":
+            inner = np.flatnonzero(np.diff(np.repeat(np.arange(len(sizes)), sizes)) == 0)
+            seen = np.zeros(task.n_tags**2, bool)
+            seen[tags[inner] * task.n_tags + tags[inner + 1]] = True
+            self._has_weight = seen.astype(np.float64)
+            self._listed = np.flatnonzero(seen | (self._penalties[0] < 0)).astype(np.int64)
+        of_tokens = np.repeat(shares, sizes)
+        frequencies = np.bincount(tags, of_tokens, task.n_tags)
+        frequencies = (frequencies + 1e-9) / (frequencies + 1e-9).sum()
+        pairs = np.outer(frequencies, frequencies).ravel()
+        n_pairs = float(shares @ np.maximum(sizes - 1, 0))
+        of_features = self._matrices["token"].multiply(self._matrices["token"]).T @ of_tokens
+        zeros = np.zeros((self._shapes["step"][0] - 1) * task.n_tags**2)
+        self._curvature = np.concatenate(
+            (
+                np.outer(of_features, frequencies * (1.0 - frequencies)).ravel(),
+                zeros,
+                n_pairs * pairs * (1.0 - pairs),
+            )
+        )
+
+    @override
+    def begin(self, C: float) -> None:
+        weights = self._weights()
+        self._scale = 1.0 / np.sqrt(1.0 + C * self._curvature)
+        self._restart(C, weights)
+
+    @override
+    def _evaluate(self, weights: FloatArray) -> tuple[float, FloatArray]:
+        weights = self._scale * weights
+        by_kind = self._split(weights)
+        scores = np.asarray(self._matrices["token"] @ by_kind["token"])
+        transitions = np.ascontiguousarray(by_kind["step"][-1:])
+        of_pairs = np.zeros(transitions.shape)
+        loss, entropy = slopes_of(
+            scores, transitions, self._sequences, self._penalties, self._listed, of_pairs
+        )
+        if len(self._listed):
+            of_pairs *= self._has_weight
+        rising = np.zeros(len(weights))
+        own = self._split(rising)
+        own["token"][:] = self._matrices["token"].T @ scores
+        own["step"][-1] = of_pairs[0]
+        self._mix(rising, entropy)
+        value = self._C * loss + 0.5 * float(weights @ weights)
+        return value, self._scale * (weights - self._C * rising)
+
+
+@compiled
+def slopes_of(
+    scores: FloatArray,
+    transitions: FloatArray,
+    sequences: Any,
+    penalties: Any,
+    listed: IntArray,
+    of_pairs: FloatArray,
+) -> tuple[float, float]:
+    """Replace the scores of tags by the slopes of the likelihood, and return its loss and entropy.
+
+    Parameters
+    ----------
+    scores : ndarray, shape (n_tokens, n_tags)
+        Filled with the weight of the sequence times (truth - probability) of each tag.
+    transitions : ndarray, shape (1, n_tags * n_tags)
+    sequences : (ndarray of int64, ndarray of int64, ndarray, ndarray of bool (n, 2))
+        First token of each sequence, true tags, weights, and whether each begins and ends where
+        the sequence that it was cut from does.
+    penalties : (ndarray, ndarray, ndarray)
+        0, or minus infinity for forbidden pairs, first tags and last tags.
+    listed : ndarray of int64
+        Indices of the pairs that may score other than 0; none means all.
+    of_pairs : ndarray, shape (1, n_tags * n_tags)
+        Starts at zero; gains the slopes of pairs.
+
+    Returns
+    -------
+    loss, entropy : float
+        Weighted sums over the sequences.
+    """
+    starts, tags, weights, ends = sequences
+    n_tags = scores.shape[1]
+    longest = 1
+    for i in range(len(weights)):
+        longest = max(longest, starts[i + 1] - starts[i])
+    forward, likely = np.empty((longest, n_tags)), np.empty((longest, n_tags))
+    emissions, probabilities = np.empty((longest, n_tags)), np.empty((longest, n_tags))
+    following, preceding = np.empty((n_tags, n_tags)), np.empty((n_tags, n_tags))
+    shift = exponentials(transitions[0], penalties[0], following, preceding)
+    factor = 0.0
+    for p in listed:
+        factor = max(factor, transitions[0, p] + penalties[0][p])
+    powers = np.empty(len(listed))
+    for p in range(len(listed)):
+        powers[p] = np.exp(transitions[0, listed[p]] + penalties[0][listed[p]] - factor)
+    pairs = (listed, powers, np.exp(-factor), factor)
+    # Probabilities of pairs, summed over sequences of the same weight.
+    together = np.zeros((1, n_tags * n_tags))
+    loss, entropy = 0.0, 0.0
+    for i in range(len(weights)):
+        begin, n, weight = starts[i], starts[i + 1] - starts[i], weights[i]
+        if n > 0:
+            for t in range(n):
+                for k in range(n_tags):
+                    emissions[t, k] = scores[begin + t, k]
+            for k in range(n_tags):
+                if ends[i, 0]:
+                    emissions[0, k] += penalties[1][k]
+                if ends[i, 1]:
+                    emissions[n - 1, k] += penalties[2][k]
+            log_sum = np.nan
+            if len(listed):
+                log_sum = sum_product_of_pairs(
+                    emissions[:n], pairs, (forward, likely), probabilities[:n], together
+                )
+            if np.isnan(log_sum):
+                log_sum = sum_product(
+                    emissions[:n], (transitions, penalties[0], 0, 0),
+                    (forward, likely, following, preceding), shift, probabilities[:n], together,
+                )  # fmt: skip
+            true, expected = 0.0, 0.0
+            for t in range(n):
+                own = tags[begin + t]
+                true += scores[begin + t, own]
+                if t:
+                    pair = tags[begin + t - 1] * n_tags + own
+                    true += transitions[0, pair]
+                    of_pairs[0, pair] += weight
+                for k in range(n_tags):
+                    expected += probabilities[t, k] * scores[begin + t, k]
+                    scores[begin + t, k] = -weight * probabilities[t, k]
+                scores[begin + t, own] += weight
+            loss += weight * (log_sum - true)
+            entropy += weight * (log_sum - expected)
+        if i + 1 == len(weights) or weights[i + 1] != weight:
+            for k in range(n_tags * n_tags):
+                of_pairs[0, k] -= weight * together[0, k]
+                entropy -= weight * together[0, k] * transitions[0, k]
+                together[0, k] = 0.0
+    return loss, entropy

@@ -1,0 +1,70 @@
+"""Text that describes objects."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import numpy as np
+
+from structboost.validation import shown
+
+_LONGEST = 60
+
+
+class Described:
+    """Base of objects whose repr is a call of their class, with the arguments that were given.
+
+    Arguments are attributes of their name, or of their name after an underscore.  Those with the
+    default of the class, and those that the object does not keep, are left out.
+    """
+
+    def __repr__(self) -> str:
+        return described(self)
+
+
+def described(value: Any) -> str:
+    """Write an object as a call of its class."""
+    arguments = []
+    for name, parameter in _parameters(type(value)).items():
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            continue
+        attribute = _attribute(value, name)
+        if attribute is inspect.Parameter.empty or _is_default(attribute, parameter.default):
+            continue
+        arguments.append(f"{name}={_short(attribute)}")
+    return f"{type(value).__name__}({', '.join(arguments)})"
+
+
+def _parameters(cls: type) -> dict[str, inspect.Parameter]:
+    try:
+        return dict(inspect.signature(cls).parameters)
+    except (TypeError, ValueError):
+        return {}
+
+
+def _attribute(value: Any, name: str) -> Any:
+    """Return the attribute of an argument, or ``Parameter.empty`` if there is none."""
+    for candidate in (name, f"_{name}", f"{name}_name"):
+        try:
+            attribute = inspect.getattr_static(value, candidate)
+        except AttributeError:
+            continue
+        # Properties may compute, and methods are no arguments.
+        if candidate in getattr(value, "__dict__", {}):
+            return attribute
+    return inspect.Parameter.empty
+
+
+def _is_default(value: Any, default: Any) -> bool:
+    if value is default:
+        return True
+    plain = (bool, int, float, str, tuple)
+    return isinstance(value, plain) and type(value) is type(default) and value == default
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, np.ndarray):
+        return f"array of shape {value.shape}"
+    text = shown(value)
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."

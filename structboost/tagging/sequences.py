@@ -1,0 +1,22 @@
+"""Check of sequences that users pass."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Set
+from typing import Any
+
+from structboost.validation import shown
+
+
+def check_ordered(value: Any, name: str, remedy: str) -> None:
+    """Raise TypeError unless a value is a sequence in a known order.
+
+    Strings, dicts, sets and data frames can be iterated, but not over tokens.
+    """
+    is_frame = hasattr(value, "columns") and hasattr(value, "shape")
+    if (
+        isinstance(value, str | bytes | Mapping | Set)
+        or not isinstance(value, Iterable)
+        or is_frame
+    ):
+        raise TypeError(f"{name} is {shown(value)}; {remedy}.")

@@ -1,0 +1,219 @@
+"""The tagger of two stages: its features against loops, its folds, its files."""
+
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.base import BaseEstimator, clone
+from sklearn.pipeline import make_pipeline
+
+from structboost import StructBoostTagger
+from structboost.exceptions import ModelFileError
+from structboost.tagging import TokenFeatures, TwoStageTagger, chunk_f1
+from structboost.tagging.nearby_tags import nearby_means, with_nearby_tags, words_of
+
+SENTENCES = st.lists(st.lists(st.sampled_from("abc"), max_size=4), min_size=1, max_size=6)
+
+
+@given(SENTENCES, st.integers(1, 3), st.booleans(), st.integers(0, 1000))
+@settings(max_examples=150, deadline=None)
+def test_means_are_those_of_loops_over_sentences_and_tokens(sentences, radius, has_documents, seed):
+    rng = np.random.default_rng(seed)
+    X = [[{"word": word} for word in sentence] for sentence in sentences]
+    words, lengths = words_of(X, "word")
+    documents = rng.integers(0, 3, len(X)) if has_documents else None
+    starts = np.cumsum([0, *lengths])
+    probabilities = rng.random((len(words), 2))
+    wanted = np.full((len(words), 2), np.nan)
+    for i, x in enumerate(X):
+        for t, token in enumerate(x):
+            rows = [
+                probabilities[starts[j] + s]
+                for j, other in enumerate(X)
+                for s in range(len(other))
+                if j != i and other[s] == token
+                and (documents[i] == documents[j] if has_documents else abs(i - j) <= radius)
+            ]  # fmt: skip
+            if rows:
+                wanted[starts[i] + t] = np.mean(rows, axis=0)
+    means = nearby_means(words, lengths, probabilities, radius, documents)
+    np.testing.assert_allclose(means, wanted, atol=1e-8)
+
+
+def test_likely_tags_become_features_by_the_lower_bounds_of_their_bins():
+    means = np.array([[0.09, 0.91], [0.1, 0.25], [np.nan, np.nan]])
+    X = [[{"w": "a"}, {"w": "b"}], [], [{"w": "c"}]]
+    assert with_nearby_tags(X, means, ["B", "O"]) == [
+        [{"w": "a", "nearby:O": "0.75"}, {"w": "b", "nearby:B": "0.1", "nearby:O": "0.25"}],
+        [],
+        [{"w": "c"}],
+    ]
+    assert X[0][0] == {"w": "a"}
+
+
+class Recorder(BaseEstimator):
+    """Tagger that keeps its training sentences, and tags only names with a title."""
+
+    log: list = []
+
+    def fit(self, X, y, sample_weight=None):
+        self.log.append((X, y, sample_weight))
+        self.classes_ = np.array(["B-x", "O"])
+        self.seen_ = {token["word[0]"] for tokens in X for token in tokens}
+        return self
+
+    def predict_marginals(self, X):
+        return [
+            [{"B-x": p, "O": 1 - p} for p in (0.6 if "title" in token else 0.3 for token in tokens)]
+            for tokens in X
+        ]
+
+
+def test_first_stages_of_folds_see_other_runs_of_sentences():
+    Recorder.log.clear()
+    X = [[{"word[0]": str(i)}] for i in range(7)]
+    y = [["O"]] * 7
+    TwoStageTagger(Recorder(), folds=3).fit(X, y, sample_weight=[1, 1, 1, 1, 1, 1, 0])
+    trained = [[x[0]["word[0]"] for x in X] for X, _, _ in Recorder.log]
+    assert trained == [
+        list("0123456"),
+        list("345"),
+        list("01256")[:4],
+        list("01234"),
+        list("0123456"),
+    ]
+
+
+def test_documents_are_in_one_fold_and_alone_are_nearby():
+    Recorder.log.clear()
+    X = [[{"word[0]": "a", "title": True}], [{"word[0]": "a"}], [{"word[0]": "a"}]]
+    documents = ["d2", "d1", "d2"]
+    TwoStageTagger(Recorder(), folds=2).fit(X, [["O"]] * 3, documents=documents)
+    assert [len(X) for X, _, _ in Recorder.log] == [3, 2, 1, 3]
+    tokens = [tokens[0] for tokens in Recorder.log[-1][0]]
+    assert [token.get("nearby:B-x") for token in tokens] == ["0.25", None, "0.5"]
+
+
+NAMES = [f"N{i}" for i in range(24)]
+
+
+def corpus(seed, n=40):
+    """Sentences in which a name has a hint of its kind once, and then none."""
+    rng = np.random.default_rng(seed)
+    X, y = [], []
+    for _ in range(n):
+        names = rng.choice(NAMES, 3, replace=False)
+        kinds = rng.choice(["x", "y"], 3)
+        for hint in (True, True, False, False):
+            for name, kind in zip(names, kinds, strict=True):
+                X.append([("mr" if kind == "x" else "in") if hint else "the", str(name), "is"])
+                y.append(["O", f"B-{kind}", "O"])
+    return X, y, np.repeat(np.arange(n), 12)
+
+
+@pytest.fixture(scope="module")
+def trained():
+    X, y, documents = corpus(0)
+    features = TokenFeatures(prefixes=0, suffixes=0, column_ngrams=0)
+    tagger = TwoStageTagger(StructBoostTagger(random_state=0), folds=3)
+    return features, tagger.fit(features.fit_transform(X), y, documents=documents)
+
+
+def test_a_name_is_tagged_as_elsewhere_in_its_document(trained):
+    features, tagger = trained
+    X, y, documents = corpus(1)
+    tokens = features.transform(X)
+    alone = chunk_f1(y, tagger.first_.predict(tokens))
+    assert chunk_f1(y, tagger.predict(tokens, documents=documents)) > 0.95 > alone + 0.1
+    assert tagger.score(tokens, y, documents=documents) > tagger.first_.score(tokens, y)
+    marginals = tagger.predict_marginals(tokens, documents)
+    assert sum(marginals[0][0].values()) == pytest.approx(1)
+
+
+def test_a_sentence_alone_is_tagged(trained):
+    features, tagger = trained
+    assert tagger.predict(features.transform([["mr", "Zoe", "is"]])) == [["O", "B-x", "O"]]
+
+
+def test_a_saved_tagger_predicts_the_same(trained, tmp_path):
+    features, tagger = trained
+    X, _, documents = corpus(2, 5)
+    tokens = features.transform(X)
+    tagger.save(tmp_path / "tagger")
+    loaded = TwoStageTagger.load(tmp_path / "tagger")
+    assert loaded.predict(tokens, documents) == tagger.predict(tokens, documents)
+    assert loaded.predict(tokens) == tagger.predict(tokens)
+    assert loaded.get_params()["estimator__random_state"] == 0
+    pickled = pickle.loads(pickle.dumps(tagger))
+    assert pickled.predict(tokens) == tagger.predict(tokens)
+
+
+def test_files_that_are_damaged_or_of_another_kind_are_refused(trained, tmp_path):
+    _, tagger = trained
+    path = tmp_path / "tagger"
+    tagger.first_.save(path)
+    with pytest.raises(ModelFileError, match="not a two-stage tagger"):
+        TwoStageTagger.load(path)
+    tagger.save(path)
+    content = Path(path).read_bytes()
+    path.write_bytes(content[:-100])
+    with pytest.raises(ModelFileError, match="is damaged"):
+        TwoStageTagger.load(path)
+    with pytest.raises(FileNotFoundError):
+        TwoStageTagger.load(tmp_path / "none")
+
+
+def test_stages_of_another_class_are_not_saved(tmp_path):
+    tagger = TwoStageTagger(Recorder(), folds=2)
+    tagger.fit([[{"word[0]": "a"}]] * 4, [["O"]] * 4)
+    with pytest.raises(TypeError, match=r"estimator is Recorder\(\); save\(\) takes"):
+        tagger.save(tmp_path / "tagger")
+
+
+def test_a_pipeline_passes_documents(trained):
+    _, tagger = trained
+    X, y, documents = corpus(0)
+    features = TokenFeatures(prefixes=0, suffixes=0, column_ngrams=0)
+    pipeline = make_pipeline(features, clone(tagger))
+    pipeline.fit(X, y, twostagetagger__documents=documents)
+    tokens = features.fit_transform(X)
+    predicted = pipeline.predict(X, documents=documents)
+    assert predicted == tagger.predict(tokens, documents=documents)
+
+
+def test_a_refit_that_fails_leaves_the_old_model(trained):
+    features, tagger = trained
+    tokens = features.transform([["mr", "Zoe", "is"]])
+    with pytest.raises(ValueError, match="y"):
+        tagger.fit(tokens * 10, [["O"]] * 10)
+    assert tagger.predict(tokens) == [["O", "B-x", "O"]]
+
+
+TOKEN = {"word[0]": "a"}
+
+
+@pytest.mark.parametrize(
+    ("X", "parameters", "fit", "match"),
+    [
+        ([["a"]] * 4, {}, {}, r"X\[0\]\[0\] is 'a'; give a dict of features"),
+        ([[{"word": "a"}]] * 4, {}, {}, r"X\[0\]\[0\] has None for the feature 'word\[0\]'"),
+        ([TOKEN] * 4, {}, {}, r"X\[0\] is .*; give a list of dicts"),
+        ([[TOKEN]] * 4, {"folds": 5}, {}, "folds is 5; give .* the sequences, 4"),
+        ([[TOKEN]] * 4, {"folds": 1}, {}, "folds is 1"),
+        ([[TOKEN]] * 4, {"radius": 0}, {}, "radius is 0"),
+        ([[TOKEN]] * 4, {"folds": 3}, {"documents": [0, 0, 1, 1]}, "the documents, 2"),
+        ([[TOKEN]] * 4, {"folds": 2}, {"documents": [0, 1]}, r"documents has shape \(2,\)"),
+        ([[TOKEN]] * 4, {"folds": 2}, {"documents": [0, 1, None, 1]}, r"documents\[2\] is None"),
+        ([[TOKEN]] * 4, {"folds": 2}, {"sample_weight": [1.0]}, "sample_weight"),
+        ([[TOKEN]] * 4, {"estimator": object()}, {}, "estimator is .*no predict_marginals"),
+        ([[TOKEN]] * 4, {"estimator": StructBoostTagger}, {}, "estimator is .*give a tagger"),
+        (None, {}, {}, "X is None"),
+    ],
+)
+def test_unusable_inputs_and_parameters_raise_with_a_remedy(X, parameters, fit, match):
+    tagger = TwoStageTagger(**{"estimator": Recorder(), **parameters})
+    with pytest.raises((TypeError, ValueError), match=match):
+        tagger.fit(X, [["O"]] * 4, **fit)

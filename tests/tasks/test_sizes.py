@@ -1,0 +1,69 @@
+"""Sizes that do not fit into memory are refused before memory is taken, with what they need."""
+
+from __future__ import annotations
+
+import tracemalloc
+
+import numpy as np
+import pytest
+
+from structboost import (
+    AdaBoostECCClassifier,
+    ChainTask,
+    CodedTask,
+    EnumeratedTask,
+    HierarchicalMultiLabelTask,
+    MulticlassTask,
+    MultiLabelTask,
+    SegmentTask,
+    StructBoost,
+    StructBoostClassifier,
+    TaxonomyTask,
+)
+from structboost.runtime import memory
+
+MANY = 20_000
+WORDS = np.ones((MANY, 2), np.int8)
+X = np.zeros((4, 1))
+
+
+@pytest.fixture(autouse=True)
+def small_machine(monkeypatch):
+    monkeypatch.setattr(memory, "physical_memory", lambda: 1e9)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (
+            lambda: MulticlassTask(MANY),
+            r"20000 classes take 3\.2 GB, and this machine has 1",
+        ),
+        (lambda: MulticlassTask(10**9), r"take 8e\+09 GB"),
+        (lambda: CodedTask(WORDS), "take fewer classes"),
+        (lambda: EnumeratedTask(range(MANY), WORDS), "take fewer classes"),
+        (lambda: ChainTask(10**9), "take fewer tags"),
+        (lambda: SegmentTask(10**9, 2), "take fewer labels"),
+        (lambda: TaxonomyTask({"all": [0, 1]}, n_classes=MANY), "group the classes"),
+        (lambda: HierarchicalMultiLabelTask(10**11, [[0, 1]]), "take fewer labels"),
+        (
+            lambda: StructBoost(MultiLabelTask(10**10), C=1).fit(X, [[]] * 4),
+            r"4 parts on the 10000000000 channels of kind 'x' take 320 GB",
+        ),
+    ],
+)
+def test_sizes_beyond_memory_are_refused_before_memory_is_taken(make, message):
+    tracemalloc.start()
+    try:
+        with pytest.raises(MemoryError, match=message):
+            make()
+        assert tracemalloc.get_traced_memory()[1] < 5e8
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("face", [StructBoostClassifier(), AdaBoostECCClassifier()])
+def test_a_label_for_each_of_twenty_thousand_samples_is_refused(face):
+    labels = np.arange(MANY)
+    with pytest.raises(MemoryError, match="20000 classes take"):
+        face.fit(labels[:, None].astype(np.float32), labels)
