@@ -18,7 +18,7 @@ from sklearn.base import ClassifierMixin
 from structboost._typing import override
 from structboost.estimators.table_forms import frame_of
 from structboost.files.schema import DamagedFileError
-from structboost.validation import check_labels, first_missing, shown
+from structboost.validation import check_labels, checked_weights, first_missing, shown
 
 _NUMBERS = (bool, int, float, np.bool_, np.integer, np.floating)
 _DATES = (np.datetime64, np.timedelta64)
@@ -88,7 +88,22 @@ class LabelledClassifier(ClassifierMixin):
 
     @override
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        return float(super().score(X, label_vector(y), sample_weight))
+        labels = np.asarray(label_vector(y))
+        if labels.ndim not in (1, 2) or labels.dtype.kind == "c":
+            raise ValueError(
+                f"y is {shown(y)}, of shape {labels.shape}; give one label for each sample."
+            )
+        n_samples = X.shape[0] if hasattr(X, "shape") else len(X)
+        check_lengths(n_samples, len(labels))
+        if sample_weight is not None:
+            sample_weight = checked_weights(sample_weight, len(labels))
+        return float(super().score(X, labels, sample_weight))
+
+
+def check_lengths(n_samples: int, n_labels: int) -> None:
+    """Raise ValueError unless there are as many labels as samples."""
+    if n_samples != n_labels:
+        raise ValueError(f"X has {n_samples} samples and y {n_labels}; give one label for each.")
 
 
 def check_unmasked(y: Any, name: str = "y") -> None:

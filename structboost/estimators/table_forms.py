@@ -61,8 +61,8 @@ def is_sparse(X: Any) -> bool:
     return X.shape[1] > 0 and all(isinstance(dtype, pandas.SparseDtype) for dtype in X.dtypes)
 
 
-def checked_form(X: Any) -> Any:
-    """Return a table of two axes for what a user passes, as :func:`checked_container` does.
+def checked_form(X: Any, *, most_axes: int = 2) -> Any:
+    """Return a native data frame, an array or a sparse array or matrix for what a user passes.
 
     Raises
     ------
@@ -71,24 +71,14 @@ def checked_form(X: Any) -> Any:
     ValueError
         If it is a table of another form, such as one row, or rows differ in length.
     """
-    table = checked_container(X)
-    _check_shape(table)
-    return table
-
-
-def checked_container(X: Any) -> Any:
-    """Return a native data frame, an array or a sparse array or matrix for what a user passes.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If it is none of these.
-    """
     X = nw.to_native(X, pass_through=True)
     if sparse.issparse(X):
-        return _checked_sparse(X)
-    _check_container(X)
-    return X if frame_of(X) is not None else _checked_array(X)
+        table = _checked_sparse(X)
+    else:
+        _check_container(X)
+        table = X if frame_of(X) is not None else _checked_array(X)
+    _check_shape(table, most_axes)
+    return table
 
 
 def _checked_array(X: Any) -> Any:
@@ -133,7 +123,7 @@ def _check_container(X: Any) -> None:
         )
 
 
-def _check_shape(X: Any) -> None:
+def _check_shape(X: Any, most_axes: int) -> None:
     """Raise ValueError, in the words of scikit-learn, unless a table has rows and columns."""
     shape = shape_of(X)
     if len(shape) < 2:
@@ -142,12 +132,13 @@ def _check_shape(X: Any) -> None:
             f"X has shape {shape}. Expected 2D array, got {what} instead. Reshape your data: for "
             "one row write X.reshape(1, -1), for one column X.reshape(-1, 1)."
         )
-    if len(shape) > 2:
+    if len(shape) > most_axes:
         raise ValueError(
-            f"X has shape {shape}: Found array with dim {len(shape)}, while dim <= 2 is required; "
+            f"X has shape {shape}: Found array with dim {len(shape)}, while dim <= "
+            f"{most_axes} is required; "
             "write X.reshape(len(X), -1)."
         )
-    for n, what in zip(shape, ("sample", "feature"), strict=True):
+    for n, what in ((shape[0], "sample"), (min(shape[1:]), "feature")):
         if not n:
             raise ValueError(
                 f"X has no {'rows' if what == 'sample' else 'columns'}: Found array with 0 "

@@ -130,8 +130,8 @@ class TokenReader:
         name = column if self.names is None else repr(self.names[column])
         raise ValueError(
             f"X[{i}] has the value {table.data[odd[0]]} for feature {name} of token {token}. "
-            f"Other values than 0 and 1 make X {size}.  Write such a number as a string that names its "
-            "range, such as '2-4'."
+            f"Other values than 0 and 1 make X {size}.  Write such a number as a string that names "
+            "its range, such as '2-4'."
         )
 
     def table(self, X: Any) -> tuple[Any, IntArray]:

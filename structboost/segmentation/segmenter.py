@@ -61,6 +61,7 @@ from structboost.validation import (
     checked_n_jobs,
     checked_positive,
     checked_seed,
+    checked_verbose,
     checked_whole_number,
     shown,
 )
@@ -476,8 +477,7 @@ class Segmenter(Documented, BaseEstimator):
             raise TypeError(f"meaning is {shown(self.meaning)}; give a LabelMap, or None.")
         if not isinstance(self.cache, str | PathLike | None):
             raise TypeError(f"cache is {shown(self.cache)}; give the path of a folder, or None.")
-        if not isinstance(self.verbose, int | np.integer):
-            raise TypeError(f"verbose is {shown(self.verbose)}; give 0 or 1.")
+        checked_verbose(self.verbose)
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "crf_model_"):

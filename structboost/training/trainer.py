@@ -46,6 +46,7 @@ class Trainer(Documented, BaseEstimator):
     """
 
     _face_kinds = ("task",)
+    _declares = {"settings in files": "a file holds the model, not how it was trained"}
 
     task: Task
     C: Any
