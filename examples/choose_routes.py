@@ -1,12 +1,12 @@
 """Routes by predicted travel times: least squares against learning by regret.
 
-Prints regret by the number of training days, and draws the routes of one day
-(``choose-routes.png``).
+``python examples/choose_routes.py [PICTURE.png]`` prints regret by the number of training days, and
+draws the routes of one day (by default ``choose-routes.png``).
 """
 
 from __future__ import annotations
 
-import sys
+import argparse
 from pathlib import Path
 
 import matplotlib
@@ -82,4 +82,6 @@ def main(target: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]) if len(sys.argv) > 1 else Path("choose-routes.png"))
+    parser = argparse.ArgumentParser(description="Draw routes by predicted travel times.")
+    parser.add_argument("picture", nargs="?", type=Path, default=Path("choose-routes.png"))
+    main(parser.parse_args().picture)

@@ -5,6 +5,7 @@ Run with ``make demo``; the plot goes to ``demo-convergence.png``.
 
 from __future__ import annotations
 
+import argparse
 import time
 from pathlib import Path
 
@@ -87,4 +88,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    argparse.ArgumentParser(description="Train, certify, compare and plot.").parse_args()
     main()

@@ -6,7 +6,7 @@ downloads what is missing, and writes the toolkit's report.
 
 from __future__ import annotations
 
-import sys
+import argparse
 from typing import Any
 
 from got10k.trackers import Tracker
@@ -37,7 +37,9 @@ class Got10kTracker(Tracker):
 if __name__ == "__main__":
     from got10k.experiments import ExperimentOTB
 
-    experiment = ExperimentOTB(sys.argv[1], version=2015)
+    parser = argparse.ArgumentParser(description="Track all sequences of OTB-2015.")
+    parser.add_argument("folder", help="folder of OTB-2015; what is missing is downloaded")
+    experiment = ExperimentOTB(parser.parse_args().folder, version=2015)
     tracker = Got10kTracker(random_state=0)
     experiment.run(tracker)
     experiment.report([tracker.name])

@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-import sys
+import argparse
+from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -78,6 +79,9 @@ def draw_route(axis: Axes) -> None:
 
 
 if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description="Draw the picture of the README.")
+    parser.add_argument("picture", type=Path, help="file that is written")
+    target = parser.parse_args().picture
     plt.rc("font", size=13)
     widths = {"width_ratios": [1.35, 1.5, 1.3, 1]}
     figure, axes = plt.subplots(1, 4, figsize=(16, 3.4), layout="constrained", gridspec_kw=widths)
@@ -87,4 +91,4 @@ if __name__ == "__main__":
         draw(axis)
         if draw is not draw_shape:
             axis.set_axis_off()
-    figure.savefig(sys.argv[1], dpi=80)
+    figure.savefig(target, dpi=80)

@@ -1,12 +1,12 @@
 """Follow an object through a video, from Python.
 
-``python examples/track_video.py VIDEO X,Y,W,H`` writes ``tracked.mp4``; without arguments a made
-clip is tracked. The command ``structboost track`` does the same and writes more.
+``python examples/track_video.py VIDEO X,Y,W,H`` writes ``tracked.mp4``; without arguments a
+synthetic clip is tracked. The command ``structboost track`` does the same and writes more.
 """
 
 from __future__ import annotations
 
-import sys
+import argparse
 
 import numpy as np
 
@@ -19,10 +19,18 @@ from structboost.tracking import (
 )
 
 
-def main(arguments: list[str]) -> None:
+def box_of(text: str) -> np.ndarray:
+    """Read left, top, width and height, in pixels."""
+    box = np.array(text.split(","), float)
+    if box.shape != (4,) or not (np.isfinite(box).all() and (box[2:] > 0).all()):
+        raise ValueError(text)
+    return box
+
+
+def main(video: str | None, box: np.ndarray | None) -> None:
     """Track, draw and write."""
-    if arguments:
-        source, box = open_frames(arguments[0]), np.array(arguments[1].split(","), float)
+    if video is not None:
+        source = open_frames(video)
     else:
         clip = make_synthetic_clip()
         source, box = enumerate(clip.frames), clip.boxes[0]
@@ -42,4 +50,10 @@ def main(arguments: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    parser = argparse.ArgumentParser(description="Follow an object; without VIDEO, in a clip.")
+    parser.add_argument("video", nargs="?", metavar="VIDEO", help="file of a video")
+    parser.add_argument("box", nargs="?", type=box_of, metavar="X,Y,W,H", help="in frame 0")
+    given = parser.parse_args()
+    if given.video is not None and given.box is None:
+        parser.error("VIDEO needs the box of the object in its first frame, X,Y,W,H")
+    main(given.video, given.box)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -109,8 +110,8 @@ def rows_of(sequence: Sequence[Any], rows: IntArray) -> Any:
 
 
 def check_inputs(X: Any) -> None:
-    """Raise TypeError unless ``X`` has a length, as sequences and tables have."""
-    if not hasattr(X, "__len__") or isinstance(X, (Mapping, set, frozenset, type)):
+    """Raise TypeError unless ``X`` is a sequence or table, which have a length."""
+    if not hasattr(X, "__len__") or isinstance(X, (Mapping, set, frozenset, type, str, bytes)):
         raise TypeError(
             f"X is {shown(X)}, not a sequence; give a list of inputs, or [x] for one input x."
         )
@@ -123,7 +124,7 @@ def shown(value: Any) -> str:
         text = repr(value.item() if is_scalar else value)
     except Exception:  # whole numbers of many thousand digits raise, and deeply nested lists
         text = f"a value of type {type(value).__name__}"
-    text = " ".join(text.split())
+    text = re.sub(r"\s*\n\s*", " ", text)
     return text if len(text) <= _LONGEST_SHOWN else f"{text[: _LONGEST_SHOWN - 3]}..."
 
 
@@ -209,6 +210,21 @@ def checked_seed(value: Any, name: str) -> int:
     return int(value)
 
 
+def checked_random_state(value: Any, name: str = "random_state") -> Any:
+    """Return ``value``, or raise unless scikit-learn takes it as a seed."""
+    is_whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    if is_whole and not 0 <= value < 1 << 32:
+        raise ValueError(f"{name} is {shown(value)}; give a whole number from 0 to 2**32 - 1.")
+    # The module of NumPy is its global generator.
+    if not (value is None or is_whole or isinstance(value, np.random.RandomState)) and (
+        value is not np.random
+    ):
+        raise TypeError(
+            f"{name} is {shown(value)}; give a whole number, a numpy.random.RandomState, or None."
+        )
+    return value
+
+
 def checked_n_jobs(value: Any, name: str = "n_jobs") -> int | None:
     """Return ``value`` as joblib takes it, None or a whole number other than 0."""
     if value is None:
@@ -217,8 +233,66 @@ def checked_n_jobs(value: Any, name: str = "n_jobs") -> int | None:
         raise TypeError(
             f"{name} is {shown(value)}; give None, a whole number from 1, or -1 for all cores."
         )
-    if value == 0:
-        raise ValueError(f"{name} is 0; give a whole number from 1, or -1 for all cores.")
+    if value == 0 or abs(int(value)) >= 2**31:
+        raise ValueError(
+            f"{name} is {shown(value)}; give a whole number from 1, or -1 for all cores."
+        )
+    return int(value)
+
+
+def check_random_state(value: Any, name: str = "random_state") -> None:
+    """Raise unless ``value`` is a random state of scikit-learn."""
+    if value is None or isinstance(value, np.random.RandomState):
+        return
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
+        raise TypeError(
+            f"{name} is {shown(value)}; give None, a whole number from 0 below 2**32, or a "
+            "numpy.random.RandomState."
+        )
+    checked_seed(value, name)
+
+
+def check_verbose(value: Any, name: str = "verbose") -> None:
+    """Raise unless ``value`` is True, False or a whole number from 0."""
+    if not isinstance(value, (bool, int, np.bool_, np.integer)):
+        raise TypeError(f"{name} is {shown(value)}; give 0, or 1 for a report of the progress.")
+    if value < 0:
+        raise ValueError(f"{name} is {shown(value)}; give 0, or 1 for a report of the progress.")
+
+
+# Parameters that many estimators and trainers have, and the checks of their values.
+_COMMON_PARAMETERS: dict[str, Callable[[Any, str], Any]] = {
+    "n_jobs": checked_n_jobs,
+    "random_state": check_random_state,
+    "verbose": check_verbose,
+    **dict.fromkeys(
+        ("average", "early_stopping", "exact", "passthrough", "spare_solves", "stabilize"),
+        checked_flag,
+    ),
+}
+
+
+def check_common_parameters(parameters: Mapping[str, Any]) -> None:
+    """Raise TypeError or ValueError if a parameter that many classes have is out of its range."""
+    for name, check in _COMMON_PARAMETERS.items():
+        if name in parameters:
+            check(parameters[name], name)
+
+
+def checked_numbers(value: Any, name: str) -> FloatArray:
+    """Return ``value`` as an array of floats."""
+    try:
+        return np.array(value, np.float64)
+    except (TypeError, ValueError):
+        raise TypeError(f"{name} is {shown(value)}; give an array of numbers.") from None
+
+
+def checked_verbose(value: Any) -> int:
+    """Return ``verbose`` as a whole number, not negative, or raise."""
+    if not isinstance(value, int | np.integer | np.bool_):
+        raise TypeError(f"verbose is {shown(value)}; give 0, or 1 to report progress.")
+    if value < 0:
+        raise ValueError(f"verbose is {shown(value)}; give 0, or 1 to report progress.")
     return int(value)
 
 
@@ -409,15 +483,28 @@ def check_finite(y: Any, name: str = "y", more: str = "") -> None:
 
 
 def check_relevance(y: Any) -> None:
-    """Raise ValueError unless relevance is numeric, since strings would be sorted by letters.
-
-    Complex numbers are left to ``validate_data``.
-    """
+    """Raise ValueError unless relevance is numeric, since strings would be sorted by letters."""
     relevance = np.asarray(y)
+    check_not_complex(relevance, "y")
+    if relevance.ndim > 2:
+        raise ValueError(
+            f"y should be a 1d array, got an array of shape {relevance.shape} instead; give the "
+            "relevance of each item."
+        )
     if relevance.ndim and len(relevance) and relevance.dtype.kind not in "biufc":
         raise ValueError(
             f"Unknown label type: y holds {relevance.dtype}, such as {shown(relevance.flat[0])}; "
             "give relevance as numbers, larger for better, such as y.astype(float)."
+        )
+
+
+def check_not_complex(values: NDArray[Any], name: str) -> None:
+    """Raise ValueError if an array holds complex numbers."""
+    if values.dtype.kind == "c":
+        # The words of scikit-learn, which its checks of estimators expect.
+        raise ValueError(
+            f"Complex data not supported: {name} holds {values.dtype}; give real numbers, such as "
+            f"{name}.real."
         )
 
 

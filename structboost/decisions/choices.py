@@ -16,7 +16,7 @@ from structboost.decisions.problem import BatchProblem, DecisionProblem, check_l
 from structboost.exceptions import TaskError
 from structboost.inference.knapsack import checked_loads, solve_knapsack
 from structboost.inference.tours import improved_tour, shortest_tour
-from structboost.validation import checked_whole_number
+from structboost.validation import checked_flag, checked_whole_number, shown
 
 
 class Assignment(DecisionProblem):
@@ -36,7 +36,7 @@ class Assignment(DecisionProblem):
         self.n_rows = checked_whole_number(n_rows, "n_rows")
         self.n_columns = checked_whole_number(n_columns, "n_columns")
         self.n_items = self.n_rows * self.n_columns
-        self.maximize = maximize
+        self.maximize = checked_flag(maximize, "maximize")
 
     @override
     def solve(self, costs: FloatArray) -> FloatArray:
@@ -75,8 +75,12 @@ class MatroidBasis(DecisionProblem):
         self, n_items: int, is_independent: Callable[[list[int]], Any], *, maximize: bool = False
     ) -> None:
         self.n_items = checked_whole_number(n_items, "n_items")
+        if not callable(is_independent):
+            raise TypeError(
+                f"is_independent is {shown(is_independent)}; give a function of a list of items."
+            )
         self.is_independent = is_independent
-        self.maximize = maximize
+        self.maximize = checked_flag(maximize, "maximize")
 
     @override
     def solve(self, costs: FloatArray) -> FloatArray:
@@ -106,7 +110,7 @@ class Choose(BatchProblem):
     def __init__(self, n_items: int, k: int, *, maximize: bool = False) -> None:
         self.n_items = checked_whole_number(n_items, "n_items")
         self.k = checked_whole_number(k, "k", self.n_items)
-        self.maximize = maximize
+        self.maximize = checked_flag(maximize, "maximize")
 
     @override
     def solve_all(self, costs: FloatArray) -> FloatArray:

@@ -36,9 +36,6 @@ from structboost.validation import shown
 FACE = "PredictThenOptimize"
 # Kinds of features, which are of the instance or of its items, and the axes of their tables.
 _AXES = {"instance": 2, "items": 3}
-_SHAPES = (
-    "give (n, n_features) for features of instances, (n, n_items, n_features) for features of items"
-)
 
 # By the kind of features.
 Tables = Mapping[str, FloatArray]
@@ -285,29 +282,13 @@ def _stacks(X: Any, labels: Mapping[str, Sequence[Any] | None]) -> dict[str, _St
 
 
 def _stack_of_table(X: Any, labels: Mapping[str, Sequence[Any] | None]) -> dict[str, _Stack]:
-    X = checked_form(X)
+    X = checked_form(X, most_axes=3)
     shape = shape_of(X)
-    if len(shape) not in _AXES.values():
-        raise ValueError(
-            f"X has shape {shape}. Expected 2D array, got {len(shape)}D array instead: Reshape "
-            f"your data; {_SHAPES}."
-        )
-    _check_size(shape)
     if len(shape) == 3:
         return {"items": _Stack(X.reshape(-1, shape[2]), shape[0], "items")}
     if labels:
         X = by_name(X, labels.get("instance"), "X", FACE)
     return {"instance": _Stack(X, shape[0], "instance")}
-
-
-def _check_size(shape: tuple[int, ...]) -> None:
-    """Raise ValueError if a table is empty."""
-    if not shape[0]:
-        raise ValueError(f"X has 0 sample(s) (shape={shape}) while a minimum of 1 is required.")
-    if not all(shape):
-        raise ValueError(
-            f"X has 0 feature(s) (shape={shape}) while a minimum of 1 is required; {_SHAPES}."
-        )
 
 
 def _blocks(X: Sequence[DecisionInput], kind: str) -> list[Any]:
@@ -369,8 +350,6 @@ def _stack_of_blocks(
     if not trained:
         labels = labels_of(blocks[0])
     named = [by_name(block, labels, f"X[{i}].{kind}", FACE) for i, block in enumerate(blocks)]
-    shape = shape_of(named[0])
-    _check_size((len(blocks), *shape[-_AXES[kind] + 1 :]))
     if frame_of(named[0]) is None:
         # Strings would swallow numbers.
         is_plain = all(block.dtype.kind in "biuf" for block in named)

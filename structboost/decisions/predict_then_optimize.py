@@ -8,7 +8,6 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from structboost._typing import FloatArray
@@ -30,10 +29,11 @@ from structboost.validation import (
     checked_choice,
     checked_flag,
     checked_positive,
+    checked_random_state,
     checked_relative_gap,
+    checked_verbose,
     checked_weights,
     checked_whole_number,
-    shown,
 )
 from structboost.weak.families import WeakLearners
 
@@ -301,13 +301,8 @@ class PredictThenOptimize(Documented, BaseEstimator):
         checked_relative_gap(self.tol, "tol")
         checked_whole_number(self.max_rounds, "max_rounds")
         engine_of(self.engine, self.n_jobs)
-        try:
-            check_random_state(self.random_state)
-        except ValueError:
-            raise ValueError(
-                f"random_state is {shown(self.random_state)}; give a whole number from 0 to "
-                "2**32 - 1, a RandomState, or None."
-            ) from None
+        checked_random_state(self.random_state)
+        checked_verbose(self.verbose)
 
     def _commit(self, model: DecisionModel) -> Self:
         """Take a model that is trained or loaded."""

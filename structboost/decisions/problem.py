@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
 from structboost._typing import FloatArray, override
 from structboost.exceptions import TaskError, on_example
 from structboost.runtime.described import Described
-from structboost.validation import shown
+from structboost.validation import checked_flag, shown
 
 
 class DecisionProblem(Described, ABC):
@@ -125,20 +123,6 @@ class DecisionProblem(Described, ABC):
         """
         return True
 
-    def __repr__(self) -> str:
-        """Class and parameters of the problem, arrays by their shapes."""
-        shown_parameters = []
-        for name in inspect.signature(type(self)).parameters:
-            value = vars(self).get(name)
-            if isinstance(value, np.ndarray | sparse.sparray | sparse.spmatrix):
-                shown_parameters.append(f"<{name} of shape {value.shape}>")
-            elif callable(value):
-                name_of = getattr(value, "__qualname__", type(value).__name__)
-                shown_parameters.append(f"{name}=<{name_of}>")
-            elif value is not None:
-                shown_parameters.append(f"{name}={shown(value)}")
-        return f"{type(self).__name__}({', '.join(shown_parameters)})"
-
     def __str__(self) -> str:
         """Name of the problem and its sense, as errors show them."""
         return f"{type(self).__name__}, which {'maximises' if self.maximize else 'minimises'}"
@@ -189,7 +173,7 @@ class SolvedBy(DecisionProblem):
                 f"solve is {shown(solve)}; give a function solve(costs) that returns a decision."
             )
         self.function = solve
-        self.maximize = maximize
+        self.maximize = checked_flag(maximize, "maximize")
 
     @override
     def solve(self, costs: FloatArray) -> FloatArray:

@@ -8,6 +8,7 @@ from scipy.sparse import csc_array, csr_array, vstack
 
 from structboost.decisions.problem import DecisionProblem
 from structboost.solvers.linear_program import ProgramSolver
+from structboost.validation import shown
 
 
 class LinearProgram(ProgramSolver, DecisionProblem):
@@ -55,9 +56,13 @@ class LinearProgram(ProgramSolver, DecisionProblem):
 
         Raises
         ------
+        TypeError
+            If it is no model of HiGHS.
         ValueError
             If a variable is semi-continuous or semi-integer.
         """
+        if not isinstance(model, highspy.Highs):
+            raise TypeError(f"model is {shown(model)}; give a highspy.Highs.")
         lp, kinds = model.getLp(), highspy.HighsVarType
         semi = [k in (kinds.kSemiContinuous, kinds.kSemiInteger) for k in lp.integrality_]
         if any(semi):

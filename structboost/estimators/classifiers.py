@@ -409,4 +409,4 @@ class TaxonomyClassifier(BoostedClassifier):
         return None
 
     def _task(self) -> Task:
-        return classification_task(self.classes_.tolist(), self.taxonomy)
+        return classification_task(list(self.classes_), self.taxonomy)

@@ -228,6 +228,8 @@ class AdaBoostMHClassifier(_StageWiseClassifier):
     Schapire and Singer, 1999.
     """
 
+    _declares = {"monotone constraints": "each class has a score of its own"}
+
     _pairs: ClassVar[str] = "bits"
 
     def _coded_task(self, n_classes: int) -> Task:
@@ -244,6 +246,8 @@ class AdaBoostECCClassifier(_StageWiseClassifier):
 
     Guruswami and Sahai, 1999; Algorithm 2 of the paper on totally corrective boosting.
     """
+
+    _declares = {"monotone constraints": "each bit of a code has a score of its own"}
 
 
 @estimator
@@ -266,6 +270,8 @@ class MultiBoostECCClassifier(_CorrectiveClassifier):
         Whether the code of a round is random, or the best for its weak learner.  With the best
         codes, the bound holds over all codes.
     """
+
+    _declares = {"monotone constraints": "each bit of a code has a score of its own"}
 
     codes: str = "random"
 

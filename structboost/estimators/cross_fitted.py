@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import field
 from typing import Any, Self
 
@@ -15,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from structboost._typing import FloatArray, IntArray
 from structboost.contract.task import Task
 from structboost.estimators.labelled_parts import (
+    Form,
     PartTable,
     TableForm,
     form_of,
@@ -30,7 +32,9 @@ from structboost.selection.cross_fitting import cross_fit
 from structboost.selection.folds import balanced_parts_of_groups
 from structboost.validation import (
     check_inputs,
+    checked_flag,
     checked_n_jobs,
+    checked_random_state,
     checked_whole_number,
     group_numbers,
     shown,
@@ -85,6 +89,8 @@ class CrossFitted(TransformerMixin, Documented, BaseEstimator):
         unless the classifier takes sets itself.
     classes_ : ndarray
         Classes, labels, or tags.
+    feature_names_in_ : ndarray of str
+        Names of the columns, where data frames have them.
 
     Notes
     -----
@@ -98,7 +104,13 @@ class CrossFitted(TransformerMixin, Documented, BaseEstimator):
             "a transformer predicts no outputs",
         )
         | dict.fromkeys(
-            ("save and load", "save refuses", "load refuses", "labels can be saved"),
+            (
+                "save and load",
+                "settings in files",
+                "save refuses",
+                "load refuses",
+                "labels can be saved",
+            ),
             "the classifiers of scikit-learn are stored by pickle",
         )
         | dict.fromkeys(
@@ -165,15 +177,20 @@ class CrossFitted(TransformerMixin, Documented, BaseEstimator):
             If a parameter or an argument is out of its range.
         """
         checked_whole_number(self.folds, "folds")
+        checked_random_state(self.random_state)
+        if not isinstance(self.task, Task | None):
+            raise TypeError(f"task is {shown(self.task)}; give a Task, or None.")
+        self._appends_features = checked_flag(self.passthrough, "passthrough")
         n_jobs = checked_n_jobs(self.n_jobs)
         self._check_estimator()
+        if self.task is not None and not isinstance(self.task, Task):
+            raise TypeError(f"task is {shown(self.task)}; give a Task, or None for a table.")
         check_inputs(X)
-        if not hasattr(y, "__len__") or isinstance(y, type | str):
+        if not hasattr(y, "__len__") or isinstance(y, type | str | Mapping):
             raise TypeError(f"y is {shown(y)}; give an output for each entry of X.")
         form = form_of(X, self.task)
         parts = form.read(X)
-        if isinstance(form, TableForm):
-            self._keep_columns(form)
+        self._keep_columns(form)
         self.classes_, labels = form.labels(X, y, parts)
         self._has_sets = labels.ndim == 2
         of_examples = self._folds(groups, len(parts.lengths))
@@ -247,23 +264,22 @@ class CrossFitted(TransformerMixin, Documented, BaseEstimator):
             raise ValueError("Responses have names only if X is a table; here X has sequences.")
         classes = self.classes_ if self._has_sets or len(self.classes_) > 2 else self.classes_[1:]
         names = [f"{type(self.estimator).__name__.lower()}_{label}" for label in classes]
-        if self.passthrough:
+        if self._appends_features:
             if input_features is None:
-                unnamed = [f"x{i}" for i in range(self.n_features_in_)]
+                unnamed = [f"x{i}" for i in range(self.n_features_in_ or 0)]
                 input_features = getattr(self, "feature_names_in_", unnamed)
             names += list(input_features)
         return np.array(names, dtype=object)
 
-    def _keep_columns(self, form: TableForm) -> None:
-        """Store the number and the names of the columns of a table."""
-        self.n_features_in_: Any = form.n_features
+    def _keep_columns(self, form: Form) -> None:
+        """Store the number of the columns of a table, and the names of columns."""
+        if isinstance(form, TableForm):
+            self.n_features_in_ = form.n_features
         if form.columns is not None and isinstance(form.columns[0], str):
             self.feature_names_in_ = np.array(form.columns, dtype=object)
-        elif hasattr(self, "feature_names_in_"):
-            del self.feature_names_in_
 
     def _output(self, X: Any, parts: PartTable, responses: FloatArray) -> Any:
-        rows = hstack(responses, parts.rows) if self.passthrough else responses
+        rows = hstack(responses, parts.rows) if self._appends_features else responses
         return self._form.with_rows(X, parts, rows)
 
     def __sklearn_is_fitted__(self) -> bool:

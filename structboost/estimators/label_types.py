@@ -18,7 +18,7 @@ from sklearn.base import ClassifierMixin
 from structboost._typing import override
 from structboost.estimators.table_forms import frame_of
 from structboost.files.schema import DamagedFileError
-from structboost.validation import check_labels, first_missing, shown
+from structboost.validation import check_labels, checked_weights, first_missing, shown
 
 _NUMBERS = (bool, int, float, np.bool_, np.integer, np.floating)
 _DATES = (np.datetime64, np.timedelta64)
@@ -28,7 +28,7 @@ _TAKEN = "give strings or numbers, such as [str(label) for label in y]"
 _MOST_BYTES_OF_CLASSES = 1 << 26
 
 
-def label_vector(y: Any, name: str = "y") -> Any:
+def label_vector(y: Any, name: str = "y", wanted: str = "a label") -> Any:
     """Return labels of samples as an array of strings, numbers, bools or dates.
 
     Parameters
@@ -37,6 +37,8 @@ def label_vector(y: Any, name: str = "y") -> Any:
         Array, list, tuple, series or data frame of one column.
     name : str
         Name of the argument in errors.
+    wanted : str
+        What each sample needs, for the error of a missing number.
 
     Returns
     -------
@@ -77,7 +79,7 @@ def label_vector(y: Any, name: str = "y") -> Any:
         return labels
     flat = labels.ravel()
     entries = y if isinstance(y, (list, tuple)) and labels.ndim == 1 else flat
-    checked = _of_one_sort(flat, entries, name)
+    checked = _of_one_sort(flat, entries, name, wanted)
     return checked.reshape(labels.shape)
 
 
@@ -86,7 +88,22 @@ class LabelledClassifier(ClassifierMixin):
 
     @override
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        return float(super().score(X, label_vector(y), sample_weight))
+        labels = np.asarray(label_vector(y))
+        if labels.ndim not in (1, 2) or labels.dtype.kind == "c":
+            raise ValueError(
+                f"y is {shown(y)}, of shape {labels.shape}; give one label for each sample."
+            )
+        n_samples = X.shape[0] if hasattr(X, "shape") else len(X)
+        check_lengths(n_samples, len(labels))
+        if sample_weight is not None:
+            sample_weight = checked_weights(sample_weight, len(labels))
+        return float(super().score(X, labels, sample_weight))
+
+
+def check_lengths(n_samples: int, n_labels: int) -> None:
+    """Raise ValueError unless there are as many labels as samples."""
+    if n_samples != n_labels:
+        raise ValueError(f"X has {n_samples} samples and y {n_labels}; give one label for each.")
 
 
 def check_unmasked(y: Any, name: str = "y") -> None:
@@ -116,12 +133,12 @@ def _array(y: Any) -> NDArray[Any]:
     return labels
 
 
-def _of_one_sort(labels: NDArray[Any], entries: Any, name: str) -> NDArray[Any]:
+def _of_one_sort(labels: NDArray[Any], entries: Any, name: str, wanted: str) -> NDArray[Any]:
     """Return labels in a type of numpy that keeps their values."""
     kind = labels.dtype.kind
     if kind in "mMf" and (missing := first_missing(labels)) is not None:
         raise ValueError(
-            f"{name}[{missing}] is {shown(entries[missing])}; give every sample a label, or leave "
+            f"{name}[{missing}] is {shown(entries[missing])}; give every sample {wanted}, or leave "
             "it out."
         )
     if kind in "mMbiu" or (kind in "fc" and isinstance(entries, np.ndarray)):

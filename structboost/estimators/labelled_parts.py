@@ -59,9 +59,13 @@ class Form(ABC):
     ----------
     is_table : bool
         Whether inputs are the rows of a table.
+    columns : list or None
+        Labels of the columns in training, if they have labels.
     """
 
     is_table = False
+
+    columns: list[Any] | None = None
 
     @abstractmethod
     def read(self, X: Any) -> PartTable:
@@ -85,7 +89,7 @@ def form_of(X: Any, task: Task | None) -> Form:
         return _TaskForm(task)
     if frame_of(X) is not None:
         return TableForm()
-    if not hasattr(X, "ndim") and len(X) and all(_is_sequence(x) for x in X):
+    if not hasattr(X, "ndim") and len(X) and _is_sequence(X[0]):
         return _SequenceForm()
     if getattr(getattr(X, "dtype", None), "kind", "") == "O" and X.ndim == 1:
         return _SequenceForm()
@@ -112,7 +116,6 @@ class TableForm(Form):
     is_table = True
 
     def __init__(self) -> None:
-        self.columns: list[Any] | None = None
         self.n_features: int | None = None
         self._has_categories = False
 
@@ -131,7 +134,7 @@ class TableForm(Form):
         if not self._has_categories or frame_of(X) is None:
             rows = check_array(
                 numbers_of(X, {}), accept_sparse="csr", ensure_all_finite="allow-nan",
-                estimator="CrossFitted",
+                estimator="CrossFitted", input_name="X", dtype=np.float64,
             )  # fmt: skip
         return PartTable(rows, np.ones(rows.shape[0], np.int64))
 
@@ -160,7 +163,10 @@ class _SequenceForm(Form):
         self._reader = TokenReader()
 
     def read(self, X: Any) -> PartTable:
-        return PartTable(*self._reader.table(X))
+        rows, lengths = self._reader.table(X)
+        self.columns = self._reader.columns
+        # Equal values have equal responses, whatever their type.
+        return PartTable(rows.astype(np.float64, copy=False), lengths)
 
     def labels(self, X: Any, y: Any, parts: PartTable) -> tuple[NDArray[Any], IntArray]:
         classes, tags = tag_numbers(y, parts.lengths.tolist())

@@ -29,6 +29,7 @@ from structboost.tasks.taxonomy import TaxonomyTask
 from structboost.validation import (
     check_class_weight,
     check_labels,
+    check_not_complex,
     checked_weights,
     is_missing,
     shown,
@@ -71,7 +72,7 @@ def classification_examples(
         If there is one class.
     """
     check_class_weight(class_weight)
-    check_classification_targets(y)
+    check_targets(y)
     classes, labels = np.unique(y, return_inverse=True)
     if len(classes) == 1:
         warn_of_one_class(classes[0])
@@ -221,6 +222,9 @@ def label_sets(y: Any, classes: NDArray[Any] | None = None) -> LabelSets:
         If the columns of a data frame have names, and those of training had none.
     """
     y, names = _as_table_or_sequence(y)
+    check_not_complex(y, "y")
+    if not len(y):
+        raise ValueError("y is empty; give the labels of each sample.")
     if y.ndim == 2:
         _check_indicator(y, names)
         indicator, form = y.astype(np.int64), "matrix"
@@ -231,6 +235,7 @@ def label_sets(y: Any, classes: NDArray[Any] | None = None) -> LabelSets:
             indicator = indicator[:, _columns_of(names, classes)]
     elif any(_is_list(labels) for labels in y):
         _check_lists(y)
+        _check_no_ragged_indicator(y)
         if classes is None:
             # A set has each of several equal labels, such as 1 and True, once.
             classes = _label_array(sorted({label for labels in y for label in labels}))
@@ -242,7 +247,7 @@ def label_sets(y: Any, classes: NDArray[Any] | None = None) -> LabelSets:
         unknown = np.array([not all_labels.issuperset(labels) for labels in y], bool)
     else:
         y = label_vector(y)
-        check_classification_targets(y)
+        check_targets(y)
         classes = np.unique(y) if classes is None else classes
         if len(classes) < 2:
             raise ValueError(
@@ -255,6 +260,31 @@ def label_sets(y: Any, classes: NDArray[Any] | None = None) -> LabelSets:
     if indicator.shape[1] != len(classes):
         raise ValueError(f"y has {indicator.shape[1]} labels; the model has {len(classes)}.")
     return LabelSets(classes, indicator, form, unknown)
+
+
+def check_targets(y: NDArray[Any]) -> None:
+    """Raise ValueError unless labels are classes, such as strings and whole numbers."""
+    try:
+        check_classification_targets(y)
+    except ValueError as error:
+        raise ValueError(f"{error} y is {shown(y)}; give a class of each sample.") from None
+
+
+def _check_no_ragged_indicator(y: NDArray[Any]) -> None:
+    """Raise ValueError if lists of labels look like rows of 0 and 1 of different lengths."""
+    rows = [row if isinstance(row, list | tuple) else list(row) for row in y]
+    if all(len(set(row)) == len(row) for row in rows):
+        return
+    if all(
+        isinstance(label, int | np.integer) and label in (0, 1) for row in rows for label in row
+    ):
+        lengths = [len(row) for row in rows]
+        width = max(lengths, key=lengths.count)
+        i = next(i for i, length in enumerate(lengths) if length != width)
+        raise ValueError(
+            f"y[{i}] has {lengths[i]} entries of 0 and 1, and most rows {width}; give equally long "
+            "rows of an indicator matrix, or each label of a sample once."
+        )
 
 
 def _label_array(labels: Sequence[Any]) -> NDArray[Any]:

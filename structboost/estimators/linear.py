@@ -80,6 +80,11 @@ class StructuredSVMClassifier(
     """
 
     _face_kinds = ("classes",)
+    _declares = {
+        "early stopping": "its certified gap says when training ends",
+        "monotone constraints": "weights of either sign are linear, thus monotone",
+        "probabilities": "its scores are margins",
+    }
 
     C: float = 1.0
     tol: float = 1e-3

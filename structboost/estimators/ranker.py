@@ -127,7 +127,7 @@ class StructBoostRanker(FeatureImportanceMixin, StructBoostEstimator, TableEstim
             If a restricted master cannot be solved.
         """
         self._check_parameters()
-        y = label_vector(y)
+        y = label_vector(y, wanted="a finite number")
         check_relevance(y)
         X, y = self._table(X, y, y_numeric=True)
         queries = _split_queries(y, _query_ids(len(y), qid, group))
@@ -232,7 +232,7 @@ class StructBoostRanker(FeatureImportanceMixin, StructBoostEstimator, TableEstim
             If an argument is out of its range, every query that counts has one level of relevance,
             or a query has relevances or weights that the measure does not take.
         """
-        y = column_or_1d(label_vector(y))
+        y = column_or_1d(label_vector(y, wanted="a finite number"))
         check_relevance(y)
         scores = self.decision_function(X)
         if len(y) != len(scores):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from numbers import Number
@@ -61,8 +62,9 @@ def listed_tags(y: Any, lengths: Sequence[int]) -> list[list[Any]]:
     wanted = "give a list that has a list of tags for each sequence"
     if isinstance(y, str | bytes | Mapping | Set) or not isinstance(y, Iterable):
         raise TypeError(f"y is {shown(y)}; {wanted}.")
-    if sparse.issparse(y) or _frame(y) is not None:
-        raise TypeError(f"y is {shown(y)}, one table; {wanted}.")
+    table: Any = y if sparse.issparse(y) else _frame(y)
+    if table is not None:
+        raise TypeError(f"y is a table of shape {table.shape}; {wanted}.")
     y = _values(y)
     if len(y) != len(lengths):
         raise ValueError(f"X has {len(lengths)} sequences and y {len(y)}; give one for each.")
@@ -109,7 +111,7 @@ def is_missing_tag(tag: Any) -> bool:
 
 def is_of_dicts(x: Any) -> bool:
     """Whether a sequence is a list of dicts."""
-    if isinstance(x, str | bytes | Mapping) or not isinstance(x, Sequence):
+    if isinstance(x, str | bytes | memoryview | Mapping) or not isinstance(x, Sequence):
         return False
     return set(map(type, x)) <= {dict} or all(isinstance(token, Mapping) for token in x)
 
@@ -128,12 +130,21 @@ def sequence_of(x: Any, i: int) -> Any:
         return x if isinstance(x, list | tuple) else list(x)
     if sparse.issparse(x):
         return x
-    if isinstance(x, str | bytes | Mapping | Set) or not isinstance(x, Iterable):
+    try:
+        frame = _frame(x)
+    except ValueError as error:  # it is lazy, or two columns have one name
+        raise ValueError(re.sub(r"\bX\b", f"X[{i}]", str(error))) from None
+    if isinstance(x, Mapping):
+        raise ValueError(
+            f"X[{i}] is {shown(x)}, a token where a sequence must be; give [X] if X is one "
+            "sequence."
+        )
+    if frame is None and (isinstance(x, str | bytes | Set) or not isinstance(x, Iterable)):
         raise ValueError(f"X[{i}] is {shown(x)}; {_TOKENS}")
-    frame = _frame(x)
     if frame is not None:
         has_names = all(isinstance(name, str) for name in frame.columns)
         return frame if has_names else numbers_of(frame.to_numpy(), i)
+    x = np.asarray(x) if isinstance(x, memoryview) else x
     if not isinstance(x, np.ndarray) or (x.dtype == object and x.ndim == 1):
         tokens = _values(x)
         if is_of_dicts(tokens):

@@ -56,6 +56,8 @@ class ShareBoostClassifier(TaxonomyClassifier):
         Mean loss (3) plus the regulariser.
     """
 
+    _declares = {"monotone constraints": "weights of its features have any sign"}
+
     max_rounds: int = 100
     weak_learner: WeakLearners = "feature"
     choice: str = "gradient"

@@ -61,7 +61,7 @@ def is_sparse(X: Any) -> bool:
     return X.shape[1] > 0 and all(isinstance(dtype, pandas.SparseDtype) for dtype in X.dtypes)
 
 
-def checked_form(X: Any) -> Any:
+def checked_form(X: Any, *, most_axes: int = 2) -> Any:
     """Return a native data frame, an array or a sparse array or matrix for what a user passes.
 
     Raises
@@ -77,7 +77,7 @@ def checked_form(X: Any) -> Any:
     else:
         _check_container(X)
         table = X if frame_of(X) is not None else _checked_array(X)
-    _check_shape(table)
+    _check_shape(table, most_axes)
     return table
 
 
@@ -123,7 +123,7 @@ def _check_container(X: Any) -> None:
         )
 
 
-def _check_shape(X: Any) -> None:
+def _check_shape(X: Any, most_axes: int) -> None:
     """Raise ValueError, in the words of scikit-learn, unless a table has rows and columns."""
     shape = shape_of(X)
     if len(shape) < 2:
@@ -132,12 +132,13 @@ def _check_shape(X: Any) -> None:
             f"X has shape {shape}. Expected 2D array, got {what} instead. Reshape your data: for "
             "one row write X.reshape(1, -1), for one column X.reshape(-1, 1)."
         )
-    if len(shape) > 2:
+    if len(shape) > most_axes:
         raise ValueError(
-            f"X has shape {shape}: Found array with dim {len(shape)}, while dim <= 2 is required; "
+            f"X has shape {shape}: Found array with dim {len(shape)}, while dim <= "
+            f"{most_axes} is required; "
             "write X.reshape(len(X), -1)."
         )
-    for n, what in zip(shape, ("sample", "feature"), strict=True):
+    for n, what in ((shape[0], "sample"), (min(shape[1:]), "feature")):
         if not n:
             raise ValueError(
                 f"X has no {'rows' if what == 'sample' else 'columns'}: Found array with 0 "

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 from sklearn.model_selection import train_test_split
 from sklearn.utils.validation import check_is_fitted
 
@@ -64,9 +65,15 @@ _MOST_SCORES = 1 << 22
 class StructBoostTagger(StructBoostEstimator):
     """Tagger of sequences by a boosted first-order chain (:class:`structboost.ChainTask`).
 
-    A sequence is an array (n_tokens, n_features), a sparse matrix of that shape, or a list of
-    dicts, one per token, as for scikit-learn's DictVectorizer, which makes binary features of
-    strings.  Its tags are strings or numbers.
+    A sequence is an array (n_tokens, n_features), a sparse matrix of that shape, a data frame of
+    pandas, polars or Arrow with a row for each token, or a list of dicts, one for each token, as
+    for scikit-learn's DictVectorizer.  A dict maps names to strings, bools, numbers, lists of
+    strings, vectors of numbers, or dicts of these.  A string makes a binary feature, and so does
+    each string of a list.  Columns of a frame are found by their names, in any order.  Frames with
+    columns of text are read as dicts.  The tags of a sequence are strings, bools or numbers.
+
+    ``X`` is a list, a series, an array of three dimensions or an iterator of sequences, never one
+    table or one dict.
 
     By default it boosts trees on the tokens stage-wise for the likelihood of the tags
     (:class:`structboost.masters.StageWiseRandomField`), which needs no C and has no certificate.
@@ -85,6 +92,11 @@ class StructBoostTagger(StructBoostEstimator):
         Scheme of chunks that predictions follow, which forbids its pairs of tags, such as I-PER
         after O in ``"iob2"``.  ``"auto"`` takes the scheme that all tags in training follow, if
         they do.  By default, scores alone decide.
+    transitions : {"all", "seen"}
+        Pairs of tags that have a weight: all of them, or those that ``y`` has, where others score
+        0.  ``"seen"`` is for hundreds of tags.  Then training takes a time for each token that is
+        proportional to the number of tags and pairs, not to the square of the tags.  It is read by
+        ``objective="log_loss"`` over one linear function of features of 0 and 1.
     objective : {"log_loss", "hinge", "svm", "l1_log_loss"} or Formulation
         Function that is minimised.  ``"log_loss"``: minus the mean logarithm of the probability of
         the true tags, by stage-wise boosting, or with half the squared norm of one linear function.
@@ -108,6 +120,8 @@ class StructBoostTagger(StructBoostEstimator):
         The tags, in ascending order.
     feature_names_ : list of str
         Names of the features, if tokens are dicts.
+    feature_names_in_ : ndarray of str
+        Names of the columns, if sequences are data frames of numbers.
     outside_offset_ : float
         Amount by which :meth:`predict` lowers the score of the tag O.  It is 0, unless tags mark
         chunks (O, B-kind, I-kind) and a linear function was trained by its likelihood.  Then it is
@@ -122,6 +136,7 @@ class StructBoostTagger(StructBoostEstimator):
 
     forbidden: Sequence[tuple[Any, Any]] | None = None
     scheme: str | None = None
+    transitions: str = "all"
 
     _objectives: ClassVar[tuple[str, ...]] = (LOG_LOSS, HINGE, SVM, L1_LOG_LOSS)
 
@@ -131,9 +146,9 @@ class StructBoostTagger(StructBoostEstimator):
 
         Parameters
         ----------
-        X : sequence
+        X : iterable
             Sequences of tokens, all of one form.
-        y : sequence of sequences
+        y : iterable of iterables
             Tags of each sequence, one for each token, with None or NaN if a tag is unknown.
         sample_weight : array-like, shape (n_sequences,), optional
             Weight of each sequence in the mean loss.
@@ -148,6 +163,14 @@ class StructBoostTagger(StructBoostEstimator):
         rows = reader.fit(X, takes_active=self._takes_active)
         is_linear = is_same(self.weak_learner, AUTO) and self._is(LOG_LOSS) and reader.is_active
         self._check_parameters("linear" if is_linear else None)
+        checked_choice(self.transitions, "transitions", ("all", "seen"))
+        if self.transitions == "seen" and not (
+            reader.is_active and self._is(LOG_LOSS) and (is_linear or self._is_one_linear_function)
+        ):
+            raise ValueError(
+                "transitions is 'seen', which only objective='log_loss' over one linear function "
+                "of features of 0 and 1 reads; leave it out."
+            )
         classes, tags = tag_numbers(y, [len(tokens) for tokens in rows])
         scheme = scheme_of_tags(self.scheme, classes, tags)
         forbidden_numbers(self.forbidden, classes)
@@ -181,6 +204,8 @@ class StructBoostTagger(StructBoostEstimator):
         self.n_features_in_ = reader.n_features
         if reader.names is not None:
             self.feature_names_ = reader.names
+        elif reader.columns is not None:
+            self.feature_names_in_ = np.array(reader.columns, object)
         self.outside_offset_ = 0.0
         self._train(task, (inputs, outputs), validation, of_pieces, whole)
         return self
@@ -419,7 +444,9 @@ class StructBoostTagger(StructBoostEstimator):
         return super()._linear_trainer(task, ["token"] if self._is_active else ())
 
     def _of_likelihood(self, task: Task) -> dict[str, Any]:
-        problem = chain_problem if self._is_active else PrimalLikelihood
+        problem: Any = PrimalLikelihood
+        if self._is_active:
+            problem = partial(chain_problem, transitions=self.transitions)
         return {"problem": problem, "on_held_out": partial(self._choose_offset, task)}
 
     def _summary(self) -> str:
@@ -468,7 +495,8 @@ class StructBoostTagger(StructBoostEstimator):
         rows, lengths = self._reader.read(X)
         transitions = factor * self.transitions_.reshape(1, -1)
         ends = np.cumsum(lengths)
-        per_block = _MOST_SCORES // len(self.classes_)
+        is_dense = not self._reader.is_active
+        per_block = _MOST_SCORES // max(len(self.classes_), rows.shape[1] if is_dense else 1)
         out: list[Any] = []
         while len(out) < len(lengths):
             first = len(out)
@@ -479,7 +507,8 @@ class StructBoostTagger(StructBoostEstimator):
                 # A token may have more active features than any in training.
                 of_tokens = self.model_.scorer("token").raw_scores(tokens)
             else:
-                of_tokens = self.model_.scores(tokens, "token")
+                dense = tokens.toarray() if sparse.issparse(tokens) else tokens
+                of_tokens = self.model_.scores(dense, "token")
             of_tokens = of_tokens if factor == 1.0 else factor * of_tokens
             n = last - first
             # One row in memory, for all sequences.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, repeat
@@ -209,6 +210,9 @@ class _Reading:
         if isinstance(column[0], Number | np.ndarray) and not isinstance(column[0], bool):
             values = _numbers(column)
             if values is not None and values.ndim == 1:
+                wrong = np.flatnonzero(~np.isfinite(values))
+                if len(wrong):
+                    raise self._missing(name, values[wrong[0]], rows[wrong[0]])
                 place = self._codes_of(name, rows[0]).place(name)
                 other = np.flatnonzero((values != 1) & (values != 0) & (place >= 0))
                 if len(other):
@@ -284,8 +288,7 @@ class _Reading:
         if isinstance(value, np.ndarray) and value.ndim == 0:
             value = value.item()
         if value is None:
-            yield name, np.nan
-            return
+            raise self._missing(name, value, row)
         if isinstance(value, Number | np.bool_) and not isinstance(value, complex):
             yield name, self._number(name, value, row)
             return
@@ -302,7 +305,8 @@ class _Reading:
                 return
             numbers = None if isinstance(value, set | frozenset) else _numbers(items)
             if numbers is not None and numbers.ndim == 1:
-                yield from ((f"{name}[{k}]", float(x)) for k, x in enumerate(numbers))
+                for k, number in enumerate(numbers.tolist()):
+                    yield f"{name}[{k}]", self._number(f"{name}[{k}]", number, row)
                 return
         raise self._refused(row, f"the value of {shown(name)} is {shown(value)}")
 
@@ -313,13 +317,27 @@ class _Reading:
                 "merge whole numbers", "write it as a string if it is a name",
             )  # fmt: skip
         try:
-            return float(value)
+            number = float(value)
         except (TypeError, ValueError, OverflowError):
             raise self._refused(row, f"the value of {shown(name)} is {shown(value)}") from None
+        if not math.isfinite(number):
+            raise self._missing(name, value, row)
+        return number
+
+    def _missing(self, name: str, value: Any, row: int) -> ValueError:
+        i, t = self._place_of_row(row)
+        return ValueError(
+            f"X[{i}][{t}] has the value {shown(value)} for the feature {name!r}; leave it out "
+            "where it is missing."
+        )
+
+    def _place_of_row(self, row: int) -> tuple[int, int]:
+        """Return the indices of sequence and token."""
+        i = int(np.searchsorted(np.cumsum(self._lengths), row, side="right"))
+        return i, row - int(self._lengths[:i].sum())
 
     def _refused(self, row: int, reason: str, remedy: str = "") -> TypeError:
-        i = int(np.searchsorted(np.cumsum(self._lengths), row, side="right"))
-        t = row - int(self._lengths[:i].sum())
+        i, t = self._place_of_row(row)
         remedy = remedy or (
             "give each feature a string as its name, and a number, a bool, a string, a list of "
             "strings, a vector of numbers or a dict of these as its value"

@@ -26,6 +26,9 @@ from structboost.exceptions import warn_user
 from structboost.validation import first_unusable, shown
 from structboost.weak.active_feature import active_features
 
+# Bytes of a table up to which sparse tokens are made dense.
+_LARGEST_TABLE = 1 << 34
+
 
 class TokenReader:
     """Reader of sequences of tokens that are arrays, sparse matrices or lists of dicts.
@@ -79,13 +82,14 @@ class TokenReader:
         if self.is_active:
             rows = active_features(table)
         else:
+            self._check_size(table, lengths)
             rows = table.toarray() if sparse.issparse(table) else table
         return np.split(rows, np.cumsum(lengths)[:-1])
 
     def read(self, X: Any) -> tuple[Any, IntArray]:
         """Return the rows of all tokens, with the features of training, and the lengths.
 
-        Rows are a sparse array of ones if features are active, else an array.
+        Rows are a sparse array of ones if features are active, else a sparse array or an array.
 
         Raises
         ------
@@ -94,7 +98,7 @@ class TokenReader:
         """
         table, lengths = self.table(X)
         if not self.is_active:
-            return table.toarray() if sparse.issparse(table) else table, lengths
+            return table, lengths
         table = _canonical(sparse.csr_array(table))
         if not _is_binary(table):
             bad = int(np.flatnonzero((table.data != 0) & (table.data != 1))[0])
@@ -106,6 +110,29 @@ class TokenReader:
                 "tagger was trained on features of 0 and 1 only."
             )
         return table, lengths
+
+    def _check_size(self, table: Any, lengths: IntArray) -> None:
+        """Raise ValueError if sparse tokens would be a dense table of an enormous size."""
+        n_bytes = 8 * table.shape[0] * table.shape[1]
+        if not sparse.issparse(table) or n_bytes <= _LARGEST_TABLE:
+            return
+        n_tokens, n_features = table.shape
+        size = f"a dense table of {n_tokens} tokens and {n_features} features, {n_bytes >> 30} GiB"
+        odd = np.flatnonzero(table.data != 1)
+        if not len(odd):
+            raise ValueError(
+                f"X becomes {size}; write weak_learner='auto', 'stump' or 'linear', which keep "
+                "tokens of zeros and ones sparse."
+            )
+        table = sparse.csr_array(table)
+        i, token = _place(int(np.searchsorted(table.indptr, odd[0], side="right")) - 1, lengths)
+        column = int(table.indices[odd[0]])
+        name = column if self.names is None else repr(self.names[column])
+        raise ValueError(
+            f"X[{i}] has the value {table.data[odd[0]]} for feature {name} of token {token}. "
+            f"Other values than 0 and 1 make X {size}.  Write such a number as a string that names "
+            "its range, such as '2-4'."
+        )
 
     def table(self, X: Any) -> tuple[Any, IntArray]:
         """Return one table of all tokens, and the number of tokens of each sequence.
@@ -145,8 +172,8 @@ class TokenReader:
         if any(is_dict and len(x) for is_dict, x in zip(of_dicts, X, strict=True)):
             first = of_dicts.index(True), of_dicts.index(False)
             raise ValueError(
-                f"X[{first[0]}] is a list of dicts, and X[{first[1]}] is {shown(X[first[1]])}; "
-                "give all sequences in one form."
+                f"X[{first[0]}] has dicts or columns of text as tokens, and X[{first[1]}] is "
+                f"{shown(given[first[1]])}; give all sequences in one form."
             )
         tables = {i: x for i, x in enumerate(X) if not of_dicts[i] and not _is_empty(x)}
         width = self._width(tables)
@@ -221,20 +248,12 @@ class TokenReader:
             self._names = TokenNames()
             table = self._names.learn(X)
         elif self._names is None:
-            raise ValueError("X has dicts as tokens; the tagger was trained on arrays.")
+            raise ValueError(
+                "X has dicts or columns of text as tokens; the tagger was trained on arrays."
+            )
         else:
             table = self._names.table(X)
-        table = _canonical(table)
-        bad = np.flatnonzero(~np.isfinite(table.data))
-        if len(bad):
-            row = int(np.searchsorted(table.indptr, bad[0], side="right")) - 1
-            i, token = _place(row, lengths)
-            raise ValueError(
-                f"X[{i}][{token}] has the value {table.data[bad[0]]} for "
-                f"the feature {self._names.names[table.indices[bad[0]]]!r}; leave it out "
-                "where it is missing."
-            )
-        return table, lengths
+        return _canonical(table), lengths
 
 
 class RowsReader(TokenReader):
@@ -354,6 +373,11 @@ def _sorted_classes(tags: set[Any]) -> NDArray[Any]:
         classes = np.array(sorted(tags))
     except TypeError:
         raise ValueError("y mixes tags of types that have no order; give strings.") from None
+    if len(set(classes.tolist())) < len(tags):
+        raise ValueError(
+            "y has tags that differ only in a null character at the end, which numpy drops; give "
+            "other names."
+        )
     if len(classes) < 2:
         raise ValueError(
             f"y has {len(classes)} different tags; a tagger needs examples of at least two."

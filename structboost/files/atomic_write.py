@@ -98,6 +98,32 @@ def checked_target(path: Any, name: str = "path") -> Path:
     return target
 
 
+def checked_folder(path: Any) -> Path:
+    """Return the folder that is created, behind all links, or raise if it cannot be.
+
+    Raises
+    ------
+    TypeError, ValueError
+        From :func:`checked_path`.
+    OSError
+        If something is there already, or the folder around it is missing or allows no new ones.
+    """
+    checked = checked_path(path)
+    if os.path.lexists(checked):
+        raise FileExistsError(f"{path} exists already; remove it, or give another path.")
+    around = Path(os.path.realpath(checked)).parent
+    if not os.path.isdir(around):
+        raise FileNotFoundError(
+            f"{path} cannot be created: there is no folder {around}; create it, or give a path in "
+            "a folder that exists."
+        )
+    if not os.access(around, os.W_OK | os.X_OK):
+        raise PermissionError(
+            f"{path} cannot be created: the folder {around} allows no new ones; give another path."
+        )
+    return around / checked.name
+
+
 def regular_file(path: Any, what: str = "file", error: type[Exception] = OSError) -> Path:
     """Return the path of a file that can be read.
 
@@ -157,8 +183,14 @@ def whole_file(path: str | PathLike[str]) -> Iterator[IO[bytes]]:
 
 @contextmanager
 def whole_folder(path: str | PathLike[str]) -> Iterator[Path]:
-    """Create a folder that becomes ``path``, which must not exist, at the end of the block."""
-    target = Path(os.path.realpath(checked_path(path)))
+    """Create a folder that becomes ``path``, which must not exist, at the end of the block.
+
+    Raises
+    ------
+    TypeError, ValueError, OSError
+        From :func:`checked_folder`.
+    """
+    target = checked_folder(path)
     _remove_abandoned(target)
     temporary = _neighbour(target)
     temporary.mkdir()

@@ -311,6 +311,89 @@ def sum_product(
 
 
 @compiled
+def sum_product_of_pairs(
+    emissions: FloatArray,
+    pairs: tuple[IntArray, FloatArray, float, float],
+    space: tuple[FloatArray, FloatArray],
+    of_tags: FloatArray,
+    of_pairs: FloatArray,
+) -> float:
+    """Compute the probabilities of one sequence where all but some pairs of tags score 0.
+
+    The time is proportional to the number of tags and listed pairs, for each token.
+
+    Parameters
+    ----------
+    emissions, of_tags, of_pairs
+        As for :func:`sum_product`, with one row of pairs.
+    pairs : tuple
+        Indices ``from * n_tags + to`` of the listed pairs, the exponentials of their scores, that
+        of the score 0, all divided by one factor, and the logarithm of the factor.
+    space : tuple
+        Forward sums and likelihoods, of at least the shape of ``emissions``, to work in.
+
+    Returns
+    -------
+    log_sum : float
+        Logarithm of the sum, or NaN if numbers came near the ends of their range.  Then nothing was
+        added to ``of_pairs``.
+    """
+    listed, powers, base, shift = pairs
+    forward, likely = space
+    n, n_tags = emissions.shape
+    if n == 0:
+        return 0.0
+    scales = np.empty(n)
+    log_sum = shift * (n - 1)
+    for t in range(n):
+        largest = -np.inf
+        for k in range(n_tags):
+            largest = max(largest, emissions[t, k])
+        log_sum += largest
+        now, total = forward[t], 0.0
+        for k in range(n_tags):
+            likely[t, k] = np.exp(emissions[t, k] - largest)
+            # The sums of a token are 1.
+            now[k] = base if t else 1.0
+        if t:
+            for p in range(len(listed)):
+                j, k = listed[p] // n_tags, listed[p] % n_tags
+                now[k] += forward[t - 1, j] * (powers[p] - base)
+        for k in range(n_tags):
+            now[k] = max(0.0, now[k]) * likely[t, k]
+            total += now[k]
+        if not total > _SMALLEST:
+            return np.nan
+        for k in range(n_tags):
+            now[k] /= total
+        scales[t] = total
+        log_sum += np.log(total)
+    arrived, backward = np.empty(n_tags), np.ones(n_tags)
+    together = np.zeros(len(listed))
+    for k in range(n_tags):
+        of_tags[n - 1, k] = forward[n - 1, k]
+    for t in range(n - 2, -1, -1):
+        total = 0.0
+        for k in range(n_tags):
+            arrived[k] = likely[t + 1, k] * backward[k] / scales[t + 1]
+            total += arrived[k]
+        for j in range(n_tags):
+            backward[j] = base * total
+        for p in range(len(listed)):
+            j, k = listed[p] // n_tags, listed[p] % n_tags
+            backward[j] += arrived[k] * (powers[p] - base)
+            together[p] += forward[t, j] * arrived[k]
+        for j in range(n_tags):
+            backward[j] = max(0.0, backward[j])
+            of_tags[t, j] = forward[t, j] * backward[j]
+            if not backward[j] < _LARGEST:
+                return np.nan
+    for p in range(len(listed)):
+        of_pairs[0, listed[p]] += together[p] * powers[p]
+    return float(log_sum)
+
+
+@compiled
 def exponentials(
     transitions: FloatArray, allowed: FloatArray, following: FloatArray, preceding: FloatArray
 ) -> float:

@@ -27,14 +27,22 @@ _MOST_PAIRS = 1 << 24
 
 
 def chain_problem(
-    task: Any, X: Sequence[Any], Y: Sequence[Any], shares: FloatArray, **settings: Any
+    task: Any,
+    X: Sequence[Any],
+    Y: Sequence[Any],
+    shares: FloatArray,
+    *,
+    transitions: str = "all",
+    **settings: Any,
 ) -> DualChain | PrimalChain:
     """Return the fastest solver, which is dual ascent unless sequences are long or tags many.
 
     A step of dual ascent changes one sequence, so that it needs many passes over a few long ones
     (docs/decisions/linear-likelihood.md), and it stores the pairs of tags of each.  Parameters are
-    those of :class:`DualChain`.
+    those of :class:`DualChain` and :class:`PrimalChain`.
     """
+    if transitions == "seen":
+        return PrimalChain(task, X, Y, shares, transitions=transitions, **settings)
     lengths = np.array([len(y) for y in Y], np.float64)
     is_long = float(lengths @ lengths) > _LONG * float(lengths.sum())
     is_large = len(Y) * task.n_tags**2 > _MOST_PAIRS

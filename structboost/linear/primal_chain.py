@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from structboost._typing import FloatArray, override
-from structboost.inference.chains import exponentials, sum_product
+from structboost._typing import FloatArray, IntArray, override
+from structboost.inference.chains import exponentials, sum_product, sum_product_of_pairs
 from structboost.linear.primal_likelihood import PrimalLikelihood
 from structboost.runtime.compiled import compiled
 from structboost.tasks.chain import Stretch
@@ -29,6 +29,9 @@ class PrimalChain(PrimalLikelihood):
         Tokens as indices of active features, and tags.
     shares : ndarray, shape (n_examples,)
         Weights of the examples, which sum to 1.
+    transitions : {"all", "seen"}
+        Pairs of tags that have a weight, all of them or those that ``Y`` has.  Others score 0, and
+        the time for each token is proportional to the number of tags and seen pairs.
     **settings
         As for :class:`PrimalLikelihood`.
     """
@@ -39,6 +42,8 @@ class PrimalChain(PrimalLikelihood):
         X: Sequence[Any],
         Y: Sequence[Any],
         shares: FloatArray,
+        *,
+        transitions: str = "all",
         **settings: Any,
     ) -> None:
         super().__init__(task, X, Y, shares, **settings)
@@ -48,12 +53,20 @@ class PrimalChain(PrimalLikelihood):
         ends = [(x.begins, x.ends) if isinstance(x, Stretch) else (True, True) for x in X]
         self._sequences = starts, tags, np.asarray(shares, np.float64), np.array(ends)
         self._penalties = task.penalties
+        # Pairs of tags that have a weight, or that are forbidden; none means all.
+        self._listed = np.zeros(0, np.int64)
+        if transitions == "seen":
+            inner = np.flatnonzero(np.diff(np.repeat(np.arange(len(sizes)), sizes)) == 0)
+            seen = np.zeros(task.n_tags**2, bool)
+            seen[tags[inner] * task.n_tags + tags[inner + 1]] = True
+            self._has_weight = seen.astype(np.float64)
+            self._listed = np.flatnonzero(seen | (self._penalties[0] < 0)).astype(np.int64)
         of_tokens = np.repeat(shares, sizes)
         frequencies = np.bincount(tags, of_tokens, task.n_tags)
         frequencies = (frequencies + 1e-9) / (frequencies + 1e-9).sum()
         pairs = np.outer(frequencies, frequencies).ravel()
         n_pairs = float(shares @ np.maximum(sizes - 1, 0))
-        of_features = self._matrices["token"].T @ of_tokens
+        of_features = self._matrices["token"].multiply(self._matrices["token"]).T @ of_tokens
         zeros = np.zeros((self._shapes["step"][0] - 1) * task.n_tags**2)
         self._curvature = np.concatenate(
             (
@@ -76,7 +89,11 @@ class PrimalChain(PrimalLikelihood):
         scores = np.asarray(self._matrices["token"] @ by_kind["token"])
         transitions = np.ascontiguousarray(by_kind["step"][-1:])
         of_pairs = np.zeros(transitions.shape)
-        loss, entropy = slopes_of(scores, transitions, self._sequences, self._penalties, of_pairs)
+        loss, entropy = slopes_of(
+            scores, transitions, self._sequences, self._penalties, self._listed, of_pairs
+        )
+        if len(self._listed):
+            of_pairs *= self._has_weight
         rising = np.zeros(len(weights))
         own = self._split(rising)
         own["token"][:] = self._matrices["token"].T @ scores
@@ -92,6 +109,7 @@ def slopes_of(
     transitions: FloatArray,
     sequences: Any,
     penalties: Any,
+    listed: IntArray,
     of_pairs: FloatArray,
 ) -> tuple[float, float]:
     """Replace the scores of tags by the slopes of the likelihood, and return its loss and entropy.
@@ -106,6 +124,8 @@ def slopes_of(
         the sequence that it was cut from does.
     penalties : (ndarray, ndarray, ndarray)
         0, or minus infinity for forbidden pairs, first tags and last tags.
+    listed : ndarray of int64
+        Indices of the pairs that may score other than 0; none means all.
     of_pairs : ndarray, shape (1, n_tags * n_tags)
         Starts at zero; gains the slopes of pairs.
 
@@ -123,6 +143,13 @@ def slopes_of(
     emissions, probabilities = np.empty((longest, n_tags)), np.empty((longest, n_tags))
     following, preceding = np.empty((n_tags, n_tags)), np.empty((n_tags, n_tags))
     shift = exponentials(transitions[0], penalties[0], following, preceding)
+    factor = 0.0
+    for p in listed:
+        factor = max(factor, transitions[0, p] + penalties[0][p])
+    powers = np.empty(len(listed))
+    for p in range(len(listed)):
+        powers[p] = np.exp(transitions[0, listed[p]] + penalties[0][listed[p]] - factor)
+    pairs = (listed, powers, np.exp(-factor), factor)
     # Probabilities of pairs, summed over sequences of the same weight.
     together = np.zeros((1, n_tags * n_tags))
     loss, entropy = 0.0, 0.0
@@ -137,10 +164,16 @@ def slopes_of(
                     emissions[0, k] += penalties[1][k]
                 if ends[i, 1]:
                     emissions[n - 1, k] += penalties[2][k]
-            log_sum = sum_product(
-                emissions[:n], (transitions, penalties[0], 0, 0),
-                (forward, likely, following, preceding), shift, probabilities[:n], together,
-            )  # fmt: skip
+            log_sum = np.nan
+            if len(listed):
+                log_sum = sum_product_of_pairs(
+                    emissions[:n], pairs, (forward, likely), probabilities[:n], together
+                )
+            if np.isnan(log_sum):
+                log_sum = sum_product(
+                    emissions[:n], (transitions, penalties[0], 0, 0),
+                    (forward, likely, following, preceding), shift, probabilities[:n], together,
+                )  # fmt: skip
             true, expected = 0.0, 0.0
             for t in range(n):
                 own = tags[begin + t]

@@ -134,8 +134,8 @@ class Likelihood:
     def _scores_of_truth(self, kind: str, rows: FloatArray, n: int) -> FloatArray:
         """Return the part of each true output's score that one kind of parts gives."""
         parts, channels, values = self._truth[kind]
-        scores = values * rows[parts, channels]
-        return np.bincount(self.owners[kind][parts], scores, n).astype(np.float64, copy=False)
+        products = np.asarray(values * rows[parts, channels], np.float64)
+        return np.bincount(self.owners[kind][parts], products, n).astype(np.float64, copy=False)
 
     def at(self, rows: Mapping[str, FloatArray]) -> LikelihoodAt:
         """Marginals and losses at scores of shape (n_parts, n_channels).

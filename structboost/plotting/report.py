@@ -148,16 +148,23 @@ def _judgement(estimator: Any, X: Any, y: Any, arguments: dict[str, Any]) -> Ite
     score = estimator.score(X, y, **arguments)
     text = f"<p>Score on {len(y)} samples: <b>{score:.4g}</b></p>"
     yield _section("Score", text)
-    if not is_classifier(estimator) or np.ndim(y) != 1:
+    has_lists = hasattr(estimator, "outputs_for_metrics")
+    if not has_lists and (not is_classifier(estimator) or np.ndim(y) != 1):
         return
-    classes = estimator.classes_
+    classes: Any = estimator.classes_
     predicted = estimator.predict(X)
+    if has_lists:
+        y, predicted, _ = estimator.outputs_for_metrics(y, predicted, None)
     names = [str(label) for label in classes]
-    columns = precision_recall_fscore_support(y, predicted, labels=classes, zero_division=0)
+    is_matrix = predicted.ndim == 2
+    if is_matrix and predicted.shape[1] > len(names):
+        names.append("(not in training)")
+    labels = range(len(names)) if is_matrix else classes
+    columns = precision_recall_fscore_support(y, predicted, labels=labels, zero_division=0)
     rows = [[name, *values] for name, *values in zip(names, *columns, strict=True)]
     table = _table(["class", "precision", "recall", "F1", "samples"], rows)
     yield _section("Precision and recall", table)
-    if len(classes) <= _MOST_CLASSES:
+    if len(classes) <= _MOST_CLASSES and not is_matrix:
         counts = confusion_matrix(y, predicted, labels=classes)
         table = _table(["true \\ predicted", *names], _shaded(names, counts))
         yield _section("Confusion", table)

@@ -8,6 +8,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from structboost.runtime.compilation import announce_compilation
 from structboost.runtime.interrupts import deferred_interrupts
+from structboost.validation import check_common_parameters
 
 Face = TypeVar("Face", bound=Any)
 Arguments = ParamSpec("Arguments")
@@ -30,11 +31,13 @@ def committed(
     threads, the last one to end determines all attributes.
 
     The first Ctrl-C is deferred as in :func:`structboost.runtime.interrupts.deferred_interrupts`,
-    and a second one is raised at once.  A compilation is announced.
+    and a second one is raised at once.  A compilation is announced.  Parameters that many classes
+    have, such as ``random_state``, are checked first.
     """
 
     @wraps(fit)
     def fit_and_commit(self: Face, /, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
+        check_common_parameters(self.get_params(deep=False))
         announce_compilation()
         draft = unfitted_copy(self)
         before = frozenset(vars(draft))

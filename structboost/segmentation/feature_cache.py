@@ -143,7 +143,7 @@ class StoredImages(Sequence[DescribedImage]):
         describing, features = self._describing, self._own.get(index)
         if features is not None:
             describing = replace(describing, features=None)
-        described = describing(self._images[index])
+        described = _describe(describing, self._images[index], index)
         if features is not None:
             described.features[OWN] = features
         elif OWN in described.features:
@@ -163,13 +163,22 @@ def fill_cache(
     with Phase("superpixels and features", len(images), verbose) as line:
         plain = replace(describing, features=None)
         for _ in joblib.Parallel(n_jobs=n_jobs, return_as="generator")(
-            work(plain, image) for image in images
+            work(plain, image, i) for i, image in enumerate(images)
         ):
             line.step()
 
 
-def _prepare(describing: Describing, image: Photograph) -> None:
-    describing(image)
+def _prepare(describing: Describing, image: Photograph, index: int) -> None:
+    _describe(describing, image, index)
+
+
+def _describe(describing: Describing, image: Photograph, index: int) -> DescribedImage:
+    """Describe an image, and name it in errors of a user's superpixels and features."""
+    try:
+        return describing(image)
+    except Exception as error:
+        error.add_note(f"Raised for images[{index}].")
+        raise
 
 
 def describe_in_turn(
@@ -182,9 +191,9 @@ def describe_in_turn(
 
     The result is an iterator, so that not all need be in memory.
     """
-    work = joblib.delayed(describing)
+    work = joblib.delayed(_describe)
     results: Iterator[DescribedImage] = joblib.Parallel(n_jobs=n_jobs, return_as="generator")(
-        work(image) for image in images
+        work(describing, image, i) for i, image in enumerate(images)
     )
     return results
 

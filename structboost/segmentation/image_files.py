@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageOps, UnidentifiedImageError
 
-from structboost.files.atomic_write import write_whole
+from structboost.files.atomic_write import regular_file, write_whole
 from structboost.vision.images import as_rgb, decoded_image, resized, swapped_channels
 
 Photograph = NDArray[np.uint8]
@@ -60,7 +60,9 @@ def text_lines(path: str | PathLike[str], what: str) -> list[str]:
         If there is no such file, or it is not text; the message names ``what`` it should be.
     """
     try:
-        return Path(path).read_text(encoding="utf-8-sig").splitlines()
+        return (
+            regular_file(path, "file", ImageFileError).read_text(encoding="utf-8-sig").splitlines()
+        )
     except (OSError, UnicodeDecodeError) as error:
         raise ImageFileError(f"{path} cannot be read as {what} ({error}).") from error
 
@@ -150,10 +152,14 @@ def mask_of(mask: Any, name: str) -> Mask:
     ------
     ValueError
         If ``mask`` has another shape, is not of whole numbers, or has values beyond 0..255.
+    TypeError
+        If ``mask`` is the path of a file.
     """
     if isinstance(mask, Image.Image):
         picture = ImageOps.exif_transpose(mask)
         mask = picture.convert("L") if picture.mode == "1" else picture
+    if isinstance(mask, str | PathLike):
+        raise TypeError(f"{name} is {str(mask)!r}; read the file first, such as by read_mask.")
     values = np.asarray(mask)
     if values.ndim != 2 or not values.size:
         raise ValueError(
@@ -295,7 +301,7 @@ def _values_of_colours(
 
 def _bytes(path: str | PathLike[str]) -> bytes:
     try:
-        return Path(path).read_bytes()
+        return regular_file(path, "file", ImageFileError).read_bytes()
     except FileNotFoundError as error:
         raise ImageFileError(f"There is no file {path}.") from error
     except OSError as error:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence, Set
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ from structboost.progress import Phase
 from structboost.segmentation.image_files import Mask, Photograph, check_one_size, mask_of
 from structboost.segmentation.label_map import check_hard_edges
 from structboost.segmentation.scribbles import BACKGROUND, OBJECT
-from structboost.validation import group_numbers
+from structboost.validation import group_numbers, shown
 from structboost.vision.images import as_rgb, checked_image
 
 
@@ -32,13 +32,30 @@ def one_photograph(image: Any) -> Photograph:
 
 def check_lengths(images: Sequence[Photograph], **others: Sequence[Any] | None) -> None:
     """Raise TypeError or ValueError unless there is one of each for every image."""
-    for name, listed in {"images": images, **others}.items():
-        if listed is not None and not hasattr(listed, "__len__"):
-            raise TypeError(f"{name} is one {type(listed).__name__}; give a list.")
+    _check_list(images, "images")
+    for name, listed in others.items():
+        if listed is not None:
+            _check_list(listed, name)
         if listed is not None and len(images) != len(listed):
             raise ValueError(
                 f"There are {len(images)} images and {len(listed)} {name}; give one of each."
             )
+
+
+def _check_list(listed: Any, name: str) -> None:
+    """Raise TypeError unless a value may be a list of pictures or of groups."""
+    is_list = hasattr(listed, "__len__") and hasattr(listed, "__getitem__")
+    if not is_list or isinstance(listed, Mapping | Set | str | bytes):
+        raise TypeError(
+            f"{name} is {shown(listed)}, one {type(listed).__name__}; give a list with one for "
+            "each image."
+        )
+    shape: Any = getattr(listed, "shape", ()) if isinstance(listed, np.ndarray) else ()
+    n_axes = len(shape)
+    if n_axes == 2 or (n_axes == 3 and name == "images" and shape[2] in (3, 4)):
+        raise ValueError(
+            f"{name} is an array of shape {shape}, one picture; give a list, such as [{name}]."
+        )
 
 
 def checked_pairs(

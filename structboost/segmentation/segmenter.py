@@ -61,6 +61,7 @@ from structboost.validation import (
     checked_n_jobs,
     checked_positive,
     checked_seed,
+    checked_verbose,
     checked_whole_number,
     shown,
 )
@@ -361,6 +362,7 @@ class Segmenter(Documented, BaseEstimator):
         NotFittedError
             If there is no model.
         """
+        check_lengths(images, scribbles=scribbles)
         for i, described in enumerate(self._describe_in_turn(images)):
             pixels = photograph(images[i], f"images[{i}]")
             strokes = None if scribbles is None else scribbles[i]
@@ -471,6 +473,11 @@ class Segmenter(Documented, BaseEstimator):
             raise TypeError(
                 f"superpixels is {shown(self.superpixels)}; give a function of an image, or None."
             )
+        if not isinstance(self.meaning, LabelMap | None):
+            raise TypeError(f"meaning is {shown(self.meaning)}; give a LabelMap, or None.")
+        if not isinstance(self.cache, str | PathLike | None):
+            raise TypeError(f"cache is {shown(self.cache)}; give the path of a folder, or None.")
+        checked_verbose(self.verbose)
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "crf_model_"):

@@ -15,9 +15,11 @@ from numpy.typing import NDArray
 
 from structboost._typing import FloatArray
 from structboost.segmentation.image_files import Mask, Photograph
+from structboost.validation import checked_seed, checked_whole_number
 
 NAME = "synthetic images: coins of scikit-image on its photographs of brick, grass and gravel"
 _WIDTH, _HEIGHT = 160, 120
+_MOST_PICTURES = 100_000
 
 
 class SyntheticImages(NamedTuple):
@@ -56,11 +58,10 @@ def make_synthetic_images(n: int = 24, *, random_state: int = 0) -> SyntheticIma
     Raises
     ------
     ValueError
-        If ``n`` is below 1.
+        If ``n`` is below 1 or above 100,000, or ``random_state`` is no seed.
     """
-    if n < 1:
-        raise ValueError(f"n is {n}; give at least 1.")
-    rng = np.random.default_rng(random_state)
+    checked_whole_number(n, "n", _MOST_PICTURES)
+    rng = np.random.default_rng(checked_seed(random_state, "random_state"))
     images, masks, scribbles = (
         list(part) for part in zip(*(_picture(rng) for _ in range(n)), strict=True)
     )

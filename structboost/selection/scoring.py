@@ -152,7 +152,7 @@ def structured_scorer(score: Any = "f1_micro", **arguments: Any) -> StructuredSc
     >>> from structboost import StructBoostMultiLabelClassifier
     >>> from structboost.selection import structured_scorer
     >>> X = np.random.default_rng(0).normal(size=(60, 2))
-    >>> y = [["high"] * (a > 0) + ["wide"] * (b > 0) for a, b in X]
+    >>> y = [["high"] * int(a > 0) + ["wide"] * int(b > 0) for a, b in X]
     >>> classifier = StructBoostMultiLabelClassifier(max_iter=10)
     >>> scores = cross_val_score(
     ...     classifier, X, y, scoring=structured_scorer("f1_micro"), cv=KFold(3)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from structboost.exceptions import BinnedTableError
 from structboost.files.archive import ArchiveFormat, Arrays
-from structboost.files.atomic_write import whole_folder
+from structboost.files.atomic_write import checked_folder, checked_path, whole_folder
 from structboost.files.schema import Array, DamagedFileError, Part
 from structboost.weak.binning import (
     SAMPLED_ROWS,
@@ -86,7 +86,7 @@ class BinnedTable:
         BinnedTableError
             If the folder is not a table, or is damaged.
         """
-        folder = Path(path)
+        folder = checked_path(path)
         if not folder.is_dir():
             raise FileNotFoundError(f"There is no binned table {path}.")
         _, arrays = _FORMAT.read(folder / _BINS)
@@ -119,7 +119,7 @@ class BinnedTable:
         """
         n_rows = len(features)
         stretches = (features[a : a + _ROWS_AT_A_TIME] for a in range(0, n_rows, _ROWS_AT_A_TIME))
-        return _write(Path(path), stretches, n_rows, bin_thresholds(features))
+        return _write(checked_folder(path), stretches, n_rows, bin_thresholds(features))
 
     @classmethod
     def from_batches(
@@ -155,7 +155,7 @@ class BinnedTable:
         if not first:
             raise BinnedTableError("batches is empty; give at least one batch.")
         bins = bin_thresholds(np.concatenate(first)[:SAMPLED_ROWS])
-        return _write(Path(path), chain(first, arrays), n_rows, bins)
+        return _write(checked_folder(path), chain(first, arrays), n_rows, bins)
 
 
 @dataclass(frozen=True)
@@ -202,8 +202,6 @@ def _write(
     path: Path, stretches: Iterable[NDArray[Any]], n_rows: int, bins: Thresholds
 ) -> BinnedTable:
     """Write thresholds and codes into a folder, whole or not at all."""
-    if path.exists():
-        raise FileExistsError(f"{path} exists already; remove it, or give another path.")
     dtype, checksums = np.dtype(code_dtype(bins)), []
     with whole_folder(path) as building:
         # A memory map is not used, because on a full disk it ends Python with SIGBUS where writing

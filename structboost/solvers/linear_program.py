@@ -8,13 +8,13 @@ from typing import Any
 import highspy
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array, vstack
+from scipy.sparse import csr_array, issparse, vstack
 
 from structboost._typing import FloatArray
 from structboost.exceptions import SolverError, TaskError
 from structboost.solvers.binary_program import SearchedSolution, search_binary
 from structboost.solvers.highs import quiet_highs
-from structboost.validation import shown
+from structboost.validation import checked_flag, shown
 
 _STATUS = highspy.HighsModelStatus
 # Largest costs that HiGHS gets as they are.
@@ -74,7 +74,12 @@ class ProgramSolver:
         self.low = np.where(is_ub, -np.inf, self.high)
         n_items = int(self.matrix.shape[1])
         self.n_items: int | None = n_items
-        self.maximize = maximize
+        self.maximize = checked_flag(maximize, "maximize")
+        is_pair = (
+            hasattr(bounds, "__len__") and getattr(bounds, "shape", (1,)) != () and len(bounds) > 0
+        )
+        if not is_pair or (n_items > 1 and len(bounds) == 1):
+            raise ValueError(f"bounds is {shown(bounds)}; give a pair, or a pair for each item.")
         table: FloatArray = _broadcast(bounds, np.float64, (n_items, 2), "bounds")
         # None became NaN.
         self.bounds = np.where(np.isnan(table), (-np.inf, np.inf), table)
@@ -84,7 +89,12 @@ class ProgramSolver:
                 f"The bounds of item {crossed[0]} are {self.bounds[crossed[0]].tolist()}; the "
                 "first must not be above the second."
             )
-        self.integrality = _broadcast(integrality, bool, (n_items,), "integrality")
+        whole: FloatArray = _broadcast(integrality, np.float64, (n_items,), "integrality")
+        if not np.isin(whole, (0.0, 1.0)).all():
+            raise ValueError(
+                f"integrality is {shown(integrality)}; give True or False, or one for each item."
+            )
+        self.integrality = whole.astype(bool)
         self._local = threading.local()
 
     def solve(self, costs: FloatArray) -> FloatArray:
@@ -285,8 +295,14 @@ def _rows(matrix: Any, b: Any, name: str) -> Any:
     """Return coefficients and sides of one sort of constraints, or None without any."""
     if matrix is None:
         return None
-    rows = csr_array(matrix)
-    sides = np.asarray(b, np.float64)
+    try:
+        rows = csr_array(matrix if issparse(matrix) else np.asarray(matrix, np.float64))
+        sides = np.asarray(b, np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"A_{name} is {shown(matrix)} and b_{name} {shown(b)} ({error}); give rows of numbers, "
+            "and a number for each row."
+        ) from None
     if rows.ndim != 2 or sides.shape != rows.shape[:1]:
         raise ValueError(
             f"A_{name} has shape {rows.shape} and b_{name} {sides.shape}; give an entry of b_{name}"

@@ -2,5 +2,18 @@
 
 import lazy_loader
 
-# Names are imported when they are first used; ``__init__.pyi`` lists them.
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+# Names are imported when they are first used.  ``__init__.pyi`` has the same for type checkers.
+_NAMES = {
+    "chunk_scores": ["ChunkScorer", "ChunkScores", "KindScores", "chunk_f1", "chunk_scores"],
+    "schemes": ["Chunk", "convert_tags", "detect_scheme", "forbidden_pairs", "list_chunks"],
+    "tagged_file": [
+        "TaggedFileError",
+        "TaggedSentence",
+        "iter_tagged",
+        "read_tagged",
+        "write_tagged",
+    ],
+    "token_features": ["TokenFeatures"],
+    "two_stage_tagger": ["TwoStageTagger"],
+}
+__getattr__, __dir__, __all__ = lazy_loader.attach(__name__, submod_attrs=_NAMES)

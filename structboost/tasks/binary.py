@@ -19,7 +19,8 @@ from structboost.validation import shown
 class BinaryTask(CodeTask):
     """Two labels, -1 and 1, with the joint feature ``y / 2`` and the 0/1 loss.
 
-    An input is a feature vector; its one part is the input itself.
+    An input is a feature vector; its one part is the input itself.  Of equally good labels the
+    argmax takes 1, and in training the wrong one.
 
     Notes
     -----

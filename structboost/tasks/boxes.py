@@ -89,9 +89,9 @@ class BoxOverlapTask(Task):
     """Choice of one of the candidate boxes, which are the parts of an input.
 
     The loss is 1 minus the intersection over the union of the two boxes, the Pascal criterion
-    (21).  The score of an output is that of its box, ``Psi(x, y) = Phi(x_y)``.  Inputs may
-    differ in their candidates.  In training the true box is among them;
-    :func:`chosen` makes it an output.
+    (21).  The score of an output is that of its box, ``Psi(x, y) = Phi(x_y)``.  Inputs may differ
+    in their candidates.  Of equally good boxes the argmax takes the first.  In training the true
+    box is among them; :func:`chosen` makes it an output.
     """
 
     separates_in_batches = True

@@ -103,7 +103,8 @@ class ChainTask(BatchTask):
     A token has a channel for each tag, a step from a token to the next one for each pair of tags
     (``tag * n_tags + next_tag``).  The loss is the number of wrong tags.  The argmax is
     :func:`~structboost.inference.viterbi`, and the marginals are those of
-    :func:`~structboost.inference.forward_backward`, for all sequences at once.
+    :func:`~structboost.inference.forward_backward`, for all sequences at once.  Of equally good
+    tags the argmax takes those that come first, compared from the last token on.
 
     An input is an array (n_tokens, n_features): then pairs of tags score the same at every step.
     With ``step_features`` it is a pair of arrays, of the tokens and of the n_tokens - 1 steps, and

@@ -26,7 +26,8 @@ _Codes = tuple[IntArray, IntArray, FloatArray]
 class CodeTask(TableTask):
     """Classes 0..n_classes-1, each a row of a code matrix: class c scores ``<code[c], F(x)>``.
 
-    An input is a feature vector; its one part is the input itself.
+    An input is a feature vector; its one part is the input itself.  Of equally good classes
+    the argmax takes the first, and in training another one than the truth, if there is one.
 
     Parameters
     ----------

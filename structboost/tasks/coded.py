@@ -13,7 +13,8 @@ from structboost.tasks.code import CodeTask
 class CodedTask(CodeTask):
     """Classes 0..n_classes-1, each a word of -1 and 1, with the 0/1 loss.
 
-    A channel is a bit; class c scores ``M(c, :) F(x)`` (1).
+    A channel is a bit; class c scores ``M(c, :) F(x)`` (1).  Of equally good classes the argmax
+    takes the first.
 
     Parameters
     ----------

@@ -19,9 +19,9 @@ from structboost.validation import shown
 class EnumeratedTask(CodeTask):
     """Outputs of any kind that can be listed, each with a row of a code matrix.
 
-    An input is a feature vector; its one part is the input itself.  Output k scores
-    ``<codes[k], F(x)>``, so outputs that share a channel learn from each other's examples.  The
-    argmax tries all outputs, so any loss is exact.
+    An input is a feature vector; its one part is the input itself.  Output k scores ``<codes[k],
+    F(x)>``, so outputs that share a channel learn from each other's examples.  The argmax tries all
+    outputs, so any loss is exact.  Of equally good outputs it takes the first of the list.
 
     Parameters
     ----------

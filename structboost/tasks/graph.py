@@ -67,7 +67,8 @@ class GraphTask(BatchTask):
     :meth:`upper_bound` shows whether the labels are proved to be best.  With ``exact`` an integer
     program finds the labels that are not, so that training is certified.  The marginals are those
     of :func:`~structboost.inference.graph_marginals`; with ``pairs="equal"`` they have the
-    probability of equal labels of each edge.
+    probability of equal labels of each edge.  Of equally good labels the argmax takes the same ones
+    in every call, which depend on the order of nodes and edges.
 
     Parameters
     ----------

@@ -35,7 +35,8 @@ class HierarchicalMultiLabelTask(MultiLabelTask):
     upwards: where a label is 1, all its parents are.
 
     The loss is the weight of the labels that are wrong, in all 1.  The argmax is exact:
-    :func:`~structboost.inference.maximum_closure`.  In the marginals no label is more probable than
+    :func:`~structboost.inference.maximum_closure`; of equally good sets it leaves out labels that
+    make no difference.  In the marginals no label is more probable than
     one above it; where labels have several parents, they exist for at most 12 labels.
 
     Parameters

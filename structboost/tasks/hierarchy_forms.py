@@ -26,7 +26,8 @@ Where a value has two readings, these rules decide:
 - A list of strings is one of paths, if one of them has a slash.  The labels are the last parts of
   the paths, or the whole paths if these are labels.  In other forms a slash is a part of a label.
 - A table of two columns is one of edges.  Of more columns, each row is a path.
-- A list of whole numbers of which one is -1 is a parent array.
+- A list of whole numbers of which one is -1 is a parent array.  In a hierarchy of as many labels,
+  each node is a label.
 - Any other flat list of labels is a taxonomy of one level, in which a wrong class costs 1.  It is
   no hierarchy, since no label is above another.
 """
@@ -299,10 +300,15 @@ class _Reader:
                     f"{self.name}[{i}] is {parent}; a parent is a node in 0..{n - 1}, or -1 for "
                     "the root."
                 )
-        if n <= len(self.of_user):
+        is_short = n < len(self.of_user) or (n == len(self.of_user) and not self.pairs_are_edges)
+        if is_short:
             raise ValueError(
-                f"{self.name} has {n} nodes for {len(self.of_user)} classes; it needs a root above "
-                "them."
+                f"{self.name} has {n} nodes for {len(self.of_user)} "
+                + (
+                    "labels; give the parent of each."
+                    if self.pairs_are_edges
+                    else "classes; it needs a root above them."
+                )
             )
         nodes = [self.node(label) for label in self.of_user]
         nodes += [self.unnamed() for _ in range(n - len(nodes))]

@@ -170,7 +170,9 @@ class MatchingTask(PairTask):
     A part is a pair, with one channel.  A matching scores the sum of its pairs.  The argmax is
     :func:`~structboost.inference.linear_assignment`, which is exact.  The loss is half the number
     of pairs that are in one matching and not in the other: if all are matched, the number of wrong
-    partners.
+    partners.  Of equally good matchings the argmax is the first one, compared from left member 0
+    on, where no partner comes before partner 0; of :class:`CandidatePairs`, in each connected
+    component of the pairs that score above 0.
 
     An input is an array (n_left, n_right, n_features), or :class:`CandidatePairs` where most pairs
     can be ruled out beforehand.  An output is an array (n_left,) with each one's partner, counted

@@ -39,7 +39,8 @@ class MultiLabelTask(TableTask):
     where both are there.  An output is an array (n_labels,) of 0 and 1.
 
     The argmax is exact for every loss, as :func:`~structboost.inference.most_violated_label_set`
-    is; with ``pairs`` or ``sets`` all sets are tried.
+    is; with ``pairs`` or ``sets`` all sets are tried.  Of equally good sets the argmax takes the
+    one with the fewest labels; with ``pairs`` or ``sets`` the first in sorted order.
 
     Parameters
     ----------

@@ -13,6 +13,7 @@ class MulticlassTask(CodeTask):
     """Classes 0..n_classes-1 with the orthogonal label code (15) and the 0/1 loss.
 
     An input is a feature vector; its one part is the input itself, its channels are the classes.
+    Of equally good classes the argmax takes the first.
 
     Parameters
     ----------

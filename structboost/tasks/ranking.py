@@ -89,7 +89,8 @@ class RankingTask(Task):
     same whatever its size; with one query this is (14).  Queries without two levels of relevance
     have no pairs and no loss.  The argmax without ``y`` is the rank of each item by its score; with
     ``y`` it is the most violated :class:`PairOrder`, in which a pair is swapped where its margin is
-    below 1 (line 8 of Algorithm 2).  A prediction is the scores of the items.
+    below 1 (line 8 of Algorithm 2).  Items of equal scores have one rank, so there are no equally
+    good orders.  A prediction is the scores of the items.
 
     Other losses look at the top of the list.  With ``loss="ndcg"`` the loss is 1 minus the
     normalised discounted gain of the query, with ``"ndcg@10"`` that of the first 10 places.  An

@@ -30,7 +30,9 @@ class SegmentTask(Task):
     and its label.  A segment scores the sum of its tokens for its label (kind ``"token"``), of its
     first token (``"begin"``), and of its length (``"span"``, whose one feature is the length).  Two
     neighbours score by their labels (``"pair"``).  The argmax is exact, as
-    :func:`~structboost.inference.semi_markov_viterbi` is, for all sequences at once.
+    :func:`~structboost.inference.semi_markov_viterbi` is, for all sequences at once.  Of equally
+    good cuts it takes the one with the first label and the shortest segment, compared from the last
+    segment on.
 
     With ``span_features`` an input is a pair of the tokens and an array (n_tokens, max_length,
     n_span_features), where ``[start, length - 1]`` describes a possible segment as a whole; rows

@@ -18,7 +18,7 @@ from structboost.inference.arborescences import best_arborescences
 from structboost.tasks.batch_task import BatchTask
 from structboost.tasks.checks import checked_features, whole_vector
 from structboost.tasks.matching import CandidatePairs, PairTask, shape_of
-from structboost.validation import shown
+from structboost.validation import checked_flag, shown
 
 _AXES = "(n_nodes, n_nodes, n_features)"
 
@@ -35,11 +35,24 @@ class SpanningTreeTask(PairTask, BatchTask):
     to d; or :class:`CandidatePairs` of heads and dependents, both of the size n_nodes, where only
     some arcs are possible.  Arcs to node 0, or from a node to itself, are never used.  An output is
     an array (n_nodes,) with the head of each node, -1 for node 0.
+
+    Of equally good arcs into a node, or into a cycle, the argmax takes the one of the first head,
+    or the first of the candidates.
+
+    Parameters
+    ----------
+    single_root : bool
+        Whether node 0 has exactly one child, as the root of a sentence has.
     """
 
     kinds = {"arc": PartKind(1)}
     labelled_kind = "arc"
     _output = "A tree"
+    # Tasks that version 0.2 pickled have no such parameter.
+    single_root = False
+
+    def __init__(self, *, single_root: bool = False) -> None:
+        self.single_root = checked_flag(single_root, "single_root")
 
     @override
     def parts(self, x: Any) -> NDArray[Any]:
@@ -65,7 +78,8 @@ class SpanningTreeTask(PairTask, BatchTask):
     ) -> list[IntArray]:
         values, arcs, first_arcs, first_nodes = _graphs(X, scores)
         chosen = np.empty(first_nodes[-1], np.int64)
-        _check_reached(best_arborescences(values, arcs, first_arcs, first_nodes, chosen))
+        graphs = values, arcs, first_arcs, first_nodes, self.single_root
+        self._check_reached(best_arborescences(*graphs, chosen))
         heads = np.full(len(chosen), -1)
         heads[chosen >= 0] = arcs[chosen[chosen >= 0], 0]
         return np.split(heads, first_nodes[1:-1])
@@ -74,7 +88,8 @@ class SpanningTreeTask(PairTask, BatchTask):
     def marginals_batch(self, X: Sequence[Any], scores: StackedParts) -> Marginals:
         values, arcs, first_arcs, first_nodes = _graphs(X, scores)
         of_arcs, log_sums = np.empty(len(values)), np.empty(len(X))
-        _check_reached(sum_arborescences(values, arcs, first_arcs, first_nodes, of_arcs, log_sums))
+        graphs = values, arcs, first_arcs, first_nodes, self.single_root
+        self._check_reached(sum_arborescences(*graphs, of_arcs, log_sums))
         return Marginals({"arc": of_arcs[:, None]}, log_sums)
 
     @override
@@ -110,7 +125,22 @@ class SpanningTreeTask(PairTask, BatchTask):
         if above.any():
             node = int(np.flatnonzero(above)[0])
             return f"does not lead from node {node} to node 0; break the cycle"
+        n_children = int((y == 0).sum())
+        if self.single_root and n_children > 1:
+            return (
+                f"has {n_children} children of node 0; give one, or take "
+                "SpanningTreeTask(single_root=False)"
+            )
         return None
+
+    def _check_reached(self, impossible: int) -> None:
+        if impossible >= 0:
+            how = " with a single child" if self.single_root else ""
+            raise TaskError(
+                f"The candidates of X[{{sample}}] leave nodes that node 0 does not reach{how}; add "
+                "arcs.",
+                impossible,
+            )
 
 
 def _n_nodes(x: Any) -> int:
@@ -140,11 +170,3 @@ def _graphs(
     first_nodes = np.concatenate(([0], np.cumsum([_n_nodes(x) for x in X])))
     values = np.ascontiguousarray(scores.rows["arc"][:, 0], np.float64)
     return values, arcs, np.asarray(scores.offsets["arc"], np.int64), first_nodes
-
-
-def _check_reached(impossible: int) -> None:
-    if impossible >= 0:
-        raise TaskError(
-            "The candidates of X[{sample}] leave nodes that node 0 does not reach; add arcs.",
-            impossible,
-        )

@@ -124,7 +124,8 @@ class SuperpixelCRFTask(Task):
     are not negative, so that the energy is submodular (24): for two labels the argmax is an exact
     :func:`minimum cut <structboost.inference.min_cut_labels>`.  For more labels it is
     :func:`alpha-expansion <structboost.inference.alpha_expansion_labels>`, primal values are
-    estimates, and nothing is certified.
+    estimates, and nothing is certified.  Of equally good labels the argmax takes the same ones in
+    every call; without edges the first label.
 
     A true output is an array of labels, and the loss is the number of wrong ones (26); or
     :class:`TrueLabels`, and it is the area of the wrong ones.

@@ -15,7 +15,8 @@ class TaxonomyTask(CodeTask):
 
     Each node of the tree but the root is a channel.  The code of a class is 1 on itself and on its
     ancestors: Gamma(y) of (20).  The loss of two classes is the height of their first common
-    ancestor; it also weighs the pairs of the exponential loss.
+    ancestor; it also weighs the pairs of the exponential loss.  Of equally good classes the argmax
+    takes the first.
 
     Parameters
     ----------

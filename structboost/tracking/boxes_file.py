@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from structboost.files.atomic_write import whole_file
+from structboost.files.atomic_write import checked_path, whole_file
 
 _WANTED = "four finite numbers, or four NaN where the box is unknown"
 _SEPARATORS = re.compile(r"\s*,\s*|\s+")
@@ -36,7 +36,7 @@ def read_boxes(path: str | PathLike[str]) -> NDArray[np.float64]:
     ValueError
         If a line is not a box; the message gives the line, counted from 1.
     """
-    if not Path(path).is_file():
+    if not checked_path(path).is_file():
         raise FileNotFoundError(f"There is no file of boxes {path}.")
     try:
         text = Path(path).read_text(encoding="utf-8-sig")

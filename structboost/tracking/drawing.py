@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 
 from structboost._typing import FloatArray
 from structboost.tracking.tracked_frames import TrackedFrames
+from structboost.validation import checked_numbers, checked_whole_number, shown
 from structboost.vision.drawing import (
     BLACK,
     COLOURS,
@@ -83,6 +84,8 @@ def draw_box(
     if truth is not None:
         outlines.insert(0, (_checked_box(truth, "truth"), TRUTH_COLOUR))
     _outline(canvas, outlines)
+    if label is not None and not isinstance(label, str):
+        raise TypeError(f"label is {shown(label)}; give a text or None.")
     if label:
         draw_label(canvas, label, _label_corner(canvas, checked, label), colour)
     return canvas
@@ -173,13 +176,10 @@ def contact_sheet(
     ValueError
         If there are no frames, or ``columns`` or ``tile_width`` is too small.
     """
-    listed = list(frames)
-    if not listed:
-        raise ValueError("frames is empty; give at least one.")
-    if columns < 1 or tile_width < 16:
-        raise ValueError(
-            f"columns is {columns} and tile_width {tile_width}; give at least 1 and 16."
-        )
+    listed = _listed_frames(frames)
+    columns = checked_whole_number(columns, "columns")
+    if checked_whole_number(tile_width, "tile_width") < 16:
+        raise ValueError(f"tile_width is {tile_width}; give at least 16.")
     names = list(chain.from_iterable(boxes for _, _, boxes in listed))
     colours = tracker_colours(names)
     height, width = checked_image(listed[0][1], f"frame {listed[0][0]}").shape[:2]
@@ -190,6 +190,22 @@ def contact_sheet(
     rows = [tiles[start : start + columns] for start in range(0, len(tiles), columns)]
     drawn = {name: colour for name, colour in colours.items() if name in names}
     return sheet([*rows, *([row] for row in _legend(drawn, columns * tile_width))])
+
+
+def _listed_frames(frames: Any) -> list[tuple[int, Any, Mapping[str, ArrayLike]]]:
+    """Return the frames of a sheet as a list, checked."""
+    if not isinstance(frames, Iterable) or isinstance(frames, str | bytes | Mapping):
+        raise TypeError(f"frames is {shown(frames)}; give a list of (index, image, boxes).")
+    listed = list(frames)
+    if not listed:
+        raise ValueError("frames is empty; give at least one.")
+    for i, frame in enumerate(listed):
+        is_frame = isinstance(frame, tuple | list) and len(frame) == 3
+        if not is_frame or not isinstance(frame[2], Mapping):
+            raise TypeError(
+                f"frames[{i}] is {shown(frame)}; give (index, image, boxes), with boxes by name."
+            )
+    return listed
 
 
 def _tile(
@@ -229,7 +245,7 @@ def _legend(colours: Mapping[str, Colour], width: int) -> list[Pixels]:
 
 
 def _checked_box(box: ArrayLike, name: str) -> FloatArray:
-    array = np.array(box, np.float64)
+    array = checked_numbers(box, name)
     if array.shape != (4,):
         raise ValueError(f"{name} has shape {array.shape}; give x, y, w, h.")
     return array

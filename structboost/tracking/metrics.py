@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from structboost._typing import FloatArray
+from structboost.validation import checked_numbers
 
 # By division, so that each threshold is the float nearest to its decimal value.
 SUCCESS_THRESHOLDS: FloatArray = np.arange(21) / 20
@@ -121,7 +122,7 @@ def _checked_pair(boxes: ArrayLike, truth: ArrayLike) -> tuple[FloatArray, Float
 
 
 def _checked_boxes(boxes: ArrayLike, name: str) -> FloatArray:
-    rows = np.asarray(boxes, np.float64)
+    rows = checked_numbers(boxes, name)
     if rows.ndim != 2 or rows.shape[1] != 4:
         raise ValueError(f"{name} has shape {rows.shape}; give (n_frames, 4).")
     unknown = np.isnan(rows).all(axis=1)

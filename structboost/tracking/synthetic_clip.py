@@ -12,11 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structboost._typing import FloatArray
+from structboost.validation import checked_seed, checked_whole_number
 from structboost.vision.images import Pixels
 
 Picture = NDArray[np.float32]
 
 _WIDTH, _HEIGHT = 320, 240
+_MOST_FRAMES = 100_000
 # The astronaut's head, in the pixels of the photograph; the ellipse inside it moves.
 _HEAD_ROWS, _HEAD_COLUMNS = slice(8, 196), slice(150, 304)
 _HEAD_SIZE = (56.0, 68.0)  # (width, height) in the clip at scale 1, pixels
@@ -65,11 +67,10 @@ def make_synthetic_clip(n_frames: int = 120, *, random_state: int = 0) -> Synthe
     Raises
     ------
     ValueError
-        If ``n_frames`` is below 1.
+        If ``n_frames`` is below 1 or above 100,000, or ``random_state`` is no seed.
     """
-    if n_frames < 1:
-        raise ValueError(f"n_frames is {n_frames}; give at least 1.")
-    rng = np.random.default_rng(random_state)
+    checked_whole_number(n_frames, "n_frames", _MOST_FRAMES)
+    rng = np.random.default_rng(checked_seed(random_state, "random_state"))
     phases = rng.uniform(-0.3, 0.3, size=5)
     phases[2] = -abs(phases[2])  # the head starts left of the post, all of it visible
     at = np.arange(n_frames) / 120  # the path closes after 120 frames

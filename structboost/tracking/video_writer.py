@@ -5,13 +5,12 @@ from __future__ import annotations
 from contextlib import ExitStack
 from fractions import Fraction
 from os import PathLike
-from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 import av
 from av.video.stream import VideoStream
 
-from structboost.files.atomic_write import whole_file
+from structboost.files.atomic_write import checked_path, whole_file
 from structboost.files.outputs import check_writable
 from structboost.runtime.described import Described
 from structboost.tracking.video import VideoError
@@ -85,7 +84,7 @@ class VideoWriter(Described):
     """
 
     def __init__(self, path: str | PathLike[str], *, fps: float = 25.0) -> None:
-        self.path = Path(path)
+        self.path = checked_path(path)
         self.fps = checked_positive(fps, "fps")
         self.n_frames = 0
         self.size: tuple[int, int] | None = None

@@ -6,6 +6,7 @@ write videos.
 
 from __future__ import annotations
 
+from os import PathLike
 from typing import Any, NamedTuple
 
 import cv2
@@ -54,9 +55,16 @@ def checked_image(image: Any, name: str = "image") -> Pixels:
     ValueError
         If the image has no pixels, other channels, or values of more than 8 bits; the message
         names it and the remedy.
+    TypeError
+        If it is the path of a file.
     """
     if isinstance(image, Image.Image):
         return _pixels_of_picture(image, name)
+    if isinstance(image, str | PathLike):
+        raise TypeError(
+            f"{name} is {str(image)!r}; read the file first, such as by PIL.Image.open or by "
+            "structboost.segmentation.read_photograph."
+        )
     array = np.asarray(image)
     channels = array.shape[2:]
     shown = f"{name} is {array.dtype} of shape {array.shape}"
@@ -138,6 +146,10 @@ def _conversion(dtype: np.dtype[Any]) -> str:
     """Suggest a conversion of another type to 8 bits, where it is clear."""
     if dtype.kind == "f":
         return ": np.rint(255 * image).astype(np.uint8) where 1 is white"
-    if dtype == np.uint16:
+    if dtype.kind == "u" and dtype.itemsize == 2:
         return ": (image >> 8).astype(np.uint8) where 65535 is white"
+    if dtype.kind in "iuO":
+        return ": np.asarray(image, np.uint8) if its values are 0 to 255"
+    if dtype.kind == "b":
+        return ": 255 * image.astype(np.uint8)"
     return ""

@@ -18,10 +18,12 @@ from structboost.decisions import (
     Assignment,
     Choose,
     DecisionInput,
+    GridPath,
     Knapsack,
     LinearProgram,
     MatroidBasis,
     ShortestPath,
+    SolvedBy,
     Tour,
 )
 from structboost.exceptions import TaskError
@@ -250,3 +252,53 @@ def test_programs_of_other_numbers_than_zeros_and_ones_are_not_improved(bounds):
     program = LinearProgram(WEIGHTS, ROOM, bounds=bounds, integrality=bounds == (0, 2))
     decisions = np.zeros((3, 4))
     assert program.improve_all(-np.ones((3, 4)), decisions) is decisions
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"bounds": None}, "bounds is None"),
+        ({"bounds": 1.0}, r"bounds is 1\.0"),
+        ({"bounds": "ab"}, "bounds is 'ab'"),
+        ({"bounds": [1.0]}, r"bounds is \[1\.0\]"),
+        ({"bounds": [[1, 2], [3]]}, "bounds is"),
+        ({"integrality": 2}, "integrality is 2"),
+        ({"integrality": "yes"}, "integrality is 'yes'"),
+        ({"maximize": "yes"}, "maximize is 'yes'"),
+        ({"A_ub": 3.0}, r"A_ub is 3\.0"),
+        ({"A_ub": "ab"}, "A_ub is 'ab'"),
+        ({"A_ub": [[1, 2], [3]]}, r"A_ub is \[\[1, 2\], \[3\]\]"),
+        ({"b_ub": None}, "b_ub"),
+    ],
+)
+def test_a_malformed_argument_of_a_program_is_named(arguments, message):
+    with pytest.raises((TypeError, ValueError), match=message):
+        LinearProgram(**{"A_ub": [[1.0, 2.0]], "b_ub": [1.0], **arguments})
+
+
+def test_maximize_and_functions_of_other_problems_are_checked_at_once():
+    for make in (
+        lambda: Choose(3, 1, maximize="yes"),
+        lambda: Assignment(2, 2, maximize=1),
+        lambda: SolvedBy(len, maximize=None),
+        lambda: MatroidBasis(3, len, maximize="no"),
+    ):
+        with pytest.raises(TypeError, match="maximize is"):
+            make()
+    with pytest.raises(TypeError, match="is_independent is 5"):
+        MatroidBasis(3, 5)
+    with pytest.raises(TypeError, match=r"model is 'lp'; give a highspy\.Highs"):
+        LinearProgram.from_highs("lp")
+    with pytest.raises(MemoryError, match="Arcs of a grid of 1000000 x 1000000 nodes"):
+        GridPath(10**6, 10**6)
+
+
+def test_a_problem_shows_its_parameters_and_no_address():
+    problems = {
+        "Choose(n_items=3, k=1, maximize=False)": Choose(3, 1),
+        "GridPath(2, 3)": GridPath(2, 3),
+        "Knapsack(<weights of shape (1, 2)>, <capacity of shape (1,)>)": Knapsack([1, 2], 2),
+        "ShortestPath(<2 arcs>, 0, 2)": ShortestPath([(0, 1), (1, 2)], 0, 2),
+        "SolvedBy(<len>, maximize=False)": SolvedBy(len),
+    }
+    assert [repr(problem) for problem in problems.values()] == list(problems)

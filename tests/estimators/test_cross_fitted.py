@@ -3,6 +3,7 @@
 import pickle
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
@@ -261,3 +262,77 @@ def test_refusals_name_the_argument():
 @pytest.mark.slow
 def test_the_scikit_learn_battery():
     check_battery(CrossFitted(LogisticRegression(), folds=2), 43, UNLIKE_OTHERS)
+
+
+# -- the same values in any form ------------------------------------------------------------------
+
+
+def sentences(n=20):
+    rng = np.random.default_rng(0)
+    X = [rng.integers(-4, 5, (5, 3)).astype(float) for _ in range(n)]
+    return X, [np.where(x[:, 0] + rng.normal(size=5) > 0, "P", "N").tolist() for x in X]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int8", ">f8"])
+def test_equal_tokens_of_any_type_have_equal_responses(dtype):
+    X, y = sentences()
+    of_type = [x.astype(dtype) for x in X]
+    expected = CrossFitted(LogisticRegression(), folds=2).fit_transform(X, y)
+    responses = CrossFitted(LogisticRegression(), folds=2).fit_transform(of_type, y)
+    np.testing.assert_array_equal(np.vstack(responses), np.vstack(expected))
+    table, labels = np.vstack(X), np.concatenate(y)
+    expected = CrossFitted(LogisticRegression(), folds=2).fit_transform(table, labels)
+    responses = CrossFitted(LogisticRegression(), folds=2).fit_transform(
+        table.astype(dtype), labels
+    )
+    np.testing.assert_array_equal(responses, expected)
+
+
+def test_columns_of_frames_of_tokens_have_names_in_any_order():
+    X, y = sentences()
+    frames = [pd.DataFrame(x, columns=["size", "age", "load"]) for x in X]
+    fitted = CrossFitted(LogisticRegression(), folds=2).fit(frames, y)
+    assert fitted.feature_names_in_.tolist() == ["size", "age", "load"]
+    other = [frame[["load", "size", "age"]] for frame in frames]
+    np.testing.assert_array_equal(
+        np.vstack(fitted.transform(other)), np.vstack(fitted.transform(frames))
+    )
+    assert not hasattr(fitted.fit(X, y), "feature_names_in_")
+
+
+def test_a_bad_sequence_is_named_whatever_it_is():
+    X, y = sentences()
+    for bad in (None, 3.0, "word"):
+        with pytest.raises((TypeError, ValueError), match=r"X\[7\]"):
+            CrossFitted(LogisticRegression(), folds=2).fit([*X[:7], bad, *X[8:]], y)
+
+
+def test_a_refit_that_is_refused_leaves_the_responses_of_the_last_fit():
+    X, y = sentences()
+    fitted = CrossFitted(LogisticRegression(), folds=2).fit(X, y)
+    before = np.vstack(fitted.transform(X))
+    bad = [*X[:7], np.full((5, 3), np.nan), *X[8:]]
+    with pytest.raises(ValueError, match=r"X\[7\]"):
+        fitted.fit(bad, y)
+    np.testing.assert_array_equal(np.vstack(fitted.transform(X)), before)
+
+
+def test_passthrough_counts_at_the_fit():
+    X, y = sentences()
+    fitted = CrossFitted(LogisticRegression(), folds=2, passthrough=True).fit(X, y)
+    fitted.set_params(passthrough=False)
+    assert fitted.transform(X)[0].shape == (5, 4)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"task": "matching"}, "task is 'matching'"),
+        ({"passthrough": "yes"}, "passthrough is 'yes'"),
+        ({"random_state": "seed"}, "random_state is 'seed'"),
+        ({"random_state": -1}, r"random_state is -1; give a whole number from 0"),
+    ],
+)
+def test_parameters_out_of_range_are_named(parameters, message):
+    with pytest.raises((TypeError, ValueError), match=message):
+        CrossFitted(LogisticRegression(), folds=2, **parameters).fit(*sentences())

@@ -14,6 +14,7 @@ import pytest
 
 import structboost
 from structboost import (
+    BinnedTable,
     Checkpoint,
     MultiBoostClassifier,
     MulticlassTask,
@@ -32,6 +33,8 @@ from structboost import (
 from structboost.decisions import ShortestPath
 from structboost.exceptions import ModelFileError
 from structboost.files.atomic_write import checked_target, whole_file, write_whole
+from structboost.segmentation.image_files import ImageFileError, read_photograph
+from structboost.tracking import VideoWriter
 
 POSIX = pytest.mark.skipif(os.name != "posix", reason="pipes, links and modes of POSIX")
 NO_ROOT = pytest.mark.skipif(
@@ -231,3 +234,27 @@ def test_checkpoints_and_reports_refuse_pipes_before_they_work(tmp_path):
 
     with pytest.raises(FileExistsError, match="not a regular file"):
         save_report(tmp_path / "pipe", Unused())
+
+
+@POSIX
+def test_tables_videos_and_pictures_name_a_bad_path_before_they_work(tmp_path):
+    os.mkfifo(tmp_path / "pipe.png")
+    (tmp_path / "file").write_bytes(b"")
+    for path, error, message in (
+        (tmp_path / "file", FileExistsError, "exists already"),
+        (tmp_path / "pipe.png", FileExistsError, "exists already"),
+        (tmp_path / "no" / "table", FileNotFoundError, "there is no folder .*; create it"),
+        (tmp_path / "file" / "table", FileNotFoundError, "there is no folder"),
+        (b"table", TypeError, "path is b'table'"),
+        (3, TypeError, "path is 3"),
+        ("", ValueError, "path is empty"),
+    ):
+        with pytest.raises(error, match=message):
+            BinnedTable.from_array(path, np.full((2, 2), np.inf))
+    for path in (b"video.mp4", None, 3):
+        with pytest.raises(TypeError, match="give the path of a file"):
+            VideoWriter(path)
+        with pytest.raises(TypeError, match="give the path of a file"):
+            BinnedTable.open(path)
+    with pytest.raises(ImageFileError, match="is a pipe, a device or the like"):
+        read_photograph(tmp_path / "pipe.png")

@@ -371,7 +371,7 @@ def outcome(function, arguments, name, is_hard):
         return "hang", f"longer than {PATIENCE} s"
     except Exception as error:
         # An error of a file may name its path.
-        is_path = isinstance(arguments[name], str) or isinstance(error, OSError)
+        is_path = isinstance(arguments[name], str | int) or isinstance(error, OSError)
         if is_path and str(arguments[name]) in str(error):
             return "", ""
         # A shape may be wrong beside that of another argument.

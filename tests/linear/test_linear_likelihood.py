@@ -20,7 +20,7 @@ from structboost.exceptions import InterruptedFitWarning, TaskError
 from structboost.linear.chain_passes import risk_of
 from structboost.linear.dual_chain import DualChain, chain_problem
 from structboost.linear.linear_likelihood import LinearLikelihoodTrainer
-from structboost.linear.primal_chain import PrimalChain
+from structboost.linear.primal_chain import PrimalChain, slopes_of
 from structboost.linear.primal_likelihood import PrimalLikelihood
 from structboost.linear.same_columns import SameColumns
 from structboost.masters.likelihood import log_losses
@@ -501,3 +501,45 @@ def test_constant_features_get_no_weight():
         warnings.simplefilter("error")
         trainer = fitted(MulticlassTask(2), X, np.arange(20) // 10, C=20.0)
     assert not trainer.model_.members["x"].learners.coefficients[:, 0].any()
+
+
+# -- pairs of tags that training has ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize("size", [1.0, 30.0, 2000.0])
+@pytest.mark.parametrize("forbidden", [[], [(0, 1), (None, 2), (1, None)]])
+def test_sums_over_listed_pairs_equal_sums_over_all(size, forbidden):
+    rng = np.random.default_rng(0)
+    n_tags, lengths = 5, [1, 0, 4, 7, 2]
+    starts = np.cumsum([0, *lengths])
+    tags = np.zeros(14, int)
+    sequences_of = (starts, tags, rng.dirichlet(np.ones(5)), np.ones((5, 2), bool))
+    task = ChainTask(n_tags, forbidden=forbidden)
+    seen = np.flatnonzero(rng.random(n_tags**2) < 0.3)
+    banned = np.flatnonzero(np.isinf(task.penalties[0]))
+    transitions = np.zeros((1, n_tags**2))
+    transitions[0, seen] = size * rng.normal(size=len(seen))
+    scores = size * rng.normal(size=(14, n_tags))
+    found = []
+    for listed in (np.zeros(0, np.int64), np.union1d(seen, banned)):
+        slopes, of_pairs = scores.copy(), np.zeros((1, n_tags**2))
+        values = slopes_of(slopes, transitions, sequences_of, task.penalties, listed, of_pairs)
+        found.append((*values, slopes, of_pairs[:, seen]))
+    for own, other in zip(*found, strict=True):
+        np.testing.assert_allclose(own, other, rtol=1e-9, atol=1e-9 * size)
+
+
+@pytest.mark.slow
+def test_pairs_that_training_lacks_score_zero_at_the_optimum():
+    X, Y = sequences(np.random.default_rng(1), n=8)
+    shares = np.full(8, 1 / 8)
+    seen = np.zeros(9)
+    for y in Y:
+        seen[y[:-1] * 3 + y[1:]] = 1.0
+    assert 0 < seen.sum() < 9
+    objective = enumerated(X, Y, shares, 3, C=8.0)
+    n = (N_FEATURES + 1) * 3
+    best = optimum(lambda w: objective(np.concatenate((w[:n], w[n:] * seen))), 3)
+    problem = chain_problem(ChainTask(3), X, Y, shares, active=["token"], transitions="seen")
+    assert trained(problem, 8.0)[-1] == pytest.approx([best, best], rel=1e-4)
+    assert not problem.matrices()["step"][-1][seen == 0].any()

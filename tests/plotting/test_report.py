@@ -17,7 +17,9 @@ from structboost import (
     MulticlassTask,
     StructBoost,
     StructBoostClassifier,
+    StructBoostMultiLabelClassifier,
     StructBoostRanker,
+    StructBoostTagger,
     StructuredSVMClassifier,
     save_report,
 )
@@ -164,3 +166,25 @@ def test_a_report_that_fails_leaves_the_old_one(tmp_path):
         save_report(path, model, X[:, :2], Y)
     assert path.read_text() == "old"
     assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_reports_of_label_sets_and_tags_have_a_row_for_each_label(tmp_path):
+    first, second = X[:, 0] > X[:, 0].mean(), X[:, 1] > X[:, 1].mean()
+    lists = [["high"] * int(a) + ["wide"] * int(b) for a, b in zip(first, second, strict=True)]
+    sets = StructBoostMultiLabelClassifier(max_iter=2).fit(X, lists)
+    sequences = [X[::10], X[5::30], X[::20]]
+    tags = [np.where(x[:, 0] > X[:, 0].mean(), "high", "low").tolist() for x in sequences]
+    tagger = StructBoostTagger(max_iter=2).fit(sequences, tags)
+    matrix = np.column_stack((first, second)).astype(int)
+    by_matrix = StructBoostMultiLabelClassifier(max_iter=2).fit(X, matrix)
+    for estimator, inputs, y, names in (
+        (sets, X, lists, ["high", "wide"]),
+        (sets, X, [[*labels, "new"] for labels in lists], ["wide", "(not in training)"]),
+        (by_matrix, X, matrix, ["0", "1"]),
+        (tagger, sequences, tags, ["high", "low"]),
+    ):
+        save_report(tmp_path / "r.html", estimator, inputs, y)
+        text = (tmp_path / "r.html").read_text()
+        assert "Precision and recall" in text
+        assert all(f"<th>{name}</th>" in text for name in names)
+    assert "Confusion" in text
