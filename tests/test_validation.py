@@ -310,8 +310,7 @@ RELEVANCE = {
     "strings": (np.where(y > 0, "high", "low"), "holds <U4, such as 'low'"),
     "numeric strings": (np.array(["9", "10", "11"])[y], "holds <U2, such as '9'"),
     "objects": (np.array(["9", "10", "11"])[y].astype(object), "holds object, such as '9'"),
-    "numbers as objects": (y.astype(object), "holds object, such as 0"),
-    "None": (np.where(y > 0, 1, None), "holds object, such as None"),
+    "None": (np.where(y > 0, 1, None), "(holds object, such as|is) None"),
     "dates": (y.astype("datetime64[D]"), "holds datetime64.*"),
     "NaN": (np.where(y > 0, np.nan, 1.0), "(NaN|nan)"),
 }
