@@ -289,7 +289,9 @@ def _check_no_ragged_indicator(y: NDArray[Any]) -> None:
 
 def _label_array(labels: Sequence[Any]) -> NDArray[Any]:
     """Return different labels as an array of their type."""
-    return np.asarray(label_vector(list(labels)))
+    array = np.asarray(label_vector(list(labels)))
+    check_not_complex(array, "y")
+    return array
 
 
 def _as_table_or_sequence(y: Any) -> tuple[NDArray[Any], list[Any] | None]:
