@@ -35,7 +35,6 @@ from structboost.contract.parts import (
 from structboost.contract.results import real_number, shaped_array
 from structboost.contract.separation import KeptTruth, Separation, separation_at
 from structboost.exceptions import TaskError, on_example
-from structboost.runtime.called_class import NamesParameters
 from structboost.runtime.described import Described
 from structboost.validation import shown
 
@@ -52,7 +51,7 @@ __all__ = [
 ]
 
 
-class Task(NamesParameters, Described, ABC):
+class Task(Described, ABC):
     """Base class of structured prediction problems.
 
     A subclass defines :meth:`parts`, :meth:`joint_feature`, :meth:`loss` and :meth:`argmax`, one

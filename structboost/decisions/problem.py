@@ -10,12 +10,11 @@ import numpy as np
 
 from structboost._typing import FloatArray, override
 from structboost.exceptions import TaskError, on_example
-from structboost.runtime.called_class import NamesParameters
 from structboost.runtime.described import Described
 from structboost.validation import checked_flag, shown
 
 
-class DecisionProblem(NamesParameters, Described, ABC):
+class DecisionProblem(Described, ABC):
     """Choose a decision z of least cost ``c'z``, or of largest value if ``maximize`` is set.
 
     A subclass defines :meth:`solve`.  In training it is called with differences of costs: it must

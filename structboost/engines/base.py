@@ -31,7 +31,6 @@ from structboost._typing import FloatArray
 from structboost.engines.failure import Failure
 from structboost.exceptions import EngineError
 from structboost.runtime.blocks import NodeSum, join_siblings, share_of_block
-from structboost.runtime.called_class import NamesParameters
 from structboost.runtime.described import Described
 from structboost.validation import tell_of_old_flags
 
@@ -293,7 +292,7 @@ class Workers(Described, ABC):
         """Release the shards and their workers."""
 
 
-class Engine(NamesParameters, Described, ABC):
+class Engine(Described, ABC):
     """Place of shards: a parameter of the trainer, plain data.
 
     Attributes

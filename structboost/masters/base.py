@@ -38,7 +38,6 @@ from structboost.exceptions import TaskError
 from structboost.files.schema import Schema
 from structboost.masters.held_out import HeldOut, Temperature
 from structboost.masters.softmax_link import SoftmaxLink
-from structboost.runtime.called_class import NamesParameters
 from structboost.runtime.described import Described
 from structboost.validation import checked_positive, checked_regularisation, tell_of_old_flags
 from structboost.weak.base import WeakLearnerFamily
@@ -366,7 +365,7 @@ class Problem:
         return kind
 
 
-class Formulation(NamesParameters, Described):
+class Formulation(Described):
     """Objective of the weights and method to find them, a parameter of the trainer.
 
     A subclass implements :meth:`master`, or is a :class:`Boosting`.

@@ -30,7 +30,6 @@ from numpy.typing import NDArray
 
 from structboost._typing import FloatArray
 from structboost.exceptions import TaskError
-from structboost.runtime.called_class import NamesParameters
 from structboost.runtime.described import Described
 from structboost.validation import tell_of_old_flags
 from structboost.weak.binning import Thresholds
@@ -117,7 +116,7 @@ class TrainingFeatures(Protocol):
         """
 
 
-class WeakLearnerFamily(NamesParameters, Described, ABC):
+class WeakLearnerFamily(Described, ABC):
     """Family of weak learners on the parts of one kind, bound to its training features.
 
     The trainer makes it as ``Family(features, response, exact=..., n_threads=...)``; it may then

@@ -22,7 +22,6 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from structboost._typing import FloatArray, override
-from structboost.runtime.called_class import NamesParameters
 from structboost.runtime.described import Described
 from structboost.validation import checked_choice, tell_of_old_flags
 from structboost.weak.base import Candidate, Column, WeakLearnerFamily
@@ -36,7 +35,7 @@ class Priced(NamedTuple):
     largest_edge: float
 
 
-class PricingRule(NamesParameters, Described, ABC):
+class PricingRule(Described, ABC):
     """Rule that makes columns of the weak learners of largest edge, for each kind of parts.
 
     Attributes
