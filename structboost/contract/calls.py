@@ -23,7 +23,6 @@ from structboost.contract.results import (
 from structboost.contract.separation import (
     KeptTruth,
     Separation,
-    check_loss,
     check_one_each,
     loss_of,
     returned_none,
@@ -188,14 +187,13 @@ def _check_outputs(
                 if output is None:
                     raise returned_none(method, i) from error
                 name = f"{method}(X[{{sample}}], scores)"
-                raise refused_output(name, output, "the task", error, i) from error
+                raise refused_output(name, output, "joint_feature", error, i) from error
 
 
 def _try_output(task: Task, x: Any, scores: StackedParts, output: Any, i: int) -> None:
-    """Call what must take a prediction: the loss, and the joint feature of an output."""
+    """Call what must take an output of the argmax, the joint feature; or the loss for None."""
     if not task.defines("predict"):
         joint_features(task, [x], [output], scores.only(i).offsets, OF_ARGMAX)
-        check_loss(float(task.loss(output, output)), i)
     elif output is None:
         task.loss(task.argmax(x, scores.example(i)), output)
 
