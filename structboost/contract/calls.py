@@ -187,11 +187,14 @@ def _check_outputs(
                 if output is None:
                     raise returned_none(method, i) from error
                 name = f"{method}(X[{{sample}}], scores)"
-                raise refused_output(name, output, "joint_feature", error, i) from error
+                raise refused_output(name, output, "the task", error, i) from error
 
 
 def _try_output(task: Task, x: Any, scores: StackedParts, output: Any, i: int) -> None:
-    """Call what must take an output of the argmax, the joint feature; or the loss for None."""
+    """Call what must take a prediction, which is the joint feature of an output.
+
+    The loss needs a true output, which may know more than a prediction, such as costs.
+    """
     if not task.defines("predict"):
         joint_features(task, [x], [output], scores.only(i).offsets, OF_ARGMAX)
     elif output is None:

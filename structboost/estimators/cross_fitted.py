@@ -113,6 +113,7 @@ class CrossFitted(TransformerMixin, Documented, BaseEstimator):
             ),
             "the classifiers of scikit-learn are stored by pickle",
         )
+        | {"categories": "the classifier says which columns it takes"}
         | dict.fromkeys(
             (
                 "sample weights",

@@ -488,7 +488,8 @@ def _fit_choosing(
         )
         with_C.model_, with_C.history_ = chosen.model, chosen.history
         with_C.objective_, with_C.C_ = chosen.history[-1]["primal"], chosen.C
-        with_C.interrupted_ = True
+        with_C.interrupted_, with_C.ending_ = True, "interrupted"
+        with_C.temperature_ = with_C.held_out_loss_ = None
     trainer.__dict__.update(fitted_attributes(with_C))
     trainer.C_path_, trainer.C_path_end_ = chosen.records, chosen.end
 
