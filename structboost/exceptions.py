@@ -75,6 +75,13 @@ class TaskError(ValueError):
         self._template, self.sample = template, i
         self.args = (_shown(template, i),)
 
+    def append(self, text: str) -> None:
+        """Add words to the message, in which ``{sample}`` stands for the index of the example."""
+        template = getattr(self, "_template", None)
+        if template is not None:
+            self._template = template + text
+            self.args = (_shown(self._template, self.sample),)
+
     def renumber(self, index_of: Callable[[int], int]) -> None:
         """Map the index of the example to another one."""
         if self.sample is not None:

@@ -110,8 +110,8 @@ def rows_of(sequence: Sequence[Any], rows: IntArray) -> Any:
 
 
 def check_inputs(X: Any) -> None:
-    """Raise TypeError unless ``X`` has a length, as sequences and tables have."""
-    if not hasattr(X, "__len__") or isinstance(X, (Mapping, set, frozenset, type)):
+    """Raise TypeError unless ``X`` is a sequence or table, which have a length."""
+    if not hasattr(X, "__len__") or isinstance(X, (Mapping, set, frozenset, type, str, bytes)):
         raise TypeError(
             f"X is {shown(X)}, not a sequence; give a list of inputs, or [x] for one input x."
         )
@@ -435,10 +435,19 @@ def _real_numbers(values: Any) -> FloatArray:
     if np.ma.is_masked(values):
         raise ValueError(f"entry {int(np.argmax(np.ma.getmaskarray(values)))} is masked")
     array = np.asarray(values)
-    is_text = array.dtype.kind == "O" and any(isinstance(one, str) for one in array.ravel())
-    if is_text or array.dtype.kind not in "biufO":
-        raise TypeError(f"it holds {'text' if is_text else array.dtype}")
+    texts = [one for one in array.ravel() if isinstance(one, str)] if array.dtype == object else []
+    if texts or array.dtype.kind not in "biufO":
+        what = next((one for one in texts or array.ravel() if not _is_number(one)), "text")
+        raise TypeError(f"it holds {array.dtype}, such as {shown(what)}")
     return array.astype(np.float64)
+
+
+def _is_number(value: Any) -> bool:
+    try:
+        float(value)
+    except (TypeError, ValueError):
+        return False
+    return True
 
 
 def checked_example_weights(sample_weight: Any, n_examples: int) -> FloatArray:
@@ -483,15 +492,28 @@ def check_finite(y: Any, name: str = "y", more: str = "") -> None:
 
 
 def check_relevance(y: Any) -> None:
-    """Raise ValueError unless relevance is numeric, since strings would be sorted by letters.
-
-    Complex numbers are left to ``validate_data``.
-    """
+    """Raise ValueError unless relevance is numeric, since strings would be sorted by letters."""
     relevance = np.asarray(y)
+    check_not_complex(relevance, "y")
+    if relevance.ndim > 2:
+        raise ValueError(
+            f"y should be a 1d array, got an array of shape {relevance.shape} instead; give the "
+            "relevance of each item."
+        )
     if relevance.ndim and len(relevance) and relevance.dtype.kind not in "biufc":
         raise ValueError(
             f"Unknown label type: y holds {relevance.dtype}, such as {shown(relevance.flat[0])}; "
             "give relevance as numbers, larger for better, such as y.astype(float)."
+        )
+
+
+def check_not_complex(values: NDArray[Any], name: str) -> None:
+    """Raise ValueError if an array holds complex numbers."""
+    if values.dtype.kind == "c":
+        # The words of scikit-learn, which its checks of estimators expect.
+        raise ValueError(
+            f"Complex data not supported: {name} holds {values.dtype}; give real numbers, such as "
+            f"{name}.real."
         )
 
 
@@ -529,6 +551,8 @@ def is_missing(value: Any) -> bool:
         return value is None or bool(value != value)  # noqa: PLR0124
     except TypeError:  # the comparison of pandas' NA is NA
         return True
+    except ValueError:  # an array is compared entry by entry
+        return False
 
 
 def check_class_weight(class_weight: Any) -> None:

@@ -219,7 +219,7 @@ BAD_COLUMNS = {
         pandas.Categorical(np.where(y > 0, "red", "blue")),
         "'blue' in row 0; encode it as numbers",
     ),
-    "str": (np.where(y > 0, "red", "1"), "'red' in row 1; encode it as numbers"),
+    "str": (np.where(y > 0, "red", "1"), "'1' in row 0; encode it as numbers"),
     "object": (
         np.array([1, "red", None] * 10, dtype=object),
         "'red' in row 1; encode it as numbers",

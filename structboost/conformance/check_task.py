@@ -13,8 +13,7 @@ from structboost.conformance.sampled_outputs import OutputListing
 from structboost.conformance.single_examples import SingleExamples
 from structboost.conformance.watched_task import WatchedTask, stacked
 from structboost.contract.equality import deeply_equal
-from structboost.contract.parts import check_declared
-from structboost.contract.task import Task
+from structboost.contract.task import Task, check_is_task
 from structboost.exceptions import TaskError
 from structboost.validation import by_position, checked_positive, checked_whole_number
 
@@ -115,8 +114,10 @@ def check_task(
 
 def _check_arguments(task: Any, X: Any, Y: Any, outputs: Any) -> None:
     """Raise TaskError if types, lengths or declared kinds are wrong."""
-    if not isinstance(task, Task):
-        raise TaskError(f"task is {task!r}; give an instance of a subclass of Task.")
+    try:
+        check_is_task(task)
+    except TypeError as error:
+        raise TaskError(str(error)) from None
     if len(X) != len(Y):
         raise TaskError(f"X has {len(X)} examples and Y {len(Y)}; they must be equally many.")
     if not len(X):
@@ -125,7 +126,6 @@ def _check_arguments(task: Any, X: Any, Y: Any, outputs: Any) -> None:
         raise TaskError(
             f"outputs has {len(outputs)} entries for {len(X)} examples; give one for each."
         )
-    check_declared(task.kinds)
 
 
 def _check_pickling(original: SingleExamples) -> None:

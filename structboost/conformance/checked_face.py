@@ -24,10 +24,16 @@ _METHODS = (
     "decision_function",
     "predict_costs",
     "predict_marginals",
+    "scores",
     "transform",
 )
 # Packages whose errors are ours; sklearn's checks of arguments name them as we do.
-_OURS = ("structboost.", "sklearn.utils.validation", "sklearn.utils._param_validation")
+_OURS = (
+    "structboost.",
+    "sklearn.base",
+    "sklearn.utils.validation",
+    "sklearn.utils._param_validation",
+)
 
 
 class Face:
@@ -53,8 +59,11 @@ class Face:
     def declared(self) -> Mapping[str, str]:
         """Behaviours that the class does not have, and why."""
         declared: dict[str, str] = dict(self.kind.lacks)
-        for cls in reversed(type(self.estimator).__mro__):
-            declared |= vars(cls).get("_declares", {})
+        cls = type(self.estimator)
+        if hasattr(cls, "predict_proba") and not hasattr(self.estimator, "predict_proba"):
+            declared["probabilities"] = "its objective has none"
+        for base in reversed(cls.__mro__):
+            declared |= vars(base).get("_declares", {})
         return declared
 
     def has(self, parameter: str) -> bool:
@@ -95,11 +104,10 @@ class Face:
 
     def responses(self, model: Any, X: Any) -> dict[str, Any]:
         """Return what the methods of a model return for inputs."""
-        return {
-            name: self.call(self.kind.ask, getattr(model, name), X)
-            for name in _METHODS
-            if hasattr(model, name) and not _is_without(model, name)
-        }
+        names = [name for name in _METHODS if hasattr(model, name) and not _is_without(model, name)]
+        values = {name: self.call(self.kind.ask, getattr(model, name), X) for name in names}
+        # Parts that are stacked have arrays of rows.
+        return {name: getattr(value, "rows", value) for name, value in values.items()}
 
     def respond(self, model: Any, X: Any) -> Any:
         """Predict, or transform."""
@@ -110,19 +118,24 @@ class Face:
         """Return the method that every face has, predict or transform."""
         return model.predict if hasattr(model, "predict") else model.transform
 
-    def refusal(self, names: Sequence[str], call: Callable[[], Any]) -> str | None:
+    def refusal(
+        self, names: Sequence[str], call: Callable[..., Any], *arguments: Any
+    ) -> str | None:
         """Return the fault in the way in which a call is refused, or None."""
-        return refusal(names, lambda: self.call(call))
+        return refusal(names, lambda: self.call(call, *arguments))
 
     def equal_or_refused(
-        self, names: Sequence[str], call: Callable[[], Mapping[str, Any]]
+        self,
+        names: Sequence[str],
+        call: Callable[[], Mapping[str, Any]],
+        expected: Mapping[str, Any] | None = None,
     ) -> str | None:
         """Return the fault, unless responses are the expected ones or clearly refused."""
         try:
             responses = self.call(call)
         except Exception as error:
             return fault_of_error(error, names)
-        difference = unequal(self.expected, responses)
+        difference = unequal(self.expected if expected is None else expected, responses)
         return difference and f"other results of {difference}, and no word"
 
 

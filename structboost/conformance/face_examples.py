@@ -131,6 +131,10 @@ class Kind:
         """Return inputs whose columns have names; the last of them may be in another order."""
         return None
 
+    def two_outputs(self, examples: Examples) -> Any:
+        """Return outputs of which there are two, by the first column."""
+        return examples.y
+
     def ask(self, method: Callable[[Any], Any], X: Any) -> Any:
         """Call a method that predicts."""
         return method(X)
@@ -235,6 +239,10 @@ class Classes(Tables):
     def outputs(self, X: NDArray[Any], random: np.random.Generator) -> Any:
         noisy = X[:, 0] + random.normal(size=len(X))
         return np.array(["ash", "birch", "cedar"])[np.digitize(noisy, [-2.0, 2.0])]
+
+    @override
+    def two_outputs(self, examples: Examples) -> Any:
+        return np.where(examples.X[:, 0] > 0, "ash", "birch")
 
     @override
     def twins_of_outputs(self, y: Any) -> Named:
@@ -517,11 +525,11 @@ class TaskExamples(Kind):
     def spoilt_inputs(self, X: Any) -> Named:
         for value in (None, "ab", object(), {}, 3.5, [], np.nan):
             yield repr(value)[:20], with_example(list(X), BAD, value)
-        yield "NaN", with_example(list(X), BAD, each_array(with_nan, deepcopy(X[BAD])))
+        yield "infinite", with_example(list(X), BAD, each_array(with_infinity, X[BAD]))
 
     @override
     def spoilt_outputs(self, y: Any) -> Named:
-        for value in (None, "ab", object(), {}, 1e300, [], np.nan, 2**70, -1):
+        for value in (None, "ab", object(), {}, 1e300, [], np.nan, 2**70, -7):
             yield repr(value)[:20], with_example(list(y), BAD, value)
 
 
@@ -599,12 +607,12 @@ def read_only(array: NDArray[Any]) -> NDArray[Any]:
     return array
 
 
-def with_nan(array: NDArray[Any]) -> NDArray[Any]:
-    """Return a copy whose first entry is NaN, if it has numbers."""
+def with_infinity(array: NDArray[Any]) -> NDArray[Any]:
+    """Return a copy whose first entry is infinite, if it has numbers."""
     if array.dtype.kind != "f" or not array.size:
         return array
     array = array.copy()
-    array.flat[0] = np.nan
+    array.flat[0] = np.inf
     return array
 
 

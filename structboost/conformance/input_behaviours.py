@@ -108,10 +108,14 @@ def twins_of_outputs(face: Face) -> Faults:
 def odd_inputs_in_predict(face: Face) -> Faults:
     """Values that are no inputs are refused by name."""
     model = face.model()
-    yield from faults_of(
-        face.kind.odd_inputs(face.examples.X),
-        lambda X: face.equal_or_refused(face.input_names, lambda: face.responses(model, X)),
-    )
+    name = face.method(model).__name__
+
+    def fault(X: Any) -> str | None:
+        return face.equal_or_refused(
+            face.input_names, lambda: {name: face.respond(model, X)}, {name: face.expected[name]}
+        )
+
+    yield from faults_of(face.kind.odd_inputs(face.examples.X), fault)
 
 
 @behaviour("containers", "odd inputs in fit")
@@ -260,17 +264,27 @@ def early_stopping(face: Face) -> Faults:
         yield "validation_losses_ is missing after early stopping"
 
 
-@behaviour("same powers", "monotone constraints")
+def _monotone(face: Face) -> Any:
+    """Return a model of two outputs whose score falls in the first column."""
+    constraints = [-1] + [0] * (face.examples.X.shape[1] - 1)
+    examples = replace(face.examples, y=face.kind.two_outputs(face.examples))
+    return face.fit(face.fresh(monotonic_cst=constraints), examples)
+
+
+def _monotone_refused(face: Face) -> str | None:
+    return face.refusal(["monotonic_cst"], _monotone, face)
+
+
+@behaviour("same powers", "monotone constraints", _monotone_refused)
 def monotone_constraints(face: Face) -> Faults:
     """A constraint makes responses monotone in its column."""
-    X = face.examples.X
-    y = np.where(face.examples.X[:, 0] > 0, "ash", "birch")
-    cst = [-1] + [0] * (X.shape[1] - 1)
-    model = face.fit(face.fresh(monotonic_cst=cst), replace(face.examples, y=y))
-    grid = np.repeat(X[:1], 13, axis=0)
+    model = _monotone(face)
+    grid = np.repeat(face.examples.X[:1], 13, axis=0)
     grid[:, 0] = np.arange(-6, 7)
     scores = face.call(model.decision_function, grid)
-    if scores.ndim == 1 and not (np.diff(scores) <= 1e-9).all():
+    if scores.ndim != 1:
+        yield f"scores of two outputs have shape {scores.shape}"
+    elif not (np.diff(scores) <= 1e-9).all():
         yield "scores rise where the constraint says that they fall"
 
 

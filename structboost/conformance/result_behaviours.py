@@ -69,11 +69,13 @@ def bad_output_in_fit(face: Face) -> Faults:
 def bad_output_in_score(face: Face) -> Faults:
     """Outputs that cannot be used are refused in score as in fit."""
     model = face.model()
+    X, more = face.examples.X, face.examples.more
+    names = [face.output_name, *face.kind.words_of_outputs]
+    expected = {"score": face.call(model.score, X, face.examples.y, **more)}
     yield from faults_of(
         face.kind.odd_outputs(face.examples.y),
-        lambda y: face.refusal(
-            [face.output_name, *face.kind.words_of_outputs],
-            lambda: model.score(face.examples.X, y, **face.examples.more),
+        lambda y: face.equal_or_refused(
+            names, lambda: {"score": model.score(X, y, **more)}, expected
         ),
     )
 
@@ -258,7 +260,9 @@ def one_of_many(face: Face) -> Faults:
     model = face.model()
     for n in (1, 3):
         alone = face.responses(model, first(face.examples.X, n))
-        among = {name: first(values, n) for name, values in face.expected.items()}
+        # Scores are those of the parts of all examples.
+        expected = {name: values for name, values in face.expected.items() if name != "scores"}
+        among = {name: first(values, n) for name, values in expected.items()}
         difference = unequal(among, alone)
         if difference:
             yield f"{n} of the examples alone give other results of {difference}"

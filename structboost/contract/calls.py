@@ -11,11 +11,19 @@ import numpy as np
 from structboost._typing import FloatArray
 from structboost.contract.comparison import check_plain_argmax
 from structboost.contract.listed_outputs import Marginals
+from structboost.contract.measures import OF_ARGMAX, joint_features
 from structboost.contract.parts import StackedParts, of_kind
-from structboost.contract.results import LARGEST, check_finite, hint, shaped_array
+from structboost.contract.results import (
+    LARGEST,
+    check_finite,
+    hint,
+    refused_output,
+    shaped_array,
+)
 from structboost.contract.separation import (
     KeptTruth,
     Separation,
+    check_loss,
     check_one_each,
     loss_of,
     returned_none,
@@ -155,21 +163,41 @@ def predictions(task: Task, X: Sequence[Any], scores: StackedParts) -> list[Any]
     outputs: Any = _noted("argmax_batch", 0, len(X), lambda: task.predict_batch(X, scores), alone)
     method = "predict_batch" if task.defines("predict_batch") else "argmax_batch"
     check_one_each(outputs, len(X), method)
-    for i in [i for i, output in enumerate(outputs) if output is None]:
-        if not _takes_none(task, X[i], scores.example(i)):
-            raise returned_none("predict" if task.defines("predict") else "argmax", i)
+    _check_outputs(task, X, scores, outputs)
     return list(outputs)
 
 
-def _takes_none(task: Task, x: Any, scores: Any) -> bool:
-    """Whether None is a prediction that the loss takes, of a task with other outputs, too."""
-    try:
-        task.loss(task.argmax(x, scores) if task.defines("predict") else None, None)
-        if not task.defines("predict"):
-            task.joint_feature(x, None)
-    except Exception:
-        return False
-    return True
+def _check_outputs(
+    task: Task, X: Sequence[Any], scores: StackedParts, outputs: Sequence[Any]
+) -> None:
+    """Raise TaskError for a prediction that is none, of a task that makes them one by one.
+
+    The first of each type of outputs is tried.
+    """
+    if task.defines("argmax_batch", "predict_batch") or task.is_enumerated:
+        return
+    seen: set[Any] = set()
+    method = "predict" if task.defines("predict") else "argmax"
+    for i, output in enumerate(outputs):
+        kind = type(output), getattr(output, "dtype", None), getattr(output, "ndim", None)
+        if kind not in seen:
+            seen.add(kind)
+            try:
+                _try_output(task, X[i], scores, output, i)
+            except Exception as error:
+                if output is None:
+                    raise returned_none(method, i) from error
+                name = f"{method}(X[{{sample}}], scores)"
+                raise refused_output(name, output, "the task", error, i) from error
+
+
+def _try_output(task: Task, x: Any, scores: StackedParts, output: Any, i: int) -> None:
+    """Call what must take a prediction: the loss, and the joint feature of an output."""
+    if not task.defines("predict"):
+        joint_features(task, [x], [output], scores.only(i).offsets, OF_ARGMAX)
+        check_loss(float(task.loss(output, output)), i)
+    elif output is None:
+        task.loss(task.argmax(x, scores.example(i)), output)
 
 
 def marginals(
@@ -235,7 +263,7 @@ def _check_log_sums(values: FloatArray, n: int) -> None:
         raise TaskError(
             f"log_sums have the shape {values.shape}; give one for each of {n} examples."
         )
-    wrong = np.flatnonzero(~np.isfinite(values))
+    wrong = np.flatnonzero(~(np.abs(values) <= LARGEST))
     if len(wrong):
         i = int(wrong[0])
         raise TaskError(f"log_sum(X[{{sample}}], scores) is {values[i]}; it must be finite.", i)

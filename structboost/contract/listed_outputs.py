@@ -17,7 +17,9 @@ from structboost._typing import FloatArray, IntArray, override
 from structboost.contract.measures import SparseFeature, measure_of
 from structboost.contract.members import TaskMembers
 from structboost.contract.parts import StackedParts
+from structboost.contract.results import refused_output
 from structboost.exceptions import TaskError, TooManyOutputsError, on_example
+from structboost.validation import shown
 
 _NEED_ARGMAX = "defines neither argmax(x, scores) nor outputs(x); define one of them."
 _NEED = (
@@ -326,10 +328,25 @@ def _listed(
     listed = task.outputs(x)
     if listed is None:
         raise TaskError(f"{type(task).__name__} {need}")
+    if isinstance(listed, str | bytes | Mapping) or not hasattr(listed, "__iter__"):
+        raise TaskError(f"outputs(x) is {shown(listed)}; give a list or a generator of outputs.")
     is_empty = True
-    for output in listed:
-        feature = task.joint_feature(x, output)
-        yield output, {k: measure_of(task.kinds, feature, k, n) for k, n in n_parts.items()}
+    for k, output in enumerate(listed):
+        try:
+            feature = task.joint_feature(x, output)
+        except TaskError:
+            raise
+        except Exception as error:
+            raise refused_output(
+                f"Output {k} of outputs(x)", output, "joint_feature", error
+            ) from error
+        yield (
+            output,
+            {
+                kind: measure_of(task.kinds, feature, kind, n, output=f"output {k} of outputs(x)")
+                for kind, n in n_parts.items()
+            },
+        )
         is_empty = False
     if is_empty:
         raise TaskError("outputs(x) is empty; give at least one output.")

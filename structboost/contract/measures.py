@@ -11,8 +11,17 @@ from numpy.typing import NDArray
 from structboost._typing import FloatArray, IntArray
 from structboost.contract.members import TaskMembers
 from structboost.contract.parts import PartKind, of_kind
-from structboost.contract.results import LARGEST, check_finite, finite_array, whole_array
-from structboost.exceptions import TaskError, on_example
+from structboost.contract.results import (
+    LARGEST,
+    check_finite,
+    finite_array,
+    refused_output,
+    whole_array,
+)
+from structboost.exceptions import TaskError, note_examples, on_example
+
+# Name of the outputs of the argmax in errors, whose truths are known to be right.
+OF_ARGMAX = "argmax(X[{sample}], scores)"
 
 
 class SparseFeature(NamedTuple):
@@ -151,16 +160,37 @@ def joint_features(
     """Return the joint features of one output per example, by kind, on rows of the stack.
 
     Ranges are checked for all examples at once, because this runs in every pass.  ``argument`` is
-    what errors name the outputs by.
+    what errors name the outputs by: true ones, or those :data:`OF_ARGMAX`.
     """
+    try:
+        return _joint_features(task, X, outputs, offsets, argument)
+    except TaskError as error:
+        if argument == OF_ARGMAX and "argmax" not in str(error):
+            error.append(f"  Here y is {OF_ARGMAX}.")
+        raise
+
+
+def _joint_features(
+    task: TaskMembers,
+    X: Sequence[Any],
+    outputs: Sequence[Any],
+    offsets: Mapping[str, IntArray],
+    argument: str,
+) -> dict[str, SparseFeature]:
+    """Return the joint features as :func:`joint_features` does."""
     name = "Y[{sample}]" if argument == "Y" else "y"
     sizes = {kind: np.diff(offsets[kind]).tolist() for kind in task.kinds}
     lists: dict[str, list[SparseFeature]] = {kind: [] for kind in task.kinds}
     for i, output in enumerate(outputs):
-        value = on_example("joint_feature", i, task.joint_feature, X[i], output, argument=argument)
+        try:
+            value = task.joint_feature(X[i], output)
+        except Exception as error:
+            if argument == OF_ARGMAX and not isinstance(error, TaskError):
+                raise refused_output(argument, output, "joint_feature", error, i) from error
+            note_examples(error, "joint_feature", i, i, argument)
+            raise
         for kind, measures in lists.items():
-            size = sizes[kind][i]
-            arguments = (task.kinds, value, kind, size, i, name)
+            arguments = (task.kinds, value, kind, sizes[kind][i], i, name)
             measures.append(on_example("joint_feature", i, _sparse, *arguments, argument=argument))
     return {
         kind: _stacked(task.kinds, kind, measures, offsets[kind], name)

@@ -43,6 +43,18 @@ def real_number(value: Any, call: str, i: int | None = None) -> float:
         raise TaskError(f"{call} is {shown(value)}; give a number{hint(value)}.", i) from None
 
 
+def refused_output(
+    name: str, output: Any, method: str, error: Exception, i: int | None = None
+) -> TaskError:
+    """Make the error of an output of a task, called ``name``, that another method does not take."""
+    reason = f"{type(error).__name__}: {error}"
+    return TaskError(
+        f"{name} is {shown(output)}, which {method} does not take ({reason}); return an output "
+        f"that joint_feature and loss take{hint(output)}.",
+        i,
+    )
+
+
 def hint(value: Any) -> str:
     """Return words about the likely cause of a result that is None, else an empty string."""
     return ", and end the method with return" if value is None else ""

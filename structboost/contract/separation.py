@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from structboost._typing import FloatArray, IntArray
 from structboost.contract.listed_outputs import KeptListings
-from structboost.contract.measures import SparseFeature, joint_features
+from structboost.contract.measures import OF_ARGMAX, SparseFeature, joint_features
 from structboost.contract.members import TaskMembers
 from structboost.contract.parts import StackedParts, check_known
-from structboost.contract.results import LARGEST, finite_array, hint, real_number
+from structboost.contract.results import LARGEST, finite_array, hint, real_number, refused_output
 from structboost.exceptions import TaskError, note_examples, on_example
 from structboost.runtime.compiled import compiled
 from structboost.validation import shown
@@ -93,7 +93,7 @@ class Separation:
         losses = np.array(
             [loss_of(task, i, *pair) for i, pair in enumerate(zip(Y, outputs, strict=True))]
         )
-        predicted = joint_features(task, X, outputs, offsets, "The output of argmax for X")
+        predicted = joint_features(task, X, outputs, offsets, OF_ARGMAX)
         differences = {
             kind: _merged_difference(true[kind], predicted[kind], part.n_channels)
             for kind, part in task.kinds.items()
@@ -352,15 +352,12 @@ def check_returned(
 ) -> None:
     """Raise TaskError if None is no output of an example for which the argmax gave it.
 
-    It is an output if a true output is None, or if both ``joint_feature`` and ``loss`` take it and
-    not all examples have it.
+    It is an output if a true output is None, or if both ``joint_feature`` and ``loss`` take it.
     """
     if any(y is None for y in Y):
         return
     for i, output in enumerate(outputs):
-        if output is None and (
-            all(other is None for other in outputs) or not _takes_none(task, X[i], Y[i])
-        ):
+        if output is None and not _takes_none(task, X[i], Y[i]):
             raise returned_none("argmax", i)
 
 
@@ -394,18 +391,23 @@ def loss_of(task: TaskMembers, i: int, y: Any, y_pred: Any) -> float:
     try:
         value = task.loss(y, y_pred)
     except Exception as error:
-        note_examples(error, "loss", i, i, _culprit(task, y))
+        takes_truth = _takes_truth(task, y)
+        if takes_truth and not isinstance(error, TaskError):
+            name = "The output for X[{sample}], by argmax or predict,"
+            raise refused_output(name, y_pred, "loss", error, i) from error
+        both = "Y[{sample}] and the output for X[{sample}]"
+        note_examples(error, "loss", i, i, both if takes_truth else "Y")
         raise
     return check_loss(real_number(value, "loss(Y[{sample}], y_pred)", i), i)
 
 
-def _culprit(task: TaskMembers, y: Any) -> str:
-    """Name what ``loss`` failed for: the true output, or both outputs if it takes that one."""
+def _takes_truth(task: TaskMembers, y: Any) -> bool:
+    """Whether ``loss`` takes a true output with itself, so that another one is at fault."""
     try:
         task.loss(y, y)
     except Exception:
-        return "Y"
-    return "Y[{sample}] and the output for X[{sample}]"
+        return False
+    return True
 
 
 def check_loss(value: float, i: int) -> float:

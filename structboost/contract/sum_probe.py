@@ -11,7 +11,7 @@ import numpy as np
 from structboost._typing import FloatArray, IntArray
 from structboost.contract.calls import marginals
 from structboost.contract.listed_outputs import Marginals, listed_batch
-from structboost.contract.measures import SparseFeature, joint_features
+from structboost.contract.measures import OF_ARGMAX, SparseFeature, joint_features
 from structboost.contract.parts import StackedParts
 from structboost.contract.task import Task
 from structboost.exceptions import TaskError, examples_numbered, on_example
@@ -99,7 +99,7 @@ def _probe(task: Task, X: Any, y: Any, scores: StackedParts) -> None:
         "the output of argmax": on_example("argmax", 0, task.argmax_batch, X, scores),
     }
     for name, output in outputs.items():
-        features = joint_features(task, inputs, output, scores.offsets, "The output for X")
+        features = joint_features(task, inputs, output, scores.offsets, OF_ARGMAX)
         check_sum(log_sum, *_score(features, scores), 0, name)
     _check_slope(task, X, scores, found)
     _check_limit(task, X, inputs, scores)
@@ -139,7 +139,7 @@ def _check_limit(task: Task, X: Any, inputs: Sequence[Any], scores: StackedParts
     except TaskError:  # a sum may be right, and overflow
         return
     output = on_example("argmax", 0, task.argmax_batch, X, large)
-    features = joint_features(task, inputs, output, scores.offsets, "The output for X")
+    features = joint_features(task, inputs, output, scores.offsets, OF_ARGMAX)
     for kind, (parts, channels, values) in features.items():
         of_output = np.zeros_like(found.expected[kind])
         np.add.at(of_output, (parts, channels), values)

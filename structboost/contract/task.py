@@ -25,11 +25,18 @@ from structboost.contract.listed_outputs import (
     listed_marginals,
 )
 from structboost.contract.measures import SparseFeature
-from structboost.contract.parts import PartKind, StackedParts, of_kind, stack_parts
+from structboost.contract.parts import (
+    PartKind,
+    StackedParts,
+    check_declared,
+    of_kind,
+    stack_parts,
+)
 from structboost.contract.results import real_number, shaped_array
 from structboost.contract.separation import KeptTruth, Separation, separation_at
 from structboost.exceptions import TaskError, on_example
 from structboost.runtime.described import Described
+from structboost.validation import shown
 
 # Types of the arguments and results of the methods of a task.
 __all__ = [
@@ -577,6 +584,23 @@ class Task(Described, ABC):
                 "where the loss adds to the scores of parts, or argmax(x, scores, y=None), which "
                 "adds loss(y, output) if y is given."
             ) from error
+
+
+def check_is_task(task: Any) -> None:
+    """Raise unless ``task`` is a task with well-formed kinds.
+
+    Raises
+    ------
+    TypeError
+        If it is no instance of :class:`Task`.
+    TaskError
+        If its kinds are malformed.
+    """
+    if not isinstance(task, Task):
+        is_class = isinstance(task, type) and issubclass(task, Task)
+        remedy = f", such as {task.__name__}(...)" if is_class else ""
+        raise TypeError(f"task is {shown(task)}; give an instance of a subclass of Task{remedy}.")
+    check_declared(getattr(task, "kinds", None))
 
 
 def _takes(method: Callable[..., Any], n_arguments: int) -> bool:

@@ -15,6 +15,7 @@ from structboost.inference.acyclic_paths import cheapest_paths
 from structboost.inference.arguments import whole_array
 from structboost.inference.directed_graphs import path_of_fewest_arcs
 from structboost.inference.topological_order import topological_order
+from structboost.runtime.described import described
 from structboost.runtime.memory import check_memory
 from structboost.validation import checked_whole_number, shown
 
@@ -152,7 +153,7 @@ class GridPath(AcyclicPath):
 
     @override
     def __repr__(self) -> str:
-        return f"GridPath({self.n_rows}, {self.n_columns})"
+        return described(self)
 
 
 class ShortestPath(_PathProblem, LinearProgram):

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
 from structboost._typing import FloatArray, override
 from structboost.exceptions import TaskError, on_example
@@ -124,21 +122,6 @@ class DecisionProblem(Described, ABC):
             False, rather than an error, where the decision is malformed.
         """
         return True
-
-    @override
-    def __repr__(self) -> str:
-        # Arrays by their shapes.
-        shown_parameters = []
-        for name in inspect.signature(type(self)).parameters:
-            value = vars(self).get(name)
-            if isinstance(value, np.ndarray | sparse.sparray | sparse.spmatrix):
-                shown_parameters.append(f"<{name} of shape {value.shape}>")
-            elif callable(value):
-                name_of = getattr(value, "__qualname__", type(value).__name__)
-                shown_parameters.append(f"{name}=<{name_of}>")
-            elif value is not None:
-                shown_parameters.append(f"{name}={shown(value)}")
-        return f"{type(self).__name__}({', '.join(shown_parameters)})"
 
     def __str__(self) -> str:
         """Name of the problem and its sense, as errors show them."""

@@ -41,7 +41,10 @@ from structboost.validation import (
 from structboost.weak.families import WeakLearners, takes_sparse
 
 # Fitted attributes that report a choice on held-out data, if there was one.
-_CHOSEN = ("C_path_", "C_path_end_", "validation_losses_", "max_features_")
+_CHOSEN = (
+    "C_path_", "C_path_end_", "validation_losses_", "max_features_",
+    "theta_", "theta_path_", "theta_path_end_",
+)  # fmt: skip
 # Parameters that an estimator passes on unchanged, if it has them.
 _OF_TRAINER = frozenset(inspect.signature(StructBoost).parameters)
 

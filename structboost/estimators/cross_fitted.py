@@ -104,9 +104,16 @@ class CrossFitted(TransformerMixin, Documented, BaseEstimator):
             "a transformer predicts no outputs",
         )
         | dict.fromkeys(
-            ("save and load", "save refuses", "load refuses", "labels can be saved"),
+            (
+                "save and load",
+                "settings in files",
+                "save refuses",
+                "load refuses",
+                "labels can be saved",
+            ),
             "the classifiers of scikit-learn are stored by pickle",
         )
+        | {"categories": "the classifier says which columns it takes"}
         | dict.fromkeys(
             (
                 "sample weights",

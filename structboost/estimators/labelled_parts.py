@@ -24,7 +24,7 @@ from structboost.estimators.table_numbers import numbers_of
 from structboost.estimators.tokens import TokenReader, tag_numbers
 from structboost.estimators.validated_table import check_outputs, check_width
 from structboost.exceptions import TaskError, on_example
-from structboost.validation import shown
+from structboost.validation import first_unusable, shown
 
 
 class PartTable:
@@ -133,9 +133,14 @@ class TableForm(Form):
         rows = X
         if not self._has_categories or frame_of(X) is None:
             rows = check_array(
-                numbers_of(X, {}), accept_sparse="csr", ensure_all_finite="allow-nan",
+                numbers_of(X, {}), accept_sparse="csr", ensure_all_finite=False,
                 estimator="CrossFitted", input_name="X", dtype=np.float64,
             )  # fmt: skip
+            bad = first_unusable(rows, missing=True)
+            if bad is not None:
+                raise ValueError(
+                    f"X[{bad}] has infinite features; replace them, or leave the sample out."
+                )
         return PartTable(rows, np.ones(rows.shape[0], np.int64))
 
     @override

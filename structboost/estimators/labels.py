@@ -17,7 +17,7 @@ from sklearn.utils.validation import column_or_1d
 from structboost._typing import FloatArray, IntArray
 from structboost.contract.task import Task
 from structboost.estimators.constant_model import warn_of_one_class
-from structboost.estimators.label_types import check_unmasked, label_vector
+from structboost.estimators.label_types import check_unmasked, label_vector, plain_array
 from structboost.estimators.table_forms import frame_of
 from structboost.exceptions import warn_user
 from structboost.tasks.binary import BinaryTask
@@ -29,6 +29,7 @@ from structboost.tasks.taxonomy import TaxonomyTask
 from structboost.validation import (
     check_class_weight,
     check_labels,
+    check_not_complex,
     checked_weights,
     is_missing,
     shown,
@@ -71,7 +72,7 @@ def classification_examples(
         If there is one class.
     """
     check_class_weight(class_weight)
-    check_classification_targets(y)
+    check_targets(y)
     classes, labels = np.unique(y, return_inverse=True)
     if len(classes) == 1:
         warn_of_one_class(classes[0])
@@ -221,6 +222,7 @@ def label_sets(y: Any, classes: NDArray[Any] | None = None) -> LabelSets:
         If the columns of a data frame have names, and those of training had none.
     """
     y, names = _as_table_or_sequence(y)
+    check_not_complex(y, "y")
     if not len(y):
         raise ValueError("y is empty; give the labels of each sample.")
     if y.ndim == 2:
@@ -233,6 +235,7 @@ def label_sets(y: Any, classes: NDArray[Any] | None = None) -> LabelSets:
             indicator = indicator[:, _columns_of(names, classes)]
     elif any(_is_list(labels) for labels in y):
         _check_lists(y)
+        _check_no_ragged_indicator(y)
         if classes is None:
             # A set has each of several equal labels, such as 1 and True, once.
             classes = _label_array(sorted({label for labels in y for label in labels}))
@@ -244,7 +247,7 @@ def label_sets(y: Any, classes: NDArray[Any] | None = None) -> LabelSets:
         unknown = np.array([not all_labels.issuperset(labels) for labels in y], bool)
     else:
         y = label_vector(y)
-        check_classification_targets(y)
+        check_targets(y)
         classes = np.unique(y) if classes is None else classes
         if len(classes) < 2:
             raise ValueError(
@@ -259,9 +262,36 @@ def label_sets(y: Any, classes: NDArray[Any] | None = None) -> LabelSets:
     return LabelSets(classes, indicator, form, unknown)
 
 
+def check_targets(y: NDArray[Any]) -> None:
+    """Raise ValueError unless labels are classes, such as strings and whole numbers."""
+    try:
+        check_classification_targets(y)
+    except ValueError as error:
+        raise ValueError(f"{error} y is {shown(y)}; give a class of each sample.") from None
+
+
+def _check_no_ragged_indicator(y: NDArray[Any]) -> None:
+    """Raise ValueError if lists of labels look like rows of 0 and 1 of different lengths."""
+    rows = [row if isinstance(row, list | tuple) else list(row) for row in y]
+    if all(len(set(row)) == len(row) for row in rows):
+        return
+    if all(
+        isinstance(label, int | np.integer) and label in (0, 1) for row in rows for label in row
+    ):
+        lengths = [len(row) for row in rows]
+        width = max(lengths, key=lengths.count)
+        i = next(i for i, length in enumerate(lengths) if length != width)
+        raise ValueError(
+            f"y[{i}] has {lengths[i]} entries of 0 and 1, and most rows {width}; give equally long "
+            "rows of an indicator matrix, or each label of a sample once."
+        )
+
+
 def _label_array(labels: Sequence[Any]) -> NDArray[Any]:
     """Return different labels as an array of their type."""
-    return np.asarray(label_vector(list(labels)))
+    array = np.asarray(label_vector(list(labels)))
+    check_not_complex(array, "y")
+    return array
 
 
 def _as_table_or_sequence(y: Any) -> tuple[NDArray[Any], list[Any] | None]:
@@ -279,13 +309,13 @@ def _as_table_or_sequence(y: Any) -> tuple[NDArray[Any], list[Any] | None]:
         _check_names(names)
         if not frame.shape[1]:
             raise ValueError("y is a data frame without columns; give one for each label.")
-        return np.asarray(frame.to_numpy()), names
+        return plain_array(frame.to_numpy), names
     if frame is not None:
         y = frame[frame.columns[0]].to_native()
     if hasattr(y, "__array__") and not hasattr(y, "dtype"):  # series of Arrow
-        y = np.asarray(y)
+        y = plain_array(lambda: y)
     if hasattr(y, "dtype") and not isinstance(y, np.generic):
-        table = y if isinstance(y, np.ndarray) else np.asarray(y)
+        table = y if isinstance(y, np.ndarray) else plain_array(lambda: y)
         if table.ndim == 2:
             return (table[:, 0] if table.shape[1] == 1 else table), None
         if any(_is_list(labels) for labels in table):

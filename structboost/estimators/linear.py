@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from os import PathLike
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -80,6 +80,11 @@ class StructuredSVMClassifier(
     """
 
     _face_kinds = ("classes",)
+    _declares: ClassVar[dict[str, str]] = {
+        "early stopping": "its passes end by the gap; write StructBoostClassifier",
+        "monotone constraints": "its weights have any sign; write StructBoostClassifier",
+        "probabilities": "the hinge has none; write StructBoostClassifier",
+    }
 
     C: float = 1.0
     tol: float = 1e-3

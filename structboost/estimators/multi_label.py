@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.metrics import accuracy_score
 from sklearn.model_selection import train_test_split
-from sklearn.utils import check_consistent_length
 from sklearn.utils.validation import check_is_fitted
 
 from structboost._typing import FloatArray, IntArray, override
@@ -18,7 +17,12 @@ from structboost.contract.parts import StackedParts
 from structboost.contract.task import Task
 from structboost.estimators.boosted import StructBoostEstimator
 from structboost.estimators.feature_importances import FeatureImportanceMixin
-from structboost.estimators.label_types import LabelledClassifier, label_vector, saved_classes
+from structboost.estimators.label_types import (
+    LabelledClassifier,
+    check_lengths,
+    label_vector,
+    saved_classes,
+)
 from structboost.estimators.labels import (
     FORMS,
     check_same_sort,
@@ -40,7 +44,7 @@ from structboost.tasks.hierarchical import HierarchicalMultiLabelTask
 from structboost.tasks.hierarchy_forms import read_hierarchy
 from structboost.tasks.multi_label import MultiLabelTask
 from structboost.training.boosting import AUTO
-from structboost.validation import checked_choice, checked_weights, shown
+from structboost.validation import checked_choice, checked_flag, checked_weights, shown
 
 # By default, no pairs are learned with more labels, because each pair has its trees.
 _MOST_PAIRED = 14
@@ -102,6 +106,9 @@ class StructBoostMultiLabelClassifier(
     """
 
     _face_kinds = ("label sets",)
+    _declares: ClassVar[dict[str, str]] = {
+        "monotone constraints": "each label has a score; train a classifier for each label"
+    }
 
     loss: str = "hamming"
     outputs: str = AUTO
@@ -133,6 +140,8 @@ class StructBoostMultiLabelClassifier(
         """
         self._check_parameters()
         checked_choice(self.outputs, "outputs", (AUTO, "all", "seen"))
+        if not is_same(self.pairs, AUTO):
+            checked_flag(self.pairs, "pairs")
         # scikit-learn raises an error if there is no y.
         X = self._table(X, None if y is None else "no_validation")
         self.classes_, indicator, self._form, _ = label_sets(y)
@@ -272,7 +281,9 @@ class StructBoostMultiLabelClassifier(
         if self._form == "single":
             return float(super().score(X, y, sample_weight))
         true, predicted, _ = self.outputs_for_metrics(y, self.predict(X), None)
-        check_consistent_length(true, predicted)
+        check_lengths(len(predicted), len(true))
+        if sample_weight is not None:
+            sample_weight = checked_weights(sample_weight, len(true))
         right = (true == predicted).all(axis=1)
         return float(accuracy_score(np.ones(len(right)), right, sample_weight=sample_weight))
 

@@ -232,8 +232,9 @@ class StructBoostRanker(FeatureImportanceMixin, StructBoostEstimator, TableEstim
             If an argument is out of its range, every query that counts has one level of relevance,
             or a query has relevances or weights that the measure does not take.
         """
-        y = column_or_1d(label_vector(y, wanted="a finite number"))
+        y = label_vector(y, wanted="a finite number")
         check_relevance(y)
+        y = column_or_1d(y)
         scores = self.decision_function(X)
         if len(y) != len(scores):
             raise ValueError(f"X has {len(scores)} samples and y {len(y)}; give one for each.")

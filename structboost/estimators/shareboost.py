@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from structboost._typing import override
 from structboost.contract.task import Task
@@ -55,6 +55,10 @@ class ShareBoostClassifier(TaxonomyClassifier):
     objective_ : float
         Mean loss (3) plus the regulariser.
     """
+
+    _declares: ClassVar[dict[str, str]] = {
+        "monotone constraints": "its weights have any sign; write StructBoostClassifier"
+    }
 
     max_rounds: int = 100
     weak_learner: WeakLearners = "feature"

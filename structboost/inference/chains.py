@@ -390,7 +390,7 @@ def sum_product_of_pairs(
                 return np.nan
     for p in range(len(listed)):
         of_pairs[0, listed[p]] += together[p] * powers[p]
-    return log_sum
+    return float(log_sum)
 
 
 @compiled

@@ -14,7 +14,7 @@ from structboost._typing import FloatArray, IntArray
 from structboost.contract.calls import mean_loss, predictions, stacked_inputs
 from structboost.contract.one_output import is_constant, warn_of_one_output
 from structboost.contract.parts import StackedParts
-from structboost.contract.task import Task
+from structboost.contract.task import Task, check_is_task
 from structboost.exceptions import InterruptedFitWarning, examples_numbered, warn_user
 from structboost.linear.designs import Design, linear_ensemble, linear_scores
 from structboost.linear.primal_likelihood import PrimalLikelihood
@@ -289,6 +289,7 @@ class LinearLikelihoodTrainer(Trainer):
         return made
 
     def _check_parameters(self) -> None:
+        check_is_task(self.task)
         if self.C != AUTO:
             checked_positive(self.C, "C")
         checked_positive(self.tol, "tol")

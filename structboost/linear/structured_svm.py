@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set, Sized
 from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
 from typing import Any, Self
@@ -19,9 +19,9 @@ from structboost.contract.calls import check_nothing_missing, separation, stacke
 from structboost.contract.comparison import check_found
 from structboost.contract.exactness import probe_argmax
 from structboost.contract.one_output import warn_of_one_output
-from structboost.contract.parts import StackedParts, check_declared
+from structboost.contract.parts import StackedParts
 from structboost.contract.separation import KeptTruth
-from structboost.contract.task import Task
+from structboost.contract.task import Task, check_is_task
 from structboost.exceptions import InterruptedFitWarning, warn_user
 from structboost.files.schema import DamagedFileError
 from structboost.linear.designs import Design, designs_of, linear_ensemble
@@ -36,7 +36,7 @@ from structboost.solvers.block_frank_wolfe import BlockFrankWolfe
 from structboost.solvers.linear_scores import LinearScores, merge_kinds
 from structboost.training.endings import ending_in_words, ending_of_passes
 from structboost.training.loop import contradicts, record
-from structboost.training.trainer import Trainer
+from structboost.training.trainer import Trainer, iterated_Cs
 from structboost.validation import (
     by_position,
     check_examples,
@@ -210,7 +210,9 @@ class StructuredSVM(Trainer):
         ]
         values = [own.data if sparse.issparse(own) else np.asarray(own) for own in rows]
         squares = sum(float(np.square(own, dtype=np.float64).sum()) for own in values)
-        return len(X) ** 2 / squares if squares > 0 else 1.0
+        unit = len(X) ** 2 / squares if squares > 0 else 1.0
+        # Squares of tiny features are too small for a float.
+        return unit if np.isfinite(unit) else 1.0
 
     def path(
         self, X: Sequence[Any], Y: Sequence[Any], Cs: Iterable[float], *, sample_weight: Any = None
@@ -241,7 +243,14 @@ class StructuredSVM(Trainer):
         check_examples(X, Y)
         shares = checked_example_weights(sample_weight, len(X))
         run: _Run | None = None
-        for C in Cs:
+        values = iterated_Cs(Cs)
+        if isinstance(Cs, Sized):
+            values = list(values)
+            for C in values:
+                checked = unfitted_copy(self)
+                checked.C = C
+                checked._check_parameters()
+        for C in values:
             svm = unfitted_copy(self)
             svm.C = C
             svm._check_parameters()
@@ -254,6 +263,8 @@ class StructuredSVM(Trainer):
             yield svm
             if svm.interrupted_:
                 return
+        if run is None:
+            raise ValueError("Cs is empty; give at least one C.")
 
     def _train(self, run: _Run) -> None:
         self.interrupted_ = not run.optimise()
@@ -307,9 +318,7 @@ class StructuredSVM(Trainer):
         return stack
 
     def _check_parameters(self) -> None:
-        if not isinstance(self.task, Task):
-            raise TypeError(f"task is {shown(self.task)}; give an instance of a subclass of Task.")
-        check_declared(self.task.kinds)
+        check_is_task(self.task)
         checked_positive(self.C, "C")
         checked_positive(self.tol, "tol")
         checked_relative_gap(self.tol, "tol")

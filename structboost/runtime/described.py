@@ -6,13 +6,15 @@ import inspect
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
+from structboost.runtime.called_class import NamesParameters
 from structboost.validation import shown
 
 _LONGEST = 60
 
 
-class Described:
+class Described(NamesParameters):
     """Base of objects whose repr is a call of their class, with the arguments that were given.
 
     Arguments are attributes of their name, or of their name after an underscore.  Those with the
@@ -64,7 +66,9 @@ def _is_default(value: Any, default: Any) -> bool:
 
 
 def _short(value: Any) -> str:
-    if isinstance(value, np.ndarray):
-        return f"array of shape {value.shape}"
+    if isinstance(value, np.ndarray) or sparse.issparse(value):
+        return f"<array of shape {value.shape}>"
+    if inspect.isroutine(value):
+        return f"<{value.__qualname__}>"
     text = shown(value)
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."

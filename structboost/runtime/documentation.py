@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from copy import copy
 from functools import cache
 from importlib.metadata import PackageNotFoundError, metadata
+from typing import Self
+
+from structboost.runtime.called_class import NamesParameters
 
 __all__ = ["Documented"]
 
 
-class Documented:
+class Documented(NamesParameters):
     """Estimator whose page scikit-learn links to in its HTML view.
 
     The address is the URL ``Documentation`` in the metadata of the installed package.  Without it
@@ -24,6 +28,17 @@ class Documented:
             return str(super().__repr__(N_CHAR_MAX))  # type: ignore[call-arg]
         except RecursionError:  # lists are nested too deeply in a parameter
             return f"{type(self).__name__}(...)"
+
+    def __sklearn_clone__(self) -> Self:
+        try:
+            return super().__sklearn_clone__()  # type: ignore[misc,no-any-return]
+        except RecursionError:  # such a parameter is shared instead of copied
+            parameters = self.get_params(deep=False)  # type: ignore[attr-defined]
+            copied = type(self)(**parameters)
+            for name in ("_metadata_request", "_sklearn_output_config"):
+                if hasattr(self, name):
+                    setattr(copied, name, copy(getattr(self, name)))
+            return copied
 
     @property
     def _doc_link_template(self) -> str:

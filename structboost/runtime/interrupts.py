@@ -105,6 +105,11 @@ def deferred_interrupts(grace: float | None = GRACE) -> Iterator[None]:
         _current = deferral
         signal.signal(signal.SIGINT, deferral.press)
         yield
+    except SystemError as error:
+        # A second Ctrl-C that arrives while numba makes Python objects of a result.
+        if isinstance(error.__cause__ or error.__context__, KeyboardInterrupt):
+            raise KeyboardInterrupt from error
+        raise
     finally:
         deferral.end()
         _current = None
@@ -123,11 +128,15 @@ Trainer = TypeVar("Trainer", bound=Any)
 def uninterrupted(fit: Callable[[], Trainer]) -> Trainer:
     """Train by ``fit`` as a step towards another model, which Ctrl-C ends as a whole.
 
-    There is no partial result, so the warning of the trainer about its model is suppressed.
+    There is no partial result: the warning of a trainer or classifier that its model is partial
+    becomes KeyboardInterrupt.
     """
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", InterruptedFitWarning)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
         trainer = fit()
-    if trainer.interrupted_:
+    is_partial = any(issubclass(one.category, InterruptedFitWarning) for one in caught)
+    if is_partial or getattr(trainer, "interrupted_", False):
         raise KeyboardInterrupt
+    for one in caught:
+        warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)
     return trainer

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import joblib
@@ -12,6 +13,7 @@ from threadpoolctl import threadpool_limits
 
 from structboost._typing import FloatArray, IntArray
 from structboost.runtime.blas_threads import one_blas_thread
+from structboost.runtime.interrupts import uninterrupted
 
 
 def cross_fit(
@@ -59,4 +61,4 @@ def cross_fit(
 def _fit_on_one_thread(fit: Callable[..., Any], *arguments: Any) -> Any:
     """Fit on one thread, since several would add sums in another order."""
     with threadpool_limits(1):
-        return fit(*arguments)
+        return uninterrupted(partial(fit, *arguments))

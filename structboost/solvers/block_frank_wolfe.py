@@ -29,6 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structboost._typing import FloatArray, IntArray
+from structboost.runtime.memory import check_memory
 from structboost.solvers.cut_cache import (
     Cuts,
     add_cuts,
@@ -83,6 +84,11 @@ class BlockFrankWolfe:
         self._cuts = no_cuts(parts.n_examples)
         self._gaps = np.zeros(parts.n_examples)
         self._loss_scale = 1.0
+        check_memory(
+            16 * parts.n_weights,
+            f"The {parts.n_weights} weights of a linear function",
+            "give fewer features, or a task of fewer channels",
+        )
         self._offset = np.zeros(parts.n_weights)
         self._sums = np.zeros(parts.n_weights)
         self._score_scratch = np.zeros(parts.n_scores)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import partial
@@ -31,7 +31,7 @@ from structboost.training.choice_of_c import ChosenC, choose_C
 from structboost.training.endings import ending_in_words
 from structboost.training.loop import Loop, Settings
 from structboost.training.plan import Plan, train
-from structboost.training.trainer import Trainer
+from structboost.training.trainer import Trainer, iterated_Cs
 from structboost.validation import (
     by_position,
     check_declares,
@@ -257,7 +257,7 @@ class StructBoost(Trainer):
         return self
 
     def path(
-        self, X: Sequence[Any], Y: Sequence[Any], Cs: Sequence[float], *, sample_weight: Any = None
+        self, X: Sequence[Any], Y: Sequence[Any], Cs: Iterable[float], *, sample_weight: Any = None
     ) -> list[StructBoost]:
         """Fit a trainer for each C, each warm-started from the one before.
 
@@ -265,7 +265,7 @@ class StructBoost(Trainer):
         ----------
         X, Y, sample_weight
             As for :meth:`fit`.
-        Cs : sequence of float
+        Cs : iterable of float
             At least one C.
 
         Returns
@@ -275,10 +275,11 @@ class StructBoost(Trainer):
 
         Raises
         ------
-        ValueError
-            If ``Cs`` is empty or ``checkpoint`` is set, and as :meth:`fit` does.
+        ValueError, TypeError
+            If ``Cs`` is empty or no iterable, or ``checkpoint`` is set, and as :meth:`fit` does.
         """
-        if not len(Cs):
+        Cs = list(iterated_Cs(Cs))
+        if not Cs:
             raise ValueError("Cs is empty; give at least one C.")
         if self.checkpoint is not None:
             raise ValueError("checkpoint is for fit(X, Y); leave it None for a path.")
@@ -487,7 +488,8 @@ def _fit_choosing(
         )
         with_C.model_, with_C.history_ = chosen.model, chosen.history
         with_C.objective_, with_C.C_ = chosen.history[-1]["primal"], chosen.C
-        with_C.interrupted_ = True
+        with_C.interrupted_, with_C.ending_ = True, "interrupted"
+        with_C.temperature_ = with_C.held_out_loss_ = None
     trainer.__dict__.update(fitted_attributes(with_C))
     trainer.C_path_, trainer.C_path_end_ = chosen.records, chosen.end
 

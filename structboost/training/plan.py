@@ -15,8 +15,7 @@ from sklearn.utils import check_random_state
 from structboost._typing import FloatArray
 from structboost.contract.equality import deep_hash
 from structboost.contract.one_output import WITHOUT_HINGE
-from structboost.contract.parts import check_declared
-from structboost.contract.task import Task
+from structboost.contract.task import Task, check_is_task
 from structboost.engines.base import Engine
 from structboost.exceptions import (
     EmptyModelWarning,
@@ -39,7 +38,6 @@ from structboost.validation import (
     check_implements,
     checked_example_weights,
     checked_flag,
-    shown,
 )
 from structboost.weak.base import WeakLearnerFamily
 from structboost.weak.families import WeakLearners, checked_members, families_of
@@ -81,9 +79,7 @@ class Plan:
 
     def check(self, runs: Sequence[Settings]) -> None:
         """Raise unless the plug-ins fit each other, and the settings of all runs fit them."""
-        if not isinstance(self.task, Task):
-            raise TypeError(f"task is {shown(self.task)}; give an instance of a subclass of Task.")
-        check_declared(self.task.kinds)
+        check_is_task(self.task)
         self.formulation.check()
         for settings in runs:
             settings.check(self.formulation)

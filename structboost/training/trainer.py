@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from os import PathLike
 from typing import Any, Self
 
@@ -11,14 +11,14 @@ from sklearn.exceptions import NotFittedError
 
 from structboost.contract.calls import check_truths, mean_loss
 from structboost.contract.parts import StackedParts
-from structboost.contract.task import Task
+from structboost.contract.task import Task, check_is_task
 from structboost.exceptions import ModelFileError, TaskError
 from structboost.masters.held_out import saved_temperature
 from structboost.model.ensemble import FORMAT, Ensemble, load_model
 from structboost.model.prediction import model_marginals, model_predictions, model_scores
 from structboost.runtime.documentation import Documented
 from structboost.training.endings import ending_in_words
-from structboost.validation import by_position, check_examples, checked_weights
+from structboost.validation import by_position, check_examples, checked_weights, shown
 
 # Trainer of files of version 0.2, which have no name of it.
 _UNNAMED = "StructBoost"
@@ -46,6 +46,7 @@ class Trainer(Documented, BaseEstimator):
     """
 
     _face_kinds = ("task",)
+    _declares = {"settings in files": "a file holds the model, not how it was trained"}
 
     task: Task
     C: Any
@@ -202,9 +203,10 @@ class Trainer(Documented, BaseEstimator):
             If there is no such file.
         ModelFileError
             If :meth:`save` of this class did not write it, it is damaged, or is of another version.
-        TaskError
-            If the task has other kinds of parts.
+        TypeError, TaskError
+            If ``task`` is no task, or has other kinds of parts.
         """
+        check_is_task(task)
         model = load_model(path)
         trainer = model.metadata.get("trainer", _UNNAMED)
         if "history" not in model.metadata or trainer not in [of.__name__ for of in cls.__mro__]:
@@ -254,3 +256,11 @@ class Trainer(Documented, BaseEstimator):
                 f"This {type(self).__name__} is not fitted yet; call fit(X, Y) first."
             )
         return self.model_
+
+
+def iterated_Cs(Cs: Any) -> Iterable[Any]:
+    """Return the values of C of a path, or raise TypeError unless they can be iterated over."""
+    if isinstance(Cs, str | bytes | Mapping) or not hasattr(Cs, "__iter__"):
+        raise TypeError(f"Cs is {shown(Cs)}; give a list of numbers above 0.")
+    values: Iterable[Any] = Cs
+    return values

@@ -213,6 +213,10 @@ class CodeWord(PricingRule):
     def __init__(self, draw: Callable[[], FloatArray]) -> None:
         self.draw = draw
 
+    def __repr__(self) -> str:
+        name = getattr(self.draw, "__name__", type(self.draw).__name__)
+        return f"{type(self).__name__}(draw={name})"
+
     @override
     def columns(
         self, family: WeakLearnerFamily, duals: FloatArray, per_channel: int, min_edge: float

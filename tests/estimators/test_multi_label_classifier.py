@@ -292,7 +292,7 @@ def test_a_set_with_a_new_label_counts_as_wrong():
     assert classifier.score(X, found) == 1.0
     assert classifier.score(X, [(*labels, "zebra") for labels in found]) == 0.0
     assert classifier.score(X, ["zebra"] * 100) == 0.0
-    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+    with pytest.raises(ValueError, match="give one label for each"):
         classifier.score(X, found[:1])
 
 

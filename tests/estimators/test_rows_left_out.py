@@ -20,6 +20,7 @@ from structboost.contract.parts import StackedParts
 from structboost.estimators import boosted
 from structboost.masters import StageWiseLikelihood
 from structboost.masters.softmax_link import SoftmaxLink
+from structboost.model.prediction import model_scores
 from structboost.weak import TreeFamily
 
 X, Y = make_classification(
@@ -99,7 +100,8 @@ def test_marginals_of_taggers_and_label_sets_use_the_temperature(tmp_path):
         model.save(tmp_path / "model")
         assert type(model).load(tmp_path / "model").temperature_ == model.temperature_
     factor = tagger.temperature_
-    rows, scores = tagger._scored(sequences[40:])
+    rows = [np.asarray(sequence) for sequence in sequences[40:]]
+    scores = model_scores(tagger.task_, tagger.model_, rows)
     scaled = StackedParts({k: factor * own for k, own in scores.rows.items()}, scores.offsets)
     expected = tagger.task_.marginals_batch(rows, scaled).expected["token"]
     found = np.array([list(of.values()) for own in tagger.predict_marginals(sequences[40:])

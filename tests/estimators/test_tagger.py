@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -224,7 +225,7 @@ def test_early_stopping_works_with_other_families(tmp_path):
             [["x"], ["x", "y"]],
             r"X\[1\]\[1\] has the value nan for the feature 'b'",
         ),
-        ([[{"a": 1}, {"a": 1}]], [["x", 2]], "no order"),
+        ([[{"a": 1}, {"a": 1}]], [["x", 2]], r"y\[0\]\[1\] is 2, .* no order"),
         ([np.zeros((2, 2)), np.zeros((2, 3))], [[0, 1]] * 2, r"X\[1\] has shape \(2, 3\)"),
         ([np.zeros(2)], [[0, 1]], r"X\[0\] has shape \(2,\)"),
     ],
@@ -408,3 +409,41 @@ def test_a_refused_refit_leaves_the_tagger_as_it_was():
 def test_tokens_without_features_are_refused():
     with pytest.raises(ValueError, match="tokens without features"):
         StructBoostTagger().fit([[{}, {}]] * 6, [["A", "B"]] * 6)
+
+
+def test_transitions_of_seen_pairs_give_no_weight_to_others(tmp_path):
+    X, y = sentences(60)
+    tagger = StructBoostTagger(transitions="seen", C=60.0, weak_learner="linear").fit(X, y)
+    seen = {pair for tags in y for pair in pairwise(tags)}
+    for i, before in enumerate(tagger.classes_):
+        for k, after in enumerate(tagger.classes_):
+            assert (tagger.transitions_[i, k] != 0) == ((before, after) in seen)
+    new, tags = sentences(40, seed=1)
+    assert tagger.score(new, tags) > 0.95
+    tagger.save(tmp_path / "model")
+    loaded = StructBoostTagger.load(tmp_path / "model")
+    assert loaded.transitions == "seen"
+    assert loaded.predict_marginals(new) == tagger.predict_marginals(new)
+    assert StructBoostTagger(transitions="seen").fit(X, y).score(new, tags) > 0.95
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [{"objective": "hinge", "C": 10.0}, {"weak_learner": "tree"}, {"transitions": "some"}],
+)
+def test_transitions_that_no_objective_reads_are_refused(parameters):
+    X, y = sentences(10)
+    with pytest.raises(ValueError, match="transitions is"):
+        StructBoostTagger(**{"transitions": "seen", **parameters}).fit(X, y)
+    with pytest.raises(ValueError, match="transitions is 'seen', which only"):
+        StructBoostTagger(transitions="seen").fit(forms(X)[1], y)
+
+
+def test_many_sequences_and_tags_are_predicted_as_each_one_alone(monkeypatch):
+    X, y = sentences(40)
+    tagger = StructBoostTagger(weak_learner="linear", C=40.0).fit(X, y)
+    alone = [tagger.predict_marginals([x])[0] for x in X]
+    for most in (1, 30, 1 << 22):
+        monkeypatch.setattr("structboost.estimators.tagger._MOST_SCORES", most)
+        assert tagger.predict_marginals(X) == alone
+        assert tagger.predict(X) == [tagger.predict([x])[0] for x in X]

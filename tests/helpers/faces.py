@@ -111,7 +111,7 @@ def task_examples():
         "matching": (
             MatchingTask(),
             pairs,
-            [x[:, :, 0].argsort(1)[:, 0] * 0 + [0, 1, 2] for x in pairs],
+            [random.permutation(3) if x[0, 0, 0] < 0 else np.arange(3) for x in pairs],
         ),
         "ranking": (
             RankingTask(),

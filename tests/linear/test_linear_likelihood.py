@@ -503,7 +503,7 @@ def test_constant_features_get_no_weight():
     assert not trainer.model_.members["x"].learners.coefficients[:, 0].any()
 
 
-# -- pairs of tags that training has -----------------------------------------------------------------
+# -- pairs of tags that training has ---------------------------------------------------------------
 
 
 @pytest.mark.parametrize("size", [1.0, 30.0, 2000.0])

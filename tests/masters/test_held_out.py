@@ -22,18 +22,17 @@ def learned(X, labels, n_rounds, *, family=TREES, **parameters):
     """A trainer, and what the loop had when it ended."""
     n_classes = labels.max() + 1
     task = BinaryTask() if n_classes == 2 else MulticlassTask(n_classes)
-    trainer = StructBoost(
+    seen = []
+
+    class Watched(StructBoost):
+        def _keep(self, loop):
+            seen.append(loop)
+            super()._keep(loop)
+
+    trainer = Watched(
         task, C=np.inf, formulation=StageWiseLikelihood(**parameters), weak_learner=family,
         columns_per_channel=1, max_rounds=n_rounds,
     )  # fmt: skip
-    seen = []
-    keep = trainer._keep
-
-    def watch(loop):
-        seen.append(loop)
-        keep(loop)
-
-    trainer._keep = watch
     return trainer.fit(X, 2 * labels - 1 if n_classes == 2 else labels), seen[0]
 
 

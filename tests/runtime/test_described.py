@@ -70,11 +70,11 @@ def test_no_public_class_has_the_repr_of_an_address():
         (tasks.RankingTask("ndcg"), "RankingTask(loss='ndcg')"),
         (tasks.RankingTask(), "RankingTask()"),
         (tasks.MultiLabelTask(3, "f1", pairs=True), "pairs=True"),
-        (tasks.CodedTask([[1, -1], [-1, 1]]), "CodedTask(code=array of shape (2, 2))"),
+        (tasks.CodedTask([[1, -1], [-1, 1]]), "CodedTask(code=<array of shape (2, 2)>)"),
         (tasks.TaxonomyTask([[0, 1], 2]), "TaxonomyTask(n_classes=3)"),
         (tasks.ChainTask(3), "ChainTask(n_tags=3)"),
-        (GridPath(3, 4), "GridPath(n_rows=3, n_columns=4)"),
-        (Knapsack([1.0, 2.0], 2.0), "Knapsack(weights="),
+        (GridPath(3, 4), "GridPath(3, 4)"),
+        (Knapsack([1.0, 2.0], 2.0), "Knapsack(weights=<array of shape (1, 2)>, "),
     ],
 )
 def test_an_object_is_written_as_the_call_that_made_it(value, text):
@@ -91,8 +91,9 @@ def test_classes_of_users_are_written_as_their_calls_and_what_fails_is_left_out(
             raise AssertionError("a property is not computed")
 
     assert repr(Mine(2)) == "Mine(width=2)"
-    assert repr(Mine(np.ones((2, 3)), 4)) == "Mine(width=array of shape (2, 3), depth=4)"
+    assert repr(Mine(np.ones((2, 3)), 4)) == "Mine(width=<array of shape (2, 3)>, depth=4)"
     assert len(repr(Mine(list(range(1000))))) < 90
+    assert repr(Mine(len)) == "Mine(width=<len>)"
     assert repr(Described()) == "Described()"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 
 from structboost import (
     HierarchicalMultiLabelTask,
@@ -44,6 +45,7 @@ TREES = {
     "frame": LEVELS,
     "categories": LEVELS.astype("category"),
     "frame of edges": pandas.DataFrame(EDGES),
+    "frame of children": pandas.DataFrame(EDGES, columns=["Parent", "Child"])[["Child", "Parent"]],
     "polars": polars.DataFrame(BELOW_ALL, orient="row"),
     "arrow": pyarrow.Table.from_pandas(LEVELS),
     "array": np.array(BELOW_ALL),
@@ -206,6 +208,22 @@ def test_a_tree_of_1200_levels_is_read():
     assert len(below.named_edges()) == 1200
     with pytest.raises(ValueError, match="lacks the class 'x'"):
         label_tree([["u"], nested["lists"]], ["u", "x"])
+
+
+def test_an_estimator_with_a_deep_taxonomy_is_written_cloned_and_saved(tmp_path):
+    nested = "d"
+    for _ in range(1200):
+        nested = [nested]
+    X, y = np.arange(20.0)[:, None], np.repeat(["u", "d"], 10)
+    deep = StructBoostClassifier(objective="hinge", C=10, max_iter=2, taxonomy=[["u"], nested])
+    assert "StructBoostClassifier" in repr(deep)
+    copied = clone(deep).fit(X, y)
+    assert copied.score(X, y) == 1.0
+    assert "StructBoostClassifier" in repr(copied)
+    copied.save(tmp_path / "model")
+    loaded = StructBoostClassifier.load(tmp_path / "model")
+    np.testing.assert_array_equal(loaded.predict(X), y)
+    np.testing.assert_array_equal(clone(loaded).fit(X, y).predict(X), y)
 
 
 def test_tasks_take_the_forms_with_indices():

@@ -18,6 +18,7 @@ from structboost import (
     SegmentTask,
     StructBoost,
     StructBoostClassifier,
+    StructuredSVM,
     TaxonomyTask,
 )
 from structboost.runtime import memory
@@ -62,6 +63,12 @@ def test_sizes_beyond_memory_are_refused_before_memory_is_taken(make, message):
         tracemalloc.stop()
 
 
+def test_a_linear_function_beyond_memory_is_refused():
+    with pytest.raises(MemoryError, match=r"weights of a linear function take .*fewer features"):
+        StructuredSVM(MultiLabelTask(10**8), C=1).fit(X, [[]] * 4)
+
+
+@pytest.mark.filterwarnings("ignore:The number of unique classes")
 @pytest.mark.parametrize("face", [StructBoostClassifier(), AdaBoostECCClassifier()])
 def test_a_label_for_each_of_twenty_thousand_samples_is_refused(face):
     labels = np.arange(MANY)

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from structboost.weak import ActiveFeatureFamily, active_features
+from structboost.weak.active_feature import ActiveFeatureTable
 
 
 @settings(max_examples=60, deadline=None, derandomize=True)
@@ -54,3 +55,11 @@ def test_rows_of_active_features():
     assert active_features(sparse.csr_array((2, 3))).tolist() == [[-1], [-1]]
     with pytest.raises(ValueError, match=r"X\[1, 0\] is 2"):
         active_features([[0, 1], [2, 0]])
+
+
+def test_memory_of_responses_grows_with_the_learners_not_their_square():
+    n = 200_000
+    feature = np.append(np.arange(n), [-1, 3, 3])
+    table = ActiveFeatureTable(feature, np.where(feature < 0, 1.0, 0.0), np.ones(n + 3))
+    found = table.responses(np.array([[3, 7, -1]]))
+    assert np.flatnonzero(found[:, 0]).tolist() == [3, 7, n, n + 1, n + 2]
