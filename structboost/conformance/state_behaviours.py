@@ -109,7 +109,9 @@ def failed_refit(face: Face) -> Faults:
             except BreakError:
                 pass
             except Exception as error:
-                yield f"call {call} of {n_calls}: an error became {type(error).__name__}: {error}"
+                # A task's error may be the cause of one that names the example.
+                if not isinstance(error.__cause__, BreakError):
+                    yield f"call {call} of {n_calls}: became {type(error).__name__}: {error}"
             if signal.getsignal(signal.SIGINT) is not handler:
                 signal.signal(signal.SIGINT, handler)
                 yield f"call {call} of {n_calls}: Ctrl-C is not heard any more"

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
+from sklearn.metrics import accuracy_score
 
 from structboost._typing import override
 from structboost.estimators.table_forms import frame_of
@@ -93,11 +94,11 @@ class LabelledClassifier(ClassifierMixin):
             raise ValueError(
                 f"y is {shown(y)}, of shape {labels.shape}; give one label for each sample."
             )
-        n_samples = X.shape[0] if hasattr(X, "shape") else len(X)
-        check_lengths(n_samples, len(labels))
+        predicted = self.predict(X)
+        check_lengths(len(predicted), len(labels))
         if sample_weight is not None:
             sample_weight = checked_weights(sample_weight, len(labels))
-        return float(super().score(X, labels, sample_weight))
+        return float(accuracy_score(labels, predicted, sample_weight=sample_weight))
 
 
 def check_lengths(n_samples: int, n_labels: int) -> None:

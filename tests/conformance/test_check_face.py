@@ -19,6 +19,7 @@ from structboost.conformance.face_report import FaceReport, ReportRow
 from structboost.exceptions import FaceError
 from tests.helpers.battery import PAGE, cells_of_page, row_name
 from tests.helpers.faces import SLOW_FACES, faces
+from tests.helpers.fuzz import run
 
 Face = AdaBoostMHClassifier
 
@@ -301,6 +302,15 @@ def test_every_face_behaves_as_its_page_says(name, estimator, X, y, kind):
     for got in report.rows:
         cell = got.messages[0] if got.status == "declared" else got.status
         assert cell == row[got.behaviour], got
+
+
+@pytest.mark.slow
+def test_bad_values_of_public_names_give_no_hang_and_no_nan_and_are_nearly_all_refused_by_name():
+    counts, faults = run(400, seed=1)
+    assert not counts["hang"], faults["hang"]
+    assert not counts["NaN"], faults["NaN"]
+    # Arguments of a few functions of plots, pictures and weak learners are not checked yet.
+    assert counts["refused"] + counts["taken"] >= 0.85 * 400, counts
 
 
 def test_the_page_has_every_face_and_every_behaviour():
