@@ -435,10 +435,19 @@ def _real_numbers(values: Any) -> FloatArray:
     if np.ma.is_masked(values):
         raise ValueError(f"entry {int(np.argmax(np.ma.getmaskarray(values)))} is masked")
     array = np.asarray(values)
-    is_text = array.dtype.kind == "O" and any(isinstance(one, str) for one in array.ravel())
-    if is_text or array.dtype.kind not in "biufO":
-        raise TypeError(f"it holds {'text' if is_text else array.dtype}")
+    texts = [one for one in array.ravel() if isinstance(one, str)] if array.dtype == object else []
+    if texts or array.dtype.kind not in "biufO":
+        what = next((one for one in texts or array.ravel() if not _is_number(one)), "text")
+        raise TypeError(f"it holds {array.dtype}, such as {shown(what)}")
     return array.astype(np.float64)
+
+
+def _is_number(value: Any) -> bool:
+    try:
+        float(value)
+    except (TypeError, ValueError):
+        return False
+    return True
 
 
 def checked_example_weights(sample_weight: Any, n_examples: int) -> FloatArray:
@@ -542,6 +551,8 @@ def is_missing(value: Any) -> bool:
         return value is None or bool(value != value)  # noqa: PLR0124
     except TypeError:  # the comparison of pandas' NA is NA
         return True
+    except ValueError:  # an array is compared entry by entry
+        return False
 
 
 def check_class_weight(class_weight: Any) -> None:

@@ -127,3 +127,8 @@ def test_the_package_imports_without_stubs_and_from_a_zip(tmp_path, is_zipped):
         env=os.environ | {"PYTHONPATH": str(root), "PYTHONDONTWRITEBYTECODE": "1"},
     )  # fmt: skip
     assert done.stdout.strip() == str(root / "structboost" / "__init__.py")
+
+
+def test_no_package_reads_a_stub_when_it_is_imported():
+    for path in PACKAGE.rglob("__init__.py"):
+        assert "attach_stub" not in path.read_text(), path

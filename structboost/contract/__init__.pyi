@@ -1,4 +1,4 @@
-"""Public names, and where each is defined: read by type checkers and by ``__init__.py``."""
+"""Public names, and where each is defined, for type checkers."""
 
 from .listed_outputs import Marginals as Marginals
 from .listed_outputs import OutputCodes as OutputCodes

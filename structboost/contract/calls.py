@@ -68,11 +68,15 @@ def stacked_inputs(task: Task, X: Sequence[Any]) -> StackedParts:
         raise ValueError("X is empty; give at least one input.")
     try:
         return stacked(task, X)
-    except TaskError:
-        raise
     except Exception as error:
         ends = [_raised(lambda i: task.stack([X[i]]), i) for i in (0, len(X) - 1)]
         if len(X) > 1 and all(type(end) is type(error) for end in ends):
+            if isinstance(error, TaskError):
+                if "[x]" in str(error):
+                    raise
+                raise TaskError(
+                    f"{error}  If X is one input x, give [x] for one input x."
+                ) from error
             raise TaskError(
                 f"The entries of X are not inputs of {type(task).__name__} "
                 f"({type(error).__name__}: {error}); X must be a sequence of inputs: give [x] for "
@@ -191,9 +195,9 @@ def _check_outputs(
 
 
 def _try_output(task: Task, x: Any, scores: StackedParts, output: Any, i: int) -> None:
-    """Call what must take a prediction: the loss, and the joint feature of an output.
+    """Call what must take a prediction, which is the joint feature of an output.
 
-    The loss of an output against itself is not called: true outputs may hold more.
+    The loss needs a true output, which may know more than a prediction, such as costs.
     """
     if not task.defines("predict"):
         joint_features(task, [x], [output], scores.only(i).offsets, OF_ARGMAX)

@@ -26,6 +26,7 @@ from structboost.contract.separation import (
     Separation,
     check_loss_of_truth,
     loss_of,
+    returned_none,
     separation_at,
 )
 from structboost.contract.task import Task
@@ -111,7 +112,21 @@ def probe_argmax(
     candidates = np.unique(np.linspace(0, n - 1, min(n, _CANDIDATES)).astype(int)).tolist()
     truths = {i: _truth(task, _input(task, X, i), Y[i], offsets, i) for i in candidates}
     for i in _various(truths, min(_PROBED, 1 + n // _EXAMPLES_PER_PROBE)):
-        _probe(task, _input(task, X, i), Y[i], _favouring(task, truths[i], offsets, i), i)
+        x, favouring = _input(task, X, i), _favouring(task, truths[i], offsets, i)
+        try:
+            _probe(task, x, Y[i], favouring, i)
+        except TaskError as error:
+            if not any(y is None for y in Y) and _returns_none(task, x, favouring):
+                raise returned_none("argmax", i) from error
+            raise
+
+
+def _returns_none(task: Task, x: Any, scores: StackedParts) -> bool:
+    """Whether the argmax of an example is None."""
+    try:
+        return bool(task.argmax_batch([x], scores)[0] is None)
+    except Exception:
+        return False
 
 
 def _input(task: Task, X: Sequence[Any] | None, i: int) -> Any:

@@ -352,15 +352,12 @@ def check_returned(
 ) -> None:
     """Raise TaskError if None is no output of an example for which the argmax gave it.
 
-    It is an output if a true output is None, or if both ``joint_feature`` and ``loss`` take it and
-    not all examples have it.
+    It is an output if a true output is None, or if both ``joint_feature`` and ``loss`` take it.
     """
     if any(y is None for y in Y):
         return
     for i, output in enumerate(outputs):
-        if output is None and (
-            all(other is None for other in outputs) or not _takes_none(task, X[i], Y[i])
-        ):
+        if output is None and not _takes_none(task, X[i], Y[i]):
             raise returned_none("argmax", i)
 
 

@@ -81,14 +81,20 @@ def _by_item(costs: Any, n: int, names: Names | None) -> tuple[Any, list[Hashabl
     if isinstance(costs, str | bytes | Mapping | Set | Iterator) or sparse.issparse(costs):
         hint = "write costs.toarray()" if sparse.issparse(costs) else form
         raise TypeError(f"costs is {shown(costs)}; {hint}.")
-    frame = frame_of(costs)
+    try:
+        frame = frame_of(costs)
+    except ValueError as error:
+        raise ValueError(str(error).replace("X", "costs")) from None
     if frame is None:
         return _array(costs, form), ordered
     columns = list(getattr(costs, "columns", frame.columns)) if hasattr(costs, "iloc") else list(
         frame.columns
     )  # fmt: skip
-    has_names = not _is_counted(columns)
-    order = list(range(len(columns)))
+    counted: list[Any] = list(range(len(columns)))
+    is_counted = set(columns) == set(counted)
+    has_names = not is_counted
+    # Labels that pandas gives to columns without names, perhaps in another order.
+    order = [columns.index(item) for item in counted] if is_counted else counted
     if has_names and ordered is not None and columns != ordered:
         order = _order(columns, ordered)
     if has_names and ordered is None:
@@ -97,11 +103,6 @@ def _by_item(costs: Any, n: int, names: Names | None) -> tuple[Any, list[Hashabl
     for place, column in enumerate(order):
         table[:, place] = frame[:, column].to_list()
     return table, ordered
-
-
-def _is_counted(columns: list[Any]) -> bool:
-    """Whether labels of columns are those that pandas gives to columns without names."""
-    return columns == list(range(len(columns)))
 
 
 def _order(columns: list[Any], names: list[Hashable]) -> list[int]:

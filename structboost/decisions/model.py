@@ -248,13 +248,13 @@ class DecisionModel:
         task: Any = self.trainer.task
         names = None if task.problem.item_names is not None else self.item_names
         for item, name in enumerate(names or ()):
-            if not isinstance(name, str):
+            if not isinstance(name, str | int | np.integer):
                 raise TypeError(
                     f"The costs have the column {name!r} for item {item}; files of models hold "
-                    "names that are text. Write costs.columns = [str(one) for one in "
-                    "costs.columns] before the fit, or keep this model with joblib.dump."
+                    "names that are text or whole numbers. Write costs.columns = [str(one) for one "
+                    "in costs.columns] before the fit, or keep this model with joblib.dump."
                 )
-        return names
+        return None if names is None else [x if isinstance(x, str) else int(x) for x in names]
 
     @classmethod
     def load(
@@ -297,7 +297,9 @@ class DecisionModel:
             facts["path_end"] = str(header.get("path_end", ""))
             basis = preparation.basis(n_items)
             reader = _saved_reader(header, preparation.sizes)
-            item_names: list[Any] | None = saved_names(header.get("item_names"), n_items)
+            item_names: list[Any] | None = header.get("item_names")
+            if item_names is not None and len(item_names) != n_items:
+                raise DamagedFileError("its items have other names")
             if problem.item_names is not None:
                 item_names = list(problem.item_names)
             loaded = cls(

@@ -250,6 +250,8 @@ class PredictThenOptimize(Documented, BaseEstimator):
         ------
         ValueError
             If the model starts from boosted trees (``start="boosted"``), which no file holds.
+        TypeError
+            If names of items or categories are neither text nor numbers.
         """
         check_is_fitted(self, "trainer_")
         self._model.save(path, plain_parameters(self))

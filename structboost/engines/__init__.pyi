@@ -1,4 +1,4 @@
-"""Public names, and where each is defined: read by type checkers and by ``__init__.py``."""
+"""Public names, and where each is defined, for type checkers."""
 
 from .base import Answer as Answer
 from .base import Batch as Batch

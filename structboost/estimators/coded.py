@@ -32,6 +32,11 @@ from structboost.validation import (
 )
 from structboost.weak.pricing import BestCode, CodeWord, PricingRule, SharedOverChannels
 
+_NO_DIRECTION = {
+    "monotone constraints": "each class or bit has a score; write StructBoostClassifier or "
+    "MultiBoostCWClassifier"
+}
+_NO_PROBABILITIES = {"probabilities": "losses over the bits of a code have none"}
 # The grid of the paper's five-fold cross-validation (section V).
 THETAS = (2, 5, 8, 10, 12, 15, 20, 30, 40, 45, 60, 80, 100, 120, 150, 200)
 THETA_RULES = ("stage_wise", "cv")
@@ -220,6 +225,8 @@ class AdaBoostMOClassifier(_WordClassifier, _StageWiseClassifier):
     Schapire and Singer, 1999; Algorithm 1 of the paper on totally corrective boosting.
     """
 
+    _declares: ClassVar[dict[str, str]] = _NO_PROBABILITIES
+
 
 @estimator
 class AdaBoostMHClassifier(_StageWiseClassifier):
@@ -228,7 +235,7 @@ class AdaBoostMHClassifier(_StageWiseClassifier):
     Schapire and Singer, 1999.
     """
 
-    _declares = {"monotone constraints": "each class has a score of its own"}
+    _declares: ClassVar[dict[str, str]] = {**_NO_DIRECTION, **_NO_PROBABILITIES}
 
     _pairs: ClassVar[str] = "bits"
 
@@ -247,7 +254,7 @@ class AdaBoostECCClassifier(_StageWiseClassifier):
     Guruswami and Sahai, 1999; Algorithm 2 of the paper on totally corrective boosting.
     """
 
-    _declares = {"monotone constraints": "each bit of a code has a score of its own"}
+    _declares: ClassVar[dict[str, str]] = _NO_DIRECTION
 
 
 @estimator
@@ -256,6 +263,8 @@ class MultiBoostMOClassifier(_WordClassifier, _CorrectiveClassifier):
 
     A pair of the exponential loss is an example and a bit.
     """
+
+    _declares: ClassVar[dict[str, str]] = _NO_PROBABILITIES
 
 
 @estimator
@@ -271,7 +280,7 @@ class MultiBoostECCClassifier(_CorrectiveClassifier):
         codes, the bound holds over all codes.
     """
 
-    _declares = {"monotone constraints": "each bit of a code has a score of its own"}
+    _declares: ClassVar[dict[str, str]] = _NO_DIRECTION
 
     codes: str = "random"
 

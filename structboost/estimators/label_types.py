@@ -8,7 +8,7 @@ model.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Callable, Iterator, Mapping, Set
 from typing import Any
 
 import numpy as np
@@ -64,7 +64,7 @@ def label_vector(y: Any, name: str = "y", wanted: str = "a label") -> Any:
             "sample, in the order of the samples."
         )
     check_unmasked(y, name)
-    labels = _array(y)
+    labels = _array(y, name)
     if labels.ndim == 2 and labels.shape[1] > 1:
         is_one_hot = labels.dtype.kind in "biuf" and np.isin(labels, (0, 1)).all()
         remedy = (
@@ -114,21 +114,33 @@ def check_unmasked(y: Any, name: str = "y") -> None:
         raise ValueError(f"{name}[{index}] is masked; give every sample a label, or leave it out.")
 
 
-def _array(y: Any) -> NDArray[Any]:
+def plain_array(make: Callable[[], Any], name: str = "y") -> NDArray[Any]:
+    """Return the array of a table or a series, or raise TypeError if its type has none."""
+    try:
+        return np.asarray(make())
+    except Exception as error:  # libraries of frames have errors of their own
+        raise TypeError(
+            f"{name} cannot be read as an array ({type(error).__name__}: {error}); give a list of "
+            "strings or numbers."
+        ) from error
+
+
+def _array(y: Any, name: str) -> NDArray[Any]:
     """Return labels as an array, without conversion of one type to another."""
     frame = frame_of(y) if hasattr(y, "columns") or hasattr(y, "column_names") else None
     if frame is not None:
         if frame.shape[1] == 1:
-            return _array(frame[frame.columns[0]].to_native()).reshape(-1, 1)
-        return np.asarray(frame.to_numpy())
+            return _array(frame[frame.columns[0]].to_native(), name).reshape(-1, 1)
+        return plain_array(frame.to_numpy, name)
     if hasattr(getattr(y, "dtype", None), "na_value"):  # whole numbers and bools of pandas
         y = y.to_numpy()
-    if isinstance(y, (list, tuple)) and any(isinstance(one, (list, tuple)) for one in y):
+    nested = (list, tuple, np.ndarray)
+    if isinstance(y, (list, tuple)) and any(isinstance(one, nested) for one in y):
         try:
             return np.asarray(y)
         except ValueError:  # rows of different lengths
             return np.fromiter(y, object, len(y))
-    labels = np.asarray(y)
+    labels = plain_array(lambda: y, name)
     if labels.dtype.kind == "T":
         labels = labels.astype(object)
     return labels
@@ -160,6 +172,13 @@ def _of_one_sort(labels: NDArray[Any], entries: Any, name: str, wanted: str) -> 
                 f"{name}[{i}] is {shown(label)}, of type {type(label).__name__}: labels of this "
                 f"type are not supported; {_TAKEN}."
             )
+    are_dates = [isinstance(label, _DATES) for label in items]
+    if any(are_dates) and not all(are_dates):
+        i, j = are_dates.index(True), are_dates.index(False)
+        raise ValueError(
+            f"{name}[{i}] is {shown(items[i])} and {name}[{j}] is {shown(items[j])}; give only "
+            "dates, or none."
+        )
     if not len(items) or kind in "fc":
         _check_exact(items, labels, name)
         return labels

@@ -17,7 +17,7 @@ from sklearn.utils.validation import column_or_1d
 from structboost._typing import FloatArray, IntArray
 from structboost.contract.task import Task
 from structboost.estimators.constant_model import warn_of_one_class
-from structboost.estimators.label_types import check_unmasked, label_vector
+from structboost.estimators.label_types import check_unmasked, label_vector, plain_array
 from structboost.estimators.table_forms import frame_of
 from structboost.exceptions import warn_user
 from structboost.tasks.binary import BinaryTask
@@ -309,13 +309,13 @@ def _as_table_or_sequence(y: Any) -> tuple[NDArray[Any], list[Any] | None]:
         _check_names(names)
         if not frame.shape[1]:
             raise ValueError("y is a data frame without columns; give one for each label.")
-        return np.asarray(frame.to_numpy()), names
+        return plain_array(frame.to_numpy), names
     if frame is not None:
         y = frame[frame.columns[0]].to_native()
     if hasattr(y, "__array__") and not hasattr(y, "dtype"):  # series of Arrow
-        y = np.asarray(y)
+        y = plain_array(lambda: y)
     if hasattr(y, "dtype") and not isinstance(y, np.generic):
-        table = y if isinstance(y, np.ndarray) else np.asarray(y)
+        table = y if isinstance(y, np.ndarray) else plain_array(lambda: y)
         if table.ndim == 2:
             return (table[:, 0] if table.shape[1] == 1 else table), None
         if any(_is_list(labels) for labels in table):

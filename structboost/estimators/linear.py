@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from os import PathLike
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -80,10 +80,10 @@ class StructuredSVMClassifier(
     """
 
     _face_kinds = ("classes",)
-    _declares = {
-        "early stopping": "its certified gap says when training ends",
-        "monotone constraints": "weights of either sign are linear, thus monotone",
-        "probabilities": "its scores are margins",
+    _declares: ClassVar[dict[str, str]] = {
+        "early stopping": "its passes end by the gap; write StructBoostClassifier",
+        "monotone constraints": "its weights have any sign; write StructBoostClassifier",
+        "probabilities": "the hinge has none; write StructBoostClassifier",
     }
 
     C: float = 1.0

@@ -106,7 +106,9 @@ class StructBoostMultiLabelClassifier(
     """
 
     _face_kinds = ("label sets",)
-    _declares = {"monotone constraints": "each label has a score of its own"}
+    _declares: ClassVar[dict[str, str]] = {
+        "monotone constraints": "each label has a score; train a classifier for each label"
+    }
 
     loss: str = "hamming"
     outputs: str = AUTO

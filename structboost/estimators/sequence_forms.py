@@ -26,12 +26,12 @@ LARGEST_WHOLE = 2**53
 
 
 def listed_sequences(X: Any) -> list[Any]:
-    """Return the sequences of a list, an array of three dimensions, a series or an iterator.
+    """Return the sequences of a list, an array of three dimensions, a series or another container.
 
     Raises
     ------
     TypeError
-        If it is one table, a mapping, a set, a string, or no container.
+        If it is one table, a mapping, a set, a string, an iterator, or no container.
     """
     table = _one_table(X)
     if table:
@@ -39,7 +39,7 @@ def listed_sequences(X: Any) -> list[Any]:
             f"X is {table}, which does not tell where sequences begin; {_FORMS}.  [X] is one "
             "sequence."
         )
-    if isinstance(X, str | bytes | Mapping | Set) or not isinstance(X, Iterable):
+    if not _is_container(X):
         raise TypeError(f"X is {shown(X)}, not a sequence of sequences; {_FORMS}.")
     return _values(X)
 
@@ -60,7 +60,7 @@ def listed_tags(y: Any, lengths: Sequence[int]) -> list[list[Any]]:
         neither a string nor a number; the message names it.
     """
     wanted = "give a list that has a list of tags for each sequence"
-    if isinstance(y, str | bytes | Mapping | Set) or not isinstance(y, Iterable):
+    if not _is_container(y):
         raise TypeError(f"y is {shown(y)}; {wanted}.")
     table: Any = y if sparse.issparse(y) else _frame(y)
     if table is not None:
@@ -73,9 +73,7 @@ def listed_tags(y: Any, lengths: Sequence[int]) -> list[list[Any]]:
 
 def _tags_of(given: Any, n: int, i: int) -> list[Any]:
     is_column = isinstance(given, np.ndarray) and given.ndim != 1
-    if isinstance(given, str | bytes | Mapping | Set) or not isinstance(given, Iterable):
-        is_column = True
-    if is_column or sparse.issparse(given) or _frame(given) is not None:
+    if not _is_container(given) or is_column or sparse.issparse(given) or _frame(given) is not None:
         raise ValueError(f"y[{i}] is {shown(given)}; give a tag for each of the {n} tokens.")
     tags = _values(given)
     if len(tags) != n:
@@ -139,7 +137,7 @@ def sequence_of(x: Any, i: int) -> Any:
             f"X[{i}] is {shown(x)}, a token where a sequence must be; give [X] if X is one "
             "sequence."
         )
-    if frame is None and (isinstance(x, str | bytes | Set) or not isinstance(x, Iterable)):
+    if frame is None and not _is_container(x):
         raise ValueError(f"X[{i}] is {shown(x)}; {_TOKENS}")
     if frame is not None:
         has_names = all(isinstance(name, str) for name in frame.columns)
@@ -209,6 +207,12 @@ def dicts_of_frame(frame: Any) -> list[dict[str, Any]]:
     return [dict(zip(frame.columns, row, strict=True)) for row in zip(*columns, strict=True)]
 
 
+def _is_container(values: Any) -> bool:
+    """Whether values have an order and can be read again, which iterators cannot."""
+    is_other = isinstance(values, str | bytes | Mapping | Set | Iterator)
+    return not is_other and isinstance(values, Iterable)
+
+
 def _one_table(X: Any) -> str:
     """Describe a table that may hold several sequences, empty if it is no table."""
     if sparse.issparse(X):
@@ -233,7 +237,7 @@ def _values(x: Any) -> list[Any]:
     for name in ("to_pylist", "to_list"):
         if hasattr(x, name):
             return list(getattr(x, name)())
-    return list(x) if isinstance(x, Iterator | Sequence) else [*x]
+    return list(x)
 
 
 def _is_real(value: Any) -> bool:

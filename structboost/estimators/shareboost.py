@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from structboost._typing import override
 from structboost.contract.task import Task
@@ -56,7 +56,9 @@ class ShareBoostClassifier(TaxonomyClassifier):
         Mean loss (3) plus the regulariser.
     """
 
-    _declares = {"monotone constraints": "weights of its features have any sign"}
+    _declares: ClassVar[dict[str, str]] = {
+        "monotone constraints": "its weights have any sign; write StructBoostClassifier"
+    }
 
     max_rounds: int = 100
     weak_learner: WeakLearners = "feature"

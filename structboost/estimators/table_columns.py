@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
 import narwhals as nw
@@ -84,9 +84,12 @@ def categories_of(X: Any, columns: Sequence[int]) -> dict[int, list[Any]]:
     categories = {}
     for f in columns:
         name = f"Column {_name(X, f)!r} of X"
-        values = [value for value in _values(X, f) if not is_missing(value)]
         try:
-            counts = Counter(values)
+            counts = {
+                value.item() if isinstance(value, np.generic) else value: count
+                for value, count in Counter(_values(X, f)).items()
+                if not is_missing(value)
+            }
         except TypeError as error:
             raise ValueError(
                 f"{name} holds values that are no categories ({error}); leave it out of "
@@ -149,21 +152,19 @@ def _codes(values: Sequence[Any], categories: Sequence[Any]) -> FloatArray:
             code |= dict.fromkeys(value, float(i))
         else:
             code[value] = float(i)
-    return np.array([np.nan if is_missing(value) else _code_of(value, code) for value in values])
-
-
-def _code_of(value: Any, code: Mapping[Any, float]) -> float:
     try:
-        return code.get(value, np.nan)
+        return np.array([code.get(value, np.nan) for value in values], np.float64)
     except TypeError:  # lists and the like are no categories
-        return np.nan
+        known = [value if isinstance(value, Hashable) else None for value in values]
+        return np.array([code.get(value, np.nan) for value in known], np.float64)
 
 
 def _values(X: Any, f: int) -> Sequence[Any]:
     """Return the values of a column as Python objects."""
     frame = frame_of(X)
-    values = np.asarray(X)[:, f].tolist() if frame is None else frame[:, f].to_list()
-    return [value.item() if isinstance(value, np.generic) else value for value in values]
+    if frame is None:
+        return list(np.asarray(X)[:, f].tolist())
+    return list(frame.get_column(frame.columns[f]).to_list())
 
 
 def _name(X: Any, f: int) -> Any:

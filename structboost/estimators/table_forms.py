@@ -187,23 +187,27 @@ def _without_mask(X: Any) -> Any:
     return np.asarray(X.astype(object).filled(np.nan))
 
 
+def _check_row(row: Any, i: int) -> None:
+    """Raise TypeError if a row has names, is sparse, or has no order."""
+    if isinstance(row, Mapping):
+        raise TypeError(
+            f"X[{i}] is the dict {shown(row)}; write pandas.DataFrame(X). X may be "
+            f"{FORMS_OF_TABLES}."
+        )
+    if sparse.issparse(row):
+        raise TypeError(f"X[{i}] is a sparse array; write scipy.sparse.vstack(X, format='csr').")
+    if _is_series(row) or frame_of(row) is not None:
+        how = "pandas.concat(X)" if np.ndim(row) == 2 else "pandas.DataFrame(X)"
+        raise TypeError(f"X[{i}] is a {type(row).__name__}; write {how}.")
+    if isinstance(row, Iterator | Set):
+        raise TypeError(f"X[{i}] is {shown(row)}, which is no row; give lists of numbers.")
+
+
 def _array_of_rows(X: Any) -> Any:
     """Return the array of a list of rows."""
-    for i, row in enumerate(X):
-        if isinstance(row, Mapping):
-            raise TypeError(
-                f"X[{i}] is the dict {shown(row)}; write pandas.DataFrame(X). X may be "
-                f"{FORMS_OF_TABLES}."
-            )
-        if sparse.issparse(row):
-            raise TypeError(
-                f"X[{i}] is a sparse array; write scipy.sparse.vstack(X, format='csr')."
-            )
-        if _is_series(row) or frame_of(row) is not None:
-            how = "pandas.concat(X)" if np.ndim(row) == 2 else "pandas.DataFrame(X)"
-            raise TypeError(f"X[{i}] is a {type(row).__name__}; write {how}.")
-        if isinstance(row, Iterator | Set):
-            raise TypeError(f"X[{i}] is {shown(row)}, which is no row; give lists of numbers.")
+    types = list(map(type, X))
+    for of in set(types) - {list, tuple, np.ndarray, float, int}:
+        _check_row(X[types.index(of)], types.index(of))
     lengths = [len(row) if hasattr(row, "__len__") else None for row in X]
     other = next((i for i, n in enumerate(lengths) if n != lengths[0]), None)
     if other is not None and not isinstance(X[other], str):

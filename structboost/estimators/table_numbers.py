@@ -89,37 +89,56 @@ def _numbers_of_sparse_columns(X: Any) -> Any:
 
 
 def _numbers_of_frame(X: Any, frame: Any, codes: dict[int, FloatArray]) -> NDArray[Any]:
-    columns: list[NDArray[Any]] = []
-    for f, name in enumerate(frame.columns):
-        if f in codes:
-            columns.append(codes[f])
-        elif hasattr(X, "iloc"):
-            columns.append(_numbers_of_pandas(X.iloc[:, f], f"Column {name!r} of X"))
-        else:
-            columns.append(_numbers_of_series(frame[:, f], f"Column {name!r} of X"))
-    dtypes = {column.dtype for column in columns}
+    blocks = _blocks_of_pandas(X, codes) if hasattr(X, "iloc") else _blocks_of_frame(frame, codes)
+    columns = [(column[:, None], [f]) for f, column in codes.items()] + blocks
+    dtypes = {block.dtype for block, _ in columns}
     # scikit-learn keeps tables of single precision and of bytes.
     is_uniform = len(dtypes) == 1 and dtypes <= {np.dtype(np.float32), np.dtype(np.uint8)}
-    out = np.empty((len(frame), len(columns)), dtypes.pop() if is_uniform else np.float64)
-    for f, column in enumerate(columns):
-        out[:, f] = column
+    if len(columns) == 1 and (is_uniform or columns[0][0].dtype == np.float64):
+        return columns[0][0]
+    out = np.empty(frame.shape, dtypes.pop() if is_uniform else np.float64)
+    for block, places in columns:
+        out[:, places] = block
     return out
 
 
+# Columns of numbers, shape (n_samples, n_columns), and their places in the table.
+_Blocks = list[tuple[NDArray[Any], list[int]]]
+
+
+def _blocks_of_pandas(X: Any, codes: dict[int, FloatArray]) -> _Blocks:
+    plain: dict[Any, list[int]] = {}
+    blocks: _Blocks = []
+    for f, (name, dtype) in enumerate(zip(X.columns, X.dtypes, strict=True)):
+        if f in codes:
+            continue
+        if isinstance(dtype, np.dtype) and dtype.kind in "biuf":
+            plain.setdefault(dtype, []).append(f)
+        else:
+            column = _numbers_of_pandas(X.iloc[:, f], f"Column {name!r} of X")
+            blocks.append((column[:, None], [f]))
+    for dtype, places in plain.items():
+        of_dtype = X if len(places) == X.shape[1] else X.iloc[:, places]
+        values = of_dtype.to_numpy()
+        if dtype.kind in "iu" and dtype.itemsize == 8:
+            for k, f in enumerate(places):
+                check_exact(values[:, k], f"Column {X.columns[f]!r} of X")
+        blocks.append((_native(values), places))
+    return blocks
+
+
 def _numbers_of_pandas(column: Any, name: str) -> NDArray[Any]:
+    """Return the numbers of a column whose type is not one of NumPy for numbers."""
     dtype = column.dtype
     if hasattr(dtype, "subtype") and hasattr(dtype, "fill_value"):  # sparse
-        column = column.sparse.to_dense()
-        dtype = column.dtype
+        values = column.sparse.to_dense().to_numpy()
+        check_exact(values, name)
+        return _native(values)
     kind = dtype.kind
     if kind in "mM":
         _raise_for_dates(name, dtype)
     if kind == "c":
         raise ValueError(f"Complex data not supported: {name} holds {dtype}; give real numbers.")
-    if isinstance(dtype, np.dtype) and kind in "biuf":
-        values = column.to_numpy()
-        check_exact(values, name)
-        return _native(values)
     if kind in "biuf":  # nullable columns, and those of Arrow
         if kind in "iu":
             check_exact(column.dropna().to_numpy(np.uint64 if kind == "u" else np.int64), name)
@@ -139,6 +158,25 @@ def _native(values: NDArray[Any]) -> NDArray[Any]:
     if values.dtype in (np.float32, np.uint8):
         return values
     return values.astype(np.float64)
+
+
+def _blocks_of_frame(frame: Any, codes: dict[int, FloatArray]) -> _Blocks:
+    """Return the numbers of a frame of polars or Arrow."""
+    floats: dict[Any, list[int]] = {}
+    blocks: _Blocks = []
+    names = frame.columns
+    for f, dtype in enumerate(frame.schema.values()):
+        if f in codes:
+            continue
+        if isinstance(dtype, nw.Float64 | nw.Float32):
+            floats.setdefault(type(dtype), []).append(f)
+        else:
+            column = _numbers_of_series(frame.get_column(names[f]), f"Column {names[f]!r} of X")
+            blocks.append((column[:, None], [f]))
+    for places in floats.values():
+        block = frame.select([names[f] for f in places])
+        blocks.append((_native(np.asarray(block.to_numpy())), places))
+    return blocks
 
 
 def _numbers_of_series(column: Any, name: str) -> NDArray[Any]:

@@ -72,8 +72,8 @@ class StructBoostTagger(StructBoostEstimator):
     each string of a list.  Columns of a frame are found by their names, in any order.  Frames with
     columns of text are read as dicts.  The tags of a sequence are strings, bools or numbers.
 
-    ``X`` is a list, a series, an array of three dimensions or an iterator of sequences, never one
-    table or one dict.
+    ``X`` is a list, a series or an array of three dimensions, never one table, a dict or a
+    generator, which can be read only once.
 
     By default it boosts trees on the tokens stage-wise for the likelihood of the tags
     (:class:`structboost.masters.StageWiseRandomField`), which needs no C and has no certificate.
@@ -146,9 +146,9 @@ class StructBoostTagger(StructBoostEstimator):
 
         Parameters
         ----------
-        X : iterable
+        X : sequence
             Sequences of tokens, all of one form.
-        y : iterable of iterables
+        y : sequence of sequences
             Tags of each sequence, one for each token, with None or NaN if a tag is unknown.
         sample_weight : array-like, shape (n_sequences,), optional
             Weight of each sequence in the mean loss.
@@ -404,6 +404,8 @@ class StructBoostTagger(StructBoostEstimator):
             tagger.n_features_in_ = tagger._reader.n_features
             if tagger._reader.names is not None:
                 tagger.feature_names_ = tagger._reader.names
+            elif columns is not None:
+                tagger.feature_names_in_ = np.array(columns, object)
             scheme = metadata.get("scheme")
             tagger.scheme_ = None if scheme is None else checked_choice(scheme, "scheme", SCHEMES)
             pairs = with_scheme(tagger.forbidden, tagger.scheme_, tagger.classes_)

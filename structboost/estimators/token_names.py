@@ -51,11 +51,9 @@ class TokenNames:
         self._places = {name: k for k, name in enumerate(self.names)}
         self._codes: dict[str, _Codes] = {}
 
-    def __getstate__(self) -> list[str]:
-        return self.names
-
-    def __setstate__(self, names: list[str]) -> None:
-        self.__init__(names)  # type: ignore[misc]
+    def __reduce__(self) -> tuple[type[TokenNames], tuple[list[str]]]:
+        # The codes are found again.
+        return type(self), (self.names,)
 
     def learn(self, sequences: Sequence[Sequence[Mapping[str, Any]]]) -> sparse.csr_array:
         """Learn the names, and return the table of all tokens.

@@ -293,6 +293,7 @@ def tag_numbers(
     """
     flat = [*chain.from_iterable(listed_tags(y, lengths))]
     if classes is None:
+        _check_one_type(flat, np.array(lengths))
         classes = _sorted_classes({tag for tag in flat if tag is not None})
     place: dict[Any, int] = {tag: k for k, tag in enumerate(classes.tolist())} | {None: -1}
     indices = np.array([place.get(tag, len(classes)) for tag in flat], np.int64)
@@ -368,11 +369,20 @@ def token_importances(feature: IntArray, sizes: FloatArray, n_features: int) -> 
     return np.asarray(sums / sums.sum() if sums.sum() > 0 else sums, np.float64)
 
 
+def _check_one_type(tags: Sequence[Any], lengths: IntArray) -> None:
+    """Raise ValueError if some tags are strings and others numbers."""
+    known = [k for k, tag in enumerate(tags) if tag is not None]
+    for k in known:
+        if isinstance(tags[k], str) != isinstance(tags[known[0]], str):
+            i, t = _place(k, lengths)
+            raise ValueError(
+                f"y[{i}][{t}] is {shown(tags[k])}, and another tag is {shown(tags[known[0]])}: "
+                "strings and numbers have no order; give strings."
+            )
+
+
 def _sorted_classes(tags: set[Any]) -> NDArray[Any]:
-    try:
-        classes = np.array(sorted(tags))
-    except TypeError:
-        raise ValueError("y mixes tags of types that have no order; give strings.") from None
+    classes = np.array(sorted(tags))
     if len(set(classes.tolist())) < len(tags):
         raise ValueError(
             "y has tags that differ only in a null character at the end, which numpy drops; give "

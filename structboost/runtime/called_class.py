@@ -14,7 +14,7 @@ _ALIKE = ("max_iter", "max_rounds", "max_epochs")
 
 
 class _SignatureOfInit:
-    """Signature of a class: that of its ``__init__``, not of the ``__new__`` that checks it."""
+    """Signature of the ``__init__`` of a class, not of the ``__new__`` that checks it."""
 
     def __get__(self, instance: object | None, owner: type) -> inspect.Signature:
         if instance is not None:

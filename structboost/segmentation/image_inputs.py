@@ -11,7 +11,7 @@ from structboost.progress import Phase
 from structboost.segmentation.image_files import Mask, Photograph, check_one_size, mask_of
 from structboost.segmentation.label_map import check_hard_edges
 from structboost.segmentation.scribbles import BACKGROUND, OBJECT
-from structboost.validation import group_numbers, shown
+from structboost.validation import group_numbers
 from structboost.vision.images import as_rgb, checked_image
 
 
@@ -46,10 +46,8 @@ def _check_list(listed: Any, name: str) -> None:
     """Raise TypeError unless a value may be a list of pictures or of groups."""
     is_list = hasattr(listed, "__len__") and hasattr(listed, "__getitem__")
     if not is_list or isinstance(listed, Mapping | Set | str | bytes):
-        raise TypeError(
-            f"{name} is {shown(listed)}, one {type(listed).__name__}; give a list with one for "
-            "each image."
-        )
+        what = f"one {type(listed).__name__}" if listed is not None else "None"
+        raise TypeError(f"{name} is {what}; give a list with one for each image.")
     shape: Any = getattr(listed, "shape", ()) if isinstance(listed, np.ndarray) else ()
     n_axes = len(shape)
     if n_axes == 2 or (n_axes == 3 and name == "images" and shape[2] in (3, 4)):

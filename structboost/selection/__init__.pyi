@@ -1,4 +1,4 @@
-"""Public names, and where each is defined: read by type checkers and by ``__init__.py``."""
+"""Public names, and where each is defined, for type checkers."""
 
 from .folds import Fold as Fold
 from .scoring import structured_scorer as structured_scorer

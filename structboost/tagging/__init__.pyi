@@ -1,4 +1,4 @@
-"""Public names, and where each is defined: read by type checkers and by ``__init__.py``."""
+"""Public names, and where each is defined, for type checkers."""
 
 from .chunk_scores import ChunkScorer as ChunkScorer
 from .chunk_scores import ChunkScores as ChunkScores

@@ -25,7 +25,8 @@ Where a value has two readings, these rules decide:
   reads it as nested lists, which give the same tree of the leaves, and a hierarchy as edges.
 - A list of strings is one of paths, if one of them has a slash.  The labels are the last parts of
   the paths, or the whole paths if these are labels.  In other forms a slash is a part of a label.
-- A table of two columns is one of edges.  Of more columns, each row is a path.
+- A table of two columns is one of edges, from the first to the second, or from ``parent`` to
+  ``child`` if these are their names.  Of more columns, each row is a path.
 - A list of whole numbers of which one is -1 is a parent array.  In a hierarchy of as many labels,
   each node is a label.
 - Any other flat list of labels is a taxonomy of one level, in which a wrong class costs 1.  It is
@@ -183,7 +184,9 @@ class _Reader:
 
     def node(self, label: Any, key: Any = None) -> int:
         """Return the index of the node of a label, or of a ``key`` with this label."""
-        if is_missing(label):
+        if not isinstance(label, tuple | frozenset):  # which graphs may have for nodes
+            self._check_item(label, label)
+        if _is_none(label):
             raise ValueError(f"{self.name} has the label {shown(label)}; give each label a name.")
         key = ("label", label) if key is None else key
         try:
@@ -223,9 +226,7 @@ class _Reader:
             raise ValueError(f"{self.name} is empty; {FORMS}.")
         of_lists = [key for key, below in value.items() if _is_container(below)]
         of_labels = [
-            key
-            for key, other in value.items()
-            if not _is_container(other) and not is_missing(other)
+            key for key, other in value.items() if not _is_container(other) and not _is_none(other)
         ]
         for key in of_labels:
             self._check_item(value[key], value, f"[{shown(key)}]")
@@ -244,7 +245,7 @@ class _Reader:
             )
         for child, parent in value.items():
             node = self.node(child)
-            if not is_missing(parent):
+            if not _is_none(parent):
                 self.edges[self.node(parent), node] = None
 
     def _read_table(self, rows: list[tuple[Any, ...]]) -> None:
@@ -255,12 +256,12 @@ class _Reader:
                 "two columns, one for each level, or one of parents and one of children."
             )
         for i, row in enumerate(rows):
-            path = [label for label in row if not (is_missing(label) or _is_empty(label))]
+            path = [label for label in row if not (_is_none(label) or _is_empty(label))]
             if width == 2:
                 nodes = [self.node(label) for label in path]
                 if len(nodes) == 2:
                     self.edges[nodes[0], nodes[1]] = None
-            elif any(is_missing(label) or _is_empty(label) for label in row[: len(path)]):
+            elif any(_is_none(label) or _is_empty(label) for label in row[: len(path)]):
                 raise ValueError(
                     f"{self.name}: row {i} is {shown(row)}; give a label at each level down to the "
                     "leaf, and missing values only after it."
@@ -354,7 +355,7 @@ class _Reader:
                     if above is not None:
                         self._add_once(above, node)
                     if not _is_container(children):
-                        if not is_missing(children):
+                        if not _is_none(children):
                             raise ValueError(
                                 f"{self.name} has {shown(children)} below {shown(key)}; give a "
                                 "list of labels, a dict, or None for a leaf."
@@ -426,7 +427,14 @@ def _check_acyclic(hierarchy: LabelHierarchy, name: str) -> None:
 
 
 def _is_container(item: Any) -> bool:
-    return isinstance(item, (list, tuple, Mapping, np.ndarray))
+    if isinstance(item, np.ndarray):
+        return item.ndim > 0
+    return isinstance(item, (list, tuple, Mapping))
+
+
+def _is_none(label: Any) -> bool:
+    """Whether a label is missing, such as None or NaN."""
+    return _is_label(label) and is_missing(label)
 
 
 def _is_label(item: Any) -> bool:
@@ -483,4 +491,9 @@ def _table(value: Any) -> list[tuple[Any, ...]] | None:
     if isinstance(value, np.ndarray):
         return [tuple(row) for row in value.tolist()] if value.ndim == 2 else None
     frame = nw.from_native(value, eager_only=True, pass_through=True)
-    return list(frame.rows()) if isinstance(frame, nw.DataFrame) else None
+    if not isinstance(frame, nw.DataFrame):
+        return None
+    by_name = {str(name).lower(): name for name in frame.columns}
+    if len(frame.columns) == len(by_name) and set(by_name) == {"parent", "child"}:
+        frame = frame.select(by_name["parent"], by_name["child"])
+    return list(frame.rows())

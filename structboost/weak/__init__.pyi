@@ -1,4 +1,4 @@
-"""Public names, and where each is defined: read by type checkers and by ``__init__.py``."""
+"""Public names, and where each is defined, for type checkers."""
 
 from .active_feature import ActiveFeatureFamily as ActiveFeatureFamily
 from .active_feature import active_features as active_features

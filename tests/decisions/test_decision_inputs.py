@@ -156,6 +156,28 @@ def test_costs_by_the_names_of_items_may_stand_in_another_order():
         model().fit(NUMBERS, costs)
 
 
+def test_labels_of_items_that_are_whole_numbers_are_names_or_places(tmp_path):
+    costs = pd.DataFrame(COSTS)
+    fitted = model().fit(NUMBERS, costs)
+    assert not hasattr(fitted, "item_names_")
+    expected = fitted.score(NUMBERS, COSTS)
+    assert fitted.score(NUMBERS, costs[[2, 0, 1]]) == expected
+    years = costs.set_axis([2024, 2025, 2026], axis=1)
+    fitted = model().fit(NUMBERS, years)
+    fitted.save(tmp_path / "model")
+    loaded = PredictThenOptimize.load(tmp_path / "model", Choose(K, 1))
+    assert loaded.item_names_ == [2024, 2025, 2026]
+    assert loaded.score(NUMBERS, years[[2026, 2024, 2025]]) == expected
+    with pytest.raises(ValueError, match="costs has 2 columns named 'a'"):
+        model().fit(NUMBERS, costs.set_axis(["a", "a", "b"], axis=1))
+    levels = costs.set_axis(pd.MultiIndex.from_tuples([("a", 1), ("a", 2), ("b", 1)]), axis=1)
+    fitted = model().fit(NUMBERS, levels)
+    assert fitted.item_names_ == [("a", 1), ("a", 2), ("b", 1)]
+    assert fitted.score(NUMBERS, levels.iloc[:, ::-1]) == expected
+    with pytest.raises(TypeError, match=r"column \('a', 1\) for item 0; files of models hold"):
+        fitted.save(tmp_path / "model")
+
+
 def test_edges_of_a_graph_are_the_names_of_its_items():
     graph = nx.DiGraph([("home", "mill"), ("mill", "town"), ("home", "town"), ("town", "sea")])
     problem = ShortestPath(graph, "home", "sea")

@@ -77,7 +77,6 @@ TOKENS = {
     "Decimal": lambda x: [[Decimal(value) for value in row] for row in x.tolist()],
     "memoryview": memoryview,
     "masked": lambda x: np.ma.array(x, mask=False),
-    "iterator": iter,
     "rows as series": lambda x: [pd.Series(row) for row in x],
     "csr": sparse.csr_matrix,
     "coo": sparse.coo_array,
@@ -92,7 +91,6 @@ TOKENS = {
 CONTAINERS = {
     "tuple": tuple,
     "deque": deque,
-    "iterator": iter,
     "user list": UserList,
     "three dimensions": np.array,
     "array of objects": lambda X: np.array([*X, None], object)[:-1],
@@ -136,6 +134,8 @@ REFUSED = {
     "bytes": b"abc",
     "None": None,
     "number": 3,
+    "iterator": iter(X),
+    "mapped": map(np.array, X),
 }
 
 
@@ -153,6 +153,7 @@ SEQUENCES = {
     "dict": ({"a": 1}, r"X\[1\] is .*, a token .*; give \[X\]"),
     "set": ({1, 2}, r"X\[1\] is .*; give"),
     "None": (None, r"X\[1\] is None; give"),
+    "iterator": (iter(X[0]), r"X\[1\] is .*; give"),
     "number": (1.0, r"X\[1\] is 1\.0; give"),
     "text": (X[0].astype(str), r"X\[1\] is .*; give"),
     "text as objects": (X[0].astype(str).astype(object), r"X\[1\] is .*; give"),
@@ -351,7 +352,6 @@ TAGS = {
     "array": np.array,
     "objects": lambda y: np.array(y, object),
     "numpy strings": lambda y: list(map(np.str_, y)),
-    "iterator": iter,
     "series": lambda y: pd.Series(y, index=range(4, 8)),
     "string series": lambda y: pd.Series(y, dtype="string"),
     "categorical": pd.Categorical,
@@ -366,7 +366,7 @@ TAGS = {
 
 @pytest.mark.parametrize("form", TAGS)
 def test_forms_of_equal_tags_give_equal_results(trained, form):
-    tagger = linear().fit(X, (TAGS[form](y) for y in Y))
+    tagger = linear().fit(X, [TAGS[form](y) for y in Y])
     assert tagger.classes_.tolist() == ["A", "B"]
     assert tagger.predict(X) == trained.predict(X)
     assert {type(tag) for tags in tagger.predict(X) for tag in tags} == {str}
@@ -375,7 +375,7 @@ def test_forms_of_equal_tags_give_equal_results(trained, form):
 
 @pytest.mark.parametrize(
     "container",
-    [np.array, iter, deque, lambda Y: pd.Series(Y, index=range(5, 17)), pl.Series, pa.array],
+    [np.array, deque, lambda Y: pd.Series(Y, index=range(5, 17)), pl.Series, pa.array],
 )
 def test_containers_of_equal_tags_give_equal_results(trained, container):
     assert linear().fit(X, container(Y)).predict(X) == trained.predict(X)
@@ -423,6 +423,8 @@ def test_a_missing_tag_is_unknown_in_every_form(trained, unknown):
         (dict(enumerate(Y)), r"y is .*; give a list that has a list of tags"),
         ("A" * 12, r"y is .*; give a list that has a list of tags"),
         (None, r"y is None; give a list"),
+        (iter(Y), r"y is <list_iterator.*; give a list"),
+        ([*Y[:-1], iter(Y[0])], r"y\[11\] is <list_iterator.*; give a tag for each of the 4"),
         (pd.DataFrame(np.array(Y)), r"y is a table of shape \(12, 4\); give a list"),
         (Y[:-1], "12 sequences and y 11"),
         (["ABAB"] * 12, r"y\[0\] is 'ABAB'; give a tag for each of the 4 tokens"),

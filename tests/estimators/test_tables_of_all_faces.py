@@ -18,7 +18,7 @@ from scipy import sparse
 from sklearn.linear_model import LogisticRegression
 
 from structboost import CrossFitted, MultiBoostCWClassifier, StructBoostClassifier
-from structboost.estimators.table_columns import RareCategories
+from structboost.estimators.table_columns import RareCategories, codes_of
 from structboost.exceptions import ConstantPredictionWarning
 from structboost.weak.sparse_stump import SparseStumpFamily
 from structboost.weak.stump import StumpFamily
@@ -487,6 +487,10 @@ def test_the_rarest_of_many_categories_count_as_one(name, tmp_path):
     assert sorted(rare) == sorted(f"city {k}" for k in range(254, 400))
     scores = model.decision_function(frame)
     assert len(np.unique(scores[254:400])) == 1
+    assert set(codes_of(frame, model.categories_)[0][254:400]) == {254.0}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.predict(frame[300:310])
     model.save(tmp_path / "model")
     loaded = type(model).load(tmp_path / "model")
     assert loaded.categories_ == model.categories_

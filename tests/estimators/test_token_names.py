@@ -1,5 +1,7 @@
 """Names of dict tokens against DictVectorizer."""
 
+import copy
+import pickle
 from itertools import chain
 
 import numpy as np
@@ -64,3 +66,30 @@ def test_numpy_scalars_equal_python_values(value, plain):
 def test_an_unsupported_token_is_named(token):
     with pytest.raises(TypeError, match=r"X\[1\]\[1\] is \{.*; (give each|write it)"):
         TokenNames().learn([[{"a": 1.0}], [{"a": 1.0}, token]])
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda names: pickle.loads(pickle.dumps(names))])
+def test_copies_give_the_same_table(copied):
+    tokens = [[{"a": "x", "b": True, "c": 2.5}, {"a": "y"}]]
+    names = TokenNames()
+    assert copied(names).names == []
+    wanted = names.learn(tokens)
+    assert copied(names).names == names.names
+    np.testing.assert_array_equal(copied(names).table(tokens).toarray(), wanted.toarray())
+
+
+def test_tokens_of_many_layouts_are_read_as_each_alone():
+    rng = np.random.default_rng(0)
+    values = [True, False, "x", "y", 2.5, 1, 0, ["x", "z"]]
+    tokens = [
+        {str(name): values[rng.integers(8)] for name in rng.choice(6, 3, replace=False)}
+        for _ in range(1500)
+    ]
+    tokens[::3] = [{"0": "x", "1": True}] * 500
+    tokens[700:705] = [{"1": True, "0": "y", "2": ["x", "z"]}] * 5
+    names, other = TokenNames(), DictVectorizer()
+    wanted = other.fit_transform(tokens)
+    np.testing.assert_array_equal(names.learn([tokens]).toarray(), wanted.toarray())
+    rows = [names.table([[token]]).toarray()[0] for token in tokens]
+    np.testing.assert_array_equal(rows, wanted.toarray())
+    assert names.table([tokens[::3]]).has_canonical_format

@@ -45,6 +45,7 @@ TREES = {
     "frame": LEVELS,
     "categories": LEVELS.astype("category"),
     "frame of edges": pandas.DataFrame(EDGES),
+    "frame of children": pandas.DataFrame(EDGES, columns=["Parent", "Child"])[["Child", "Parent"]],
     "polars": polars.DataFrame(BELOW_ALL, orient="row"),
     "arrow": pyarrow.Table.from_pandas(LEVELS),
     "array": np.array(BELOW_ALL),
