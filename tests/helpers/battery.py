@@ -19,8 +19,9 @@ PAGE = Path(__file__).parents[2] / "docs" / "faces.md"
 INTRODUCTION = """# Every face alike
 
 A *face* is a public class with `fit`: an estimator or a trainer. After reading this page you know
-how all faces behave, and which of them lacks what. {func} makes these tables: it checks
-{n_behaviours} behaviours of every face, each in several ways. Run it on a subclass of your own:
+how all faces behave, and which of them lacks what. {func} makes these tables:
+it checks {n_behaviours} behaviours of every face, each in several ways. Run it on a subclass of
+your own:
 
 ```python
 from structboost import StructBoostClassifier, check_face
