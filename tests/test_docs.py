@@ -105,10 +105,9 @@ def test_a_page_opens_with_what_its_readers_can_do_then(page):
 @pytest.mark.parametrize("page", [ROOT / "README.md", *GUIDES], ids=lambda page: page.name)
 def test_lines_of_a_page_are_at_most_100_wide(page):
     lines = page.read_text(encoding="utf-8").splitlines()
-    # Tables of results are as wide as what was measured.
-    wide = [
-        i for i, line in enumerate(lines, 1) if len(line) > 100 and page.parent.name != "results"
-    ]
+    # Tables that programs write are as wide as what was measured.
+    is_written = page.parent.name == "results" or page.name == "faces.md"
+    wide = [i for i, line in enumerate(lines, 1) if len(line) > 100 and not is_written]
     assert not wide
 
 

@@ -245,8 +245,8 @@ def copies(face: Face) -> Faults:
         yield "clone has another repr than a new object with its parameters"
 
 
-def _called(model: Any, name: str, X: Any) -> Any:
-    result = getattr(model, name)(X)
+def _called(face: Face, model: Any, name: str) -> Any:
+    result = face.kind.ask(getattr(model, name), face.examples.X)
     return next(result) if inspect.isgenerator(result) else result
 
 
@@ -255,7 +255,7 @@ def predict_before_fit(face: Face) -> Faults:
     """Every method that needs a model raises NotFittedError."""
     model = face.fresh()
     trials: dict[str, Callable[[], Any]] = {
-        name: partial(_called, model, name, face.examples.X)
+        name: partial(_called, face, model, name)
         for name in (
             "predict predict_proba decision_function predict_costs predict_marginals transform "
             "scores contributions staged_predict staged_decision_function"

@@ -38,7 +38,7 @@ class PartTable:
     """
 
     def __init__(self, rows: Any, lengths: IntArray) -> None:
-        self.rows = rows
+        self.rows = _with_small_indices(rows) if sparse.issparse(rows) else rows
         self.lengths = lengths
 
     @property
@@ -50,6 +50,15 @@ class PartTable:
         """Split rows, one per part, by example."""
         ends = np.cumsum(self.lengths).tolist()
         return [rows[start:end] for start, end in zip([0, *ends], ends, strict=False)]
+
+
+def _with_small_indices(rows: Any) -> Any:
+    """Return a sparse array whose indices are of 32 bits, if they fit, as some classifiers need."""
+    rows = sparse.csr_array(rows)
+    if max(rows.shape[1], rows.nnz) < np.iinfo(np.int32).max:
+        small = rows.indices.astype(np.int32), rows.indptr.astype(np.int32)
+        rows = sparse.csr_array((rows.data, *small), rows.shape)
+    return rows
 
 
 class Form(ABC):

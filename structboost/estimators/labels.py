@@ -387,6 +387,14 @@ def _check_indicator(y: NDArray[Any], names: list[Any] | None) -> None:
 
 def _check_lists(y: NDArray[Any]) -> None:
     """Raise unless samples have lists, of strings only or of numbers only."""
+    are_lists = [_is_list(labels) for labels in y]
+    if 2 * sum(are_lists) < len(y):
+        i = are_lists.index(True)
+        raise ValueError(
+            f"y[{i}] is {shown(y[i])}, and y[{are_lists.index(False)}] is "
+            f"{shown(y[are_lists.index(False)])}; give one label for each sample, or a list of "
+            "labels for each."
+        )
     first: Any = None
     for i, labels in enumerate(y):
         if not _is_list(labels) or not hasattr(labels, "__len__"):

@@ -34,7 +34,7 @@ def check_lengths(images: Sequence[Photograph], **others: Sequence[Any] | None) 
     """Raise TypeError or ValueError unless there is one of each for every image."""
     _check_list(images, "images")
     for name, listed in others.items():
-        if listed is not None:
+        if listed is not None or name == "masks":
             _check_list(listed, name)
         if listed is not None and len(images) != len(listed):
             raise ValueError(
@@ -45,7 +45,7 @@ def check_lengths(images: Sequence[Photograph], **others: Sequence[Any] | None) 
 def _check_list(listed: Any, name: str) -> None:
     """Raise TypeError unless a value may be a list of pictures or of groups."""
     is_list = hasattr(listed, "__len__") and hasattr(listed, "__getitem__")
-    if not is_list or isinstance(listed, Mapping | Set | str | bytes):
+    if not is_list or isinstance(listed, Mapping | Set | str | bytes | type):
         what = f"one {type(listed).__name__}" if listed is not None else "None"
         raise TypeError(f"{name} is {what}; give a list with one for each image.")
     shape: Any = getattr(listed, "shape", ()) if isinstance(listed, np.ndarray) else ()

@@ -67,7 +67,7 @@ class OwnUnaries:
         return clone(self.classifier).fit(rows, labels)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class OwnClassifiers:
     """Trained classifiers of all folds, whose probabilities are averaged on new images.
 
@@ -82,6 +82,9 @@ class OwnClassifiers:
     n_labels: int
     codebook: NDArray[np.float32] | None
     classifiers: Sequence[Any]
+
+    def __repr__(self) -> str:
+        return f"OwnClassifiers(<{self.n_labels} labels, {len(self.classifiers)} folds>)"
 
     def rows(self, image: DescribedImage) -> NDArray[Any]:
         """Return the features of the superpixels."""

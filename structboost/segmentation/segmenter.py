@@ -262,6 +262,7 @@ class Segmenter(Documented, BaseEstimator):
             If the image is not 8-bit, scribbles are missing or do not fit the image, or the model
             has more than two classes, of which none is the object.
         """
+        self._check_fitted()
         pixels = one_photograph(image)
         described = self._describe(pixels)
         return self._mask(described, pixels, scribbles)
@@ -302,6 +303,7 @@ class Segmenter(Documented, BaseEstimator):
         probabilities : ndarray of float32, shape (height, width, n_labels)
             The probabilities of a pixel sum to 1.
         """
+        self._check_fitted()
         pixels = one_photograph(image)
         described = self._describe(pixels)
         probabilities = self._probabilities(described, pixels.shape, scribbles).astype(np.float32)
@@ -431,7 +433,8 @@ class Segmenter(Documented, BaseEstimator):
                 "A segmenter with a user's superpixels or unaries is code, which its files do "
                 "not hold; keep it with joblib.dump, and load only files that you trust."
             )
-        write_segmenter(path, vars(self))
+        n_segments, longest = self._sizes()
+        write_segmenter(path, {**vars(self), "n_segments": n_segments, "longest": longest})
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Segmenter:
@@ -456,6 +459,7 @@ class Segmenter(Documented, BaseEstimator):
         """
         segmenter = cls()
         segmenter.__dict__.update(read_segmenter(path))
+        segmenter._sizes_of_training = segmenter.n_segments, segmenter.longest
         return segmenter
 
     def _check_parameters(self) -> None:
@@ -535,6 +539,8 @@ class Segmenter(Documented, BaseEstimator):
             verbose=bool(self.verbose),
         )
         self.history_, self.interrupted_ = list(trainer.history_), trainer.interrupted_
+        # Parameters may change later.
+        self._sizes_of_training = self.n_segments, self.longest
         model = CRFModel.of(trainer)
         some = images_of_search(len(graphs), self.crf.search_images, groups, self.random_state)
         costs = [model.label_costs(graphs[i]) for i in some]
@@ -601,7 +607,7 @@ class Segmenter(Documented, BaseEstimator):
         return np.asarray(softmax(-self.sharpness_ * costs, axis=1), np.float64)
 
     def _describe(self, pixels: Photograph) -> DescribedImage:
-        return self._describing(self.cache)(shrink_to(pixels, self.longest))
+        return self._describing(self.cache)(shrink_to(pixels, self._sizes()[1]))
 
     def _describe_in_turn(self, images: Sequence[Photograph]) -> Iterator[DescribedImage]:
         return describe_in_turn(
@@ -612,13 +618,20 @@ class Segmenter(Documented, BaseEstimator):
         """Return a sequence of the photographs, each checked and shrunk when it is used."""
         return ReadWhenUsed(
             range(len(images)),
-            lambda i: shrink_to(photograph(images[i], f"images[{i}]"), self.longest),
+            lambda i: shrink_to(photograph(images[i], f"images[{i}]"), self._sizes()[1]),
         )
 
     def _describing(self, folder: str | PathLike[str] | None) -> Describing:
         features = self.unaries.features if isinstance(self.unaries, OwnUnaries) else None
         cache = None if folder is None else FeatureCache(folder)
-        return Describing(self.n_segments, cache, self.superpixels, features)
+        return Describing(self._sizes()[0], cache, self.superpixels, features)
+
+    def _sizes(self) -> tuple[int, int]:
+        """Return the number of superpixels and the longest side, of training if there was one."""
+        sizes: tuple[int, int] = getattr(
+            self, "_sizes_of_training", (self.n_segments, self.longest)
+        )
+        return sizes
 
     def _print_line(self, text: str) -> None:
         if self.verbose:

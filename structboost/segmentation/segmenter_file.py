@@ -58,6 +58,7 @@ def write_segmenter(path: str | PathLike[str], parts: Mapping[str, Any]) -> None
         "validation": parts["validation_"],
         "meaning": asdict(parts["meaning_"]),
         "sharpness": parts["sharpness_"],
+        "interrupted": bool(parts["interrupted_"]),
         "groups": None
         if classifiers is None
         else {group: len(classifiers.groups[group]) for group in GROUPS},
@@ -94,6 +95,7 @@ def read_segmenter(path: str | PathLike[str]) -> dict[str, Any]:
             "n_labels_": sizes["n_labels"],
             "C_": finite_number(header["C"], "C"),
             "history_": list(header["history"]),
+            "interrupted_": header.get("interrupted", False) is True,
             "validation_": [(float(C), float(score)) for C, score in header["validation"]],
             "crf_model_": CRFModel.from_arrays(sizes["n_labels"], below("crf/", arrays), sizes),
             "scale_": PotentialScale(**below("scale/", arrays)),

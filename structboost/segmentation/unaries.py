@@ -50,7 +50,7 @@ class UnarySettings:
     joint_rows: int = 60_000
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class UnaryClassifiers:
     """Trained classifiers of all folds, whose log-probabilities are averaged on new images.
 
@@ -68,6 +68,9 @@ class UnaryClassifiers:
     codebook: NDArray[np.float32]
     groups: Mapping[str, Sequence[BoostedTrees]]
     joint: Sequence[JointClassifier]
+
+    def __repr__(self) -> str:
+        return f"UnaryClassifiers(<{self.n_labels} labels, {len(self.joint)} folds>)"
 
     def of_fold(self, fold: int) -> UnaryClassifiers:
         """Return the classifiers that were trained without a fold."""

@@ -57,8 +57,8 @@ def test_returns_to_a_file_are_counted():
     ("settings", "most"),
     [
         ({}, 11),
-        ({"C": 3.0}, 6),
-        ({"C": 3.0, "spare_solves": True}, 12),
+        ({"C": 3.0}, 7),
+        ({"C": 3.0, "spare_solves": True}, 13),
         ({"weak_learner": ["linear", "stump"], "max_rounds": 5, "engine": "serial"}, 16),
     ],
     ids=["default", "C", "spare_solves", "union"],

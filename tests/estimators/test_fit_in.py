@@ -186,7 +186,7 @@ def test_responses_of_classifiers_are_frames_with_names():
     np.testing.assert_array_equal(turned, crossed.transform(frame))
     binary = CrossFitted(LogisticRegression(), folds=2).fit(X, Y)
     assert binary.get_feature_names_out().tolist() == ["logisticregression_1"]
-    binary.set_params(passthrough=True)
+    binary.set_params(passthrough=True).fit(X, Y)
     named = binary.get_feature_names_out(["p", "q", "r"])
     assert named.tolist() == ["logisticregression_1", "p", "q", "r"]
     piped = make_pipeline(crossed, StructBoostClassifier(max_iter=3)).fit(frame, labels)

@@ -71,7 +71,7 @@ def test_a_class_may_override_the_description_of_a_parameter():
     assert text.count("C : float") == 1
     assert Quiet().C == 7.0
     assert list(inspect.signature(Quiet).parameters)[:2] == ["patience", "C"]
-    with pytest.raises(TypeError, match="unexpected keyword argument 'temper'"):
+    with pytest.raises(TypeError, match="Quiet has no parameter 'temper'"):
         Quiet(temper=1)
     with pytest.raises(KeyError, match="temper"):
 
