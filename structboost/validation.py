@@ -128,6 +128,14 @@ def shown(value: Any) -> str:
     return text if len(text) <= _LONGEST_SHOWN else f"{text[: _LONGEST_SHOWN - 3]}..."
 
 
+def lacks_and_has(missing: Any, unknown: Any, what: str = "") -> str:
+    """Return the end of a sentence about names that are missing, and names that are unknown."""
+    lacks = [f"lacks {what}{shown(missing)}"] if missing else []
+    # The second verb needs no noun if the first has one.
+    has = [f"has {'' if missing else what}{shown(unknown)} besides"] if unknown else []
+    return " and ".join(lacks + has)
+
+
 def checked_number(value: Any, name: str, wanted: str = "a number") -> float:
     """Return ``value`` as a float, or raise TypeError if it is a bool or not a number."""
     if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):

@@ -178,7 +178,15 @@ class SolvedBy(DecisionProblem):
     @override
     def solve(self, costs: FloatArray) -> FloatArray:
         # A function that sorts its costs in place would sort those of the user.
-        returned = self.function(costs.copy())
+        try:
+            returned = self.function(costs.copy())
+        except Exception as error:
+            if (costs < 0).any():
+                error.add_note(
+                    "Some of its costs were below 0. Training asks for the best decision at costs "
+                    "of either sign, so the solver must take them."
+                )
+            raise
         try:
             decision = np.asarray(returned)
         except ValueError:

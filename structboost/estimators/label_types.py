@@ -130,7 +130,9 @@ def _array(y: Any, name: str) -> NDArray[Any]:
     frame = frame_of(y) if hasattr(y, "columns") or hasattr(y, "column_names") else None
     if frame is not None:
         if frame.shape[1] == 1:
-            return _array(frame[frame.columns[0]].to_native(), name).reshape(-1, 1)
+            # A label of the column that is a whole number, such as 0, would name a row.
+            column = next(iter(frame.iter_columns()))
+            return _array(column.to_native(), name).reshape(-1, 1)
         return plain_array(frame.to_numpy, name)
     if hasattr(getattr(y, "dtype", None), "na_value"):  # whole numbers and bools of pandas
         y = y.to_numpy()

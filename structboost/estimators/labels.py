@@ -32,6 +32,7 @@ from structboost.validation import (
     check_not_complex,
     checked_weights,
     is_missing,
+    lacks_and_has,
     shown,
 )
 
@@ -311,7 +312,7 @@ def _as_table_or_sequence(y: Any) -> tuple[NDArray[Any], list[Any] | None]:
             raise ValueError("y is a data frame without columns; give one for each label.")
         return plain_array(frame.to_numpy), names
     if frame is not None:
-        y = frame[frame.columns[0]].to_native()
+        y = next(iter(frame.iter_columns())).to_native()
     if hasattr(y, "__array__") and not hasattr(y, "dtype"):  # series of Arrow
         y = plain_array(lambda: y)
     if hasattr(y, "dtype") and not isinstance(y, np.generic):
@@ -364,8 +365,8 @@ def _columns_of(names: list[Any], classes: NDArray[Any]) -> IntArray:
     missing = [label for label in labels if label not in place]
     unknown = [name for name in names if name not in set(labels)]
     raise ValueError(
-        f"y lacks the columns {shown(missing)} and has {shown(unknown)}; give a column for each "
-        "label of training."
+        f"y {lacks_and_has(missing, unknown, 'the columns ')}; give a column for each label of "
+        "training."
     )
 
 

@@ -274,7 +274,13 @@ def _check_parameters(columns: Any, tag: Any, separator: Any, comment: Any, enco
             "without tags."
         )
     if isinstance(tag, str) and tag not in named:
-        raise ValueError(f"tag is {tag!r}; give a name of columns, which is {shown(columns)}.")
+        among = f"one of columns, which is {shown(columns)}"
+        if columns is None:
+            among = (
+                f"columns, too, such as columns=['word', 'pos', {tag!r}], or tag=-1 for the last "
+                "column"
+            )
+        raise ValueError(f"tag is {tag!r}; give {among}.")
     _check_encoding(encoding)
     for name, value in (("separator", separator), ("comment", comment)):
         if value is not None and (not isinstance(value, str) or not value):

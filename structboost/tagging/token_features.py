@@ -264,7 +264,8 @@ class TokenFeatures(TransformerMixin, Documented, BaseEstimator):
                 if not isinstance(value, str | int | float | np.generic):
                     raise ValueError(
                         f"X[{i}][{t}] is {shown(token)}, whose column {name!r} is {shown(value)}; "
-                        "give a string, or other columns=."
+                        f"give a dict with {self.word!r} and a string for {name!r}, or fit "
+                        f"{type(self).__name__}(columns=[]) and the tagger without this column."
                     )
                 values.append(str(value))
         return words, columns

@@ -102,7 +102,7 @@ def test_columns_are_those_of_training():
     assert TokenFeatures().fit(X).columns_ == ["pos", "id"]
     features = TokenFeatures(columns=["pos"], column_ngrams=1, window=0).fit(X)
     assert "pos[0]" in features.get_feature_names_out()
-    with pytest.raises(ValueError, match=r"X\[0\]\[0\] is .*, whose column 'pos' is None"):
+    with pytest.raises(ValueError, match=r"X\[0\]\[0\] is .* column 'pos' is None; give a dict"):
         features.transform([[{"word": "Ada"}]])
 
 
