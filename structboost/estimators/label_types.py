@@ -127,7 +127,7 @@ def plain_array(make: Callable[[], Any], name: str = "y") -> NDArray[Any]:
 
 def _array(y: Any, name: str) -> NDArray[Any]:
     """Return labels as an array, without conversion of one type to another."""
-    frame = frame_of(y) if hasattr(y, "columns") or hasattr(y, "column_names") else None
+    frame = frame_of(y, name) if hasattr(y, "columns") or hasattr(y, "column_names") else None
     if frame is not None:
         if frame.shape[1] == 1:
             # A label of the column that is a whole number, such as 0, would name a row.

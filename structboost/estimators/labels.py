@@ -304,7 +304,7 @@ def _as_table_or_sequence(y: Any) -> tuple[NDArray[Any], list[Any] | None]:
         y = y.toarray()
     check_unmasked(y)
     is_named = hasattr(y, "columns") or hasattr(y, "column_names")
-    frame = frame_of(y) if is_named else None
+    frame = frame_of(y, "y") if is_named else None
     if frame is not None and frame.shape[1] != 1:
         names = list(frame.columns)
         _check_names(names)
