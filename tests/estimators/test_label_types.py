@@ -140,7 +140,7 @@ REFUSED = {
     "decimals": (of(decimal.Decimal(1), decimal.Decimal(2)), "of type Decimal"),
     "records": (np.array([(1, 2.0)] * 40, "i4,f8"), "are not supported"),
     "dates and numbers": (objects(np.datetime64("2020"), 1), "give only dates, or none"),
-    "arrays": ([*of(1, 2)[:-1], np.array([1, 0])], r"of type ndarray|give lists of labels"),
+    "arrays": ([*of(1, 2)[:-1], np.array([1, 0])], r"of type ndarray|lists? of labels"),
     "128 bits of polars": (pl.Series(of(1, 2), dtype=pl.Int128), "cannot be read as an array"),
     "beyond numpy": (of(2**70, 2**70 + 1), "cannot hold .* without rounding"),
     "rounded": (of(2**53 + 1, 0.5), "cannot hold .* without rounding"),
