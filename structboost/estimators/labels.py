@@ -84,7 +84,13 @@ def classification_examples(
             if isinstance(class_weight, Mapping)
             else compute_sample_weight(class_weight, y)
         )
-        weights = checked_weights(weights * of_samples, len(X))
+        weights = weights * of_samples
+        if not weights.any():
+            raise ValueError(
+                f"class_weight is {shown(class_weight)}, which leaves no sample a weight; give a "
+                "class of weighted samples a weight above 0."
+            )
+        weights = checked_weights(weights, len(X))
     counted = weights > 0
     if not counted.all():
         X, labels, weights = X[counted], labels[counted], weights[counted]

@@ -23,7 +23,9 @@ _START, _END = "<start>", "<end>"
 _JOIN = "|"
 
 
-class TokenFeatures(TransformerMixin, Documented, BaseEstimator):
+class TokenFeatures(  # type: ignore[call-arg]
+    TransformerMixin, Documented, BaseEstimator, auto_wrap_output_keys=None
+):
     """Transformer of sentences to features of their tokens, for a tagger in a pipeline.
 
     A token gets a dict of features that :class:`structboost.StructBoostTagger`, CRFsuite and

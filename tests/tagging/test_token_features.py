@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn import config_context
 from sklearn.base import clone
 from sklearn.feature_extraction import DictVectorizer
 from sklearn.model_selection import GridSearchCV
@@ -155,3 +156,12 @@ def test_a_pipeline_is_cloned_pickled_and_searched():
 def test_other_libraries_take_the_features():
     tokens = [token for tokens in TokenFeatures().fit_transform(X) for token in tokens]
     assert DictVectorizer().fit_transform(tokens).shape[0] == sum(map(len, X))
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_data_frames_as_output_of_other_transformers_leave_tokens_alone(library):
+    X, y = [["Ada", "sleeps"], ["Bo", "reads", "Cy"]] * 5, [["B", "O"], ["B", "O", "B"]] * 5
+    with config_context(transform_output=library):
+        features = TokenFeatures().fit_transform(X)
+        assert make_pipeline(TokenFeatures(), StructBoostTagger()).fit(X, y).score(X, y) == 1.0
+    assert features == TokenFeatures().fit_transform(X)
