@@ -53,6 +53,8 @@ def whole_array(value: ArrayLike, name: str, shape: Shape, size: int | None = No
     values = np.ascontiguousarray(array, np.int64)
     if values.size and (values.min() < 0 or (size is not None and values.max() >= size)):
         wanted = "whole numbers from 0" + ("" if size is None else f" to {size - 1}")
+        if size == 0:
+            wanted = "no entries, since there is nothing to index"
         refuse(values, (values < 0) | (values >= (np.inf if size is None else size)), name, wanted)
     return values
 

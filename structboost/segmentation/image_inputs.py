@@ -34,7 +34,7 @@ def check_lengths(images: Sequence[Photograph], **others: Sequence[Any] | None) 
     """Raise TypeError or ValueError unless there is one of each for every image."""
     _check_list(images, "images")
     for name, listed in others.items():
-        if listed is not None:
+        if listed is not None or name == "masks":
             _check_list(listed, name)
         if listed is not None and len(images) != len(listed):
             raise ValueError(
