@@ -40,6 +40,14 @@ def real_array(
     return values
 
 
+def check_sum(values: FloatArray, name: str) -> None:
+    """Raise ValueError if numbers are so large that sums of them overflow."""
+    with np.errstate(over="ignore"):
+        total = float(np.abs(values[np.isfinite(values)]).sum())
+    if not np.isfinite(total):
+        raise ValueError(f"{name} has numbers whose sum is infinite; give smaller numbers.")
+
+
 def not_negative(value: ArrayLike, name: str, shape: Shape) -> FloatArray:
     """Convert an argument as :func:`real_array` does, and refuse numbers below 0."""
     values = real_array(value, name, shape)
