@@ -116,6 +116,12 @@ def without_mask(value: Any) -> Any:
     return np.asarray(np.ma.filled(value.astype(of_type), np.nan))
 
 
+def check_unmasked(value: Any, name: str, remedy: str) -> None:
+    """Raise ValueError if an array has masked entries."""
+    if isinstance(value, np.ma.MaskedArray) and np.ma.getmaskarray(value).any():
+        raise ValueError(f"{name} has masked entries; {remedy}.")
+
+
 def _examples_without_mask(examples: Any) -> Any:
     """Return a list of examples without masked arrays, of which tuples may consist."""
     out = None

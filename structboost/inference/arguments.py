@@ -40,6 +40,14 @@ def real_array(
     return values
 
 
+def check_sum(values: FloatArray, name: str) -> None:
+    """Raise ValueError if numbers are so large that sums of them overflow."""
+    with np.errstate(over="ignore"):
+        total = float(np.abs(values[np.isfinite(values)]).sum())
+    if not np.isfinite(total):
+        raise ValueError(f"{name} has numbers whose sum is infinite; give smaller numbers.")
+
+
 def not_negative(value: ArrayLike, name: str, shape: Shape) -> FloatArray:
     """Convert an argument as :func:`real_array` does, and refuse numbers below 0."""
     values = real_array(value, name, shape)
@@ -53,6 +61,8 @@ def whole_array(value: ArrayLike, name: str, shape: Shape, size: int | None = No
     values = np.ascontiguousarray(array, np.int64)
     if values.size and (values.min() < 0 or (size is not None and values.max() >= size)):
         wanted = "whole numbers from 0" + ("" if size is None else f" to {size - 1}")
+        if size == 0:
+            wanted = "no entries, since there is nothing to index"
         refuse(values, (values < 0) | (values >= (np.inf if size is None else size)), name, wanted)
     return values
 

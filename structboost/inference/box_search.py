@@ -10,6 +10,8 @@ from structboost.inference.arguments import real_array, refuse, whole_array
 from structboost.runtime.compiled import compiled
 from structboost.validation import checked_positive
 
+# Boxes beyond this take gigabytes.
+_MOST_BOXES = 1e7
 _BOX = "x, y, width and height, the last two above 0"
 
 
@@ -115,6 +117,11 @@ def candidate_boxes(
     sizes = whole_array(image_shape, "image_shape", ("2 or 3",))
     if len(sizes) not in (2, 3):
         raise ValueError(f"image_shape is {sizes.tolist()}; give the height and the width.")
+    if (2.0 * radius / step + 1.0) ** 2 > _MOST_BOXES:
+        raise ValueError(
+            f"radius is {radius!r} and step {step!r}, which gives more than {_MOST_BOXES:g} boxes; "
+            "give a smaller radius or a larger step."
+        )
     return boxes_around(_checked_box(box), radius, step, tuple(sizes.tolist()))
 
 

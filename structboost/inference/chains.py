@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from structboost._typing import FloatArray, IntArray
-from structboost.inference.arguments import n_dimensions, real_array
+from structboost.inference.arguments import check_sum, n_dimensions, real_array
 from structboost.runtime.compiled import compiled
 
 # Beyond these, products may have lost what counts: logarithms are taken.
@@ -126,6 +126,8 @@ def _one_sequence(
     has_steps = n_dimensions(transitions, "transitions") == 3
     shape = (max(0, n - 1), n_tags, n_tags) if has_steps else (n_tags, n_tags)
     of_steps = real_array(transitions, "transitions", shape, forbids=True)
+    check_sum(of_tokens, "emissions")
+    check_sum(of_steps, "transitions")
     rows = of_steps.reshape(shape[0] if has_steps else 1, n_tags**2)
     starts = np.array([0, n], np.int64)
     return of_tokens, rows, np.zeros(n_tags**2), starts, np.zeros(1, np.int64), int(has_steps)

@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike
 from scipy.sparse import csr_array
 
 from structboost._typing import FloatArray, IntArray
-from structboost.inference.arguments import node_pairs, rows
+from structboost.inference.arguments import check_sum, node_pairs, rows
 from structboost.inference.graph_cut import min_cut_labels
 from structboost.inference.topological_order import topological_order
 from structboost.runtime.compiled import compiled
@@ -56,6 +56,7 @@ def maximum_closure(scores: ArrayLike, edges: ArrayLike) -> IntArray:
     [1, 1, 1, 1]
     """
     table, shape = rows(scores, "scores", "n_labels")
+    check_sum(table, "scores")
     _, hierarchy = checked_hierarchy(edges, table.shape[1])
     return best_closed_sets(table, hierarchy).reshape(shape)
 
@@ -98,6 +99,7 @@ def closure_marginals(scores: ArrayLike, edges: ArrayLike) -> tuple[FloatArray, 
     ([0.667, 0.333], 3.0)
     """
     table, shape = rows(scores, "scores", "n_labels")
+    check_sum(table, "scores")
     _, hierarchy = checked_hierarchy(edges, table.shape[1])
     n_parents = np.diff(hierarchy[1])
     if (n_parents > 1).any():

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from structboost._typing import FloatArray, IntArray
 from structboost.inference.alpha_expansion import alpha_expansion_labels
-from structboost.inference.arguments import node_pairs, real_array
+from structboost.inference.arguments import check_sum, node_pairs, real_array
 from structboost.inference.graph_cut import min_cut_labels
 from structboost.runtime.compiled import compiled
 
@@ -139,6 +139,8 @@ def one_graph(node_scores: ArrayLike, edges: ArrayLike, edge_scores: ArrayLike) 
     pairs = node_pairs(edges, "edges", n)
     shape = (len(pairs), n_labels, n_labels)
     tables = real_array(edge_scores if len(pairs) else np.zeros(shape), "edge_scores", shape)
+    check_sum(unary, "node_scores")
+    check_sum(tables, "edge_scores")
     return PairwiseScores(
         unary.ravel(),
         n_labels * np.arange(n + 1),

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from PIL import Image, ImageOps, UnidentifiedImageError
 
 from structboost.files.atomic_write import regular_file, write_whole
+from structboost.validation import check_unmasked
 from structboost.vision.images import as_rgb, decoded_image, resized, swapped_channels
 
 Photograph = NDArray[np.uint8]
@@ -160,6 +161,7 @@ def mask_of(mask: Any, name: str) -> Mask:
         mask = picture.convert("L") if picture.mode == "1" else picture
     if isinstance(mask, str | PathLike):
         raise TypeError(f"{name} is {str(mask)!r}; read the file first, such as by read_mask.")
+    check_unmasked(mask, name, "fill them, such as by mask.filled(255) for void")
     values = np.asarray(mask)
     if values.ndim != 2 or not values.size:
         raise ValueError(

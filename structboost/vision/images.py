@@ -14,6 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageOps
 
+from structboost.validation import check_unmasked
+
 Pixels = NDArray[np.uint8]
 
 # Prefixes of Pillow's modes with more than 8 bits, which conversion to RGB would clip at 255.
@@ -65,6 +67,7 @@ def checked_image(image: Any, name: str = "image") -> Pixels:
             f"{name} is {str(image)!r}; read the file first, such as by PIL.Image.open or by "
             "structboost.segmentation.read_photograph."
         )
+    check_unmasked(image, name, "fill them, such as by image.filled(0)")
     array = np.asarray(image)
     channels = array.shape[2:]
     shown = f"{name} is {array.dtype} of shape {array.shape}"

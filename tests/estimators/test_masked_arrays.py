@@ -88,3 +88,18 @@ def test_search_names_a_masked_entry() -> None:
     scores = np.ma.masked_array(np.zeros((3, 2)), [[0, 0], [0, 1], [0, 0]])
     with pytest.raises(ValueError, match=r"emissions\[1, 1\] is masked"):
         viterbi(scores, np.zeros((2, 2)))
+
+
+def test_segmenter_refuses_masked_pixels_and_masks_that_are_none() -> None:
+    pytest.importorskip("cv2")
+    from structboost.segmentation import Segmenter
+
+    images = [np.zeros((9, 9, 3), np.uint8)] * 2
+    masks = [np.eye(9, dtype=np.uint8)] * 2
+    hidden = np.eye(9, dtype=bool)
+    with pytest.raises(ValueError, match=r"masks\[0\] has masked entries; .*255"):
+        Segmenter().fit(images, [np.ma.masked_array(mask, hidden) for mask in masks])
+    with pytest.raises(ValueError, match=r"images\[0\] has masked entries"):
+        Segmenter().fit([np.ma.masked_array(image, image == 0) for image in images], masks)
+    with pytest.raises(TypeError, match="masks is None"):
+        Segmenter().fit(images, None)

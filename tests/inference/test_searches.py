@@ -493,3 +493,37 @@ def test_the_example_of_a_search_runs(name):
 def test_a_problem_without_a_result_is_refused(search, arguments, message):
     with pytest.raises(ValueError, match=message):
         getattr(inference, search)(*arguments)
+
+
+def test_boxes_that_would_not_fit_into_memory_are_refused():
+    with pytest.raises(ValueError, match=r"radius is 1e\+30 and step 1\.0"):
+        inference.candidate_boxes([10, 10, 4, 4], 1e30, 1.0, (50, 50))
+
+
+def test_edges_of_no_nodes_are_named():
+    with pytest.raises(ValueError, match=r"edges\[0, 0\] is 0; give no entries"):
+        inference.min_cut_labels(np.zeros((0, 2)), [[0, 1]], [1.0], [1.0])
+
+
+@pytest.mark.parametrize(
+    ("search", "arguments", "name"),
+    [
+        (
+            inference.graph_marginals,
+            ([[1e308, 0], [0, 1e308]], [[0, 1]], np.zeros((1, 2, 2))),
+            "node",
+        ),
+        (
+            inference.map_labels,
+            (np.zeros((2, 2)), [[0, 1]], np.full((1, 2, 2), 1e308)),
+            "edge_scores",
+        ),
+        (inference.viterbi, (np.full((2, 2), 1e308), np.zeros((2, 2))), "emissions"),
+        (inference.forward_backward, (np.zeros((2, 2)), np.full((2, 2), -1e308)), "transitions"),
+        (inference.closure_marginals, ([1e308, 1e308], [[0, 1]]), "scores"),
+        (inference.maximum_closure, ([1e308, 1e308], [[0, 1]]), "scores"),
+    ],
+)
+def test_scores_whose_sums_overflow_are_refused(search, arguments, name):
+    with pytest.raises(ValueError, match=f"{name}.* has numbers whose sum is infinite"):
+        search(*arguments)
