@@ -12,7 +12,12 @@ from numpy.typing import NDArray
 from structboost._typing import FloatArray, IntArray, override
 from structboost.exceptions import TaskError
 from structboost.files.schema import Array
-from structboost.weak.base import Candidate, WeakLearnerFamily, check_has_rows
+from structboost.weak.base import (
+    Candidate,
+    WeakLearnerFamily,
+    check_features_and_responses,
+    check_has_rows,
+)
 from structboost.weak.candidates import best_on_channels, best_ways, largest_norms
 from structboost.weak.lookup_table import LinearAndSteps, LookupTable
 from structboost.weak.table import LearnerTable, shares_of_one
@@ -77,7 +82,7 @@ def _check_sizes(features: NDArray[Any]) -> None:
     if len(bad):
         raise TaskError(
             f"Feature {bad[0]} has values up to {sizes[bad[0]]:.2g}, which weak_learner='feature' "
-            f"takes from {1 / _LARGEST:g} to {_LARGEST:g} only; scale the feature."
+            f"takes features from {1 / _LARGEST:g} to {_LARGEST:g} only; scale the feature."
         )
 
 
@@ -112,6 +117,7 @@ class FeatureFamily(WeakLearnerFamily):
         exact: bool = False,
         n_threads: int = 1,
     ) -> None:
+        check_features_and_responses(features, response)
         check_has_rows(features, "feature")
         _check_sizes(features)
         rows = np.asarray(features, np.float32)

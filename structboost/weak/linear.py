@@ -17,7 +17,12 @@ from sklearn.svm import LinearSVC
 
 from structboost._typing import FloatArray, override
 from structboost.files.schema import Array
-from structboost.weak.base import Candidate, WeakLearnerFamily, check_has_rows
+from structboost.weak.base import (
+    Candidate,
+    WeakLearnerFamily,
+    check_features_and_responses,
+    check_has_rows,
+)
 from structboost.weak.candidates import answer_type, largest_norms
 from structboost.weak.stump import StumpFamily
 from structboost.weak.table import LearnerTable, shares_of_coefficients
@@ -104,6 +109,7 @@ class LinearFamily(WeakLearnerFamily):
         exact: bool = False,
         n_threads: int = 1,
     ) -> None:
+        check_features_and_responses(features, response)
         check_has_rows(features, self.name)
         rows = np.asarray(features, np.float64)
         self.low, self.high = response
