@@ -112,11 +112,13 @@ class FaceError(AssertionError):
     """
 
     def __init__(self, report: Any) -> None:
+        n_faults = len(report.faults)
+        behaviour = next((row.behaviour for row in report.rows if row.status == "no"), "score")
         super().__init__(
-            f"{report.face} has {len(report.faults)} faults:\n  "
+            f"{report.face} has {n_faults} {'fault' if n_faults == 1 else 'faults'}:\n  "
             + "\n  ".join(report.faults)
-            + "\nCorrect them, or declare in the class that it lacks a behaviour: "
-            "_declares = {behaviour: reason}."
+            + "\nCorrect them, or declare in the class, or in that of a trainer's task, what it "
+            f"lacks: _declares = {{behaviour: reason}}, such as {{{behaviour!r}: 'it has none'}}."
         )
         self.report = report
 

@@ -92,15 +92,47 @@ def by_position(examples: Any) -> Any:
     """Return examples of which ``examples[i]`` is the one at index i.
 
     Series and data frames of pandas become arrays, or lists of objects, because they use numbers as
-    labels of rows and names of columns.  Sparse tables get a length.  Other types are returned
-    unchanged.
+    labels of rows and names of columns.  Sparse tables get a length, and masked entries become NaN.
+    Other types are returned unchanged.
     """
+    if isinstance(examples, np.ma.MaskedArray):
+        return without_mask(examples)
+    if isinstance(examples, list | tuple):
+        return _examples_without_mask(examples)
     if sparse.issparse(examples) and not isinstance(examples, SparseRows):
         return SparseRows.of(examples)
     if not hasattr(examples, "iloc") or hasattr(examples, "__dask_graph__"):
         return examples
     values = examples.to_numpy()
     return list(values) if values.dtype == object and values.ndim == 1 else values
+
+
+def without_mask(value: Any) -> Any:
+    """Return a masked array as an array in which masked entries are NaN, and others unchanged."""
+    if not isinstance(value, np.ma.MaskedArray):
+        return value
+    if not np.ma.getmaskarray(value).any():
+        return np.asarray(value)
+    of_type = np.float64 if value.dtype.kind in "biuf" else object
+    return np.asarray(np.ma.filled(value.astype(of_type), np.nan))
+
+
+def _examples_without_mask(examples: Any) -> Any:
+    """Return a list of examples without masked arrays, of which tuples may consist."""
+    out = None
+    for i, example in enumerate(examples):
+        if isinstance(example, np.ma.MaskedArray):
+            plain = without_mask(example)
+        elif isinstance(example, tuple) and any(
+            isinstance(part, np.ma.MaskedArray) for part in example
+        ):
+            parts = map(without_mask, example)
+            plain = type(example)(*parts) if hasattr(example, "_fields") else tuple(parts)
+        else:
+            continue
+        out = list(examples) if out is None else out
+        out[i] = plain
+    return examples if out is None else out
 
 
 def rows_of(sequence: Sequence[Any], rows: IntArray) -> Any:
@@ -128,6 +160,14 @@ def shown(value: Any) -> str:
         text = f"a value of type {type(value).__name__}"
     text = re.sub(r"\s*\n\s*", " ", text)
     return text if len(text) <= _LONGEST_SHOWN else f"{text[: _LONGEST_SHOWN - 3]}..."
+
+
+def lacks_and_has(missing: Any, unknown: Any, what: str = "") -> str:
+    """Return the end of a sentence about names that are missing, and names that are unknown."""
+    lacks = [f"lacks {what}{shown(missing)}"] if missing else []
+    # The second verb needs no noun if the first has one.
+    has = [f"has {'' if missing else what}{shown(unknown)} besides"] if unknown else []
+    return " and ".join(lacks + has)
 
 
 def checked_number(value: Any, name: str, wanted: str = "a number") -> float:

@@ -32,7 +32,10 @@ def check_face(
     that fails leaves the old model, files give the same model, and so on.  The fits are small, and
     take as long as the parameters of the estimator let them: give few rounds.
 
-    A class that does not have a behaviour declares it with a reason, in a dict ``_declares``.
+    A class that does not have a behaviour declares it with a reason, in a dict ``_declares``.  For
+    a trainer, the class of its task may do so.  An error that a method of this task raises for a
+    bad example is as good as one of this package: ``fit`` and ``predict`` add the name of the
+    example.
 
     Parameters
     ----------

@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from functools import cached_property
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,9 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 from structboost.conformance.face_examples import KINDS, Examples, Kind
+from structboost.contract.task import Task
+from structboost.exceptions import ExampleNote
+from structboost.validation import shown
 
 # Methods whose results describe a model.
 _METHODS = (
@@ -35,6 +39,9 @@ _OURS = (
     "sklearn.utils._param_validation",
 )
 
+# Some checks change example 37.
+_FEWEST = 40
+
 
 class Face:
     """Estimator or trainer under check."""
@@ -47,7 +54,7 @@ class Face:
             self.estimator.set_params(random_state=0)
         self.kind: Kind = KINDS[kind]
         self.name = type(estimator).__name__
-        self.examples = self.kind.draw(np.random.default_rng(0)) if X is None else Examples(X, y)
+        self.examples = self.kind.draw(np.random.default_rng(0)) if X is None else _checked(X, y)
         arguments = list(inspect.signature(estimator.fit).parameters)
         self.input_name, self.output_name = arguments[:2]
         asked = next(iter(inspect.signature(self.method(estimator)).parameters))
@@ -62,7 +69,9 @@ class Face:
         cls = type(self.estimator)
         if hasattr(cls, "predict_proba") and not hasattr(self.estimator, "predict_proba"):
             declared["probabilities"] = "its objective has none"
-        for base in reversed(cls.__mro__):
+        # What a trainer refuses is up to its task, which may be the user's.
+        task = type(getattr(self.estimator, "task", None))
+        for base in (*reversed(cls.__mro__), *reversed(task.__mro__)):
             declared |= vars(base).get("_declares", {})
         return declared
 
@@ -139,12 +148,30 @@ class Face:
         return difference and f"other results of {difference}, and no word"
 
 
+def _checked(X: Any, y: Any) -> Examples:
+    """Return examples of the user, of which there are enough."""
+    n_samples = X.shape[0] if hasattr(X, "shape") else len(X)
+    if n_samples < _FEWEST:
+        raise ValueError(f"X has {n_samples} examples; give at least {_FEWEST}.")
+    return Examples(X, y)
+
+
 def _kind_name(estimator: Any, kind: str | None) -> str:
     kinds = getattr(type(estimator), "_face_kinds", ())
+    if isinstance(estimator, type):
+        raise TypeError(
+            f"estimator is the class {estimator.__name__}; give an object of it, such as "
+            f"{estimator.__name__}(...)."
+        )
+    if isinstance(estimator, Task):
+        raise TypeError(
+            f"estimator is {shown(estimator)}, a task; check it by check_task, and then the "
+            "trainer with it, such as StructuredSVM(task)."
+        )
     if not kinds:
         raise TypeError(
-            f"estimator is {estimator!r}, of no known kind; give an object of a class of "
-            "structboost or of its subclass."
+            f"estimator is {shown(estimator)}; give an object of a class of structboost, or of "
+            "a subclass of one."
         )
     if kind is not None and kind not in kinds:
         raise ValueError(f"kind is {kind!r}; give one of {', '.join(kinds)}.")
@@ -169,12 +196,14 @@ def fault_of_error(error: BaseException, names: Sequence[str]) -> str | None:
     """Return why an error is no clear refusal, or None.
 
     A clear refusal is a ValueError or TypeError raised by this package, with one of ``names`` in
-    its message.
+    its message.  An error of a method of a user's task keeps its class; a note names the example.
     """
     message = "\n".join((str(error), *getattr(error, "__notes__", ())))
     said = f"{type(error).__name__}: {shortened(message)}"
     frames = list(traceback.walk_tb(error.__traceback__))
     module = frames[-1][0].f_globals.get("__name__", "")
+    if _is_of_users_task(error, [frame for frame, _ in frames]):
+        return None
     is_ours = type(error).__module__.startswith("structboost.")
     is_kind = isinstance(error, ValueError | TypeError) or is_ours
     if not is_kind or isinstance(error, UnicodeError):
@@ -187,6 +216,16 @@ def fault_of_error(error: BaseException, names: Sequence[str]) -> str | None:
         wanted = names[0] if len(names) == 1 else "the argument"
         return f"error does not name {wanted}: {said}"
     return None
+
+
+def _is_of_users_task(error: BaseException, frames: Sequence[FrameType]) -> bool:
+    """Whether a method of a task outside this package raised an error that names the example."""
+    methods = {n.method for n in getattr(error, "__notes__", ()) if isinstance(n, ExampleNote)}
+    return any(
+        frame.f_code.co_name in methods
+        and not frame.f_globals.get("__name__", "").startswith("structboost.")
+        for frame in frames
+    )
 
 
 def shortened(value: Any) -> str:

@@ -115,7 +115,8 @@ def _sparse(
         if dense.shape != shape:
             raise TaskError(
                 f"{call} gave shape {dense.shape} for kind {kind!r}; "
-                f"expected (n_parts, n_channels) = {shape}.",
+                f"expected (n_parts, n_channels) = {shape}, or a tuple of three arrays: parts, "
+                "channels and values.",
                 i,
             )
         parts, channels = np.nonzero(dense)

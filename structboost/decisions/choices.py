@@ -12,11 +12,12 @@ from scipy.sparse.csgraph import connected_components
 from scipy.spatial.distance import squareform
 
 from structboost._typing import FloatArray, IntArray, override
-from structboost.decisions.problem import BatchProblem, DecisionProblem, check_length, is_binary
+from structboost.decisions.problem import BatchProblem, DecisionProblem, is_binary
 from structboost.exceptions import TaskError
 from structboost.inference.knapsack import checked_loads, solve_knapsack
 from structboost.inference.tours import improved_tour, shortest_tour
-from structboost.validation import checked_flag, checked_whole_number, shown
+from structboost.tasks.checks import checked_costs
+from structboost.validation import checked_flag, checked_whole_number, shown, without_mask
 
 
 class Assignment(DecisionProblem):
@@ -40,7 +41,7 @@ class Assignment(DecisionProblem):
 
     @override
     def solve(self, costs: FloatArray) -> FloatArray:
-        check_length(costs, self.n_items)
+        costs = checked_costs(costs, self.n_items)
         table = costs.reshape(self.n_rows, self.n_columns)
         chosen = np.zeros(table.shape)
         chosen[linear_sum_assignment(table, maximize=self.maximize)] = 1.0
@@ -84,7 +85,7 @@ class MatroidBasis(DecisionProblem):
 
     @override
     def solve(self, costs: FloatArray) -> FloatArray:
-        check_length(costs, self.n_items)
+        costs = checked_costs(costs, self.n_items)
         taken: list[int] = []
         for item in np.argsort(-costs if self.maximize else costs, kind="stable").tolist():
             if self.is_independent([*taken, item]):
@@ -114,7 +115,7 @@ class Choose(BatchProblem):
 
     @override
     def solve_all(self, costs: FloatArray) -> FloatArray:
-        check_length(costs, self.n_items)
+        costs = checked_costs(costs, self.n_items, 2)
         order = np.argsort(-costs if self.maximize else costs, axis=1, kind="stable")
         decisions = np.zeros(costs.shape)
         np.put_along_axis(decisions, order[:, : self.k], 1.0, axis=1)
@@ -147,20 +148,28 @@ class Knapsack(BatchProblem):
     maximize = True
 
     def __init__(self, weights: Any, capacity: Any) -> None:
-        self.weights = np.atleast_2d(np.asarray(weights, np.float64))
-        self.capacity = np.atleast_1d(np.asarray(capacity, np.float64))
+        self.weights = np.atleast_2d(_as_floats(weights, "weights"))
+        self.capacity = np.atleast_1d(_as_floats(capacity, "capacity"))
         self.n_items = self.weights.shape[1]
         checked_loads(self.weights, self.capacity, self.n_items)
 
     @override
     def solve_all(self, costs: FloatArray) -> FloatArray:
-        check_length(costs, self.n_items)
+        costs = checked_costs(costs, self.n_items, 2)
         return solve_knapsack(costs, self.weights, self.capacity)
 
     @override
     def is_feasible(self, decision: FloatArray) -> bool:
         most = self.capacity * (1.0 + 1e-9) + 1e-9
         return is_binary(decision, self.n_items) and bool((self.weights @ decision <= most).all())
+
+
+def _as_floats(value: Any, name: str) -> FloatArray:
+    """Return an argument as numbers, of which masked and missing ones are NaN."""
+    try:
+        return np.asarray(without_mask(value), np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(f"{name} is {shown(value)}; give numbers from 0.") from None
 
 
 class Tour(DecisionProblem):
@@ -194,7 +203,7 @@ class Tour(DecisionProblem):
 
     @override
     def solve(self, costs: FloatArray) -> FloatArray:
-        check_length(costs, self.n_items)
+        costs = checked_costs(costs, self.n_items)
         return self._decision(shortest_tour(squareform(costs)))
 
     @override

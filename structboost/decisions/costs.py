@@ -13,7 +13,7 @@ from structboost._typing import FloatArray
 from structboost.estimators.exact_numbers import check_exact
 from structboost.estimators.table_forms import frame_of
 from structboost.exceptions import TaskError
-from structboost.validation import is_missing, shown
+from structboost.validation import is_missing, lacks_and_has, shown
 
 Names = Sequence[Hashable]
 
@@ -50,7 +50,9 @@ def read_costs(
     """
     values, names = _by_item(nw.to_native(costs, pass_through=True), n, names)
     if values.ndim != 2 or len(values) != n:
-        raise ValueError(f"costs has shape {values.shape}; give a row of costs for each of {n} X.")
+        raise ValueError(
+            f"costs has shape {values.shape}; give a row of costs for each of the {n} rows of X."
+        )
     if n_items is not None and values.shape[1] != n_items:
         raise ValueError(
             f"X has features of {n_items} items, and costs has {values.shape[1]} columns; give one "
@@ -73,7 +75,7 @@ def item_of(names: Names | None, item: int) -> str:
 def _by_item(costs: Any, n: int, names: Names | None) -> tuple[Any, list[Hashable] | None]:
     """Return costs as an array with the items in order, and their names."""
     ordered = None if names is None else list(names)
-    form = f"give an array or a data frame with a row of numbers for each of {n} X"
+    form = f"give an array or a data frame with a row of numbers for each of the {n} rows of X"
     if costs is None:
         raise ValueError(
             "PredictThenOptimize requires y to be passed, but the target y is None: give costs."
@@ -113,8 +115,9 @@ def _order(columns: list[Any], names: list[Hashable]) -> list[int]:
     unknown = [column for column in columns if column not in wanted]
     if missing or unknown:
         raise ValueError(
-            f"The columns of costs must be the items by name: costs lacks {shown(missing)} and has "
-            f"{shown(unknown)}."
+            f"The columns of costs must have the names of the items, such as {names[0]!r}; costs "
+            f"{lacks_and_has(missing, unknown)}. Rename the columns, or give costs.to_numpy() with "
+            "the columns in the order of the items."
         )
     return [columns.index(name) for name in wanted]
 

@@ -218,6 +218,11 @@ class FeatureReader:
         sizes = {kind: stack.n_features for kind, stack in stacks.items()}
         trained = {kind: columns.n_features for kind, columns in self.columns.items()}
         if sizes != trained:
+            if sizes.keys() != trained.keys():
+                raise ValueError(
+                    f"X has features of the {' and the '.join(sizes)}, and {FACE} was trained with "
+                    f"features of the {' and the '.join(trained)}; give those of training."
+                )
             raise ValueError(
                 f"X has {sum(sizes.values())} features, but {FACE} is expecting "
                 f"{sum(trained.values())} features as input: {trained}."

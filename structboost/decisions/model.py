@@ -82,8 +82,7 @@ class Preparation:
             )
         arrays: dict[str, NDArray[Any]] = {}
         for kind, table in inputs.tables.items():
-            std = _rows(table).std(axis=0)
-            arrays[f"{kind}_mean"] = _rows(table).mean(axis=0)
+            arrays[f"{kind}_mean"], std = _moments(_rows(table))
             arrays[f"{kind}_spread"] = np.where(std > 0, std, 1.0)
         scaled = cls(arrays)._scaled(inputs)
         if start == "none":
@@ -330,6 +329,20 @@ def _saved_reader(header: Header, sizes: Mapping[str, int]) -> FeatureReader:
         if one.n_encoded != sizes[kind]:
             raise DamagedFileError("its features do not belong to its model")
     return FeatureReader(columns)
+
+
+def _moments(rows: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return the mean and the standard deviation of each column, whatever its size."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        means, stds = rows.mean(axis=0), rows.std(axis=0)
+    odd = ~np.isfinite(stds) | ((stds == 0) & (rows != rows[0]).any(axis=0))
+    if odd.any():
+        # Their squares overflow or vanish.
+        powers = np.frexp(np.abs(rows[:, odd]).max(axis=0))[1]
+        scaled = np.ldexp(rows[:, odd], -powers)
+        means[odd] = np.ldexp(scaled.mean(axis=0), powers)
+        stds[odd] = np.ldexp(scaled.std(axis=0), powers)
+    return means, stds
 
 
 def _rows(table: FloatArray) -> FloatArray:

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from structboost._typing import FloatArray, IntArray, override
-from structboost.decisions.problem import BatchProblem, DecisionProblem, check_length, is_binary
+from structboost.decisions.problem import BatchProblem, DecisionProblem, is_binary
 from structboost.decisions.programs import LinearProgram
 from structboost.inference.acyclic_paths import cheapest_paths
 from structboost.inference.arguments import whole_array
@@ -17,6 +17,7 @@ from structboost.inference.directed_graphs import path_of_fewest_arcs
 from structboost.inference.topological_order import topological_order
 from structboost.runtime.described import described
 from structboost.runtime.memory import check_memory
+from structboost.tasks.checks import checked_costs
 from structboost.validation import checked_whole_number, shown
 
 
@@ -106,7 +107,7 @@ class AcyclicPath(_PathProblem, BatchProblem):
 
     @override
     def solve_all(self, costs: FloatArray) -> FloatArray:
-        check_length(costs, self.n_items)
+        costs = checked_costs(costs, self.n_items, 2)
         ends = (self.source, self.target)
         return cheapest_paths(costs, self._tails, self._heads, self._order, ends)
 
@@ -232,7 +233,8 @@ def _checked_network(
     check_memory(16.0 * (int(table.max()) + 1), "Nodes of arcs", "count them from 0 without gaps")
     nodes = range(int(table.max()) + 1) if nodes is None else nodes
     for name, node in (("source", source), ("target", target)):
-        if node not in nodes:
+        # Comparing an array with nodes would give an array.
+        if getattr(node, "ndim", 0) or node not in nodes:
             raise ValueError(f"{name} is {shown(node)}; give a node, such as {nodes[0]!r}.")
     ends = nodes.index(source), nodes.index(target)
     if ends[0] == ends[1] or path_of_fewest_arcs(table, *ends, np.ones(len(table))) is None:

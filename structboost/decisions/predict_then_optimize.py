@@ -211,8 +211,13 @@ class PredictThenOptimize(Documented, BaseEstimator):
             Decisions of the problem's ``solve``, as its ``simplify_all`` has them: that of
             :class:`ShortestPath` is a path, without the cycles of a flow.
         """
-        problem = problem_of(self.problem)
-        decisions: FloatArray = problem.simplify_all(problem.solve_all(self.predict_costs(X)))
+        problem, costs = problem_of(self.problem), self.predict_costs(X)
+        if problem.n_items not in (None, costs.shape[1]):
+            raise ValueError(
+                f"X has features of {costs.shape[1]} items, and the problem has {problem.n_items}; "
+                "give features of each item of the problem."
+            )
+        decisions: FloatArray = problem.simplify_all(problem.solve_all(costs))
         return decisions
 
     def score(self, X: Any, costs: Any, sample_weight: Any = None) -> float:

@@ -11,6 +11,7 @@ import numpy as np
 from structboost._typing import FloatArray, override
 from structboost.exceptions import TaskError, on_example
 from structboost.runtime.described import Described
+from structboost.tasks.checks import checked_costs
 from structboost.validation import checked_flag, shown
 
 
@@ -65,6 +66,7 @@ class DecisionProblem(Described, ABC):
         decisions : ndarray, shape (n, n_items)
             The decision that :meth:`solve` returns for each row.
         """
+        costs = checked_costs(costs, self.n_items, 2)
         out = np.empty(costs.shape)
         for i, row in enumerate(costs):
             out[i] = on_example("solve", i, self.solve, row)
@@ -133,16 +135,8 @@ class BatchProblem(DecisionProblem):
 
     @override
     def solve(self, costs: FloatArray) -> FloatArray:
-        decision: FloatArray = self.solve_all(np.atleast_2d(costs))[0]
+        decision: FloatArray = self.solve_all(checked_costs(costs, self.n_items)[None])[0]
         return decision
-
-
-def check_length(costs: FloatArray, n_items: int | None) -> None:
-    """Raise TaskError unless there is a cost for each item, since compiled solvers do not look."""
-    if n_items not in (None, costs.shape[-1]):
-        raise TaskError(
-            f"There are {costs.shape[-1]} costs for {n_items} items; give one for each."
-        )
 
 
 def is_binary(decision: FloatArray, n_items: int | None) -> bool:
@@ -178,7 +172,16 @@ class SolvedBy(DecisionProblem):
     @override
     def solve(self, costs: FloatArray) -> FloatArray:
         # A function that sorts its costs in place would sort those of the user.
-        returned = self.function(costs.copy())
+        costs = checked_costs(costs, self.n_items)
+        try:
+            returned = self.function(costs.copy())
+        except Exception as error:
+            if (costs < 0).any():
+                error.add_note(
+                    "Some of its costs were below 0. Training asks for the best decision at costs "
+                    "of either sign, so the solver must take them."
+                )
+            raise
         try:
             decision = np.asarray(returned)
         except ValueError:
@@ -212,7 +215,7 @@ def problem_of(value: Any) -> DecisionProblem:
     """Return the problem itself or that of a function, and refuse all else by TypeError."""
     if isinstance(value, DecisionProblem):
         return value
-    if not callable(value):
+    if not callable(value) or isinstance(value, type):
         raise TypeError(
             f"problem is {shown(value)}; give a DecisionProblem such as ShortestPath, or a "
             "function solve(costs)."

@@ -6,8 +6,10 @@ import highspy
 import numpy as np
 from scipy.sparse import csc_array, csr_array, vstack
 
+from structboost._typing import FloatArray, override
 from structboost.decisions.problem import DecisionProblem
 from structboost.solvers.linear_program import ProgramSolver
+from structboost.tasks.checks import checked_costs
 from structboost.validation import shown
 
 
@@ -39,6 +41,10 @@ class LinearProgram(ProgramSolver, DecisionProblem):
         If the shapes do not fit, there are no constraints to say how many items there are, or a
         lower bound is above its upper one.
     """
+
+    @override
+    def solve(self, costs: FloatArray) -> FloatArray:
+        return super().solve(checked_costs(costs, self.n_items))
 
     @classmethod
     def from_highs(cls, model: highspy.Highs) -> LinearProgram:

@@ -208,6 +208,17 @@ class BoostedClassifier(LabelledClassifier, FeatureImportanceMixin, TableEstimat
             return self.link_ is not None
         return self._asks_for_probabilities()
 
+    def _check_probabilities(self) -> bool:
+        """Return True, or raise AttributeError if there are no probabilities."""
+        if not self._has_probabilities():
+            objective = getattr(self, "objective", None)
+            likelihood = "objective='log_loss', or " if objective not in (None, "log_loss") else ""
+            raise AttributeError(
+                f"This {type(self).__name__} minimised a loss that has no probabilities; take "
+                f"{likelihood}CalibratedClassifierCV of scikit-learn on top of it."
+            )
+        return True
+
     def _keep_link(self) -> None:
         """Store the link from scores to probabilities, because parameters may change later."""
         has_probabilities = self._asks_for_probabilities()
@@ -218,7 +229,7 @@ class BoostedClassifier(LabelledClassifier, FeatureImportanceMixin, TableEstimat
             if self.link_ is not None and self.temperature_ is not None:
                 self.link_ = self.link_.sharpened(self.temperature_)
 
-    @available_if(lambda self: self._has_probabilities())
+    @available_if(lambda self: self._check_probabilities())
     def predict_proba(self, X: Any) -> FloatArray:
         """Return the probabilities of the classes.
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from structboost.estimators.table_forms import frame_of
 from structboost.exceptions import warn_user
+from structboost.validation import lacks_and_has
 
 # Text, or the whole numbers of frames of pandas.
 Labels = Sequence[Any]
@@ -96,7 +97,7 @@ def by_name(features: Any, names: Labels | None, place: str, estimator: str) -> 
             return features
         raise ValueError(
             "The feature names should match those that were passed during fit: "
-            f"{place} lacks {missing} and has {unknown}."
+            f"{place} {lacks_and_has(missing, unknown)}."
         )
     frame = frame_of(features)
     if frame is None:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.dummy import DummyClassifier
 from sklearn.utils import get_tags
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from structboost._typing import FloatArray, IntArray
@@ -240,6 +241,13 @@ class CrossFitted(TransformerMixin, Documented, BaseEstimator):
         of_folds = [self._responses(model, parts.rows) for model in self.estimators_]
         return self._output(X, parts, np.mean(of_folds, axis=0))
 
+    def _may_have_names(self) -> bool:
+        """Whether no sequences were fitted, of which scikit-learn can make no data frame."""
+        if hasattr(self, "_form") and not self._form.is_table:
+            raise AttributeError("Responses have names only if X is a table; X has sequences.")
+        return True
+
+    @available_if(_may_have_names)
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
         """Return names of the output columns, made of the names of classifier and class.
 
@@ -257,12 +265,10 @@ class CrossFitted(TransformerMixin, Documented, BaseEstimator):
 
         Raises
         ------
-        ValueError
+        AttributeError
             If inputs are no table.
         """
         check_is_fitted(self)
-        if not self._form.is_table:
-            raise ValueError("Responses have names only if X is a table; here X has sequences.")
         classes = self.classes_ if self._has_sets or len(self.classes_) > 2 else self.classes_[1:]
         names = [f"{type(self.estimator).__name__.lower()}_{label}" for label in classes]
         if self._appends_features:
@@ -292,7 +298,12 @@ class CrossFitted(TransformerMixin, Documented, BaseEstimator):
         return tags
 
     def _check_estimator(self) -> None:
-        if not any(hasattr(self.estimator, m) for m in ("predict_proba", "decision_function")):
+        is_able = any(hasattr(self.estimator, m) for m in ("predict_proba", "decision_function"))
+        if isinstance(self.estimator, type):
+            raise TypeError(
+                f"estimator is the class {self.estimator.__name__}; give an instance of it."
+            )
+        if not is_able:
             raise TypeError(
                 f"estimator is {shown(self.estimator)}, which has neither predict_proba nor "
                 "decision_function; give a scikit-learn classifier."

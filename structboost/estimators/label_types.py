@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.metrics import accuracy_score
 
-from structboost._typing import override
 from structboost.estimators.table_forms import frame_of
 from structboost.files.schema import DamagedFileError
 from structboost.validation import check_labels, checked_weights, first_missing, shown
@@ -87,8 +86,28 @@ def label_vector(y: Any, name: str = "y", wanted: str = "a label") -> Any:
 class LabelledClassifier(ClassifierMixin):
     """Mixin of classifiers whose score takes labels as ``fit`` does."""
 
-    @override
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return the fraction of samples whose label is predicted.
+
+        Parameters
+        ----------
+        X : array-like, shape (n_samples, n_features)
+            Samples with the columns of training.
+        y : array-like, shape (n_samples,)
+            True labels, in any form that ``fit`` takes.
+        sample_weight : array-like, shape (n_samples,), optional
+            Weight of each sample.
+
+        Returns
+        -------
+        accuracy : float
+            From 0 to 1.
+
+        Raises
+        ------
+        ValueError, TypeError
+            If lengths differ, or labels or weights are out of their range.
+        """
         labels = np.asarray(label_vector(y))
         if labels.ndim not in (1, 2) or labels.dtype.kind == "c":
             raise ValueError(
@@ -127,10 +146,12 @@ def plain_array(make: Callable[[], Any], name: str = "y") -> NDArray[Any]:
 
 def _array(y: Any, name: str) -> NDArray[Any]:
     """Return labels as an array, without conversion of one type to another."""
-    frame = frame_of(y) if hasattr(y, "columns") or hasattr(y, "column_names") else None
+    frame = frame_of(y, name) if hasattr(y, "columns") or hasattr(y, "column_names") else None
     if frame is not None:
         if frame.shape[1] == 1:
-            return _array(frame[frame.columns[0]].to_native(), name).reshape(-1, 1)
+            # A label of the column that is a whole number, such as 0, would name a row.
+            column = next(iter(frame.iter_columns()))
+            return _array(column.to_native(), name).reshape(-1, 1)
         return plain_array(frame.to_numpy, name)
     if hasattr(getattr(y, "dtype", None), "na_value"):  # whole numbers and bools of pandas
         y = y.to_numpy()

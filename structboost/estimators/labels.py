@@ -32,6 +32,7 @@ from structboost.validation import (
     check_not_complex,
     checked_weights,
     is_missing,
+    lacks_and_has,
     shown,
 )
 
@@ -83,7 +84,13 @@ def classification_examples(
             if isinstance(class_weight, Mapping)
             else compute_sample_weight(class_weight, y)
         )
-        weights = checked_weights(weights * of_samples, len(X))
+        weights = weights * of_samples
+        if not weights.any():
+            raise ValueError(
+                f"class_weight is {shown(class_weight)}, which leaves no sample a weight; give a "
+                "class of weighted samples a weight above 0."
+            )
+        weights = checked_weights(weights, len(X))
     counted = weights > 0
     if not counted.all():
         X, labels, weights = X[counted], labels[counted], weights[counted]
@@ -303,7 +310,7 @@ def _as_table_or_sequence(y: Any) -> tuple[NDArray[Any], list[Any] | None]:
         y = y.toarray()
     check_unmasked(y)
     is_named = hasattr(y, "columns") or hasattr(y, "column_names")
-    frame = frame_of(y) if is_named else None
+    frame = frame_of(y, "y") if is_named else None
     if frame is not None and frame.shape[1] != 1:
         names = list(frame.columns)
         _check_names(names)
@@ -311,7 +318,7 @@ def _as_table_or_sequence(y: Any) -> tuple[NDArray[Any], list[Any] | None]:
             raise ValueError("y is a data frame without columns; give one for each label.")
         return plain_array(frame.to_numpy), names
     if frame is not None:
-        y = frame[frame.columns[0]].to_native()
+        y = next(iter(frame.iter_columns())).to_native()
     if hasattr(y, "__array__") and not hasattr(y, "dtype"):  # series of Arrow
         y = plain_array(lambda: y)
     if hasattr(y, "dtype") and not isinstance(y, np.generic):
@@ -364,8 +371,8 @@ def _columns_of(names: list[Any], classes: NDArray[Any]) -> IntArray:
     missing = [label for label in labels if label not in place]
     unknown = [name for name in names if name not in set(labels)]
     raise ValueError(
-        f"y lacks the columns {shown(missing)} and has {shown(unknown)}; give a column for each "
-        "label of training."
+        f"y {lacks_and_has(missing, unknown, 'the columns ')}; give a column for each label of "
+        "training."
     )
 
 

@@ -414,7 +414,7 @@ def _query_ids(n_items: int, qid: Any, group: Any) -> Any:
         return qid
     if qid is not None:
         raise ValueError("qid and group are both set; give one of them.")
-    sizes = column_or_1d(group)
+    sizes = _column(group, "group")
     if sizes.dtype.kind not in "iu" or (sizes < 0).any() or sizes.sum() != n_items:
         raise ValueError(
             f"group holds {shown(sizes.tolist())}; give whole numbers that add up to the "
@@ -423,11 +423,21 @@ def _query_ids(n_items: int, qid: Any, group: Any) -> Any:
     return np.repeat(np.arange(len(sizes)), sizes)
 
 
+def _column(values: Any, name: str) -> NDArray[Any]:
+    """Return one entry for each item or query, or raise ValueError for other shapes."""
+    try:
+        return np.asarray(column_or_1d(values))
+    except ValueError:
+        raise ValueError(
+            f"{name} is {shown(values)}; give a list or an array of one dimension."
+        ) from None
+
+
 def _split_queries(y: NDArray[Any], qid: Any) -> list[IntArray]:
     """Return the rows of each query, in the order of the queries' ids."""
     if qid is None:
         return [np.arange(len(y))]
-    ids = column_or_1d(qid)
+    ids = _column(qid, "qid")
     if len(ids) != len(y):
         raise ValueError(f"qid has {len(ids)} entries for {len(y)} samples; give one for each.")
     indices = group_numbers(ids, "qid")

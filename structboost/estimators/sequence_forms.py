@@ -173,7 +173,9 @@ def numbers_of(x: Any, i: int) -> NDArray[Any]:
         except OverflowError:
             raise _too_large(i) from None
     if rows.dtype.kind not in "biuf":
-        raise ValueError(f"X[{i}] is {shown(x)}; {_TOKENS}")
+        is_text = rows.ndim == 1 and rows.size > 0 and all(isinstance(word, str) for word in rows)
+        words = " Words get features by structboost.tagging.TokenFeatures." if is_text else ""
+        raise ValueError(f"X[{i}] is {shown(x)}; {_TOKENS}{words}")
     if rows.dtype.kind in "iu" and rows.size:
         if rows.max() > LARGEST_WHOLE or rows.min() < -LARGEST_WHOLE:
             raise _too_large(i)

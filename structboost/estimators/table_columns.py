@@ -105,15 +105,30 @@ def _grouped(ordered: list[Any], counts: Mapping[Any, int], name: str) -> list[A
         return ordered
     by_frequency = sorted(ordered, key=lambda value: -counts[value])
     rare = set(by_frequency[MOST_CATEGORIES - 1 :])
+    n_rows = counts[by_frequency[MOST_CATEGORIES - 1]]
+    is_text = sum(isinstance(value, str) and _is_number(value) for value in ordered)
+    remedy = (
+        "If the text stands for numbers, give pandas.to_numeric(column, errors='coerce')."
+        if is_text > len(ordered) / 2
+        else "If the column names the rows, leave it out of X."
+    )
     warn_user(
         f"{name} has {len(ordered)} categories; the {MOST_CATEGORIES - 1} most frequent are apart, "
-        f"and the {len(rare)} others, each in at most "
-        f"{counts[by_frequency[MOST_CATEGORIES - 1]]} rows, count as one. If the column names the "
-        "rows, leave it out of X.",
+        f"and the {len(rare)} others, each in at most {n_rows} {'row' if n_rows == 1 else 'rows'}, "
+        f"count as one. {remedy}",
         UserWarning,
     )
     frequent = [value for value in ordered if value not in rare]
     return [*frequent, RareCategories(value for value in ordered if value in rare)]
+
+
+def _is_number(text: str) -> bool:
+    """Whether a text can be read as a number."""
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def codes_of(X: Any, categories: Categories, *, warn: bool = False) -> dict[int, FloatArray]:

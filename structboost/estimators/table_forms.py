@@ -18,7 +18,7 @@ FORMS_OF_TABLES = (
 )
 
 
-def frame_of(X: Any) -> Any:
+def frame_of(X: Any, name: str = "X") -> Any:
     """Return a narwhals data frame for a frame of any supported library, or else None.
 
     Raises
@@ -30,7 +30,7 @@ def frame_of(X: Any) -> Any:
     if isinstance(X, np.ndarray | list | tuple) or sparse.issparse(X):
         return None
     if nw.dependencies.is_polars_lazyframe(X):
-        raise ValueError("X is a LazyFrame, which holds no rows yet; give X.collect().")
+        raise ValueError(f"{name} is a LazyFrame, which holds no rows yet; give {name}.collect().")
     pyarrow = nw.dependencies.get_pyarrow()
     if pyarrow is not None and isinstance(X, pyarrow.RecordBatch):
         X = pyarrow.Table.from_batches([X])
@@ -38,10 +38,10 @@ def frame_of(X: Any) -> Any:
         frame = nw.from_native(X, eager_only=True, pass_through=True)
     except nw.exceptions.DuplicateError as error:
         names = list(getattr(X, "column_names", X.columns))  # Arrow's columns are arrays
-        twice = next(name for name in names if names.count(name) > 1)
+        twice = next(one for one in names if names.count(one) > 1)
         raise ValueError(
-            f"X has {names.count(twice)} columns named {twice!r}; give each column another name, "
-            "or pass X as an array."
+            f"{name} has {names.count(twice)} columns named {twice!r}; give each column another "
+            f"name, or pass {name} as an array."
         ) from error
     return frame if isinstance(frame, nw.DataFrame) else None
 
@@ -206,6 +206,9 @@ def _check_row(row: Any, i: int) -> None:
 def _array_of_rows(X: Any) -> Any:
     """Return the array of a list of rows."""
     types = list(map(type, X))
+    if any(issubclass(of, np.ma.MaskedArray) for of in set(types)):
+        X = [_without_mask(row) if isinstance(row, np.ma.MaskedArray) else row for row in X]
+        types = list(map(type, X))
     for of in set(types) - {list, tuple, np.ndarray, float, int}:
         _check_row(X[types.index(of)], types.index(of))
     lengths = [len(row) if hasattr(row, "__len__") else None for row in X]

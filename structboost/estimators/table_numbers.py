@@ -18,7 +18,7 @@ from structboost.validation import is_missing, shown
 
 _ENCODE = (
     "encode it as numbers first, such as by sklearn.preprocessing.OneHotEncoder, or name it in "
-    "categorical_features"
+    "categorical_features before the fit"
 )
 
 

@@ -120,6 +120,9 @@ class StructBoostTagger(StructBoostEstimator):
         The tags, in ascending order.
     feature_names_ : list of str
         Names of the features, if tokens are dicts.
+    feature_weights_ : ndarray, shape (n_features, n_classes)
+        Amount that each feature (row) adds to the score of each tag (column).  Missing unless
+        features are 0 and 1 and the weak learners are linear functions or stumps.
     feature_names_in_ : ndarray of str
         Names of the columns, if sequences are data frames of numbers.
     outside_offset_ : float
@@ -329,6 +332,22 @@ class StructBoostTagger(StructBoostEstimator):
         check_is_fitted(self)
         n_tags = len(self.classes_)
         return self.model_.scores(np.ones((1, 1)), "step").reshape(n_tags, n_tags)
+
+    @property
+    def feature_weights_(self) -> FloatArray:
+        """Amount that each feature (row) adds to the score of each tag (column), where present."""
+        check_is_fitted(self)
+        learners = self.model_.members["token"].learners
+        if not isinstance(learners, ActiveFeatureTable):
+            raise AttributeError(
+                "feature_weights_ is missing, because features are not all 0 and 1 or learners are "
+                "trees, whose parts do not add up; read feature_importances_."
+            )
+        used = learners.feature >= 0
+        steps = (learners.present - learners.absent)[used, None]
+        weights = np.zeros((int(self.n_features_in_ or 0), len(self.classes_)))
+        np.add.at(weights, learners.feature[used], steps * self.model_.matrix("token")[used])
+        return weights
 
     @property
     @override

@@ -23,7 +23,7 @@ from structboost.estimators.sequence_forms import (
 )
 from structboost.estimators.token_names import TokenNames
 from structboost.exceptions import warn_user
-from structboost.validation import first_unusable, shown
+from structboost.validation import first_unusable, lacks_and_has, shown
 from structboost.weak.active_feature import active_features
 
 # Bytes of a table up to which sparse tokens are made dense.
@@ -212,8 +212,8 @@ class TokenReader:
                 unknown = [name for name in frame.columns if name not in self.columns]
                 if missing or unknown:
                     raise ValueError(
-                        f"X[{i}] lacks the columns {shown(missing)} and has {shown(unknown)} "
-                        f"besides; give the columns {shown(self.columns)}, in any order."
+                        f"X[{i}] {lacks_and_has(missing, unknown, 'the columns ')}; give the "
+                        f"columns {shown(self.columns)}, in any order."
                     )
                 frame = frame.select(self.columns)
             X[i] = numbers_of_frame(frame, i) if as_numbers else dicts_of_frame(frame)

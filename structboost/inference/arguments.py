@@ -77,6 +77,9 @@ def n_dimensions(value: ArrayLike, name: str) -> int:
 
 
 def _plain(value: ArrayLike, name: str) -> NDArray[Any]:
+    if isinstance(value, np.ma.MaskedArray) and np.ma.getmaskarray(value).any():
+        place = ", ".join(map(str, np.argwhere(np.ma.getmaskarray(value))[0].tolist()))
+        raise ValueError(f"{name}[{place}] is masked; give every entry a number.")
     try:
         return np.asarray(value)
     except (TypeError, ValueError) as error:

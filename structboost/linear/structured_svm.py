@@ -22,7 +22,7 @@ from structboost.contract.one_output import warn_of_one_output
 from structboost.contract.parts import StackedParts
 from structboost.contract.separation import KeptTruth
 from structboost.contract.task import Task, check_is_task
-from structboost.exceptions import InterruptedFitWarning, warn_user
+from structboost.exceptions import InterruptedFitWarning, TaskError, warn_user
 from structboost.files.schema import DamagedFileError
 from structboost.linear.designs import Design, designs_of, linear_ensemble
 from structboost.linear.first_passes import pass_in_runs
@@ -59,6 +59,8 @@ _LEAST_NEW = 0.1
 _MANY_EXAMPLES = 2000
 _FIRST_PASSES = 3
 _RUNS = 64
+# Largest size of features, and its inverse: sums of their squares are numbers.
+_LARGEST = 1e150
 # A fit that tells whether weights lower the hinge at all: its C in units of one at which examples
 # count much, its gap, and its most passes.
 _PROBE_STRENGTH, _PROBE_GAP, _PROBE_EPOCHS = 10.0, 0.1, 30
@@ -356,6 +358,18 @@ class StructuredSVM(Trainer):
         self.model_ = linear_ensemble(self.task.kinds, run.designs, matrices, facts)
 
 
+def _check_sizes(rows: Mapping[str, Any]) -> None:
+    """Raise TaskError if squares of the features overflow, or all of them vanish."""
+    for kind, table in rows.items():
+        values = table.data if sparse.issparse(table) else table
+        size = float(max(values.max(initial=0), -values.min(initial=0)))
+        if size > _LARGEST or 0 < size < 1 / _LARGEST:
+            raise TaskError(
+                f"X has features up to {size:.2g} for kind {kind!r}, and a linear function takes "
+                f"from {1 / _LARGEST:g} to {_LARGEST:g} only; scale the features."
+            )
+
+
 class _Run:
     """State of one fit, with the solver, the best weights so far, and their certificate."""
 
@@ -371,6 +385,7 @@ class _Run:
         self.designs = svm._designs(stack)
         rows = {kind: own.features(stack.rows[kind]) for kind, own in self.designs.items()}
         self.n_known = {kind: int(stack.rows[kind].max(initial=-1)) + 1 for kind in svm.active}
+        _check_sizes(rows)
         self.parts = LinearScores(svm.task.kinds, StackedParts(rows, stack.offsets), self.n_known)
         random = check_random_state(svm.random_state)
         self.solver = BlockFrankWolfe(self.parts, self.budgets, random)

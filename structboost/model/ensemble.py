@@ -360,6 +360,9 @@ class Ensemble:
 def load_model(path: str | PathLike[str]) -> Ensemble:
     """Read a model that :meth:`Ensemble.save` wrote.
 
+    Files of estimators and trainers can be read, too, but the model has only scores.  The method
+    ``load`` of their class gives the estimator with its labels and ``predict``.
+
     Parameters
     ----------
     path : str or path

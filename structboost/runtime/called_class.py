@@ -11,6 +11,17 @@ __all__ = ["NamesParameters"]
 
 # Names of one thing in several classes.
 _ALIKE = ("max_iter", "max_rounds", "max_epochs")
+# Names of other libraries, and names of the same thing here.
+_ELSEWHERE = {
+    "n_estimators": _ALIKE,
+    "num_iterations": _ALIKE,
+    "max_iterations": _ALIKE,
+    "eta": ("learning_rate",),
+    "loss": ("objective",),
+    "min_child_samples": ("min_samples_leaf",),
+    "reg_lambda": ("l2_regularization",),
+    "algorithm": ("objective",),
+}
 
 
 class _SignatureOfInit:
@@ -72,7 +83,8 @@ def _parameters_of(cls: type) -> tuple[inspect.Parameter, ...]:
 
 
 def _hint(name: str, names: list[str]) -> str:
-    alike = [other for other in _ALIKE if other in names] if name in _ALIKE else []
+    others = _ALIKE if name in _ALIKE else _ELSEWHERE.get(name, ())
+    alike = [other for other in others if other in names]
     close = alike or get_close_matches(name, names, 1, 0.6)
     if close:
         return f"did you mean {close[0]!r}?"

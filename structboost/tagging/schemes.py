@@ -65,6 +65,8 @@ def list_chunks(tags: Sequence[str]) -> list[Chunk]:
     >>> list_chunks(["B-PER", "I-PER", "O", "I-LOC"])
     [Chunk(start=0, end=2, kind='PER'), Chunk(start=3, end=4, kind='LOC')]
     """
+    if isinstance(tags, list | tuple) and any(isinstance(tag, list | tuple) for tag in tags):
+        raise TypeError(f"tags is {shown(tags)}; give the tags of one sequence, such as tags[0].")
     return _chunks(checked_tags([tags], "tags", unknown=False)[0])
 
 

@@ -239,8 +239,14 @@ def write_tagged(
     """
     if not isinstance(separator, str) or not separator or separator.strip(" \t"):
         raise ValueError(f"separator is {shown(separator)}; give a space or a tab.")
-    if isinstance(columns, str):
+    is_list = isinstance(columns, Iterable) and not isinstance(columns, str | bytes)
+    if columns is not None and not is_list:
         raise TypeError(f"columns is {shown(columns)}; give a list of names.")
+    check_ordered(X, "X", "give a list of sentences")
+    for k, one in enumerate(tags):
+        check_ordered(one, f"The argument {k} of tags", "give a list of tags for each sentence")
+    if documents is not None:
+        check_ordered(documents, "documents", "give the document of each sentence, or None")
     _check_encoding(encoding)
     lines = _lines(X, tags, columns, separator, documents)
     with ExitStack() as stack:
@@ -274,7 +280,13 @@ def _check_parameters(columns: Any, tag: Any, separator: Any, comment: Any, enco
             "without tags."
         )
     if isinstance(tag, str) and tag not in named:
-        raise ValueError(f"tag is {tag!r}; give a name of columns, which is {shown(columns)}.")
+        among = f"one of columns, which is {shown(columns)}"
+        if columns is None:
+            among = (
+                f"columns, too, such as columns=['word', 'pos', {tag!r}], or tag=-1 for the last "
+                "column"
+            )
+        raise ValueError(f"tag is {tag!r}; give {among}.")
     _check_encoding(encoding)
     for name, value in (("separator", separator), ("comment", comment)):
         if value is not None and (not isinstance(value, str) or not value):
@@ -445,12 +457,16 @@ def _lines(
                 f"X has {len(sentences)} sentences and the tags of argument {k} {len(one)}; give "
                 "tags for each sentence."
             )
+    documents = None if documents is None else list(documents)
     if documents is not None and len(documents) != len(sentences):
         raise ValueError(
             f"documents has {len(documents)} entries; give one for each of {len(sentences)} "
             "sentences."
         )
     names = None if columns is None else list(columns)
+    first = next((token for one in sentences if isinstance(one, Iterable) for token in one), None)
+    if names is None and isinstance(first, Mapping):
+        names = list(first)
     for i, sentence in enumerate(sentences):
         check_ordered(sentence, f"X[{i}]", "give a list of words or of dicts")
         if documents is not None and (i == 0 or documents[i] != documents[i - 1]):
@@ -463,8 +479,6 @@ def _lines(
                     "tag for each token."
                 )
         for t, token in enumerate(sentence):
-            if names is None and isinstance(token, Mapping):
-                names = list(token)
             cells = _of_token(token, names, (i, t)) + [one[i][t] for one in of_tags]
             yield separator.join(_writable(cell, separator, (i, t)) for cell in cells) + "\n"
             if str(cells[0]).split()[:1] == [DOCUMENT_START]:

@@ -23,7 +23,9 @@ _START, _END = "<start>", "<end>"
 _JOIN = "|"
 
 
-class TokenFeatures(TransformerMixin, Documented, BaseEstimator):
+class TokenFeatures(  # type: ignore[call-arg]
+    TransformerMixin, Documented, BaseEstimator, auto_wrap_output_keys=None
+):
     """Transformer of sentences to features of their tokens, for a tagger in a pipeline.
 
     A token gets a dict of features that :class:`structboost.StructBoostTagger`, CRFsuite and
@@ -264,7 +266,8 @@ class TokenFeatures(TransformerMixin, Documented, BaseEstimator):
                 if not isinstance(value, str | int | float | np.generic):
                     raise ValueError(
                         f"X[{i}][{t}] is {shown(token)}, whose column {name!r} is {shown(value)}; "
-                        "give a string, or other columns=."
+                        f"give a dict with {self.word!r} and a string for {name!r}, or fit "
+                        f"{type(self).__name__}(columns=[]) and the tagger without this column."
                     )
                 values.append(str(value))
         return words, columns

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from structboost._typing import FloatArray, IntArray
 from structboost.exceptions import TaskError
 from structboost.runtime.memory import check_memory
-from structboost.validation import shown
+from structboost.validation import shown, without_mask
 
 T = TypeVar("T")
 _LARGEST_INT = np.iinfo(np.int64).max
@@ -45,12 +45,41 @@ def checked_size(value: Any, name: str, least: int = 2) -> int:
 def real_table(value: Any, name: str) -> FloatArray:
     """Return a table of numbers, or raise TaskError if it has other entries."""
     try:
-        table = np.asarray(value)
+        table = np.asarray(without_mask(value))
     except ValueError:
         table = np.zeros((), object)
     if table.dtype.kind not in "biuf":
         raise TaskError(f"{name} is {shown(value)}; give an array of numbers.")
     return table.astype(np.float64)
+
+
+def checked_costs(costs: Any, n_items: int | None, n_axes: int = 1) -> FloatArray:
+    """Return costs as finite float64, a vector or a row for each problem.
+
+    Compiled solvers do not look at what they are given.
+
+    Raises
+    ------
+    TaskError
+        If there is not one finite number for each item.
+    """
+    try:
+        array = np.asarray(without_mask(costs))
+    except ValueError:  # rows of several lengths
+        array = np.asarray(None)
+    if array.ndim != n_axes or array.dtype.kind not in "biuf":
+        wanted = "a number for each item" if n_axes == 1 else "a row of numbers for each problem"
+        raise TaskError(f"costs is {shown(costs)}; give {wanted}.")
+    if n_items not in (None, array.shape[-1]):
+        raise TaskError(
+            f"There are {array.shape[-1]} costs for {n_items} items; give one for each."
+        )
+    table = array.astype(np.float64, copy=False)
+    bad = np.argwhere(~np.isfinite(table))
+    if len(bad):
+        place = ", ".join(map(str, bad[0].tolist()))
+        raise TaskError(f"costs[{place}] is {table[tuple(bad[0])]}; give finite numbers.")
+    return table
 
 
 def check_pairs_fit(n: int, what: str) -> None:
@@ -72,7 +101,7 @@ def whole_vector(y: Any, name: str, wanted: str, sample: int | None = None) -> I
 def as_array(value: Any) -> NDArray[Any] | None:
     """Return a value as an array, or None if it cannot be one."""
     try:
-        return np.asarray(value)
+        return np.asarray(without_mask(value))
     except Exception:  # an object may raise anything in its conversion
         return None
 

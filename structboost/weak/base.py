@@ -413,3 +413,14 @@ def check_has_rows(features: NDArray[Any], family: str) -> None:
             f"No example has a part of a kind that weak_learner={family!r} is to learn on; use "
             "'stump' or 'tree', which need none, or leave the kind out of the task."
         )
+
+
+def check_sizes(features: NDArray[Any], family: str, largest: float) -> None:
+    """Raise TaskError if values of a feature are above ``largest``, or all below its inverse."""
+    sizes = np.abs(features).max(axis=0)
+    bad = np.flatnonzero((sizes > largest) | ((sizes > 0) & (sizes < 1 / largest)))
+    if len(bad):
+        raise TaskError(
+            f"Feature {bad[0]} has values up to {sizes[bad[0]]:.2g}, which weak_learner={family!r} "
+            f"takes features from {1 / largest:g} to {largest:g} only; scale the feature."
+        )

@@ -10,13 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structboost._typing import FloatArray, IntArray, override
-from structboost.exceptions import TaskError
 from structboost.files.schema import Array
 from structboost.weak.base import (
     Candidate,
     WeakLearnerFamily,
     check_features_and_responses,
     check_has_rows,
+    check_sizes,
 )
 from structboost.weak.candidates import best_on_channels, best_ways, largest_norms
 from structboost.weak.lookup_table import LinearAndSteps, LookupTable
@@ -75,17 +75,6 @@ class FeatureTable(LearnerTable):
         return LinearAndSteps(coefficients, LookupTable.constant(starts @ slopes, n_features))
 
 
-def _check_sizes(features: NDArray[Any]) -> None:
-    """Raise TaskError if values do not fit float32, or are too large or too small."""
-    sizes = np.abs(features).max(axis=0)
-    bad = np.flatnonzero((sizes > _LARGEST) | ((sizes > 0) & (sizes < 1 / _LARGEST)))
-    if len(bad):
-        raise TaskError(
-            f"Feature {bad[0]} has values up to {sizes[bad[0]]:.2g}, which weak_learner='feature' "
-            f"takes features from {1 / _LARGEST:g} to {_LARGEST:g} only; scale the feature."
-        )
-
-
 class FeatureFamily(WeakLearnerFamily):
     """Family of all scaled features and the constant, each in both orientations.
 
@@ -119,7 +108,7 @@ class FeatureFamily(WeakLearnerFamily):
     ) -> None:
         check_features_and_responses(features, response)
         check_has_rows(features, "feature")
-        _check_sizes(features)
+        check_sizes(features, self.name, _LARGEST)
         rows = np.asarray(features, np.float32)
         self.n_features = rows.shape[1]
         self._groups = _checked_groups(groups, self.n_features)

@@ -22,11 +22,14 @@ from structboost.weak.base import (
     WeakLearnerFamily,
     check_features_and_responses,
     check_has_rows,
+    check_sizes,
 )
 from structboost.weak.candidates import answer_type, largest_norms
 from structboost.weak.stump import StumpFamily
 from structboost.weak.table import LearnerTable, shares_of_coefficients
 
+# Largest size of values, and of its inverse: their squares are numbers.
+_LARGEST = 1e150
 # Steps of the sigmoid: from smooth to nearly the sign.
 _SHARPNESS = (1.0, 4.0)
 _MAX_ITERATIONS = 50
@@ -96,7 +99,7 @@ class LinearFamily(WeakLearnerFamily):
     Raises
     ------
     TaskError
-        If there is no training part.
+        If there is no training part, or squares of a feature overflow or vanish.
     """
 
     exact_pricing = False
@@ -112,6 +115,7 @@ class LinearFamily(WeakLearnerFamily):
         check_features_and_responses(features, response)
         check_has_rows(features, self.name)
         rows = np.asarray(features, np.float64)
+        check_sizes(rows, self.name, _LARGEST)
         self.low, self.high = response
         self.n_features = rows.shape[1]
         self._means = rows.mean(axis=0)

@@ -7,11 +7,20 @@ import pickle
 import threading
 import time
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import pytest
 
-from structboost import AdaBoostMHClassifier, MulticlassTask, StructBoost, check_face
+from structboost import (
+    AdaBoostMHClassifier,
+    MulticlassTask,
+    PartKind,
+    StructBoost,
+    StructuredSVM,
+    Task,
+    check_face,
+)
 from structboost.conformance.behaviours import BEHAVIOURS
 from structboost.conformance.check_face import face_report
 from structboost.conformance.checked_face import fault_of_error
@@ -232,6 +241,46 @@ def test_a_declared_power_that_is_there_is_a_fault():
     assert "is declared not to work, but: was not refused" in row.messages[0]
 
 
+class ChooseCandidate(Task):
+    """Task of a user, which checks nothing."""
+
+    kinds: ClassVar = {"x": PartKind(n_channels=1)}
+
+    def parts(self, x):
+        return x
+
+    def joint_feature(self, x, y):
+        return [y], [0], [1.0]
+
+    def loss(self, y, y_pred):
+        return float(y != y_pred)
+
+    def argmax(self, x, scores, y=None):
+        return int(np.argmax(scores[:, 0] + (0 if y is None else np.arange(len(x)) != y)))
+
+
+class AlignsAnything(ChooseCandidate):
+    """Task that accepts odd outputs, and declares so."""
+
+    _declares: ClassVar = {"bad output in fit": "any output will do"}
+
+    def joint_feature(self, x, y):
+        return [0], [0], [1.0]
+
+
+def test_a_trainer_of_a_users_task_may_leave_refusals_to_its_methods():
+    rng = np.random.default_rng(0)
+    X = [rng.normal(size=(rng.integers(2, 6), 3)) for _ in range(40)]
+    Y = [int(np.argmin(x[:, 0])) for x in X]
+    report = face_report(StructuredSVM(ChooseCandidate(), C=1.0, max_epochs=3), X, Y)
+    raw = [fault for fault in report.faults if "raw error" in fault]
+    assert not raw, report
+    rows = check_face(
+        StructuredSVM(AlignsAnything(), C=1.0, max_epochs=3), X, Y, only=["bad output in fit"]
+    ).rows
+    assert rows[0].messages == ("any output will do",)
+
+
 def test_the_error_names_face_behaviour_and_remedy_and_can_be_pickled():
     with pytest.raises(FaceError, match="BoundsTooHigh has") as caught:
         check_face(BoundsTooHigh(max_rounds=2), only=["honesty"])
@@ -247,8 +296,14 @@ def test_arguments_that_are_none_are_refused_by_name():
         check_face(Face(), only=["nothing"])
     with pytest.raises(ValueError, match="kind is 'tags'; give one of classes"):
         check_face(Face(), kind="tags")
-    with pytest.raises(TypeError, match="estimator is 3, of no known kind"):
+    with pytest.raises(TypeError, match="estimator is 3; give an object of a class of structboost"):
         check_face(3)
+    with pytest.raises(TypeError, match=r"is the class .*; give an object of it"):
+        check_face(Face)
+    with pytest.raises(TypeError, match=r"a task; check it by check_task"):
+        check_face(MulticlassTask(3))
+    with pytest.raises(ValueError, match="X has 5 examples; give at least 40"):
+        check_face(StructBoost(MulticlassTask(3), C=1.0), np.ones((5, 2)), np.zeros(5, int))
     with pytest.raises(ValueError, match="X is None; give inputs and outputs of the task"):
         check_face(StructBoost(MulticlassTask(3), C=1.0))
 

@@ -190,7 +190,9 @@ def test_edges_of_a_graph_are_the_names_of_its_items():
     texts = costs.rename(columns=str)
     for frame in (costs, costs.iloc[:, ::-1], texts.iloc[:, ::-1], pl.DataFrame(texts)):
         assert fitted.score(NUMBERS, frame) == fitted.score(NUMBERS, values)
-    with pytest.raises(ValueError, match="must be the items by name"):
+    with pytest.raises(
+        ValueError, match=r"the items, such as \('home', 'mill'\); .* Rename the columns"
+    ):
         fitted.score(NUMBERS, pd.DataFrame(values, columns=list("abcd")))
     for decision in fitted.predict(NUMBERS):
         nodes = problem.nodes_on_path(decision)

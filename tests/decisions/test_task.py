@@ -227,6 +227,18 @@ def test_wrong_costs_and_solver_errors_name_the_instance():
             task.best_decisions(X, costs)
 
 
+def test_an_error_of_a_solver_at_negative_costs_has_a_note_on_them():
+    def refuses(costs):
+        if (costs < 0).any():
+            raise RuntimeError("negative weights?")
+        return cheapest_route(costs)
+
+    assert refuses(np.ones(ROUTES.n_items)).any()
+    with pytest.raises(RuntimeError, match="negative weights") as caught:
+        SolvedBy(refuses).solve(-np.ones(ROUTES.n_items))
+    assert "costs of either sign" in caught.value.__notes__[0]
+
+
 def test_wrong_arguments_of_the_decision_task_are_named():
     with pytest.raises(TypeError, match="problem is 3"):
         PredictThenOptimizeTask(3)

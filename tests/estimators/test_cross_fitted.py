@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import sparse
+from sklearn import config_context
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.linear_model import LogisticRegression, RidgeClassifier
 from sklearn.neighbors import KNeighborsClassifier
@@ -336,3 +337,19 @@ def test_passthrough_counts_at_the_fit():
 def test_parameters_out_of_range_are_named(parameters, message):
     with pytest.raises((TypeError, ValueError), match=message):
         CrossFitted(LogisticRegression(), folds=2, **parameters).fit(*sentences())
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_data_frames_as_output_leave_sequences_alone(library):
+    rng = np.random.default_rng(0)
+    X = [rng.normal(size=(4, 2)) for _ in range(10)]
+    y = [(x[:, 0] > 0).astype(int) for x in X]
+    expected = CrossFitted(LogisticRegression()).fit(X, y).transform(X)
+    with config_context(transform_output=library):
+        output = CrossFitted(LogisticRegression()).fit(X, y).transform(X)
+    assert all(np.array_equal(*pair) for pair in zip(output, expected, strict=True))
+
+
+def test_an_estimator_that_is_a_class_is_named():
+    with pytest.raises(TypeError, match="estimator is the class LogisticRegression"):
+        CrossFitted(LogisticRegression).fit(np.eye(6), [0, 1] * 3)

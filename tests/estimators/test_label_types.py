@@ -12,6 +12,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+from sklearn.exceptions import DataConversionWarning
 
 from structboost import (
     AdaBoostECCClassifier,
@@ -139,7 +140,7 @@ REFUSED = {
     "decimals": (of(decimal.Decimal(1), decimal.Decimal(2)), "of type Decimal"),
     "records": (np.array([(1, 2.0)] * 40, "i4,f8"), "are not supported"),
     "dates and numbers": (objects(np.datetime64("2020"), 1), "give only dates, or none"),
-    "arrays": ([*of(1, 2)[:-1], np.array([1, 0])], r"of type ndarray|give lists of labels"),
+    "arrays": ([*of(1, 2)[:-1], np.array([1, 0])], r"of type ndarray|lists? of labels"),
     "128 bits of polars": (pl.Series(of(1, 2), dtype=pl.Int128), "cannot be read as an array"),
     "beyond numpy": (of(2**70, 2**70 + 1), "cannot hold .* without rounding"),
     "rounded": (of(2**53 + 1, 0.5), "cannot hold .* without rounding"),
@@ -235,11 +236,24 @@ def test_costs_and_hierarchies_name_the_columns_of_a_frame(tmp_path):
             StructBoostMultiLabelClassifier(max_iter=2, **parameters).fit(X, FRAME)
 
 
+@pytest.mark.parametrize("label", [0, "of the day", (1, 2)])
+def test_a_frame_of_one_column_is_its_column_whatever_its_label(label):
+    y = pd.Series(np.where(X[:, 0] > 0, "wet", "dry"))
+    frame = y.to_frame().set_axis(pd.Index([label], tupleize_cols=False), axis=1)
+    with pytest.warns(DataConversionWarning):
+        fit = StructBoostClassifier(max_iter=2).fit(X, frame)
+    assert list(fit.classes_) == ["dry", "wet"]
+    lists = pd.Series([["wet"] if x > 0 else ["calm"] for x in X[:, 0]])
+    sets = StructBoostMultiLabelClassifier(max_iter=2).fit(X, lists.to_frame())
+    assert list(sets.classes_) == ["calm", "wet"]
+
+
 def test_frames_whose_columns_are_no_labels_are_named():
     fit = FACES["sets"]().fit(X, FRAME)
     for y, message in (
-        (FRAME[["wind", "rain"]], r"lacks the columns \['a'\] and has \[\]"),
-        (FRAME.rename(columns={"a": "b"}), r"lacks the columns \['a'\] and has \['b'\]"),
+        (FRAME[["wind", "rain"]], r"lacks the columns \['a'\]; give"),
+        (FRAME.rename(columns={"a": "b"}), r"lacks the columns \['a'\] and has \['b'\] besides"),
+        (FRAME.assign(b=1), r"y has the columns \['b'\] besides"),
     ):
         with pytest.raises(ValueError, match=message):
             fit.score(X, y)

@@ -105,6 +105,10 @@ def test_losses_without_probabilities_have_no_such_method():
     )  # fmt: skip
     assert all(hasattr(model, "predict_proba") for model in with_them)
     assert not any(hasattr(model, "predict_proba") for model in without)
+    for model in without:
+        with pytest.raises(AttributeError) as caught:
+            _ = model.predict_proba
+        assert "CalibratedClassifierCV" in str(caught.value.__cause__)
 
 
 def test_probabilities_agree_with_predictions_and_survive_a_file(tmp_path):

@@ -473,6 +473,12 @@ def test_columns_of_unseen_categories_warn_with_the_column(name):
         model.decision_function(COLOURED.assign(colour=np.char.upper(COLOUR)))
 
 
+def test_too_many_texts_that_are_numbers_have_the_remedy_for_numbers():
+    income = pandas.DataFrame({"income": [*map(str, range(300)), "unknown"]})
+    with pytest.warns(UserWarning, match=r"in at most 1 row, count.*give pandas\.to_numeric"):
+        StructBoostClassifier(max_iter=1).fit(income, np.arange(301) % 2)
+
+
 @pytest.mark.parametrize("name", ["StructBoost, hinge", "StructuredSVM", "ShareBoost"])
 def test_the_rarest_of_many_categories_count_as_one(name, tmp_path):
     # City k occurs 1 + (k < 254) times.

@@ -112,6 +112,44 @@ def test_one_linear_function_of_sparse_tokens_stays_sparse(tmp_path):
     assert shares.sum() == pytest.approx(1)
 
 
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {},
+        {"objective": "svm", "C": 30},
+        {"objective": "hinge", "C": 30, "max_iter": 20, "tol": 0.1},
+        {"objective": "l1_log_loss", "C": 30, "tol": 0.1},
+        {"weak_learner": "stump", "max_iter": 20},
+    ],
+    ids=str,
+)
+def test_weights_of_features_add_up_to_the_scores_of_tags(parameters, tmp_path):
+    X, y = sentences(60)
+    StructBoostTagger(**parameters).fit(X, y).save(tmp_path / "tagger")
+    tagger = StructBoostTagger.load(tmp_path / "tagger")
+    weights, scorer = tagger.feature_weights_, tagger.model_.scorer("token")
+    assert weights.shape == (len(tagger.feature_names_), 3)
+    rows, _ = tagger._reader.read([[*X[0], {}]])
+    scores = scorer.raw_scores(rows)
+    for token, row in zip(X[0], scores, strict=False):
+        names = [f"{name}={value}" for name, value in token.items()]
+        at = [tagger.feature_names_.index(name) for name in names]
+        np.testing.assert_allclose(scores[-1] + weights[at].sum(axis=0), row, atol=1e-9)
+
+
+def test_weights_of_features_are_missing_where_trees_or_numbers_have_none():
+    X, y = sentences(30)
+    arrays = forms(X)[1]
+    for tagger, tokens in (
+        (StructBoostTagger(weak_learner="tree", max_iter=3), X),
+        (StructBoostTagger(max_iter=3), [x + 0.5 for x in arrays]),
+    ):
+        with pytest.raises(AttributeError, match="feature_weights_ is missing"):
+            tagger.fit(tokens, y).feature_weights_  # noqa: B018
+    with pytest.raises(NotFittedError):
+        StructBoostTagger().feature_weights_  # noqa: B018
+
+
 def test_c_is_chosen_on_whole_sequences():
     X, y = sentences(60)
     tagger = StructBoostTagger(objective="hinge", max_iter=10, tol=0.05).fit(X, y)

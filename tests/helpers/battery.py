@@ -18,9 +18,10 @@ from tests.helpers.faces import SLOW_FACES, faces
 PAGE = Path(__file__).parents[2] / "docs" / "faces.md"
 INTRODUCTION = """# Every face alike
 
-After reading this page you know how all estimators and trainers behave, and which of them lacks
-what. {func} makes these tables: it runs {n_behaviours} behaviours, each of several checks, over
-every public class. Run it on a subclass of your own:
+A *face* is a public class with `fit`: an estimator or a trainer. After reading this page you know
+how all faces behave, and which of them lacks what. {func} makes these tables:
+it checks {n_behaviours} behaviours of every face, each in several ways. Run it on a subclass of
+your own:
 
 ```python
 from structboost import StructBoostClassifier, check_face
@@ -30,7 +31,13 @@ check_face(StructBoostClassifier(max_iter=3), only=["score", "repr"])
 
 `python -m tests.helpers.battery --page` writes this page, and a test compares it with the battery.
 A number stands for a reason [below](#what-is-declared) why a class lacks a behaviour; such a class
-says so in an error.
+says so in an error. *no* means that some check fails, without a declared reason.
+
+A trainer with a task of your own needs at least 40 examples:
+`check_face(StructuredSVM(task, C=10, max_epochs=10), X, Y)`. Check the task by `check_task` before.
+Errors of its methods at bad examples are fine, since a note names the example. If your task takes
+odd outputs that the battery tries, such as `[]`, declare it in its class:
+`_declares = {{"bad output in fit": "an alignment may be empty"}}`.
 """
 
 

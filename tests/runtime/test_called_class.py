@@ -70,6 +70,10 @@ class Inherits(ChainTask):
             lambda: StructBoostClassifier(max_iters=2),
             "^StructBoostClassifier has no parameter 'max_iters'; did you mean 'max_iter'",
         ),
+        (
+            lambda: StructBoostClassifier(n_estimators=2),
+            "^StructBoostClassifier has no parameter 'n_estimators'; did you mean 'max_iter'",
+        ),
         (lambda: Inherits(2, steps=True), "^Inherits has no parameter 'steps'"),
         (lambda: BinaryTask(colour=1), "^BinaryTask has no parameter 'colour'; it takes none"),
         (

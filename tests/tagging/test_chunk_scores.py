@@ -248,3 +248,8 @@ def test_the_tagger_chooses_c_by_the_scorer():
     tagger = clone(StructBoostTagger(scoring=ChunkScorer(), random_state=0)).fit(X, Y)
     assert tagger.score(X, Y) == 1.0
     assert len(tagger.C_path_) > 1
+
+
+def test_chunks_of_several_sequences_are_asked_for_one_by_one():
+    with pytest.raises(TypeError, match=r"give the tags of one sequence, such as tags\[0\]"):
+        list_chunks([["B-PER", "O"]])

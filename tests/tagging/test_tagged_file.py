@@ -131,7 +131,8 @@ def test_a_missing_column_is_named_with_its_line(file):
         ("Ada\t\n", {}, TaggedFileError, "line 1 has an empty tag"),
         ("Ada O\n", {"columns": ["word"]}, TaggedFileError, "columns names 1; name them all"),
         ("Ada O\n", {"tag": 2}, ValueError, "tag is 2, and line 1 of .* has 2 columns"),
-        ("Ada O\n", {"tag": "ner"}, ValueError, "tag is 'ner'; give a name of columns"),
+        ("Ada O\n", {"tag": "ner"}, ValueError, r"give columns, too, such as .*'ner'\]"),
+        ("Ada O\n", {"columns": ["word", "pos"], "tag": "ner"}, ValueError, "give one of columns"),
         ("Ada O\n", {"tag": True}, TypeError, "tag is True"),
         ("Ada O\n", {"columns": "word"}, TypeError, "columns is 'word'; give a list"),
         ("Ada O\n", {"columns": ["a", "a"]}, ValueError, "give each column another name"),
@@ -219,6 +220,11 @@ def test_only_the_columns_that_are_named_are_written(tmp_path):
         ([["a"]], [["O"]], {"separator": ","}, ValueError, "separator is ','"),
         ([["a"]], [["O"]], {"columns": "word"}, TypeError, "columns is 'word'"),
         ([["a"]], [["O"]], {"documents": [0, 1]}, ValueError, "documents has 2 entries"),
+        ([["a"]], [["O"]], {"documents": 3}, TypeError, "documents is 3"),
+        ([["a"]], [["O"]], {"documents": "a"}, TypeError, "documents is 'a'"),
+        ([["a"]], [["O"]], {"columns": 3}, TypeError, "columns is 3"),
+        ([["a"]], None, {}, TypeError, "argument 0 of tags is None"),
+        (None, [["O"]], {}, TypeError, "X is None"),
         ([["\u03b1"]], [["O"]], {"encoding": "latin-1"}, ValueError, "lacks; write encoding"),
         ([["a"]], [["O"]], {"encoding": "x"}, ValueError, "encoding is 'x'"),
     ],
@@ -232,6 +238,13 @@ def test_what_cannot_be_written_raises_and_leaves_the_old_file(
         write_tagged(path, X, y, **settings)
     assert path.read_text() == "old"
     assert [entry.name for entry in tmp_path.iterdir()] == ["out.txt"]
+
+
+def test_lines_of_documents_have_as_many_columns_as_all_others(tmp_path):
+    path, X = tmp_path / "out.txt", [[{"word": "Ada", "pos": "N"}], [{"word": "Bo", "pos": "N"}]]
+    write_tagged(path, X, [["B"], ["O"]], documents=[0, 1])
+    widths = {len(line.split()) for line in path.read_text().splitlines() if line}
+    assert widths == {3}
 
 
 def test_equal_content_gives_equal_compressed_files_with_the_mode_of_the_old_one(tmp_path):

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn import config_context
 from sklearn.base import clone
 from sklearn.feature_extraction import DictVectorizer
 from sklearn.model_selection import GridSearchCV
@@ -102,7 +103,7 @@ def test_columns_are_those_of_training():
     assert TokenFeatures().fit(X).columns_ == ["pos", "id"]
     features = TokenFeatures(columns=["pos"], column_ngrams=1, window=0).fit(X)
     assert "pos[0]" in features.get_feature_names_out()
-    with pytest.raises(ValueError, match=r"X\[0\]\[0\] is .*, whose column 'pos' is None"):
+    with pytest.raises(ValueError, match=r"X\[0\]\[0\] is .* column 'pos' is None; give a dict"):
         features.transform([[{"word": "Ada"}]])
 
 
@@ -155,3 +156,12 @@ def test_a_pipeline_is_cloned_pickled_and_searched():
 def test_other_libraries_take_the_features():
     tokens = [token for tokens in TokenFeatures().fit_transform(X) for token in tokens]
     assert DictVectorizer().fit_transform(tokens).shape[0] == sum(map(len, X))
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_data_frames_as_output_of_other_transformers_leave_tokens_alone(library):
+    X, y = [["Ada", "sleeps"], ["Bo", "reads", "Cy"]] * 5, [["B", "O"], ["B", "O", "B"]] * 5
+    with config_context(transform_output=library):
+        features = TokenFeatures().fit_transform(X)
+        assert make_pipeline(TokenFeatures(), StructBoostTagger()).fit(X, y).score(X, y) == 1.0
+    assert features == TokenFeatures().fit_transform(X)
