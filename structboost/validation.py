@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
@@ -77,7 +77,8 @@ def unusable(missing: bool) -> str:
 def check_examples(X: Any, Y: Any) -> None:
     """Raise unless ``X`` and ``Y`` are sequences, equally long, and not empty."""
     check_inputs(X)
-    if not hasattr(Y, "__len__"):
+    is_one = isinstance(Y, Mapping | set | frozenset | type)
+    if is_one or not hasattr(Y, "__len__") or getattr(Y, "shape", None) == ():
         raise TypeError(
             f"Y is {shown(Y)}, not a sequence; give a list of outputs, or [y] for one example."
         )
@@ -149,7 +150,8 @@ def rows_of(sequence: Sequence[Any], rows: IntArray) -> Any:
 
 def check_inputs(X: Any) -> None:
     """Raise TypeError unless ``X`` is a sequence or table, which have a length."""
-    if not hasattr(X, "__len__") or isinstance(X, (Mapping, set, frozenset, type, str, bytes)):
+    is_one = isinstance(X, (Mapping, set, frozenset, type, str, bytes))
+    if is_one or not hasattr(X, "__len__") or getattr(X, "shape", None) == ():
         raise TypeError(
             f"X is {shown(X)}, not a sequence; give a list of inputs, or [x] for one input x."
         )
@@ -246,6 +248,11 @@ def checked_whole_number(value: Any, name: str, largest: int | None = None) -> i
     return int(value)
 
 
+def is_whole(value: Any) -> TypeGuard[int]:
+    """Whether a value is a whole number, as an int of Python or NumPy and no bool."""
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)
+
+
 def checked_seed(value: Any, name: str) -> int:
     """Return ``value`` as a seed of NumPy's generators."""
     wanted = "a whole number from 0 below 2**32"
@@ -331,6 +338,56 @@ def checked_numbers(value: Any, name: str) -> FloatArray:
         return np.array(value, np.float64)
     except (TypeError, ValueError):
         raise TypeError(f"{name} is {shown(value)}; give an array of numbers.") from None
+
+
+def checked_array(value: Any, name: str, n_axes: int | None = None) -> NDArray[Any]:
+    """Return ``value`` as an array of real numbers with so many axes, without a copy if it is one.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If it holds anything but real numbers, or has other axes.
+    """
+    axes = "" if n_axes is None else f" with {n_axes} {'axis' if n_axes == 1 else 'axes'}"
+    try:
+        array = np.asarray(value)
+    except (TypeError, ValueError):  # lists of unequal lengths
+        raise TypeError(f"{name} is {shown(value)}; give an array of numbers{axes}.") from None
+    if array.dtype.kind not in "biuf":
+        raise TypeError(f"{name} is {shown(value)}; give an array of numbers{axes}.")
+    if n_axes is not None and array.ndim != n_axes:
+        raise ValueError(f"{name} has shape {array.shape}; give an array of numbers{axes}.")
+    return array
+
+
+def checked_records(
+    value: Any, name: str, example: str, keys: Sequence[str]
+) -> Sequence[Mapping[str, Any]]:
+    """Return ``value``, or raise unless it is a list of dicts with ``keys``, as in ``example``."""
+    for i, record in enumerate(checked_list(value, name, example)):
+        if not isinstance(record, Mapping):
+            raise TypeError(f"{name}[{i}] is {shown(record)}; give a dict, as in {example}.")
+        missing = [key for key in keys if key not in record]
+        if missing:
+            raise ValueError(f"{name}[{i}] has no {missing[0]!r}; give records as in {example}.")
+    records: Sequence[Mapping[str, Any]] = value
+    return records
+
+
+def checked_text_or_none(value: Any, name: str) -> str | None:
+    """Return ``value``, or raise TypeError unless it is a text or None."""
+    if value is not None and not isinstance(value, str):
+        raise TypeError(f"{name} is {shown(value)}; give a text, or None.")
+    return value
+
+
+def checked_list(value: Any, name: str, example: str) -> Sequence[Any]:
+    """Return ``value``, or raise TypeError unless it is a sequence, such as ``example``."""
+    is_list = isinstance(value, Sequence) and not isinstance(value, str | bytes)
+    if not is_list and not (isinstance(value, np.ndarray) and value.ndim):
+        raise TypeError(f"{name} is {shown(value)}; give a list, such as {example}.")
+    listed: Sequence[Any] = value
+    return listed
 
 
 def checked_verbose(value: Any) -> int:

@@ -12,7 +12,6 @@ from structboost import (
     AdaBoostMHClassifier,
     AdaBoostMOClassifier,
     BinaryTask,
-    Checkpoint,
     MultiBoostClassifier,
     MultiBoostCWClassifier,
     MultiBoostECCClassifier,
@@ -121,9 +120,6 @@ OTHERS = {
         ("", ValueError, "'' is a folder or empty; give the path of a file"),
         (".", ValueError, "'.' is a folder or empty; give the path of a file"),
         (5, TypeError, "is 5; give the path of a file"),
-        (Checkpoint(3), TypeError, "is 3; give the path of a file"),
-        (Checkpoint("run.npz", rounds=2.0), ValueError, r"rounds is 2\.0; give a whole number"),
-        (Checkpoint("run.npz", seconds="x"), TypeError, "seconds is 'x'; give a number"),
     ],
     "epsilon": [
         (None, TypeError, "is None; give a number from 0"),

@@ -18,7 +18,7 @@ from structboost.selection.folds import Fold
 from structboost.selection.held_out import scaled_surrogate
 from structboost.selection.scoring import Score, checked_score
 from structboost.training.boosting import StructBoost
-from structboost.validation import by_position
+from structboost.validation import by_position, check_examples, checked_whole_number, shown
 
 
 class EarlyStopping(Described):
@@ -59,9 +59,12 @@ class EarlyStopping(Described):
         n_iter_no_change: int = 10,
         score: Score | None = None,
     ) -> None:
+        check_examples(X, Y)
+        if score is not None and not callable(score):
+            raise TypeError(f"score is {shown(score)}; give a callable(model, fold), or None.")
         self.X, self.Y = by_position(X), by_position(Y)
         self._score = score
-        self.n_iter_no_change = n_iter_no_change
+        self.n_iter_no_change = checked_whole_number(n_iter_no_change, "n_iter_no_change")
         self.losses: list[float] = []
         self._surrogates: list[float] = []
         self.best_stage = 0

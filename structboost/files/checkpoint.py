@@ -46,6 +46,9 @@ class Checkpoint:
     rounds: int | None = None
     seconds: float | None = 60.0
 
+    def __post_init__(self) -> None:
+        self._check_values()
+
     @classmethod
     def of(cls, value: Any) -> Checkpoint | None:
         """Return ``value`` itself, the checkpoint of a path, or None for None.
@@ -78,6 +81,19 @@ class Checkpoint:
         OSError
             If the file is not a regular one, or cannot be written.
         """
+        self._check_values()
+        if Path(self.path).is_dir():
+            raise ValueError(
+                f"The checkpoint {str(self.path)!r} is a folder or empty; give the path of a file."
+            )
+        if not Path(self.path).resolve().parent.is_dir():
+            raise ValueError(
+                f"The folder of the checkpoint {self.path} does not exist; create it first."
+            )
+        checked_target(self.path, "Checkpoint.path")
+
+    def _check_values(self) -> None:
+        """Check what does not depend on the files that there are."""
         if self.rounds is not None:
             checked_whole_number(self.rounds, "Checkpoint.rounds")
         if self.seconds is not None and not checked_number(self.seconds, "Checkpoint.seconds") >= 0:
@@ -88,15 +104,8 @@ class Checkpoint:
             raise ValueError("Checkpoint has neither rounds nor seconds; give one of them.")
         if not isinstance(self.path, (str, PathLike)):
             raise TypeError(f"Checkpoint.path is {shown(self.path)}; give the path of a file.")
-        if not str(self.path) or Path(self.path).is_dir():
-            raise ValueError(
-                f"The checkpoint {str(self.path)!r} is a folder or empty; give the path of a file."
-            )
-        if not Path(self.path).resolve().parent.is_dir():
-            raise ValueError(
-                f"The folder of the checkpoint {self.path} does not exist; create it first."
-            )
-        checked_target(self.path, "Checkpoint.path")
+        if not str(self.path):
+            raise ValueError("The checkpoint '' is a folder or empty; give the path of a file.")
 
 
 class CheckpointFile:

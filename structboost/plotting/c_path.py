@@ -9,6 +9,7 @@ from typing import Any, Self
 import numpy as np
 
 from structboost.runtime.described import Described
+from structboost.validation import checked_records, checked_regularisation, checked_text_or_none
 
 # Measurements by which C is chosen, the first that a path has, and the names of those of the folds.
 _CRITERIA = {"score": "scores", "surrogate": "surrogates", "loss": "losses"}
@@ -38,10 +39,11 @@ class CPathDisplay(Described):
     """
 
     def __init__(self, path: Sequence[Mapping[str, Any]], C: float) -> None:
-        if not path:
+        needed = "C", "weak_learner", "columns"
+        if not len(checked_records(path, "path", "estimator.C_path_", needed)):
             raise ValueError("path is empty: no weak learner had an edge, so no C was tried.")
         self.path = path
-        self.C = C
+        self.C = checked_regularisation(C, "C")
 
     @classmethod
     def from_estimator(cls, estimator: Any, *, ax: Any = None, name: str | None = None) -> Self:
@@ -71,6 +73,7 @@ class CPathDisplay(Described):
         """Draw the path, into ``ax`` if it is not None."""
         import matplotlib.pyplot as plt
 
+        checked_text_or_none(name, "name")
         if ax is None:
             _, ax = plt.subplots(
                 2, 1, sharex=True, figsize=(5.0, 4.4), layout="constrained", height_ratios=(2, 1)

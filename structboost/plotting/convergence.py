@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 from structboost.runtime.described import Described
+from structboost.validation import checked_choice, checked_records, checked_text_or_none
 
 
 class ConvergenceDisplay(Described):
@@ -26,7 +27,9 @@ class ConvergenceDisplay(Described):
     """
 
     def __init__(self, history: Sequence[Mapping[str, Any]]) -> None:
-        self.history = history
+        self.history = checked_records(
+            history, "history", "trainer.history_", ("primal", "bound", "gap", "certified")
+        )
 
     @classmethod
     def from_estimator(
@@ -97,8 +100,11 @@ class ConvergenceDisplay(Described):
 
         if not self.history:
             raise ValueError("history is empty; fit for at least one round.")
-        if x not in ("round", "seconds"):
-            raise ValueError(f"x is {x!r}; choose 'round' or 'seconds'.")
+        checked_records(
+            self.history, "history", "trainer.history_",
+            (checked_choice(x, "x", ("round", "seconds")),),
+        )  # fmt: skip
+        checked_text_or_none(name, "name")
         if ax is None:
             _, ax = plt.subplots(2, 1, sharex=True, figsize=(6.4, 5.6), layout="constrained")
         above, below = ax

@@ -19,7 +19,7 @@ from structboost.files.atomic_write import checked_target, write_whole
 from structboost.plotting.c_path import CPathDisplay
 from structboost.plotting.convergence import ConvergenceDisplay
 from structboost.plotting.shapes import ShapeDisplay
-from structboost.validation import shown
+from structboost.validation import checked_text_or_none, shown
 
 _MOST_FEATURES = 12
 # With more classes the table of confusion is too large to read.
@@ -100,6 +100,7 @@ def save_report(
         raise ValueError(f"This {type(estimator).__name__} is not fitted yet; call fit first.")
     if (X is None) != (y is None):
         raise ValueError("X and y go together; give both, or neither.")
+    checked_text_or_none(title, "title")
     checked_target(path)
     parts = [_certificate(estimator)]
     if X is not None:

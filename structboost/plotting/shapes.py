@@ -11,7 +11,7 @@ import numpy as np
 from structboost._typing import FloatArray
 from structboost.runtime.described import Described
 from structboost.tasks.taxonomy import TaxonomyTask
-from structboost.validation import shown
+from structboost.validation import checked_list, shown
 from structboost.weak.binning import ABOVE_ALL
 from structboost.weak.lookup_table import LinearAndSteps, LookupTable
 
@@ -58,6 +58,14 @@ class ShapeDisplay(Described):
         if additive is None:
             raise TypeError(f"form is {shown(form)}; give the result of Ensemble.compile().")
         self.form = additive
+        for name, names in (("feature_names", feature_names), ("channel_names", channel_names)):
+            if names is not None:
+                checked_list(names, name, "['age', 'height']")
+        if categories is not None and not isinstance(categories, Mapping):
+            raise TypeError(
+                f"categories is {shown(categories)}; give a dict such as {{0: ['a', 'b']}}, or "
+                "None."
+            )
         self.feature_names = feature_names
         self.channel_names = channel_names
         self.categories = categories or {}

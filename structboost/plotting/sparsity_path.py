@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 
 from structboost._typing import IntArray
 from structboost.runtime.described import Described
+from structboost.validation import checked_array, checked_text_or_none, shown
 
 
 class SparsityPathDisplay(Described):
@@ -36,9 +37,12 @@ class SparsityPathDisplay(Described):
     def __init__(
         self, n_learners: ArrayLike, errors: ArrayLike, *, name: str | None = None
     ) -> None:
-        self.n_learners = np.asarray(n_learners, np.int64)
-        self.errors = np.asarray(errors, np.float64)
-        self.name = name
+        counts = checked_array(n_learners, "n_learners")
+        if counts.size and not ((counts >= 0) & (counts < 1 << 62) & (counts % 1 == 0)).all():
+            raise ValueError(f"n_learners is {shown(n_learners)}; give whole numbers from 0.")
+        self.n_learners = counts.astype(np.int64)
+        self.errors = checked_array(errors, "errors").astype(np.float64)
+        self.name = checked_text_or_none(name, "name")
         shape = self.n_learners.shape
         if shape != self.errors.shape or len(shape) != 1 or not len(self.errors):
             raise ValueError(

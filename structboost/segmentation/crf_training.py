@@ -22,7 +22,13 @@ from structboost.selection.path import Path, Trial
 from structboost.tasks.superpixel_crf import SuperpixelCRFTask, SuperpixelGraph, TrueLabels
 from structboost.training.boosting import StructBoost
 from structboost.training.trainer import Trainer
-from structboost.validation import checked_choice, checked_whole_number
+from structboost.validation import (
+    checked_choice,
+    checked_flag,
+    checked_positive,
+    checked_relative_gap,
+    checked_whole_number,
+)
 from structboost.weak.linear_and_stump import CrossFittedWeights, LinearAndStumpFamily
 
 LEARNERS = ("structboost", "ssvm")
@@ -79,7 +85,12 @@ class CRFSettings:
     def __post_init__(self) -> None:
         checked_choice(self.learner, "learner", LEARNERS)
         checked_choice(self.weak_learner, "weak_learner", WEAK_LEARNERS)
-        checked_whole_number(self.max_rounds, "max_rounds")
+        for name in ("max_rounds", "columns_per_round", "search_images"):
+            checked_whole_number(getattr(self, name), name)
+        checked_positive(self.linear_C, "linear_C")
+        checked_relative_gap(self.tol, "tol")
+        for name in ("pairwise", "by_area"):
+            checked_flag(getattr(self, name), name)
 
 
 class _TrainingSet(NamedTuple):

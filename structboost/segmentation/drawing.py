@@ -3,14 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from structboost.segmentation.image_files import VOID, Mask, Photograph, resized_mask
+from structboost.segmentation.image_files import (
+    VOID,
+    Mask,
+    Photograph,
+    mask_of,
+    resized_mask,
+)
 from structboost.segmentation.label_map import LabelMap
+from structboost.validation import (
+    checked_flag,
+    checked_list,
+    checked_whole_number,
+    is_whole,
+    shown,
+)
 from structboost.vision.drawing import WHITE, blank, class_colours, sheet, text_size, write_text
-from structboost.vision.images import Pixels, resized
+from structboost.vision.images import Pixels, as_rgb, checked_image, resized
 
 _INK = (30, 30, 30)
 _TINT = 0.45  # weight of a class's colour in its pixels
@@ -18,6 +32,7 @@ _FADE = 0.45  # factor of the background's brightness
 _VISIBLE = 60  # darker colours do not show on a photograph
 _GAP = 4
 _HEAD = 22
+_WIDEST_TILE = 10_000
 
 
 def draw_segmentation(
@@ -56,9 +71,16 @@ def draw_segmentation(
 
     Raises
     ------
-    ValueError
-        If the sizes differ.
+    ValueError, TypeError
+        If the sizes differ, or an argument is of another kind.
     """
+    n_labels = checked_whole_number(n_labels, "n_labels", VOID)
+    checked_flag(legend, "legend")
+    if background is not None and not (is_whole(background) and 0 <= background <= VOID):
+        raise ValueError(f"background is {shown(background)}; give a class from 0, or None.")
+    if meaning is not None and not isinstance(meaning, LabelMap):
+        raise TypeError(f"meaning is {shown(meaning)}; give a LabelMap, or None.")
+    image, mask = as_rgb(checked_image(image)), mask_of(mask, "mask")
     if image.shape[:2] != mask.shape:
         raise ValueError(
             f"image has shape {image.shape} and mask {mask.shape}; they must be of one size."
@@ -135,22 +157,36 @@ def contact_sheet(
 
     Raises
     ------
-    ValueError
-        If there are no rows, or a row lacks a segmentation.
+    ValueError, TypeError
+        If there are no rows, a row lacks a segmentation, or an argument is of another kind.
     """
-    if not rows:
-        raise ValueError("rows is empty; give at least one photograph.")
+    n_labels = checked_whole_number(n_labels, "n_labels", VOID)
+    tile_width = checked_whole_number(tile_width, "tile_width", _WIDEST_TILE)
+    _check_rows(rows)
     names = list(rows[0][2])
     lines = [[_head(name, tile_width) for name in ("image", *names)]]
     for name, image, masks in rows:
         missing = [n for n in names if n not in masks]
         if missing:
             raise ValueError(f"{name} has no segmentation named {missing[0]!r}; the first row has.")
-        height = max(1, round(image.shape[0] * tile_width / image.shape[1]))
-        small = resized(image, (tile_width, height))
-        at_size = (resized_mask(masks[n], small.shape) for n in names)
+        pixels = as_rgb(checked_image(image, f"the image of rows, {name}"))
+        height = max(1, round(pixels.shape[0] * tile_width / pixels.shape[1]))
+        small = resized(pixels, (tile_width, height))
+        full = (mask_of(masks[n], f"the mask {n} of rows, {name}") for n in names)
+        at_size = (resized_mask(mask, small.shape) for mask in full)
         lines.append([small, *(draw_segmentation(small, mask, n_labels) for mask in at_size)])
     return sheet(lines, gap=_GAP)
+
+
+def _check_rows(rows: Any) -> None:
+    """Raise TypeError or ValueError unless these are rows of a contact sheet."""
+    example = "[('name', image, {'truth': mask})]"
+    if not len(checked_list(rows, "rows", example)):
+        raise ValueError(f"rows is empty; give at least one photograph, such as {example}.")
+    for i, row in enumerate(rows):
+        is_row = isinstance(row, Sequence) and len(row) == 3
+        if not is_row or not isinstance(row[0], str) or not isinstance(row[2], Mapping):
+            raise TypeError(f"rows[{i}] is {shown(row)}; give a list such as {example}.")
 
 
 def _outlines(mask: Mask) -> NDArray[np.bool_]:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from PIL import Image, ImageOps, UnidentifiedImageError
 
 from structboost.files.atomic_write import regular_file, write_whole
-from structboost.validation import check_unmasked
+from structboost.validation import check_unmasked, shown
 from structboost.vision.images import as_rgb, decoded_image, resized, swapped_channels
 
 Photograph = NDArray[np.uint8]
@@ -162,7 +162,12 @@ def mask_of(mask: Any, name: str) -> Mask:
     if isinstance(mask, str | PathLike):
         raise TypeError(f"{name} is {str(mask)!r}; read the file first, such as by read_mask.")
     check_unmasked(mask, name, "fill them, such as by mask.filled(255) for void")
-    values = np.asarray(mask)
+    try:
+        values = np.asarray(mask)
+    except ValueError:  # lists of unequal lengths
+        raise TypeError(
+            f"{name} is {shown(mask)}; give an array (height, width), one class index per pixel."
+        ) from None
     if values.ndim != 2 or not values.size:
         raise ValueError(
             f"{name} has shape {values.shape}; give (height, width), one class index per pixel."

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from os import PathLike
 from typing import Any, NamedTuple
@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from structboost.segmentation.image_files import VOID, ImageFileError, Mask, text_lines
+from structboost.validation import checked_flag, is_whole, shown
 
 Colour = tuple[int, int, int]
 _VOID_NAME = "void"
@@ -43,6 +44,20 @@ class LabelMap:
     names: tuple[str, ...] = ()
     colours: tuple[Colour, ...] = ()
     has_void: bool = False
+
+    def __post_init__(self) -> None:
+        checks: dict[str, tuple[Callable[[Any], bool], str]] = {
+            "classes": (_is_value, "whole numbers from 0 to 255, such as (0, 255)"),
+            "foreground": (_is_value, "whole numbers from 0 to 255, such as (1,)"),
+            "names": (lambda name: isinstance(name, str), "names, such as ('sky', 'cow')"),
+            "colours": (_is_colour, "three numbers from 0 to 255 each, such as ((250, 0, 0),)"),
+        }
+        for name, (is_good, wanted) in checks.items():
+            entries = getattr(self, name)
+            if not isinstance(entries, tuple | list) or not all(map(is_good, entries)):
+                raise TypeError(f"{name} is {shown(entries)}; give a tuple of {wanted}.")
+            object.__setattr__(self, name, tuple(entries))
+        checked_flag(self.has_void, "has_void")
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> LabelMap:
@@ -339,6 +354,14 @@ def _colour(levels: Any) -> Colour:
     if not all(0 <= level <= 255 for level in (red, green, blue)):
         raise ValueError("colours have three numbers from 0 to 255")
     return red, green, blue
+
+
+def _is_value(value: Any) -> bool:
+    return is_whole(value) and 0 <= value <= VOID
+
+
+def _is_colour(levels: Any) -> bool:
+    return isinstance(levels, tuple | list) and len(levels) == 3 and all(map(_is_value, levels))
 
 
 def _entry(names: tuple[str, ...], value: int, other: str) -> str:

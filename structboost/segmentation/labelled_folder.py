@@ -7,10 +7,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from structboost.files.atomic_write import checked_path
 from structboost.progress import Phase
 from structboost.segmentation.image_files import (
     IMAGE_SUFFIXES,
@@ -26,6 +27,14 @@ from structboost.segmentation.image_files import (
 )
 from structboost.segmentation.label_map import LabelMap, check_hard_edges, meaning_of
 from structboost.segmentation.mask_sources import MaskSource, mask_source
+from structboost.validation import (
+    checked_flag,
+    checked_list,
+    checked_verbose,
+    checked_whole_number,
+    is_whole,
+    shown,
+)
 
 
 @dataclass(frozen=True)
@@ -133,9 +142,15 @@ def read_folder(
     """
     problems: list[str] = []
     values: dict[tuple[str, Path, Path], set[int]] = {}
-    source = mask_source(Path(masks), mask_name, None if classes is None else Path(classes))
+    folder = checked_path(images, "images")
+    in_masks = checked_path(masks, "masks")
+    table = None if classes is None else checked_path(classes, "classes")
+    _check_settings(foreground, n_labels, strict, mask_name, meaning, verbose)
+    if not folder.is_dir():
+        raise ImageFileError(f"There is no folder {folder}; give the folder of the images.")
+    source = mask_source(in_masks, mask_name, table)
     is_known = bool(meaning or source.meaning.names or foreground is not None)
-    pairs = _pairs(Path(images), Path(masks), source, names, mask_name, problems)
+    pairs = _pairs(folder, in_masks, source, names, mask_name, problems)
     with Phase("images and masks read", len(pairs), bool(verbose)) as line:
         for pair in pairs:
             try:
@@ -145,7 +160,7 @@ def read_folder(
             line.step()
     all_values = set().union(*values.values())
     if foreground is not None:
-        wanted = (foreground,) if isinstance(foreground, int) else tuple(foreground)
+        wanted = tuple(foreground) if isinstance(foreground, Sequence) else (foreground,)
         used = replace(source.meaning, foreground=wanted)
     else:
         of_model = meaning
@@ -170,6 +185,24 @@ def read_folder(
         raise ImageFileError(f"No image in {images} has a usable mask in {masks}.{more}")
     usable = [LabelledImage(*pair, used, source) for pair in pairs if pair in values]
     return LabelledFolder(usable, used, problems)
+
+
+def _check_settings(
+    foreground: Any, n_labels: Any, strict: Any, mask_name: Any, meaning: Any, verbose: Any
+) -> None:
+    """Raise TypeError or ValueError unless :func:`read_folder` takes these arguments."""
+    if foreground is not None and not is_whole(foreground):
+        for value in checked_list(foreground, "foreground", "[1, 2]"):
+            if not is_whole(value):
+                raise TypeError(f"foreground holds {shown(value)}; give whole numbers.")
+    if n_labels is not None:
+        checked_whole_number(n_labels, "n_labels", VOID)
+    checked_flag(strict, "strict")
+    if not isinstance(mask_name, str):
+        raise TypeError(f"mask_name is {shown(mask_name)}; give a text such as '{{name}}_mask'.")
+    if meaning is not None and not isinstance(meaning, LabelMap):
+        raise TypeError(f"meaning is {shown(meaning)}; give a LabelMap, or None.")
+    checked_verbose(verbose)
 
 
 def read_split(path: str | PathLike[str]) -> dict[str, str]:

@@ -10,6 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structboost._typing import FloatArray, IntArray
+from structboost.segmentation.image_files import VOID, mask_of
+from structboost.validation import checked_array, checked_whole_number, shown
 
 
 def confusion(truth: NDArray[Any], predicted: NDArray[Any], n_labels: int) -> IntArray:
@@ -22,9 +24,11 @@ def confusion(truth: NDArray[Any], predicted: NDArray[Any], n_labels: int) -> In
 
     Raises
     ------
-    ValueError
-        If the shapes differ, or a predicted class is out of range.
+    ValueError, TypeError
+        If one is no mask, the shapes differ, or a predicted class is out of range.
     """
+    n_labels = checked_whole_number(n_labels, "n_labels", VOID)
+    truth, predicted = mask_of(truth, "truth"), mask_of(predicted, "predicted")
     if truth.shape != predicted.shape:
         raise ValueError(
             f"truth has shape {truth.shape} and predicted {predicted.shape}; they must be equal."
@@ -50,6 +54,15 @@ class SegmentationScores:
     """
 
     confusion: IntArray
+
+    def __post_init__(self) -> None:
+        matrix = checked_array(self.confusion, "confusion", 2)
+        if matrix.shape[0] != matrix.shape[1] or not matrix.size or not (matrix >= 0).all():
+            raise ValueError(
+                f"confusion is {shown(matrix)}; give numbers of pixels from 0, with a row and a "
+                "column for each class."
+            )
+        object.__setattr__(self, "confusion", matrix)
 
     @classmethod
     def of(cls, confusions: Sequence[IntArray]) -> SegmentationScores:
@@ -164,7 +177,23 @@ def break_even(truth: IntArray, margins: FloatArray, areas: FloatArray) -> float
         Larger for foreground.
     areas : ndarray, shape (n,)
         Known pixels of each superpixel.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If one is no array of finite numbers of this shape, or a number of pixels is negative.
     """
+    truth, margins = checked_array(truth, "truth", 2), checked_array(margins, "margins", 1)
+    areas = checked_array(areas, "areas", 1)
+    if truth.shape[1] != 2 or not len(truth) == len(margins) == len(areas):
+        raise ValueError(
+            f"truth has shape {truth.shape}, margins {margins.shape} and areas {areas.shape}; give "
+            "(n, 2), (n,) and (n,) for n superpixels."
+        )
+    for name, values in (("truth", truth), ("margins", margins), ("areas", areas)):
+        if not np.isfinite(values).all() or (name != "margins" and (values < 0).any()):
+            wanted = "finite numbers" if name == "margins" else "finite numbers from 0"
+            raise ValueError(f"{name} is {shown(values)}; give {wanted}.")
     foreground = truth[:, 1].astype(np.float64)
     total = foreground.sum()
     if total == 0:

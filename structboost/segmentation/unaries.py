@@ -13,6 +13,7 @@ from structboost._typing import FloatArray
 from structboost.segmentation.boosted_trees import BoostedTrees
 from structboost.segmentation.descriptors import PATCH_SIZES, DescribedImage, word_histograms
 from structboost.segmentation.joint_classifier import JointClassifier, joint_rows
+from structboost.validation import checked_whole_number
 
 WORDS = "words"
 # The 14 groups of section 4.5: visual words, colour, and GIST, HOG and LBP on patches of four
@@ -48,6 +49,12 @@ class UnarySettings:
     group_rounds: int = 40
     group_rows: int = 10_000
     joint_rows: int = 60_000
+
+    def __post_init__(self) -> None:
+        for name in ("n_folds", "group_rounds", "group_rows", "joint_rows"):
+            checked_whole_number(getattr(self, name), name)
+        if self.n_folds < 2:
+            raise ValueError(f"n_folds is {self.n_folds}; give a whole number from 2, such as 3.")
 
 
 @dataclass(frozen=True, repr=False)

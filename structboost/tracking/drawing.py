@@ -194,7 +194,11 @@ def contact_sheet(
 
 def _listed_frames(frames: Any) -> list[tuple[int, Any, Mapping[str, ArrayLike]]]:
     """Return the frames of a sheet as a list, checked."""
-    if not isinstance(frames, Iterable) or isinstance(frames, str | bytes | Mapping):
+    if (
+        not isinstance(frames, Iterable)
+        or isinstance(frames, str | bytes | Mapping)
+        or (getattr(frames, "shape", None) == ())
+    ):
         raise TypeError(f"frames is {shown(frames)}; give a list of (index, image, boxes).")
     listed = list(frames)
     if not listed:

@@ -20,7 +20,7 @@ from av.packet import Packet
 from av.video.frame import VideoFrame
 from av.video.stream import VideoStream
 
-from structboost.validation import shown
+from structboost.validation import is_whole, shown
 from structboost.vision.images import Pixels, decoded_image, swapped_channels
 
 _IMAGE_SUFFIXES = frozenset(".bmp .jpeg .jpg .pgm .png .ppm .tif .tiff .webp".split())
@@ -122,9 +122,9 @@ def open_frames(source: str | PathLike[str] | int, *, start: int = 0) -> FrameSo
         suffix only.  While iterating: if a frame cannot be read, or the file ends before ``start``
         or before the frames its header announces, after the frames before it.
     """
-    if isinstance(start, bool) or not isinstance(start, (int, np.integer)) or start < 0:
+    if not is_whole(start) or not 0 <= start < 1 << 62:
         raise ValueError(f"start is {start!r}; give a frame's index, counted from 0.")
-    is_index = isinstance(source, (int, np.integer)) and not isinstance(source, bool)
+    is_index = is_whole(source)
     if not isinstance(source, str | PathLike) and not is_index:
         raise TypeError(f"source is {shown(source)}; give a path, a URL or a camera's index.")
     path, text = Path(str(source)), str(source)

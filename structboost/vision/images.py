@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageOps
 
-from structboost.validation import check_unmasked
+from structboost.validation import check_unmasked, shown
 
 Pixels = NDArray[np.uint8]
 
@@ -68,13 +68,16 @@ def checked_image(image: Any, name: str = "image") -> Pixels:
             "structboost.segmentation.read_photograph."
         )
     check_unmasked(image, name, "fill them, such as by image.filled(0)")
-    array = np.asarray(image)
+    try:
+        array = np.asarray(image)
+    except ValueError:  # lists of unequal lengths
+        raise TypeError(f"{name} is {shown(image)}; {_WANTED}.") from None
     channels = array.shape[2:]
-    shown = f"{name} is {array.dtype} of shape {array.shape}"
+    what = f"{name} is {array.dtype} of shape {array.shape}"
     if array.ndim not in (2, 3) or channels not in ((), (1,), (3,), (4,)) or not array.size:
-        raise ValueError(f"{shown}; {_WANTED}.")
+        raise ValueError(f"{what}; {_WANTED}.")
     if array.dtype != np.uint8:
-        raise ValueError(f"{shown}; {_WANTED}{_conversion(array.dtype)}.")
+        raise ValueError(f"{what}; {_WANTED}{_conversion(array.dtype)}.")
     if channels == (1,):
         return np.ascontiguousarray(array[:, :, 0])
     return np.ascontiguousarray(array[:, :, :3]) if channels == (4,) else array

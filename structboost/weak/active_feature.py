@@ -18,13 +18,19 @@ from scipy import sparse
 from structboost._typing import FloatArray, IntArray, override
 from structboost.files.schema import Array
 from structboost.runtime.compiled import compiled
-from structboost.validation import shown
-from structboost.weak.base import Candidate, WeakLearnerFamily, check_has_rows
+from structboost.validation import checked_array, checked_whole_number, shown
+from structboost.weak.base import (
+    Candidate,
+    WeakLearnerFamily,
+    check_features_and_responses,
+    check_has_rows,
+)
 from structboost.weak.candidates import answer_type, best_ways
 from structboost.weak.table import LearnerTable
 
 # Features are searched for this many channels at a time.
 _CHANNELS_AT_ONCE = 64
+_MOST_SLOTS = 1 << 20
 
 
 def active_features(X: Any, n_slots: int | None = None) -> NDArray[np.int32]:
@@ -40,10 +46,12 @@ def active_features(X: Any, n_slots: int | None = None) -> NDArray[np.int32]:
 
     Raises
     ------
-    ValueError
-        If an entry is neither 0 nor 1.
+    ValueError, TypeError
+        If an entry is neither 0 nor 1, or an argument is of another kind.
     """
-    rows = sparse.csr_array(X)
+    if n_slots is not None:
+        checked_whole_number(n_slots, "n_slots", _MOST_SLOTS)
+    rows = sparse.csr_array(X if sparse.issparse(X) else checked_array(X, "X", 2))
     if not (rows.has_canonical_format and rows.data.all()):
         rows = rows.copy()
         rows.sum_duplicates()
@@ -201,6 +209,7 @@ class ActiveFeatureFamily(WeakLearnerFamily):
         exact: bool = False,
         n_threads: int = 1,
     ) -> None:
+        check_features_and_responses(features, response)
         check_has_rows(features, self.name)
         rows = np.asarray(features).astype(np.int64)
         _check_numbers(features, rows)

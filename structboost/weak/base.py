@@ -27,11 +27,12 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from structboost._typing import FloatArray
 from structboost.exceptions import TaskError
 from structboost.runtime.described import Described
-from structboost.validation import tell_of_old_flags
+from structboost.validation import checked_array, checked_number, shown, tell_of_old_flags
 from structboost.weak.binning import Thresholds
 from structboost.weak.responses import ShardFeatures
 from structboost.weak.standardisation import Standardisation
@@ -375,10 +376,40 @@ class WeakLearnerFamily(Described, ABC):
         """
 
 
+def check_features_and_responses(features: Any, response: Any) -> None:
+    """Raise TypeError or ValueError unless a family can learn on these arguments.
+
+    Parameters
+    ----------
+    features : ndarray or sparse array, shape (n_parts, n_features)
+        Training features.
+    response : (float, float)
+        The two responses, in rising order.
+    """
+    if not sparse.issparse(features):
+        if not isinstance(features, np.ndarray):
+            raise TypeError(
+                f"features is {shown(features)}; give an array of numbers with 2 axes, parts by "
+                "features."
+            )
+        checked_array(features, "features", 2)
+    is_list = isinstance(response, tuple | list)
+    if not (is_list or (isinstance(response, np.ndarray) and response.ndim == 1)) or (
+        len(response) != 2
+    ):
+        raise TypeError(f"response is {shown(response)}; give two numbers, such as (-1.0, 1.0).")
+    low, high = (checked_number(value, "response") for value in response)
+    if not (np.isfinite(low) and np.isfinite(high) and low < high):
+        raise ValueError(
+            f"response is {shown(response)}; give two numbers in rising order, such as (-1.0, 1.0)."
+        )
+
+
 def check_has_rows(features: NDArray[Any], family: str) -> None:
     """Raise TaskError if there is no part to learn from."""
     if not len(features):
         raise TaskError(
+            "features has no rows. "
             f"No example has a part of a kind that weak_learner={family!r} is to learn on; use "
             "'stump' or 'tree', which need none, or leave the kind out of the task."
         )
@@ -391,5 +422,5 @@ def check_sizes(features: NDArray[Any], family: str, largest: float) -> None:
     if len(bad):
         raise TaskError(
             f"Feature {bad[0]} has values up to {sizes[bad[0]]:.2g}, which weak_learner={family!r} "
-            f"takes from {1 / largest:g} to {largest:g} only; scale the feature."
+            f"takes features from {1 / largest:g} to {largest:g} only; scale the feature."
         )

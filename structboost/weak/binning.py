@@ -320,7 +320,9 @@ def _categories(distinct: FloatArray, f: int) -> FloatArray:
 def _raise_infinite(column: NDArray[Any], f: int) -> None:
     """Raise for the first infinite value of a feature."""
     bad = int(np.flatnonzero(np.isinf(column))[0])
-    raise TaskError(f"Feature {f} of part {bad} is infinite; replace it, or make it NaN: missing.")
+    raise TaskError(
+        f"Feature {f} of part {bad} is infinite in features; replace it, or make it NaN: missing."
+    )
 
 
 @compiled

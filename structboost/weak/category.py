@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from structboost._typing import FloatArray, IntArray, override
 from structboost.files.schema import Array, DamagedFileError, whole_number
-from structboost.weak.base import Candidate, WeakLearnerFamily
+from structboost.weak.base import Candidate, WeakLearnerFamily, check_features_and_responses
 from structboost.weak.binning import bin_features
 from structboost.weak.candidates import answer_type, best_on_channels
 from structboost.weak.category_sets import (
@@ -126,6 +126,7 @@ class CategoryFamily(WeakLearnerFamily):
         n_threads: int = 1,
         categorical: Sequence[int] = (),
     ) -> None:
+        check_features_and_responses(features, response)
         self.n_features = features.shape[1]
         self.categorical = np.array(categorical, np.int64)
         own = features[:, self.categorical]

@@ -11,7 +11,13 @@ from numpy.typing import NDArray
 
 from structboost._typing import FloatArray, IntArray, override
 from structboost.files.schema import Array
-from structboost.weak.base import Candidate, WeakLearnerFamily, check_has_rows, check_sizes
+from structboost.weak.base import (
+    Candidate,
+    WeakLearnerFamily,
+    check_features_and_responses,
+    check_has_rows,
+    check_sizes,
+)
 from structboost.weak.candidates import best_on_channels, best_ways, largest_norms
 from structboost.weak.lookup_table import LinearAndSteps, LookupTable
 from structboost.weak.table import LearnerTable, shares_of_one
@@ -100,6 +106,7 @@ class FeatureFamily(WeakLearnerFamily):
         exact: bool = False,
         n_threads: int = 1,
     ) -> None:
+        check_features_and_responses(features, response)
         check_has_rows(features, "feature")
         check_sizes(features, self.name, _LARGEST)
         rows = np.asarray(features, np.float32)

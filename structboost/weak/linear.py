@@ -17,7 +17,13 @@ from sklearn.svm import LinearSVC
 
 from structboost._typing import FloatArray, override
 from structboost.files.schema import Array
-from structboost.weak.base import Candidate, WeakLearnerFamily, check_has_rows, check_sizes
+from structboost.weak.base import (
+    Candidate,
+    WeakLearnerFamily,
+    check_features_and_responses,
+    check_has_rows,
+    check_sizes,
+)
 from structboost.weak.candidates import answer_type, largest_norms
 from structboost.weak.stump import StumpFamily
 from structboost.weak.table import LearnerTable, shares_of_coefficients
@@ -106,6 +112,7 @@ class LinearFamily(WeakLearnerFamily):
         exact: bool = False,
         n_threads: int = 1,
     ) -> None:
+        check_features_and_responses(features, response)
         check_has_rows(features, self.name)
         rows = np.asarray(features, np.float64)
         check_sizes(rows, self.name, _LARGEST)

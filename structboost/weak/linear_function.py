@@ -23,7 +23,12 @@ from structboost._typing import FloatArray, IntArray, override
 from structboost.files.schema import Array, DamagedFileError, finite_number
 from structboost.runtime.compiled import compiled
 from structboost.runtime.growable_matrix import GrowingMatrix
-from structboost.weak.base import Candidate, TrainingFeatures, WeakLearnerFamily
+from structboost.weak.base import (
+    Candidate,
+    TrainingFeatures,
+    WeakLearnerFamily,
+    check_features_and_responses,
+)
 from structboost.weak.block_measures import BlockMeasure, entry_values
 from structboost.weak.lookup_table import LinearAndSteps, LookupTable
 from structboost.weak.responses import DualsInShards, FeaturesOfRows, ResponsesInShard
@@ -210,6 +215,7 @@ class LinearFunctionFamily(LinearFunctionSearch):
         exact: bool = False,
         n_threads: int = 1,
     ) -> None:
+        check_features_and_responses(features, response)
         super().__init__(Standardisation.of(features, response))
         self._rows = self.standardisation.rows(features)
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from structboost._typing import FloatArray, IntArray, override
 from structboost.files.schema import Array
-from structboost.weak.base import Candidate, WeakLearnerFamily
+from structboost.weak.base import Candidate, WeakLearnerFamily, check_features_and_responses
 from structboost.weak.candidates import best_on_channels, largest_norms
 from structboost.weak.table import LearnerTable
 
@@ -230,6 +230,7 @@ class PatchFamily(WeakLearnerFamily):
         exact: bool = False,
         n_threads: int = 1,
     ) -> None:
+        check_features_and_responses(features, response)
         self._images = np.ascontiguousarray(features)
         self.n_features = self._images.shape[1]
         height, width = image_shape

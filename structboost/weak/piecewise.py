@@ -13,7 +13,12 @@ from sklearn.metrics import pairwise_distances
 
 from structboost._typing import FloatArray, IntArray, override
 from structboost.files.schema import Array
-from structboost.weak.base import Candidate, WeakLearnerFamily, check_has_rows
+from structboost.weak.base import (
+    Candidate,
+    WeakLearnerFamily,
+    check_features_and_responses,
+    check_has_rows,
+)
 from structboost.weak.candidates import best_on_channels, largest_norms
 from structboost.weak.table import LearnerTable, shares_of_one
 
@@ -126,6 +131,7 @@ class PiecewiseFamily(WeakLearnerFamily):
         exact: bool = False,
         n_threads: int = 1,
     ) -> None:
+        check_features_and_responses(features, response)
         if n_centers < 1 or not len(quantiles) or not all(0 < q <= 1 for q in quantiles):
             raise ValueError(
                 f"n_centers is {n_centers!r} and quantiles {quantiles!r}; "

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from structboost._typing import FloatArray, IntArray, override
 from structboost.files.schema import Array, DamagedFileError, whole_number
 from structboost.weak.all_thresholds import largest_edges
-from structboost.weak.base import Candidate, WeakLearnerFamily
+from structboost.weak.base import Candidate, WeakLearnerFamily, check_features_and_responses
 from structboost.weak.binning import Thresholds, bin_features
 from structboost.weak.candidates import answer_type, best_ways, largest_norms
 from structboost.weak.category import CategoryFamily
@@ -272,6 +272,7 @@ class StumpFamily(StumpSearch):
         n_threads: int = 1,
         directions: Sequence[int] | None = None,
     ) -> None:
+        check_features_and_responses(features, response)
         self.binned = bin_features(features, exact=exact)
         super().__init__(self.binned.bins, response, features)
         if directions is not None:

@@ -23,7 +23,7 @@ from structboost.validation import (
     checked_whole_number,
     shown,
 )
-from structboost.weak.base import Candidate, WeakLearnerFamily
+from structboost.weak.base import Candidate, WeakLearnerFamily, check_features_and_responses
 from structboost.weak.binning import bin_features
 from structboost.weak.candidates import answer_type, largest_norms
 from structboost.weak.category_sets import (
@@ -229,6 +229,7 @@ class TreeFamily(WeakLearnerFamily):
         l2_regularization: float = 0.0,
         max_features: float = 1.0,
     ) -> None:
+        check_features_and_responses(features, response)
         self.min_samples_leaf = checked_whole_number(min_samples_leaf, "min_samples_leaf")
         self.l2_regularization = checked_not_negative(l2_regularization, "l2_regularization")
         self.max_features = checked_number(max_features, "max_features", "a share, such as 0.5")

@@ -204,8 +204,6 @@ def test_damaged_and_foreign_checkpoints_are_refused(tmp_path):
             {"pricing": CodeWord(lambda: np.ones(3))},
             "checkpoint needs can_resume, which CodeWord .* take pricing='own'",
         ),
-        ({"checkpoint": Checkpoint("run.npz", rounds=0)}, "rounds is 0"),
-        ({"checkpoint": Checkpoint("run.npz", seconds=None)}, "neither rounds nor seconds"),
         ({"checkpoint": "no_such_folder/run.npz"}, "folder of the checkpoint"),
     ],
 )
@@ -215,6 +213,22 @@ def test_bad_checkpoint_parameters_raise_errors(changes, message):
         StructBoost(MulticlassTask(3), **{"C": 1.0, "checkpoint": "run.npz", **changes}).fit(X, y)
     with pytest.raises(ValueError, match="for fit"):
         StructBoost(MulticlassTask(3), C=1.0, checkpoint="run.npz").path(X, y, [1.0, 2.0])
+
+
+@pytest.mark.parametrize(
+    ("values", "error", "message"),
+    [
+        ({"path": 3}, TypeError, "path is 3; give the path of a file"),
+        ({"path": ""}, ValueError, "'' is a folder or empty; give the path of a file"),
+        ({"rounds": 0}, ValueError, "rounds is 0"),
+        ({"rounds": 2.0}, ValueError, r"rounds is 2\.0; give a whole number"),
+        ({"seconds": "x"}, TypeError, "seconds is 'x'; give a number"),
+        ({"seconds": None}, ValueError, "neither rounds nor seconds"),
+    ],
+)
+def test_checkpoint_with_bad_values_is_refused_when_it_is_made(values, error, message):
+    with pytest.raises(error, match=message):
+        Checkpoint(**{"path": "run.npz", **values})
 
 
 def test_checkpoint_is_written_after_the_set_seconds(tmp_path):

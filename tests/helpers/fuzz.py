@@ -139,7 +139,17 @@ def bad_values(valid):
 def functions():
     """Public functions and constructors with good arguments."""
     rng = np.random.default_rng(0)
-    from structboost import decisions, inference, segmentation, tasks, tracking, weak
+    from structboost import (
+        decisions,
+        inference,
+        segmentation,
+        selection,
+        tagging,
+        tasks,
+        tracking,
+        weak,
+    )
+    from structboost.weak.lookup_table import LookupTable
 
     scores, square = rng.normal(size=(4, 3)), rng.normal(size=(4, 4))
     edges = np.array([[0, 1], [1, 2], [2, 3]])
@@ -150,7 +160,9 @@ def functions():
     arcs = np.array([[0, 1], [1, 2], [0, 2]])
     truth = np.array([1, 0, 1])
     features = [rng.normal(size=(5, 3))]
-    history = [{"round": 1, "primal": 1.0, "bound": 0.5, "gap": 0.5}]
+    history = [{"round": 1, "primal": 1.0, "bound": 0.5, "gap": 0.5, "certified": True}]
+    tags = [["B-A", "O"]]
+    trials = [{"C": 1.0, "weak_learner": "stump", "columns": 3, "loss": 0.5, "losses": [0.5]}]
     table = {
         (inference, "viterbi"): {"emissions": scores, "transitions": square[:3, :3]},
         (inference, "forward_backward"): {"emissions": scores, "transitions": square[:3, :3]},
@@ -241,7 +253,11 @@ def functions():
         (structboost, "SuperpixelCRFTask"): {"n_labels": 2, "pairwise": True},
         (structboost, "TaxonomyTask"): {"taxonomy": [[0, 1], 2], "n_classes": 3},
         (structboost, "PredictThenOptimizeTask"): {"problem": decisions.Choose(3, 1)},
-        (structboost, "EarlyStopping"): {"X": [1.0], "Y": [1], "n_iter_no_change": 3},
+        # Arrays, since a list may hold whatever is an input or an output of a task.
+        (structboost, "EarlyStopping"): {
+            "X": np.ones((1, 2)), "Y": np.zeros(1, int), "n_iter_no_change": 3,
+        },
+        (structboost, "CPathDisplay"): {"path": trials, "C": 1.0},
         (structboost, "Checkpoint"): {"path": "never-made", "rounds": 5, "seconds": 60.0},
         (structboost, "ConvergenceDisplay"): {"history": history},
         (structboost, "SparsityPathDisplay"): {
@@ -287,8 +303,30 @@ def functions():
         },
         (tracking, "evaluate"): {"boxes": boxes, "truth": boxes},
         (tracking, "make_synthetic_clip"): {"n_frames": 2, "random_state": 0},
+        (tracking, "write_boxes"): {"path": "fuzz.txt", "boxes": boxes},
+        (tracking, "SuccessDisplay"): {"measures": {"ours": tracking.evaluate(boxes, boxes)}},
         (tracking, "open_frames"): {"source": "never-made", "start": 0},
         (tracking, "read_boxes"): {"path": "never-made"},
+        (tagging, "list_chunks"): {"tags": ["B-A", "O"]},
+        (tagging, "convert_tags"): {"tags": tags, "to": "bioes", "scheme": "iob2"},
+        (tagging, "detect_scheme"): {"y": tags},
+        (tagging, "forbidden_pairs"): {"tags": ["B-A", "I-A", "O"], "scheme": "iob2"},
+        (tagging, "chunk_scores"): {"y_true": tags, "y_pred": tags, "scheme": "iob2"},
+        (tagging, "chunk_f1"): {"y_true": tags, "y_pred": tags, "average": "micro"},
+        (tagging, "read_tagged"): {
+            "path": "never-made", "tag": -1, "comment": "#", "encoding": "utf-8",
+            "return_documents": False,
+        },
+        (tagging, "write_tagged"): {"path": "fuzz.txt", "X": [["a", "b"]], "separator": " "},
+        (tagging, "ChunkScorer"): {"metric": "f1", "average": "micro", "scheme": "iob2"},
+        (selection, "Fold"): {
+            "X": np.ones((1, 2)), "Y": np.zeros(1, int), "sample_weight": None,
+            "held_X": np.ones((1, 2)), "held_Y": np.zeros(1, int),
+        },
+        (selection, "structured_scorer"): {"score": "f1_micro"},
+        (structboost, "ShapeDisplay"): {
+            "form": LookupTable.constant(np.zeros(2), 3), "feature_names": ["a", "b", "c"],
+        },
         (tracking, "VideoWriter"): {"path": "never-made.mp4", "fps": 25.0},
     }  # fmt: skip
     for (package, name), good in table.items():

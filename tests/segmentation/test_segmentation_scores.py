@@ -66,6 +66,6 @@ def test_break_even_is_where_precision_equals_recall():
 
 def test_confusion_refuses_other_shapes_and_classes():
     with pytest.raises(ValueError, match="must be equal"):
-        confusion(np.zeros((2, 2)), np.zeros((2, 3)), 2)
+        confusion(np.zeros((2, 2), int), np.zeros((2, 3), int), 2)
     with pytest.raises(ValueError, match="class 7"):
         confusion(np.zeros((2, 2), np.uint8), np.full((2, 2), 7, np.uint8), 2)
