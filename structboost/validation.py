@@ -144,11 +144,14 @@ def rows_of(sequence: Sequence[Any], rows: IntArray) -> Any:
 
 def check_inputs(X: Any) -> None:
     """Raise TypeError unless ``X`` is a sequence or table, which have a length."""
-    is_one = isinstance(X, (Mapping, set, frozenset, type, str, bytes))
-    if is_one or not hasattr(X, "__len__") or getattr(X, "shape", None) == ():
-        raise TypeError(
-            f"X is {shown(X)}, not a sequence; give a list of inputs, or [x] for one input x."
-        )
+    check_sequence(X, "X", "inputs", ", or [x] for one input x")
+
+
+def check_sequence(value: Any, name: str, what: str, remedy: str = "") -> None:
+    """Raise TypeError unless ``value`` has a length and is no text, set, mapping or class."""
+    is_one = isinstance(value, (Mapping, set, frozenset, type, str, bytes))
+    if is_one or not hasattr(value, "__len__") or getattr(value, "shape", None) == ():
+        raise TypeError(f"{name} is {shown(value)}, not a sequence; give a list of {what}{remedy}.")
 
 
 def shown(value: Any) -> str:

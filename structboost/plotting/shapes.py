@@ -59,8 +59,11 @@ class ShapeDisplay(Described):
             raise TypeError(f"form is {shown(form)}; give the result of Ensemble.compile().")
         self.form = additive
         for name, names in (("feature_names", feature_names), ("channel_names", channel_names)):
-            if names is not None:
-                checked_list(names, name, "['age', 'height']")
+            example = "['age', 'height']"
+            if names is not None and not all(
+                isinstance(one, str) for one in checked_list(names, name, example)
+            ):
+                raise TypeError(f"{name} is {shown(names)}; give texts, such as {example}.")
         if categories is not None and not isinstance(categories, Mapping):
             raise TypeError(
                 f"categories is {shown(categories)}; give a dict such as {{0: ['a', 'b']}}, or "

@@ -18,6 +18,7 @@ from structboost.tracking.metrics import (
     TrackingMeasures,
     evaluate,
 )
+from structboost.validation import shown
 
 
 class _TrackersDisplay(Described, ABC):
@@ -26,8 +27,13 @@ class _TrackersDisplay(Described, ABC):
     _layout: ClassVar[dict[str, Any]]
 
     def __init__(self, measures: Mapping[str, TrackingMeasures]) -> None:
+        values = measures.values() if isinstance(measures, Mapping) else [measures]
+        if not all(isinstance(value, TrackingMeasures) for value in values):
+            raise TypeError(
+                f"measures is {shown(measures)}; give a dict of names to what evaluate returns."
+            )
         if not measures:
-            raise ValueError("there is no tracker to draw; give at least one.")
+            raise ValueError("there is no tracker to draw; give at least one in measures.")
         self.measures = dict(measures)
 
     @classmethod
