@@ -378,6 +378,25 @@ def checked_text_or_none(value: Any, name: str) -> str | None:
     return value
 
 
+def check_axes(value: Any, n: int | None = None) -> None:
+    """Raise TypeError unless ``ax`` is None, axes of matplotlib, or so many of them."""
+    if value is None:
+        return
+    listed: Any = [value] if n is None else value
+    is_list = isinstance(listed, list | tuple) or (
+        isinstance(listed, np.ndarray) and listed.ndim == 1
+    )
+    if not is_list or len(listed) != (n or 1) or not all(hasattr(ax, "plot") for ax in listed):
+        wanted = "axes" if n is None else f"a tuple of {n} axes"
+        raise TypeError(f"ax is {shown(value)}; give {wanted} of matplotlib, or None.")
+
+
+def check_estimator(value: Any, attribute: str) -> None:
+    """Raise TypeError unless ``value`` may be a fitted estimator, which has ``attribute``."""
+    if isinstance(value, type) or not (hasattr(value, "fit") or hasattr(value, attribute)):
+        raise TypeError(f"estimator is {shown(value)}; give a fitted estimator.")
+
+
 def checked_list(value: Any, name: str, example: str) -> Sequence[Any]:
     """Return ``value``, or raise TypeError unless it is a sequence, such as ``example``."""
     is_list = isinstance(value, Sequence) and not isinstance(value, str | bytes)

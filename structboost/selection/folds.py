@@ -67,9 +67,9 @@ class Fold:
                 f"{inputs} has {n_inputs} examples and {outputs} {n}; they must be equally many."
             )
         values = getattr(self, weights)
-        if values is not None and (numbers := checked_numbers(values, weights)).shape != (n,):
+        if values is not None and (checked := checked_numbers(values, weights)).shape != (n,):
             raise ValueError(
-                f"{weights} has shape {numbers.shape}; give a number for each of {n} examples."
+                f"{weights} has shape {checked.shape}; give a number for each of {n} examples."
             )
 
 
