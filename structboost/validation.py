@@ -150,11 +150,14 @@ def rows_of(sequence: Sequence[Any], rows: IntArray) -> Any:
 
 def check_inputs(X: Any) -> None:
     """Raise TypeError unless ``X`` is a sequence or table, which have a length."""
-    is_one = isinstance(X, (Mapping, set, frozenset, type, str, bytes))
-    if is_one or not hasattr(X, "__len__") or getattr(X, "shape", None) == ():
-        raise TypeError(
-            f"X is {shown(X)}, not a sequence; give a list of inputs, or [x] for one input x."
-        )
+    check_sequence(X, "X", "inputs", ", or [x] for one input x")
+
+
+def check_sequence(value: Any, name: str, what: str, remedy: str = "") -> None:
+    """Raise TypeError unless ``value`` has a length and is no text, set, mapping or class."""
+    is_one = isinstance(value, (Mapping, set, frozenset, type, str, bytes))
+    if is_one or not hasattr(value, "__len__") or getattr(value, "shape", None) == ():
+        raise TypeError(f"{name} is {shown(value)}, not a sequence; give a list of {what}{remedy}.")
 
 
 def shown(value: Any) -> str:
@@ -379,6 +382,25 @@ def checked_text_or_none(value: Any, name: str) -> str | None:
     if value is not None and not isinstance(value, str):
         raise TypeError(f"{name} is {shown(value)}; give a text, or None.")
     return value
+
+
+def check_axes(value: Any, n: int | None = None) -> None:
+    """Raise TypeError unless ``ax`` is None, axes of matplotlib, or so many of them."""
+    if value is None:
+        return
+    listed: Any = [value] if n is None else value
+    is_list = isinstance(listed, list | tuple) or (
+        isinstance(listed, np.ndarray) and listed.ndim == 1
+    )
+    if not is_list or len(listed) != (n or 1) or not all(hasattr(ax, "plot") for ax in listed):
+        wanted = "axes" if n is None else f"a tuple of {n} axes"
+        raise TypeError(f"ax is {shown(value)}; give {wanted} of matplotlib, or None.")
+
+
+def check_estimator(value: Any, attribute: str) -> None:
+    """Raise TypeError unless ``value`` may be a fitted estimator, which has ``attribute``."""
+    if isinstance(value, type) or not (hasattr(value, "fit") or hasattr(value, attribute)):
+        raise TypeError(f"estimator is {shown(value)}; give a fitted estimator.")
 
 
 def checked_list(value: Any, name: str, example: str) -> Sequence[Any]:

@@ -9,7 +9,13 @@ from typing import Any, Self
 import numpy as np
 
 from structboost.runtime.described import Described
-from structboost.validation import checked_records, checked_regularisation, checked_text_or_none
+from structboost.validation import (
+    check_axes,
+    check_estimator,
+    checked_records,
+    checked_regularisation,
+    checked_text_or_none,
+)
 
 # Measurements by which C is chosen, the first that a path has, and the names of those of the folds.
 _CRITERIA = {"score": "scores", "surrogate": "surrogates", "loss": "losses"}
@@ -63,6 +69,7 @@ class CPathDisplay(Described):
         ValueError
             If the estimator has no path, because it is not fitted or C is a number.
         """
+        check_estimator(estimator, "C_path_")
         if not hasattr(estimator, "C_path_"):
             raise ValueError(
                 f"This {type(estimator).__name__} has no C_path_; call fit with C='auto' first."
@@ -74,6 +81,7 @@ class CPathDisplay(Described):
         import matplotlib.pyplot as plt
 
         checked_text_or_none(name, "name")
+        check_axes(ax, 2)
         if ax is None:
             _, ax = plt.subplots(
                 2, 1, sharex=True, figsize=(5.0, 4.4), layout="constrained", height_ratios=(2, 1)

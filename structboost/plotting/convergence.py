@@ -6,7 +6,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 from structboost.runtime.described import Described
-from structboost.validation import checked_choice, checked_records, checked_text_or_none
+from structboost.validation import (
+    check_axes,
+    check_estimator,
+    checked_choice,
+    checked_records,
+    checked_text_or_none,
+)
 
 
 class ConvergenceDisplay(Described):
@@ -54,6 +60,7 @@ class ConvergenceDisplay(Described):
         ValueError
             If the estimator is not fitted yet.
         """
+        check_estimator(estimator, "history_")
         if not hasattr(estimator, "history_"):
             raise ValueError(f"This {type(estimator).__name__} is not fitted yet; call fit first.")
         return cls.from_history(estimator.history_, ax=ax, x=x, name=name)
@@ -105,6 +112,7 @@ class ConvergenceDisplay(Described):
             (checked_choice(x, "x", ("round", "seconds")),),
         )  # fmt: skip
         checked_text_or_none(name, "name")
+        check_axes(ax, 2)
         if ax is None:
             _, ax = plt.subplots(2, 1, sharex=True, figsize=(6.4, 5.6), layout="constrained")
         above, below = ax

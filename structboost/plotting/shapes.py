@@ -11,7 +11,7 @@ import numpy as np
 from structboost._typing import FloatArray
 from structboost.runtime.described import Described
 from structboost.tasks.taxonomy import TaxonomyTask
-from structboost.validation import checked_list, shown
+from structboost.validation import check_estimator, checked_list, is_whole, shown
 from structboost.weak.binning import ABOVE_ALL
 from structboost.weak.lookup_table import LinearAndSteps, LookupTable
 
@@ -59,8 +59,11 @@ class ShapeDisplay(Described):
             raise TypeError(f"form is {shown(form)}; give the result of Ensemble.compile().")
         self.form = additive
         for name, names in (("feature_names", feature_names), ("channel_names", channel_names)):
-            if names is not None:
-                checked_list(names, name, "['age', 'height']")
+            example = "['age', 'height']"
+            if names is not None and not all(
+                isinstance(one, str) for one in checked_list(names, name, example)
+            ):
+                raise TypeError(f"{name} is {shown(names)}; give texts, such as {example}.")
         if categories is not None and not isinstance(categories, Mapping):
             raise TypeError(
                 f"categories is {shown(categories)}; give a dict such as {{0: ['a', 'b']}}, or "
@@ -90,6 +93,7 @@ class ShapeDisplay(Described):
         TypeError
             If its weak learners are neither stumps nor linear functions.
         """
+        check_estimator(estimator, "model_")
         if not hasattr(estimator, "model_"):
             raise ValueError(f"This {type(estimator).__name__} is not fitted yet; call fit first.")
         form = LinearAndSteps.of(estimator.model_.compile())
@@ -253,11 +257,15 @@ class ShapeDisplay(Described):
         sloping = np.flatnonzero(self.form.coefficients.any(axis=1))
         return [int(f) for f in np.union1d(self.form.steps.features, sloping)]
 
-    def _chosen(self, features: Sequence[int] | int) -> list[int]:
+    def _chosen(self, features: Any) -> list[int]:
         used, n_features = self._used(), self.form.steps.n_features
         if not used:
             raise ValueError("The model uses no feature, since none of its stumps splits.")
-        if isinstance(features, (int, np.integer)):
+        if not is_whole(features):
+            for feature in checked_list(features, "features", "[0, 2]"):
+                if not is_whole(feature):
+                    raise TypeError(f"features holds {shown(feature)}; give whole numbers.")
+        else:
             order = np.argsort(-self.importances(), kind="stable")[: max(1, int(features))]
             return [int(f) for f in order if f in used]
         bad = [f for f in features if not 0 <= f < n_features]

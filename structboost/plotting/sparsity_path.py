@@ -9,7 +9,15 @@ from numpy.typing import ArrayLike
 
 from structboost._typing import IntArray
 from structboost.runtime.described import Described
-from structboost.validation import checked_array, checked_text_or_none, shown
+from structboost.validation import (
+    check_axes,
+    check_estimator,
+    check_inputs,
+    check_sequence,
+    checked_array,
+    checked_text_or_none,
+    shown,
+)
 
 
 class SparsityPathDisplay(Described):
@@ -74,8 +82,11 @@ class SparsityPathDisplay(Described):
         ValueError
             If the estimator is not fitted, or ``X`` and ``y`` differ in length.
         """
+        check_estimator(estimator, "model_")
         if not hasattr(estimator, "model_"):
             raise ValueError(f"This {type(estimator).__name__} is not fitted yet; call fit first.")
+        check_inputs(X)
+        check_sequence(y, "y", "labels")
         labels = np.asarray(y)
         if len(labels) != len(X):
             raise ValueError(
@@ -88,6 +99,7 @@ class SparsityPathDisplay(Described):
         """Draw the curve, into ``ax`` if it is not None."""
         import matplotlib.pyplot as plt
 
+        check_axes(ax)
         if ax is None:
             _, ax = plt.subplots(figsize=(5.0, 3.4), layout="constrained")
         (self.line_,) = ax.plot(self.n_learners, 100 * self.errors, "o-", label=self.name)

@@ -12,7 +12,13 @@ from sklearn.model_selection import GroupKFold, KFold, StratifiedKFold
 from sklearn.utils import check_random_state
 
 from structboost._typing import IntArray
-from structboost.validation import by_position, checked_weights, rows_of
+from structboost.validation import (
+    by_position,
+    check_sequence,
+    checked_numbers,
+    checked_weights,
+    rows_of,
+)
 
 # Number of parts of which one is held out, each in turn if there are few examples.
 _PARTS = 5
@@ -48,7 +54,23 @@ class Fold:
 
     def __post_init__(self) -> None:
         for name in ("X", "Y", "held_X", "held_Y"):
+            check_sequence(getattr(self, name), name, "inputs" if "X" in name else "outputs")
             object.__setattr__(self, name, by_position(getattr(self, name)))
+        self._check_lengths("X", "Y", "sample_weight")
+        self._check_lengths("held_X", "held_Y", "held_weight")
+
+    def _check_lengths(self, inputs: str, outputs: str, weights: str) -> None:
+        """Raise TypeError or ValueError unless these attributes are of one length."""
+        n_inputs, n = len(getattr(self, inputs)), len(getattr(self, outputs))
+        if n_inputs != n:
+            raise ValueError(
+                f"{inputs} has {n_inputs} examples and {outputs} {n}; they must be equally many."
+            )
+        values = getattr(self, weights)
+        if values is not None and (checked := checked_numbers(values, weights)).shape != (n,):
+            raise ValueError(
+                f"{weights} has shape {checked.shape}; give a number for each of {n} examples."
+            )
 
 
 def random_folds(

@@ -11,7 +11,7 @@ import numpy as np
 from structboost._typing import IntArray
 from structboost.exceptions import warn_user
 from structboost.tagging.schemes import checked_tags
-from structboost.tasks.chunk_tags import Chunks, ChunkTags
+from structboost.tasks.chunk_tags import SCHEMES, Chunks, ChunkTags
 from structboost.validation import checked_choice, shown
 
 MICRO, MACRO = "micro", "macro"
@@ -294,6 +294,8 @@ class ChunkScorer:
     def __post_init__(self) -> None:
         checked_choice(self.metric, "metric", METRICS)
         checked_choice(self.average, "average", (MICRO, MACRO))
+        if self.scheme is not None:
+            checked_choice(self.scheme, "scheme", SCHEMES)
         if not isinstance(self.kind, str | None):
             raise TypeError(f"kind is {shown(self.kind)}; give the name of a kind, or None.")
         if self.kind is not None and self.average != MICRO:

@@ -131,9 +131,8 @@ def convert_tags(tags: Sequence[Any], to: str, *, scheme: str | None = None) -> 
     [['B-PER', 'O'], ['B-LOC', 'B-LOC']]
     """
     checked_choice(to, "to", SCHEMES)
+    check_ordered(tags, "tags", "give a list of tags")
     is_single = hasattr(tags, "__len__") and len(tags) > 0 and all(isinstance(t, str) for t in tags)
-    if isinstance(tags, str):
-        raise TypeError(f"tags is {shown(tags)}; give a list of tags.")
     sequences = checked_tags([tags] if is_single else tags, "tags", scheme, unknown=False)
     out = [converted(_chunks(sequence), len(sequence), to) for sequence in sequences]
     return out[0] if is_single else out

@@ -17,6 +17,7 @@ def check_ordered(value: Any, name: str, remedy: str) -> None:
     if (
         isinstance(value, str | bytes | Mapping | Set)
         or not isinstance(value, Iterable)
+        or getattr(value, "shape", None) == ()
         or is_frame
     ):
         raise TypeError(f"{name} is {shown(value)}; {remedy}.")

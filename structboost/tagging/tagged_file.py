@@ -18,7 +18,7 @@ import numpy as np
 from structboost.exceptions import warn_user
 from structboost.files.atomic_write import whole_file
 from structboost.tagging.sequences import check_ordered
-from structboost.validation import shown
+from structboost.validation import checked_flag, shown
 
 DOCUMENT_START = "-DOCSTART-"
 WORD = "word"
@@ -131,6 +131,7 @@ def read_tagged(
     >>> X[0][0], y
     ({'word': 'Ada', 'pos': 'NNP'}, [['B-PER', 'O'], ['B-LOC']])
     """
+    checked_flag(return_documents, "return_documents")
     sentences = list(
         iter_tagged(
             path, columns=columns, tag=tag, separator=separator, comment=comment, encoding=encoding
@@ -449,6 +450,9 @@ def _decoded(lines: Iterable[str], name: str, encoding: str) -> Iterator[tuple[i
 def _lines(
     X: Any, tags: tuple[Any, ...], columns: Any, separator: str, documents: Any
 ) -> Iterator[str]:
+    check_ordered(X, "X", "give a list of sentences, such as [['Ada', 'sleeps']]")
+    for k, one in enumerate(tags):
+        check_ordered(one, f"tags[{k}]", "give a list of tags for each sentence")
     sentences = list(X)
     of_tags = [list(one) for one in tags]
     for k, one in enumerate(of_tags):

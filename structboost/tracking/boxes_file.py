@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from structboost.files.atomic_write import checked_path, whole_file
+from structboost.validation import checked_numbers
 
 _WANTED = "four finite numbers, or four NaN where the box is unknown"
 _SEPARATORS = re.compile(r"\s*,\s*|\s+")
@@ -66,7 +67,7 @@ def write_boxes(path: str | PathLike[str], boxes: ArrayLike) -> None:
         If ``boxes`` has another shape, or a box is infinite or partly unknown; the message gives
         its frame, counted from 0.
     """
-    rows = np.asarray(boxes, np.float64)
+    rows = checked_numbers(boxes, "boxes")
     if rows.ndim != 2 or rows.shape[1] != 4:
         raise ValueError(f"boxes has shape {rows.shape}; give (n_frames, 4).")
     for index, row in enumerate(rows.tolist()):

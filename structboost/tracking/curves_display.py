@@ -18,6 +18,7 @@ from structboost.tracking.metrics import (
     TrackingMeasures,
     evaluate,
 )
+from structboost.validation import check_axes, checked_text_or_none, shown
 
 
 class _TrackersDisplay(Described, ABC):
@@ -26,8 +27,13 @@ class _TrackersDisplay(Described, ABC):
     _layout: ClassVar[dict[str, Any]]
 
     def __init__(self, measures: Mapping[str, TrackingMeasures]) -> None:
+        values = measures.values() if isinstance(measures, Mapping) else [measures]
+        if not all(isinstance(value, TrackingMeasures) for value in values):
+            raise TypeError(
+                f"measures is {shown(measures)}; give a dict of names to what evaluate returns."
+            )
         if not measures:
-            raise ValueError("there is no tracker to draw; give at least one.")
+            raise ValueError("there is no tracker to draw; give at least one in measures.")
         self.measures = dict(measures)
 
     @classmethod
@@ -57,6 +63,10 @@ class _TrackersDisplay(Described, ABC):
         ValueError
             If there is no tracker, or its boxes do not fit the truth.
         """
+        if not isinstance(boxes, Mapping):
+            raise TypeError(f"boxes is {shown(boxes)}; give a dict of names to boxes.")
+        if not boxes:
+            raise ValueError("there is no tracker to draw; give at least one in boxes.")
         return cls({tracker: evaluate(each, truth) for tracker, each in boxes.items()}).plot(
             ax=ax, name=name
         )
@@ -73,6 +83,8 @@ class _TrackersDisplay(Described, ABC):
         """
         import matplotlib.pyplot as plt
 
+        check_axes(ax, 2)
+        checked_text_or_none(name, "name")
         axes = plt.subplots(layout="constrained", **self._layout)[1] if ax is None else ax
         self.ax_ = tuple(axes)
         self.figure_ = self.ax_[0].figure

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from structboost._typing import FloatArray
 from structboost.tracking.tracked_frames import TrackedFrames
-from structboost.validation import checked_numbers, checked_whole_number, shown
+from structboost.validation import checked_numbers, checked_whole_number, is_whole, shown
 from structboost.vision.drawing import (
     BLACK,
     COLOURS,
@@ -78,6 +78,9 @@ def draw_box(
     ndarray of uint8, shape (height, width, 3)
         RGB.
     """
+    is_colour = isinstance(colour, tuple | list) and len(colour) == 3
+    if not is_colour or not all(is_whole(level) and 0 <= level <= 255 for level in colour):
+        raise TypeError(f"colour is {shown(colour)}; give three whole numbers from 0 to 255, RGB.")
     canvas = as_rgb(checked_image(image)).copy()
     checked = _checked_box(box, "box")
     outlines = [(checked, colour)]

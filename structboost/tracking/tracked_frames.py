@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 from structboost._typing import FloatArray
 from structboost.tracking.box_tracker import BoxTracker
 from structboost.tracking.video import VideoError
+from structboost.validation import checked_list, checked_numbers, shown
 from structboost.vision.images import Pixels
 
 
@@ -108,7 +109,11 @@ def track_frames(
     VideoError
         If not even the first frames can be read.
     """
-    first_boxes = np.atleast_2d(np.asarray(boxes, np.float64))
+    if not hasattr(tracker, "learner"):
+        raise TypeError(f"tracker is {shown(tracker)}, not a tracker; give a BoxTracker.")
+    first_boxes = np.atleast_2d(checked_numbers(boxes, "boxes"))
+    if first_boxes.ndim != 2 or first_boxes.shape[1] != 4:
+        raise ValueError(f"boxes has shape {first_boxes.shape}; give (4,) or (n_first, 4).")
     return track_objects([tracker], frames, first_boxes[None])[0]
 
 
@@ -148,7 +153,16 @@ def track_objects(
     VideoError
         If the video breaks off before the objects are learned; ``error`` has a later one.
     """
-    first_boxes = np.asarray(boxes, np.float64)
+    for k, tracker in enumerate(checked_list(trackers, "trackers", "[StructBoostTracker()]")):
+        if not hasattr(tracker, "learner"):
+            raise TypeError(f"trackers[{k}] is {shown(tracker)}, not a tracker; give a BoxTracker.")
+    if (
+        not isinstance(frames, Iterable)
+        or isinstance(frames, str | bytes | type)
+        or (getattr(frames, "shape", None) == ())
+    ):
+        raise TypeError(f"frames is {shown(frames)}; give pairs of index and image.")
+    first_boxes = checked_numbers(boxes, "boxes")
     if first_boxes.ndim != 3 or first_boxes.shape[0] != len(trackers) or not first_boxes.size:
         raise ValueError(
             f"boxes has shape {first_boxes.shape}; give (n_objects, n_first, 4), for "

@@ -22,7 +22,7 @@ from structboost.validation import checked_array, checked_whole_number, shown
 from structboost.weak.base import (
     Candidate,
     WeakLearnerFamily,
-    check_features_and_responses,
+    check_family_arguments,
     check_has_rows,
 )
 from structboost.weak.candidates import answer_type, best_ways
@@ -209,7 +209,7 @@ class ActiveFeatureFamily(WeakLearnerFamily):
         exact: bool = False,
         n_threads: int = 1,
     ) -> None:
-        check_features_and_responses(features, response)
+        check_family_arguments(features, response, exact=exact, n_threads=n_threads)
         check_has_rows(features, self.name)
         rows = np.asarray(features).astype(np.int64)
         _check_numbers(features, rows)

@@ -29,10 +29,19 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from structboost._typing import FloatArray
+from structboost._typing import FloatArray, IntArray
 from structboost.exceptions import TaskError
 from structboost.runtime.described import Described
-from structboost.validation import checked_array, checked_number, shown, tell_of_old_flags
+from structboost.validation import (
+    checked_array,
+    checked_flag,
+    checked_list,
+    checked_number,
+    checked_whole_number,
+    is_whole,
+    shown,
+    tell_of_old_flags,
+)
 from structboost.weak.binning import Thresholds
 from structboost.weak.responses import ShardFeatures
 from structboost.weak.standardisation import Standardisation
@@ -376,7 +385,13 @@ class WeakLearnerFamily(Described, ABC):
         """
 
 
-def check_features_and_responses(features: Any, response: Any) -> None:
+# Types of numbers, of which bools are none.
+_REAL = (int, float, np.integer, np.floating)
+
+
+def check_family_arguments(
+    features: Any, response: Any, *, exact: Any = False, n_threads: Any = 1
+) -> None:
     """Raise TypeError or ValueError unless a family can learn on these arguments.
 
     Parameters
@@ -385,7 +400,11 @@ def check_features_and_responses(features: Any, response: Any) -> None:
         Training features.
     response : (float, float)
         The two responses, in rising order.
+    exact : bool
+    n_threads : int
     """
+    checked_flag(exact, "exact")
+    checked_whole_number(n_threads, "n_threads")
     if not sparse.issparse(features):
         if not isinstance(features, np.ndarray):
             raise TypeError(
@@ -403,6 +422,30 @@ def check_features_and_responses(features: Any, response: Any) -> None:
         raise ValueError(
             f"response is {shown(response)}; give two numbers in rising order, such as (-1.0, 1.0)."
         )
+
+
+def checked_columns(columns: Any, name: str, n_features: int) -> IntArray:
+    """Return indices of features, or raise TypeError or ValueError that names them."""
+    for column in checked_list(columns, name, "[0, 2]"):
+        if not is_whole(column) or not 0 <= column < n_features:
+            raise ValueError(
+                f"{name} has {shown(column)}; give indices of features from 0 to {n_features - 1}."
+            )
+    return np.array(columns, np.int64)
+
+
+def checked_directions(directions: Any, n_features: int) -> NDArray[np.int8]:
+    """Return 1, -1 or 0 for each feature, or raise TypeError or ValueError."""
+    if directions is None:
+        return np.zeros(n_features, np.int8)
+    listed = checked_list(directions, "directions", "[1, 0, -1]")
+    if len(listed) != n_features or not all(
+        isinstance(d, _REAL) and d in (-1, 0, 1) for d in listed
+    ):
+        raise ValueError(
+            f"directions is {shown(directions)}; give 1, -1 or 0 for each of {n_features} features."
+        )
+    return np.array(directions, np.int8)
 
 
 def check_has_rows(features: NDArray[Any], family: str) -> None:

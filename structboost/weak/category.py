@@ -11,7 +11,12 @@ from numpy.typing import NDArray
 
 from structboost._typing import FloatArray, IntArray, override
 from structboost.files.schema import Array, DamagedFileError, whole_number
-from structboost.weak.base import Candidate, WeakLearnerFamily, check_features_and_responses
+from structboost.weak.base import (
+    Candidate,
+    WeakLearnerFamily,
+    check_family_arguments,
+    checked_columns,
+)
 from structboost.weak.binning import bin_features
 from structboost.weak.candidates import answer_type, best_on_channels
 from structboost.weak.category_sets import (
@@ -126,9 +131,9 @@ class CategoryFamily(WeakLearnerFamily):
         n_threads: int = 1,
         categorical: Sequence[int] = (),
     ) -> None:
-        check_features_and_responses(features, response)
+        check_family_arguments(features, response, exact=exact, n_threads=n_threads)
         self.n_features = features.shape[1]
-        self.categorical = np.array(categorical, np.int64)
+        self.categorical = checked_columns(categorical, "categorical", self.n_features)
         own = features[:, self.categorical]
         self.binned = bin_features(own, categorical=range(len(self.categorical)))
         self.low, self.high = response

@@ -11,10 +11,11 @@ from numpy.typing import NDArray
 
 from structboost._typing import FloatArray, IntArray, override
 from structboost.files.schema import Array
+from structboost.validation import checked_array
 from structboost.weak.base import (
     Candidate,
     WeakLearnerFamily,
-    check_features_and_responses,
+    check_family_arguments,
     check_has_rows,
     check_sizes,
 )
@@ -106,7 +107,7 @@ class FeatureFamily(WeakLearnerFamily):
         exact: bool = False,
         n_threads: int = 1,
     ) -> None:
-        check_features_and_responses(features, response)
+        check_family_arguments(features, response, exact=exact, n_threads=n_threads)
         check_has_rows(features, "feature")
         check_sizes(features, self.name, _LARGEST)
         rows = np.asarray(features, np.float32)
@@ -189,7 +190,7 @@ def _checked_groups(groups: Any, n_features: int) -> IntArray:
     """Group of each feature, and of the constant last, counted from 0 without gaps."""
     if groups is None:
         return np.arange(n_features + 1)
-    given = np.asarray(groups)
+    given = checked_array(groups, "groups")
     if given.shape != (n_features,) or given.dtype.kind not in "iu":
         raise ValueError(
             f"groups has shape {given.shape} and type {given.dtype}; give a whole number for each "

@@ -20,7 +20,7 @@ from structboost.files.schema import Array
 from structboost.weak.base import (
     Candidate,
     WeakLearnerFamily,
-    check_features_and_responses,
+    check_family_arguments,
     check_has_rows,
     check_sizes,
 )
@@ -112,7 +112,7 @@ class LinearFamily(WeakLearnerFamily):
         exact: bool = False,
         n_threads: int = 1,
     ) -> None:
-        check_features_and_responses(features, response)
+        check_family_arguments(features, response, exact=exact, n_threads=n_threads)
         check_has_rows(features, self.name)
         rows = np.asarray(features, np.float64)
         check_sizes(rows, self.name, _LARGEST)

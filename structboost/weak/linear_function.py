@@ -27,7 +27,7 @@ from structboost.weak.base import (
     Candidate,
     TrainingFeatures,
     WeakLearnerFamily,
-    check_features_and_responses,
+    check_family_arguments,
 )
 from structboost.weak.block_measures import BlockMeasure, entry_values
 from structboost.weak.lookup_table import LinearAndSteps, LookupTable
@@ -215,7 +215,7 @@ class LinearFunctionFamily(LinearFunctionSearch):
         exact: bool = False,
         n_threads: int = 1,
     ) -> None:
-        check_features_and_responses(features, response)
+        check_family_arguments(features, response, exact=exact, n_threads=n_threads)
         super().__init__(Standardisation.of(features, response))
         self._rows = self.standardisation.rows(features)
 

@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 from structboost._typing import FloatArray, IntArray, override
 from structboost.files.schema import Array
-from structboost.weak.base import Candidate, WeakLearnerFamily, check_features_and_responses
+from structboost.validation import checked_seed, checked_whole_number, is_whole, shown
+from structboost.weak.base import Candidate, WeakLearnerFamily, check_family_arguments
 from structboost.weak.candidates import best_on_channels, largest_norms
 from structboost.weak.table import LearnerTable
 
@@ -230,7 +231,19 @@ class PatchFamily(WeakLearnerFamily):
         exact: bool = False,
         n_threads: int = 1,
     ) -> None:
-        check_features_and_responses(features, response)
+        check_family_arguments(features, response, exact=exact, n_threads=n_threads)
+        for name, value in (("n_candidates", n_candidates), ("n_priced", n_priced)):
+            checked_whole_number(value, name)
+        sizes = {"side": side, "grid": grid, "overlap": overlap}
+        for name, size in sizes.items():
+            if not is_whole(size):
+                raise TypeError(f"{name} is {shown(size)}; give a whole number.")
+        if not isinstance(image_shape, tuple | list) or not (
+            len(image_shape) == 2 and all(map(is_whole, image_shape))
+        ):
+            raise TypeError(f"image_shape is {shown(image_shape)}; give (height, width).")
+        if random_state is not None:
+            checked_seed(random_state, "random_state")
         self._images = np.ascontiguousarray(features)
         self.n_features = self._images.shape[1]
         height, width = image_shape

@@ -13,10 +13,18 @@ from sklearn.metrics import pairwise_distances
 
 from structboost._typing import FloatArray, IntArray, override
 from structboost.files.schema import Array
+from structboost.validation import (
+    checked_array,
+    checked_seed,
+    checked_whole_number,
+    first_unusable,
+    shown,
+    unusable,
+)
 from structboost.weak.base import (
     Candidate,
     WeakLearnerFamily,
-    check_features_and_responses,
+    check_family_arguments,
     check_has_rows,
 )
 from structboost.weak.candidates import best_on_channels, largest_norms
@@ -131,13 +139,18 @@ class PiecewiseFamily(WeakLearnerFamily):
         exact: bool = False,
         n_threads: int = 1,
     ) -> None:
-        check_features_and_responses(features, response)
-        if n_centers < 1 or not len(quantiles) or not all(0 < q <= 1 for q in quantiles):
+        check_family_arguments(features, response, exact=exact, n_threads=n_threads)
+        checked_whole_number(n_centers, "n_centers")
+        checked_seed(random_state, "random_state")
+        quantiles = checked_array(quantiles, "quantiles", 1).tolist()
+        if not len(quantiles) or not all(0 < q <= 1 for q in quantiles):
             raise ValueError(
-                f"n_centers is {n_centers!r} and quantiles {quantiles!r}; "
-                "give at least one centre, and shares above 0 and at most 1."
+                f"quantiles is {shown(quantiles)}; give fractions above 0 and at most 1."
             )
         check_has_rows(features, "piecewise")
+        bad = first_unusable(features, missing=False)
+        if bad is not None:
+            raise ValueError(f"features[{bad}] has {unusable(False)} entries; impute or drop them.")
         if min(response) >= 0:
             raise ValueError(
                 "weak_learner 'piecewise' has responses of both signs, but those of this kind must "

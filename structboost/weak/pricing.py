@@ -23,7 +23,7 @@ import numpy as np
 
 from structboost._typing import FloatArray, override
 from structboost.runtime.described import Described
-from structboost.validation import checked_choice, tell_of_old_flags
+from structboost.validation import checked_choice, shown, tell_of_old_flags
 from structboost.weak.base import Candidate, Column, WeakLearnerFamily
 from structboost.weak.terms import Term
 
@@ -211,6 +211,8 @@ class CodeWord(PricingRule):
     can_resume = False
 
     def __init__(self, draw: Callable[[], FloatArray]) -> None:
+        if not callable(draw):
+            raise TypeError(f"draw is {shown(draw)}; give a callable that returns a code.")
         self.draw = draw
 
     def __repr__(self) -> str:

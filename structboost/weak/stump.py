@@ -15,7 +15,12 @@ from numpy.typing import NDArray
 from structboost._typing import FloatArray, IntArray, override
 from structboost.files.schema import Array, DamagedFileError, whole_number
 from structboost.weak.all_thresholds import largest_edges
-from structboost.weak.base import Candidate, WeakLearnerFamily, check_features_and_responses
+from structboost.weak.base import (
+    Candidate,
+    WeakLearnerFamily,
+    check_family_arguments,
+    checked_directions,
+)
 from structboost.weak.binning import Thresholds, bin_features
 from structboost.weak.candidates import answer_type, best_ways, largest_norms
 from structboost.weak.category import CategoryFamily
@@ -272,11 +277,11 @@ class StumpFamily(StumpSearch):
         n_threads: int = 1,
         directions: Sequence[int] | None = None,
     ) -> None:
-        check_features_and_responses(features, response)
+        check_family_arguments(features, response, exact=exact, n_threads=n_threads)
         self.binned = bin_features(features, exact=exact)
         super().__init__(self.binned.bins, response, features)
         if directions is not None:
-            of_features = np.asarray(directions, np.int8)
+            of_features = checked_directions(directions, self.n_features)
             gaps = self.bins.gaps
             self.directions = of_features if gaps is None else of_features[gaps.feature]
         self.n_threads = n_threads

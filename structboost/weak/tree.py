@@ -17,13 +17,21 @@ from structboost._typing import FloatArray, IntArray, override
 from structboost.files.schema import Array, DamagedFileError, whole_number
 from structboost.runtime.compiled import compiled
 from structboost.validation import (
+    checked_flag,
     checked_not_negative,
     checked_number,
+    checked_random_state,
     checked_share,
     checked_whole_number,
     shown,
 )
-from structboost.weak.base import Candidate, WeakLearnerFamily, check_features_and_responses
+from structboost.weak.base import (
+    Candidate,
+    WeakLearnerFamily,
+    check_family_arguments,
+    checked_columns,
+    checked_directions,
+)
 from structboost.weak.binning import bin_features
 from structboost.weak.candidates import answer_type, largest_norms
 from structboost.weak.category_sets import (
@@ -229,7 +237,7 @@ class TreeFamily(WeakLearnerFamily):
         l2_regularization: float = 0.0,
         max_features: float = 1.0,
     ) -> None:
-        check_features_and_responses(features, response)
+        check_family_arguments(features, response, exact=exact, n_threads=n_threads)
         self.min_samples_leaf = checked_whole_number(min_samples_leaf, "min_samples_leaf")
         self.l2_regularization = checked_not_negative(l2_regularization, "l2_regularization")
         self.max_features = checked_number(max_features, "max_features", "a share, such as 0.5")
@@ -238,14 +246,18 @@ class TreeFamily(WeakLearnerFamily):
                 f"max_features is {shown(max_features)}; give a fraction of the features, above 0 "
                 "and at most 1, such as 0.5."
             )
+        checked_columns(categorical, "categorical", features.shape[1])
+        checked_random_state(random_state)
+        checked_flag(confident, "confident")
+        checked_flag(honest, "honest")
         self._is_left_open = row_share is None
         all_rows = row_share is None or row_share == 1
         self._draw_rows(1.0 if all_rows else checked_share(row_share, "row_share"), random_state)
         self.binned = bin_features(features, exact=exact, categorical=categorical)
         of_columns = self._feature(np.arange(self.binned.n_columns))
         self._is_category = np.isin(of_columns, categorical)
-        given = np.zeros(features.shape[1]) if directions is None else directions
-        self._directions = Directions(self.binned, np.asarray(given, np.int8))
+        of_features = checked_directions(directions, features.shape[1])
+        self._directions = Directions(self.binned, of_features)
         self._is_directed = bool(self._directions.of_columns.any())
         self.n_features = self.binned.bins.n_features
         self.low, self.high = response

@@ -12,6 +12,7 @@ from scipy import sparse
 
 from structboost._typing import FloatArray, IntArray, override
 from structboost.files.schema import Array, DamagedFileError, below, prefixed, whole_number
+from structboost.validation import checked_list, shown
 from structboost.weak.base import Candidate, WeakLearnerFamily
 from structboost.weak.block_measures import BlockMeasure
 from structboost.weak.lookup_table import sum_of
@@ -227,6 +228,11 @@ class UnionFamily(WeakLearnerFamily):
     """
 
     def __init__(self, members: Sequence[WeakLearnerFamily]) -> None:
+        if not len(checked_list(members, "members", "[StumpFamily(features, (-1, 1))]")):
+            raise ValueError("members is empty; give at least one family.")
+        for i, member in enumerate(members):
+            if not isinstance(member, WeakLearnerFamily):
+                raise TypeError(f"members[{i}] is {shown(member)}; give a WeakLearnerFamily.")
         self.members = members
         self.name = UNION.join(family.name for family in members)
         self.n_features = members[0].n_features

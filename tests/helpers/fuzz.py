@@ -314,8 +314,7 @@ def functions():
         (tagging, "chunk_scores"): {"y_true": tags, "y_pred": tags, "scheme": "iob2"},
         (tagging, "chunk_f1"): {"y_true": tags, "y_pred": tags, "average": "micro"},
         (tagging, "read_tagged"): {
-            "path": "never-made", "tag": -1, "comment": "#", "encoding": "utf-8",
-            "return_documents": False,
+            "path": "never-made", "encoding": "utf-8",
         },
         (tagging, "write_tagged"): {"path": "fuzz.txt", "X": [["a", "b"]], "separator": " "},
         (tagging, "ChunkScorer"): {"metric": "f1", "average": "micro", "scheme": "iob2"},
@@ -323,9 +322,8 @@ def functions():
             "X": np.ones((1, 2)), "Y": np.zeros(1, int), "sample_weight": None,
             "held_X": np.ones((1, 2)), "held_Y": np.zeros(1, int),
         },
-        (selection, "structured_scorer"): {"score": "f1_micro"},
         (structboost, "ShapeDisplay"): {
-            "form": LookupTable.constant(np.zeros(2), 3), "feature_names": ["a", "b", "c"],
+            "form": LookupTable.constant(np.zeros(2), 3), "feature_names": ("a", "b", "c"),
         },
         (tracking, "VideoWriter"): {"path": "never-made.mp4", "fps": 25.0},
     }  # fmt: skip

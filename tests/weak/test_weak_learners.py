@@ -200,9 +200,9 @@ def test_a_stump_is_turned_on_shards_as_it_is_at_hand():
           for side in (1, 2, 4)),
         *((partial(PatchFamily, image_shape=(6, 6), side=3, **changes), "side is 3, grid .* and")
           for changes in ({"grid": 0}, {"grid": 5}, {"overlap": -1})),
-        *((partial(PiecewiseFamily, **changes), "n_centers is .* quantiles") for changes in (
-            {"n_centers": 0}, {"quantiles": ()}, {"quantiles": (0.5, 0.0)}, {"quantiles": (1.5,)},
-        )),
+        (partial(PiecewiseFamily, n_centers=0), "n_centers is 0; give a whole number"),
+        *((partial(PiecewiseFamily, quantiles=quantiles), "quantiles is .*; give fractions")
+          for quantiles in ((), (0.5, 0.0), (1.5,))),
     ],
 )  # fmt: skip
 def test_what_a_family_cannot_be_made_with_is_named(make, message):
