@@ -147,10 +147,8 @@ class Knapsack(BatchProblem):
     maximize = True
 
     def __init__(self, weights: Any, capacity: Any) -> None:
-        self.weights = np.atleast_2d(np.asarray(weights, np.float64))
-        self.capacity = np.atleast_1d(np.asarray(capacity, np.float64))
+        self.weights, self.capacity = checked_loads(weights, capacity, "n_items")
         self.n_items = self.weights.shape[1]
-        checked_loads(self.weights, self.capacity, self.n_items)
 
     @override
     def solve_all(self, costs: FloatArray) -> FloatArray:

@@ -29,6 +29,7 @@ from structboost.selection.folds import Fold, random_folds, split_rows
 from structboost.selection.scoring import Score
 from structboost.tasks.ranking import RankingTask, WeightedRelevance
 from structboost.validation import (
+    array_of,
     check_finite,
     check_relevance,
     checked_weights,
@@ -414,7 +415,7 @@ def _query_ids(n_items: int, qid: Any, group: Any) -> Any:
         return qid
     if qid is not None:
         raise ValueError("qid and group are both set; give one of them.")
-    sizes = column_or_1d(group)
+    sizes = _column(group, "group")
     if sizes.dtype.kind not in "iu" or (sizes < 0).any() or sizes.sum() != n_items:
         raise ValueError(
             f"group holds {shown(sizes.tolist())}; give whole numbers that add up to the "
@@ -423,11 +424,19 @@ def _query_ids(n_items: int, qid: Any, group: Any) -> Any:
     return np.repeat(np.arange(len(sizes)), sizes)
 
 
+def _column(value: Any, name: str) -> NDArray[Any]:
+    """Return a vector or a column as a vector."""
+    shape = array_of(value).shape
+    if not shape or shape[1:] not in ((), (1,)):
+        raise ValueError(f"{name} is {shown(value)}; give a list with an entry for each item.")
+    return np.asarray(column_or_1d(value))
+
+
 def _split_queries(y: NDArray[Any], qid: Any) -> list[IntArray]:
     """Return the rows of each query, in the order of the queries' ids."""
     if qid is None:
         return [np.arange(len(y))]
-    ids = column_or_1d(qid)
+    ids = _column(qid, "qid")
     if len(ids) != len(y):
         raise ValueError(f"qid has {len(ids)} entries for {len(y)} samples; give one for each.")
     indices = group_numbers(ids, "qid")
