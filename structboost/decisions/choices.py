@@ -16,7 +16,7 @@ from structboost.decisions.problem import BatchProblem, DecisionProblem, check_l
 from structboost.exceptions import TaskError
 from structboost.inference.knapsack import checked_loads, solve_knapsack
 from structboost.inference.tours import improved_tour, shortest_tour
-from structboost.validation import checked_flag, checked_whole_number, shown
+from structboost.validation import array_of, checked_flag, checked_whole_number, shown
 
 
 class Assignment(DecisionProblem):
@@ -147,7 +147,9 @@ class Knapsack(BatchProblem):
     maximize = True
 
     def __init__(self, weights: Any, capacity: Any) -> None:
-        self.weights, self.capacity = checked_loads(weights, capacity, "n_items")
+        self.weights, self.capacity = checked_loads(
+            weights, capacity, (array_of(weights).shape or ("n_items",))[-1]
+        )
         self.n_items = self.weights.shape[1]
 
     @override
