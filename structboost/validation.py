@@ -77,11 +77,7 @@ def unusable(missing: bool) -> str:
 def check_examples(X: Any, Y: Any) -> None:
     """Raise unless ``X`` and ``Y`` are sequences, equally long, and not empty."""
     check_inputs(X)
-    is_one = isinstance(Y, Mapping | set | frozenset | type)
-    if is_one or not hasattr(Y, "__len__") or getattr(Y, "shape", None) == ():
-        raise TypeError(
-            f"Y is {shown(Y)}, not a sequence; give a list of outputs, or [y] for one example."
-        )
+    check_sequence(Y, "Y", "give a list of outputs, or [y] for one example")
     if len(X) != len(Y):
         raise ValueError(f"X has {len(X)} examples and Y {len(Y)}; they must be equally many.")
     if not len(X):
@@ -150,14 +146,30 @@ def rows_of(sequence: Sequence[Any], rows: IntArray) -> Any:
 
 def check_inputs(X: Any) -> None:
     """Raise TypeError unless ``X`` is a sequence or table, which have a length."""
-    check_sequence(X, "X", "inputs", ", or [x] for one input x")
+    check_sequence(X, "X", "give a list of inputs, or [x] for one input x")
 
 
-def check_sequence(value: Any, name: str, what: str, remedy: str = "") -> None:
-    """Raise TypeError unless ``value`` has a length and is no text, set, mapping or class."""
-    is_one = isinstance(value, (Mapping, set, frozenset, type, str, bytes))
-    if is_one or not hasattr(value, "__len__") or getattr(value, "shape", None) == ():
-        raise TypeError(f"{name} is {shown(value)}, not a sequence; give a list of {what}{remedy}.")
+def check_sequence(value: Any, name: str, remedy: str) -> None:
+    """Raise TypeError unless ``value`` has a length and an order."""
+    is_other = isinstance(value, (Mapping, set, frozenset, type, str, bytes))
+    # An array of no dimensions has the method, which raises.
+    if is_other or not hasattr(value, "__len__") or getattr(value, "ndim", 1) == 0:
+        raise TypeError(f"{name} is {shown(value)}, not a sequence; {remedy}.")
+
+
+def is_text(value: Any, text: str) -> bool:
+    """Whether ``value`` is this string; an array, which compares entry by entry, is not."""
+    return isinstance(value, str) and value == text
+
+
+def array_of(value: Any) -> NDArray[Any]:
+    """Return ``value`` as an array, of one object and no dimensions where it cannot be one."""
+    try:
+        return np.asarray(value)
+    except Exception:  # rows of different lengths, and objects that raise anything
+        array = np.empty((), object)
+        array[()] = value
+        return array
 
 
 def shown(value: Any) -> str:

@@ -11,7 +11,12 @@ from numpy.typing import NDArray
 
 from structboost._typing import IntArray
 from structboost.exceptions import TaskError, on_example
-from structboost.validation import unusable
+from structboost.validation import array_of, checked_whole_number, shown, unusable
+
+
+def _is_finite_number(value: Any) -> bool:
+    is_number = isinstance(value, int | float | np.integer | np.floating)
+    return is_number and not isinstance(value, bool) and bool(np.isfinite(value))
 
 
 @dataclass(frozen=True)
@@ -26,10 +31,24 @@ class PartKind:
         The two values of a discrete weak learner on this kind: ``(-1, 1)`` where scores may have
         either sign, ``(0, 1)`` where they must not be negative (edges of a CRF, StructBoost
         section 3.6).
+
+    Raises
+    ------
+    ValueError, TypeError
+        If ``n_channels`` is no whole number from 1, or ``response`` not two finite numbers.
     """
 
     n_channels: int = 1
     response: tuple[float, float] = (-1.0, 1.0)
+
+    def __post_init__(self) -> None:
+        checked_whole_number(self.n_channels, "n_channels")
+        response: Any = self.response
+        is_pair = isinstance(response, Sequence | np.ndarray) and array_of(response).shape == (2,)
+        if not is_pair or not all(_is_finite_number(value) for value in response):
+            raise ValueError(
+                f"response is {shown(response)}; give two finite numbers, such as (-1.0, 1.0)."
+            )
 
     @property
     def has_bias(self) -> bool:

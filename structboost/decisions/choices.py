@@ -148,10 +148,11 @@ class Knapsack(BatchProblem):
     maximize = True
 
     def __init__(self, weights: Any, capacity: Any) -> None:
-        self.weights = np.atleast_2d(_as_floats(weights, "weights"))
-        self.capacity = np.atleast_1d(_as_floats(capacity, "capacity"))
+        table = _as_floats(weights, "weights")
+        self.weights, self.capacity = checked_loads(
+            table, _as_floats(capacity, "capacity"), (table.shape or ("n_items",))[-1]
+        )
         self.n_items = self.weights.shape[1]
-        checked_loads(self.weights, self.capacity, self.n_items)
 
     @override
     def solve_all(self, costs: FloatArray) -> FloatArray:

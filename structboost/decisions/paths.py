@@ -233,8 +233,7 @@ def _checked_network(
     check_memory(16.0 * (int(table.max()) + 1), "Nodes of arcs", "count them from 0 without gaps")
     nodes = range(int(table.max()) + 1) if nodes is None else nodes
     for name, node in (("source", source), ("target", target)):
-        # Comparing an array with nodes would give an array.
-        if getattr(node, "ndim", 0) or node not in nodes:
+        if not isinstance(node, Hashable) or node not in nodes:
             raise ValueError(f"{name} is {shown(node)}; give a node, such as {nodes[0]!r}.")
     ends = nodes.index(source), nodes.index(target)
     if ends[0] == ends[1] or path_of_fewest_arcs(table, *ends, np.ones(len(table))) is None:

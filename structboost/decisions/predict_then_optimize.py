@@ -34,6 +34,7 @@ from structboost.validation import (
     checked_verbose,
     checked_weights,
     checked_whole_number,
+    is_text,
 )
 from structboost.weak.families import WeakLearners
 
@@ -302,7 +303,7 @@ class PredictThenOptimize(Documented, BaseEstimator):
 
     def _check_parameters(self) -> None:
         checked_choice(self.start, "start", ("auto", "least_squares", "boosted", "none"))
-        if self.C != AUTO:
+        if not is_text(self.C, AUTO):
             checked_positive(self.C, "C")
         checked_flag(self.spare_solves, "spare_solves")
         checked_relative_gap(self.tol, "tol")

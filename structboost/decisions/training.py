@@ -23,6 +23,7 @@ from structboost.selection.held_out import HeldOut
 from structboost.selection.path import Path, Trial
 from structboost.training.boosting import AUTO, StructBoost
 from structboost.training.trainer import Trainer
+from structboost.validation import is_text
 
 # The C that are tried, upwards and then downwards.  Beyond the largest the gap closes slowly.
 # Towards 0 the weights shrink in a fixed direction: decisions, and so the regret, end up the same.
@@ -54,7 +55,7 @@ def train(
     is_judged = is_linear or (is_union and is_plain and start != "least_squares")
     facts: dict[str, Any] = {"passes": [], "path": [], "path_end": ""}
     fits = None
-    if C == AUTO and is_judged:
+    if is_text(C, AUTO) and is_judged:
         starts = ("none", "least_squares") if start == "auto" else (start,)
         fits = LinearFits(parameters, task, inputs, truth, starts)
         facts |= {"path": fits.path, "path_end": fits.end}

@@ -36,6 +36,7 @@ from structboost.validation import (
     checked_flag,
     checked_share,
     checked_whole_number,
+    is_text,
     shown,
 )
 from structboost.weak.families import WeakLearners, takes_sparse
@@ -206,7 +207,7 @@ class BoostedEstimator(Documented, BaseEstimator):
         trainer = self._trainer(task, callbacks=callbacks)
         trainer._objective = self._objective_name()
         folds = None
-        if trainer.C == AUTO and is_in_memory(train[0]):
+        if is_text(trainer.C, AUTO) and is_in_memory(train[0]):
             # The same held-out part chooses C and the round.
             folds = (
                 self._folds(*train, sample_weight)

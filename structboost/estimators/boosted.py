@@ -50,6 +50,7 @@ from structboost.validation import (
     checked_choice,
     checked_positive,
     checked_whole_number,
+    is_text,
     lacking,
     shown,
 )
@@ -353,7 +354,8 @@ class StructBoostEstimator(BoostedEstimator):
             return self._linear_trainer(task)
         trainer = super()._trainer(task, **settings)
         formulation = formulation_of(trainer.formulation, stabilize=trainer.stabilize)
-        if not formulation.works_on_shards and trainer.engine in ("processes", "dask"):
+        is_named = isinstance(trainer.engine, str)
+        if not formulation.works_on_shards and is_named and trainer.engine in ("processes", "dask"):
             raise ValueError(
                 f"engine is {trainer.engine!r}, and objective={shown(self.objective)} supports "
                 "threads only; take engine='threads', or write objective='hinge'."
@@ -391,7 +393,9 @@ class StructBoostEstimator(BoostedEstimator):
         whole: tuple[Any, Any, Any] | None = None,
     ) -> None:
         self._is_large = len(train[1]) > _LARGE
-        if self._is_stage_wise and "tree" in _names(self._weak_learners()):
+        if self._is_stage_wise and any(
+            is_text(name, "tree") for name in _names(self._weak_learners())
+        ):
             self.max_features_ = self._chosen_features(task, train, sample_weight)
         super()._train(task, train, validation, sample_weight, whole)
         self.minimised_ = self._objective_name()

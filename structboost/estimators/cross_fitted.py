@@ -32,6 +32,7 @@ from structboost.runtime.fitted_state import committed
 from structboost.selection.cross_fitting import cross_fit
 from structboost.selection.folds import balanced_parts_of_groups
 from structboost.validation import (
+    array_of,
     check_inputs,
     checked_flag,
     checked_n_jobs,
@@ -311,7 +312,7 @@ class CrossFitted(TransformerMixin, Documented, BaseEstimator):
 
     def _folds(self, groups: Any, n_examples: int) -> IntArray:
         """Return the fold of each example."""
-        groups = np.arange(n_examples) if groups is None else np.asarray(groups)
+        groups = np.arange(n_examples) if groups is None else array_of(groups)
         if groups.shape != (n_examples,):
             raise ValueError(
                 f"groups has shape {groups.shape}; give one for each of {n_examples} examples."

@@ -37,6 +37,7 @@ from structboost.validation import (
 )
 
 _NUMBERS = (int, float, np.number, np.bool_)
+_FORMS_OF_SETS = "give an indicator matrix of 0 and 1, or a list of the labels of each sample"
 FORMS = ("matrix", "lists", "single")
 
 
@@ -323,6 +324,8 @@ def _as_table_or_sequence(y: Any) -> tuple[NDArray[Any], list[Any] | None]:
         y = plain_array(lambda: y)
     if hasattr(y, "dtype") and not isinstance(y, np.generic):
         table = y if isinstance(y, np.ndarray) else plain_array(lambda: y)
+        if table.ndim == 0:
+            raise TypeError(f"y is {shown(y)}; {_FORMS_OF_SETS}.")
         if table.ndim == 2:
             return (table[:, 0] if table.shape[1] == 1 else table), None
         if any(_is_list(labels) for labels in table):
@@ -330,10 +333,7 @@ def _as_table_or_sequence(y: Any) -> tuple[NDArray[Any], list[Any] | None]:
         vector = label_vector(y)
         return np.asarray(vector), None
     if not isinstance(y, Sequence) or isinstance(y, (str, bytes)):
-        raise TypeError(
-            f"y is {shown(y)}; give an indicator matrix of 0 and 1, or a list of the labels of "
-            "each sample."
-        )
+        raise TypeError(f"y is {shown(y)}; {_FORMS_OF_SETS}.")
     rows = list(y)
     are_rows = rows and all(_is_list(row) and not isinstance(row, Set) for row in rows)
     are_rows = are_rows and all(len(row) == len(rows[0]) > 1 for row in rows)

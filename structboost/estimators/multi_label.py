@@ -44,7 +44,13 @@ from structboost.tasks.hierarchical import HierarchicalMultiLabelTask
 from structboost.tasks.hierarchy_forms import read_hierarchy
 from structboost.tasks.multi_label import MultiLabelTask
 from structboost.training.boosting import AUTO
-from structboost.validation import checked_choice, checked_flag, checked_weights, shown
+from structboost.validation import (
+    checked_choice,
+    checked_flag,
+    checked_weights,
+    is_text,
+    shown,
+)
 
 # By default, no pairs are learned with more labels, because each pair has its trees.
 _MOST_PAIRED = 14
@@ -477,7 +483,7 @@ class StructBoostMultiLabelClassifier(
         """Replace "auto" by ``of_sets`` if whole sets are learned, else by ``else_``."""
         if not is_same(value, AUTO):
             return value
-        return of_sets if self.loss == "subset" and self._is(LOG_LOSS) else else_
+        return of_sets if is_text(self.loss, "subset") and self._is(LOG_LOSS) else else_
 
     def _is_by_likelihood(self) -> bool:
         """Whether predictions follow from probabilities of sets."""

@@ -147,7 +147,7 @@ def _remedy(
         renamed = L1_LOG_LOSS  # as in version 0.2
     if renamed is not None and renamed in choices and name in _READ[renamed]:
         return f"leave it out, or write objective={renamed!r}, {name}={shown(value)}."
-    if name == "formulation" and value not in _OF_THE_HINGE:
+    if name == "formulation" and not (isinstance(value, str) and value in _OF_THE_HINGE):
         return _remedy_of_formulation(value, choices)
     if name in _OF_STEPS or name in OF_TREES:
         default = PAIRWISE if PAIRWISE in choices else LOG_LOSS

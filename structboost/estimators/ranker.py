@@ -29,6 +29,7 @@ from structboost.selection.folds import Fold, random_folds, split_rows
 from structboost.selection.scoring import Score
 from structboost.tasks.ranking import RankingTask, WeightedRelevance
 from structboost.validation import (
+    array_of,
     check_finite,
     check_relevance,
     checked_weights,
@@ -423,14 +424,12 @@ def _query_ids(n_items: int, qid: Any, group: Any) -> Any:
     return np.repeat(np.arange(len(sizes)), sizes)
 
 
-def _column(values: Any, name: str) -> NDArray[Any]:
-    """Return one entry for each item or query, or raise ValueError for other shapes."""
-    try:
-        return np.asarray(column_or_1d(values))
-    except ValueError:
-        raise ValueError(
-            f"{name} is {shown(values)}; give a list or an array of one dimension."
-        ) from None
+def _column(value: Any, name: str) -> NDArray[Any]:
+    """Return a vector or a column as a vector."""
+    shape = array_of(value).shape
+    if not shape or shape[1:] not in ((), (1,)):
+        raise ValueError(f"{name} is {shown(value)}; give a list with an entry for each item.")
+    return np.asarray(column_or_1d(value))
 
 
 def _split_queries(y: NDArray[Any], qid: Any) -> list[IntArray]:

@@ -212,7 +212,8 @@ def dicts_of_frame(frame: Any) -> list[dict[str, Any]]:
 def _is_container(values: Any) -> bool:
     """Whether values have an order and can be read again, which iterators cannot."""
     is_other = isinstance(values, str | bytes | Mapping | Set | Iterator)
-    return not is_other and isinstance(values, Iterable)
+    has_axes = getattr(values, "ndim", 1) != 0  # an array of none is an Iterable that raises
+    return not is_other and has_axes and isinstance(values, Iterable)
 
 
 def _one_table(X: Any) -> str:

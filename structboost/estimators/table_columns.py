@@ -12,7 +12,7 @@ import numpy as np
 from structboost._typing import FloatArray
 from structboost.estimators.table_forms import frame_of, shape_of
 from structboost.exceptions import warn_user
-from structboost.validation import is_missing, shown
+from structboost.validation import array_of, is_missing, shown
 from structboost.weak.category_sets import MOST_CATEGORIES
 
 FROM_DTYPE = "from_dtype"
@@ -43,7 +43,7 @@ def categorical_columns(X: Any, wanted: Any) -> list[int]:
             return []
         kinds = (nw.Categorical, nw.Enum, nw.String)
         return [i for i, dtype in enumerate(frame.schema.values()) if isinstance(dtype, kinds)]
-    selection, n_columns = np.asarray(wanted), shape_of(X)[1]
+    selection, n_columns = array_of(wanted), shape_of(X)[1]
     if selection.dtype.kind in "UO" and frame is not None and selection.ndim == 1:
         unknown = [name for name in selection.tolist() if name not in frame.columns]
         if unknown:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Set
+from types import ModuleType
 from typing import Any
 
 import narwhals as nw
@@ -104,7 +105,7 @@ def _check_container(X: Any) -> None:
             f"X is a {type(X).__name__}, {shown(X)}; a dict has no order of rows and columns that "
             f"fit and predict share. Write pandas.DataFrame(X); X may be {FORMS_OF_TABLES}."
         )
-    if X is None or isinstance(X, str | bytes | bytearray | Set):
+    if X is None or isinstance(X, str | bytes | bytearray | Set | type | ModuleType):
         raise TypeError(f"X is {shown(X)}, which is no table; give {FORMS_OF_TABLES}.")
     if isinstance(X, Iterator):
         raise TypeError(

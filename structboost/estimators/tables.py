@@ -29,7 +29,7 @@ from structboost.estimators.table_numbers import numbers_of
 from structboost.estimators.validated_table import check_width, validated_numbers
 from structboost.model.ensemble import Ensemble
 from structboost.training.boosting import StructBoost
-from structboost.validation import TABLE_TYPES, shown
+from structboost.validation import TABLE_TYPES, array_of, shown
 from structboost.weak.families import (
     takes_missing,
     takes_sparse,
@@ -322,7 +322,7 @@ class TableEstimator(TableReader, BoostedEstimator):
                     f"{shown(names)}."
                 )
             constraints = [constraints.get(name, 0) for name in names]
-        directions = np.asarray(constraints)
+        directions = array_of(constraints)
         if directions.shape != (n_columns,) or not np.isin(directions, (-1, 0, 1)).all():
             raise ValueError(
                 f"monotonic_cst is {shown(self.monotonic_cst)}; give -1, 0 or 1 for each of the "

@@ -310,7 +310,8 @@ def forbidden_numbers(
     ValueError, TypeError
         If it is not a list of pairs.
     """
-    if forbidden is not None and not isinstance(forbidden, Iterable):
+    is_list = isinstance(forbidden, Iterable) and getattr(forbidden, "ndim", 1) != 0
+    if forbidden is not None and not is_list:
         raise TypeError(
             f"forbidden is {shown(forbidden)}; give a list of pairs (tag, next tag), or None."
         )

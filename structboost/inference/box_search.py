@@ -8,11 +8,13 @@ from numpy.typing import ArrayLike, NDArray
 from structboost._typing import FloatArray, IntArray
 from structboost.inference.arguments import real_array, refuse, whole_array
 from structboost.runtime.compiled import compiled
-from structboost.validation import checked_positive
+from structboost.validation import checked_positive, shown
 
 # Boxes beyond this take gigabytes.
 _MOST_BOXES = 1e7
 _BOX = "x, y, width and height, the last two above 0"
+# Most steps along a radius: a disc of more has more boxes than memory.
+_MOST_STEPS = 10_000
 
 
 def intersection_over_union(box: ArrayLike, boxes: ArrayLike) -> FloatArray:
@@ -114,6 +116,11 @@ def candidate_boxes(
     """
     checked_positive(radius, "radius")
     checked_positive(step, "step")
+    if radius / step > _MOST_STEPS:
+        raise ValueError(
+            f"radius is {shown(radius)}, more than {_MOST_STEPS} steps; give a larger step, such "
+            f"as {radius / 100.0:.3g}."
+        )
     sizes = whole_array(image_shape, "image_shape", ("2 or 3",))
     if len(sizes) not in (2, 3):
         raise ValueError(f"image_shape is {sizes.tolist()}; give the height and the width.")

@@ -53,7 +53,7 @@ def solve_knapsack(values: ArrayLike, weights: ArrayLike, capacity: ArrayLike) -
 
 
 def checked_loads(
-    weights: ArrayLike, capacity: ArrayLike, n_items: int
+    weights: ArrayLike, capacity: ArrayLike, n_items: int | str
 ) -> tuple[FloatArray, FloatArray]:
     """Check weights and capacities of :func:`solve_knapsack`, and return them as arrays."""
     sides: Any = [capacity] if n_dimensions(capacity, "capacity") == 0 else capacity

@@ -40,6 +40,7 @@ from structboost.validation import (
     checked_positive,
     checked_relative_gap,
     checked_whole_number,
+    is_text,
 )
 
 AUTO = "auto"
@@ -192,7 +193,7 @@ class LinearLikelihoodTrainer(Trainer):
         with one_blas_thread():
             start: tuple[LikelihoodProblem, Fold] | None = None
             C = self.C
-            if C == AUTO:
+            if is_text(C, AUTO):
                 C, start = self._chosen_C(folds or [], score)
             problem = self._problem(X, Y, shares)
             if start is None or start[1].rows is None:
@@ -290,7 +291,7 @@ class LinearLikelihoodTrainer(Trainer):
 
     def _check_parameters(self) -> None:
         check_is_task(self.task)
-        if self.C != AUTO:
+        if not is_text(self.C, AUTO):
             checked_positive(self.C, "C")
         checked_positive(self.tol, "tol")
         checked_relative_gap(self.tol, "tol")

@@ -27,6 +27,7 @@ from structboost.selection.held_out import measured_model
 from structboost.selection.path import SATISFIED, SATISFIED_SHARE, Path, Trial, upwards
 from structboost.selection.scoring import Score
 from structboost.training.trainer import Trainer
+from structboost.validation import is_text
 
 AUTO = "auto"
 # The smallest C that is tried.
@@ -100,7 +101,7 @@ class LinearTrainer(Trainer):
             If a parameter or an argument is out of range.
         """
         self.C_path_, self.C_path_end_ = [], ""
-        C = self._chosen_C(folds or [], score) if self.C == AUTO else self.C
+        C = self._chosen_C(folds or [], score) if is_text(self.C, AUTO) else self.C
         tol = self.tol
         for _ in range(_MOST_FITS):
             svm = self._svm(C, tol)
@@ -109,7 +110,7 @@ class LinearTrainer(Trainer):
             scores_of = self.scores
             # Near weights of zero the gap is small already.  A C that was chosen left them behind.
             gap = svm.history_[-1]["gap"]
-            is_done = self.C != AUTO or svm.interrupted_ or gap <= _FINEST
+            is_done = not is_text(self.C, AUTO) or svm.interrupted_ or gap <= _FINEST
             if is_done or not predicts_one_output(self.task, X, Y, scores_of):
                 break
             tol = _FINER * min(tol, gap)

@@ -245,7 +245,7 @@ class StructuredSVM(Trainer):
         check_examples(X, Y)
         shares = checked_example_weights(sample_weight, len(X))
         run: _Run | None = None
-        values = iterated_Cs(Cs)
+        values: Iterable[Any] = iterated_Cs(Cs, checked_positive)
         if isinstance(Cs, Sized):
             values = list(values)
             for C in values:
@@ -325,7 +325,9 @@ class StructuredSVM(Trainer):
         checked_positive(self.tol, "tol")
         checked_relative_gap(self.tol, "tol")
         checked_whole_number(self.max_epochs, "max_epochs")
-        is_list = isinstance(self.active, Sequence | Set) and not isinstance(self.active, str)
+        is_list = isinstance(self.active, Sequence | Set) and not isinstance(
+            self.active, str | bytes
+        )
         if not is_list or not all(kind in list(self.task.kinds) for kind in self.active):
             raise ValueError(
                 f"active is {shown(self.active)}; give a list of kinds of the task, which has "

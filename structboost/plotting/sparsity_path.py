@@ -86,7 +86,7 @@ class SparsityPathDisplay(Described):
         if not hasattr(estimator, "model_"):
             raise ValueError(f"This {type(estimator).__name__} is not fitted yet; call fit first.")
         check_inputs(X)
-        check_sequence(y, "y", "labels")
+        check_sequence(y, "y", "give a list of labels")
         labels = np.asarray(y)
         if len(labels) != len(X):
             raise ValueError(

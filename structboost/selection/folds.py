@@ -54,7 +54,8 @@ class Fold:
 
     def __post_init__(self) -> None:
         for name in ("X", "Y", "held_X", "held_Y"):
-            check_sequence(getattr(self, name), name, "inputs" if "X" in name else "outputs")
+            what = "inputs" if "X" in name else "outputs"
+            check_sequence(getattr(self, name), name, f"give a list of {what}")
             object.__setattr__(self, name, by_position(getattr(self, name)))
         self._check_lengths("X", "Y", "sample_weight")
         self._check_lengths("held_X", "held_Y", "held_weight")

@@ -75,9 +75,8 @@ class ProgramSolver:
         n_items = int(self.matrix.shape[1])
         self.n_items: int | None = n_items
         self.maximize = checked_flag(maximize, "maximize")
-        is_pair = (
-            hasattr(bounds, "__len__") and getattr(bounds, "shape", (1,)) != () and len(bounds) > 0
-        )
+        is_sized = hasattr(bounds, "__len__") and not isinstance(bounds, type)
+        is_pair = is_sized and getattr(bounds, "shape", (1,)) != () and len(bounds) > 0
         if not is_pair or (n_items > 1 and len(bounds) == 1):
             raise ValueError(f"bounds is {shown(bounds)}; give a pair, or a pair for each item.")
         table: FloatArray = _broadcast(bounds, np.float64, (n_items, 2), "bounds")

@@ -20,14 +20,16 @@ from structboost.inference.chains import best_sequences, tag_probabilities
 from structboost.tasks.batch_task import BatchTask, alone
 from structboost.tasks.checks import (
     as_array,
+    as_task_error,
     check_pairs_fit,
     checked_features,
     checked_labels,
     checked_size,
+    forbidden_pairs,
     passes,
 )
 from structboost.tasks.indicators import exchange, indicator
-from structboost.validation import shown
+from structboost.validation import check_inputs, check_sequence, checked_flag, shown
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,11 +73,18 @@ def labelled_stretches(X: Sequence[Any], Y: Sequence[Any]) -> tuple[list[Any], l
     TaskError
         If a sequence has other tags than whole numbers, or not one for each token.
     """
+    as_task_error(check_inputs, X)
+    as_task_error(check_sequence, Y, "Y", "give the tags of each sequence")
+    if len(X) != len(Y):
+        raise TaskError(f"X has {len(X)} sequences and Y {len(Y)}; they must be equally many.")
     inputs: list[Any] = []
     outputs: list[IntArray] = []
     for i, (x, y) in enumerate(zip(X, Y, strict=True)):
-        tags = np.asarray(y)
+        tags = as_array(y)
+        as_task_error(check_sequence, _tokens(x), f"X[{i}]", "give (n_tokens, n_features)")
         n_tokens = len(_tokens(x))
+        if tags is None:
+            raise TaskError(f"Y[{{sample}}] is {shown(y)}; give a tag for each token.", i)
         if tags.shape != (n_tokens,):
             raise TaskError(
                 f"Y[{{sample}}] has shape {tags.shape} for {n_tokens} tokens; give a tag for each.",
@@ -141,7 +150,7 @@ class ChainTask(BatchTask):
         forbidden: Iterable[tuple[int | None, int | None]] = (),
     ) -> None:
         self.n_tags = checked_size(n_tags, "n_tags")
-        self.step_features = step_features
+        self.step_features = as_task_error(checked_flag, step_features, "step_features")
         self._pairs, self._first, self._last = _penalties(self.n_tags, forbidden)
         self.reads_inputs = bool(self._first.any() or self._last.any())  # type: ignore[misc]
         self.kinds = {"token": PartKind(self.n_tags), "step": PartKind(self.n_tags**2)}
@@ -415,12 +424,7 @@ def _penalties(
     """Return minus infinity on forbidden pairs, first tags and last tags, else 0."""
     check_pairs_fit(n_tags, "tags")
     pairs, first, last = np.zeros(n_tags**2), np.zeros(n_tags), np.zeros(n_tags)
-    for pair in forbidden:
-        if len(pair) != 2 or not all(tag is None or 0 <= tag < n_tags for tag in pair):
-            raise TaskError(
-                f"forbidden has {shown(pair)}; give pairs of tags in 0..{n_tags - 1}, or None for "
-                "the start or the end."
-            )
+    for pair in forbidden_pairs(forbidden, n_tags, "tags", ends=True):
         tag, following = pair
         if tag is None and following is None:
             raise TaskError("forbidden has (None, None); name a tag.")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -37,9 +37,28 @@ def passes(check: Callable[..., Any], *arguments: Any) -> bool:
 def checked_size(value: Any, name: str, least: int = 2) -> int:
     """Return a whole number from ``least``, such as a number of labels, as an int."""
     is_number = isinstance(value, (int, float, np.integer, np.floating))
-    if isinstance(value, bool) or not is_number or value % 1 or value < least:
-        raise TaskError(f"{name} is {value!r}; give a whole number from {least}.")
+    is_whole = is_number and not isinstance(value, bool) and not value % 1
+    if not is_whole or not least <= value <= _LARGEST_INT:
+        raise TaskError(f"{name} is {shown(value)}; give a whole number from {least}.")
     return int(value)
+
+
+def check_numeric(value: Any, name: str) -> None:
+    """Raise TaskError unless a value, or each entry of a dict, is an array of numbers."""
+    if isinstance(value, Mapping):
+        for key, entry in value.items():
+            check_numeric(entry, f"{name}[{key!r}]")
+        return
+    table = as_array(value)
+    is_numeric = table is not None and table.ndim > 0
+    if table is not None and table.size and table.dtype.kind not in "biuf":
+        try:
+            table.astype(np.float64)
+        except (TypeError, ValueError):
+            is_numeric = False
+        is_numeric = is_numeric and table.dtype.kind == "O"
+    if not is_numeric:
+        raise TaskError(f"{name} is {shown(value)}; give an array of numbers with rows.")
 
 
 def real_table(value: Any, name: str) -> FloatArray:
@@ -80,6 +99,31 @@ def checked_costs(costs: Any, n_items: int | None, n_axes: int = 1) -> FloatArra
         place = ", ".join(map(str, bad[0].tolist()))
         raise TaskError(f"costs[{place}] is {table[tuple(bad[0])]}; give finite numbers.")
     return table
+
+
+def forbidden_pairs(
+    forbidden: Any, n: int, what: str, *, ends: bool = False
+) -> list[tuple[Any, Any]]:
+    """Return pairs of labels below ``n``, of which None means the start or the end if ``ends``."""
+    is_other = isinstance(forbidden, str | bytes | Mapping | type)
+    if is_other or not isinstance(forbidden, Iterable) or getattr(forbidden, "ndim", 1) == 0:
+        raise TaskError(f"forbidden is {shown(forbidden)}; give pairs of {what}, such as [(0, 1)].")
+    pairs = list(forbidden)
+    for pair in pairs:
+        is_row = isinstance(pair, Sequence) or (isinstance(pair, np.ndarray) and pair.ndim == 1)
+        if (
+            not is_row
+            or len(pair) != 2
+            or not all(
+                (ends and one is None) or (isinstance(one, int | np.integer) and 0 <= one < n)
+                for one in pair
+            )
+        ):
+            more = ", or None for the start or the end" if ends else ""
+            raise TaskError(
+                f"forbidden has {shown(pair)}; give pairs of {what} in 0..{n - 1}{more}."
+            )
+    return pairs
 
 
 def check_pairs_fit(n: int, what: str) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from structboost.exceptions import TaskError
+from structboost.tasks.checks import real_table
 from structboost.tasks.code import CodeTask
 
 
@@ -23,10 +24,10 @@ class CodedTask(CodeTask):
     """
 
     def __init__(self, code: Any) -> None:
-        words = np.asarray(code, np.int8)
+        words = real_table(code, "code")
         if words.ndim != 2 or len(words) < 2 or not np.isin(words, (-1, 1)).all():
             raise TaskError(
                 f"code has shape {words.shape}; give a row of -1 and 1 for each of at least 2 "
                 "classes."
             )
-        super().__init__(words)
+        super().__init__(words.astype(np.int8))

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from structboost._typing import FloatArray
 from structboost.tasks.checks import check_pairs_fit
+from structboost.validation import array_of
 
 CODINGS = ("ecoc", "one_vs_all", "random")
 # Classes up to which all 2^(K-1) - 1 distinct columns are used (Dietterich and Bakiri, 1995).
@@ -59,7 +60,7 @@ def coding_matrix(
             f"coding is {coding!r}; choose one of {', '.join(map(repr, CODINGS))}, or give a "
             "matrix."
         )
-    matrix = np.asarray(coding)
+    matrix = array_of(coding)
     if matrix.ndim != 2 or len(matrix) != n_classes or not np.isin(matrix, (-1, 1)).all():
         raise ValueError(
             f"coding has shape {matrix.shape}; give a row of -1 and 1 for each of the {n_classes} "

@@ -13,7 +13,7 @@ from structboost.contract.parts import StackedParts
 from structboost.exceptions import TaskError
 from structboost.tasks.checks import real_table
 from structboost.tasks.code import CodeTask
-from structboost.validation import shown
+from structboost.validation import check_sequence, shown
 
 
 class EnumeratedTask(CodeTask):
@@ -40,6 +40,7 @@ class EnumeratedTask(CodeTask):
     """
 
     def __init__(self, outputs: Sequence[Hashable], codes: Any, losses: Any = None) -> None:
+        check_sequence(outputs, "outputs", "give a list of at least two outputs")
         self.listed = list(outputs)
         self._rows = _rows(self.listed)
         code = _checked_codes(codes, len(self.listed))
@@ -97,11 +98,13 @@ def _rows(outputs: Sequence[Any]) -> dict[Any, int]:
         raise TaskError(f"outputs has {len(outputs)} entries; a task needs at least 2.")
     rows: dict[Any, int] = {}
     for k, output in enumerate(outputs):
-        if not isinstance(output, Hashable):
+        try:
+            hash(output)
+        except TypeError:
             raise TaskError(
                 f"outputs[{k}] is {shown(output)}, which cannot be hashed; give tuples or "
                 "frozensets."
-            )
+            ) from None
         if output in rows:
             raise TaskError(f"outputs[{k}] is {shown(output)} again; list each output once.")
         rows[output] = k
@@ -109,7 +112,7 @@ def _rows(outputs: Sequence[Any]) -> dict[Any, int]:
 
 
 def _checked_codes(codes: Any, n_outputs: int) -> NDArray[np.int8]:
-    table = np.asarray(codes)
+    table = real_table(codes, "codes")
     if table.ndim != 2 or len(table) != n_outputs or table.shape[1] < 1:
         raise TaskError(
             f"codes has shape {table.shape}; give (n_outputs, n_channels), a row for each of the "

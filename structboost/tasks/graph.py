@@ -24,13 +24,15 @@ from structboost.tasks.batch_task import BatchTask, alone
 from structboost.tasks.checks import (
     as_task_error,
     check_has,
+    check_numeric,
+    check_pairs_fit,
     checked_features,
     checked_labels,
     checked_size,
     passes,
 )
 from structboost.tasks.indicators import indicator
-from structboost.validation import checked_choice, shown
+from structboost.validation import checked_choice, checked_flag, shown
 
 PAIRS = ("ordered", "unordered", "equal")
 
@@ -49,11 +51,22 @@ class GraphInput:
         Ends of each edge, nodes of their kinds counted from 0; there may be none.
     edge_features : ndarray, shape (n_edges, n_features), optional
         Default: one constant feature.
+
+    Raises
+    ------
+    TaskError
+        If an argument is no array of numbers, nor a dict of these.
     """
 
     nodes: Any
     edges: Any
     edge_features: Any = None
+
+    def __post_init__(self) -> None:
+        check_numeric(self.nodes, "nodes")
+        check_numeric(self.edges, "edges")
+        if self.edge_features is not None:
+            check_numeric(self.edge_features, "edge_features")
 
 
 class GraphTask(BatchTask):
@@ -110,11 +123,17 @@ class GraphTask(BatchTask):
         }
         if edges is None and self.several:
             raise TaskError("edges is None, but n_labels a dict; name the kinds of edges.")
+        if edges is not None and not isinstance(edges, Mapping):
+            raise TaskError(
+                f"edges is {shown(edges)}; give a dict of kinds, such as "
+                "{'edge': ('node', 'node')}."
+            )
         self.ends = dict(edges) if edges is not None else {"edge": ("node", "node")}
         of_pairs = pairs if isinstance(pairs, Mapping) else dict.fromkeys(self.ends, pairs)
         self.pairs, self._channels = {}, {}
         for kind, ends in self.ends.items():
-            if len(ends) != 2 or any(end not in self.n_labels for end in ends):
+            is_pair = isinstance(ends, list | tuple) and len(ends) == 2
+            if not is_pair or not all(end in list(self.n_labels) for end in ends):
                 raise TaskError(
                     f"edges of {kind!r} join {shown(ends)}; give two of {sorted(self.n_labels)}."
                 )
@@ -124,7 +143,7 @@ class GraphTask(BatchTask):
                 )
             self.pairs[kind] = checked_choice(of_pairs[kind], f"pairs of {kind!r}", PAIRS)
             self._channels[kind] = self._pair_channels(kind)
-        self.exact_argmax = exact  # type: ignore[misc]
+        self.exact_argmax = checked_flag(exact, "exact")  # type: ignore[misc]
         if len(self.n_labels) == 1:
             self.labelled_kind = next(iter(self.n_labels))  # type: ignore[misc]
         self.kinds = {kind: PartKind(n) for kind, n in self.n_labels.items()} | {
@@ -261,6 +280,7 @@ class GraphTask(BatchTask):
     def _pair_channels(self, kind: str) -> IntArray:
         """Return the channel of each pair of labels on an edge, -1 for none."""
         n, m = (self.n_labels[end] for end in self.ends[kind])
+        check_pairs_fit(max(n, m), "labels")
         cells = np.arange(n * m).reshape(n, m)
         if self.pairs[kind] == "ordered":
             return cells

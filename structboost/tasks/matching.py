@@ -17,8 +17,16 @@ from structboost.contract.task import Task
 from structboost.exceptions import TaskError
 from structboost.inference.arguments import whole_array
 from structboost.inference.assignment import best_candidates, best_matching
-from structboost.tasks.checks import as_task_error, checked_features, passes, whole_vector
+from structboost.tasks.checks import (
+    as_task_error,
+    check_numeric,
+    checked_features,
+    checked_size,
+    passes,
+    whole_vector,
+)
 from structboost.tasks.indicators import indicator
+from structboost.validation import checked_flag
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +45,7 @@ class CandidatePairs:
     Raises
     ------
     ValueError
-        If the arrays do not fit, or a pair occurs twice.
+        If a size is no whole number from 0, the arrays do not fit, or a pair occurs twice.
     """
 
     n_left: int
@@ -47,7 +55,10 @@ class CandidatePairs:
 
     def __post_init__(self) -> None:
         pairs = as_task_error(whole_array, self.pairs, "pairs", ("n_pairs", 2))
+        check_numeric(self.features, "features")
         features = np.asarray(self.features)
+        for name in ("n_left", "n_right"):
+            object.__setattr__(self, name, checked_size(getattr(self, name), name, 0))
         object.__setattr__(self, "pairs", pairs)
         object.__setattr__(self, "features", features)
         if features.ndim != 2 or len(features) != len(pairs):
@@ -195,7 +206,7 @@ class MatchingTask(PairTask):
     _output = "A matching"
 
     def __init__(self, *, unmatched: bool = False) -> None:
-        self.unmatched = unmatched
+        self.unmatched = as_task_error(checked_flag, unmatched, "unmatched")
 
     @override
     def parts(self, x: Any) -> NDArray[Any]:

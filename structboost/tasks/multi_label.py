@@ -22,7 +22,7 @@ from structboost.inference.label_sets import (
 )
 from structboost.tasks.checks import as_array, checked_size, real_table
 from structboost.tasks.tables import TableTask
-from structboost.validation import checked_choice, shown
+from structboost.validation import checked_choice, checked_flag, shown
 
 LOSSES = ("hamming", "subset", "f1")
 # With pairs of labels all sets are tried: there are 2^n of them.
@@ -84,7 +84,7 @@ class MultiLabelTask(TableTask):
         self.loss_name = checked_choice(loss, "loss", LOSSES)
         # Parts of the loss: of labels that are missing, and of those that are too many.
         self._costs = None if costs is None else self._checked_costs(costs) / self.n_labels
-        self.pairs = pairs
+        self.pairs = checked_flag(pairs, "pairs")
         self.sets: IntArray | None = None
         if sets is not None:
             self.sets = np.unique(self._checked_sets(sets, "sets"), axis=0)

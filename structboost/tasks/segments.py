@@ -15,9 +15,16 @@ from structboost.contract.task import Task
 from structboost.exceptions import TaskError, on_example
 from structboost.inference.segments import best_segments, cut_of
 from structboost.tasks.batch_task import alone
-from structboost.tasks.checks import as_array, check_pairs_fit, checked_features, checked_size
+from structboost.tasks.checks import (
+    as_array,
+    as_task_error,
+    check_pairs_fit,
+    checked_features,
+    checked_size,
+    forbidden_pairs,
+)
 from structboost.tasks.indicators import indicator
-from structboost.validation import shown
+from structboost.validation import checked_choice, checked_flag, shown
 
 _LOSSES = ("tokens", "segments")
 
@@ -75,17 +82,11 @@ class SegmentTask(Task):
     ) -> None:
         self.n_labels = checked_size(n_labels, "n_labels", 1)
         self.max_length = checked_size(max_length, "max_length", 1)
-        if loss not in _LOSSES:
-            raise TaskError(f"loss is {shown(loss)}; choose 'tokens' or 'segments'.")
-        self.loss_name = loss
-        self.span_features = span_features
+        self.loss_name = as_task_error(checked_choice, loss, "loss", _LOSSES)
+        self.span_features = as_task_error(checked_flag, span_features, "span_features")
         check_pairs_fit(self.n_labels, "labels")
         self._forbidden = np.zeros(self.n_labels**2)
-        for pair in forbidden:
-            if len(pair) != 2 or not all(0 <= label < self.n_labels for label in pair):
-                raise TaskError(
-                    f"forbidden has {shown(pair)}; give pairs of labels in 0..{self.n_labels - 1}."
-                )
+        for pair in forbidden_pairs(forbidden, self.n_labels, "labels"):
             self._forbidden[pair[0] * self.n_labels + pair[1]] = -np.inf
         of_label = PartKind(self.n_labels)
         self.kinds = {

@@ -26,6 +26,7 @@ from structboost.tasks.checks import (
     passes,
 )
 from structboost.tasks.indicators import exchange, indicator
+from structboost.validation import checked_flag
 
 Labels = IntArray
 
@@ -151,7 +152,7 @@ class SuperpixelCRFTask(Task):
 
     def __init__(self, n_labels: int = 2, *, pairwise: bool = True) -> None:
         self.n_labels = checked_size(n_labels, "n_labels")
-        self.pairwise = pairwise
+        self.pairwise = as_task_error(checked_flag, pairwise, "pairwise")
         self.exact_argmax = self.n_labels == 2 or not pairwise  # type: ignore[misc]
         self.kinds = {"node": PartKind(1, (-1.0, 1.0))}
         if pairwise:

@@ -37,6 +37,7 @@ from structboost.validation import (
     check_declares,
     check_examples,
     checked_callbacks,
+    is_text,
     shown,
 )
 from structboost.weak.families import WeakLearners, alternatives
@@ -247,7 +248,7 @@ class StructBoost(Trainer):
         if may_part is not None:
             can_split = may_part
             warn_user("may_part is named can_split now; write can_split.", FutureWarning)
-        if self.C == AUTO:
+        if is_text(self.C, AUTO):
             tried = alternatives(self.weak_learner) if can_split else [self.weak_learner]
             _fit_choosing(self, tried, X, Y, sample_weight, folds, score)
         else:

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import (
+    Callable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from os import PathLike
 from typing import Any, Self
 
@@ -18,7 +23,13 @@ from structboost.model.ensemble import FORMAT, Ensemble, load_model
 from structboost.model.prediction import model_marginals, model_predictions, model_scores
 from structboost.runtime.documentation import Documented
 from structboost.training.endings import ending_in_words
-from structboost.validation import by_position, check_examples, checked_weights, shown
+from structboost.validation import (
+    by_position,
+    check_examples,
+    checked_regularisation,
+    checked_weights,
+    shown,
+)
 
 # Trainer of files of version 0.2, which have no name of it.
 _UNNAMED = "StructBoost"
@@ -258,9 +269,13 @@ class Trainer(Documented, BaseEstimator):
         return self.model_
 
 
-def iterated_Cs(Cs: Any) -> Iterable[Any]:
-    """Return the values of C of a path, or raise TypeError unless they can be iterated over."""
-    if isinstance(Cs, str | bytes | Mapping) or not hasattr(Cs, "__iter__"):
+def iterated_Cs(
+    Cs: Any, check: Callable[[Any, str], Any] = checked_regularisation
+) -> Iterator[Any]:
+    """Iterate over the values of C of a path, each after a check that it is a number above 0."""
+    is_other = isinstance(Cs, str | bytes | Mapping | type) or not hasattr(Cs, "__iter__")
+    if is_other or getattr(Cs, "ndim", 1) == 0:
         raise TypeError(f"Cs is {shown(Cs)}; give a list of numbers above 0.")
-    values: Iterable[Any] = Cs
-    return values
+    for i, C in enumerate(Cs):
+        check(C, f"Cs[{i}]")
+        yield C

@@ -132,6 +132,12 @@ def family_maker(weak_learner: Any, *, exact: bool) -> Callable[..., Any]:
     if not callable(weak_learner):
         made: Callable[..., Any] = FAMILIES[weak_learner]
         return made
+    # Types of Python itself, such as dict, have no signature to check.
+    if isinstance(weak_learner, type) and weak_learner.__module__ == "builtins":
+        raise TypeError(
+            f"weak_learner is {shown(weak_learner)}; give a name, such as 'stump', or a subclass "
+            "of WeakLearnerFamily."
+        )
     call = "weak_learner(parts, response, exact=..., n_threads=...)"
     check_takes_arguments(weak_learner, "weak_learner", call, None, None, exact=exact, n_threads=1)
     maker: Callable[..., Any] = weak_learner

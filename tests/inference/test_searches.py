@@ -496,7 +496,7 @@ def test_a_problem_without_a_result_is_refused(search, arguments, message):
 
 
 def test_boxes_that_would_not_fit_into_memory_are_refused():
-    with pytest.raises(ValueError, match=r"radius is 1e\+30 and step 1\.0"):
+    with pytest.raises(ValueError, match=r"radius is 1e\+30"):
         inference.candidate_boxes([10, 10, 4, 4], 1e30, 1.0, (50, 50))
 
 

@@ -252,11 +252,12 @@ def test_wrong_graphs_are_named():
         (GraphInput(nodes, [[1, 1]]), "to itself"),
         (GraphInput(nodes, [[0, 1, 0], [1, 2, 2]]), r"shape \(2, 3\); give \(n_edges, 2\)"),
         (GraphInput(nodes, [[0.0, 1.0]]), "type float64; give whole numbers"),
-        (GraphInput(nodes, None), "type object; give whole numbers"),
         (GraphInput(nodes, [[0, 1]], np.zeros((2, 1))), "features of 2"),
         (GraphInput({"word": nodes}, [[0, 1]]), "no entry for kind 'node'"),
     ]:
         with pytest.raises(TaskError, match=message):
             GraphTask(2).parts(x)
+    with pytest.raises(TaskError, match="edges is None; give an array of numbers"):
+        GraphInput(nodes, None)
     with pytest.raises(TaskError, match="One output has 3"):
         GraphTask(2).loss([0, 1, 0], [0])
