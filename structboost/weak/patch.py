@@ -17,7 +17,12 @@ from numpy.typing import NDArray
 from structboost._typing import FloatArray, IntArray, override
 from structboost.files.schema import Array
 from structboost.validation import checked_seed, checked_whole_number, is_whole, shown
-from structboost.weak.base import Candidate, WeakLearnerFamily, check_family_arguments
+from structboost.weak.base import (
+    Candidate,
+    WeakLearnerFamily,
+    check_family_arguments,
+    check_has_rows,
+)
 from structboost.weak.candidates import best_on_channels, largest_norms
 from structboost.weak.table import LearnerTable
 
@@ -244,6 +249,7 @@ class PatchFamily(WeakLearnerFamily):
             raise TypeError(f"image_shape is {shown(image_shape)}; give (height, width).")
         if random_state is not None:
             checked_seed(random_state, "random_state")
+        check_has_rows(features, self.name)
         self._images = np.ascontiguousarray(features)
         self.n_features = self._images.shape[1]
         height, width = image_shape

@@ -60,7 +60,7 @@ def test_a_score_that_does_not_change_does_not_end_training_at_once(face, object
 
 
 def test_of_equal_losses_the_round_of_the_least_surrogate_is_the_best():
-    stopping = EarlyStopping([], [], n_iter_no_change=2)
+    stopping = EarlyStopping([0], [0], n_iter_no_change=2)
     measured = iter([(0.5, 3.0), (0.5, 2.0), (0.5, 1.0), (0.4, 9.0), (0.4, 9.5), (0.4, 9.7)])
     stopping._measured = lambda model, trainer: next(measured)
     ended = []

@@ -275,9 +275,26 @@ def functions():
             "X": [np.ones((4, 2))], "Y": [np.array([0, -1, 1, 0])],
         },
         (weak, "active_features"): {"X": np.eye(3), "n_slots": 2},
-        (weak, "StumpFamily"): {"features": features[0], "response": (-1.0, 1.0)},
-        (weak, "FeatureFamily"): {"features": features[0], "response": (-1.0, 1.0)},
-        (weak, "TreeFamily"): {"features": features[0], "response": (-1.0, 1.0), "depth": 2},
+        (weak, "StumpFamily"): {
+            "features": features[0], "response": (-1.0, 1.0), "exact": False, "n_threads": 1,
+            "directions": [1, 0, 0],
+        },
+        (weak, "FeatureFamily"): {
+            "features": features[0], "response": (-1.0, 1.0), "groups": [0, 0, 1],
+        },
+        (weak, "TreeFamily"): {
+            "features": features[0], "response": (-1.0, 1.0), "depth": 2, "confident": False,
+            "directions": [1, 0, 0], "categorical": (), "random_state": 0,
+        },
+        (weak, "LinearFunctionFamily"): {"features": features[0], "response": (-1.0, 1.0)},
+        (weak, "PiecewiseFamily"): {
+            "features": features[0], "n_centers": 2, "quantiles": (0.2, 0.5), "random_state": 0,
+        },
+        (weak, "PatchFamily"): {
+            "features": rng.random((5, 64)), "image_shape": (8, 8), "side": 3, "grid": 2,
+            "overlap": 0, "n_candidates": 5, "random_state": 0,
+        },
+        (weak, "UnionFamily"): {"members": [weak.StumpFamily(features[0], (-1.0, 1.0))]},
         (segmentation, "confusion"): {"truth": mask, "predicted": mask, "n_labels": 2},
         (segmentation, "break_even"): {
             "truth": np.ones((3, 2), int), "margins": scores[0], "areas": np.ones(3),
