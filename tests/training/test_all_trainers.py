@@ -115,7 +115,7 @@ def test_a_refused_fit_leaves_the_old_model(make, chains):
         ([1.0, -1.0], ValueError, r"Cs\[\d\] is -1.0"),
         ([1.0, np.nan], ValueError, r"Cs\[\d\] is nan"),
         ([0.0], ValueError, r"Cs\[\d\] is 0.0"),
-        ([1.0, "auto"], TypeError, rr"Cs\[\d\] is 'auto'"),
+        ([1.0, "auto"], TypeError, r"Cs\[\d\] is 'auto'"),
         ([1.0, None], TypeError, r"Cs\[\d\] is None"),
         ([True], TypeError, r"Cs\[\d\] is True"),
     ],
