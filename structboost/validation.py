@@ -158,7 +158,7 @@ def check_sequence(value: Any, name: str, remedy: str) -> None:
 
 
 def is_text(value: Any, text: str) -> bool:
-    """Whether ``value`` is this string; an array, which compares entry by entry, is not."""
+    """Whether ``value`` is this string, which an array, compared entry by entry, never is."""
     return isinstance(value, str) and value == text
 
 

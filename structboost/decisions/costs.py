@@ -138,7 +138,12 @@ def _array(costs: Any, form: str) -> Any:
 
 def _raise_for_row(costs: Any, form: str) -> None:
     """Raise ValueError for the first row that is none, or that is of another length."""
-    if not hasattr(costs, "__len__") or not len(costs) or not hasattr(costs, "__iter__"):
+    if (
+        isinstance(costs, type)
+        or not hasattr(costs, "__len__")
+        or not len(costs)
+        or not hasattr(costs, "__iter__")
+    ):
         raise TypeError(f"costs is {shown(costs)}; {form}.")
     lengths = [len(row) if hasattr(row, "__len__") else None for row in costs]
     for i, length in enumerate(lengths):

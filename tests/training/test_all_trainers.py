@@ -112,12 +112,12 @@ def test_a_refused_fit_leaves_the_old_model(make, chains):
         (3.0, TypeError, "Cs is 3.0"),
         ("123", TypeError, "Cs is '123'"),
         (None, TypeError, "Cs is None"),
-        ([1.0, -1.0], ValueError, "C is -1.0"),
-        ([1.0, np.nan], ValueError, "C is nan"),
-        ([0.0], ValueError, "C is 0.0"),
-        ([1.0, "auto"], TypeError, r"C is 'auto'"),
-        ([1.0, None], TypeError, "C is None"),
-        ([True], TypeError, "C is True"),
+        ([1.0, -1.0], ValueError, r"Cs\[\d\] is -1.0"),
+        ([1.0, np.nan], ValueError, r"Cs\[\d\] is nan"),
+        ([0.0], ValueError, r"Cs\[\d\] is 0.0"),
+        ([1.0, "auto"], TypeError, r"Cs\[\d\] is 'auto'"),
+        ([1.0, None], TypeError, r"Cs\[\d\] is None"),
+        ([True], TypeError, r"Cs\[\d\] is True"),
     ],
 )
 def test_a_path_refuses_bad_Cs_before_it_trains(make_path, Cs, error, message, chains):
