@@ -23,6 +23,7 @@ from structboost.engines.base import (
     Workers,
     answer_of,
 )
+from structboost.validation import checked_n_jobs
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,9 @@ class Threads(Engine):
     shards_a_worker: ClassVar[int] = 4
     in_process: ClassVar[bool] = True
     n_jobs: int | None = None
+
+    def __post_init__(self) -> None:
+        checked_n_jobs(self.n_jobs)
 
     @classmethod
     @override
@@ -68,6 +72,9 @@ class Serial(Threads):
     """
 
     n_jobs: int | None = 1
+
+    def __post_init__(self) -> None:
+        checked_n_jobs(self.n_jobs)
 
     @classmethod
     @override

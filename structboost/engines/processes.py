@@ -30,6 +30,7 @@ from structboost.engines.direct_connection import (
 )
 from structboost.engines.failure import Failure
 from structboost.exceptions import EngineError
+from structboost.validation import checked_n_jobs
 
 _ENVIRONMENT = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 _HOST = "127.0.0.1"
@@ -48,6 +49,9 @@ class Processes(Engine):
     """
 
     n_jobs: int | None = None
+
+    def __post_init__(self) -> None:
+        checked_n_jobs(self.n_jobs)
 
     @classmethod
     @override

@@ -31,7 +31,7 @@ from structboost.masters.base import CutOracle, Formulation, Problem, Spreadable
 from structboost.masters.hinge import CuttingPlaneMaster
 from structboost.solvers.cut_pool import CutPool
 from structboost.solvers.proximal_step import Curvature, proximal_step
-from structboost.validation import check_implements, checked_not_negative
+from structboost.validation import check_implements, checked_flag, checked_not_negative
 from structboost.weak.base import WeakLearnerFamily
 
 _MAX_CUTS_PER_SOLVE = 5000
@@ -109,6 +109,7 @@ class OneSlack(Formulation):
 
     @override
     def check(self) -> None:
+        checked_flag(self.stabilize, "stabilize")
         if self.ridge is not None and checked_not_negative(self.ridge, "ridge"):
             remedy = "take OneSlack(stabilize=True), or leave ridge=None"
             check_implements(self.makes, self, Spreadable, "ridge", remedy)

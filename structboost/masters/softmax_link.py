@@ -9,6 +9,7 @@ import numpy as np
 from scipy.special import softmax
 
 from structboost._typing import FloatArray
+from structboost.validation import checked_number
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,10 @@ class SoftmaxLink:
 
     sharpness: float = 1.0
     margin: float = 0.0
+
+    def __post_init__(self) -> None:
+        checked_number(self.sharpness, "sharpness")
+        checked_number(self.margin, "margin")
 
     def sharpened(self, factor: float) -> SoftmaxLink:
         """Link for scores that are ``factor`` times as large."""
