@@ -67,6 +67,8 @@ _DEEPEST = 12
 _MOST_ROUNDS, _MOST_ROUNDS_THAT_END = 200, 1000
 # With more examples than this, whose held-out loss falls for long, rounds are few and steps longer.
 _LARGE, _RATE_OF_LARGE = 20_000, 0.15
+# Largest fraction of a step: longer ones overshoot.
+_MOST_RATE = 10.0
 # Fractions of the features that are tried.
 _FRACTIONS_OF_FEATURES = (1 / 3, 1.0)
 # Above this number of features, a third of them is taken without a trial; a trial has at most this
@@ -291,6 +293,10 @@ class StructBoostEstimator(BoostedEstimator):
             if is_same(self.learning_rate, AUTO):
                 return stage_wise
             rate = checked_positive(self.learning_rate, "learning_rate")
+            if rate > _MOST_RATE:
+                raise ValueError(
+                    f"learning_rate is {shown(rate)}; give a fraction of each step, such as 0.1."
+                )
             return replace(stage_wise, shrinkage=rate)
         if self.objective == EXPONENTIAL:
             return "exponential"

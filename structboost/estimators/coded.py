@@ -29,6 +29,7 @@ from structboost.validation import (
     checked_choice,
     checked_positive,
     checked_relative_gap,
+    shown,
 )
 from structboost.weak.pricing import BestCode, CodeWord, PricingRule, SharedOverChannels
 
@@ -43,6 +44,8 @@ THETA_RULES = ("stage_wise", "cv")
 CODE_RULES = ("random", "best")
 LOSSES = ("exponential", "hinge")
 _FOLDS = 5
+# Far above the norm that any training set asks for.
+_MOST_THETA = 1e8
 
 
 @estimator
@@ -165,7 +168,13 @@ class _CorrectiveClassifier(_CodedClassifier):
         self.theta_path_, self.theta_path_end_ = [], ""
         formulation = self._formulation()
         if not isinstance(self.theta, str):
-            return checked_positive(self.theta, "theta")
+            theta = checked_positive(self.theta, "theta")
+            if theta > _MOST_THETA:
+                raise ValueError(
+                    f"theta is {shown(theta)}, with which no fit ends soon; give at most "
+                    f"{_MOST_THETA:g}, such as 20."
+                )
+            return theta
         n_folds = min(_FOLDS, int(np.bincount(y).min()))
         if checked_choice(self.theta, "theta", THETA_RULES) == "stage_wise" or n_folds < 2:
             run = self._side_trainer(task, StageWise(self._pairs), float("inf"), 0.0)

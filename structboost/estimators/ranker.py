@@ -426,8 +426,8 @@ def _query_ids(n_items: int, qid: Any, group: Any) -> Any:
 
 def _column(value: Any, name: str) -> NDArray[Any]:
     """Return a vector or a column as a vector."""
-    shape = array_of(value).shape
-    if not shape or shape[1:] not in ((), (1,)):
+    array = array_of(value)
+    if not array.ndim or array.shape[1:] not in ((), (1,)) or array.dtype.kind == "c":
         raise ValueError(f"{name} is {shown(value)}; give a list with an entry for each item.")
     return np.asarray(column_or_1d(value))
 

@@ -22,6 +22,7 @@ from structboost.runtime.memory import check_memory
 from structboost.tasks.checks import as_task_error
 from structboost.tasks.hierarchy_forms import read_hierarchy
 from structboost.tasks.multi_label import MultiLabelTask
+from structboost.validation import shown
 
 # With several parents all sets are tried for probabilities: there are up to 2^n of them.
 _MOST_LISTED = 12
@@ -62,8 +63,8 @@ class HierarchicalMultiLabelTask(MultiLabelTask):
         check_memory(
             64 * self.n_labels, f"Weights and parents of {n_labels} labels", "take fewer labels"
         )
-        if not 0 < decay <= 1:
-            raise TaskError(f"decay is {decay!r}; give a number above 0, up to 1.")
+        if not isinstance(decay, int | float | np.number) or not 0 < float(decay) <= 1:
+            raise TaskError(f"decay is {shown(decay)}; give a number above 0, up to 1.")
         self.decay = float(decay)
         pairs = as_task_error(_pairs, edges, self.n_labels)
         self.edges, self._hierarchy = as_task_error(checked_hierarchy, pairs, self.n_labels)
