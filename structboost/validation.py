@@ -166,7 +166,8 @@ def array_of(value: Any) -> NDArray[Any]:
     """Return ``value`` as an array, of one object and no dimensions where it cannot be one."""
     try:
         return np.asarray(value)
-    except Exception:  # rows of different lengths, and objects that raise anything
+    except (TypeError, ValueError, AttributeError, LookupError, ArithmeticError):
+        # Rows of different lengths, and objects whose conversion raises.
         array = np.empty((), object)
         array[()] = value
         return array

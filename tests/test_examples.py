@@ -35,7 +35,7 @@ def test_an_example_refuses_an_argument_that_it_does_not_read(script, tmp_path):
     [
         ("segment_images.py", ["--images", "a"], "give both folders, or neither"),
         ("segment_images.py", ["--masks", "a"], "give both folders, or neither"),
-        ("segment_images.py", ["--images", "a", "--masks", "b"], "There is no folder b"),
+        ("segment_images.py", ["--images", "a", "--masks", "b"], "There is no folder a"),
         ("track_video.py", ["clip.mp4"], "VIDEO needs the box"),
         ("track_video.py", ["clip.mp4", "1,2,3"], "invalid box_of value"),
         ("track_video.py", ["clip.mp4", "1,2,0,3"], "invalid box_of value"),

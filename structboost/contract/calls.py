@@ -187,7 +187,7 @@ def _check_outputs(
             seen.add(kind)
             try:
                 _try_output(task, X[i], scores, output, i)
-            except Exception as error:
+            except (TypeError, ValueError, AttributeError, LookupError, ArithmeticError) as error:
                 if output is None:
                     raise returned_none(method, i) from error
                 name = f"{method}(X[{{sample}}], scores)"

@@ -146,7 +146,7 @@ def as_array(value: Any) -> NDArray[Any] | None:
     """Return a value as an array, or None if it cannot be one."""
     try:
         return np.asarray(without_mask(value))
-    except Exception:  # an object may raise anything in its conversion
+    except (TypeError, ValueError, AttributeError, LookupError, ArithmeticError):
         return None
 
 

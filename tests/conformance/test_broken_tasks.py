@@ -292,14 +292,6 @@ class WrongKind(Choose):
     kinds = {"x": 1}
 
 
-class NoChannels(Choose):
-    kinds = {"x": PartKind(n_channels=0)}
-
-
-class FallingResponse(Choose):
-    kinds = {"x": PartKind(response=(1.0, -1.0))}
-
-
 class RefusesTruth(Choose):
     def is_valid(self, x, y):
         return 0 <= y < len(x) and not (is_third(x) and y == candidates()[1][3])
@@ -410,6 +402,15 @@ class ListsNothing(Choose):
 
 
 @pytest.mark.parametrize(
+    ("settings", "name"),
+    [({"n_channels": 0}, "n_channels is 0"), ({"response": (1.0, -1.0)}, "response is")],
+)
+def test_a_kind_of_parts_refuses_values_out_of_range(settings, name):
+    with pytest.raises(ValueError, match=name):
+        PartKind(**settings)
+
+
+@pytest.mark.parametrize(
     ("task", "message"),
     [
         (OtherWidth, r"parts\(X\[3\]\) gave shape .* expected \(n_parts, 3\)"),
@@ -500,8 +501,6 @@ class ListsNothing(Choose):
         (ListsNothing, r"outputs\(x\) is empty; give at least one output"),
         (NoKinds, r"task.kinds is {}"),
         (WrongKind, r"task.kinds\['x'\] is 1"),
-        (NoChannels, r"task.kinds\['x'\].n_channels is 0"),
-        (FallingResponse, r"task.kinds\['x'\].response is \(1.0, -1.0\)"),
     ],
     ids=lambda value: value.__name__ if isinstance(value, type) else "",
 )

@@ -194,5 +194,5 @@ def test_responses_of_classifiers_are_frames_with_names():
     inputs, outputs = zip(*QUERIES, strict=True)
     of_tokens = CrossFitted(LogisticRegression(), folds=2)
     of_tokens.fit(list(inputs), [list(y) for y in outputs])
-    with pytest.raises(ValueError, match="only if X is a table"):
+    with pytest.raises(AttributeError, match="get_feature_names_out"):
         of_tokens.get_feature_names_out()

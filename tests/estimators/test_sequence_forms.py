@@ -232,7 +232,7 @@ def test_a_frame_with_text_equals_dicts(trained_on_dicts, form, tmp_path):
         assert own.predict_marginals(W) == wanted
         with pytest.raises(ValueError, match=r"X\[0\] lacks the columns \['is'\]"):
             own.predict([pd.DataFrame(x).drop(columns="is") for x in W])
-        with pytest.raises(ValueError, match=r"X\[0\].* has \['more'\] besides"):
+        with pytest.raises(ValueError, match=r"X\[0\] has the columns \['more'\] besides"):
             own.predict([pd.DataFrame(x).assign(more=1) for x in W])
     assert trained_on_dicts.predict_marginals(given) == wanted
 
@@ -249,7 +249,7 @@ def test_columns_of_numbers_are_found_by_name(trained, tmp_path):
         assert own.score(turned, Y) == trained.score(X, Y)
         with pytest.raises(ValueError, match=r"X\[1\] lacks the columns \['c'\]"):
             own.predict([frame(X[0]), frame(X[1])[["a", "b"]]])
-        with pytest.raises(ValueError, match=r"X\[1\] .*has \['z'\] besides"):
+        with pytest.raises(ValueError, match=r"X\[1\] has the columns \['z'\] besides"):
             own.predict_marginals([frame(X[0]), frame(X[1]).assign(z=1.0)])
         with pytest.warns(UserWarning, match="X has no names of features"):
             assert own.predict(X) == trained.predict(X)
