@@ -110,7 +110,10 @@ def failed_refit(face: Face) -> Faults:
                 pass
             except Exception as error:
                 # A task's error may be the cause of one that names the example.
-                if not isinstance(error.__cause__, BreakError):
+                cause: BaseException | None = error
+                while cause is not None and not isinstance(cause, BreakError):
+                    cause = cause.__cause__
+                if cause is None:
                     yield f"call {call} of {n_calls}: became {type(error).__name__}: {error}"
             if signal.getsignal(signal.SIGINT) is not handler:
                 signal.signal(signal.SIGINT, handler)
