@@ -128,7 +128,7 @@ class Kind:
         yield from ()
 
     def named(self, X: Any, names: Sequence[str]) -> Any:
-        """Return inputs whose columns have names; the last of them may be in another order."""
+        """Return inputs whose columns have these names."""
         return None
 
     def two_outputs(self, examples: Examples) -> Any:
@@ -140,7 +140,7 @@ class Kind:
         return method(X)
 
     def measure(self, y: Any, responses: Mapping[str, Any], more: Mapping[str, Any]) -> Any:
-        """Return the documented score; None where the face documents none of its own."""
+        """Return the documented score, or None if the face documents no score of its own."""
         return None
 
 

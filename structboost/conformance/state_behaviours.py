@@ -347,7 +347,7 @@ def settings_in_files(face: Face) -> Faults:
 
 @behaviour("files", "save refuses")
 def save_refuses(face: Face) -> Faults:
-    """What is no regular file, and what cannot be written, is refused by its name."""
+    """Paths of pipes and folders, and paths that cannot be written, are refused by name."""
     model = face.model()
     with tempfile.TemporaryDirectory() as folder:
         fifo = Path(folder) / "fifo"

@@ -265,7 +265,7 @@ class BoostedEstimator(Documented, BaseEstimator):
         return score_by(scoring, held_out)
 
     def _read_columns(self, facts: Mapping[str, Any], width: int) -> None:
-        """Set the attributes of columns from a model file; ``width`` is that of the model."""
+        """Set the attributes of columns from facts of a file and the width of its model."""
         self.n_features_in_: Any = width
 
     def _prepare_to_score(self) -> None:

@@ -207,7 +207,7 @@ class TableReader:
         return facts
 
     def _read_columns(self, facts: Mapping[str, Any], width: int) -> None:
-        """Set the attributes of columns from a model file; ``width`` is that of the model."""
+        """Set the attributes of columns from facts of a file and the width of its model."""
         self.categories_ = {
             int(f): [RareCategories(one) if isinstance(one, list) else one for one in values]
             for f, values in facts.get("categories", [])

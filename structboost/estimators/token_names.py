@@ -90,7 +90,7 @@ class TokenNames:
 
 
 class _Codes(dict[Any, int]):
-    """Indices of the features of one name, by its values; filled at their first use.
+    """Indices of the features of one name by its values, which are added at their first use.
 
     Values that are equal are one key: 1, 1.0 and True, and those of numpy.
     """

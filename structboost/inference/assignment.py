@@ -1,8 +1,8 @@
 """Matchings of highest score, by scipy's assignment solver (Crouse's Jonker-Volgenant).
 
-Of equally good matchings the first one is taken, compared from the first left member on: no partner
-comes before partner 0.  It follows from the solver's by exchanges along pairs that are in some best
-matching (complementary slackness).
+Of equally good matchings, the search returns the first one in the order of the partners of the left
+members, where no partner comes before partner 0.  It exchanges pairs of the solver's matching for
+others that are in some best matching (complementary slackness).
 """
 
 from __future__ import annotations

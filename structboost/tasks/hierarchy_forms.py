@@ -284,7 +284,10 @@ class _Reader:
             self._add_path(parts)
 
     def _add_path(self, path: Sequence[Any]) -> None:
-        """Add nodes and edges; a taxonomy has a node for each place, a hierarchy for each label."""
+        """Add the nodes and edges of a path.
+
+        A taxonomy has a node for each place, and a hierarchy has one for each label.
+        """
         above = None
         for k, label in enumerate(path):
             by_place = None if self.pairs_are_edges else ("path", tuple(path[: k + 1]))

@@ -401,7 +401,7 @@ class _AfterRound(StructBoost):
 
     @classmethod
     def of(cls, trainer: StructBoost, loop: Loop) -> Self:
-        """Return the trainer after the last round; its parameters are those of a StructBoost."""
+        """Return the trainer after the last round, with its parameters."""
         fitted = cls.__new__(cls)
         fitted.__dict__.update(vars(trainer))
         fitted.objective_ = fitted.history_[-1]["primal"]
