@@ -61,8 +61,9 @@ class BoostedEstimator(Documented, BaseEstimator):
     weak_learner : str, callable or list of these
         Family of weak learners, or the union of several, as ``["linear", "stump"]``
         (:class:`structboost.StructBoost`).
-    exact : bool
-        Whether stumps are priced over all distinct thresholds, or over at most 255 per feature.
+    exact : bool or None
+        Whether stumps are searched over all distinct thresholds, or over at most 255 per feature.
+        None means all, if there are at most 20,000 rows.
     early_stopping : bool
         Whether to hold out a part of the training set, stop when its error has not improved for
         ``n_iter_no_change`` rounds, and keep the best round.  Where errors are equal, the best is
@@ -112,7 +113,7 @@ class BoostedEstimator(Documented, BaseEstimator):
 
     max_rounds: int = 200
     weak_learner: WeakLearners = "stump"
-    exact: bool = False
+    exact: bool | None = None
     early_stopping: bool = False
     validation_fraction: float = 0.1
     n_iter_no_change: int = 10

@@ -18,6 +18,9 @@ from structboost.runtime.compiled import compiled
 from structboost.weak.category_sets import HALF, MOST_CATEGORIES
 
 MAX_BINS = 256
+# Up to so many rows all thresholds cost hardly more than 255 of each feature
+# (docs/decisions/bound-over-all-stumps.md).
+MOST_EXACT_ROWS = 20_000
 # Above all numbers, and below what is missing.
 ABOVE_ALL = float(np.finfo(np.float64).max)
 # Thresholds of larger tables come from a sample of this many rows.
@@ -138,7 +141,7 @@ class BinnedFeatures:
 
 
 def bin_features(
-    features: Any, *, exact: bool = False, categorical: Sequence[int] = ()
+    features: Any, *, exact: bool | None = False, categorical: Sequence[int] = ()
 ) -> BinnedFeatures:
     """Bin each feature between its distinct values (:func:`bin_thresholds`).
 
@@ -170,7 +173,7 @@ def binned_features(codes: NDArray[Any], bins: Thresholds, blocks: IntArray) -> 
 
 
 def bin_thresholds(
-    features: Any, *, exact: bool = False, categorical: Sequence[int] = ()
+    features: Any, *, exact: bool | None = False, categorical: Sequence[int] = ()
 ) -> Thresholds:
     """Thresholds between the distinct values of each feature.
 
@@ -185,8 +188,8 @@ def bin_thresholds(
     ----------
     features : ndarray or sparse array by columns, shape (n_rows, n_features)
         Finite, or missing (NaN).
-    exact : bool
-        Whether to keep all thresholds.
+    exact : bool or None
+        Whether to keep all thresholds.  None means: of at most 20,000 rows.
     categorical : sequence of int
         Features that hold numbers of categories, from 0.  Each category has a bin, and
         missing values the last.
@@ -201,6 +204,8 @@ def bin_thresholds(
             f"features has shape {np.shape(features)}; give a table (n_rows, n_features)."
         )
     n_rows = features.shape[0]
+    if exact is None:
+        exact = n_rows <= MOST_EXACT_ROWS
     sampled = not exact and n_rows > SAMPLED_ROWS
     if sampled:
         features = features[sampled_rows(n_rows, SAMPLED_ROWS)]

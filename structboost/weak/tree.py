@@ -225,7 +225,7 @@ class TreeFamily(WeakLearnerFamily):
         response: tuple[float, float],
         *,
         depth: int = 3,
-        exact: bool = False,
+        exact: bool | None = None,
         n_threads: int = 1,
         row_share: float | None = None,
         random_state: Any = None,
@@ -253,7 +253,7 @@ class TreeFamily(WeakLearnerFamily):
         self._is_left_open = row_share is None
         all_rows = row_share is None or row_share == 1
         self._draw_rows(1.0 if all_rows else checked_share(row_share, "row_share"), random_state)
-        self.binned = bin_features(features, exact=exact, categorical=categorical)
+        self.binned = bin_features(features, exact=bool(exact), categorical=categorical)
         of_columns = self._feature(np.arange(self.binned.n_columns))
         self._is_category = np.isin(of_columns, categorical)
         of_features = checked_directions(directions, features.shape[1])
