@@ -135,7 +135,7 @@ class StructBoostTagger(StructBoostEstimator):
         Score of each tag (row) before each tag (column).
     """
 
-    _face_kinds = ("tags",)
+    _face_kinds = ("tags", "tags of dicts")
 
     forbidden: Sequence[tuple[Any, Any]] | None = None
     scheme: str | None = None

@@ -141,8 +141,6 @@ class TokenReader:
         number of them.
         """
         sequences = listed_sequences(X)
-        if not sequences:
-            raise ValueError("X is empty; give at least one sequence.")
         table, lengths = self._table(sequences)
         if self.n_features is None:
             if not table.shape[1]:

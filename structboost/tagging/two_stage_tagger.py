@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
 from structboost._typing import FloatArray, IntArray
+from structboost.estimators.sequence_forms import listed_tags
 from structboost.estimators.tagger import StructBoostTagger
 from structboost.exceptions import ModelFileError
 from structboost.files.archive import ArchiveFormat
@@ -24,11 +25,10 @@ from structboost.selection.cross_fitting import cross_fit
 from structboost.tagging.nearby_tags import (
     document_indices,
     nearby_means,
+    read_tokens,
     with_nearby_tags,
-    words_of,
 )
 from structboost.validation import (
-    check_inputs,
     checked_n_jobs,
     checked_weights,
     checked_whole_number,
@@ -89,6 +89,12 @@ class TwoStageTagger(Documented, BaseEstimator):
     [['B-PER', 'O'], ['B-PER', 'O']]
     """
 
+    _face_kinds = ("tags of dicts",)
+    _declares: ClassVar[dict[str, str]] = {
+        "early stopping": "the tagger of its stages has the parameters",
+        "one example is one of many": "tags depend on the sentences nearby",
+    }
+
     def __init__(
         self,
         estimator: Any = None,
@@ -136,10 +142,13 @@ class TwoStageTagger(Documented, BaseEstimator):
             If a parameter or an argument is out of its range; the message names the sequence.
         """
         estimator = self._checked_estimator()
-        checked_whole_number(self.radius, "radius")
+        self._radius = checked_whole_number(self.radius, "radius")
+        if not isinstance(self.word, str):
+            raise TypeError(f"word is {shown(self.word)}; give the name of a feature.")
+        self._word = self.word
         n_jobs = checked_n_jobs(self.n_jobs)
-        check_inputs(X)
-        words, lengths = words_of(X, self.word)
+        X, words, lengths = read_tokens(X, self._word)
+        y = listed_tags(y, lengths.tolist())
         of_documents = document_indices(documents, len(lengths))
         folds = self._folds(of_documents, len(lengths))
         weights = checked_weights(sample_weight, len(lengths))
@@ -157,7 +166,7 @@ class TwoStageTagger(Documented, BaseEstimator):
             return self._probabilities(tagger, rows_of(X, np.unique(place[inside])))
 
         _, probabilities = cross_fit(folds[place], _fitted, training, predict, n_jobs=n_jobs)
-        means = nearby_means(words, lengths, probabilities, self.radius, of_documents)
+        means = nearby_means(words, lengths, probabilities, self._radius, of_documents)
         inputs = with_nearby_tags(X, means, self.classes_.tolist())
         self.second_ = clone(estimator).fit(inputs, y, sample_weight=sample_weight)
         self.first_ = first
@@ -307,6 +316,7 @@ class TwoStageTagger(Documented, BaseEstimator):
                 word=str(header["word"]),
             )
             loaded.first_, loaded.second_, loaded.classes_ = first, second, first.classes_
+            loaded._radius, loaded._word = loaded.radius, loaded.word
         return loaded
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -347,11 +357,10 @@ class TwoStageTagger(Documented, BaseEstimator):
     def _inputs(self, X: Sequence[Any], documents: Any) -> list[list[dict[str, Any]]]:
         """Return the tokens with the features of the second stage."""
         check_is_fitted(self)
-        check_inputs(X)
-        words, lengths = words_of(X, self.word)
+        X, words, lengths = read_tokens(X, self._word)
         of_documents = document_indices(documents, len(lengths))
         probabilities = self._probabilities(self.first_, X)
-        means = nearby_means(words, lengths, probabilities, self.radius, of_documents)
+        means = nearby_means(words, lengths, probabilities, self._radius, of_documents)
         return with_nearby_tags(X, means, self.classes_.tolist())
 
     def _probabilities(self, tagger: Any, X: Sequence[Any]) -> FloatArray:
