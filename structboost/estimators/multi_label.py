@@ -453,14 +453,8 @@ class StructBoostMultiLabelClassifier(
                 "of labels."
             )
         of_y = self.classes_.tolist()
-        edges = read_hierarchy(
-            self.hierarchy, of_y, "hierarchy", pairs_are_edges=True
-        ).named_edges()
-        if not edges:
-            raise ValueError(
-                f"hierarchy is {shown(self.hierarchy)}, in which no label is above another; give "
-                f"pairs (parent, child) of labels, such as {shown(tuple(of_y[:2]))}, or None."
-            )
+        hierarchy = read_hierarchy(self.hierarchy, of_y, "hierarchy", pairs_are_edges=True)
+        edges = hierarchy.named_edges()
         labels = dict.fromkeys(of_y)
         for pair in edges:
             for label in pair:

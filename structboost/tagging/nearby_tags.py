@@ -99,6 +99,7 @@ def nearby_means(
         Means over the tokens of the same word in the other sequences nearby; NaN without any.
     """
     n = len(lengths)
+    radius = min(radius, n)
     of_token = np.repeat(np.arange(n), lengths)
     ids = np.unique(np.array(words, dtype=object), return_inverse=True)[1] if words else of_token
     if documents is None:

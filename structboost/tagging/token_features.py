@@ -16,7 +16,13 @@ from structboost.runtime.documentation import Documented
 from structboost.runtime.fitted_state import committed
 from structboost.tagging.sequences import check_ordered
 from structboost.tagging.tagged_file import WORD
-from structboost.validation import checked_flag, checked_whole_number, shown
+from structboost.validation import (
+    checked_flag,
+    checked_list,
+    checked_whole_number,
+    is_text,
+    shown,
+)
 
 AUTO = "auto"
 # Words and columns before the first and after the last token.
@@ -142,7 +148,7 @@ class TokenFeatures(  # type: ignore[call-arg]
         self._check_parameters()
         sentences = listed_sequences(X)
         columns = self.columns
-        if isinstance(columns, str):
+        if is_text(columns, AUTO):
             first = next((token for sentence in sentences for token in _tokens(sentence)), None)
             names = list(first) if isinstance(first, Mapping) else []
             columns = [name for name in names if name != self.word]
@@ -212,12 +218,10 @@ class TokenFeatures(  # type: ignore[call-arg]
         checked_whole_number(self.word_ngrams, "word_ngrams")
         checked_flag(self.shape, "shape")
         checked_flag(self.case, "case")
-        columns = self.columns
-        is_list = isinstance(columns, Sequence | np.ndarray) and all(
-            isinstance(name, str) for name in columns
-        )
-        if not is_list or (isinstance(columns, str) and columns != AUTO):
-            raise TypeError(f"columns is {shown(columns)}; give a list of names, or 'auto'.")
+        if not is_text(self.columns, AUTO):
+            for name in checked_list(self.columns, "columns", "['pos'], or 'auto'"):
+                if not isinstance(name, str):
+                    raise TypeError(f"columns has {shown(name)}; give names, as strings.")
         if not isinstance(self.word, str):
             raise TypeError(f"word is {shown(self.word)}; give the name of a column.")
 

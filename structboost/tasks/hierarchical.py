@@ -168,9 +168,8 @@ class HierarchicalMultiLabelTask(MultiLabelTask):
 
 def _pairs(edges: Any, n_labels: int) -> Any:
     """Return a table of edges as it is, and the edges of another form."""
-    if isinstance(edges, np.ndarray | list | tuple) and not any(
-        isinstance(item, str | Mapping) for item in edges
-    ):
+    is_list = isinstance(edges, list | tuple) or (isinstance(edges, np.ndarray) and edges.ndim)
+    if is_list and not any(isinstance(item, str | Mapping) for item in edges):
         return edges
     hierarchy = read_hierarchy(edges, range(n_labels), "edges", pairs_are_edges=True)
     return hierarchy.named_edges()
