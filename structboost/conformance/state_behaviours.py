@@ -292,7 +292,7 @@ def set_params_after_fit(face: Face) -> Faults:
         "coding": "other", "codes": "other", "formulation": "other", "hierarchy": [],
         "forbidden": [("N", "O"), ("O", "N")], "n_segments": 1, "passthrough": True, "folds": 3,
         "categorical_features": [0], "outputs": "other", "max_depth": 1, "average": False,
-        "radius": 1, "word": "other", "window": 1, "columns": ["other"],
+        "radius": 1, "word": "other", "window": 1, "columns": ["other"], "problem": np.sign,
     }.items():  # fmt: skip
         if not face.has(name):
             continue

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from os import PathLike
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.model_selection import train_test_split
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted
 
-from structboost._typing import FloatArray, IntArray
+from structboost._typing import FloatArray, IntArray, override
 from structboost.contract.task import Task
 from structboost.estimators.constant_model import without_learners
 from structboost.estimators.feature_importances import FeatureImportanceMixin
@@ -33,7 +31,6 @@ from structboost.files.schema import DamagedFileError
 from structboost.masters.base import Formulation
 from structboost.masters.registry import formulation_of
 from structboost.masters.softmax_link import SoftmaxLink
-from structboost.model.ensemble import FORMAT as MODEL_FORMAT
 from structboost.runtime.fitted_state import committed
 from structboost.selection.folds import Fold, random_folds
 from structboost.shards.binned_table import BinnedTable
@@ -318,61 +315,28 @@ class BoostedClassifier(LabelledClassifier, FeatureImportanceMixin, TableEstimat
         """
         return map(self._labels, self.staged_decision_function(X))
 
-    def save(self, path: str | PathLike[str]) -> None:
-        """Write the classifier to a file, atomically and without pickle.
-
-        Parameters
-        ----------
-        path : str or path
-            The file; an existing one is replaced.
-
-        Raises
-        ------
-        TypeError
-            If the labels are not numbers or strings.
-        """
-        check_is_fitted(self)
-        facts: dict[str, Any] = {}
+    @override
+    def _facts(self) -> dict[str, Any]:
+        facts = super()._facts()
         if isinstance(self.task_, TaxonomyTask):
             facts["tree"] = self.task_.tree.parents.tolist()
         if isinstance(self.task_, CodedTask):
             facts["code"] = self.task_.code.tolist()
         if hasattr(self, "link_"):
             facts["link"] = self.link_ and [self.link_.sharpness, self.link_.margin]
-        self._save(path, **facts)
+        return facts
 
-    @classmethod
-    def load(cls, path: str | PathLike[str]) -> Self:
-        """Read a classifier that :meth:`save` wrote.
-
-        Parameters
-        ----------
-        path : str or path
-            The file.
-
-        Returns
-        -------
-        classifier : BoostedClassifier
-            The fitted classifier, of the class that :meth:`load` is called on.
-
-        Raises
-        ------
-        FileNotFoundError
-            If there is no such file.
-        ModelFileError
-            If it is of another class, is damaged, or is of another version.
-        """
-        classifier, metadata = cls._load(path)
-        with MODEL_FORMAT.damage(path):
-            classifier.classes_ = saved_classes(metadata)
-            classifier.task_ = classifier._saved_task(metadata)
-            if dict(classifier.task_.kinds) != dict(classifier.model_.kinds):
-                raise DamagedFileError("its model is of other classes")
-            if "link" in metadata:  # files of version 0.1 have none
-                classifier.link_ = saved_link(metadata["link"])
-        if "tree" in metadata:
-            classifier.set_params(taxonomy=metadata["tree"])
-        return classifier
+    @override
+    def _restore(self, facts: Mapping[str, Any]) -> None:
+        super()._restore(facts)
+        self.classes_ = saved_classes(facts)
+        self.task_ = self._saved_task(facts)
+        if dict(self.task_.kinds) != dict(self.model_.kinds):
+            raise DamagedFileError("its model is of other classes")
+        if "link" in facts:  # files of version 0.1 have none
+            self.link_ = saved_link(facts["link"])
+        if "tree" in facts:
+            self.set_params(taxonomy=facts["tree"])
 
     def _saved_task(self, metadata: Mapping[str, Any]) -> Task:
         """Return the task that the model was trained on."""

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from os import PathLike
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -253,40 +252,10 @@ class StructBoostRanker(FeatureImportanceMixin, StructBoostEstimator, TableEstim
         losses = map(self.task_.loss, outputs, orders)
         return 1.0 - float(np.average(list(losses), weights=of_queries[counted]))
 
-    def save(self, path: str | PathLike[str]) -> None:
-        """Write the ranker to a file, atomically and without pickle.
-
-        Parameters
-        ----------
-        path : str or path
-            The file; an existing one is replaced.
-        """
-        self._save(path)
-
-    @classmethod
-    def load(cls, path: str | PathLike[str]) -> Self:
-        """Read a ranker that :meth:`save` wrote.
-
-        Parameters
-        ----------
-        path : str or path
-            The file.
-
-        Returns
-        -------
-        ranker : StructBoostRanker
-            The fitted ranker.
-
-        Raises
-        ------
-        FileNotFoundError
-            If there is no such file.
-        ModelFileError
-            If it is of another class, is damaged, or is of another version.
-        """
-        ranker, _ = cls._load(path)
-        ranker.task_ = RankingTask(ranker.loss)
-        return ranker
+    @override
+    def _restore(self, facts: Mapping[str, Any]) -> None:
+        super()._restore(facts)
+        self.task_ = RankingTask(self.loss)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
-from structboost._typing import FloatArray, IntArray
+from structboost._typing import FloatArray, IntArray, override
+from structboost.estimators.saved import SavedEstimator
 from structboost.estimators.sequence_forms import listed_tags
 from structboost.estimators.tagger import StructBoostTagger
 from structboost.exceptions import ModelFileError
@@ -39,7 +40,7 @@ from structboost.validation import (
 _STAGES = ("first", "second")
 
 
-class TwoStageTagger(Documented, BaseEstimator):
+class TwoStageTagger(SavedEstimator, Documented, BaseEstimator):
     """Tagger of sequences in which a word that occurs again is tagged alike.
 
     A name is often clear in one sentence and not in the next.  A first tagger tags all sentences.
@@ -251,19 +252,8 @@ class TwoStageTagger(Documented, BaseEstimator):
         inputs = self._inputs(X, documents)
         return float(self._second().score(inputs, y, sample_weight=sample_weight))
 
+    @override
     def save(self, path: str | PathLike[str]) -> None:
-        """Write the tagger to a file, atomically and without pickle.
-
-        Parameters
-        ----------
-        path : str or path
-            The file; an existing one is replaced.
-
-        Raises
-        ------
-        TypeError
-            If its stages are no :class:`structboost.StructBoostTagger`.
-        """
         check_is_fitted(self)
         arrays = {}
         with TemporaryDirectory() as folder:
@@ -279,27 +269,9 @@ class TwoStageTagger(Documented, BaseEstimator):
         header = {name: getattr(self, name) for name in ("radius", "folds", "word")}
         _FORMAT.write(path, header, arrays)
 
+    @override
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Self:
-        """Read a tagger that :meth:`save` wrote.
-
-        Parameters
-        ----------
-        path : str or path
-            The file.
-
-        Returns
-        -------
-        tagger : TwoStageTagger
-            The fitted tagger.
-
-        Raises
-        ------
-        FileNotFoundError
-            If there is no such file.
-        ModelFileError
-            If it is of another class, is damaged, or is of another version.
-        """
         with _FORMAT.opened(path) as (header, arrays), TemporaryDirectory() as folder:
             stages = []
             for name in _STAGES:
