@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from structboost._typing import FloatArray, override
 from structboost.contract.task import Task
+from structboost.estimators.constant_model import without_learners
 from structboost.estimators.early_stopping import EarlyStopping
 from structboost.estimators.objectives import parameters_of_0_2
 from structboost.estimators.parameters import estimator, is_same
@@ -243,6 +244,18 @@ class BoostedEstimator(SavedEstimator, Documented, BaseEstimator):
         n_stages = self.model_.n_stages
         is_staged = n_stages > 1 or stopping is not None
         self.n_iter_ = max(1, n_stages) if is_staged else max(1, len(self.history_))
+
+    def _keep_constant(self, task: Task, n_features: Mapping[str, int]) -> None:
+        """Set the fitted attributes of a model whose scores are 0, which predicts one output."""
+        self.task_ = task
+        metadata = {"history": [], "C": float("inf"), "objective": 0.0}
+        self.model_ = without_learners(task.kinds, n_features, metadata)
+        self.history_: list[dict[str, Any]] = []
+        self.objective_, self.C_, self.n_iter_ = 0.0, float("inf"), 1
+        self.ending_ = "one_class"
+        self.temperature_: float | None = None
+        if name := self._objective_name():
+            self.minimised_ = name
 
     def _held_out_score(self, task: Task) -> Score | None:
         """Return a function that applies the user's scorer, if any, to held-out parts."""

@@ -13,7 +13,6 @@ from sklearn.utils.metaestimators import available_if
 
 from structboost._typing import FloatArray, IntArray, override
 from structboost.contract.task import Task
-from structboost.estimators.constant_model import without_learners
 from structboost.estimators.feature_importances import FeatureImportanceMixin
 from structboost.estimators.label_types import LabelledClassifier, label_vector, saved_classes
 from structboost.estimators.labels import (
@@ -100,7 +99,9 @@ class BoostedClassifier(LabelledClassifier, FeatureImportanceMixin, TableEstimat
             X, y, sample_weight, self.class_weight
         )
         if len(self.classes_) == 1:
-            return self._fit_constant(X.shape[1])
+            self._keep_constant(BinaryTask(), {"x": X.shape[1]})
+            self._keep_link()
+            return self
         task = self._task()
         outputs = outputs_of(labels, task)
         validation = None
@@ -113,20 +114,6 @@ class BoostedClassifier(LabelledClassifier, FeatureImportanceMixin, TableEstimat
             )  # fmt: skip
             validation = (held_X, held)
         self._train(task, (X, outputs), validation, weights, whole)
-        self._keep_link()
-        return self
-
-    def _fit_constant(self, n_columns: int) -> Self:
-        """Set the fitted attributes of a model that always predicts the only class."""
-        self.task_ = BinaryTask()
-        metadata = {
-            "history": [], "C": float("inf"), "objective": 0.0,
-        }  # fmt: skip
-        self.model_ = without_learners(self.task_.kinds["x"], n_columns, metadata)
-        self.history_, self.objective_, self.C_, self.n_iter_ = [], 0.0, float("inf"), 1
-        self.ending_, self.temperature_ = "one_class", None
-        if name := self._objective_name():
-            self.minimised_ = name
         self._keep_link()
         return self
 

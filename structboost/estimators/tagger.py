@@ -17,6 +17,7 @@ from structboost._typing import FloatArray, IntArray, override
 from structboost.contract.parts import StackedParts
 from structboost.contract.task import Task
 from structboost.estimators.boosted import StructBoostEstimator
+from structboost.estimators.constant_model import warn_of_one_class
 from structboost.estimators.label_types import label_vector, saved_classes
 from structboost.estimators.objectives import (
     HINGE,
@@ -158,6 +159,11 @@ class StructBoostTagger(StructBoostEstimator):
         ------
         ValueError, TypeError
             If a sequence and its tags do not fit; the message names the sequence.
+
+        Warns
+        -----
+        ConstantPredictionWarning
+            If ``y`` has one tag, which the model then always predicts.
         """
         checked_objective(self.objective, self._objectives)
         reader = TokenReader()
@@ -204,6 +210,11 @@ class StructBoostTagger(StructBoostEstimator):
         self.classes_, self.scheme_ = classes, scheme
         self._keep_reader(reader)
         self.outside_offset_ = 0.0
+        if len(classes) == 1:
+            warn_of_one_class(classes[0].item(), "tag", "tags")
+            reader.is_active = False  # since there are no learners of such features
+            self._keep_constant(task, {"token": int(reader.n_features or 0), "step": 1})
+            return self
         self._train(task, (inputs, outputs), validation, of_pieces, whole)
         return self
 

@@ -122,7 +122,7 @@ class ChainTask(BatchTask):
     Parameters
     ----------
     n_tags : int
-        At least 2.
+        At least 1; there is nothing to learn about a single tag.
     step_features : bool
         Whether inputs bring features of the steps.
     forbidden : iterable of (int or None, int or None)
@@ -149,7 +149,7 @@ class ChainTask(BatchTask):
         step_features: bool = False,
         forbidden: Iterable[tuple[int | None, int | None]] = (),
     ) -> None:
-        self.n_tags = checked_size(n_tags, "n_tags")
+        self.n_tags = checked_size(n_tags, "n_tags", 1)
         self.step_features = as_task_error(checked_flag, step_features, "step_features")
         self._pairs, self._first, self._last = _penalties(self.n_tags, forbidden)
         self.reads_inputs = bool(self._first.any() or self._last.any())  # type: ignore[misc]
