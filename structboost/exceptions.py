@@ -75,6 +75,12 @@ class TaskError(ValueError):
         self._template, self.sample = template, i
         self.args = (_shown(template, i),)
 
+    def rename(self, name: str) -> None:
+        """Put a name into the message, in the place of ``X[...]`` or ``Y[...]`` of the example."""
+        template = getattr(self, "_template", "")
+        self._template = template.replace("X[{sample}]", name).replace("Y[{sample}]", name)
+        self.args = (_shown(self._template, self.sample),)
+
     def append(self, text: str) -> None:
         """Add words to the message, in which ``{sample}`` stands for the index of the example."""
         template = getattr(self, "_template", None)

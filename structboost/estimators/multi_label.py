@@ -351,7 +351,9 @@ class StructBoostMultiLabelClassifier(
 
     def _task(self, sets: Any, edges: Any, costs: Any) -> MultiLabelTask:
         if edges is not None:
-            return HierarchicalMultiLabelTask(len(self.classes_), edges)
+            task = HierarchicalMultiLabelTask(len(self.classes_), edges)
+            task.label_names = self.classes_.tolist()
+            return task
         return MultiLabelTask(
             len(self.classes_), self.loss, pairs=self._pairs, sets=sets, costs=costs
         )
