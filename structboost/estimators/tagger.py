@@ -50,7 +50,7 @@ from structboost.selection.folds import Fold, random_folds
 from structboost.tasks.chain import ChainTask, labelled_stretches
 from structboost.tasks.chunk_tags import SCHEMES, ChunkTags
 from structboost.training.boosting import AUTO
-from structboost.validation import checked_choice, checked_weights
+from structboost.validation import checked_choice, checked_number, checked_weights, shown
 from structboost.weak.active_feature import ActiveFeatureFamily, ActiveFeatureTable
 from structboost.weak.families import WeakLearners
 
@@ -96,6 +96,12 @@ class StructBoostTagger(StructBoostEstimator):
         0.  ``"seen"`` is for hundreds of tags.  Then training takes a time for each token that is
         proportional to the number of tags and pairs, not to the square of the tags.  It is read by
         ``objective="log_loss"`` over one linear function of features of 0 and 1.
+    l1_ratio : float
+        Weight of the l1 norm of the weights, from 0 to below 1, as in scikit-learn: the penalty is
+        ``(1 - l1_ratio) / 2 |w|^2 + l1_ratio |w|_1``.  Above 0, most weights are zero, and the
+        model is small.  CRFsuite's c1 and c2 are ``C = 1 / (c1 + 2 c2)`` for each sequence and
+        ``l1_ratio = c1 / (c1 + 2 c2)``.  It is read by ``objective="log_loss"`` over one linear
+        function.
     objective : {"log_loss", "hinge", "svm", "l1_log_loss"} or Formulation
         Function that is minimised.  ``"log_loss"``: minus the mean logarithm of the probability of
         the true tags, by stage-wise boosting, or with half the squared norm of one linear function.
@@ -139,6 +145,7 @@ class StructBoostTagger(StructBoostEstimator):
     forbidden: Sequence[tuple[Any, Any]] | None = None
     scheme: str | None = None
     transitions: str = "all"
+    l1_ratio: float = 0.0
 
     _objectives: ClassVar[tuple[str, ...]] = (LOG_LOSS, HINGE, SVM, L1_LOG_LOSS)
 
@@ -171,6 +178,11 @@ class StructBoostTagger(StructBoostEstimator):
         is_linear = is_same(self.weak_learner, AUTO) and self._is(LOG_LOSS) and reader.is_active
         self._check_parameters("linear" if is_linear else None)
         checked_choice(self.transitions, "transitions", ("all", "seen"))
+        if not 0 <= checked_number(self.l1_ratio, "l1_ratio", "a number from 0 to below 1") < 1:
+            raise ValueError(
+                f"l1_ratio is {shown(self.l1_ratio)}; give a number from 0 to below 1, or write "
+                "objective='l1_log_loss' for an l1 norm alone."
+            )
         if self.transitions == "seen" and not (
             reader.is_active and self._is(LOG_LOSS) and (is_linear or self._is_one_linear_function)
         ):
@@ -441,15 +453,21 @@ class StructBoostTagger(StructBoostEstimator):
         return super()._linear_trainer(task, ["token"] if self._is_active else ())
 
     def _of_likelihood(self, task: Task) -> dict[str, Any]:
-        problem: Any = PrimalLikelihood
+        problem: Any = partial(PrimalLikelihood, l1_ratio=float(self.l1_ratio))
         if self._is_active:
-            problem = partial(chain_problem, transitions=self.transitions)
+            problem = partial(
+                chain_problem, transitions=self.transitions, l1_ratio=float(self.l1_ratio)
+            )
         return {"problem": problem, "on_held_out": partial(self._choose_offset, task)}
 
     def _summary(self) -> str:
         check_is_fitted(self)
         offset = self.outside_offset_
-        return super()._summary() + (f", O lowered by {offset:.3g}" if offset else "")
+        words = super()._summary() + (f", O lowered by {offset:.3g}" if offset else "")
+        if not self.l1_ratio:
+            return words
+        n = sum(np.count_nonzero(self.model_.matrix(kind)) for kind in self.model_.members)
+        return words + f", {n} weights are not zero"
 
     def _prepare_to_score(self) -> None:
         self._reader = RowsReader(self._reader.is_active)

@@ -79,7 +79,7 @@ class PrimalChain(PrimalLikelihood):
     @override
     def begin(self, C: float) -> None:
         weights = self._weights()
-        self._scale = 1.0 / np.sqrt(1.0 + C * self._curvature)
+        self._scale = 1.0 / np.sqrt(self._penalty.ridge + C * self._curvature)
         self._restart(C, weights)
 
     @override
@@ -99,8 +99,9 @@ class PrimalChain(PrimalLikelihood):
         own["token"][:] = self._matrices["token"].T @ scores
         own["step"][-1] = of_pairs[0]
         self._mix(rising, entropy)
-        value = self._C * loss + 0.5 * float(weights @ weights)
-        return value, self._scale * (weights - self._C * rising)
+        ridge = self._penalty.ridge
+        value = self._C * loss + 0.5 * ridge * float(weights @ weights)
+        return value, self._scale * (ridge * weights - self._C * rising)
 
 
 @compiled
