@@ -139,3 +139,30 @@ def _raise_to_children(
             sizes[0, i], children[0, i] = left[i], column
         if right[i] > sizes[1, i]:
             sizes[1, i], children[1, i] = right[i], column
+
+
+@compiled
+def stump_sizes(
+    codes: NDArray[Any],
+    duals: FloatArray,
+    starts: IntArray,
+    is_category: NDArray[np.bool_],
+    room: FloatArray,
+    sizes: FloatArray,
+) -> None:
+    """Fill ``sizes``, shape (n_columns,), with the sums of ``|s|`` of the best stumps.
+
+    Parameters are those of :func:`best_children`, with ``room`` of shape (most bins,).
+    """
+    for f in range(len(sizes)):
+        of_bins = room[: starts[f + 1] - starts[f]]
+        for b in range(len(of_bins)):
+            of_bins[b] = 0.0
+        code = codes[f]
+        for row in range(len(duals)):
+            of_bins[code[row]] += duals[row]
+        total, size, left = of_bins.sum(), 0.0, 0.0
+        for b in range(len(of_bins)):
+            left = abs(of_bins[b]) if is_category[f] else left + of_bins[b]
+            size = size + left if is_category[f] else max(size, abs(2.0 * left - total))
+        sizes[f] = size

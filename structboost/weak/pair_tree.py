@@ -8,7 +8,8 @@ features (:mod:`structboost.weak.pair_tables`).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from copy import copy
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,11 +17,13 @@ from numpy.typing import NDArray
 from structboost._typing import FloatArray, IntArray, override
 from structboost.weak.base import Candidate
 from structboost.weak.category_sets import BY_SET, N_WORDS, number_of, words_of_flags
-from structboost.weak.pair_search import best_children
+from structboost.weak.pair_search import best_children, stump_sizes
 from structboost.weak.tree import Tree, TreeFamily
 
 # Bins of a feature: with as many as stumps have, the search would take 64 times as long.
 _MAX_BINS = 32
+# A search of a part has one of so many columns in each pair.
+_COLUMNS_OF_PART = 8
 
 
 class _Node(NamedTuple):
@@ -84,6 +87,7 @@ class PairTreeFamily(TreeFamily):
         first, second = np.triu_indices(len(n_bins))
         self._pairs = np.column_stack((first, second)).astype(np.int64)
         self._feature_of = self._feature(np.arange(len(n_bins)))
+        self._is_part = False
 
     @property
     @override
@@ -95,6 +99,15 @@ class PairTreeFamily(TreeFamily):
     def searches_all(self) -> bool:
         thinned = self.binned.bins.thinned
         return thinned is not None and not thinned.any()
+
+    @override
+    def part(self) -> Self | None:
+        """Search pairs of all columns and the eight with the best stumps on a channel."""
+        if len(self._n_bins) <= 3 * _COLUMNS_OF_PART:
+            return None
+        part = copy(self)
+        part._is_part, part.exact_pricing = True, False
+        return part
 
     @override
     def price(self, duals: FloatArray, per_channel: int) -> list[Candidate]:
@@ -112,9 +125,10 @@ class PairTreeFamily(TreeFamily):
     ) -> list[Candidate]:
         """Best trees of a channel, each with another feature at its root."""
         n_bins = int(self._starts[-1])
+        pairs = self._pairs if not self._is_part else self._pairs_of_part(codes, duals)
         sizes, children = np.full((2, n_bins), -1.0), np.zeros((2, n_bins), np.int32)
         best_children(
-            codes, duals, self._starts, self._is_category, self._pairs, self._work, sizes, children
+            codes, duals, self._starts, self._is_category, pairs, self._work, sizes, children
         )
         of_cuts = sizes.sum(axis=0)
         # The last bin of numbers has nothing behind it.
@@ -131,6 +145,14 @@ class PairTreeFamily(TreeFamily):
         if not made:
             made = [self._tree(codes, duals, 0, -1, (0, 0))]
         return [Candidate(tree, channel, edge) for tree, edge in made]
+
+    def _pairs_of_part(self, codes: NDArray[Any], duals: FloatArray) -> IntArray:
+        """Pairs of columns with one of the best stumps in each."""
+        sizes = np.empty(len(self._n_bins))
+        stump_sizes(codes, duals, self._starts, self._is_category, self._work[0, 0], sizes)
+        is_chosen = np.zeros(len(sizes), np.bool_)
+        is_chosen[np.argsort(-sizes, kind="stable")[:_COLUMNS_OF_PART]] = True
+        return self._pairs[is_chosen[self._pairs].any(axis=1)]
 
     def _tree(
         self, codes: NDArray[Any], duals: FloatArray, column: int, bin_: int, of_children: tuple[int, int]
