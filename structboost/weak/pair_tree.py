@@ -23,7 +23,7 @@ from structboost.weak.tree import Tree, TreeFamily
 # Bins of a feature: with as many as stumps have, the search would take 64 times as long.
 _MAX_BINS = 32
 # A search of a part has one of so many columns in each pair.
-_COLUMNS_OF_PART = 8
+_COLUMNS_OF_PART = 32
 
 
 class _Node(NamedTuple):
@@ -102,8 +102,8 @@ class PairTreeFamily(TreeFamily):
 
     @override
     def part(self) -> Self | None:
-        """Search pairs of all columns and the eight with the best stumps on a channel."""
-        if len(self._n_bins) <= 3 * _COLUMNS_OF_PART:
+        """Search pairs of all columns and the 32 with the best stumps on a channel."""
+        if len(self._n_bins) <= 2 * _COLUMNS_OF_PART:
             return None
         part = copy(self)
         part._is_part, part.exact_pricing = True, False
