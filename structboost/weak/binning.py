@@ -184,10 +184,10 @@ def bin_thresholds(
 
     A feature with at most ``max_bins`` (256) distinct values gets a bin for each.  Other features
     get 256 bins of about equal count: threshold k = 1, ..., 255 lies above the smallest value v for
-    which at least k/256 of the rows have a value of at most v; equal thresholds are merged.  With ``exact`` every
-    distinct value gets a bin.  A table of more than `SAMPLED_ROWS` rows is sampled by
-    :func:`sampled_rows`, unless ``exact``.  Missing values have no rank.  Where there are some, a
-    feature has one bin of numbers less, and two columns (:class:`Gaps`).
+    which at least k/256 of the rows have a value of at most v; equal thresholds are merged.  With
+    ``exact`` every distinct value gets a bin.  A table of more than `SAMPLED_ROWS` rows is sampled
+    by :func:`sampled_rows`, unless ``exact``.  Missing values have no rank.  Where there are some,
+    a feature has one bin of numbers less, and two columns (:class:`Gaps`).
 
     Parameters
     ----------

@@ -1,8 +1,8 @@
 """Trees of two levels as weak learners, priced exactly.
 
 A tree with a root and two children is a function of the features of the root and the left child
-plus one of the root and the right child.  So a model of such trees is a sum of functions of pairs of
-features (:mod:`structboost.weak.pair_tables`).
+plus one of the root and the right child.  So a model of such trees is a sum of functions of pairs
+of features (:mod:`structboost.weak.pair_tables`).
 """
 
 from __future__ import annotations
@@ -141,7 +141,9 @@ class PairTreeFamily(TreeFamily):
         for cut in cuts:
             column = int(columns[cut])
             of_children = int(children[0, cut]), int(children[1, cut])
-            made.append(self._tree(codes, duals, column, cut - int(self._starts[column]), of_children))
+            made.append(
+                self._tree(codes, duals, column, cut - int(self._starts[column]), of_children)
+            )
         if not made:
             made = [self._tree(codes, duals, 0, -1, (0, 0))]
         return [Candidate(tree, channel, edge) for tree, edge in made]
@@ -155,7 +157,12 @@ class PairTreeFamily(TreeFamily):
         return self._pairs[is_chosen[self._pairs].any(axis=1)]
 
     def _tree(
-        self, codes: NDArray[Any], duals: FloatArray, column: int, bin_: int, of_children: tuple[int, int]
+        self,
+        codes: NDArray[Any],
+        duals: FloatArray,
+        column: int,
+        bin_: int,
+        of_children: tuple[int, int],
     ) -> tuple[Tree, float]:
         """Tree with this cut of its root and these columns of its children, and its edge."""
         by_set = bool(self._is_category[column]) and bin_ >= 0
