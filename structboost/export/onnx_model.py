@@ -291,8 +291,8 @@ class _Terms:
             If ``scorer`` has no form in ONNX.
         """
         raise TypeError(
-            "These weak learners have no form in ONNX; 'stump', 'tree', 'linear', 'feature' and "
-            "lists of these have."
+            "These weak learners have no form in ONNX; 'stump', 'pair_tree', 'tree', 'linear', "
+            "'feature' and lists of these have."
         )
 
     @take.register

@@ -138,7 +138,11 @@ class BinnedFeatures:
 
 
 def bin_features(
-    features: Any, *, exact: bool = False, categorical: Sequence[int] = ()
+    features: Any,
+    *,
+    exact: bool = False,
+    categorical: Sequence[int] = (),
+    max_bins: int = MAX_BINS,
 ) -> BinnedFeatures:
     """Bin each feature between its distinct values (:func:`bin_thresholds`).
 
@@ -160,7 +164,7 @@ def bin_features(
             )
         features = sparse.csc_array(features)
         features.sum_duplicates()
-    bins = bin_thresholds(features, exact=exact, categorical=categorical)
+    bins = bin_thresholds(features, exact=exact, categorical=categorical, max_bins=max_bins)
     return binned_features(bin_codes(features, bins), bins, blocks_of_rows(n_rows))
 
 
@@ -170,16 +174,20 @@ def binned_features(codes: NDArray[Any], bins: Thresholds, blocks: IntArray) -> 
 
 
 def bin_thresholds(
-    features: Any, *, exact: bool = False, categorical: Sequence[int] = ()
+    features: Any,
+    *,
+    exact: bool = False,
+    categorical: Sequence[int] = (),
+    max_bins: int = MAX_BINS,
 ) -> Thresholds:
     """Thresholds between the distinct values of each feature.
 
-    A feature with at most 256 distinct values gets a bin for each.  Other features get 256 bins of
-    about equal count: threshold k = 1, ..., 255 lies above the smallest value v for which at least
-    k/256 of the rows have a value of at most v; equal thresholds are merged.  With ``exact`` every
-    distinct value gets a bin.  A table of more than `SAMPLED_ROWS` rows is sampled by
-    :func:`sampled_rows`, unless ``exact``.  Missing values have no rank.  Where there are some, a
-    feature has at most 255 bins of numbers, and two columns (:class:`Gaps`).
+    A feature with at most ``max_bins`` (256) distinct values gets a bin for each.  Other features
+    get 256 bins of about equal count: threshold k = 1, ..., 255 lies above the smallest value v for
+    which at least k/256 of the rows have a value of at most v; equal thresholds are merged.  With
+    ``exact`` every distinct value gets a bin.  A table of more than `SAMPLED_ROWS` rows is sampled
+    by :func:`sampled_rows`, unless ``exact``.  Missing values have no rank.  Where there are some,
+    a feature has one bin of numbers less, and two columns (:class:`Gaps`).
 
     Parameters
     ----------
@@ -190,6 +198,8 @@ def bin_thresholds(
     categorical : sequence of int
         Features that hold numbers of categories, from 0.  Each category has a bin, and
         missing values the last.
+    max_bins : int
+        Most bins of a feature of numbers, unless ``exact``.
 
     Raises
     ------
@@ -218,7 +228,7 @@ def bin_thresholds(
             distinct, has_gaps = _categories(distinct, f), False
             own = distinct + HALF
         else:
-            own = _thresholds(distinct, counts, MAX_BINS - has_gaps, exact=exact)
+            own = _thresholds(distinct, counts, max(1, max_bins - has_gaps), exact=exact)
         of_columns += [np.append(own, ABOVE_ALL), own] if has_gaps else [own]
         n_columns = 1 + has_gaps
         thinned += [sampled or len(own) < len(distinct) - 1] * n_columns

@@ -32,7 +32,7 @@ from structboost.weak.base import (
     checked_columns,
     checked_directions,
 )
-from structboost.weak.binning import bin_features
+from structboost.weak.binning import MAX_BINS, bin_features
 from structboost.weak.candidates import answer_type, largest_norms
 from structboost.weak.category_sets import (
     BY_SET,
@@ -210,6 +210,8 @@ class TreeFamily(WeakLearnerFamily):
     max_features : float
         Fraction of the features, above 0 and at most 1, that a node may split, drawn anew for each
         node from ``random_state``; at least one feature.
+    max_bins : int
+        Most bins of a feature of numbers, at most 256, unless ``exact``.
     """
 
     name = "tree"
@@ -236,6 +238,7 @@ class TreeFamily(WeakLearnerFamily):
         min_samples_leaf: int = 1,
         l2_regularization: float = 0.0,
         max_features: float = 1.0,
+        max_bins: int = MAX_BINS,
     ) -> None:
         check_family_arguments(features, response, exact=exact, n_threads=n_threads)
         self.min_samples_leaf = checked_whole_number(min_samples_leaf, "min_samples_leaf")
@@ -253,7 +256,10 @@ class TreeFamily(WeakLearnerFamily):
         self._is_left_open = row_share is None
         all_rows = row_share is None or row_share == 1
         self._draw_rows(1.0 if all_rows else checked_share(row_share, "row_share"), random_state)
-        self.binned = bin_features(features, exact=exact, categorical=categorical)
+        self.max_bins = checked_whole_number(max_bins, "max_bins", MAX_BINS)
+        self.binned = bin_features(
+            features, exact=exact, categorical=categorical, max_bins=self.max_bins
+        )
         of_columns = self._feature(np.arange(self.binned.n_columns))
         self._is_category = np.isin(of_columns, categorical)
         of_features = checked_directions(directions, features.shape[1])
