@@ -10,6 +10,7 @@ import numpy as np
 
 from structboost._typing import FloatArray
 from structboost.runtime.described import Described
+from structboost.runtime.extras import pyplot
 from structboost.tasks.taxonomy import TaxonomyTask
 from structboost.validation import check_estimator, checked_list, is_whole, shown
 from structboost.weak.binning import ABOVE_ALL
@@ -229,7 +230,7 @@ class ShapeDisplay(Described):
         ValueError
             If the model uses no feature, or one is out of range.
         """
-        import matplotlib.pyplot as plt
+        plt = pyplot("ShapeDisplay")
 
         chosen = self._chosen(features)
         n_columns = min(3, len(chosen))
