@@ -7,6 +7,8 @@ or one and the same row: ``row_step`` is 1 or 0.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -17,6 +19,9 @@ from structboost.runtime.compiled import compiled
 # Beyond these, products may have lost what counts: logarithms are taken.
 _SMALLEST = 1e-250
 _LARGEST = 1e250
+# First row, and rows from step to step, where all steps share one.  numba compiles once more for a
+# literal 0.
+ONE_ROW: Any = np.int64(0)
 
 # Scores of pairs, which of them are allowed, row of the first step, and rows from step to step.
 _Steps = tuple[FloatArray, FloatArray, int, int]
@@ -195,7 +200,7 @@ def best_sequences(
                         at = j * n_tags + k
                         pairs[j, k] = transitions[row, at] + allowed[at]
             _extend(best[t - 1], pairs, emissions[first + t], best[t])
-        tag = 0
+        tag = ONE_ROW
         for k in range(1, n_tags):
             if best[n - 1, k] > best[n - 1, tag]:
                 tag = k

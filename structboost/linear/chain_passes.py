@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 
 from structboost._typing import FloatArray
-from structboost.inference.chains import exponentials, sum_product
+from structboost.inference.chains import ONE_ROW, exponentials, sum_product
 from structboost.runtime.compiled import compiled
 
 # Overlap of a sequence that no step was made on yet.
@@ -218,8 +218,8 @@ def _sums(
             emissions[n - 1, k] += penalties[2][k]
     following, preceding, shift = powers
     log_sum = sum_product(
-        emissions[:n], (transitions, penalties[0], 0, 0), (forward, likely, following, preceding),
-        shift, of_tags[:n], of_pairs,
+        emissions[:n], (transitions, penalties[0], ONE_ROW, ONE_ROW),
+        (forward, likely, following, preceding), shift, of_tags[:n], of_pairs,
     )  # fmt: skip
     return log_sum, true
 
