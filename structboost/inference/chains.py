@@ -434,7 +434,8 @@ def _scaled(
     transitions, allowed, row, row_step = steps
     forward, likely, following, preceding = space
     n, n_tags = emissions.shape
-    scales = np.empty(n)
+    # Rows of tables: numba compiles once more for each way of allocating.
+    scales = np.empty((1, n))[0]
     log_sum = 0.0
     for t in range(n):
         largest = -np.inf
@@ -470,10 +471,12 @@ def _scaled(
             now[k] /= total
         scales[t] = total
         log_sum += np.log(total)
-    arrived = np.empty(n_tags)
-    backward = np.ones(n_tags)
-    together = np.zeros((n_tags, n_tags))
+    of_token, together = np.empty((2, n_tags)), np.empty((n_tags, n_tags))
+    arrived, backward = of_token[0], of_token[1]
     for k in range(n_tags):
+        backward[k] = 1.0
+        for j in range(n_tags):
+            together[j, k] = 0.0
         of_tags[n - 1, k] = forward[n - 1, k]
     for t in range(n - 2, -1, -1):
         for k in range(n_tags):
@@ -520,8 +523,8 @@ def _by_logarithms(
     """Return the logarithm of the sum, computed by logarithms for scores of any size."""
     transitions, allowed, first_row, row_step = steps
     n, n_tags = emissions.shape
-    backward = np.empty(n_tags)
-    arrived = np.empty(n_tags)
+    of_token = np.empty((2, n_tags))
+    arrived, backward = of_token[0], of_token[1]
     for k in range(n_tags):
         forward[0, k] = emissions[0, k]
     for t in range(1, n):

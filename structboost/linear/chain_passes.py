@@ -47,7 +47,9 @@ def risk_of(
     space = _space(starts, n_tags)
     following, preceding = np.empty((n_tags, n_tags)), np.empty((n_tags, n_tags))
     shift = exponentials(transitions[0], penalties[0], following, preceding)
-    of_pairs = np.zeros((1, n_tags * n_tags))
+    of_pairs = np.empty((1, n_tags * n_tags))
+    for k in range(n_tags * n_tags):
+        of_pairs[0, k] = 0.0
     total = 0.0
     for i in range(len(shares)):
         log_sum, true = _sums(
@@ -90,7 +92,8 @@ def dual_pass(
         if n == 0:
             continue
         shift = exponentials(transitions[0], penalties[0], following, preceding)
-        change[:] = 0.0
+        for k in range(n_tags * n_tags):
+            change[0, k] = 0.0
         log_sum, _ = _sums(
             i, tokens, sequences, penalties, weights, transitions, (following, preceding, shift),
             space, change,
