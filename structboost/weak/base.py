@@ -217,6 +217,19 @@ class WeakLearnerFamily(Described, ABC):
         """
         return
 
+    def part(self) -> WeakLearnerFamily | None:
+        """Family of a part of these learners that is priced faster.
+
+        The learners that it returns belong to this family.  Rounds price the part first, and the
+        whole family only where the part has no edge that keeps the gap open.
+
+        Returns
+        -------
+        part : WeakLearnerFamily or None
+            None if there is no faster search, as by default.
+        """
+        return None
+
     @property
     def identity(self) -> str:
         """Text by which checkpoints tell families of one name apart."""
