@@ -16,7 +16,7 @@ from scipy import sparse
 
 from structboost._typing import FloatArray
 from structboost.contract.parts import PartKind
-from structboost.exceptions import ModelFileError
+from structboost.exceptions import ModelFileError, warn_user
 from structboost.files.archive import ArchiveFormat, Arrays, Former, Header
 from structboost.files.schema import (
     Array,
@@ -387,7 +387,25 @@ def load_model(path: str | PathLike[str]) -> Ensemble:
         If there is no such file.
     ModelFileError
         If it is not a model file, is damaged, or is of another version.
+
+    Warns
+    -----
+    UserWarning
+        If the file is of an estimator, with the name of its class.
     """
+    model = read_model(path)
+    name = model.metadata.get("estimator")
+    if name is not None:
+        warn_user(
+            f"{path} holds a {name}, of which load_model reads only the scores; {name}.load reads "
+            "it with labels and predict.",
+            UserWarning,
+        )
+    return model
+
+
+def read_model(path: str | PathLike[str]) -> Ensemble:
+    """Read a model of any class, as :func:`load_model` does, without a warning."""
     with FORMAT.opened(path) as content:
         return Ensemble.from_arrays(*content)
 

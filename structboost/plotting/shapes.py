@@ -10,6 +10,7 @@ import numpy as np
 
 from structboost._typing import FloatArray
 from structboost.runtime.described import Described
+from structboost.runtime.extras import pyplot
 from structboost.tasks.taxonomy import TaxonomyTask
 from structboost.validation import check_estimator, checked_list, is_whole, shown
 from structboost.weak.binning import ABOVE_ALL
@@ -283,7 +284,7 @@ class ShapeDisplay(Described):
         ValueError
             If the model uses no feature, or a feature or pair is not one of the model.
         """
-        import matplotlib.pyplot as plt
+        plt = pyplot("ShapeDisplay")
 
         chosen, of_pairs = self._chosen(features), self._chosen_pairs(pairs)
         n_columns = min(3, max(len(chosen), len(of_pairs)))

@@ -15,17 +15,16 @@ from structboost.engines.base import Engine, OnCluster
 from structboost.engines.failure import Failure
 from structboost.exceptions import TaskError, count_examples_from
 from structboost.runtime.blocks import Blocks
+from structboost.runtime.extras import require
 from structboost.shards.examples import TrainingSet, kind_of_rows
 from structboost.shards.shard import FeaturesInShards, GivenRows, ShardSource
 from structboost.validation import first_unusable, lacking
 from structboost.weak.binning import SAMPLED_ROWS, Thresholds, bin_thresholds, sampled_rows
 from structboost.weak.standardisation import Standardisation
 
-try:
-    from dask.base import compute
-    from dask.delayed import Delayed, delayed
-except ImportError as error:
-    raise ImportError("Dask collections need Dask; install structboost[distributed].") from error
+require("distributed", "A Dask collection")
+from dask.base import compute
+from dask.delayed import Delayed, delayed
 
 
 class Partition(NamedTuple):

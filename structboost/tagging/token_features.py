@@ -4,18 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
+from structboost.estimators.sequence_forms import listed_sequences
 from structboost.runtime.documentation import Documented
 from structboost.runtime.fitted_state import committed
 from structboost.tagging.sequences import check_ordered
 from structboost.tagging.tagged_file import WORD
-from structboost.validation import check_inputs, checked_flag, checked_whole_number, shown
+from structboost.validation import (
+    checked_flag,
+    checked_list,
+    checked_whole_number,
+    is_text,
+    shown,
+)
 
 AUTO = "auto"
 # Words and columns before the first and after the last token.
@@ -88,6 +95,12 @@ class TokenFeatures(  # type: ignore[call-arg]
     [['B-PER', 'O']]
     """
 
+    _face_kinds = ("sentences",)
+    _declares: ClassVar[dict[str, str]] = dict.fromkeys(
+        ("save and load", "settings in files", "save refuses", "load refuses"),
+        "it is stored by pickle",
+    )
+
     def __init__(
         self,
         window: int = 2,
@@ -133,13 +146,15 @@ class TokenFeatures(  # type: ignore[call-arg]
             If a parameter or a token cannot be used.
         """
         self._check_parameters()
-        check_inputs(X)
+        sentences = listed_sequences(X)
         columns = self.columns
-        if isinstance(columns, str):
-            first = next((token for sentence in X for token in _tokens(sentence)), None)
+        if is_text(columns, AUTO):
+            first = next((token for sentence in sentences for token in _tokens(sentence)), None)
             names = list(first) if isinstance(first, Mapping) else []
             columns = [name for name in names if name != self.word]
         self.columns_ = list(columns)
+        for i, sentence in enumerate(sentences):
+            self._read(sentence, i)
         return self
 
     def transform(self, X: Sequence[Any]) -> list[list[dict[str, Any]]]:
@@ -162,12 +177,12 @@ class TokenFeatures(  # type: ignore[call-arg]
             names it.
         """
         check_is_fitted(self)
-        check_inputs(X)
+        sentences = listed_sequences(X)
         # Features of each word and place, which are equal wherever the word stands.
         caches: dict[int, dict[str, dict[str, Any]]] = {
             k: {} for k in range(-self.window, self.window + 1)
         }
-        return [self._sentence(sentence, i, caches) for i, sentence in enumerate(X)]
+        return [self._sentence(sentence, i, caches) for i, sentence in enumerate(sentences)]
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
         """Return the names of the features that tokens can have.
@@ -203,10 +218,10 @@ class TokenFeatures(  # type: ignore[call-arg]
         checked_whole_number(self.word_ngrams, "word_ngrams")
         checked_flag(self.shape, "shape")
         checked_flag(self.case, "case")
-        columns = self.columns
-        is_list = isinstance(columns, Iterable) and all(isinstance(name, str) for name in columns)
-        if not is_list or (isinstance(columns, str) and columns != AUTO):
-            raise TypeError(f"columns is {shown(columns)}; give a list of names, or 'auto'.")
+        if not is_text(self.columns, AUTO):
+            for name in checked_list(self.columns, "columns", "['pos'], or 'auto'"):
+                if not isinstance(name, str):
+                    raise TypeError(f"columns has {shown(name)}; give names, as strings.")
         if not isinstance(self.word, str):
             raise TypeError(f"word is {shown(self.word)}; give the name of a column.")
 

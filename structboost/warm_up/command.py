@@ -21,17 +21,15 @@ import numpy as np
 from scipy.sparse import csr_array
 
 import structboost
-from structboost import MulticlassTask, StructBoost, estimators, tracking
+from structboost import MulticlassTask, StructBoost, estimators
 from structboost.decisions import Knapsack
 from structboost.estimators.boosted import StructBoostEstimator
 from structboost.exceptions import InterruptedFitWarning
 from structboost.masters.registry import FORMULATIONS
 from structboost.progress import ProgressLine
 from structboost.runtime.compiled import cache_folders
+from structboost.runtime.extras import EXTRAS, is_installed
 from structboost.runtime.interrupts import raise_if_interrupted
-from structboost.segmentation.segmenter import Segmenter
-from structboost.segmentation.synthetic_images import make_synthetic_images
-from structboost.tracking.tracked_frames import warm_up
 from structboost.weak.active_feature import active_features
 from structboost.weak.registry import FAMILIES
 
@@ -64,8 +62,8 @@ def steps() -> dict[str, Callable[[], object]]:
     actions["many values"] = _many_values
     for formulation in FORMULATIONS:
         actions[f"formulation={formulation!r}"] = partial(_trainer, formulation)
-    actions["track"] = lambda: warm_up(tracking.StructBoostTracker())
-    actions["segment"] = _segmenter
+    if all(map(is_installed, EXTRAS["vision"])):
+        actions |= {"track": _tracker, "segment": _segmenter}
     return actions
 
 
@@ -182,6 +180,16 @@ def _many_values() -> None:
     estimators.StructBoostClassifier(objective="hinge", C=10.0, max_iter=2).fit(X, X[:, 0] > 0)
 
 
+def _tracker() -> None:
+    from structboost.tracking.structboost_tracker import StructBoostTracker
+    from structboost.tracking.tracked_frames import warm_up
+
+    warm_up(StructBoostTracker())
+
+
 def _segmenter() -> None:
+    from structboost.segmentation.segmenter import Segmenter
+    from structboost.segmentation.synthetic_images import make_synthetic_images
+
     images = make_synthetic_images(4)
     Segmenter(n_segments=40, C=1.0).fit(images.images, images.masks).predict(images.images[0])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -382,60 +383,17 @@ def _thresholds(
 def _rare_rows(codes: NDArray[Any], n_bins: IntArray, blocks: IntArray) -> RareRows:
     """Sparse form of the features with a bin that is common enough, block by block."""
     n_blocks, n_features = len(blocks) - 1, len(n_bins)
-    common = np.empty((n_blocks, n_features), np.int64)
-    sizes = np.zeros(n_blocks * n_features + 1, np.int64)
-    _common_bins(codes, n_bins, blocks, _MIN_COMMON_SHARE, common, sizes)
-    indptr = np.cumsum(sizes)
-    rows, outside = np.empty(indptr[-1], np.uint16), np.empty(indptr[-1], codes.dtype)
-    _fill_rare_rows(codes, blocks, common, indptr, rows, outside)
-    return RareRows(common, indptr, rows, outside)
-
-
-@compiled
-def _common_bins(
-    codes: NDArray[Any],
-    n_bins: IntArray,
-    blocks: IntArray,
-    min_share: float,
-    common: IntArray,
-    sizes: IntArray,
-) -> None:
-    """Commonest bin of each block and feature, where ``sizes[1:]`` counts the rows outside it."""
-    n_features = len(n_bins)
-    for f in range(n_features):
-        counts = np.empty(n_bins[f], np.int64)
-        for b in range(len(blocks) - 1):
-            for k in range(n_bins[f]):
-                counts[k] = 0
-            n_rows = blocks[b + 1] - blocks[b]
-            for row in range(blocks[b], blocks[b + 1]):
-                counts[codes[f, row]] += 1
-            most = 0
-            for k in range(1, n_bins[f]):
-                if counts[k] > counts[most]:
-                    most = k
-            common[b, f] = -1
-            if counts[most] >= max(1.0, min_share * n_rows):
-                common[b, f] = most
-                sizes[b * n_features + f + 1] = n_rows - counts[most]
-
-
-@compiled
-def _fill_rare_rows(
-    codes: NDArray[Any],
-    blocks: IntArray,
-    common: IntArray,
-    indptr: IntArray,
-    rows: NDArray[np.uint16],
-    outside: NDArray[Any],
-) -> None:
-    n_features = common.shape[1]
-    for f in range(n_features):
-        for b in range(len(blocks) - 1):
-            if common[b, f] >= 0:
-                at = indptr[b * n_features + f]
-                for row in range(blocks[b], blocks[b + 1]):
-                    if codes[f, row] != common[b, f]:
-                        rows[at] = row - blocks[b]
-                        outside[at] = codes[f, row]
-                        at += 1
+    common = np.full((n_blocks, n_features), -1, np.int64)
+    sizes, rows, outside = [0], [np.zeros(0, np.uint16)], [np.zeros(0, codes.dtype)]
+    for block, (a, b) in enumerate(pairwise(blocks.tolist())):
+        for f, code in enumerate(codes[:, a:b]):
+            counts = np.bincount(code, minlength=1)
+            most = int(counts.argmax())
+            sizes.append(0)
+            if counts[most] >= max(1.0, _MIN_COMMON_SHARE * (b - a)):
+                common[block, f] = most
+                rare = np.flatnonzero(code != most)
+                sizes[-1] = len(rare)
+                rows.append(rare.astype(np.uint16))
+                outside.append(code[rare])
+    return RareRows(common, np.cumsum(sizes), np.concatenate(rows), np.concatenate(outside))

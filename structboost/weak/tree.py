@@ -43,16 +43,16 @@ from structboost.weak.category_sets import (
     number_of,
     words_of,
 )
-from structboost.weak.left_out import drawn_leaf_sums
+from structboost.weak.leaf_sums import add_to_leaves, fill_leaves
 from structboost.weak.monotone_trees import Directions
 from structboost.weak.table import LearnerTable, comparable
 from structboost.weak.tree_growth import (
     Room,
     counted_table,
     grow,
-    grown_leaves,
     leaf_numbers,
     row_hashes,
+    work_arrays,
 )
 from structboost.weak.weighted_trees import TreesWithSets, WeightedTrees, leaf_of
 
@@ -326,12 +326,7 @@ class TreeFamily(WeakLearnerFamily):
 
     @cached_property
     def _room(self) -> Room:
-        n_rows = self.binned.n_rows
-        return (
-            np.empty((self.depth, self._n_entries), np.int64),
-            np.zeros((2, n_rows), np.int64),
-            np.empty((2, n_rows), np.int32),
-        )
+        return work_arrays(self.depth, self._n_entries, self.binned.n_rows)
 
     @cached_property
     def _equal_rows(self) -> tuple[IntArray, int]:
@@ -522,16 +517,14 @@ class TreeFamily(WeakLearnerFamily):
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Leaves of new trees, their weights, and the leaves as only the drawn rows fill them.
 
-        Weights are sums of the duals, counted as in :func:`grown_leaves`.
+        Weights are sums of the duals, counted as in :func:`fill_leaves`.
         """
         share = (1.0 + self.l2_regularization) / self._equal_rows[1] if self.confident else 0.0
         if not self.confident and is_drawn is not None:
             duals = np.where(is_drawn[:, None], duals / self.row_share, 0.0)
         of_leaves = np.empty((3, len(numbers), 2**self.depth))
-        grown_leaves(
-            self.binned.codes, nodes[:2], nodes[2], duals, is_drawn if self.honest else None,
-            share, numbers, of_leaves,
-        )  # fmt: skip
+        leaf_numbers(self.binned.codes, *nodes, numbers)
+        fill_leaves(numbers, duals, is_drawn if self.honest else None, share, of_leaves)
         weights, masses, leaves = of_leaves
         if not self.confident:
             leaves = self._leaves(*nodes, weights)
@@ -539,7 +532,7 @@ class TreeFamily(WeakLearnerFamily):
         of_drawn = _SURE * leaves
         if is_drawn is not None:
             own_weights, own_masses = np.empty((2, *weights.shape))
-            drawn_leaf_sums(numbers, duals, is_drawn, own_weights, own_masses)
+            add_to_leaves(numbers, duals, is_drawn, own_weights, own_masses)
             of_row = own_masses.sum(axis=1, keepdims=True) * (share / self.row_share)
             of_drawn = _SURE * own_weights / np.maximum(own_masses + of_row, _TINY)
         if self._is_directed:

@@ -171,7 +171,7 @@ def test_models_without_a_form_are_refused(monkeypatch):
     with pytest.raises(ValueError, match="not fitted"):
         to_onnx(StructBoostClassifier())
     monkeypatch.setitem(sys.modules, "onnx", None)
-    with pytest.raises(ImportError, match=r"pip install structboost-learn\[onnx\]"):
+    with pytest.raises(ImportError, match=r'pip install "structboost-learn\[onnx\]"'):
         to_onnx(hyperplanes)
 
 
