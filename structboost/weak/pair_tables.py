@@ -59,8 +59,8 @@ class PairTables:
 
     def raw_scores(self, rows: NDArray[Any]) -> FloatArray:
         """Scores of checked rows, shape (n_parts, n_channels)."""
-        scores: FloatArray = self.steps.raw_scores(rows)
-        return scores + self.pair_values(rows).sum(axis=1)
+        of_pairs = self.pair_values(rows).sum(axis=1)
+        return np.asarray(self.steps.raw_scores(rows) + of_pairs, np.float64)
 
     def pair_values(self, rows: NDArray[Any]) -> FloatArray:
         """Values of the functions of two features, shape (n_parts, n_pairs, n_channels)."""
