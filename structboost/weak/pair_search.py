@@ -18,13 +18,16 @@ from numpy.typing import NDArray
 from structboost._typing import FloatArray, IntArray
 from structboost.runtime.compiled import compiled
 
+# Side of a column that is split by sets of categories.
+BY_SETS = 2
+
 
 @compiled
 def best_children(
     codes: NDArray[Any],
     duals: FloatArray,
     starts: IntArray,
-    is_category: NDArray[np.bool_],
+    sides: NDArray[np.int8],
     pairs: IntArray,
     room: FloatArray,
     sizes: FloatArray,
@@ -40,8 +43,9 @@ def best_children(
     duals : ndarray, shape (n_rows,)
     starts : ndarray of int64, shape (n_columns + 1,)
         First bin of each column, and the number of all bins.
-    is_category : ndarray of bool, shape (n_columns,)
-        Columns that children split by any set of bins, and roots by one bin.
+    sides : ndarray of int8, shape (n_columns,)
+        `BY_SETS` for columns that children split by any set of bins, and roots by one bin.  1 and
+        -1 where the response of a child must rise or fall with the column, otherwise 0.
     pairs : ndarray of int64, shape (n_pairs, 2)
         Pairs of columns to search, each in both orders.
     room : ndarray, shape (2, most bins + 5, most bins)
@@ -61,16 +65,16 @@ def best_children(
         of_a, of_b = codes[a], codes[b]
         for row in range(len(duals)):
             by_a[of_a[row], of_b[row]] += duals[row]
-        if not is_category[a]:
+        if sides[a] != BY_SETS:
             _add_up(by_a)
         for i in range(n_a):
             for j in range(n_b):
                 by_b[j, i] = by_a[i, j]
-        if not is_category[b]:
+        if sides[b] != BY_SETS:
             _add_up(by_b)
         work = room[0, -5:]
         _raise_to_children(
-            by_b, work, is_category[a], is_category[b], b, sizes[:, starts[a] :],
+            by_b, work, sides[a] == BY_SETS, sides[b], b, sizes[:, starts[a] :],
             children[:, starts[a] :],
         )  # fmt: skip
         if a != b:
@@ -78,7 +82,7 @@ def best_children(
                 for i in range(n_a):
                     by_a[i, j] = by_b[j, i]
             _raise_to_children(
-                by_a, work, is_category[b], is_category[a], a, sizes[:, starts[b] :],
+                by_a, work, sides[b] == BY_SETS, sides[a], a, sizes[:, starts[b] :],
                 children[:, starts[b] :],
             )  # fmt: skip
 
@@ -96,7 +100,7 @@ def _raise_to_children(
     sums: FloatArray,
     work: FloatArray,
     root_is_category: bool,
-    child_is_category: bool,
+    side: int,
     column: int,
     sizes: FloatArray,
     children: NDArray[np.int32],
@@ -115,7 +119,7 @@ def _raise_to_children(
         total = of_bin[n_root - 1]
         if root_is_category:
             total = of_bin.sum()
-        if child_is_category:
+        if side == BY_SETS:
             for i in range(n_root):
                 left[i] += abs(of_bin[i])
                 right[i] += abs(total - of_bin[i])
@@ -126,14 +130,19 @@ def _raise_to_children(
                 left_low[i] = min(left_low[i], own)
                 right[i] = max(right[i], other)
                 right_low[i] = min(right_low[i], other)
-    if not child_is_category:
+    if side != BY_SETS:
         of_bin = sums[n_child - 1]
         total = of_bin.sum() if root_is_category else of_bin[n_root - 1]
         for i in range(n_root):
             own, other = of_bin[i], total - of_bin[i]
-            # A child without a split is the cut before the first bin.
-            left[i] = max(2.0 * left[i] - own, own - 2.0 * left_low[i])
-            right[i] = max(2.0 * right[i] - other, other - 2.0 * right_low[i])
+            # A child without a split is the cut before the first bin or after the last.
+            rising, rising_right = own - 2.0 * left_low[i], other - 2.0 * right_low[i]
+            falling, falling_right = 2.0 * left[i] - own, 2.0 * right[i] - other
+            left[i], right[i] = abs(own), abs(other)
+            if side >= 0:
+                left[i], right[i] = max(left[i], rising), max(right[i], rising_right)
+            if side <= 0:
+                left[i], right[i] = max(left[i], falling), max(right[i], falling_right)
     for i in range(n_root):
         if left[i] > sizes[0, i]:
             sizes[0, i], children[0, i] = left[i], column
@@ -146,7 +155,7 @@ def stump_sizes(
     codes: NDArray[Any],
     duals: FloatArray,
     starts: IntArray,
-    is_category: NDArray[np.bool_],
+    sides: NDArray[np.int8],
     room: FloatArray,
     sizes: FloatArray,
 ) -> None:
@@ -163,6 +172,6 @@ def stump_sizes(
             of_bins[code[row]] += duals[row]
         total, size, left = of_bins.sum(), 0.0, 0.0
         for b in range(len(of_bins)):
-            left = abs(of_bins[b]) if is_category[f] else left + of_bins[b]
-            size = size + left if is_category[f] else max(size, abs(2.0 * left - total))
+            left = abs(of_bins[b]) if sides[f] == BY_SETS else left + of_bins[b]
+            size = size + left if sides[f] == BY_SETS else max(size, abs(2.0 * left - total))
         sizes[f] = size

@@ -54,12 +54,13 @@ class PairTables:
         """Thresholds between the bins of a feature, ascending."""
         u = int(np.searchsorted(self.steps.features, feature))
         begin, end = self.steps.indptr[u : u + 2]
-        return self.steps.thresholds[begin:end]
+        thresholds: FloatArray = self.steps.thresholds[begin:end]
+        return thresholds
 
     def raw_scores(self, rows: NDArray[Any]) -> FloatArray:
         """Scores of checked rows, shape (n_parts, n_channels)."""
-        scores: FloatArray = self.steps.raw_scores(rows)
-        return scores + self.pair_values(rows).sum(axis=1)
+        of_pairs = self.pair_values(rows).sum(axis=1)
+        return np.asarray(self.steps.raw_scores(rows) + of_pairs, np.float64)
 
     def pair_values(self, rows: NDArray[Any]) -> FloatArray:
         """Values of the functions of two features, shape (n_parts, n_pairs, n_channels)."""
@@ -130,7 +131,7 @@ class _Builder:
             own = np.flatnonzero(sets.feature == feature)
             known = (is_outside[own, :-1] != is_outside[own, -1:]).any(axis=0)
             n_known = int(known.nonzero()[0].max(initial=-1)) + 1
-            self._thresholds[feature] = np.arange(n_known) + HALF
+            self._thresholds[feature] = np.arange(n_known, dtype=np.float64) + HALF
             for k in own.tolist():
                 unknown = np.repeat(is_outside[k, -1], 2)
                 self._outside[k] = np.concatenate((is_outside[k, :n_known], unknown))

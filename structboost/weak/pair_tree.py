@@ -17,22 +17,24 @@ from numpy.typing import NDArray
 from structboost._typing import FloatArray, IntArray, override
 from structboost.weak.base import Candidate
 from structboost.weak.category_sets import BY_SET, N_WORDS, number_of, words_of_flags
-from structboost.weak.pair_search import best_children, stump_sizes
+from structboost.weak.pair_search import BY_SETS, best_children, stump_sizes
 from structboost.weak.tree import Tree, TreeFamily
 
 # Bins of a feature: with as many as stumps have, the search would take 64 times as long.
 _MAX_BINS = 32
 # A search of a part has one of so many columns in each pair.
 _COLUMNS_OF_PART = 32
+# Columns of children that have one response.
+_LOW, _HIGH = -1, -2
 
 
-class _Node(NamedTuple):
-    """Split of a node: the column, its bin or a set of bins as bits, and the rows on the left."""
+class _Child(NamedTuple):
+    """Split of a child: the column, its bin or a set of bins as bits, and its leaves."""
 
     column: int
     bin: int
     members: int
-    goes_left: NDArray[np.bool_]
+    leaves: tuple[float, float]
 
 
 class PairTreeFamily(TreeFamily):
@@ -56,6 +58,10 @@ class PairTreeFamily(TreeFamily):
         Most bins of a feature of numbers, at most 256, unless ``exact``.
     categorical : sequence of int
         Features that hold numbers of categories, from 0 to 254.
+    directions : sequence of int, optional
+        For each feature 1 (the response must not fall where it grows), -1 (it must not rise) or 0
+        (unconstrained).  Children split such a feature in its direction.  A root splits it if one
+        of its sides has one response, which the other side cannot pass.
 
     Notes
     -----
@@ -75,11 +81,14 @@ class PairTreeFamily(TreeFamily):
         n_threads: int = 1,
         max_bins: int = _MAX_BINS,
         categorical: Sequence[int] = (),
+        directions: Sequence[int] | None = None,
     ) -> None:
         super().__init__(
             features, response, depth=2, exact=exact, n_threads=n_threads, row_share=1.0,
-            categorical=categorical, max_bins=max_bins,
+            categorical=categorical, directions=directions, max_bins=max_bins,
         )  # fmt: skip
+        of_columns = np.sign(self._directions.of_columns)
+        self._sides = np.where(self._is_category, BY_SETS, of_columns).astype(np.int8)
         n_bins = self._n_bins
         self._starts = np.append(0, np.cumsum(n_bins)).astype(np.int64)
         most = int(n_bins.max(initial=1))
@@ -92,7 +101,7 @@ class PairTreeFamily(TreeFamily):
     @property
     @override
     def identity(self) -> str:
-        return f"{self.name} of {self.max_bins} bins, {self._is_category.nonzero()[0].tolist()}"
+        return f"{self.name} of {self.max_bins} bins, {self._sides.tolist()}"
 
     @property
     @override
@@ -124,34 +133,51 @@ class PairTreeFamily(TreeFamily):
         self, codes: NDArray[Any], duals: FloatArray, channel: int, per_channel: int
     ) -> list[Candidate]:
         """Best trees of a channel, each with another feature at its root."""
-        n_bins = int(self._starts[-1])
+        starts, n_bins = self._starts, int(self._starts[-1])
         pairs = self._pairs if not self._is_part else self._pairs_of_part(codes, duals)
-        sizes, children = np.full((2, n_bins), -1.0), np.zeros((2, n_bins), np.int32)
-        best_children(
-            codes, duals, self._starts, self._is_category, pairs, self._work, sizes, children
-        )
+        sizes, children = np.full((2, n_bins), -np.inf), np.zeros((2, n_bins), np.int32)
+        best_children(codes, duals, starts, self._sides, pairs, self._work, sizes, children)
         of_cuts = sizes.sum(axis=0)
+        for column in np.flatnonzero(np.abs(self._sides) == 1).tolist():
+            self._bound_root(codes, duals, column, sizes, children, of_cuts)
         # The last bin of numbers has nothing behind it.
-        of_cuts[self._starts[1:][~self._is_category] - 1] = -1.0
+        of_cuts[starts[1:][~self._is_category] - 1] = -np.inf
         columns = np.repeat(np.arange(len(self._n_bins)), self._n_bins)
         order = np.argsort(-of_cuts, kind="stable")
         first = np.unique(self._feature_of[columns[order]], return_index=True)[1]
-        cuts = [int(cut) for cut in order[np.sort(first)][:per_channel] if of_cuts[cut] >= 0]
         made = []
-        for cut in cuts:
-            column = int(columns[cut])
-            of_children = int(children[0, cut]), int(children[1, cut])
-            made.append(
-                self._tree(codes, duals, column, cut - int(self._starts[column]), of_children)
-            )
+        for cut in order[np.sort(first)][:per_channel].tolist():
+            if np.isfinite(of_cuts[cut]):
+                column, of_children = int(columns[cut]), (children[0, cut], children[1, cut])
+                bin_ = cut - int(starts[column])
+                made.append(self._tree(codes, duals, column, bin_, of_children))
         if not made:
             made = [self._tree(codes, duals, 0, -1, (0, 0))]
         return [Candidate(tree, channel, edge) for tree, edge in made]
 
+    def _bound_root(
+        self,
+        codes: NDArray[Any],
+        duals: FloatArray,
+        column: int,
+        sizes: FloatArray,
+        children: NDArray[np.int32],
+        of_cuts: FloatArray,
+    ) -> None:
+        """Give one side of the cuts of a directed column one response, the other its best child."""
+        own = slice(self._starts[column], self._starts[column + 1])
+        below = np.cumsum(np.bincount(codes[column], duals, int(self._n_bins[column])))
+        rises = int(self._sides[column])
+        of_left = sizes[0, own] + rises * (below[-1] - below)
+        of_right = sizes[1, own] - rises * below
+        children[0, own][of_right >= of_left] = _LOW if rises > 0 else _HIGH
+        children[1, own][of_right < of_left] = _HIGH if rises > 0 else _LOW
+        of_cuts[own] = np.maximum(of_left, of_right)
+
     def _pairs_of_part(self, codes: NDArray[Any], duals: FloatArray) -> IntArray:
         """Pairs of columns with one of the best stumps in each."""
         sizes = np.empty(len(self._n_bins))
-        stump_sizes(codes, duals, self._starts, self._is_category, self._work[0, 0], sizes)
+        stump_sizes(codes, duals, self._starts, self._sides, self._work[0, 0], sizes)
         is_chosen = np.zeros(len(sizes), np.bool_)
         is_chosen[np.argsort(-sizes, kind="stable")[:_COLUMNS_OF_PART]] = True
         return self._pairs[is_chosen[self._pairs].any(axis=1)]
@@ -169,44 +195,50 @@ class PairTreeFamily(TreeFamily):
         goes_left = np.ones(len(duals), np.bool_)
         if bin_ >= 0:
             goes_left = codes[column] == bin_ if by_set else codes[column] <= bin_
-        root = _Node(column, BY_SET if by_set else bin_, 1 << bin_ if by_set else 0, goes_left)
-        left, right = (
-            self._best_split(codes, duals, of_child, side)
+        root = _Child(column, BY_SET if by_set else bin_, 1 << bin_ if by_set else 0, (0.0, 0.0))
+        found = [
+            self._best_split(codes[:, side], duals[side], int(of_child))
             for of_child, side in zip(of_children, (goes_left, ~goes_left), strict=True)
-        )
-        nodes = root, left, right
-        sums = [
-            float(duals[side & way].sum())
-            for node, side in ((left, goes_left), (right, ~goes_left))
-            for way in (node.goes_left, ~node.goes_left)
         ]
-        leaves = tuple(self.high if s > 0 else self.low for s in sums)
+        nodes = [root, *(child for child, _ in found)]
         features, bins = np.array([n.column for n in nodes]), np.array([n.bin for n in nodes])
-        thresholds = self._thresholds(features, bins)
         tree = Tree(
-            tuple(features.tolist()), tuple(thresholds.tolist()), leaves, tuple(bins.tolist()),
-            tuple(n.members for n in nodes) if self._n_words else (),
-        )  # fmt: skip
-        return tree, float(np.dot(leaves, sums))
+            tuple(features.tolist()),
+            tuple(self._thresholds(features, bins).tolist()),
+            tuple(leaf for node in nodes[1:] for leaf in node.leaves),
+            tuple(bins.tolist()),
+            tuple(node.members for node in nodes) if self._n_words else (),
+        )
+        return tree, sum(edge for _, edge in found)
 
     def _best_split(
-        self, codes: NDArray[Any], duals: FloatArray, column: int, side: NDArray[np.bool_]
-    ) -> _Node:
-        """Best split of the rows of one side on a column."""
-        n_bins = int(self._n_bins[column])
-        sums = np.bincount(codes[column][side], duals[side], n_bins)
-        if self._is_category[column]:
-            inside = sums > 0
-            if inside.any() and (sums < 0).any():
-                members = np.zeros(64 * N_WORDS, np.bool_)
-                members[:n_bins] = inside
-                return _Node(
-                    column, BY_SET, number_of(words_of_flags(members)), inside[codes[column]]
-                )
-            return _Node(column, -1, 0, np.ones(len(duals), np.bool_))
-        below = np.cumsum(sums)
-        sizes = np.abs(2.0 * below[:-1] - below[-1])
-        bin_ = int(sizes.argmax()) if len(sizes) else -1
-        if bin_ < 0 or sizes[bin_] <= abs(below[-1]):
-            return _Node(column, -1, 0, np.ones(len(duals), np.bool_))
-        return _Node(column, bin_, 0, codes[column] <= bin_)
+        self, codes: NDArray[Any], duals: FloatArray, column: int
+    ) -> tuple[_Child, float]:
+        """Best child of some rows on a column, or that of one response, and its edge."""
+        total = float(duals.sum())
+        if column < 0:
+            leaf = self.high if column == _HIGH else self.low
+            return _Child(0, -1, 0, (leaf, leaf)), leaf * total
+        side, n_bins = self._sides[column], int(self._n_bins[column])
+        leaf = self.high if total > 0 else self.low
+        best = _Child(column, -1, 0, (leaf, leaf))
+        sums = np.bincount(codes[column], duals, n_bins)
+        if side == BY_SETS:
+            inside = np.zeros(64 * N_WORDS, np.bool_)
+            inside[:n_bins] = sums > 0
+            above = float(sums[sums > 0].sum())
+            if above > 0 and (sums < 0).any():
+                members = number_of(words_of_flags(inside))
+                best = _Child(column, BY_SET, members, (self.high, self.low))
+                return best, self.high * above + self.low * (total - above)
+            return best, leaf * total
+        below = np.cumsum(sums)[:-1]
+        gains = np.array([2.0 * below - total, total - 2.0 * below])
+        gains[[side > 0, side < 0]] = -np.inf
+        size = gains.max(initial=-np.inf)
+        if size <= abs(total):
+            return best, leaf * total
+        way, bin_ = np.argwhere(gains == size)[0].tolist()
+        leaves = (self.high, self.low) if way == 0 else (self.low, self.high)
+        edge = leaves[0] * below[bin_] + leaves[1] * (total - below[bin_])
+        return _Child(column, bin_, 0, leaves), float(edge)

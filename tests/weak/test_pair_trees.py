@@ -90,6 +90,47 @@ def test_the_search_finds_the_best_of_all_trees(kind):
         assert [family.restored(list(tree)) for tree in learners] == learners
 
 
+@pytest.mark.parametrize("with_gaps", [False, True])
+def test_with_directions_the_search_is_over_trees_that_keep_them(with_gaps):
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        X = rng.integers(0, 3, (int(rng.integers(6, 14)), 2)).astype(float)
+        X[:, 1] = rng.permutation(len(X)) % 3
+        X[:3, 0] = 0, 1, 2
+        directions = [int(rng.choice([1, -1])), 0]
+        if with_gaps:
+            X[3, 0] = np.nan
+        family = PairTreeFamily(X, (-1.0, 1.0), directions=directions)
+        own = rng.normal(size=len(X))
+        best = family.price(own[:, None], 1)[0]
+        assert family.responses([best.learner])[0] @ own == pytest.approx(best.edge)
+        table = family.table([best.learner])
+        for other in range(3):
+            numbers = np.column_stack((np.arange(3.0), np.full(3, other)))
+            rises = np.diff(table.responses(numbers)[0]) * directions[0]
+            assert (rises >= 0).all()
+        if not with_gaps:
+            assert best.edge == pytest.approx(best_directed(X, own, directions[0]))
+
+
+def best_directed(X, own, direction):
+    """Largest edge of all trees of the family that keep the direction of feature 0."""
+    grid = np.array(list(product(range(3), repeat=2)), float)
+    sums = np.bincount((3 * X[:, 0] + X[:, 1]).astype(int), own, 9)
+    best = -np.inf
+    for parts in all_trees(grid):
+        left = (parts[0] | parts[1]).reshape(3, 3)
+        splits_directed = (left == left[:, :1]).all()
+        for signs in product((-1.0, 1.0), repeat=4):
+            response = np.array(signs) @ np.array(parts, float)
+            table = response.reshape(3, 3)
+            has_one = any(len(np.unique(table[side])) <= 1 for side in (left, ~left))
+            if (np.diff(table, axis=0) * direction >= 0).all():
+                if has_one or not splits_directed:
+                    best = max(best, response @ sums)
+    return best
+
+
 def test_candidates_of_a_channel_split_different_features_at_their_roots():
     rng = np.random.default_rng(0)
     X, duals = rng.normal(size=(80, 6)), rng.normal(size=(80, 1))
@@ -344,6 +385,22 @@ def test_an_interaction_that_stumps_cannot_see_is_learned():
     stumps = StructBoostClassifier(**settings).fit(X[:200], y[:200])
     trees = StructBoostClassifier(weak_learner="pair_tree", **settings).fit(X[:200], y[:200])
     assert trees.score(X[200:], y[200:]) > 0.9 > stumps.score(X[200:], y[200:]) + 0.1
+
+
+def test_scores_rise_with_features_that_have_to():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(150, 2))
+    y = (X[:, 0] + X[:, 0] * X[:, 1] + rng.normal(size=150) > 0).astype(int)
+    model = StructBoostClassifier(
+        objective="hinge", C=30, tol=0.05, weak_learner="pair_tree", monotonic_cst=[1, 0]
+    ).fit(X, y)
+    assert model.history_[-1]["certified"]
+    assert len(model.model_.compile().pairs) == 1
+    line = np.linspace(-3, 3, 50)
+    for other in (-1.0, 0.0, 1.0):
+        scores = model.decision_function(np.column_stack((line, np.full(50, other))))
+        assert (np.diff(scores) >= -1e-12).all()
+        assert scores[-1] > scores[0]
 
 
 def test_rankers_taggers_and_label_sets_are_certified():
