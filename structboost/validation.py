@@ -662,6 +662,22 @@ def check_not_complex(values: NDArray[Any], name: str) -> None:
         )
 
 
+def group_indices(groups: Any, name: str, n_examples: int) -> IntArray:
+    """Return the index of the group of each example, in ascending order of the names.
+
+    Raises
+    ------
+    ValueError
+        If there is not one group for each example, or one is missing.
+    """
+    ids = np.asarray(groups)
+    if ids.shape != (n_examples,):
+        raise ValueError(
+            f"{name} has shape {ids.shape}; give one for each of {n_examples} examples."
+        )
+    return group_numbers(ids, name)
+
+
 def group_numbers(ids: NDArray[Any], name: str) -> IntArray:
     """Return the index of each entry's group, in ascending order of the names.
 

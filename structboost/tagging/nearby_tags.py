@@ -10,7 +10,7 @@ import numpy as np
 
 from structboost._typing import FloatArray, IntArray
 from structboost.estimators.sequence_forms import dicts_of_frame, listed_sequences, sequence_of
-from structboost.validation import group_numbers, shown
+from structboost.validation import group_indices, shown
 
 # Least mean probability of a tag that becomes a feature, and lower bounds of its bins.
 _LEAST = 0.1
@@ -63,12 +63,7 @@ def document_indices(documents: Any, n_sequences: int) -> IntArray | None:
     """
     if documents is None:
         return None
-    names = np.asarray(documents)
-    if names.shape != (n_sequences,):
-        raise ValueError(
-            f"documents has shape {names.shape}; give one for each of {n_sequences} sequences."
-        )
-    return group_numbers(names, "documents")
+    return group_indices(documents, "documents", n_sequences)
 
 
 def nearby_means(
