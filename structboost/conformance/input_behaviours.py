@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from structboost.conformance.behaviours import Faults, behaviour, faults_of
+from structboost.conformance.behaviours import Faults, behaviour
 from structboost.conformance.checked_face import Face, same, unequal
 from structboost.conformance.examples import Examples, optional
 
@@ -65,86 +65,6 @@ def names_of_outputs(face: Face) -> Faults:
         classes = getattr(model, "classes_", None)
         if classes is None or list(classes) != wanted:
             yield f"{name}: classes_ is {classes}, not {wanted}"
-
-
-@behaviour("types", "twins of inputs in predict")
-def twins_in_predict(face: Face) -> Faults:
-    """Equal values predict equally, in any type and container, or are refused."""
-    model = face.model()
-    yield from faults_of(
-        face.kind.twins_of_inputs(face.examples.X),
-        lambda X: face.equal_or_refused(face.input_names, lambda: face.responses(model, X)),
-    )
-
-
-@behaviour("types", "twins of inputs in fit")
-def twins_in_fit(face: Face) -> Faults:
-    """Equal values train equal models, in any type and container, or are refused."""
-
-    def fault(X: Any) -> str | None:
-        examples = replace(face.examples, X=X)
-        return face.equal_or_refused(
-            [face.input_name], lambda: face.responses(face.fit(face.fresh(), examples), X)
-        )
-
-    yield from faults_of(face.kind.twins_of_inputs(face.examples.X), fault)
-
-
-@behaviour("types", "twins of outputs")
-def twins_of_outputs(face: Face) -> Faults:
-    """Equal outputs train equal models, in any type and container, or are refused."""
-
-    def fault(y: Any) -> str | None:
-        examples = replace(face.examples, y=y)
-        return face.equal_or_refused(
-            [face.output_name],
-            lambda: face.responses(face.fit(face.fresh(), examples), face.examples.X),
-        )
-
-    yield from faults_of(face.kind.twins_of_outputs(face.examples.y), fault)
-
-
-@behaviour("containers", "odd inputs in predict")
-def odd_inputs_in_predict(face: Face) -> Faults:
-    """Values that are no inputs are refused by name."""
-    model = face.model()
-    name = face.method(model).__name__
-
-    def fault(X: Any) -> str | None:
-        return face.equal_or_refused(
-            face.input_names, lambda: {name: face.respond(model, X)}, {name: face.expected[name]}
-        )
-
-    yield from faults_of(face.kind.odd_inputs(face.examples.X), fault)
-
-
-@behaviour("containers", "odd inputs in fit")
-def odd_inputs_in_fit(face: Face) -> Faults:
-    """Values that are no inputs are refused by name."""
-
-    def fault(X: Any) -> str | None:
-        model = face.fresh()
-        return face.equal_or_refused(
-            [face.input_name],
-            lambda: face.responses(face.fit(model, replace(face.examples, X=X)), face.examples.X),
-        )
-
-    yield from faults_of(face.kind.odd_inputs(face.examples.X), fault)
-
-
-@behaviour("containers", "odd outputs in fit")
-def odd_outputs_in_fit(face: Face) -> Faults:
-    """Values that are no outputs are refused by name."""
-
-    def fault(y: Any) -> str | None:
-        model = face.fresh()
-        names = [face.output_name]
-        return face.equal_or_refused(
-            names,
-            lambda: face.responses(face.fit(model, replace(face.examples, y=y)), face.examples.X),
-        )
-
-    yield from faults_of(face.kind.odd_outputs(face.examples.y), fault)
 
 
 def _table_with(face: Face, change: Callable[[Any], Any]) -> Examples:
