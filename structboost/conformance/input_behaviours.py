@@ -38,13 +38,9 @@ def columns_by_name(face: Face) -> Faults:
     names = [*_NAMES][: np.shape(face.examples.X[0])[-1]]
     if kept != names:
         yield f"feature_names_in_ is {kept} after frames with the columns {names}"
-    try:
-        other = face.responses(model, _named(face, lambda frame: frame[list(frame.columns)[::-1]]))
-        difference = unequal(expected, other)
-    except Exception as error:
-        difference = f"the error {error}"
-    if difference:
-        yield f"columns in another order give another result: {difference}"
+    turned = _named(face, lambda frame: frame[list(frame.columns)[::-1]])
+    if difference := face.difference(model, turned, expected):
+        yield f"with columns in another order the model {difference}"
     wrong = {
         "unknown column": (lambda frame: frame.rename(columns={"wind": "typo"}), ["typo", "wind"]),
         "missing column": (lambda frame: frame.drop(columns="wind"), ["wind"]),
@@ -114,20 +110,17 @@ def categories(face: Face) -> Faults:
         yield "a column of categories, none of which training had, gives no warning that names it"
     pandas = optional("pandas")
     twin = examples.X.assign(wind=pandas.Categorical(examples.X["wind"]))
-    responses = face.responses(face.fit(face.fresh(), replace(examples, X=twin)), twin)
-    difference = unequal(face.responses(model, examples.X), responses)
-    if difference:
-        yield f"strings and pandas' categories give other results of {difference}"
+    other = face.fit(face.fresh(), replace(examples, X=twin))
+    if difference := face.difference(other, twin, face.responses(model, examples.X)):
+        yield f"with pandas' categories for strings the model {difference}"
 
 
 @behaviour("same powers", "sparse rows", _fit_of(sparse.csr_array))
 def sparse_rows(face: Face) -> Faults:
     """Sparse rows give the model of the same dense rows."""
     examples = _table_with(face, sparse.csr_array)
-    model = face.fit(face.fresh(), examples)
-    difference = unequal(face.expected, face.responses(model, examples.X))
-    if difference:
-        yield f"sparse and dense rows give other results of {difference}"
+    if difference := face.difference(face.fit(face.fresh(), examples), examples.X):
+        yield f"with sparse rows the model {difference}"
 
 
 @behaviour("same powers", "sample weights")
@@ -139,8 +132,7 @@ def sample_weights(face: Face) -> Faults:
         model = face.fit(face.fresh(), face.examples, sample_weight=weights)
         return face.responses(model, face.examples.X)
 
-    difference = unequal(face.expected, responses(np.ones(n)))
-    if difference:
+    if difference := unequal(face.expected, responses(np.ones(n))):
         yield f"weights of one give other results of {difference}"
     if not unequal(face.expected, responses(np.geomspace(1e-3, 1e3, n))):
         yield "weights from 0.001 to 1000 change nothing"

@@ -16,7 +16,7 @@ import numpy as np
 from sklearn.model_selection import cross_val_score
 
 from structboost.conformance.behaviours import Faults, behaviour
-from structboost.conformance.checked_face import Face, shortened, unequal
+from structboost.conformance.checked_face import Face, shortened
 from structboost.conformance.examples import first
 
 # So much more memory and time one prediction may take after training on more examples.
@@ -202,10 +202,8 @@ def one_of_many(face: Face) -> Faults:
     """An example alone has the responses that it has among others."""
     model = face.model()
     for n in (1, 3):
-        alone = face.responses(model, first(face.examples.X, n))
         # Scores are those of the parts of all examples.
         expected = {name: values for name, values in face.expected.items() if name != "scores"}
         among = {name: first(values, n) for name, values in expected.items()}
-        difference = unequal(among, alone)
-        if difference:
-            yield f"{n} of the examples alone give other results of {difference}"
+        if difference := face.difference(model, first(face.examples.X, n), among):
+            yield f"with {n} of the examples alone the model {difference}"

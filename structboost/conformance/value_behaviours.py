@@ -41,9 +41,10 @@ def _of_values(kind: str, name: str, values: str, argument: str, method: str) ->
             examples = replace(face.examples, **{argument: value})
             if is_score:
                 return {"score": model.score(examples.X, examples.y, **examples.more)}
-            # What was fitted to odd inputs is tried on the good ones.
-            X = face.examples.X if method == "fit" and values == "odd_inputs" else examples.X
-            return face.responses(model or face.fit(face.fresh(), examples), X)
+            fitted = model or face.fit(face.fresh(), examples)
+            # A model of values that are not refused predicts the good examples.
+            is_fit = method == "fit" and values != "twins_of_inputs"
+            return face.responses(fitted, face.examples.X if is_fit else examples.X)
 
         def fault(value: Any) -> str | None:
             if values.startswith("spoilt"):

@@ -11,7 +11,8 @@ from structboost.validation import shown
 def check_ordered(value: Any, name: str, remedy: str, *, is_read_twice: bool = False) -> None:
     """Raise TypeError unless a value is a sequence in a known order.
 
-    Strings, dicts, sets and data frames can be iterated, but not over tokens.  Iterators can be read once.
+    Strings, dicts, sets and data frames can be iterated, but not over tokens.  Iterators can be
+    read once.
     """
     is_frame = hasattr(value, "columns") and hasattr(value, "shape")
     if (
