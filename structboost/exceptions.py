@@ -22,6 +22,7 @@ __all__ = [
     "EngineError",
     "FaceError",
     "InterruptedFitWarning",
+    "MissingExtraError",
     "ModelFileError",
     "SampledOutputsWarning",
     "SolverError",
@@ -135,6 +136,10 @@ class FaceError(AssertionError):
 
 class SolverError(RuntimeError):
     """Error of a restricted master problem that was not solved to the required accuracy."""
+
+
+class MissingExtraError(ImportError):
+    """Error of a use that needs packages of an extra, with the command that installs them."""
 
 
 class ModelFileError(ValueError):

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from structboost._typing import override
+from structboost._typing import IntArray, override
 from structboost.contract.task import Task
 from structboost.engines.base import Engine
 from structboost.estimators.base import BoostedEstimator
@@ -396,13 +396,14 @@ class StructBoostEstimator(BoostedEstimator):
         validation: tuple[Any, Any] | None,
         sample_weight: Any,
         whole: tuple[Any, Any, Any] | None = None,
+        groups: IntArray | None = None,
     ) -> None:
         self._is_large = len(train[1]) > _LARGE
         if self._is_stage_wise and any(
             is_text(name, "tree") for name in _names(self._weak_learners())
         ):
             self.max_features_ = self._chosen_features(task, train, sample_weight)
-        super()._train(task, train, validation, sample_weight, whole)
+        super()._train(task, train, validation, sample_weight, whole, groups)
         self.minimised_ = self._objective_name()
         if isinstance(formulation := self._formulation(), NewtonSteps) and self._is_stage_wise:
             self.learning_rate_ = float(formulation.shrinkage)

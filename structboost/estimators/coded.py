@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.utils import check_random_state
 
-from structboost._typing import override
+from structboost._typing import IntArray, override
 from structboost.contract.task import Task
 from structboost.estimators.classifiers import BoostedClassifier
 from structboost.estimators.parameters import estimator, is_same
@@ -148,11 +148,12 @@ class _CorrectiveClassifier(_CodedClassifier):
         validation: tuple[Any, Any] | None,
         sample_weight: Any,
         whole: tuple[Any, Any, Any] | None = None,
+        groups: IntArray | None = None,
     ) -> None:
         checked_relative_gap(self.tol, "tol")
         checked_callbacks(self.callbacks)
         self.theta_ = self._chosen_theta(task, *train, sample_weight)
-        super()._train(task, train, validation, sample_weight, whole)
+        super()._train(task, train, validation, sample_weight, whole, groups)
 
     @override
     def _keep_constant(self, task: Task, n_features: Mapping[str, int]) -> None:

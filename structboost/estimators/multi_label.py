@@ -457,7 +457,9 @@ class StructBoostMultiLabelClassifier(
         return sets if self._form == "matrix" else self._lists(sets)
 
     @override
-    def _folds(self, X: Any, Y: Any, sample_weight: Any) -> list[Fold]:
+    def _folds(
+        self, X: Any, Y: Any, sample_weight: Any, groups: IntArray | None = None
+    ) -> list[Fold]:
         return random_folds(X, Y, sample_weight, random_state=self.random_state)
 
     def _sets(self, scores: FloatArray) -> IntArray:

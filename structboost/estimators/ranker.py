@@ -285,7 +285,9 @@ class StructBoostRanker(FeatureImportanceMixin, StructBoostEstimator, TableEstim
         return np.asarray(Y.relevance if isinstance(Y, WeightedRelevance) else Y)
 
     @override
-    def _folds(self, X: Any, Y: Any, sample_weight: Any) -> list[Fold]:
+    def _folds(
+        self, X: Any, Y: Any, sample_weight: Any, groups: IntArray | None = None
+    ) -> list[Fold]:
         if len(X) > 1:
             folds = random_folds(X, Y, sample_weight, random_state=self.random_state)
         else:

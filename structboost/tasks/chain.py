@@ -326,7 +326,8 @@ class ChainTask(BatchTask):
         rows = np.ascontiguousarray(scores.offsets["step"][:-1], np.int64)
         if merges_steps and len(steps) > 1 and steps.strides[0] == 0:
             steps, rows = steps[:1], np.zeros_like(rows)
-        steps = np.ascontiguousarray(steps, np.float64)
+        # Views that cannot be written are another type to compile for.
+        steps = np.require(steps, np.float64, ["C", "W"])
         starts = np.ascontiguousarray(starts, np.int64)
         return emissions, steps, self._pairs, starts, rows, int(self.step_features)
 
