@@ -141,7 +141,9 @@ class TagLexicon:
         """Return the lexicon of tokens, whose tags are -1 where they are unknown."""
         lexicon = cls(list(dict.fromkeys(words)), np.zeros((len(set(words)), n_tags)))
         is_known = tags >= 0
-        np.add.at(lexicon.weights, (lexicon._indices(words)[is_known], tags[is_known]), weights[is_known])
+        np.add.at(
+            lexicon.weights, (lexicon._indices(words)[is_known], tags[is_known]), weights[is_known]
+        )
         return lexicon
 
     def fractions(self, words: Sequence[str], without: TagLexicon | None = None) -> FloatArray:
