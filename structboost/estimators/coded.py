@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.utils import check_random_state
 
-from structboost._typing import override
+from structboost._typing import IntArray, override
 from structboost.contract.task import Task
 from structboost.estimators.classifiers import BoostedClassifier
 from structboost.estimators.parameters import estimator, is_same
@@ -147,17 +148,18 @@ class _CorrectiveClassifier(_CodedClassifier):
         validation: tuple[Any, Any] | None,
         sample_weight: Any,
         whole: tuple[Any, Any, Any] | None = None,
+        groups: IntArray | None = None,
     ) -> None:
         checked_relative_gap(self.tol, "tol")
         checked_callbacks(self.callbacks)
         self.theta_ = self._chosen_theta(task, *train, sample_weight)
-        super()._train(task, train, validation, sample_weight, whole)
+        super()._train(task, train, validation, sample_weight, whole, groups)
 
     @override
-    def _fit_constant(self, n_columns: int) -> Self:
+    def _keep_constant(self, task: Task, n_features: Mapping[str, int]) -> None:
         self.theta_, self.theta_path_end_ = 0.0, ""
         self.theta_path_: list[dict[str, Any]] = []
-        return super()._fit_constant(n_columns)
+        super()._keep_constant(task, n_features)
 
     def _trainer(self, task: Task, **settings: Any) -> StructBoost:
         if not settings.keys() >= {"formulation", "C"}:

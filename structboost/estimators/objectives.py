@@ -38,8 +38,8 @@ _READ: dict[str, tuple[str, ...]] = {
     OWN: (*_OF_MASTERS, "spread", *_OF_LOOP, *_OF_FILES),
 }
 # The log-loss of one linear function.
-_READ_BY_LINEAR = ("C", "tol")
-_CHECKED = (*_OF_STEPS, *OF_TREES, *_OF_MASTERS, *_OF_HINGE, *_OF_LOOP, *_OF_FILES)
+_READ_BY_LINEAR = ("C", "tol", "l1_ratio")
+_CHECKED = (*_OF_STEPS, *OF_TREES, *_OF_MASTERS, *_OF_HINGE, *_OF_LOOP, *_OF_FILES, "l1_ratio")
 _OF_THE_HINGE = ("one_slack", "m_slack")
 # Formulations of version 0.2 whose names are objectives now.
 _RENAMED = {"exponential": EXPONENTIAL, "log": L1_LOG_LOSS}
@@ -141,6 +141,9 @@ def _remedy(
     """Return advice for a parameter that is not read."""
     if name in _OF_LOOP and objective == LOG_LOSS:
         return "leave it out, or write weak_learner='tree', which reads it."
+    if name == "l1_ratio":
+        remedy = "leave it out, or write objective='log_loss', weak_learner='linear'"
+        return f"{remedy}, or weak_learner='auto' with tokens of names or of 0 and 1."
     formulation = values.get("formulation")
     renamed = _RENAMED.get(formulation) if isinstance(formulation, str) else None
     if renamed is None and values.get("loss") == "subset" and L1_LOG_LOSS in choices:

@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import chain, compress, pairwise
-from os import PathLike
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn.model_selection import train_test_split
+from sklearn.model_selection import GroupShuffleSplit, train_test_split
 from sklearn.utils.validation import check_is_fitted
 
 from structboost._typing import FloatArray, IntArray, override
 from structboost.contract.parts import StackedParts
 from structboost.contract.task import Task
 from structboost.estimators.boosted import StructBoostEstimator
+from structboost.estimators.constant_model import warn_of_one_class
 from structboost.estimators.label_types import label_vector, saved_classes
 from structboost.estimators.objectives import (
     HINGE,
@@ -25,6 +25,7 @@ from structboost.estimators.objectives import (
     LOG_LOSS,
     SVM,
     checked_objective,
+    reads,
 )
 from structboost.estimators.outside_offset import chosen_offset, lowered
 from structboost.estimators.parameters import estimator, is_same
@@ -45,18 +46,26 @@ from structboost.linear.dual_chain import chain_problem
 from structboost.linear.primal_likelihood import PrimalLikelihood
 from structboost.masters.newton_steps import NewtonSteps
 from structboost.masters.stage_wise_random_field import StageWiseRandomField
-from structboost.model.ensemble import FORMAT as MODEL_FORMAT
 from structboost.runtime.fitted_state import committed
-from structboost.selection.folds import Fold, random_folds
+from structboost.selection.folds import Fold
 from structboost.tasks.chain import ChainTask, labelled_stretches
 from structboost.tasks.chunk_tags import SCHEMES, ChunkTags
 from structboost.training.boosting import AUTO
-from structboost.validation import checked_choice, checked_weights
+from structboost.validation import (
+    checked_choice,
+    checked_number,
+    checked_weights,
+    group_indices,
+    shown,
+)
 from structboost.weak.active_feature import ActiveFeatureFamily, ActiveFeatureTable
 from structboost.weak.families import WeakLearners
 
 # With more pairs of tags of all sequences, C is chosen on folds of so many tokens in all.
 _MANY_PAIRS, _ENOUGH_TOKENS = 1 << 22, 200
+# Neighbouring sequences that are held out together, and the least number of such runs: sequences of
+# one document are alike (docs/decisions/linear-likelihood.md).
+_RUN, _FEWEST_RUNS = 30, 50
 # Scores of tags that are in memory together: 32 megabytes.
 _MOST_SCORES = 1 << 22
 
@@ -97,6 +106,12 @@ class StructBoostTagger(StructBoostEstimator):
         0.  ``"seen"`` is for hundreds of tags.  Then training takes a time for each token that is
         proportional to the number of tags and pairs, not to the square of the tags.  It is read by
         ``objective="log_loss"`` over one linear function of features of 0 and 1.
+    l1_ratio : float
+        Weight of the l1 norm of the weights, from 0 to below 1, as in scikit-learn: the penalty is
+        ``(1 - l1_ratio) / 2 |w|^2 + l1_ratio |w|_1``.  Above 0, most weights are zero, and the
+        model is small.  CRFsuite's c1 and c2 are ``C = 1 / (c1 + 2 c2)`` for each sequence and
+        ``l1_ratio = c1 / (c1 + 2 c2)``.  It is read by ``objective="log_loss"`` over one linear
+        function.
     objective : {"log_loss", "hinge", "svm", "l1_log_loss"} or Formulation
         Function that is minimised.  ``"log_loss"``: minus the mean logarithm of the probability of
         the true tags, by stage-wise boosting, or with half the squared norm of one linear function.
@@ -135,16 +150,19 @@ class StructBoostTagger(StructBoostEstimator):
         Score of each tag (row) before each tag (column).
     """
 
-    _face_kinds = ("tags",)
+    _face_kinds = ("tags", "tags of dicts")
 
     forbidden: Sequence[tuple[Any, Any]] | None = None
     scheme: str | None = None
     transitions: str = "all"
+    l1_ratio: float = 0.0
 
     _objectives: ClassVar[tuple[str, ...]] = (LOG_LOSS, HINGE, SVM, L1_LOG_LOSS)
 
     @committed
-    def fit(self, X: Sequence[Any], y: Sequence[Any], sample_weight: Any = None) -> Self:
+    def fit(
+        self, X: Sequence[Any], y: Sequence[Any], sample_weight: Any = None, groups: Any = None
+    ) -> Self:
         """Train on sequences and their tags.
 
         Parameters
@@ -155,18 +173,32 @@ class StructBoostTagger(StructBoostEstimator):
             Tags of each sequence, one for each token, with None or NaN if a tag is unknown.
         sample_weight : array-like, shape (n_sequences,), optional
             Weight of each sequence in the mean loss.
+        groups : array-like, shape (n_sequences,), optional
+            Group of each sequence, such as its document, which is held out as a whole where C is
+            chosen or training stops early.  By default, runs of up to 30 neighbouring sequences
+            are held out together to choose C, if there are at least 100.
 
         Raises
         ------
         ValueError, TypeError
             If a sequence and its tags do not fit; the message names the sequence.
+
+        Warns
+        -----
+        ConstantPredictionWarning
+            If ``y`` has one tag, which the model then always predicts.
         """
-        checked_objective(self.objective, self._objectives)
+        objective = checked_objective(self.objective, self._objectives)
         reader = TokenReader()
         rows = reader.fit(X, takes_active=self._takes_active)
         is_linear = is_same(self.weak_learner, AUTO) and self._is(LOG_LOSS) and reader.is_active
         self._check_parameters("linear" if is_linear else None)
         checked_choice(self.transitions, "transitions", ("all", "seen"))
+        if not 0 <= checked_number(self.l1_ratio, "l1_ratio", "a number from 0 to below 1") < 1:
+            raise ValueError(
+                f"l1_ratio is {shown(self.l1_ratio)}; give a number from 0 to below 1, or write "
+                "objective='l1_log_loss' for an l1 norm alone."
+            )
         if self.transitions == "seen" and not (
             reader.is_active and self._is(LOG_LOSS) and (is_linear or self._is_one_linear_function)
         ):
@@ -181,6 +213,14 @@ class StructBoostTagger(StructBoostEstimator):
         warn_of_unknown_tags(self.forbidden, classes)
         check_allowed(tags, forbidden, classes)
         weights = checked_weights(sample_weight, len(rows))
+        of_groups = None if groups is None else group_indices(groups, "groups", len(rows))
+        read = reads(objective, "linear" if is_linear else self.weak_learner)
+        chooses_C = is_same(self.C, AUTO) and "C" in read
+        if groups is not None and not (chooses_C or self.early_stopping):
+            raise ValueError(
+                "groups is set, and nothing is held out; leave it out, or write early_stopping="
+                "True, or C='auto' with an objective that reads C."
+            )
         training = [i for i in range(len(rows)) if weights[i] > 0 and (tags[i] >= 0).any()]
         if not training:
             raise ValueError(
@@ -189,9 +229,7 @@ class StructBoostTagger(StructBoostEstimator):
         held: list[int] = []
         everything = training
         if self.early_stopping:
-            training, held = train_test_split(
-                training, test_size=self.validation_fraction, random_state=self.random_state
-            )
+            training, held = self._hold_out(training, of_groups)
 
         def pieces(at: Sequence[int]) -> tuple[Any, Any, FloatArray]:
             """Split sequences at unknown tags, into pieces with the weight of the sequence."""
@@ -199,18 +237,24 @@ class StructBoostTagger(StructBoostEstimator):
             stretches = labelled_stretches([rows[i] for i in at], [tags[i] for i in at])
             return *stretches, np.repeat(weights[list(at)], sizes)
 
+        run = min(_RUN, len(training) // _FEWEST_RUNS)
+        if of_groups is None and run > 1:
+            of_groups = np.arange(len(rows)) // run
         inputs, outputs, of_pieces = pieces(training)
+        if of_groups is not None:
+            of_groups = np.repeat(of_groups[training], [_n_pieces(tags[i]) for i in training])
         validation = pieces(held)[:2] if held else None
         whole = pieces(everything) if held else None
         task = ChainTask(len(classes), forbidden=forbidden)
-        self.classes_, self._reader, self.scheme_ = classes, reader, scheme
-        self.n_features_in_ = reader.n_features
-        if reader.names is not None:
-            self.feature_names_ = reader.names
-        elif reader.columns is not None:
-            self.feature_names_in_ = np.array(reader.columns, object)
+        self.classes_, self.scheme_ = classes, scheme
+        self._keep_reader(reader)
         self.outside_offset_ = 0.0
-        self._train(task, (inputs, outputs), validation, of_pieces, whole)
+        if len(classes) == 1:
+            warn_of_one_class(classes[0].item(), "tag", "tags")
+            reader.is_active = False  # since there are no learners of such features
+            self._keep_constant(task, {"token": int(reader.n_features or 0), "step": 1})
+            return self
+        self._train(task, (inputs, outputs), validation, of_pieces, whole, of_groups)
         return self
 
     def predict(self, X: Sequence[Any]) -> list[list[Any]]:
@@ -359,82 +403,53 @@ class StructBoostTagger(StructBoostEstimator):
         sizes = np.abs(self.model_.matrix("token")).sum(axis=1)
         return token_importances(learners.feature, sizes, int(self.n_features_in_ or 0))
 
-    def save(self, path: str | PathLike[str]) -> None:
-        """Write the tagger to a file, atomically and without pickle.
-
-        Parameters
-        ----------
-        path : str or path
-            The file; an existing one is replaced.
-        """
-        check_is_fitted(self)
-        self._save(
-            path,
-            names=self._reader.names,
-            n_token_features=self._reader.n_features,
-            is_active=self._reader.is_active,
-            columns=self._reader.columns,
-            outside_offset=self.outside_offset_,
-            scheme=self.scheme_,
-            forbidden=[
+    @override
+    def _facts(self) -> dict[str, Any]:
+        reader = self._reader
+        return super()._facts() | {
+            "names": reader.names,
+            "n_token_features": reader.n_features,
+            "is_active": reader.is_active,
+            "columns": reader.columns,
+            "outside_offset": self.outside_offset_,
+            "scheme": self.scheme_,
+            "forbidden": [
                 [tag.item() if isinstance(tag, np.generic) else tag for tag in pair]
                 for pair in self.forbidden or ()
             ],
+        }
+
+    @override
+    def _restore(self, facts: Mapping[str, Any]) -> None:
+        super()._restore(facts)
+        self.classes_ = saved_classes(facts)
+        self.forbidden = [(a, b) for a, b in facts["forbidden"]] or None
+        n_features = whole_number(facts["n_token_features"], "number of features", low=1)
+        names = saved_names(facts["names"], n_features)
+        is_active = facts["is_active"]
+        self.outside_offset_ = finite_number(facts.get("outside_offset", 0.0), "offset of O")
+        if not is_active and n_features != self.model_.members["token"].n_features:
+            raise DamagedFileError(f"its tokens have {n_features} features")
+        columns = facts.get("columns")
+        if columns is not None:
+            columns = saved_names(columns, len(columns))
+        self._keep_reader(TokenReader(names, n_features, is_active=is_active, columns=columns))
+        scheme = facts.get("scheme")
+        self.scheme_ = None if scheme is None else checked_choice(scheme, "scheme", SCHEMES)
+        pairs = with_scheme(self.forbidden, self.scheme_, self.classes_)
+        self.task_ = ChainTask(
+            len(self.classes_), forbidden=forbidden_numbers(pairs, self.classes_)
         )
+        if dict(self.task_.kinds) != dict(self.model_.kinds):
+            raise DamagedFileError("its model is of other tags")
 
-    @classmethod
-    def load(cls, path: str | PathLike[str]) -> Self:
-        """Read a tagger that :meth:`save` wrote.
-
-        Parameters
-        ----------
-        path : str or path
-            The file.
-
-        Returns
-        -------
-        tagger : StructBoostTagger
-            The fitted tagger.
-
-        Raises
-        ------
-        FileNotFoundError
-            If there is no such file.
-        ModelFileError
-            If it is of another class, is damaged, or is of another version.
-        """
-        tagger, metadata = cls._load(path)
-        with MODEL_FORMAT.damage(path):
-            tagger.classes_ = saved_classes(metadata)
-            tagger.forbidden = [(a, b) for a, b in metadata["forbidden"]] or None
-            n_features = whole_number(metadata["n_token_features"], "number of features", low=1)
-            names = saved_names(metadata["names"], n_features)
-            is_active = metadata["is_active"]
-            tagger.outside_offset_ = finite_number(
-                metadata.get("outside_offset", 0.0), "offset of O"
-            )
-            token = tagger.model_.members["token"]
-            if not is_active and n_features != token.n_features:
-                raise DamagedFileError(f"its tokens have {n_features} features")
-            columns = metadata.get("columns")
-            if columns is not None:
-                columns = saved_names(columns, len(columns))
-            tagger._reader = TokenReader(names, n_features, is_active=is_active, columns=columns)
-            tagger.n_features_in_ = tagger._reader.n_features
-            if tagger._reader.names is not None:
-                tagger.feature_names_ = tagger._reader.names
-            elif columns is not None:
-                tagger.feature_names_in_ = np.array(columns, object)
-            scheme = metadata.get("scheme")
-            tagger.scheme_ = None if scheme is None else checked_choice(scheme, "scheme", SCHEMES)
-            pairs = with_scheme(tagger.forbidden, tagger.scheme_, tagger.classes_)
-            task = ChainTask(
-                len(tagger.classes_), forbidden=forbidden_numbers(pairs, tagger.classes_)
-            )
-            if dict(task.kinds) != dict(tagger.model_.kinds):
-                raise DamagedFileError("its model is of other tags")
-            tagger.task_ = task
-        return tagger
+    def _keep_reader(self, reader: TokenReader) -> None:
+        """Set the attributes of features."""
+        self._reader, self.n_features_in_ = reader, reader.n_features
+        if reader.names is not None:
+            self.feature_names_ = reader.names
+        elif reader.columns is not None:
+            self.feature_names_in_ = np.array(reader.columns, object)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -465,15 +480,21 @@ class StructBoostTagger(StructBoostEstimator):
         return super()._linear_trainer(task, ["token"] if self._is_active else ())
 
     def _of_likelihood(self, task: Task) -> dict[str, Any]:
-        problem: Any = PrimalLikelihood
+        problem: Any = partial(PrimalLikelihood, l1_ratio=float(self.l1_ratio))
         if self._is_active:
-            problem = partial(chain_problem, transitions=self.transitions)
+            problem = partial(
+                chain_problem, transitions=self.transitions, l1_ratio=float(self.l1_ratio)
+            )
         return {"problem": problem, "on_held_out": partial(self._choose_offset, task)}
 
     def _summary(self) -> str:
         check_is_fitted(self)
         offset = self.outside_offset_
-        return super()._summary() + (f", O lowered by {offset:.3g}" if offset else "")
+        words = super()._summary() + (f", O lowered by {offset:.3g}" if offset else "")
+        if not self.l1_ratio:
+            return words
+        n = sum(np.count_nonzero(self.model_.matrix(kind)) for kind in self.model_.members)
+        return words + f", {n} weights are not zero"
 
     def _prepare_to_score(self) -> None:
         self._reader = RowsReader(self._reader.is_active)
@@ -487,9 +508,25 @@ class StructBoostTagger(StructBoostEstimator):
         if ChunkTags.is_scheme(self.classes_):
             self.outside_offset_ = chosen_offset(task, self.classes_, folds, scores)
 
+    def _hold_out(
+        self, sequences: list[int], groups: IntArray | None
+    ) -> tuple[list[int], list[int]]:
+        """Return the sequences to train on and those that are held out for early stopping."""
+        settings = {"test_size": self.validation_fraction, "random_state": self.random_state}
+        if groups is None:
+            train, held = train_test_split(sequences, **settings)
+            return train, held
+        if len(np.unique(groups[sequences])) < 2:
+            raise ValueError("groups has one group, and early_stopping holds out whole groups.")
+        split = GroupShuffleSplit(1, **settings).split(sequences, groups=groups[sequences])
+        train, held = ([sequences[k] for k in part] for part in next(split))
+        return train, held
+
     @override
-    def _folds(self, X: Any, Y: Any, sample_weight: Any) -> list[Fold]:
-        folds = random_folds(X, Y, sample_weight, random_state=self.random_state)
+    def _folds(
+        self, X: Any, Y: Any, sample_weight: Any, groups: IntArray | None = None
+    ) -> list[Fold]:
+        folds = super()._folds(X, Y, sample_weight, groups)
         if len(Y) * len(self.classes_) ** 2 <= _MANY_PAIRS:
             return folds
         # A fit is expensive, and each held-out token informs of its likelihood.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from itertools import chain, repeat
 from numbers import Number
 from typing import Any
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from structboost._typing import IntArray
+from structboost.estimators.string_index import StringIndex
 from structboost.runtime.compiled import compiled
 from structboost.validation import shown
 
@@ -47,9 +49,17 @@ class TokenNames:
     """
 
     def __init__(self, names: Sequence[str] = ()) -> None:
-        self.names = list(names)
+        self._set(list(names))
+
+    def _set(self, names: list[str]) -> None:
+        self.names = names
         self._places = {name: k for k, name in enumerate(self.names)}
         self._codes: dict[str, _Codes] = {}
+        self.__dict__.pop("_index", None)
+
+    @cached_property
+    def _index(self) -> StringIndex:
+        return StringIndex(self.names)
 
     def __reduce__(self) -> tuple[type[TokenNames], tuple[list[str]]]:
         # The codes are found again.
@@ -63,17 +73,12 @@ class TokenNames:
         TypeError, ValueError
             If a name is not a string, or a value has another type; the message names the token.
         """
-        reading = _Reading(sequences, self._places, self._codes, learns=True)
-        table = reading.table()
+        table = _Reading(sequences, self._places, self._codes, None).table()
         names = list(self._places)
         order = sorted(range(len(names)), key=names.__getitem__)
         new = np.empty(len(names), np.int32)
         new[order] = np.arange(len(names), dtype=np.int32)
-        self.names = [names[k] for k in order]
-        self._places = {name: k for k, name in enumerate(self.names)}
-        self._codes = {
-            name: codes.renumbered(new, self._places) for name, codes in self._codes.items()
-        }
+        self._set([names[k] for k in order])
         table = sparse.csr_array((table.data, new[table.indices], table.indptr), table.shape)
         table.sum_duplicates()
         return table
@@ -86,7 +91,7 @@ class TokenNames:
         TypeError, ValueError
             As :meth:`learn` does.
         """
-        return _Reading(sequences, self._places, self._codes, learns=False).table()
+        return _Reading(sequences, self._places, self._codes, self._index).table()
 
 
 class _Codes(dict[Any, int]):
@@ -95,19 +100,12 @@ class _Codes(dict[Any, int]):
     Values that are equal are one key: 1, 1.0 and True, and those of numpy.
     """
 
-    __slots__ = ("find", "learns", "name", "places", "prefix")
+    __slots__ = ("learns", "name", "places", "prefix")
 
     def __init__(self, name: str, places: dict[str, int], *, learns: bool) -> None:
         self.name, self.prefix, self.places, self.learns = name, f"{name}=", places, learns
-        self.find = places.get
 
     def __missing__(self, value: Any) -> int:
-        if type(value) is str and not self.learns:
-            # The way of each unknown word in predictions.
-            place = self.find(self.prefix + value, _ABSENT)
-            if place >= 0:
-                self[value] = place
-            return place
         if isinstance(value, str):
             place = self.place(self.prefix + str.__str__(value))
             if place >= 0:
@@ -125,13 +123,6 @@ class _Codes(dict[Any, int]):
         """Return the index of a feature, or -1 if it was not learned."""
         return place_of(key, self.places, learns=self.learns)
 
-    def renumbered(self, new: NDArray[np.int32], places: dict[str, int]) -> _Codes:
-        """Return the codes with new indices, after learning."""
-        out = _Codes(self.name, places, learns=False)
-        for value, place in self.items():
-            out[value] = int(new[place]) if place >= 0 else place
-        return out
-
 
 class _Reading:
     """One pass over the tokens of sequences.
@@ -145,12 +136,12 @@ class _Reading:
         sequences: Sequence[Any],
         places: dict[str, int],
         codes: dict[str, _Codes],
-        *,
-        learns: bool,
+        index: StringIndex | None,
     ) -> None:
         self._lengths = np.array([len(sequence) for sequence in sequences], np.int64)
         self._tokens = list(chain.from_iterable(sequences))
-        self._places, self._codes, self._learns = places, codes, learns
+        self._places, self._codes, self._index = places, codes, index
+        self._learns = index is None
         # Entries of the value 1, in the order of the tokens; and others by row, index and value.
         self._indices: list[NDArray[np.int32]] = [np.zeros(0, np.int32)]
         self._counts: list[IntArray] = [np.zeros(0, np.int64)]
@@ -189,11 +180,8 @@ class _Reading:
         codes = np.full((n, max(map(len, by_names))), _ABSENT, np.int32)
         for names, rows in by_names.items():
             tokens = [self._tokens[row] for row in rows]
-            columns = zip(*[token.values() for token in tokens], strict=True)
-            own = [
-                self._column(name, column, rows)
-                for name, column in zip(names, columns, strict=True)
-            ]
+            columns = [*zip(*[token.values() for token in tokens], strict=True)]
+            own = self._columns(names, columns, rows)
             # In ascending order, as far as the first token shows.
             own.sort(key=lambda column: int(column[0]))
             if own:
@@ -202,6 +190,22 @@ class _Reading:
         self._is_ordered &= _compress(codes, indices, counts)
         self._indices.append(indices[: counts.sum()])
         self._counts.append(counts)
+
+    def _columns(
+        self, names: Sequence[Any], columns: Sequence[Sequence[Any]], rows: Sequence[int]
+    ) -> list[NDArray[np.int32]]:
+        """Return the codes of the values of names, of strings by the index if there is one."""
+        found: dict[int, NDArray[np.int32]] = {}
+        if self._index is not None:
+            texts = [k for k, column in enumerate(columns) if type(column[0]) is str]
+            texts = [k for k in texts if isinstance(names[k], str)]
+            prefixes = [f"{str.__str__(names[k])}=" for k in texts]
+            of_texts = self._index.find(prefixes, [columns[k] for k in texts])
+            found = {texts[k]: codes for k, codes in of_texts.items()}
+        return [
+            found[k] if k in found else self._column(names[k], column, rows)
+            for k, column in enumerate(columns)
+        ]
 
     def _column(self, name: Any, column: Sequence[Any], rows: Sequence[int]) -> NDArray[np.int32]:
         """Return the codes of the values of one name, after its other values are read."""

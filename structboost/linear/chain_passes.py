@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 
 from structboost._typing import FloatArray
-from structboost.inference.chains import exponentials, sum_product
+from structboost.inference.chains import ONE_ROW, exponentials, sum_product
 from structboost.runtime.compiled import compiled
 
 # Overlap of a sequence that no step was made on yet.
@@ -47,7 +47,9 @@ def risk_of(
     space = _space(starts, n_tags)
     following, preceding = np.empty((n_tags, n_tags)), np.empty((n_tags, n_tags))
     shift = exponentials(transitions[0], penalties[0], following, preceding)
-    of_pairs = np.zeros((1, n_tags * n_tags))
+    of_pairs = np.empty((1, n_tags * n_tags))
+    for k in range(n_tags * n_tags):
+        of_pairs[0, k] = 0.0
     total = 0.0
     for i in range(len(shares)):
         log_sum, true = _sums(
@@ -67,6 +69,7 @@ def dual_pass(
     weights: FloatArray,
     transitions: FloatArray,
     duals: Any,
+    slopes: Any,
 ) -> None:
     """Run dual coordinate ascent over the sequences of ``order``, in place.
 
@@ -76,6 +79,11 @@ def dual_pass(
     ``beta c_i gap - (beta c_i |p_i - q_i|)^2 / 2``, which beta maximises.  The norm of the change
     is only available after the step.  So the overlap of the features of different tokens is taken
     from the last step on the same sequence.
+
+    With an l1 norm, ``slopes`` are ``(slopes, slopes of pairs, l1_ratio, ridge)``, where slopes are
+    the sum above, and the weights are those of :meth:`.ElasticNet.best`.  Without it, ``slopes``
+    are None, and the weights are this sum.  The dual has half the squared norm of the weights times
+    ``ridge``, and the overlap is that of its change beyond the slope.
     """
     starts, _, shares, _ = sequences
     of_tags, of_pairs, entropies, overlaps = duals
@@ -85,12 +93,14 @@ def dual_pass(
     space = _space(starts, n_tags)
     following, preceding = np.empty((n_tags, n_tags)), np.empty((n_tags, n_tags))
     change = np.empty((1, n_tags * n_tags))
+    ridge = 1.0 if slopes is None else slopes[3]
     for i in order:
         begin, n = starts[i], starts[i + 1] - starts[i]
         if n == 0:
             continue
         shift = exponentials(transitions[0], penalties[0], following, preceding)
-        change[:] = 0.0
+        for k in range(n_tags * n_tags):
+            change[0, k] = 0.0
         log_sum, _ = _sums(
             i, tokens, sequences, penalties, weights, transitions, (following, preceding, shift),
             space, change,
@@ -121,7 +131,7 @@ def dual_pass(
             moved += difference * transitions[0, k]
             of_steps += difference * difference
         gap = log_sum - entropies[i] - kept
-        norm = shares[i] * (overlaps[i] * squares + of_steps)
+        norm = shares[i] * (overlaps[i] * squares + of_steps / ridge)
         beta = min(1.0, gap / max(norm, _TINY))
         if not beta > 0.0:
             continue
@@ -129,15 +139,23 @@ def dual_pass(
         factor = -shares[i] * beta
         for k in range(n_tags * n_tags):
             of_pairs[i, k] += beta * change[0, k]
-            transitions[0, k] += factor * change[0, k]
+            if slopes is None:
+                transitions[0, k] += factor * change[0, k]
+            else:
+                slopes[1][0, k] += factor * change[0, k]
+                transitions[0, k] = _shrunk(slopes[1][0, k], slopes[2]) / ridge
         for t in range(n):
             for k in range(n_tags):
                 of_tags[begin + t, k] += beta * found[t, k]
                 found[t, k] *= factor
-        met = _scatter(begin, n, tokens, found, weights)
-        # met is <weights, d> + (|d|^2 - |d|^2 without overlaps) / 2 for the change d.
         alone = factor * factor * squares
-        whole = 2.0 * (met - factor * on_tokens) + alone
+        if slopes is None:
+            met = _scatter(begin, n, tokens, found, weights)
+            # met is <weights, d> + (|d|^2 - |d|^2 without overlaps) / 2 for the change d.
+            whole = 2.0 * (met - factor * on_tokens) + alone
+        else:
+            rise = _scatter_shrunk(begin, n, tokens, found, slopes, weights)
+            whole = 2.0 * (rise - factor * on_tokens)
         overlaps[i] = max(_LEAST_OVERLAP, whole / max(alone, _TINY))
 
 
@@ -218,8 +236,8 @@ def _sums(
             emissions[n - 1, k] += penalties[2][k]
     following, preceding, shift = powers
     log_sum = sum_product(
-        emissions[:n], (transitions, penalties[0], 0, 0), (forward, likely, following, preceding),
-        shift, of_tags[:n], of_pairs,
+        emissions[:n], (transitions, penalties[0], ONE_ROW, ONE_ROW),
+        (forward, likely, following, preceding), shift, of_tags[:n], of_pairs,
     )  # fmt: skip
     return log_sum, true
 
@@ -246,3 +264,32 @@ def _scatter(begin: int, n: int, tokens: Any, change: FloatArray, out: FloatArra
                 met += value * out[f, k] * own[k]
                 out[f, k] += value * own[k]
     return met
+
+
+@compiled
+def _shrunk(slope: float, threshold: float) -> float:
+    return float(np.copysign(max(abs(slope) - threshold, 0.0), slope))
+
+
+@compiled
+def _scatter_shrunk(
+    begin: int, n: int, tokens: Any, change: FloatArray, of_weights: Any, weights: FloatArray
+) -> float:
+    """Add a row to the slopes of all active features of each token, and set their weights.
+
+    Returns by how much half the squared norm of the weights, times the ridge, rises.
+    """
+    features, at, values = tokens
+    slopes, _, l1_ratio, ridge = of_weights
+    n_tags, bias = weights.shape[1], len(weights) - 1
+    before = after = 0.0
+    for t in range(n):
+        for a in range(at[begin + t], at[begin + t + 1] + 1):
+            f = features[a] if a < at[begin + t + 1] else bias
+            value = values[f]
+            for k in range(n_tags):
+                before += weights[f, k] * weights[f, k]
+                slopes[f, k] += value * change[t, k]
+                weights[f, k] = _shrunk(slopes[f, k], l1_ratio * value) / ridge
+                after += weights[f, k] * weights[f, k]
+    return float(0.5 * ridge * (after - before))

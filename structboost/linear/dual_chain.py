@@ -13,6 +13,7 @@ from structboost.contract.calls import stacked
 from structboost.contract.task import Task
 from structboost.linear.chain_passes import FIRST_OVERLAP, dual_pass, risk_of, weights_of_duals
 from structboost.linear.designs import designs_of
+from structboost.linear.elastic_net import ElasticNet
 from structboost.linear.primal_chain import PrimalChain
 from structboost.linear.same_columns import SameColumns
 from structboost.runtime.interrupts import raise_if_interrupted
@@ -54,9 +55,10 @@ class DualChain:
 
     An output has the probability ``~ exp(score)``.  With ``c_i`` = C times the weight of example i,
     the primal is ``sum_i c_i (-log p(y_i)) + |w|^2 / 2``, the dual ``sum_i c_i H(p_i) - |w(p)|^2 /
-    2`` with ``w(p) = sum_i c_i (features of y_i - those expected by p_i)``.  The dual distributions
-    p_i are stored by their probabilities of tags and of pairs of tags, and a lower bound of their
-    entropies H, by concavity; so the bound on the primal is certified.
+    2`` with ``w(p) = sum_i c_i (features of y_i - those expected by p_i)``.  With an l1 norm the
+    penalty is an :class:`.ElasticNet`, and the dual has its conjugate at w(p).  The dual
+    distributions p_i are stored by their probabilities of tags and of pairs of tags, and a lower
+    bound of their entropies H, by concavity; so the bound on the primal is certified.
 
     Features that occur in the same tokens have equal weights at the optimum, and are merged.
 
@@ -70,6 +72,8 @@ class DualChain:
         Weights of the examples, which sum to 1.
     active : collection of str
         ``["token"]``.
+    l1_ratio : float
+        As for :class:`.ElasticNet`.
     random_state : int, RandomState or None
         Seed for the order of the examples.  None is a fixed seed, too.
 
@@ -92,9 +96,11 @@ class DualChain:
         shares: FloatArray,
         *,
         active: Collection[str],
+        l1_ratio: float = 0.0,
         random_state: Any = None,
     ) -> None:
         self.task: Task = task
+        self._penalty = ElasticNet(l1_ratio)
         stack = stacked(task, X)
         rows, starts = stack.rows["token"], stack.offsets["token"]
         tags = task.checked_tags(X, Y, np.diff(starts))
@@ -109,6 +115,10 @@ class DualChain:
         n_tags = task.n_tags
         self._weights = np.zeros((len(self._columns.values) + 1, n_tags))
         self._transitions = np.zeros((1, n_tags**2))
+        # With an l1 norm, the sums of features whose shrunk form the weights are.
+        self._slopes = self._weights, self._transitions
+        if l1_ratio:
+            self._slopes = self._weights.copy(), self._transitions.copy()
         self._duals = _true_duals(starts, tags, n_tags)
         self.primal, self.bound, self._C = np.inf, -np.inf, 0.0
         self._best = self._weights, self._transitions
@@ -117,8 +127,9 @@ class DualChain:
         """Continue with another C, from the same dual distributions."""
         self._sequences[2][:] = C * self._shares
         if self._C:
-            self._weights *= C / self._C
-            self._transitions *= C / self._C
+            for slopes in self._slopes:
+                slopes *= C / self._C
+            self._shrink()
         self._C = C
         self.primal, self.bound = np.inf, -np.inf
 
@@ -136,31 +147,48 @@ class DualChain:
         ):
             own[at] = theirs
         self.begin(C)
-        self._weights[:], self._transitions[:] = 0.0, 0.0
-        weights_of_duals(
-            self._tokens, self._sequences, self._duals, self._weights, self._transitions
-        )
+        for slopes in self._slopes:
+            slopes[:] = 0.0
+        weights_of_duals(self._tokens, self._sequences, self._duals, *self._slopes)
+        self._shrink()
+
+    def _shrink(self) -> None:
+        """Set the weights by their slopes."""
+        if self._penalty.l1_ratio:
+            for weights, slopes, scale in self._by_kind():
+                weights[:] = self._penalty.best(slopes, scale)
+
+    def _by_kind(self) -> list[tuple[FloatArray, FloatArray, FloatArray]]:
+        """Return weights, slopes and scales of the l1 norm, of tokens and of pairs of tags."""
+        weights = self._weights, self._transitions
+        scales = self._tokens[2][:, None], np.ones(1)
+        return list(zip(weights, self._slopes, scales, strict=True))
 
     def improve(self) -> None:
         """Make a round of a few passes of dual ascent, and compute the exact objective."""
         order: Any = None
+        slopes: Any = None
+        if self._penalty.l1_ratio:
+            slopes = (*self._slopes, self._penalty.l1_ratio, self._penalty.ridge)
         for _ in range(_PASSES):
             raise_if_interrupted()
             order = self._random.permutation(len(self._shares))
             dual_pass(
                 self._tokens, self._sequences, self._penalties, order, self._weights,
-                self._transitions, self._duals,
+                self._transitions, self._duals, slopes,
             )  # fmt: skip
         raise_if_interrupted()
-        half = 0.5 * float(np.vdot(self._weights, self._weights))
-        half += 0.5 * float(np.vdot(self._transitions, self._transitions))
+        penalty, conjugate = 0.0, 0.0
+        for weights, of_weights, scale in self._by_kind():
+            penalty += self._penalty.value(weights, scale)
+            conjugate += self._penalty.conjugate(of_weights, scale)
         risk = risk_of(
             self._tokens, self._sequences, self._penalties, self._weights, self._transitions
         )
         entropy = float(self._sequences[2] @ self._duals[2])
-        self.bound = max(self.bound, entropy - half)
-        if risk + half < self.primal:
-            self.primal = risk + half
+        self.bound = max(self.bound, entropy - conjugate)
+        if risk + penalty < self.primal:
+            self.primal = risk + penalty
             self._best = self._weights.copy(), self._transitions.copy()
 
     def matrices(self) -> Mapping[str, FloatArray]:

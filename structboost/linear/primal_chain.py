@@ -8,7 +8,12 @@ from typing import Any
 import numpy as np
 
 from structboost._typing import FloatArray, IntArray, override
-from structboost.inference.chains import exponentials, sum_product, sum_product_of_pairs
+from structboost.inference.chains import (
+    ONE_ROW,
+    exponentials,
+    sum_product,
+    sum_product_of_pairs,
+)
 from structboost.linear.primal_likelihood import PrimalLikelihood
 from structboost.runtime.compiled import compiled
 from structboost.tasks.chain import Stretch
@@ -79,7 +84,7 @@ class PrimalChain(PrimalLikelihood):
     @override
     def begin(self, C: float) -> None:
         weights = self._weights()
-        self._scale = 1.0 / np.sqrt(1.0 + C * self._curvature)
+        self._scale = 1.0 / np.sqrt(self._penalty.ridge + C * self._curvature)
         self._restart(C, weights)
 
     @override
@@ -99,8 +104,9 @@ class PrimalChain(PrimalLikelihood):
         own["token"][:] = self._matrices["token"].T @ scores
         own["step"][-1] = of_pairs[0]
         self._mix(rising, entropy)
-        value = self._C * loss + 0.5 * float(weights @ weights)
-        return value, self._scale * (weights - self._C * rising)
+        ridge = self._penalty.ridge
+        value = self._C * loss + 0.5 * ridge * float(weights @ weights)
+        return value, self._scale * (ridge * weights - self._C * rising)
 
 
 @compiled
@@ -171,7 +177,7 @@ def slopes_of(
                 )
             if np.isnan(log_sum):
                 log_sum = sum_product(
-                    emissions[:n], (transitions, penalties[0], 0, 0),
+                    emissions[:n], (transitions, penalties[0], ONE_ROW, ONE_ROW),
                     (forward, likely, following, preceding), shift, probabilities[:n], together,
                 )  # fmt: skip
             true, expected = 0.0, 0.0

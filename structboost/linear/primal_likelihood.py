@@ -12,13 +12,16 @@ from structboost._typing import FloatArray, IntArray
 from structboost.contract.calls import check_nothing_missing, stacked
 from structboost.contract.task import Task
 from structboost.linear.designs import designs_of
+from structboost.linear.elastic_net import ElasticNet
 from structboost.masters.base import Problem
 from structboost.masters.likelihood import Likelihood
 from structboost.runtime.interrupts import raise_if_interrupted
-from structboost.solvers.quasi_newton import QuasiNewton
+from structboost.solvers.quasi_newton import Evaluate, QuasiNewton
 
 # Steps of a round.
 _STEPS = 3
+# Means of two dual points are found this exactly.
+_FINE_MEAN = 1e-3
 
 
 class PrimalLikelihood:
@@ -28,6 +31,9 @@ class PrimalLikelihood:
     ``w = C mean(features of y_i - features expected at v)`` gives the lower bound ``C mean(H_i) -
     |w|^2 / 2``, H being the entropies at v; H and w are concave and linear in the distributions, so
     means of such pairs give bounds as well, and the best one is kept.
+
+    With an l1 norm the penalty is an :class:`.ElasticNet`.  Weights are then differences of two
+    numbers that are not negative, and the bound has the conjugate of the penalty at w.
 
     Parameters
     ----------
@@ -39,6 +45,8 @@ class PrimalLikelihood:
         Weights of the examples, which sum to 1.
     active : collection of str
         Kinds whose rows are indices of active features.
+    l1_ratio : float
+        As for :class:`.ElasticNet`.
     random_state
         Ignored: nothing is drawn.
 
@@ -56,9 +64,11 @@ class PrimalLikelihood:
         shares: FloatArray,
         *,
         active: Collection[str] = (),
+        l1_ratio: float = 0.0,
         random_state: Any = None,
     ) -> None:
         self.task = task
+        self._penalty = ElasticNet(l1_ratio)
         stack = stacked(task, X)
         for kind in task.kinds:
             if kind not in active:
@@ -74,6 +84,8 @@ class PrimalLikelihood:
         }
         sizes = [a * b for a, b in self._shapes.values()]
         self._bounded = np.repeat([not part.has_bias for part in task.kinds.values()], sizes)
+        if l1_ratio and self._bounded.any():
+            raise ValueError("l1_ratio is above 0, and scores of the task must not be negative.")
         self._C = 0.0
         self._solver: QuasiNewton | None = None
         # Weights and mean entropy of the dual point that gives the bound, at C = 1.
@@ -90,16 +102,26 @@ class PrimalLikelihood:
     def _restart(self, C: float, weights: FloatArray) -> None:
         """Start the solver at some weights, in the scale of now."""
         self._C = C
-        start = weights / self._scale
+        start, bounded = weights / self._scale, self._bounded
+        evaluate: Evaluate = self._evaluate
+        if self._penalty.l1_ratio:
+            start = np.maximum(np.concatenate((start, -start)), 0.0)
+            evaluate, bounded = self._evaluate_parts, np.ones(len(start), bool)
         if self._solver is None:
-            self._solver = QuasiNewton(self._evaluate, self._bounded, start)
+            self._solver = QuasiNewton(evaluate, bounded, start)
         else:
             self._solver.begin(start)
         self._measure()
 
     def _weights(self) -> FloatArray:
         """Return the weights of now."""
-        return self._start if self._solver is None else self._scale * self._solver.weights
+        return self._start if self._solver is None else self._scale * self._solved()
+
+    def _solved(self) -> FloatArray:
+        """Return the weights of the solver, the difference of both parts with an l1 norm."""
+        assert self._solver is not None
+        weights = self._solver.weights
+        return np.subtract(*np.split(weights, 2)) if self._penalty.l1_ratio else weights
 
     def adopt(self, other: Any, rows: IntArray, C: float) -> None:
         """Start at C from the weights of a problem with the examples ``rows``."""
@@ -134,8 +156,15 @@ class PrimalLikelihood:
             at += width * n_channels
         return out
 
+    def _evaluate_parts(self, parts: FloatArray) -> tuple[float, FloatArray]:
+        """Compute objective and gradient of the positive and the negative parts of weights."""
+        value, gradient = self._evaluate(np.subtract(*np.split(parts, 2)))
+        slopes = self._penalty.l1_ratio * np.broadcast_to(self._scale, gradient.shape)
+        value += float(slopes @ parts[: len(slopes)]) + float(slopes @ parts[len(slopes) :])
+        return value, np.concatenate((gradient + slopes, slopes - gradient))
+
     def _evaluate(self, weights: FloatArray) -> tuple[float, FloatArray]:
-        """Compute objective and gradient, and improve the dual point by the distributions."""
+        """Compute objective and gradient, without an l1 norm, and improve the dual point."""
         by_kind = self._split(weights)
         scores = {kind: np.asarray(self._matrices[kind] @ own) for kind, own in by_kind.items()}
         found = self._likelihood.at(scores)
@@ -143,8 +172,10 @@ class PrimalLikelihood:
             [_product(self._matrices[kind], found.slopes[kind]).ravel() for kind in by_kind]
         )
         self._mix(rising, float(self._shares @ found.entropies))
-        value = self._C * float(self._shares @ found.losses) + 0.5 * float(weights @ weights)
-        return value, weights - self._C * rising
+        ridge = self._penalty.ridge
+        value = self._C * float(self._shares @ found.losses)
+        value += 0.5 * ridge * float(weights @ weights)
+        return value, ridge * weights - self._C * rising
 
     def _mix(self, direction: FloatArray, entropy: float) -> None:
         """Move the dual point to the best mean of itself and a new one."""
@@ -153,6 +184,9 @@ class PrimalLikelihood:
             return
         own, own_entropy = self._dual
         change = direction - own
+        if self._penalty.l1_ratio:
+            self._dual = self._mixed(change, entropy - own_entropy)
+            return
         size = self._C * float(change @ change)
         rising = entropy - own_entropy - self._C * float(self._positive(own) @ change)
         share = min(1.0, max(0.0, rising / size)) if size > 0 else 0.0
@@ -160,7 +194,23 @@ class PrimalLikelihood:
         candidates.append((own + share * change, own_entropy + share * (entropy - own_entropy)))
         self._dual = max(candidates, key=self._dual_value)
 
+    def _mixed(self, change: FloatArray, rise: float) -> tuple[FloatArray, float]:
+        """Return the mean of the dual point and a new one that has the best bound."""
+        assert self._dual is not None
+        own, entropy = self._dual
+        low, high = 0.0, 1.0
+        while high - low > _FINE_MEAN:
+            middle = 0.5 * (low + high)
+            weights = self._penalty.best(self._C * (own + middle * change))
+            if rise > float(weights @ change):
+                low = middle
+            else:
+                high = middle
+        return own + low * change, entropy + low * rise
+
     def _dual_value(self, dual: tuple[FloatArray, float]) -> float:
+        if self._penalty.l1_ratio:
+            return self._C * dual[1] - self._penalty.conjugate(self._C * dual[0])
         weights = self._positive(dual[0])
         return self._C * dual[1] - 0.5 * self._C**2 * float(weights @ weights)
 

@@ -41,9 +41,9 @@ class SameColumns:
         )
         # Groups in the order of their first features, so that neighbours stay near.
         order = np.argsort(first)
-        place = np.empty(len(order), np.int64)
-        place[order] = np.arange(len(order))
-        self._groups: IntArray = place[groups]
+        place = np.empty(len(order), np.int32)
+        place[order] = np.arange(len(order), dtype=np.int32)
+        self._groups: NDArray[np.int32] = place[groups]
         self.values: FloatArray = np.sqrt(sizes[order].astype(np.float64))
         is_first = np.zeros(n_features, bool)
         is_first[first] = True
@@ -51,7 +51,7 @@ class SameColumns:
         used = rows >= 0
         used[used] = is_first[rows[used]]
         starts = np.concatenate(([0], np.cumsum(used.sum(axis=1)))).astype(np.int64)
-        self.entries = self._groups[rows[used]].astype(np.int32), starts
+        self.entries = self._groups[rows[used]], starts
 
     def spread(self, weights: FloatArray) -> FloatArray:
         """Return the weights of all features from the weights of the groups, by rows."""

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
+import narwhals as nw
 import numpy as np
 
 from structboost._typing import FloatArray, IntArray
-from structboost.validation import group_numbers, shown
+from structboost.estimators.sequence_forms import dicts_of_frame, listed_sequences, sequence_of
+from structboost.validation import group_indices, shown
 
 # Least mean probability of a tag that becomes a feature, and lower bounds of its bins.
 _LEAST = 0.1
@@ -18,13 +20,13 @@ _DIGITS = 9
 _DUST = 1e-9
 
 
-def words_of(X: Sequence[Any], word: str) -> tuple[list[str], IntArray]:
-    """Return the words of all tokens, and the number of tokens of each sequence.
+def read_tokens(X: Any, word: str) -> tuple[list[Any], list[str], IntArray]:
+    """Return the sequences as lists of dicts, the words of all tokens, and the lengths.
 
     Parameters
     ----------
-    X : sequence of sequences of dicts
-        Features of the tokens.
+    X : sequence of sequences
+        Tokens as dicts, or data frames of a row for each token.
     word : str
         Name of the feature that holds the word.
 
@@ -33,14 +35,14 @@ def words_of(X: Sequence[Any], word: str) -> tuple[list[str], IntArray]:
     TypeError, ValueError
         If a token is no dict, or has no word.
     """
-    words: list[str] = []
-    lengths = []
-    for i, tokens in enumerate(X):
-        if isinstance(tokens, str | Mapping) or not isinstance(tokens, Sequence):
-            raise TypeError(f"X[{i}] is {shown(tokens)}; give a list of dicts.")
+    sequences, words = [], []
+    for i, sequence in enumerate(listed_sequences(X)):
+        tokens = sequence_of(sequence, i)
+        if isinstance(tokens, nw.DataFrame):
+            tokens = dicts_of_frame(tokens)
+        if not isinstance(tokens, list | tuple):
+            raise TypeError(f"X[{i}] is {shown(sequence)}; give a list of dicts.")
         for t, token in enumerate(tokens):
-            if not isinstance(token, Mapping):
-                raise TypeError(f"X[{i}][{t}] is {shown(token)}; give a dict of features.")
             value = token.get(word)
             if not isinstance(value, str):
                 raise ValueError(
@@ -48,8 +50,8 @@ def words_of(X: Sequence[Any], word: str) -> tuple[list[str], IntArray]:
                     "name the feature that holds the word by word=."
                 )
             words.append(value)
-        lengths.append(len(tokens))
-    return words, np.array(lengths, np.int64)
+        sequences.append(tokens)
+    return sequences, words, np.array(list(map(len, sequences)), np.int64)
 
 
 def document_indices(documents: Any, n_sequences: int) -> IntArray | None:
@@ -62,12 +64,7 @@ def document_indices(documents: Any, n_sequences: int) -> IntArray | None:
     """
     if documents is None:
         return None
-    names = np.asarray(documents)
-    if names.shape != (n_sequences,):
-        raise ValueError(
-            f"documents has shape {names.shape}; give one for each of {n_sequences} sequences."
-        )
-    return group_numbers(names, "documents")
+    return group_indices(documents, "documents", n_sequences)
 
 
 def nearby_means(
@@ -98,6 +95,7 @@ def nearby_means(
         Means over the tokens of the same word in the other sequences nearby; NaN without any.
     """
     n = len(lengths)
+    radius = min(radius, n)
     of_token = np.repeat(np.arange(n), lengths)
     ids = np.unique(np.array(words, dtype=object), return_inverse=True)[1] if words else of_token
     if documents is None:

@@ -7,13 +7,14 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from hashlib import sha256
 from itertools import groupby
 from os import PathLike
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
+from structboost.estimators.sequence_forms import listed_sequences
 from structboost.exceptions import ModelFileError
 from structboost.files.archive import ArchiveFormat
 from structboost.files.schema import Array, Part, Schema
@@ -22,7 +23,13 @@ from structboost.runtime.fitted_state import committed
 from structboost.tagging.sequences import check_ordered
 from structboost.tagging.tagged_file import WORD
 from structboost.tagging.word_counts import WordCounts
-from structboost.validation import check_inputs, checked_flag, checked_whole_number, shown
+from structboost.validation import (
+    checked_flag,
+    checked_list,
+    checked_whole_number,
+    is_text,
+    shown,
+)
 
 AUTO = "auto"
 # Words and columns before the first and after the last token.
@@ -131,6 +138,12 @@ class TokenFeatures(  # type: ignore[call-arg]
     [['B-PER', 'O']]
     """
 
+    _face_kinds = ("sentences",)
+    _declares: ClassVar[dict[str, str]] = dict.fromkeys(
+        ("save and load", "settings in files", "save refuses", "load refuses"),
+        "it is stored by pickle",
+    )
+
     def __init__(
         self,
         window: int = 2,
@@ -180,19 +193,19 @@ class TokenFeatures(  # type: ignore[call-arg]
             If a parameter or a token cannot be used.
         """
         self._check_parameters()
-        check_inputs(X)
+        sentences = listed_sequences(X)
         columns = self.columns
-        if isinstance(columns, str):
-            first = next((token for sentence in X for token in _tokens(sentence)), None)
+        if is_text(columns, AUTO):
+            first = next((token for sentence in sentences for token in _tokens(sentence)), None)
             names = list(first) if isinstance(first, Mapping) else []
             columns = [name for name in names if name != self.word]
         self.columns_ = list(columns)
-        words = [self._read(sentence, i)[0] for i, sentence in enumerate(X)]
+        words = [self._read(sentence, i)[0] for i, sentence in enumerate(sentences)]
         characters = [_CAN_BE_LOST.findall(word) for sentence in words for word in sentence]
         lost = [c == _LOST for of_word in characters for c in of_word]
         self.has_lost_letters_ = sum(lost) * 2 > len(lost)
-        sentences = [self._mended(sentence) for sentence in words] if self.counts else []
-        self._counts, self._digest = WordCounts().plus(sentences), _digest(sentences)
+        mended = [self._mended(sentence) for sentence in words] if self.counts else []
+        self._counts, self._digest = WordCounts().plus(mended), _digest(mended)
         return self
 
     def transform(self, X: Sequence[Any]) -> list[list[dict[str, Any]]]:
@@ -218,8 +231,7 @@ class TokenFeatures(  # type: ignore[call-arg]
             names it.
         """
         check_is_fitted(self)
-        check_inputs(X)
-        read = [self._read(sentence, i) for i, sentence in enumerate(X)]
+        read = [self._read(sentence, i) for i, sentence in enumerate(listed_sequences(X))]
         sentences = [self._mended(words) for words, _ in read]
         counts = self._counts
         # The text of training is counted already.
@@ -321,12 +333,12 @@ class TokenFeatures(  # type: ignore[call-arg]
         checked_whole_number(self.word_ngrams, "word_ngrams")
         checked_flag(self.shape, "shape")
         checked_flag(self.case, "case")
+        if not is_text(self.columns, AUTO):
+            for name in checked_list(self.columns, "columns", "['pos'], or 'auto'"):
+                if not isinstance(name, str):
+                    raise TypeError(f"columns has {shown(name)}; give names, as strings.")
         checked_flag(self.counts, "counts")
         checked_flag(self.column_pairs, "column_pairs")
-        columns = self.columns
-        is_list = isinstance(columns, Iterable) and all(isinstance(name, str) for name in columns)
-        if not is_list or (isinstance(columns, str) and columns != AUTO):
-            raise TypeError(f"columns is {shown(columns)}; give a list of names, or 'auto'.")
         if not isinstance(self.word, str):
             raise TypeError(f"word is {shown(self.word)}; give the name of a column.")
 

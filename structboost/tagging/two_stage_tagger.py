@@ -6,14 +6,16 @@ from collections.abc import Collection, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
-from structboost._typing import FloatArray, IntArray
+from structboost._typing import FloatArray, IntArray, override
+from structboost.estimators.saved import SavedEstimator
+from structboost.estimators.sequence_forms import listed_tags
 from structboost.estimators.tagger import StructBoostTagger
 from structboost.estimators.tokens import tag_numbers
 from structboost.exceptions import ModelFileError
@@ -26,11 +28,10 @@ from structboost.tagging.nearby_tags import (
     TagLexicon,
     document_indices,
     nearby_means,
+    read_tokens,
     with_tags,
-    words_of,
 )
 from structboost.validation import (
-    check_inputs,
     checked_n_jobs,
     checked_weights,
     checked_whole_number,
@@ -41,7 +42,7 @@ from structboost.validation import (
 _STAGES = ("first", "second")
 
 
-class TwoStageTagger(Documented, BaseEstimator):
+class TwoStageTagger(SavedEstimator, Documented, BaseEstimator):
     """Tagger of sequences in which a word that occurs again is tagged alike.
 
     A name is often clear in one sentence and not in the next.  A first tagger tags all sentences.
@@ -93,6 +94,12 @@ class TwoStageTagger(Documented, BaseEstimator):
     [['B-PER', 'O'], ['B-PER', 'O']]
     """
 
+    _face_kinds = ("tags of dicts",)
+    _declares: ClassVar[dict[str, str]] = {
+        "early stopping": "the tagger of its stages has the parameters",
+        "one example is one of many": "tags depend on the sentences nearby",
+    }
+
     def __init__(
         self,
         estimator: Any = None,
@@ -140,10 +147,13 @@ class TwoStageTagger(Documented, BaseEstimator):
             If a parameter or an argument is out of its range; the message names the sequence.
         """
         estimator = self._checked_estimator()
-        checked_whole_number(self.radius, "radius")
+        self._radius = checked_whole_number(self.radius, "radius")
+        if not isinstance(self.word, str):
+            raise TypeError(f"word is {shown(self.word)}; give the name of a feature.")
+        self._word = self.word
         n_jobs = checked_n_jobs(self.n_jobs)
-        check_inputs(X)
-        words, lengths = words_of(X, self.word)
+        X, words, lengths = read_tokens(X, self._word)
+        y = listed_tags(y, lengths.tolist())
         of_documents = document_indices(documents, len(lengths))
         folds = self._folds(of_documents, len(lengths))
         weights = checked_weights(sample_weight, len(lengths))
@@ -258,19 +268,8 @@ class TwoStageTagger(Documented, BaseEstimator):
         inputs = self._inputs(X, documents)
         return float(self._second().score(inputs, y, sample_weight=sample_weight))
 
+    @override
     def save(self, path: str | PathLike[str]) -> None:
-        """Write the tagger to a file, atomically and without pickle.
-
-        Parameters
-        ----------
-        path : str or path
-            The file; an existing one is replaced.
-
-        Raises
-        ------
-        TypeError
-            If its stages are no :class:`structboost.StructBoostTagger`.
-        """
         check_is_fitted(self)
         arrays: dict[str, NDArray[Any]] = {}
         with TemporaryDirectory() as folder:
@@ -288,27 +287,9 @@ class TwoStageTagger(Documented, BaseEstimator):
         arrays["lexicon"] = self._lexicon.weights
         _FORMAT.write(path, header, arrays)
 
+    @override
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Self:
-        """Read a tagger that :meth:`save` wrote.
-
-        Parameters
-        ----------
-        path : str or path
-            The file.
-
-        Returns
-        -------
-        tagger : TwoStageTagger
-            The fitted tagger.
-
-        Raises
-        ------
-        FileNotFoundError
-            If there is no such file.
-        ModelFileError
-            If it is of another class, is damaged, or is of another version.
-        """
         with _FORMAT.opened(path) as (header, arrays), TemporaryDirectory() as folder:
             stages = []
             for name in _STAGES:
@@ -328,6 +309,7 @@ class TwoStageTagger(Documented, BaseEstimator):
                 raise DamagedFileError("its lexicon has other tags")
             loaded._lexicon = TagLexicon(list(map(str, header["words"])), arrays["lexicon"])
             loaded.first_, loaded.second_, loaded.classes_ = first, second, first.classes_
+            loaded._radius, loaded._word = loaded.radius, loaded.word
         return loaded
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -368,8 +350,7 @@ class TwoStageTagger(Documented, BaseEstimator):
     def _inputs(self, X: Sequence[Any], documents: Any) -> list[list[dict[str, Any]]]:
         """Return the tokens with the features of the second stage."""
         check_is_fitted(self)
-        check_inputs(X)
-        words, lengths = words_of(X, self.word)
+        X, words, lengths = read_tokens(X, self._word)
         of_documents = document_indices(documents, len(lengths))
         probabilities = self._probabilities(self.first_, X)
         fractions = self._lexicon.fractions(words)
@@ -385,7 +366,7 @@ class TwoStageTagger(Documented, BaseEstimator):
         documents: IntArray | None,
     ) -> list[list[dict[str, Any]]]:
         """Return the tokens with the tags of their words nearby and in training."""
-        means = nearby_means(words, lengths, probabilities, self.radius, documents)
+        means = nearby_means(words, lengths, probabilities, self._radius, documents)
         tags = self.classes_.tolist()
         return with_tags(with_tags(X, "nearby", means, tags), "lexicon", fractions, tags)
 

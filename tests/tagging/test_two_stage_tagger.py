@@ -13,7 +13,7 @@ from sklearn.pipeline import make_pipeline
 from structboost import StructBoostTagger
 from structboost.exceptions import ModelFileError
 from structboost.tagging import TokenFeatures, TwoStageTagger, chunk_f1
-from structboost.tagging.nearby_tags import TagLexicon, nearby_means, with_tags, words_of
+from structboost.tagging.nearby_tags import TagLexicon, nearby_means, read_tokens, with_tags
 
 SENTENCES = st.lists(st.lists(st.sampled_from("abc"), max_size=4), min_size=1, max_size=6)
 
@@ -23,7 +23,7 @@ SENTENCES = st.lists(st.lists(st.sampled_from("abc"), max_size=4), min_size=1, m
 def test_means_are_those_of_loops_over_sentences_and_tokens(sentences, radius, has_documents, seed):
     rng = np.random.default_rng(seed)
     X = [[{"word": word} for word in sentence] for sentence in sentences]
-    words, lengths = words_of(X, "word")
+    _, words, lengths = read_tokens(X, "word")
     documents = rng.integers(0, 3, len(X)) if has_documents else None
     starts = np.cumsum([0, *lengths])
     probabilities = rng.random((len(words), 2))
@@ -239,9 +239,9 @@ TOKEN = {"word[0]": "a"}
 @pytest.mark.parametrize(
     ("X", "parameters", "fit", "match"),
     [
-        ([["a"]] * 4, {}, {}, r"X\[0\]\[0\] is 'a'; give a dict of features"),
+        ([["a"]] * 4, {}, {}, r"X\[0\] is \['a'\]; give .* a dict of features"),
         ([[{"word": "a"}]] * 4, {}, {}, r"X\[0\]\[0\] has None for the feature 'word\[0\]'"),
-        ([TOKEN] * 4, {}, {}, r"X\[0\] is .*; give a list of dicts"),
+        ([TOKEN] * 4, {}, {}, r"X\[0\] is .*; give \[X\] if"),
         ([[TOKEN]] * 4, {"folds": 5}, {}, "folds is 5; give .* the sequences, 4"),
         ([[TOKEN]] * 4, {"folds": 1}, {}, "folds is 1"),
         ([[TOKEN]] * 4, {"radius": 0}, {}, "radius is 0"),
