@@ -148,6 +148,15 @@ class StructBoostTagger(StructBoostEstimator):
         Scheme that predictions follow, if any.
     transitions_ : ndarray, shape (n_classes, n_classes)
         Score of each tag (row) before each tag (column).
+
+    Examples
+    --------
+    >>> from structboost import StructBoostTagger
+    >>> sentences = [[{"word": "the"}, {"word": "cat"}], [{"word": "a"}, {"word": "dog"}]]
+    >>> tags = [["DET", "NOUN"], ["DET", "NOUN"]]
+    >>> tagger = StructBoostTagger(C=10.0).fit(sentences, tags)
+    >>> tagger.predict([[{"word": "the"}, {"word": "dog"}]])
+    [['DET', 'NOUN']]
     """
 
     _face_kinds = ("tags", "tags of dicts")
