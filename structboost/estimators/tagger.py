@@ -65,7 +65,7 @@ from structboost.weak.families import WeakLearners
 _MANY_PAIRS, _ENOUGH_TOKENS = 1 << 22, 200
 # Neighbouring sequences that are held out together, and the least number of such runs: sequences of
 # one document are alike (docs/decisions/linear-likelihood.md).
-_RUN, _FEWEST_RUNS = 30, 50
+_RUN, _FEWEST_RUNS = 30, 100
 # Scores of tags that are in memory together: 32 megabytes.
 _MOST_SCORES = 1 << 22
 
@@ -185,7 +185,7 @@ class StructBoostTagger(StructBoostEstimator):
         groups : array-like, shape (n_sequences,), optional
             Group of each sequence, such as its document, which is held out as a whole where C is
             chosen or training stops early.  By default, runs of up to 30 neighbouring sequences
-            are held out together to choose C, if there are at least 100.
+            are held out together to choose C, if there are at least 200.
 
         Raises
         ------
