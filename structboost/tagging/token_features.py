@@ -75,6 +75,7 @@ class TokenFeatures(  # type: ignore[call-arg]
     ``capitals[0]``       fraction of those inside sentences that begin with a capital, in bins
     ``case[0]``           that, whether the token begins with one, and whether the sentence does
     ``pos[-1:1]``         values of the column ``pos``, from place -1 to 0
+    ``word[0]+pos[-1]``   word and value of the column, the token's and a neighbour's
     ====================  ========================================================================
 
     The text is that of training, and that of the sentences of a call of :meth:`transform`, which
@@ -100,6 +101,9 @@ class TokenFeatures(  # type: ignore[call-arg]
         Length of the longest sequence of words that contains the token and is one feature.
     column_ngrams : int
         Length of the longest sequence of values of a column in the window that is one feature.
+    column_pairs : bool
+        Whether pairs of the token's word and a value of a column at places -1 to 1, and pairs of
+        its own value and a word beside it, are features.
     columns : sequence of str or "auto"
         Columns beside the word that are features.  ``"auto"`` means all columns of the first token
         in training.
@@ -151,6 +155,7 @@ class TokenFeatures(  # type: ignore[call-arg]
         counts: bool = True,
         word_ngrams: int = 2,
         column_ngrams: int = 3,
+        column_pairs: bool = True,
         columns: Any = AUTO,
         word: str = WORD,
     ) -> None:
@@ -162,6 +167,7 @@ class TokenFeatures(  # type: ignore[call-arg]
         self.counts = counts
         self.word_ngrams = word_ngrams
         self.column_ngrams = column_ngrams
+        self.column_pairs = column_pairs
         self.columns = columns
         self.word = word
 
@@ -260,6 +266,7 @@ class TokenFeatures(  # type: ignore[call-arg]
             names.append("case[0]")
         names += [_named("word", a, b) for a, b in self._spans_of_words()]
         names += [_named(column, a, b) for column in self.columns_ for a, b in self._spans()]
+        names += [name for column in self.columns_ for _, name in self._pairs(column)]
         return np.array(names, dtype=object)
 
     def save(self, path: str | PathLike[str]) -> None:
@@ -331,6 +338,7 @@ class TokenFeatures(  # type: ignore[call-arg]
                 if not isinstance(name, str):
                     raise TypeError(f"columns has {shown(name)}; give names, as strings.")
         checked_flag(self.counts, "counts")
+        checked_flag(self.column_pairs, "column_pairs")
         if not isinstance(self.word, str):
             raise TypeError(f"word is {shown(self.word)}; give the name of a column.")
 
@@ -354,6 +362,12 @@ class TokenFeatures(  # type: ignore[call-arg]
             return words
         return [_CAN_BE_LOST.sub(_LETTER, word) for word in words]
 
+    def _pairs(self, column: str) -> list[tuple[tuple[int, int], str]]:
+        """Return the places of a word and a value that are one feature, and its name."""
+        near = self._near_places() if self.column_pairs else []
+        places = [*((0, k) for k in near), *((k, 0) for k in near if k)]
+        return [((i, j), f"word[{i}]+{column}[{j}]") for i, j in places]
+
     def _sentence(
         self, words: list[str], columns: dict[str, list[str]], counts: WordCounts, caches: Any
     ) -> list[dict[str, Any]]:
@@ -375,11 +389,15 @@ class TokenFeatures(  # type: ignore[call-arg]
             tokens.append(token)
         if self.counts:
             self._add_counts(tokens, words, counts)
-        spans = self._spans_of_words()
-        if spans:
-            _add_spans(tokens, "word", [word.lower() for word in words], spans)
+        lower = [word.lower() for word in words]
+        _add_spans(tokens, "word", lower, self._spans_of_words())
         for name, values in columns.items():
             _add_spans(tokens, name, values, self._spans())
+            around = [[_START, *texts, _END] for texts in (lower, values)]
+            for (i, j), pair in self._pairs(name):
+                ofs = (texts[1 + k : n + 1 + k] for texts, k in zip(around, (i, j), strict=True))
+                for token, both in zip(tokens, zip(*ofs, strict=True), strict=True):
+                    token[pair] = _JOIN.join(both)
         return tokens
 
     def _add_counts(

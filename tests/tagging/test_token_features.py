@@ -59,6 +59,9 @@ def by_hand(sentence, t, f):
         for a in range(-f.window, f.window + 2 - m):
             name = f"pos[{a}]" if m == 1 else f"pos[{a}:{a + m}]"
             token[name] = "|".join(at(column, k) for k in range(a, a + m))
+    for i, j in [(0, -1), (0, 0), (0, 1), (-1, 0), (1, 0)] if f.column_pairs else []:
+        if abs(i + j) <= f.window:
+            token[f"word[{i}]+pos[{j}]"] = f"{at(lower, i)}|{at(column, j)}"
     return token
 
 
@@ -69,6 +72,7 @@ def test_features_are_those_of_templates_written_out(sentences, data):
     features = TokenFeatures(
         data.draw(small), prefixes=data.draw(small), suffixes=data.draw(small),
         shape=data.draw(st.booleans()), case=data.draw(st.booleans()), counts=False,
+        column_pairs=data.draw(st.booleans()),
         word_ngrams=data.draw(st.integers(1, 3)), column_ngrams=data.draw(small), columns=["pos"],
     )  # fmt: skip
     X = [[{"word": word, "pos": pos} for word, pos in sentence] for sentence in sentences]
