@@ -24,7 +24,13 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 	@echo "Setting up $(VENV) (a minute or two, once)"
 	$(PYTHON) -m venv $(VENV)
 	$(RUN) -m pip install --quiet --upgrade "pip>=25.1"  # the first with --group
-	$(INSTALL) --editable ".[plot]" --group test
+	$(INSTALL) --editable ".[all]" --group test
+	@touch $@ $(VENV)/.installed-demo
+
+$(VENV)/.installed-demo: pyproject.toml constraints.txt
+	@echo "Setting up $(VENV) for the demo"
+	$(PYTHON) -m venv $(VENV)
+	$(INSTALL) --editable ".[plot]"
 	@touch $@
 
 $(VENV)/.installed-bench: $(VENV)/.installed
@@ -35,7 +41,7 @@ hooks: venv
 	$(INSTALL) --group hooks
 	$(RUN) -m pre_commit install
 
-demo: venv
+demo: $(VENV)/.installed-demo
 	$(RUN) examples/demo.py
 
 lint: venv

@@ -12,6 +12,8 @@ from collections.abc import Sequence
 from importlib.metadata import version
 from typing import Any
 
+from structboost.exceptions import MissingExtraError
+
 # Purpose of each subcommand, and the module whose add_arguments(subparsers) defines it; the module
 # is imported when the subcommand is used.
 COMMANDS = {
@@ -39,6 +41,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:  # modules are imported for seconds
         _print_line(argparse.Namespace(command=words[0] if words else None), "interrupted.")
         return INTERRUPTED
+    except MissingExtraError as error:
+        _print_line(argparse.Namespace(command=words[0]), str(error))
+        return BAD_INPUT
     return _exit_code(options)
 
 
@@ -85,7 +90,11 @@ def _exit_code(options: argparse.Namespace) -> int:
         return INTERRUPTED
     except BrokenPipeError:
         return 128 + signal.SIGPIPE
-    except (ValueError, OSError) as error:  # the errors of files and images are ValueErrors
+    except (
+        ValueError,
+        OSError,
+        MissingExtraError,
+    ) as error:  # the errors of files and images are ValueErrors
         _print_line(options, str(error))
         return BAD_INPUT
 

@@ -22,6 +22,7 @@ __all__ = [
     "EngineError",
     "FaceError",
     "InterruptedFitWarning",
+    "MissingExtraError",
     "ModelFileError",
     "SampledOutputsWarning",
     "SolverError",
@@ -74,6 +75,12 @@ class TaskError(ValueError):
             template = f"{name}: {template}"
         self._template, self.sample = template, i
         self.args = (_shown(template, i),)
+
+    def rename(self, name: str) -> None:
+        """Put a name into the message, in the place of ``X[...]`` or ``Y[...]`` of the example."""
+        template = getattr(self, "_template", "")
+        self._template = template.replace("X[{sample}]", name).replace("Y[{sample}]", name)
+        self.args = (_shown(self._template, self.sample),)
 
     def append(self, text: str) -> None:
         """Add words to the message, in which ``{sample}`` stands for the index of the example."""
@@ -129,6 +136,10 @@ class FaceError(AssertionError):
 
 class SolverError(RuntimeError):
     """Error of a restricted master problem that was not solved to the required accuracy."""
+
+
+class MissingExtraError(ImportError):
+    """Error of a use that needs packages of an extra, with the command that installs them."""
 
 
 class ModelFileError(ValueError):

@@ -329,13 +329,20 @@ def check_verbose(value: Any, name: str = "verbose") -> None:
         raise ValueError(f"{name} is {shown(value)}; give 0, or 1 for a report of the progress.")
 
 
+def check_flag_or_none(value: Any, name: str) -> None:
+    """Raise TypeError unless ``value`` is True, False or None."""
+    if value is not None and not isinstance(value, (bool, np.bool_)):
+        raise TypeError(f"{name} is {shown(value)}; give True, False or None.")
+
+
 # Parameters that many estimators and trainers have, and the checks of their values.
 _COMMON_PARAMETERS: dict[str, Callable[[Any, str], Any]] = {
     "n_jobs": checked_n_jobs,
     "random_state": check_random_state,
     "verbose": check_verbose,
+    "exact": check_flag_or_none,
     **dict.fromkeys(
-        ("average", "early_stopping", "exact", "passthrough", "spare_solves", "stabilize"),
+        ("average", "early_stopping", "passthrough", "spare_solves", "stabilize"),
         checked_flag,
     ),
 }

@@ -16,7 +16,8 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
-from structboost.conformance.face_examples import KINDS, Examples, Kind
+from structboost.conformance.examples import Examples, Kind
+from structboost.conformance.kinds import KINDS
 from structboost.contract.task import Task
 from structboost.exceptions import ExampleNote
 from structboost.validation import shown

@@ -13,7 +13,7 @@ from scipy import sparse
 
 from structboost.conformance.behaviours import Faults, behaviour, faults_of
 from structboost.conformance.checked_face import Face, same, unequal
-from structboost.conformance.face_examples import Examples, optional
+from structboost.conformance.examples import Examples, optional
 
 _NAMES = ("wind", "rain", "load", "heat")
 

@@ -18,7 +18,7 @@ from sklearn.model_selection import cross_val_score
 
 from structboost.conformance.behaviours import Faults, behaviour, faults_of
 from structboost.conformance.checked_face import Face, shortened, unequal
-from structboost.conformance.face_examples import BAD, first
+from structboost.conformance.examples import BAD, first
 
 # So much more memory and time one prediction may take after training on more examples.
 _TIMES, _MORE_MEMORY, _MORE_SECONDS = 8, 1.5, 3.0

@@ -28,7 +28,7 @@ from structboost.conformance.broken_calls import (
     press_ctrl_c,
 )
 from structboost.conformance.checked_face import Face, fault_of_error, same, shortened, unequal
-from structboost.conformance.face_examples import Examples
+from structboost.conformance.examples import Examples
 from structboost.contract.equality import deeply_equal
 from structboost.exceptions import InterruptedFitWarning
 
@@ -61,9 +61,10 @@ def refused_refit(face: Face) -> Faults:
     """A fit that is refused leaves the old model whole."""
     trials: dict[str, Any] = {
         "inputs are None": (None, face.examples.y, {}),
-        "outputs are None": (face.examples.X, None, {}),
-        "outputs are too short": (face.examples.X, face.examples.y[:-1], {}),
     }
+    if face.kind.reads_outputs:
+        trials["outputs are None"] = (face.examples.X, None, {})
+        trials["outputs are too short"] = (face.examples.X, face.examples.y[:-1], {})
     for name, value in (("C", -1.0), ("tol", -1.0), ("max_rounds", -1), ("max_iter", -1)):
         if face.has(name):
             trials[f"{name} is {value}"] = (face.examples.X, face.examples.y, {name: value})
@@ -291,6 +292,7 @@ def set_params_after_fit(face: Face) -> Faults:
         "coding": "other", "codes": "other", "formulation": "other", "hierarchy": [],
         "forbidden": [("N", "O"), ("O", "N")], "n_segments": 1, "passthrough": True, "folds": 3,
         "categorical_features": [0], "outputs": "other", "max_depth": 1, "average": False,
+        "radius": 1, "word": "other", "window": 1, "columns": ["other"], "problem": np.sign,
     }.items():  # fmt: skip
         if not face.has(name):
             continue

@@ -14,7 +14,7 @@ from structboost._typing import FloatArray
 from structboost.decisions.costs import read_costs
 from structboost.decisions.inputs import FeatureReader
 from structboost.decisions.model import FORMAT, DecisionModel
-from structboost.decisions.problem import problem_of
+from structboost.decisions.problem import DecisionProblem, problem_of
 from structboost.decisions.task import DecisionInputs, PredictThenOptimizeTask, TrueDecisions
 from structboost.decisions.training import normalized_regret, train
 from structboost.engines.base import Engine
@@ -212,7 +212,9 @@ class PredictThenOptimize(Documented, BaseEstimator):
             Decisions of the problem's ``solve``, as its ``simplify_all`` has them: that of
             :class:`ShortestPath` is a path, without the cycles of a flow.
         """
-        problem, costs = problem_of(self.problem), self.predict_costs(X)
+        costs = self.predict_costs(X)
+        trained: Any = self.trainer_.task
+        problem: DecisionProblem = trained.problem
         if problem.n_items not in (None, costs.shape[1]):
             raise ValueError(
                 f"X has features of {costs.shape[1]} items, and the problem has {problem.n_items}; "
@@ -240,7 +242,7 @@ class PredictThenOptimize(Documented, BaseEstimator):
         names = self._model.item_names
         table, _ = read_costs(costs, len(decisions), None, names)
         trained: Any = self.trainer_.task
-        truth = trained.with_problem(self.problem).best_decisions(decisions, table)
+        truth = trained.best_decisions(decisions, table)
         weights = checked_weights(sample_weight, len(decisions))
         return -normalized_regret(table, decisions, truth.chosen, weights)
 

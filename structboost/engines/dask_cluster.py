@@ -25,13 +25,12 @@ from structboost.engines.direct_connection import (
 )
 from structboost.exceptions import EngineError
 from structboost.runtime.blocks import join_siblings
+from structboost.runtime.extras import require
 
-try:
-    from dask.delayed import Delayed
-    from distributed import Client, KilledWorker, get_client, get_worker
-    from distributed.comm.core import CommClosedError
-except ImportError as error:
-    raise ImportError("engine='dask' needs Dask; install structboost[distributed].") from error
+require("distributed", "engine='dask'")
+from dask.delayed import Delayed
+from distributed import Client, KilledWorker, get_client, get_worker
+from distributed.comm.core import CommClosedError
 
 _MAX_LOSSES = 20
 # Large sums of more workers than this are added up on the workers, this many at a time, because

@@ -5,26 +5,25 @@ from __future__ import annotations
 import inspect
 from collections.abc import Mapping, Sequence
 from copy import copy
-from os import PathLike
-from typing import Any, Self
+from typing import Any
 
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from structboost._typing import FloatArray, IntArray
+from structboost._typing import FloatArray, IntArray, override
 from structboost.contract.task import Task
+from structboost.estimators.constant_model import without_learners
 from structboost.estimators.early_stopping import EarlyStopping
 from structboost.estimators.objectives import parameters_of_0_2
 from structboost.estimators.parameters import estimator, is_same
-from structboost.estimators.saved import facts_of
-from structboost.exceptions import ModelFileError, warn_user
+from structboost.estimators.saved import SavedEstimator
+from structboost.exceptions import warn_user
 from structboost.files.schema import whole_number
 from structboost.masters.base import Formulation
 from structboost.masters.held_out import saved_temperature
 from structboost.masters.newton_steps import NewtonSteps
 from structboost.masters.registry import formulation_of
-from structboost.model.ensemble import FORMAT as MODEL_FORMAT
-from structboost.model.ensemble import Ensemble, load_model
+from structboost.model.ensemble import Ensemble
 from structboost.runtime.documentation import Documented
 from structboost.selection.folds import Fold, random_folds
 from structboost.selection.scoring import Score, score_by
@@ -51,7 +50,7 @@ _OF_TRAINER = frozenset(inspect.signature(StructBoost).parameters)
 
 
 @estimator
-class BoostedEstimator(Documented, BaseEstimator):
+class BoostedEstimator(SavedEstimator, Documented, BaseEstimator):
     """Base of the scikit-learn estimators on top of :class:`structboost.StructBoost`.
 
     Parameters
@@ -61,8 +60,9 @@ class BoostedEstimator(Documented, BaseEstimator):
     weak_learner : str, callable or list of these
         Family of weak learners, or the union of several, as ``["linear", "stump"]``
         (:class:`structboost.StructBoost`).
-    exact : bool
-        Whether stumps are priced over all distinct thresholds, or over at most 255 per feature.
+    exact : bool or None
+        Whether stumps are searched over all distinct thresholds, or over at most 255 per feature.
+        None means all, if there are at most 20,000 rows.
     early_stopping : bool
         Whether to hold out a part of the training set, stop when its error has not improved for
         ``n_iter_no_change`` rounds, and keep the best round.  Where errors are equal, the best is
@@ -112,7 +112,7 @@ class BoostedEstimator(Documented, BaseEstimator):
 
     max_rounds: int = 200
     weak_learner: WeakLearners = "stump"
-    exact: bool = False
+    exact: bool | None = None
     early_stopping: bool = False
     validation_fraction: float = 0.1
     n_iter_no_change: int = 10
@@ -218,7 +218,6 @@ class BoostedEstimator(Documented, BaseEstimator):
             )
         trainer.fit(*train, sample_weight=sample_weight, folds=folds, score=score)
         self.task_ = task
-        self.model_: Ensemble
         self._keep_fit(trainer)
         if folds is not None:
             self.C_path_, self.C_path_end_ = trainer.C_path_, trainer.C_path_end_
@@ -248,6 +247,18 @@ class BoostedEstimator(Documented, BaseEstimator):
         n_stages = self.model_.n_stages
         is_staged = n_stages > 1 or stopping is not None
         self.n_iter_ = max(1, n_stages) if is_staged else max(1, len(self.history_))
+
+    def _keep_constant(self, task: Task, n_features: Mapping[str, int]) -> None:
+        """Set the fitted attributes of a model whose scores are 0, which predicts one output."""
+        self.task_ = task
+        metadata = {"history": [], "C": float("inf"), "objective": 0.0}
+        self.model_ = without_learners(task.kinds, n_features, metadata)
+        self.history_: list[dict[str, Any]] = []
+        self.objective_, self.C_, self.n_iter_ = 0.0, float("inf"), 1
+        self.ending_ = "one_class"
+        self.temperature_: float | None = None
+        if name := self._objective_name():
+            self.minimised_ = name
 
     def _held_out_score(self, task: Task) -> Score | None:
         """Return a function that applies the user's scorer, if any, to held-out parts."""
@@ -292,44 +303,34 @@ class BoostedEstimator(Documented, BaseEstimator):
         """Return the folds on which C is chosen."""
         return random_folds(X, Y, sample_weight, groups=groups, random_state=self.random_state)
 
-    def _save(self, path: str | PathLike[str], **facts: Any) -> None:
-        """Save the model with the estimator's name, its plain parameters and ``facts``."""
-        check_is_fitted(self)
-        facts |= facts_of(self)
-        fitted = {"ending": self.ending_, "temperature": self.temperature_}
-        chosen = {name: getattr(self, name) for name in _CHOSEN if hasattr(self, name)}
-        fitted |= {"chosen": chosen, "n_iter": self.n_iter_}
-        metadata = {**self.model_.metadata, "objective": self.objective_, **fitted, **facts}
-        model = self.model_
-        Ensemble(model.kinds, model.members, model.weights, model.stages, metadata).save(path)
+    @override
+    def _facts(self) -> dict[str, Any]:
+        facts = {"objective": self.objective_, "ending": self.ending_, "n_iter": self.n_iter_}
+        facts["temperature"] = self.temperature_
+        facts["chosen"] = {name: getattr(self, name) for name in _CHOSEN if hasattr(self, name)}
+        return facts | super()._facts()
 
+    @override
     @classmethod
-    def _load(cls, path: str | PathLike[str]) -> tuple[Self, Mapping[str, Any]]:
-        model = load_model(path)
-        metadata = model.metadata
-        if metadata.get("estimator") != cls.__name__:
-            raise ModelFileError(
-                f"{path} holds a {metadata.get('estimator', 'StructBoost')} model; load it with "
-                "that class."
-            )
-        with MODEL_FORMAT.damage(path):
-            parameters = metadata["parameters"]
-            if "objective_name" not in metadata:
-                history = metadata["history"]
-                has_bound = bool(history) and history[-1].get("bound") is not None
-                parameters = parameters_of_0_2(cls.__name__, parameters, has_bound=has_bound)
-            loaded = cls(**parameters)
-            loaded.model_ = model
-            loaded.history_ = list(metadata["history"])
-            loaded.objective_ = float(metadata["objective"])
-            loaded.C_ = float(metadata["C"])
-            # Files before version 0.3 have neither.
-            loaded.ending_ = str(metadata.get("ending", ""))
-            loaded.temperature_ = saved_temperature(metadata)
-            low = max(1, model.n_stages)
-            loaded.n_iter_ = whole_number(metadata.get("n_iter", low), "number of rounds", low=1)
-            for name, value in dict(metadata.get("chosen", {})).items():
-                if name in _CHOSEN:
-                    setattr(loaded, name, value)
-            loaded._read_columns(metadata, next(iter(model.members.values())).n_features)
-        return loaded, metadata
+    def _saved_parameters(cls, facts: Mapping[str, Any]) -> dict[str, Any]:
+        parameters = super()._saved_parameters(facts)
+        if "objective_name" in facts:
+            return parameters
+        history = facts["history"]
+        has_bound = bool(history) and history[-1].get("bound") is not None
+        return parameters_of_0_2(cls.__name__, parameters, has_bound=has_bound)
+
+    @override
+    def _restore(self, facts: Mapping[str, Any]) -> None:
+        self.history_ = list(facts["history"])
+        self.objective_ = float(facts["objective"])
+        self.C_ = float(facts["C"])
+        # Files before version 0.3 have neither.
+        self.ending_ = str(facts.get("ending", ""))
+        self.temperature_ = saved_temperature(facts)
+        low = max(1, self.model_.n_stages)
+        self.n_iter_ = whole_number(facts.get("n_iter", low), "number of rounds", low=1)
+        for name, value in dict(facts.get("chosen", {})).items():
+            if name in _CHOSEN:
+                setattr(self, name, value)
+        self._read_columns(facts, next(iter(self.model_.members.values())).n_features)

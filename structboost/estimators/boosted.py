@@ -11,7 +11,6 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import check_is_fitted
 
 from structboost._typing import IntArray, override
 from structboost.contract.task import Task
@@ -481,18 +480,18 @@ class StructBoostEstimator(BoostedEstimator):
         is_better = losses[every] < _CLEARLY_LESS * losses[few]
         return few if has_learned and not is_better else every
 
-    @classmethod
-    def _load(cls, path: str | PathLike[str]) -> tuple[Self, Mapping[str, Any]]:
-        loaded, metadata = super()._load(path)
-        loaded.minimised_ = metadata.get("objective_name", str(loaded.objective))
-        if (learning_rate := metadata.get("learning_rate")) is not None:
-            loaded.learning_rate_ = float(learning_rate)
-        return loaded, metadata
+    @override
+    def _restore(self, facts: Mapping[str, Any]) -> None:
+        super()._restore(facts)
+        self.minimised_ = facts.get("objective_name", str(self.objective))
+        if (learning_rate := facts.get("learning_rate")) is not None:
+            self.learning_rate_ = float(learning_rate)
 
-    def _save(self, path: str | PathLike[str], **facts: Any) -> None:
-        check_is_fitted(self)
-        facts["learning_rate"] = getattr(self, "learning_rate_", None)
-        super()._save(path, objective_name=self.minimised_, **facts)
+    @override
+    def _facts(self) -> dict[str, Any]:
+        learning_rate = getattr(self, "learning_rate_", None)
+        names = {"objective_name": self.minimised_, "learning_rate": learning_rate}
+        return super()._facts() | names
 
     def _pricing(self, task: Task) -> str | PricingRule:
         """Return the pricing rule for ``task``, or its name."""

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from os import PathLike
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.model_selection import train_test_split
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted
 
-from structboost._typing import FloatArray, IntArray
+from structboost._typing import FloatArray, IntArray, override
 from structboost.contract.task import Task
-from structboost.estimators.constant_model import without_learners
 from structboost.estimators.feature_importances import FeatureImportanceMixin
 from structboost.estimators.label_types import LabelledClassifier, label_vector, saved_classes
 from structboost.estimators.labels import (
@@ -33,7 +30,6 @@ from structboost.files.schema import DamagedFileError
 from structboost.masters.base import Formulation
 from structboost.masters.registry import formulation_of
 from structboost.masters.softmax_link import SoftmaxLink
-from structboost.model.ensemble import FORMAT as MODEL_FORMAT
 from structboost.runtime.fitted_state import committed
 from structboost.selection.folds import Fold, random_folds
 from structboost.shards.binned_table import BinnedTable
@@ -103,7 +99,9 @@ class BoostedClassifier(LabelledClassifier, FeatureImportanceMixin, TableEstimat
             X, y, sample_weight, self.class_weight
         )
         if len(self.classes_) == 1:
-            return self._fit_constant(X.shape[1])
+            self._keep_constant(BinaryTask(), {"x": X.shape[1]})
+            self._keep_link()
+            return self
         task = self._task()
         outputs = outputs_of(labels, task)
         validation = None
@@ -116,20 +114,6 @@ class BoostedClassifier(LabelledClassifier, FeatureImportanceMixin, TableEstimat
             )  # fmt: skip
             validation = (held_X, held)
         self._train(task, (X, outputs), validation, weights, whole)
-        self._keep_link()
-        return self
-
-    def _fit_constant(self, n_columns: int) -> Self:
-        """Set the fitted attributes of a model that always predicts the only class."""
-        self.task_ = BinaryTask()
-        metadata = {
-            "history": [], "C": float("inf"), "objective": 0.0,
-        }  # fmt: skip
-        self.model_ = without_learners(self.task_.kinds["x"], n_columns, metadata)
-        self.history_, self.objective_, self.C_, self.n_iter_ = [], 0.0, float("inf"), 1
-        self.ending_, self.temperature_ = "one_class", None
-        if name := self._objective_name():
-            self.minimised_ = name
         self._keep_link()
         return self
 
@@ -320,61 +304,28 @@ class BoostedClassifier(LabelledClassifier, FeatureImportanceMixin, TableEstimat
         """
         return map(self._labels, self.staged_decision_function(X))
 
-    def save(self, path: str | PathLike[str]) -> None:
-        """Write the classifier to a file, atomically and without pickle.
-
-        Parameters
-        ----------
-        path : str or path
-            The file; an existing one is replaced.
-
-        Raises
-        ------
-        TypeError
-            If the labels are not numbers or strings.
-        """
-        check_is_fitted(self)
-        facts: dict[str, Any] = {}
+    @override
+    def _facts(self) -> dict[str, Any]:
+        facts = super()._facts()
         if isinstance(self.task_, TaxonomyTask):
             facts["tree"] = self.task_.tree.parents.tolist()
         if isinstance(self.task_, CodedTask):
             facts["code"] = self.task_.code.tolist()
         if hasattr(self, "link_"):
             facts["link"] = self.link_ and [self.link_.sharpness, self.link_.margin]
-        self._save(path, **facts)
+        return facts
 
-    @classmethod
-    def load(cls, path: str | PathLike[str]) -> Self:
-        """Read a classifier that :meth:`save` wrote.
-
-        Parameters
-        ----------
-        path : str or path
-            The file.
-
-        Returns
-        -------
-        classifier : BoostedClassifier
-            The fitted classifier, of the class that :meth:`load` is called on.
-
-        Raises
-        ------
-        FileNotFoundError
-            If there is no such file.
-        ModelFileError
-            If it is of another class, is damaged, or is of another version.
-        """
-        classifier, metadata = cls._load(path)
-        with MODEL_FORMAT.damage(path):
-            classifier.classes_ = saved_classes(metadata)
-            classifier.task_ = classifier._saved_task(metadata)
-            if dict(classifier.task_.kinds) != dict(classifier.model_.kinds):
-                raise DamagedFileError("its model is of other classes")
-            if "link" in metadata:  # files of version 0.1 have none
-                classifier.link_ = saved_link(metadata["link"])
-        if "tree" in metadata:
-            classifier.set_params(taxonomy=metadata["tree"])
-        return classifier
+    @override
+    def _restore(self, facts: Mapping[str, Any]) -> None:
+        super()._restore(facts)
+        self.classes_ = saved_classes(facts)
+        self.task_ = self._saved_task(facts)
+        if dict(self.task_.kinds) != dict(self.model_.kinds):
+            raise DamagedFileError("its model is of other classes")
+        if "link" in facts:  # files of version 0.1 have none
+            self.link_ = saved_link(facts["link"])
+        if "tree" in facts:
+            self.set_params(taxonomy=facts["tree"])
 
     def _saved_task(self, metadata: Mapping[str, Any]) -> Task:
         """Return the task that the model was trained on."""

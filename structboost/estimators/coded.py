@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.utils import check_random_state
@@ -155,10 +156,10 @@ class _CorrectiveClassifier(_CodedClassifier):
         super()._train(task, train, validation, sample_weight, whole, groups)
 
     @override
-    def _fit_constant(self, n_columns: int) -> Self:
+    def _keep_constant(self, task: Task, n_features: Mapping[str, int]) -> None:
         self.theta_, self.theta_path_end_ = 0.0, ""
         self.theta_path_: list[dict[str, Any]] = []
-        return super()._fit_constant(n_columns)
+        super()._keep_constant(task, n_features)
 
     def _trainer(self, task: Task, **settings: Any) -> StructBoost:
         if not settings.keys() >= {"formulation", "C"}:

@@ -29,7 +29,8 @@ class FeatureImportanceMixin:
 
         Models of stumps, linear functions and single features are sums of functions of one feature
         each.  The values are those functions at the samples, so ``base + values.sum(axis=1)``
-        equals ``decision_function(X)`` up to rounding.
+        equals ``decision_function(X)`` up to rounding.  Trees of two levels add functions of two
+        features, each of which gets a half, or its Shapley value with a background.
 
         Parameters
         ----------
@@ -51,16 +52,14 @@ class FeatureImportanceMixin:
         Raises
         ------
         TypeError
-            If the weak learners depend on several features, as trees do.
+            If the weak learners depend on more than two features, as deeper trees do.
         """
         check_is_fitted(self)
-        values = self._contributions(X)
-        return values if background is None else values.centred(self._contributions(background))
-
-    def _contributions(self, X: Any) -> Contributions:
         estimator: Any = self
         rows = estimator._table(X, reset=False)
-        values, base = contributions_of(self._scorer(), rows)
+        if background is not None:
+            background = estimator._table(background, reset=False)
+        values, base = contributions_of(self._scorer(), rows, background)
         if estimator._encoding is not None:
             values = estimator._encoding.summed(values, axis=1)
         n, n_features, n_channels = values.shape

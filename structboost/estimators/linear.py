@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from os import PathLike
+from collections.abc import Mapping
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -23,12 +22,11 @@ from structboost.estimators.labels import (
     outputs_of,
 )
 from structboost.estimators.parameters import estimator
-from structboost.estimators.saved import facts_of
+from structboost.estimators.saved import SavedEstimator
 from structboost.estimators.tables import TableReader
-from structboost.exceptions import ModelFileError
 from structboost.files.schema import DamagedFileError
 from structboost.linear.structured_svm import StructuredSVM
-from structboost.model.ensemble import FORMAT, Ensemble, load_model
+from structboost.model.ensemble import Ensemble
 from structboost.model.linear_members import weights_of
 from structboost.runtime.documentation import Documented
 from structboost.runtime.fitted_state import committed
@@ -36,7 +34,12 @@ from structboost.runtime.fitted_state import committed
 
 @estimator
 class StructuredSVMClassifier(
-    LabelledClassifier, FeatureImportanceMixin, TableReader, Documented, BaseEstimator
+    SavedEstimator,
+    LabelledClassifier,
+    FeatureImportanceMixin,
+    TableReader,
+    Documented,
+    BaseEstimator,
 ):
     """Linear binary and multi-class SVM (Crammer and Singer) with a certified duality gap.
 
@@ -186,60 +189,17 @@ class StructuredSVMClassifier(
         """
         return labels_of(self.decision_function(X), self.classes_)
 
-    def save(self, path: str | PathLike[str]) -> None:
-        """Write the classifier to a file, atomically and without pickle.
+    @override
+    def _facts(self) -> dict[str, Any]:
+        return {**super()._facts(), **self._facts_of_columns()}
 
-        Parameters
-        ----------
-        path : str or path
-            The file; an existing one is replaced.
-
-        Raises
-        ------
-        TypeError
-            If the labels are not numbers or strings.
-        """
-        check_is_fitted(self)
-        facts = {**self.model_.metadata, **facts_of(self), **self._facts_of_columns()}
-        replace(self.model_, metadata=facts).save(path)
-
-    @classmethod
-    def load(cls, path: str | PathLike[str]) -> Self:
-        """Read a classifier that :meth:`save` wrote.
-
-        Parameters
-        ----------
-        path : str or path
-            The file.
-
-        Returns
-        -------
-        classifier : StructuredSVMClassifier
-            The fitted classifier.
-
-        Raises
-        ------
-        FileNotFoundError
-            If there is no such file.
-        ModelFileError
-            If it is of another class, is damaged, or is of another version.
-        """
-        model = load_model(path)
-        facts = model.metadata
-        if facts.get("estimator") != cls.__name__:
-            raise ModelFileError(
-                f"{path} holds a {facts.get('estimator', 'StructuredSVM')}; load it with that "
-                "class."
-            )
-        with FORMAT.damage(path):
-            classifier = cls(**facts["parameters"])
-            classifier.classes_ = saved_classes(facts)
-            task = classification_task(facts["classes"])
-            if dict(task.kinds) != dict(model.kinds):
-                raise DamagedFileError("its model is of other classes")
-            classifier._keep(model)
-            classifier._read_columns(facts, next(iter(model.members.values())).n_features)
-        return classifier
+    @override
+    def _restore(self, facts: Mapping[str, Any]) -> None:
+        self.classes_ = saved_classes(facts)
+        if dict(classification_task(facts["classes"]).kinds) != dict(self.model_.kinds):
+            raise DamagedFileError("its model is of other classes")
+        self._keep(self.model_)
+        self._read_columns(facts, next(iter(self.model_.members.values())).n_features)
 
     def _keep(self, model: Ensemble) -> None:
         """Set the fitted attributes from a model."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from os import PathLike
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -37,7 +36,6 @@ from structboost.files.schema import DamagedFileError
 from structboost.masters.newton_steps import NewtonSteps
 from structboost.masters.registry import formulation_of
 from structboost.masters.stage_wise_random_field import StageWiseRandomField
-from structboost.model.ensemble import FORMAT as MODEL_FORMAT
 from structboost.runtime.fitted_state import committed
 from structboost.selection.folds import Fold, random_folds
 from structboost.tasks.hierarchical import HierarchicalMultiLabelTask
@@ -321,75 +319,41 @@ class StructBoostMultiLabelClassifier(
             row[[index[label] for label in labels]] = 1
         return table
 
-    def save(self, path: str | PathLike[str]) -> None:
-        """Write the classifier to a file, atomically and without pickle.
-
-        Parameters
-        ----------
-        path : str or path
-            The file; an existing one is replaced.
-
-        Raises
-        ------
-        TypeError
-            If the labels are not numbers or strings.
-        """
-        check_is_fitted(self)
+    @override
+    def _facts(self) -> dict[str, Any]:
         task: Any = self.task_
         costs = self._cost_table()
-        self._save(
-            path,
-            form=self._form,
-            by_likelihood=self._by_likelihood,
-            pairs=self._pairs,
-            sets=None if task.sets is None else task.sets.tolist(),
-            edges=None if self.hierarchy is None else task.edges.tolist(),
-            costs=None if costs is None else costs.tolist(),
-        )
+        return super()._facts() | {
+            "form": self._form,
+            "by_likelihood": self._by_likelihood,
+            "pairs": self._pairs,
+            "sets": None if task.sets is None else task.sets.tolist(),
+            "edges": None if self.hierarchy is None else task.edges.tolist(),
+            "costs": None if costs is None else costs.tolist(),
+        }
 
-    @classmethod
-    def load(cls, path: str | PathLike[str]) -> Self:
-        """Read a classifier that :meth:`save` wrote.
-
-        Parameters
-        ----------
-        path : str or path
-            The file.
-
-        Returns
-        -------
-        classifier : StructBoostMultiLabelClassifier
-            The fitted classifier.
-
-        Raises
-        ------
-        FileNotFoundError
-            If there is no such file.
-        ModelFileError
-            If it is of another class, is damaged, or is of another version.
-        """
-        classifier, metadata = cls._load(path)
-        with MODEL_FORMAT.damage(path):
-            classifier.classes_ = saved_classes(metadata)
-            classifier._form = checked_choice(metadata["form"], "form", FORMS)
-            classifier._pairs = metadata.get("pairs", classifier.pairs) is True
-            classifier._by_likelihood = metadata.get("by_likelihood") is True
-            edges = metadata.get("edges")
-            costs = metadata.get("costs")
-            classifier.task_ = classifier._task(metadata["sets"], edges, costs)
-            of_labels = classifier.classes_.tolist()
-            if costs is not None:
-                pairs = zip(*costs, strict=True)
-                classifier.label_costs = dict(zip(of_labels, pairs, strict=True))
-            if edges is not None:
-                classifier.hierarchy = [(of_labels[a], of_labels[b]) for a, b in edges]
-            if dict(classifier.task_.kinds) != dict(classifier.model_.kinds):
-                raise DamagedFileError("its model is of other labels")
-        return classifier
+    @override
+    def _restore(self, facts: Mapping[str, Any]) -> None:
+        super()._restore(facts)
+        self.classes_ = saved_classes(facts)
+        self._form = checked_choice(facts["form"], "form", FORMS)
+        self._pairs = facts.get("pairs", self.pairs) is True
+        self._by_likelihood = facts.get("by_likelihood") is True
+        edges, costs = facts.get("edges"), facts.get("costs")
+        self.task_ = self._task(facts["sets"], edges, costs)
+        of_labels = self.classes_.tolist()
+        if costs is not None:
+            self.label_costs = dict(zip(of_labels, zip(*costs, strict=True), strict=True))
+        if edges is not None:
+            self.hierarchy = [(of_labels[a], of_labels[b]) for a, b in edges]
+        if dict(self.task_.kinds) != dict(self.model_.kinds):
+            raise DamagedFileError("its model is of other labels")
 
     def _task(self, sets: Any, edges: Any, costs: Any) -> MultiLabelTask:
         if edges is not None:
-            return HierarchicalMultiLabelTask(len(self.classes_), edges)
+            task = HierarchicalMultiLabelTask(len(self.classes_), edges)
+            task.label_names = self.classes_.tolist()
+            return task
         return MultiLabelTask(
             len(self.classes_), self.loss, pairs=self._pairs, sets=sets, costs=costs
         )
@@ -453,14 +417,8 @@ class StructBoostMultiLabelClassifier(
                 "of labels."
             )
         of_y = self.classes_.tolist()
-        edges = read_hierarchy(
-            self.hierarchy, of_y, "hierarchy", pairs_are_edges=True
-        ).named_edges()
-        if not edges:
-            raise ValueError(
-                f"hierarchy is {shown(self.hierarchy)}, in which no label is above another; give "
-                f"pairs (parent, child) of labels, such as {shown(tuple(of_y[:2]))}, or None."
-            )
+        hierarchy = read_hierarchy(self.hierarchy, of_y, "hierarchy", pairs_are_edges=True)
+        edges = hierarchy.named_edges()
         labels = dict.fromkeys(of_y)
         for pair in edges:
             for label in pair:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
-from os import PathLike
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -21,6 +21,7 @@ from structboost.estimators.label_types import label_vector
 from structboost.estimators.objectives import HINGE, PAIRWISE, SVM
 from structboost.estimators.parameters import estimator, is_same
 from structboost.estimators.tables import TableEstimator
+from structboost.exceptions import TaskError, on_example
 from structboost.masters.base import Formulation
 from structboost.masters.newton_steps import NewtonSteps
 from structboost.masters.stage_wise_ranking import StageWiseRanking
@@ -131,7 +132,8 @@ class StructBoostRanker(FeatureImportanceMixin, StructBoostEstimator, TableEstim
         y = label_vector(y, wanted="a finite number")
         check_relevance(y)
         X, y = self._table(X, y, y_numeric=True)
-        queries = _split_queries(y, _query_ids(len(y), qid, group))
+        ids = _query_ids(len(y), qid, group)
+        queries = _split_queries(y, ids)
         of_queries, of_items = _ranking_weights(sample_weight, queries, len(y))
         counted = np.flatnonzero(of_queries > 0)
         queries = [queries[q][of_items[queries[q]] > 0] for q in counted]
@@ -146,13 +148,12 @@ class StructBoostRanker(FeatureImportanceMixin, StructBoostEstimator, TableEstim
         if self.early_stopping:
             queries, held, of_queries = self._hold_out(y, queries, of_queries)
             validation = _ranking_examples(X, y, held, of_items)
-        self._train(
-            RankingTask(self.loss),
-            _ranking_examples(X, y, queries, of_items),
-            validation,
-            of_queries,
-            whole,
-        )
+        task = RankingTask(self.loss)
+        if validation is not None and not self._is_stage_wise:
+            _losses(task, ids, y, y, held, of_items)  # which names a query that it does not take
+        with _queries_named(ids, queries):
+            examples = _ranking_examples(X, y, queries, of_items)
+            self._train(task, examples, validation, of_queries, whole)
         return self
 
     def decision_function(self, X: Any) -> FloatArray:
@@ -240,7 +241,8 @@ class StructBoostRanker(FeatureImportanceMixin, StructBoostEstimator, TableEstim
         if len(y) != len(scores):
             raise ValueError(f"X has {len(scores)} samples and y {len(y)}; give one for each.")
         check_finite(y)
-        queries = _split_queries(y, _query_ids(len(y), qid, group))
+        ids = _query_ids(len(y), qid, group)
+        queries = _split_queries(y, ids)
         of_queries, of_items = _ranking_weights(sample_weight, queries, len(y))
         queries = [rows[of_items[rows] > 0] for rows in queries]
         has_pairs = np.array([len(np.unique(y[rows])) > 1 for rows in queries])
@@ -249,44 +251,14 @@ class StructBoostRanker(FeatureImportanceMixin, StructBoostEstimator, TableEstim
             raise ValueError(
                 "y has one level of relevance in every query; there are no pairs to score."
             )
-        orders, outputs = _ranking_examples(scores, y, [queries[q] for q in counted], of_items)
-        losses = map(self.task_.loss, outputs, orders)
-        return 1.0 - float(np.average(list(losses), weights=of_queries[counted]))
+        queries = [queries[q] for q in counted]
+        losses = _losses(self.task_, ids, scores, y, queries, of_items)
+        return 1.0 - float(np.average(losses, weights=of_queries[counted]))
 
-    def save(self, path: str | PathLike[str]) -> None:
-        """Write the ranker to a file, atomically and without pickle.
-
-        Parameters
-        ----------
-        path : str or path
-            The file; an existing one is replaced.
-        """
-        self._save(path)
-
-    @classmethod
-    def load(cls, path: str | PathLike[str]) -> Self:
-        """Read a ranker that :meth:`save` wrote.
-
-        Parameters
-        ----------
-        path : str or path
-            The file.
-
-        Returns
-        -------
-        ranker : StructBoostRanker
-            The fitted ranker.
-
-        Raises
-        ------
-        FileNotFoundError
-            If there is no such file.
-        ModelFileError
-            If it is of another class, is damaged, or is of another version.
-        """
-        ranker, _ = cls._load(path)
-        ranker.task_ = RankingTask(ranker.loss)
-        return ranker
+    @override
+    def _restore(self, facts: Mapping[str, Any]) -> None:
+        super()._restore(facts)
+        self.task_ = RankingTask(self.loss)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -424,6 +396,35 @@ def _query_ids(n_items: int, qid: Any, group: Any) -> Any:
             f"{n_items} samples."
         )
     return np.repeat(np.arange(len(sizes)), sizes)
+
+
+@contextmanager
+def _queries_named(ids: Any, queries: Sequence[IntArray]) -> Iterator[None]:
+    """Name the query of an error by its id, where queries have ids."""
+    try:
+        yield
+    except TaskError as error:
+        if error.sample is not None and ids is not None:
+            query = np.asarray(ids).ravel()[queries[error.sample][0]]
+            error.rename(f"The query {shown(query)}")
+        raise
+
+
+def _losses(
+    task: Task,
+    ids: Any,
+    scores: NDArray[Any],
+    y: NDArray[Any],
+    queries: list[IntArray],
+    of_items: FloatArray,
+) -> list[float]:
+    """Return the loss of the scores of each query."""
+    orders, outputs = _ranking_examples(scores, y, queries, of_items)
+    with _queries_named(ids, queries):
+        return [
+            on_example("loss", i, task.loss, *pair)
+            for i, pair in enumerate(zip(outputs, orders, strict=True))
+        ]
 
 
 def _column(value: Any, name: str) -> NDArray[Any]:

@@ -1,24 +1,96 @@
-"""Metadata of an estimator in model files."""
+"""Files of estimators, and their metadata."""
 
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import replace
+from os import PathLike
+from typing import Any, Self
+
+from sklearn.utils.validation import check_is_fitted
 
 from structboost.estimators.label_types import plain_classes
+from structboost.exceptions import ModelFileError
 from structboost.files.schema import DamagedFileError
 from structboost.masters.softmax_link import SoftmaxLink
+from structboost.model.ensemble import FORMAT, Ensemble, read_model
 from structboost.validation import shown
 
 
-def facts_of(estimator: Any) -> dict[str, Any]:
-    """Return the class name, plain parameters, names of features and labels for a model file."""
-    facts = {"estimator": type(estimator).__name__, "parameters": plain_parameters(estimator)}
-    if hasattr(estimator, "feature_names_in_"):
-        facts["feature_names"] = estimator.feature_names_in_.tolist()
-    if hasattr(estimator, "classes_"):
-        facts |= plain_classes(estimator.classes_)
-    return facts
+class SavedEstimator:
+    """Estimator that files hold as its model, with metadata."""
+
+    model_: Ensemble
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the fitted estimator to a file, atomically and without pickle.
+
+        Parameters
+        ----------
+        path : str or path
+            The file; an existing one is replaced.
+
+        Raises
+        ------
+        NotFittedError
+            If it is not fitted yet.
+        TypeError
+            If a label or a category is neither a number nor a string nor a date, or another part is
+            an object of a user's class.
+        """
+        check_is_fitted(self)
+        model = self.model_
+        replace(model, metadata={**model.metadata, **self._facts()}).save(path)
+
+    @classmethod
+    def load(cls, path: str | PathLike[str]) -> Self:
+        """Read an estimator that :meth:`save` wrote.
+
+        Parameters
+        ----------
+        path : str or path
+            The file.  Loading never runs code.
+
+        Returns
+        -------
+        estimator : estimator
+            The fitted estimator, of the class that :meth:`load` is called on.
+
+        Raises
+        ------
+        FileNotFoundError
+            If there is no such file.
+        ModelFileError
+            If it is of another class, is damaged, or is of another version.
+        """
+        model = read_model(path)
+        facts = model.metadata
+        if facts.get("estimator") != cls.__name__:
+            name = facts.get("estimator", facts.get("trainer", "StructBoost"))
+            raise ModelFileError(f"{path} holds a {name} model; load it with that class.")
+        with FORMAT.damage(path):
+            loaded = cls(**cls._saved_parameters(facts))
+            loaded.model_ = model
+            loaded._restore(facts)
+        return loaded
+
+    def _facts(self) -> dict[str, Any]:
+        """Return the metadata of the estimator beside those of its model."""
+        facts = {"estimator": type(self).__name__, "parameters": plain_parameters(self)}
+        if hasattr(self, "feature_names_in_"):
+            facts["feature_names"] = self.feature_names_in_.tolist()
+        if hasattr(self, "classes_"):
+            facts |= plain_classes(self.classes_)
+        return facts
+
+    @classmethod
+    def _saved_parameters(cls, facts: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the parameters in the metadata of a file."""
+        return dict(facts["parameters"])
+
+    def _restore(self, facts: Mapping[str, Any]) -> None:
+        """Set the fitted attributes from the model and its metadata, which may be damaged."""
 
 
 def plain_parameters(estimator: Any) -> dict[str, Any]:

@@ -30,8 +30,8 @@ def listed_sequences(X: Any) -> list[Any]:
 
     Raises
     ------
-    TypeError
-        If it is one table, a mapping, a set, a string, an iterator, or no container.
+    TypeError, ValueError
+        If it is one table, a mapping, a set, a string, an iterator, no container, or empty.
     """
     table = _one_table(X)
     if table:
@@ -41,7 +41,10 @@ def listed_sequences(X: Any) -> list[Any]:
         )
     if not _is_container(X):
         raise TypeError(f"X is {shown(X)}, not a sequence of sequences; {_FORMS}.")
-    return _values(X)
+    sequences = _values(X)
+    if not sequences:
+        raise ValueError("X is empty; give at least one sequence.")
+    return sequences
 
 
 def listed_tags(y: Any, lengths: Sequence[int]) -> list[list[Any]]:

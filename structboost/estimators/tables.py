@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from os import PathLike
 from typing import Any, NoReturn
 
 import numpy as np
@@ -335,9 +334,9 @@ class TableEstimator(TableReader, BoostedEstimator):
             )
         return tuple(int(direction) for direction in directions)
 
-    def _save(self, path: str | PathLike[str], **facts: Any) -> None:
-        check_is_fitted(self)
-        super()._save(path, **self._facts_of_columns(), **facts)
+    @override
+    def _facts(self) -> dict[str, Any]:
+        return super()._facts() | self._facts_of_columns()
 
 
 def _as_list(weak_learner: Any) -> list[Any]:

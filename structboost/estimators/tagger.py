@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import chain, compress, pairwise
-from os import PathLike
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -18,6 +17,7 @@ from structboost._typing import FloatArray, IntArray, override
 from structboost.contract.parts import StackedParts
 from structboost.contract.task import Task
 from structboost.estimators.boosted import StructBoostEstimator
+from structboost.estimators.constant_model import warn_of_one_class
 from structboost.estimators.label_types import label_vector, saved_classes
 from structboost.estimators.objectives import (
     HINGE,
@@ -46,7 +46,6 @@ from structboost.linear.dual_chain import chain_problem
 from structboost.linear.primal_likelihood import PrimalLikelihood
 from structboost.masters.newton_steps import NewtonSteps
 from structboost.masters.stage_wise_random_field import StageWiseRandomField
-from structboost.model.ensemble import FORMAT as MODEL_FORMAT
 from structboost.runtime.fitted_state import committed
 from structboost.selection.folds import Fold
 from structboost.tasks.chain import ChainTask, labelled_stretches
@@ -151,7 +150,7 @@ class StructBoostTagger(StructBoostEstimator):
         Score of each tag (row) before each tag (column).
     """
 
-    _face_kinds = ("tags",)
+    _face_kinds = ("tags", "tags of dicts")
 
     forbidden: Sequence[tuple[Any, Any]] | None = None
     scheme: str | None = None
@@ -183,6 +182,11 @@ class StructBoostTagger(StructBoostEstimator):
         ------
         ValueError, TypeError
             If a sequence and its tags do not fit; the message names the sequence.
+
+        Warns
+        -----
+        ConstantPredictionWarning
+            If ``y`` has one tag, which the model then always predicts.
         """
         objective = checked_objective(self.objective, self._objectives)
         reader = TokenReader()
@@ -242,13 +246,14 @@ class StructBoostTagger(StructBoostEstimator):
         validation = pieces(held)[:2] if held else None
         whole = pieces(everything) if held else None
         task = ChainTask(len(classes), forbidden=forbidden)
-        self.classes_, self._reader, self.scheme_ = classes, reader, scheme
-        self.n_features_in_ = reader.n_features
-        if reader.names is not None:
-            self.feature_names_ = reader.names
-        elif reader.columns is not None:
-            self.feature_names_in_ = np.array(reader.columns, object)
+        self.classes_, self.scheme_ = classes, scheme
+        self._keep_reader(reader)
         self.outside_offset_ = 0.0
+        if len(classes) == 1:
+            warn_of_one_class(classes[0].item(), "tag", "tags")
+            reader.is_active = False  # since there are no learners of such features
+            self._keep_constant(task, {"token": int(reader.n_features or 0), "step": 1})
+            return self
         self._train(task, (inputs, outputs), validation, of_pieces, whole, of_groups)
         return self
 
@@ -398,82 +403,53 @@ class StructBoostTagger(StructBoostEstimator):
         sizes = np.abs(self.model_.matrix("token")).sum(axis=1)
         return token_importances(learners.feature, sizes, int(self.n_features_in_ or 0))
 
-    def save(self, path: str | PathLike[str]) -> None:
-        """Write the tagger to a file, atomically and without pickle.
-
-        Parameters
-        ----------
-        path : str or path
-            The file; an existing one is replaced.
-        """
-        check_is_fitted(self)
-        self._save(
-            path,
-            names=self._reader.names,
-            n_token_features=self._reader.n_features,
-            is_active=self._reader.is_active,
-            columns=self._reader.columns,
-            outside_offset=self.outside_offset_,
-            scheme=self.scheme_,
-            forbidden=[
+    @override
+    def _facts(self) -> dict[str, Any]:
+        reader = self._reader
+        return super()._facts() | {
+            "names": reader.names,
+            "n_token_features": reader.n_features,
+            "is_active": reader.is_active,
+            "columns": reader.columns,
+            "outside_offset": self.outside_offset_,
+            "scheme": self.scheme_,
+            "forbidden": [
                 [tag.item() if isinstance(tag, np.generic) else tag for tag in pair]
                 for pair in self.forbidden or ()
             ],
+        }
+
+    @override
+    def _restore(self, facts: Mapping[str, Any]) -> None:
+        super()._restore(facts)
+        self.classes_ = saved_classes(facts)
+        self.forbidden = [(a, b) for a, b in facts["forbidden"]] or None
+        n_features = whole_number(facts["n_token_features"], "number of features", low=1)
+        names = saved_names(facts["names"], n_features)
+        is_active = facts["is_active"]
+        self.outside_offset_ = finite_number(facts.get("outside_offset", 0.0), "offset of O")
+        if not is_active and n_features != self.model_.members["token"].n_features:
+            raise DamagedFileError(f"its tokens have {n_features} features")
+        columns = facts.get("columns")
+        if columns is not None:
+            columns = saved_names(columns, len(columns))
+        self._keep_reader(TokenReader(names, n_features, is_active=is_active, columns=columns))
+        scheme = facts.get("scheme")
+        self.scheme_ = None if scheme is None else checked_choice(scheme, "scheme", SCHEMES)
+        pairs = with_scheme(self.forbidden, self.scheme_, self.classes_)
+        self.task_ = ChainTask(
+            len(self.classes_), forbidden=forbidden_numbers(pairs, self.classes_)
         )
+        if dict(self.task_.kinds) != dict(self.model_.kinds):
+            raise DamagedFileError("its model is of other tags")
 
-    @classmethod
-    def load(cls, path: str | PathLike[str]) -> Self:
-        """Read a tagger that :meth:`save` wrote.
-
-        Parameters
-        ----------
-        path : str or path
-            The file.
-
-        Returns
-        -------
-        tagger : StructBoostTagger
-            The fitted tagger.
-
-        Raises
-        ------
-        FileNotFoundError
-            If there is no such file.
-        ModelFileError
-            If it is of another class, is damaged, or is of another version.
-        """
-        tagger, metadata = cls._load(path)
-        with MODEL_FORMAT.damage(path):
-            tagger.classes_ = saved_classes(metadata)
-            tagger.forbidden = [(a, b) for a, b in metadata["forbidden"]] or None
-            n_features = whole_number(metadata["n_token_features"], "number of features", low=1)
-            names = saved_names(metadata["names"], n_features)
-            is_active = metadata["is_active"]
-            tagger.outside_offset_ = finite_number(
-                metadata.get("outside_offset", 0.0), "offset of O"
-            )
-            token = tagger.model_.members["token"]
-            if not is_active and n_features != token.n_features:
-                raise DamagedFileError(f"its tokens have {n_features} features")
-            columns = metadata.get("columns")
-            if columns is not None:
-                columns = saved_names(columns, len(columns))
-            tagger._reader = TokenReader(names, n_features, is_active=is_active, columns=columns)
-            tagger.n_features_in_ = tagger._reader.n_features
-            if tagger._reader.names is not None:
-                tagger.feature_names_ = tagger._reader.names
-            elif columns is not None:
-                tagger.feature_names_in_ = np.array(columns, object)
-            scheme = metadata.get("scheme")
-            tagger.scheme_ = None if scheme is None else checked_choice(scheme, "scheme", SCHEMES)
-            pairs = with_scheme(tagger.forbidden, tagger.scheme_, tagger.classes_)
-            task = ChainTask(
-                len(tagger.classes_), forbidden=forbidden_numbers(pairs, tagger.classes_)
-            )
-            if dict(task.kinds) != dict(tagger.model_.kinds):
-                raise DamagedFileError("its model is of other tags")
-            tagger.task_ = task
-        return tagger
+    def _keep_reader(self, reader: TokenReader) -> None:
+        """Set the attributes of features."""
+        self._reader, self.n_features_in_ = reader, reader.n_features
+        if reader.names is not None:
+            self.feature_names_ = reader.names
+        elif reader.columns is not None:
+            self.feature_names_in_ = np.array(reader.columns, object)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -141,8 +141,6 @@ class TokenReader:
         number of them.
         """
         sequences = listed_sequences(X)
-        if not sequences:
-            raise ValueError("X is empty; give at least one sequence.")
         table, lengths = self._table(sequences)
         if self.n_features is None:
             if not table.shape[1]:
@@ -289,7 +287,7 @@ def tag_numbers(
     ------
     ValueError
         If a sequence has not one tag for each token, a tag is neither a string nor a number, or
-        fewer than two tags occur.
+        no tag is known.
     """
     flat = [*chain.from_iterable(listed_tags(y, lengths))]
     if classes is None:
@@ -389,10 +387,8 @@ def _sorted_classes(tags: set[Any]) -> NDArray[Any]:
             "y has tags that differ only in a null character at the end, which numpy drops; give "
             "other names."
         )
-    if len(classes) < 2:
-        raise ValueError(
-            f"y has {len(classes)} different tags; a tagger needs examples of at least two."
-        )
+    if not len(classes):
+        raise ValueError("y has no known tag; give the tags of some tokens.")
     return classes
 
 

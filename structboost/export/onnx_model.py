@@ -20,6 +20,7 @@ from structboost.export.onnx_trees import Subtree, TreeNodes, trees_of_ensemble,
 from structboost.masters.registry import formulation_of
 from structboost.masters.softmax_link import SoftmaxLink
 from structboost.model.ensemble import Ensemble
+from structboost.runtime.extras import require
 from structboost.validation import shown
 from structboost.weak.category_sets import SetColumns
 from structboost.weak.lookup_table import LinearAndSteps, LookupTable, SumOfScorers
@@ -56,18 +57,14 @@ def to_onnx(model: Any, *, kind: str | None = None) -> Any:
 
     Raises
     ------
-    ImportError
+    MissingExtraError
         If the package ``onnx`` is not installed.
     TypeError
         If ``model`` has another type, its weak learners have no form in ONNX, it made columns of 0
         and 1 for categories or missing values, or it has one class.
     """
-    try:
-        import onnx
-    except ImportError as error:
-        raise ImportError(
-            "to_onnx needs the package onnx; pip install structboost-learn[onnx]."
-        ) from error
+    require("onnx", "to_onnx")
+    import onnx
 
     graph = _Graph(onnx)
     if isinstance(model, Ensemble):
@@ -291,8 +288,8 @@ class _Terms:
             If ``scorer`` has no form in ONNX.
         """
         raise TypeError(
-            "These weak learners have no form in ONNX; 'stump', 'tree', 'linear', 'feature' and "
-            "lists of these have."
+            "These weak learners have no form in ONNX; 'stump', 'pair_tree', 'tree', 'linear', "
+            "'feature' and lists of these have."
         )
 
     @take.register

@@ -48,11 +48,6 @@ def alpha_expansion_labels(
         cheapest label of each node, with the labels expanded in either order.  One descent alone
         ends more than 2 % above the least energy on some small graphs.
 
-    Raises
-    ------
-    ImportError
-        If PyMaxflow is not installed.
-
     Notes
     -----
     Exact for two labels; the energy is at most twice the least one otherwise.  A sweep makes a

@@ -7,6 +7,8 @@ or one and the same row: ``row_step`` is 1 or 0.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -25,6 +27,9 @@ _LN_2_HIGH, _LN_2_LOW = 6.93147180369123816490e-01, 1.90821492927058770002e-10
 _ROUNDING = 1.5 * 2.0**52
 # Steps whose pairs are summed together, so that they stay in the cache of the processor.
 _STEPS_TOGETHER = 256
+# First row, and rows from step to step, where all steps share one.  numba compiles once more for a
+# literal 0.
+ONE_ROW: Any = np.int64(0)
 
 # Scores of pairs, which of them are allowed, row of the first step, and rows from step to step.
 _Steps = tuple[FloatArray, FloatArray, int, int]
@@ -203,7 +208,7 @@ def best_sequences(
                         at = j * n_tags + k
                         pairs[j, k] = transitions[row, at] + allowed[at]
             _extend(best[t - 1], pairs, emissions[first + t], best[t])
-        tag = 0
+        tag = ONE_ROW
         for k in range(1, n_tags):
             if best[n - 1, k] > best[n - 1, tag]:
                 tag = k
@@ -485,7 +490,8 @@ def _scaled(
     transitions, allowed, row, row_step = steps
     forward, likely, following, preceding = space
     n, n_tags = emissions.shape
-    scales = np.empty(n)
+    # Rows of tables: numba compiles once more for each way of allocating.
+    scales = np.empty((1, n))[0]
     log_sum = 0.0
     for t in range(n):
         largest = -np.inf
@@ -521,9 +527,10 @@ def _scaled(
             now[k] /= total
         scales[t] = total
         log_sum += np.log(total)
-    arrived = np.empty(n_tags)
-    backward = np.ones(n_tags)
+    of_token = np.empty((2, n_tags))
+    arrived, backward = of_token[0], of_token[1]
     for k in range(n_tags):
+        backward[k] = 1.0
         of_tags[n - 1, k] = forward[n - 1, k]
     for t in range(n - 2, -1, -1):
         for k in range(n_tags):
@@ -575,8 +582,8 @@ def _by_logarithms(
     """Return the logarithm of the sum, computed by logarithms for scores of any size."""
     transitions, allowed, first_row, row_step = steps
     n, n_tags = emissions.shape
-    backward = np.empty(n_tags)
-    arrived = np.empty(n_tags)
+    of_token = np.empty((2, n_tags))
+    arrived, backward = of_token[0], of_token[1]
     for k in range(n_tags):
         forward[0, k] = emissions[0, k]
     for t in range(1, n):

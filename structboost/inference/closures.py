@@ -39,8 +39,6 @@ def maximum_closure(scores: ArrayLike, edges: ArrayLike) -> IntArray:
     ------
     ValueError
         If the edges form a cycle.
-    ImportError
-        If a cut is needed and PyMaxflow is not installed.
 
     Notes
     -----

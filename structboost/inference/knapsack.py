@@ -11,6 +11,9 @@ from structboost._typing import FloatArray, IntArray
 from structboost.inference.arguments import n_dimensions, not_negative, rows
 from structboost.runtime.compiled import compiled
 
+# First depth of the search.  numba compiles once more for a literal 0.
+_ROOT: Any = np.int64(0)
+
 # Largest table of dynamic programming; beyond it, branching is used.
 _LARGEST_CAPACITY = 1_000_000
 
@@ -136,22 +139,22 @@ def _fill_by_branching(
     n, n_sides = len(values), len(capacities)
     while n > 0 and values[order[n - 1]] <= 0.0:
         n -= 1
-    depth_of = np.empty(len(values), np.int64)
+    depth_of, state = np.empty(len(values), np.int64), np.empty(n + 1, np.int64)
     for a in range(len(values)):
         depth_of[order[a]] = a
-    room = capacities.copy()
-    slip = 1e-9 * (1.0 + np.abs(capacities))
-    state = np.zeros(n + 1, np.int64)  # 0: not tried yet, 1: taken, 2: left out
+    room, slip = np.empty(n_sides), np.empty(n_sides)
+    for k in range(n_sides):
+        room[k] = capacities[k]
+        slip[k] = 1e-9 * (1.0 + abs(capacities[k]))
     total, best = 0.0, -1.0
-    at = 0
+    at = _ROOT
+    state[at] = 0  # 0: not tried yet, 1: taken, 2: left out
     while at >= 0:
         if at == n:
             if total > best:
                 best = total
-                chosen[:] = 0.0
-                for a in range(n):
-                    if state[a] == 1:
-                        chosen[order[a]] = 1.0
+                for a in range(len(values)):
+                    chosen[order[a]] = 1.0 if a < n and state[a] == 1 else 0.0
             at -= 1
             continue
         item = order[at]

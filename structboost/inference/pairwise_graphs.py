@@ -161,11 +161,6 @@ def best_labels(scores: PairwiseScores) -> tuple[IntArray, FloatArray]:
         Label of each node.
     bounds : ndarray, shape (n_graphs,)
         Bound on the score of each graph.
-
-    Raises
-    ------
-    ImportError
-        If a minimum cut is needed and PyMaxflow is not installed.
     """
     labels = np.zeros(len(scores.starts) - 1, np.int64)
     graphs = scores.arrays()

@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 
 from structboost._typing import FloatArray
-from structboost.inference.chains import exponentials, sum_product
+from structboost.inference.chains import ONE_ROW, exponentials, sum_product
 from structboost.runtime.compiled import compiled
 
 # Overlap of a sequence that no step was made on yet.
@@ -47,7 +47,9 @@ def risk_of(
     space = _space(starts, n_tags)
     following, preceding = np.empty((n_tags, n_tags)), np.empty((n_tags, n_tags))
     shift = exponentials(transitions[0], penalties[0], following, preceding)
-    of_pairs = np.zeros((1, n_tags * n_tags))
+    of_pairs = np.empty((1, n_tags * n_tags))
+    for k in range(n_tags * n_tags):
+        of_pairs[0, k] = 0.0
     total = 0.0
     for i in range(len(shares)):
         log_sum, true = _sums(
@@ -97,7 +99,8 @@ def dual_pass(
         if n == 0:
             continue
         shift = exponentials(transitions[0], penalties[0], following, preceding)
-        change[:] = 0.0
+        for k in range(n_tags * n_tags):
+            change[0, k] = 0.0
         log_sum, _ = _sums(
             i, tokens, sequences, penalties, weights, transitions, (following, preceding, shift),
             space, change,
@@ -233,8 +236,8 @@ def _sums(
             emissions[n - 1, k] += penalties[2][k]
     following, preceding, shift = powers
     log_sum = sum_product(
-        emissions[:n], (transitions, penalties[0], 0, 0), (forward, likely, following, preceding),
-        shift, of_tags[:n], of_pairs,
+        emissions[:n], (transitions, penalties[0], ONE_ROW, ONE_ROW),
+        (forward, likely, following, preceding), shift, of_tags[:n], of_pairs,
     )  # fmt: skip
     return log_sum, true
 

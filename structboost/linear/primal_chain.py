@@ -8,7 +8,12 @@ from typing import Any
 import numpy as np
 
 from structboost._typing import FloatArray, IntArray, override
-from structboost.inference.chains import exponentials, sum_product, sum_product_of_pairs
+from structboost.inference.chains import (
+    ONE_ROW,
+    exponentials,
+    sum_product,
+    sum_product_of_pairs,
+)
 from structboost.linear.primal_likelihood import PrimalLikelihood
 from structboost.runtime.compiled import compiled
 from structboost.tasks.chain import Stretch
@@ -177,7 +182,7 @@ def slopes_of(
                 )
             if np.isnan(log_sum):
                 log_sum = sum_product(
-                    emissions[:n], (transitions, penalties[0], 0, 0),
+                    emissions[:n], (transitions, penalties[0], ONE_ROW, ONE_ROW),
                     (forward, likely, following, preceding), shift, probabilities[:n], together,
                 )  # fmt: skip
             true, expected = 0.0, 0.0

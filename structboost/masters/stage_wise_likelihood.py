@@ -96,8 +96,10 @@ class StageWiseLikelihoodBooster(HeldOutBooster):
     @override
     def _measure(self) -> None:
         scores = self._scores[self._kind]
-        slopes, curvatures = np.empty((2, *scores.shape))
-        self.risk = measure(self._entries, self._labels, self._shares, scores, slopes, curvatures)
+        steps = np.empty((2, *scores.shape))
+        room = np.empty(self._code.shape[0]), np.empty((3, len(scores)))
+        self.risk = measure(self._entries, self._labels, self._shares, scores, steps, room)
+        slopes, curvatures = steps
         self._slopes[self._kind], self._curvatures[self._kind] = slopes, curvatures
 
 
@@ -107,8 +109,8 @@ def measure(
     labels: IntArray,
     shares: FloatArray,
     scores: FloatArray,
-    slopes: FloatArray,
-    curvatures: FloatArray,
+    steps: FloatArray,
+    room: tuple[FloatArray, FloatArray],
 ) -> float:
     """Mean loss at the scores, with its slopes and curvatures filled in.
 
@@ -121,11 +123,17 @@ def measure(
         The true outputs.
     shares : ndarray, shape (n_parts,)
         Weights of the examples.
+    scores : ndarray, shape (n_channels, n_parts)
+    steps : ndarray, shape (2, n_channels, n_parts)
+        Filled with the slopes and the curvatures.
+    room : tuple of ndarray, shapes (n_outputs,) and (3, n_channels)
+        Work arrays.
     """
     starts, channels, values = code
     n_outputs, n_channels = len(starts) - 1, len(scores)
-    chances = np.empty(n_outputs)
-    expected, squares, truth = np.empty(n_channels), np.empty(n_channels), np.zeros(n_channels)
+    chances, of_channels = room
+    expected, squares, truth = of_channels[0], of_channels[1], of_channels[2]
+    slopes, curvatures = steps[0], steps[1]
     risk = 0.0
     for i in range(len(labels)):
         largest = -np.inf

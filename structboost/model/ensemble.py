@@ -16,7 +16,7 @@ from scipy import sparse
 
 from structboost._typing import FloatArray
 from structboost.contract.parts import PartKind
-from structboost.exceptions import ModelFileError
+from structboost.exceptions import ModelFileError, warn_user
 from structboost.files.archive import ArchiveFormat, Arrays, Former, Header
 from structboost.files.schema import (
     Array,
@@ -33,6 +33,7 @@ from structboost.model.kind_ensemble import KindEnsemble
 from structboost.weak import registry
 from structboost.weak.contributions import Contributions, contributions_of
 from structboost.weak.lookup_table import LinearAndSteps, LookupTable, sparse_scores
+from structboost.weak.pair_tables import PairTables
 from structboost.weak.table import Scorer
 
 # Most weights of features in memory together: 128 megabytes.
@@ -203,7 +204,7 @@ class Ensemble:
             self._scorers[kind] = made
         return made
 
-    def compile(self, kind: str | None = None) -> LookupTable | LinearAndSteps:
+    def compile(self, kind: str | None = None) -> LookupTable | LinearAndSteps | PairTables:
         """Compile a kind to look-up tables and slopes, which add up to the scores.
 
         :meth:`scores` uses this form; calling it is not needed for speed.
@@ -215,27 +216,34 @@ class Ensemble:
 
         Returns
         -------
-        form : LookupTable or LinearAndSteps
-            Look-up tables of stumps.  With linear functions, slopes of the features as well.
+        form : LookupTable, LinearAndSteps or PairTables
+            Look-up tables of stumps.  With linear functions, slopes of the features as well.  Of
+            trees of two levels, tables of features and of pairs of features.
 
         Raises
         ------
         TypeError
-            If the weak learners are neither stumps nor linear functions.
+            If the weak learners are others.
         ValueError
             If the model has no such kind.
         """
         kind = self._kind(kind)
         form = self.scorer(kind)
-        if not isinstance(form, LookupTable | LinearAndSteps):
+        if isinstance(form, LookupTable | LinearAndSteps):
+            return form
+        pairs = PairTables.of(form, self.members[kind].n_features)
+        if pairs is None:
             raise TypeError(
-                "Only stumps and linear functions compile to look-up tables and slopes; the "
-                f"learners of {kind!r} are of the family {self.members[kind].family!r}."
+                "Only stumps, trees of two levels and linear functions compile to look-up tables "
+                f"and slopes; the learners of {kind!r} are of the family "
+                f"{self.members[kind].family!r}."
             )
-        return form
+        return pairs
 
     def contributions(self, features: Any, kind: str | None = None) -> Contributions:
         """Contribution of each feature to each score, exact for stumps and linear functions.
+
+        A function of two features, as of trees of two levels, gives a half to each of them.
 
         Parameters
         ----------
@@ -253,7 +261,7 @@ class Ensemble:
         Raises
         ------
         TypeError
-            If the weak learners depend on several features, as trees do.
+            If the weak learners depend on more than two features, as deeper trees do.
         """
         kind = self._kind(kind)
         member = self.members[kind]
@@ -379,7 +387,25 @@ def load_model(path: str | PathLike[str]) -> Ensemble:
         If there is no such file.
     ModelFileError
         If it is not a model file, is damaged, or is of another version.
+
+    Warns
+    -----
+    UserWarning
+        If the file is of an estimator, with the name of its class.
     """
+    model = read_model(path)
+    name = model.metadata.get("estimator")
+    if name is not None:
+        warn_user(
+            f"{path} holds a {name}, of which load_model reads only the scores; {name}.load reads "
+            "it with labels and predict.",
+            UserWarning,
+        )
+    return model
+
+
+def read_model(path: str | PathLike[str]) -> Ensemble:
+    """Read a model of any class, as :func:`load_model` does, without a warning."""
     with FORMAT.opened(path) as content:
         return Ensemble.from_arrays(*content)
 

@@ -9,6 +9,7 @@ from typing import Any, Self
 import numpy as np
 
 from structboost.runtime.described import Described
+from structboost.runtime.extras import pyplot
 from structboost.validation import (
     check_axes,
     check_estimator,
@@ -78,7 +79,7 @@ class CPathDisplay(Described):
 
     def plot(self, *, ax: Any = None, name: str | None = None) -> Self:
         """Draw the path, into ``ax`` if it is not None."""
-        import matplotlib.pyplot as plt
+        plt = pyplot("CPathDisplay")
 
         checked_text_or_none(name, "name")
         check_axes(ax, 2)

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 from structboost.runtime.described import Described
+from structboost.runtime.extras import pyplot
 from structboost.validation import (
     check_axes,
     check_estimator,
@@ -102,7 +103,7 @@ class ConvergenceDisplay(Described):
         name : str, optional
             Title.
         """
-        import matplotlib.pyplot as plt
+        plt = pyplot("ConvergenceDisplay")
         from matplotlib.ticker import MaxNLocator
 
         if not self.history:

@@ -19,6 +19,7 @@ from structboost.files.atomic_write import checked_target, write_whole
 from structboost.plotting.c_path import CPathDisplay
 from structboost.plotting.convergence import ConvergenceDisplay
 from structboost.plotting.shapes import ShapeDisplay
+from structboost.runtime.extras import pyplot, require
 from structboost.validation import checked_text_or_none, shown
 
 _MOST_FEATURES = 12
@@ -86,7 +87,7 @@ def save_report(
         If there is no estimator.
     ValueError
         If the estimator is not fitted, or only one of X and y is passed.
-    ImportError
+    MissingExtraError
         If matplotlib is not installed.
     OSError
         If the file cannot be written.
@@ -102,6 +103,7 @@ def save_report(
         raise ValueError("X and y go together; give both, or neither.")
     checked_text_or_none(title, "title")
     checked_target(path)
+    require("plot", "save_report")
     parts = [_certificate(estimator)]
     if X is not None:
         parts += _judgement(estimator, X, y, score_arguments)
@@ -219,7 +221,7 @@ def _shapes(estimator: Any) -> Any:
 
 
 def _draw_importances(importances: FloatArray, names: NDArray[Any] | None) -> Any:
-    import matplotlib.pyplot as plt
+    plt = pyplot("save_report")
 
     order = np.argsort(importances, kind="stable")[-_MOST_FEATURES:]
     order = order[importances[order] > 0]
@@ -235,7 +237,7 @@ def _draw_importances(importances: FloatArray, names: NDArray[Any] | None) -> An
 
 def _image(what: str, draw: Callable[[], Any]) -> str:
     """Return the figure of ``draw`` as an embedded image, or nothing if it is None."""
-    import matplotlib.pyplot as plt
+    plt = pyplot("save_report")
 
     before = set(plt.get_fignums())
     try:

@@ -1,4 +1,4 @@
-"""Plot of the contribution of each feature to the score of each class."""
+"""Plot of what each feature, and each pair of features, adds to the score of each class."""
 
 from __future__ import annotations
 
@@ -10,12 +10,15 @@ import numpy as np
 
 from structboost._typing import FloatArray
 from structboost.runtime.described import Described
+from structboost.runtime.extras import pyplot
 from structboost.tasks.taxonomy import TaxonomyTask
 from structboost.validation import check_estimator, checked_list, is_whole, shown
 from structboost.weak.binning import ABOVE_ALL
 from structboost.weak.lookup_table import LinearAndSteps, LookupTable
+from structboost.weak.pair_tables import Pair, PairTables
 
 _MAX_FEATURES = 6
+_MAX_PAIRS = 6
 # Fraction of the drawn range that is added on either side of the outermost thresholds.
 _MARGIN = 0.08
 
@@ -23,14 +26,17 @@ _MARGIN = 0.08
 class ShapeDisplay(Described):
     """Shapes of an additive model, the contributions of each feature to the scores.
 
-    Shapes of stumps are step functions; linear functions beside them give them a slope.  The score
-    is the sum of the shapes and a constant, so they are the model and not an approximation of it.
+    Shapes of stumps are step functions; linear functions beside them give them a slope.  Trees of
+    two levels add functions of two features, drawn as heat maps.  The score is the sum of the
+    shapes and a constant, so they are the model and not an approximation of it.  A heat map has the
+    mean 0 in each row and each column, counting all intervals between thresholds alike; the means
+    belong to the shapes of the two features.
     Create it by :meth:`from_estimator` or from a compiled model
     (:meth:`structboost.Ensemble.compile`), like scikit-learn's Displays.
 
     Parameters
     ----------
-    form : LookupTable or LinearAndSteps
+    form : LookupTable, LinearAndSteps or PairTables
         Result of :meth:`structboost.Ensemble.compile`.
     feature_names : sequence of str, optional
         Names of the features of training.
@@ -42,18 +48,22 @@ class ShapeDisplay(Described):
     Attributes
     ----------
     axes_ : ndarray of matplotlib Axes
-        Axes of each drawn feature, the most important first.
+        Axes of each drawn feature, the most important first, then of each drawn pair.
     figure_ : matplotlib Figure
     """
 
     def __init__(
         self,
-        form: LookupTable | LinearAndSteps,
+        form: LookupTable | LinearAndSteps | PairTables,
         *,
         feature_names: Sequence[str] | None = None,
         channel_names: Sequence[str] | None = None,
         categories: Mapping[int, Sequence[Any]] | None = None,
     ) -> None:
+        self.pairs: dict[Pair, FloatArray] = {}
+        if isinstance(form, PairTables):
+            pure = form.purified()
+            form, self.pairs = pure.steps, {k: _beside_mean(v) for k, v in pure.pairs.items()}
         additive = LinearAndSteps.of(form)
         if additive is None:
             raise TypeError(f"form is {shown(form)}; give the result of Ensemble.compile().")
@@ -75,9 +85,15 @@ class ShapeDisplay(Described):
 
     @classmethod
     def from_estimator(
-        cls, estimator: Any, *, features: Sequence[int] | int = _MAX_FEATURES
+        cls,
+        estimator: Any,
+        *,
+        features: Sequence[int] | int = _MAX_FEATURES,
+        pairs: Sequence[Pair] | int = _MAX_PAIRS,
     ) -> Self:
-        """Plot the shapes of a fitted classifier or ranker of stumps, linear functions, or both.
+        """Plot the shapes of a fitted classifier or ranker.
+
+        Its weak learners are stumps, linear functions or both, or trees of two levels.
 
         Parameters
         ----------
@@ -85,25 +101,33 @@ class ShapeDisplay(Described):
             Fitted object with ``model_``; its ``feature_names_in_`` and ``classes_`` are the names.
         features : sequence of int or int
             Features to draw, or the number of the most important ones.
+        pairs : sequence of (int, int) or int
+            Pairs of features to draw, or the number of the most important ones.
 
         Raises
         ------
         ValueError
             If the estimator is not fitted.
         TypeError
-            If its weak learners are neither stumps nor linear functions.
+            If its weak learners are others.
         """
         check_estimator(estimator, "model_")
         if not hasattr(estimator, "model_"):
             raise ValueError(f"This {type(estimator).__name__} is not fitted yet; call fit first.")
-        form = LinearAndSteps.of(estimator.model_.compile())
-        assert form is not None
+        form = estimator.model_.compile()
+        if isinstance(form, LookupTable):
+            form = LinearAndSteps.of(form)
         if isinstance(getattr(estimator, "task_", None), TaxonomyTask):
             by_class, steps = estimator.task_.class_scores, form.steps
             bias, values = by_class(steps.bias[None])[0], by_class(steps.values)
             missing = None if steps.missing is None else by_class(steps.missing)
             steps = replace(steps, bias=bias, values=values, missing=missing)
-            form = replace(form, coefficients=by_class(form.coefficients), steps=steps)
+            if isinstance(form, PairTables):
+                tables = form.pairs.items()
+                made = {pair: np.stack([by_class(row) for row in table]) for pair, table in tables}
+                form = replace(form, steps=steps, pairs=made)
+            else:
+                form = replace(form, coefficients=by_class(form.coefficients), steps=steps)
         classes = [str(label) for label in getattr(estimator, "classes_", ())]
         names = getattr(estimator, "feature_names_in_", None)
         categories = getattr(estimator, "categories_", None)
@@ -116,7 +140,7 @@ class ShapeDisplay(Described):
             channel_names=classes if len(classes) == len(form.steps.bias) else None,
             categories=categories,
         )
-        return display.plot(features=features)
+        return display.plot(features=features, pairs=pairs)
 
     def shape(self, feature: int) -> tuple[FloatArray, FloatArray]:
         """Return the steps of a feature, its contribution to the scores without its slope.
@@ -216,39 +240,77 @@ class ShapeDisplay(Described):
             out[feature] = np.ptp(self.curve(feature)[1], axis=0).max()
         return out
 
-    def plot(self, *, features: Sequence[int] | int = _MAX_FEATURES) -> Self:
+    def pair(self, pair: Pair) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return the heat map of two features, without what each of them adds alone.
+
+        Parameters
+        ----------
+        pair : (int, int)
+            Indices of the features, the smaller one first.
+
+        Returns
+        -------
+            first, second : ndarray
+            Thresholds of the features, ascending.
+        values : ndarray, shape (n_first + 1, n_second + 1, n_channels)
+            Values between the thresholds.  With several channels their mean, which changes no
+            decision, is subtracted.
+        """
+        thresholds = [self.shape(feature)[0] for feature in pair]
+        sizes = [len(of_feature) + 1 for of_feature in thresholds]
+        values = self.pairs.get((pair[0], pair[1]))
+        if values is None:
+            values = np.zeros((*sizes, len(self.form.steps.bias)))
+        return thresholds[0], thresholds[1], values[: sizes[0], : sizes[1]]
+
+    def plot(
+        self,
+        *,
+        features: Sequence[int] | int = _MAX_FEATURES,
+        pairs: Sequence[Pair] | int = _MAX_PAIRS,
+    ) -> Self:
         """Draw the shapes.
 
         Parameters
         ----------
         features : sequence of int or int
             Features, or the number of those with the largest span.
+        pairs : sequence of (int, int) or int
+            Pairs of features, or the number of those with the largest span.  Each heat map shows
+            the channel of the largest span.
 
         Raises
         ------
         ValueError
-            If the model uses no feature, or one is out of range.
+            If the model uses no feature, or a feature or pair is not one of the model.
         """
-        import matplotlib.pyplot as plt
+        plt = pyplot("ShapeDisplay")
 
-        chosen = self._chosen(features)
-        n_columns = min(3, len(chosen))
-        n_rows = -(-len(chosen) // n_columns)
-        size = (3.4 * n_columns, 2.6 * n_rows)
+        chosen, of_pairs = self._chosen(features), self._chosen_pairs(pairs)
+        n_columns = min(3, max(len(chosen), len(of_pairs)))
+        n_rows, rows_of_pairs = (-(-len(one) // n_columns) for one in (chosen, of_pairs))
+        size = (3.4 * n_columns, 2.6 * (n_rows + rows_of_pairs))
         figure, axes = plt.subplots(
-            n_rows, n_columns, figsize=size, layout="constrained", squeeze=False, sharey=True
-        )
-        for axis, feature in zip(axes.flat, chosen, strict=False):
+            n_rows + rows_of_pairs, n_columns, figsize=size, layout="constrained", squeeze=False,
+            sharey=not of_pairs,
+        )  # fmt: skip
+        curves, maps = list(axes[:n_rows].flat), list(axes[n_rows:].flat)
+        for axis, feature in zip(curves, chosen, strict=False):
+            if of_pairs and axis is not curves[0]:
+                axis.sharey(curves[0])
             self._draw(axis, feature)
-        for axis in list(axes.flat)[len(chosen) :]:
+        for axis, pair in zip(maps, of_pairs, strict=False):
+            self._draw_pair(figure, axis, pair)
+        for axis in curves[len(chosen) :] + maps[len(of_pairs) :]:
             axis.remove()
-        for row in axes:
+        for row in axes[:n_rows]:
             row[0].set_ylabel("added to the score")
         n_channels = len(self.form.steps.bias)
         if n_channels > 1:
             handles, labels = axes[0, 0].get_legend_handles_labels()
             figure.legend(handles, labels, loc="outside right center", frameon=False)
-        self.axes_ = np.array(list(axes.flat)[: len(chosen)], dtype=object)
+        drawn = curves[: len(chosen)] + maps[: len(of_pairs)]
+        self.axes_ = np.array(drawn, dtype=object)
         self.figure_ = figure
         return self
 
@@ -273,6 +335,50 @@ class ShapeDisplay(Described):
             raise ValueError(f"features is {features!r}; name some of 0..{n_features - 1}.")
         return [int(f) for f in features]
 
+    def _chosen_pairs(self, pairs: Any) -> list[Pair]:
+        if is_whole(pairs):
+            spans = {pair: np.ptp(self.pair(pair)[2], axis=(0, 1)).max() for pair in self.pairs}
+            order = sorted(spans, key=lambda pair: -spans[pair])
+            return [pair for pair in order if spans[pair] > 0][: max(0, int(pairs))]
+        chosen = [tuple(pair) for pair in checked_list(pairs, "pairs", "[(0, 2)]")]
+        for pair in chosen:
+            if pair not in self.pairs:
+                raise ValueError(
+                    f"pairs holds {shown(pair)}; name pairs that the model uses, the smaller index "
+                    f"first: {list(self.pairs)[:_MAX_PAIRS]}."
+                )
+        return chosen
+
+    def _draw_pair(self, figure: Any, axis: Any, pair: Pair) -> None:
+        *thresholds, values = self.pair(pair)
+        channel = int(np.ptp(values, axis=(0, 1)).argmax())
+        edges = [self._edges(of_feature) for of_feature in thresholds]
+        largest = float(np.abs(values[..., channel]).max())
+        mesh = axis.pcolormesh(
+            *edges, values[..., channel].T, cmap="RdBu_r", vmin=-largest, vmax=largest
+        )
+        figure.colorbar(mesh, ax=axis)
+        if values.shape[2] > 1:
+            label = str(channel) if self.channel_names is None else self.channel_names[channel]
+            axis.set_title(label, fontsize="medium", parse_math=False)
+        first, second = pair
+        axis.set_xlabel(self._name(first), parse_math=False)
+        axis.set_ylabel(self._name(second), parse_math=False)
+        for feature, set_ticks in ((first, axis.set_xticks), (second, axis.set_yticks)):
+            if feature in self.categories:
+                names = [str(name) for name in self.categories[feature]]
+                set_ticks(range(len(names)), names, parse_math=False)
+
+    @staticmethod
+    def _edges(thresholds: FloatArray) -> FloatArray:
+        """Edges of the drawn bins of a feature."""
+        margin = _MARGIN * (float(np.ptp(thresholds)) if len(thresholds) else 0.0) or 1.0
+        low, high = (thresholds[0], thresholds[-1]) if len(thresholds) else (0.0, 0.0)
+        return np.concatenate(([low - margin], thresholds, [high + margin]))
+
+    def _name(self, feature: int) -> str:
+        return f"feature {feature}" if self.feature_names is None else self.feature_names[feature]
+
     def _draw(self, axis: Any, feature: int) -> None:
         at, values = self.curve(feature)
         for channel in range(values.shape[1]):
@@ -281,8 +387,7 @@ class ShapeDisplay(Described):
         if feature in self.categories:
             self._name_categories(axis, feature)
         axis.axhline(0.0, color="0.7", linewidth=0.6, zorder=0)
-        name = f"feature {feature}" if self.feature_names is None else self.feature_names[feature]
-        axis.set_xlabel(name, parse_math=False)
+        axis.set_xlabel(self._name(feature), parse_math=False)
         axis.grid(alpha=0.25)
         axis.spines[["top", "right"]].set_visible(False)
 

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 
 from structboost._typing import IntArray
 from structboost.runtime.described import Described
+from structboost.runtime.extras import pyplot
 from structboost.validation import (
     check_axes,
     check_estimator,
@@ -97,7 +98,7 @@ class SparsityPathDisplay(Described):
 
     def plot(self, *, ax: Any = None) -> Self:
         """Draw the curve, into ``ax`` if it is not None."""
-        import matplotlib.pyplot as plt
+        plt = pyplot("SparsityPathDisplay")
 
         check_axes(ax)
         if ax is None:

@@ -1,6 +1,10 @@
 """Image segmentation by a learned CRF on superpixels (StructBoost, sections 3.6 and 4.5)."""
 
 from structboost._moved import with_old_names
+from structboost.runtime.extras import require
+
+require("vision", __name__)
+
 from structboost.segmentation.crf_training import CRFSettings
 from structboost.segmentation.drawing import contact_sheet, draw_segmentation
 from structboost.segmentation.image_files import (

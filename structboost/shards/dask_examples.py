@@ -15,17 +15,16 @@ from structboost.engines.base import Engine, OnCluster
 from structboost.engines.failure import Failure
 from structboost.exceptions import TaskError, count_examples_from
 from structboost.runtime.blocks import Blocks
+from structboost.runtime.extras import require
 from structboost.shards.examples import TrainingSet, kind_of_rows
 from structboost.shards.shard import FeaturesInShards, GivenRows, ShardSource
 from structboost.validation import first_unusable, lacking
 from structboost.weak.binning import SAMPLED_ROWS, Thresholds, bin_thresholds, sampled_rows
 from structboost.weak.standardisation import Standardisation
 
-try:
-    from dask.base import compute
-    from dask.delayed import Delayed, delayed
-except ImportError as error:
-    raise ImportError("Dask collections need Dask; install structboost[distributed].") from error
+require("distributed", "A Dask collection")
+from dask.base import compute
+from dask.delayed import Delayed, delayed
 
 
 class Partition(NamedTuple):
@@ -64,7 +63,7 @@ class DaskTrainingSet(TrainingSet):
             )
 
     @override
-    def bins(self, kind: str, *, exact: bool) -> Thresholds:
+    def bins(self, kind: str, *, exact: bool | None) -> Thresholds:
         return bin_thresholds(self._sample(kind, exact=exact), exact=exact)
 
     @override
@@ -78,7 +77,7 @@ class DaskTrainingSet(TrainingSet):
             )
         return Standardisation.of(sample, response)
 
-    def _sample(self, kind: str, *, exact: bool = False) -> NDArray[Any]:
+    def _sample(self, kind: str, *, exact: bool | None = False) -> NDArray[Any]:
         """Return the features of all parts of a kind, or of a sample if there are many."""
         starts = self.offsets[kind]
         n_rows = int(starts[-1])

@@ -23,6 +23,9 @@ _BLOCK_ACCURACY = 0.1
 _MAX_BLOCK_STEPS = 50
 # Cost of a product of features in addition to its length.
 _OVERHEAD = 8
+# numba compiles once more for a literal.
+_NO_BOUNDS: Any = np.bool_(False)
+_NOTHING: Any = np.int64(0)
 
 
 class Cuts(NamedTuple):
@@ -80,10 +83,12 @@ def _cut_value(cuts: Cuts, cut: int, scores: FloatArray) -> float:
 def cached_violations(fields: CutFields, scores: FloatArray) -> FloatArray:
     """Largest violation of a cached cut of each example, at least 0."""
     cuts = Cuts(*fields)
-    best = np.zeros(len(cuts.first_cut) - 1)
+    best = np.empty(len(cuts.first_cut) - 1)
     for i in range(len(best)):
+        best[i] = 0.0
         for c in range(cuts.first_cut[i], cuts.first_cut[i + 1]):
-            best[i] = max(best[i], cuts.losses[c] - _cut_value(cuts, c, scores))
+            violation = cuts.losses[c] - _cut_value(cuts, c, scores)
+            best[i] = max(best[i], violation)
     return best
 
 
@@ -243,7 +248,7 @@ def fill_products(
         known = old_products[old_first_product[i] : old_first_product[i + 1]].reshape(
             (n_old, n_old)
         )
-        n_new = 0
+        n_new = _NOTHING
         for c in range(n):
             if old[first + c] < 0:
                 n_new += 1
@@ -263,8 +268,13 @@ def _has_few_pairs(cuts: Cuts, i: int, n_new: int) -> bool:
     """Whether products by pairs of scores cost less than adding up ``n_new`` cuts."""
     first, last = cuts.first_support[i], cuts.first_support[i + 1]
     weight, length = cuts.support_weight[first:last], cuts.support_length[first:last]
-    left = 2 * n_new * (length.sum() + _OVERHEAD * len(length))
-    if cuts.support_form[first:last].any() or len(length) ** 2 > 2 * left:
+    left = _OVERHEAD * len(length)
+    for s in range(len(length)):
+        left += length[s]
+        if cuts.support_form[first + s]:
+            return False
+    left *= 2 * n_new
+    if len(length) * len(length) > 2 * left:
         return False
     for s in range(len(length)):
         if length[s]:
@@ -295,11 +305,12 @@ def _products_by_scores(
             places[score[s]] = n
             own[n] = s
             n += 1
-    of_scores = np.zeros((n, n))
+    of_scores = np.empty((n, n))
     for a in range(n):
         s = own[a]
         for b in range(a + 1):
             t = own[b]
+            of_scores[a, b] = of_scores[b, a] = 0.0
             if weight[s] == weight[t]:
                 of_s = values[feature[s] : feature[s] + length[s]]
                 total = _dot(of_s, values[feature[t] : feature[t] + length[s]])
@@ -310,7 +321,8 @@ def _products_by_scores(
     for c in range(len(products)):
         if old[cuts.first_cut[i] + c] >= 0:
             continue
-        one_cut[:] = 0.0
+        for b in range(n):
+            one_cut[b] = 0.0
         for e in range(at[c], at[c + 1]):
             a, value = places[entry[e]], cuts.entry_value[e]
             if a >= 0:
@@ -325,8 +337,8 @@ def _products_by_scores(
                     total += cuts.entry_value[e] * one_cut[places[entry[e]]]
             products[c, d] = total
             products[d, c] = total
-    for s in own[:n]:
-        places[score[s]] = -1
+    for a in range(n):
+        places[score[own[a]]] = -1
 
 
 @compiled
@@ -347,7 +359,7 @@ def _products_by_weights(
             continue
         _add_cut(cuts, first + c, 1.0, steps)
         _add_steps(cuts, i, features, steps, one_cut)
-        _score_support(cuts, i, features, one_cut, scores, False)
+        _score_support(cuts, i, features, one_cut, scores, _NO_BOUNDS)
         for d in range(len(products)):
             products[c, d] = _cut_value(cuts, first + d, scores)
             products[d, c] = products[c, d]
@@ -369,7 +381,10 @@ def _pairwise_steps(
     n = len(gradient) - 1
     first = -1.0
     for number in range(_MAX_BLOCK_STEPS):
-        up = np.argmax(gradient)
+        up = 0
+        for c in range(1, n + 1):
+            if gradient[c] > gradient[up]:
+                up = c
         down, step, most, width = -1, 0.0, 0.0, 0.0
         for c in range(n + 1):
             slope = gradient[up] - gradient[c]
@@ -414,16 +429,16 @@ def _visit(
     first = cuts.first_cut[i]
     n = cuts.first_cut[i + 1] - first
     _score_support(cuts, i, features, sums, scores, has_bounds)
-    gradient = np.zeros(n + 1)
-    multipliers = np.empty(n + 1)
-    multipliers[n] = budget
+    gradient, multipliers = np.empty(n + 1), np.empty(n + 1)
+    gradient[n], multipliers[n], largest = 0.0, budget, 0.0
     for c in range(n):
         gradient[c] = loss_scale * cuts.losses[first + c]
         gradient[c] -= _cut_value(cuts, first + c, scores)
         multipliers[c] = cuts.multipliers[first + c]
         multipliers[n] -= multipliers[c]
+        largest = max(largest, gradient[c])
     multipliers[n] = max(multipliers[n], 0.0)
-    gap = budget * gradient.max()
+    gap = budget * largest
     for c in range(n):
         gap -= multipliers[c] * gradient[c]
     products = cuts.products[cuts.first_product[i] : cuts.first_product[i + 1]].reshape((n, n))

@@ -1,4 +1,4 @@
-"""Tagger whose second stage sees the tags that the first one gave to a word nearby."""
+"""Tagger whose second stage sees the tags of a word in training and nearby."""
 
 from __future__ import annotations
 
@@ -6,15 +6,18 @@ from collections.abc import Collection, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
-from structboost._typing import FloatArray, IntArray
+from structboost._typing import FloatArray, IntArray, override
+from structboost.estimators.saved import SavedEstimator
+from structboost.estimators.sequence_forms import listed_tags
 from structboost.estimators.tagger import StructBoostTagger
+from structboost.estimators.tokens import tag_numbers
 from structboost.exceptions import ModelFileError
 from structboost.files.archive import ArchiveFormat
 from structboost.files.schema import Array, DamagedFileError, Part, Schema, whole_number
@@ -22,13 +25,13 @@ from structboost.runtime.documentation import Documented
 from structboost.runtime.fitted_state import committed
 from structboost.selection.cross_fitting import cross_fit
 from structboost.tagging.nearby_tags import (
+    TagLexicon,
     document_indices,
     nearby_means,
-    with_nearby_tags,
-    words_of,
+    read_tokens,
+    with_tags,
 )
 from structboost.validation import (
-    check_inputs,
     checked_n_jobs,
     checked_weights,
     checked_whole_number,
@@ -39,15 +42,17 @@ from structboost.validation import (
 _STAGES = ("first", "second")
 
 
-class TwoStageTagger(Documented, BaseEstimator):
+class TwoStageTagger(SavedEstimator, Documented, BaseEstimator):
     """Tagger of sequences in which a word that occurs again is tagged alike.
 
     A name is often clear in one sentence and not in the next.  A first tagger tags all sentences.
-    The second one has further features for each token: the mean probabilities of the tags that the
-    first one gives to the same word in other sentences nearby, in bins.
+    The second one has further features for each token, in bins: the mean probabilities of the tags
+    that the first one gives to the same word in other sentences nearby (``nearby:TAG``), and the
+    fractions of the tags that the word has in training (``lexicon:TAG``).
 
     - In training the first stage tags each fold of the sentences by a tagger that was trained on
-      the other folds.  Folds are runs of sentences or of documents.
+      the other folds, and the fractions are those of the other folds.  Folds are runs of sentences
+      or of documents.
     - In prediction a first tagger that was trained on all sentences tags them.  The tags of a
       sentence depend on the others in the same call, so keep the sentences of a document together
       and in their order.  A sentence alone has no such features.
@@ -88,6 +93,12 @@ class TwoStageTagger(Documented, BaseEstimator):
     >>> pipeline.predict([["Di", "reads"], ["Di", "sleeps"]])
     [['B-PER', 'O'], ['B-PER', 'O']]
     """
+
+    _face_kinds = ("tags of dicts",)
+    _declares: ClassVar[dict[str, str]] = {
+        "early stopping": "the tagger of its stages has the parameters",
+        "one example is one of many": "tags depend on the sentences nearby",
+    }
 
     def __init__(
         self,
@@ -136,10 +147,13 @@ class TwoStageTagger(Documented, BaseEstimator):
             If a parameter or an argument is out of its range; the message names the sequence.
         """
         estimator = self._checked_estimator()
-        checked_whole_number(self.radius, "radius")
+        self._radius = checked_whole_number(self.radius, "radius")
+        if not isinstance(self.word, str):
+            raise TypeError(f"word is {shown(self.word)}; give the name of a feature.")
+        self._word = self.word
         n_jobs = checked_n_jobs(self.n_jobs)
-        check_inputs(X)
-        words, lengths = words_of(X, self.word)
+        X, words, lengths = read_tokens(X, self._word)
+        y = listed_tags(y, lengths.tolist())
         of_documents = document_indices(documents, len(lengths))
         folds = self._folds(of_documents, len(lengths))
         weights = checked_weights(sample_weight, len(lengths))
@@ -157,8 +171,20 @@ class TwoStageTagger(Documented, BaseEstimator):
             return self._probabilities(tagger, rows_of(X, np.unique(place[inside])))
 
         _, probabilities = cross_fit(folds[place], _fitted, training, predict, n_jobs=n_jobs)
-        means = nearby_means(words, lengths, probabilities, self.radius, of_documents)
-        inputs = with_nearby_tags(X, means, self.classes_.tolist())
+        tags = np.concatenate(tag_numbers(y, lengths.tolist(), self.classes_)[1])
+        tags[tags == len(self.classes_)] = -1  # tags of sequences without weight alone
+
+        def lexicon(at: NDArray[np.bool_]) -> TagLexicon:
+            of_words = [word for word, inside in zip(words, at.tolist(), strict=True) if inside]
+            return TagLexicon.of(of_words, tags[at], len(self.classes_), weights[place][at])
+
+        self._lexicon = lexicon(np.ones(len(words), bool))
+        fractions = np.empty((len(words), len(self.classes_)))
+        for fold in range(int(folds.max()) + 1):
+            inside = folds[place] == fold
+            of_fold = lexicon(inside)
+            fractions[inside] = self._lexicon.fractions(words, of_fold)[inside]
+        inputs = self._with_tags(X, words, lengths, probabilities, fractions, of_documents)
         self.second_ = clone(estimator).fit(inputs, y, sample_weight=sample_weight)
         self.first_ = first
         return self
@@ -242,21 +268,10 @@ class TwoStageTagger(Documented, BaseEstimator):
         inputs = self._inputs(X, documents)
         return float(self._second().score(inputs, y, sample_weight=sample_weight))
 
+    @override
     def save(self, path: str | PathLike[str]) -> None:
-        """Write the tagger to a file, atomically and without pickle.
-
-        Parameters
-        ----------
-        path : str or path
-            The file; an existing one is replaced.
-
-        Raises
-        ------
-        TypeError
-            If its stages are no :class:`structboost.StructBoostTagger`.
-        """
         check_is_fitted(self)
-        arrays = {}
+        arrays: dict[str, NDArray[Any]] = {}
         with TemporaryDirectory() as folder:
             for name in _STAGES:
                 tagger = getattr(self, f"{name}_")
@@ -267,30 +282,14 @@ class TwoStageTagger(Documented, BaseEstimator):
                     )
                 tagger.save(Path(folder) / name)
                 arrays[name] = np.frombuffer((Path(folder) / name).read_bytes(), np.uint8)
-        header = {name: getattr(self, name) for name in ("radius", "folds", "word")}
+        header: dict[str, Any] = {name: getattr(self, name) for name in ("radius", "folds", "word")}
+        header["words"] = self._lexicon.words
+        arrays["lexicon"] = self._lexicon.weights
         _FORMAT.write(path, header, arrays)
 
+    @override
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Self:
-        """Read a tagger that :meth:`save` wrote.
-
-        Parameters
-        ----------
-        path : str or path
-            The file.
-
-        Returns
-        -------
-        tagger : TwoStageTagger
-            The fitted tagger.
-
-        Raises
-        ------
-        FileNotFoundError
-            If there is no such file.
-        ModelFileError
-            If it is of another class, is damaged, or is of another version.
-        """
         with _FORMAT.opened(path) as (header, arrays), TemporaryDirectory() as folder:
             stages = []
             for name in _STAGES:
@@ -306,7 +305,11 @@ class TwoStageTagger(Documented, BaseEstimator):
                 folds=whole_number(header["folds"], "number of folds", low=2),
                 word=str(header["word"]),
             )
+            if arrays["lexicon"].shape[1] != len(first.classes_):
+                raise DamagedFileError("its lexicon has other tags")
+            loaded._lexicon = TagLexicon(list(map(str, header["words"])), arrays["lexicon"])
             loaded.first_, loaded.second_, loaded.classes_ = first, second, first.classes_
+            loaded._radius, loaded._word = loaded.radius, loaded.word
         return loaded
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -347,12 +350,25 @@ class TwoStageTagger(Documented, BaseEstimator):
     def _inputs(self, X: Sequence[Any], documents: Any) -> list[list[dict[str, Any]]]:
         """Return the tokens with the features of the second stage."""
         check_is_fitted(self)
-        check_inputs(X)
-        words, lengths = words_of(X, self.word)
+        X, words, lengths = read_tokens(X, self._word)
         of_documents = document_indices(documents, len(lengths))
         probabilities = self._probabilities(self.first_, X)
-        means = nearby_means(words, lengths, probabilities, self.radius, of_documents)
-        return with_nearby_tags(X, means, self.classes_.tolist())
+        fractions = self._lexicon.fractions(words)
+        return self._with_tags(X, words, lengths, probabilities, fractions, of_documents)
+
+    def _with_tags(
+        self,
+        X: Sequence[Any],
+        words: list[str],
+        lengths: IntArray,
+        probabilities: FloatArray,
+        fractions: FloatArray,
+        documents: IntArray | None,
+    ) -> list[list[dict[str, Any]]]:
+        """Return the tokens with the tags of their words nearby and in training."""
+        means = nearby_means(words, lengths, probabilities, self._radius, documents)
+        tags = self.classes_.tolist()
+        return with_tags(with_tags(X, "nearby", means, tags), "lexicon", fractions, tags)
 
     def _probabilities(self, tagger: Any, X: Sequence[Any]) -> FloatArray:
         """Return the probabilities of the tags of all tokens, 0 for tags unseen in training."""
@@ -382,7 +398,9 @@ def _fitted(estimator: Any, C: float | None, X: Any, y: Any, weights: FloatArray
 
 
 def _schema(header: Mapping[str, Any], names: Collection[str]) -> Schema:
-    return {"": Part({name: Array("uint8", (f"n_{name}",)) for name in _STAGES})}
+    stages = {name: Array("uint8", (f"n_{name}",)) for name in _STAGES}
+    lexicon = Array("float64", (len(header["words"]), "n_tags"), low=0)
+    return {"": Part({**stages, "lexicon": lexicon})}
 
 
 _FORMAT = ArchiveFormat(

@@ -122,7 +122,7 @@ class ChainTask(BatchTask):
     Parameters
     ----------
     n_tags : int
-        At least 2.
+        At least 1; there is nothing to learn about a single tag.
     step_features : bool
         Whether inputs bring features of the steps.
     forbidden : iterable of (int or None, int or None)
@@ -149,7 +149,7 @@ class ChainTask(BatchTask):
         step_features: bool = False,
         forbidden: Iterable[tuple[int | None, int | None]] = (),
     ) -> None:
-        self.n_tags = checked_size(n_tags, "n_tags")
+        self.n_tags = checked_size(n_tags, "n_tags", 1)
         self.step_features = as_task_error(checked_flag, step_features, "step_features")
         self._pairs, self._first, self._last = _penalties(self.n_tags, forbidden)
         self.reads_inputs = bool(self._first.any() or self._last.any())  # type: ignore[misc]
@@ -326,7 +326,8 @@ class ChainTask(BatchTask):
         rows = np.ascontiguousarray(scores.offsets["step"][:-1], np.int64)
         if merges_steps and len(steps) > 1 and steps.strides[0] == 0:
             steps, rows = steps[:1], np.zeros_like(rows)
-        steps = np.ascontiguousarray(steps, np.float64)
+        # Views that cannot be written are another type to compile for.
+        steps = np.require(steps, np.float64, ["C", "W"])
         starts = np.ascontiguousarray(starts, np.int64)
         return emissions, steps, self._pairs, starts, rows, int(self.step_features)
 

@@ -58,6 +58,9 @@ class HierarchicalMultiLabelTask(MultiLabelTask):
         If a parameter is out of its range, or the edges form a cycle.
     """
 
+    # Names of the labels in errors, by default their indices.
+    label_names: Sequence[Any] | None = None
+
     def __init__(self, n_labels: int, edges: Any, *, decay: float = 0.75) -> None:
         super().__init__(n_labels)
         check_memory(
@@ -88,9 +91,11 @@ class HierarchicalMultiLabelTask(MultiLabelTask):
                 expected[i] = of_row["x"][0]
         else:
             label = int(np.argmax(np.diff(self._starts)))
+            name = label if self.label_names is None else self.label_names[label]
             raise TooManyOutputsError(
-                f"Label {label} has several parents, and probabilities are known for trees only; "
-                "leave edges out, or take formulation='one_slack'."
+                f"Label {shown(name)} has several parents, and probabilities are known for trees "
+                "only; leave edges out, or take formulation='one_slack', which is "
+                "objective='hinge' of classifiers."
             )
         return Marginals({"x": expected}, log_sums)
 
@@ -168,9 +173,8 @@ class HierarchicalMultiLabelTask(MultiLabelTask):
 
 def _pairs(edges: Any, n_labels: int) -> Any:
     """Return a table of edges as it is, and the edges of another form."""
-    if isinstance(edges, np.ndarray | list | tuple) and not any(
-        isinstance(item, str | Mapping) for item in edges
-    ):
+    is_list = isinstance(edges, list | tuple) or (isinstance(edges, np.ndarray) and edges.ndim)
+    if is_list and not any(isinstance(item, str | Mapping) for item in edges):
         return edges
     hierarchy = read_hierarchy(edges, range(n_labels), "edges", pairs_are_edges=True)
     return hierarchy.named_edges()

@@ -134,6 +134,8 @@ def read_hierarchy(
     reader.read(value)
     hierarchy = LabelHierarchy(reader.labels, list(reader.edges))
     _check_acyclic(hierarchy, name)
+    if not (hierarchy.named_edges() if pairs_are_edges else hierarchy.edges):
+        raise ValueError(f"{name} is {shown(value)}, in which no label is above another; {FORMS}.")
     return hierarchy
 
 
@@ -239,10 +241,6 @@ class _Reader:
         if of_lists:
             self._read_nested(value)
             return
-        if not of_labels:
-            raise ValueError(
-                f"{self.name} is {shown(value)}, in which no label is above another; {FORMS}."
-            )
         for child, parent in value.items():
             node = self.node(child)
             if not _is_none(parent):
@@ -328,7 +326,9 @@ class _Reader:
                 for parent, child in pairs:
                     self.edges[self.node(parent), self.node(child)] = None
                 return
-        elif self.pairs_are_edges and not any(_has_dicts(item) for item in value):
+        elif self.pairs_are_edges and not all(
+            isinstance(item, Mapping) or not _is_container(item) for item in value
+        ):
             i = next(i for i, item in enumerate(value) if not _is_pair(item))
             raise ValueError(
                 f"{self.name}[{i}] is {shown(value[i])}; give pairs (parent, child) of labels, or "
@@ -452,19 +452,6 @@ def _is_empty(label: Any) -> bool:
 def _is_pair(item: Any) -> bool:
     is_list = isinstance(item, (list, tuple)) or (isinstance(item, np.ndarray) and item.ndim == 1)
     return is_list and len(item) == 2 and not any(_is_container(part) for part in item)
-
-
-def _has_dicts(item: Any) -> bool:
-    """Whether there is a dict in nested lists."""
-    waiting, seen = [item], set()
-    while waiting:
-        one = waiting.pop()
-        if isinstance(one, Mapping):
-            return True
-        if isinstance(one, (list, tuple)) and id(one) not in seen:
-            seen.add(id(one))
-            waiting.extend(one)
-    return False
 
 
 def _has_repeated(labels: Iterable[Any]) -> bool:

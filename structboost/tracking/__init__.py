@@ -1,6 +1,10 @@
 """Trackers that follow a box through a video, with their input, output and evaluation."""
 
 from structboost._moved import with_old_names
+from structboost.runtime.extras import require
+
+require("vision", __name__)
+
 from structboost.tracking.adaboost_tracker import AdaBoostTracker
 from structboost.tracking.box_learner import BoxLearner, BoxScorer
 from structboost.tracking.box_tracker import BoxTracker

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 
 from structboost._typing import FloatArray, override
 from structboost.runtime.described import Described
+from structboost.runtime.extras import pyplot
 from structboost.tracking.drawing import tracker_colours
 from structboost.tracking.metrics import (
     PRECISION_THRESHOLDS,
@@ -81,7 +82,7 @@ class _TrackersDisplay(Described, ABC):
         name : str, optional
             Title, such as the sequence.
         """
-        import matplotlib.pyplot as plt
+        plt = pyplot("A diagram of tracks")
 
         check_axes(ax, 2)
         checked_text_or_none(name, "name")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import io
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from structboost.files.atomic_write import write_whole
+from structboost.runtime.extras import require
 from structboost.tracking.metrics import TrackingMeasures
 from structboost.tracking.tracked_frames import TrackedFrames
 from structboost.vision.drawing import COLOURS
@@ -22,11 +22,7 @@ def check_plot(path: Path) -> None:
     """Raise ValueError unless a diagram of that name can be drawn."""
     if path.suffix.lower() not in _SUFFIXES:
         raise ValueError(f"--plot {path} must end in one of {', '.join(_SUFFIXES)}.")
-    if importlib.util.find_spec("matplotlib") is None:
-        raise ValueError(
-            "--plot needs matplotlib, which is not installed; "
-            "install it by pip install 'structboost-learn[plot]'."
-        )
+    require("plot", "--plot")
 
 
 def plot_tracks(

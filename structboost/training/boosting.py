@@ -87,8 +87,10 @@ class StructBoost(Trainer):
         (:class:`structboost.masters.ConditionalLikelihood`).
     stabilize : bool
         False selects Algorithm 2 as printed; it requires ``formulation="one_slack"`` by name.
-    exact : bool
+    exact : bool or None
         Whether stumps are searched over all distinct thresholds, or over at most 255 per feature.
+        None (default) means all, if there are at most 20,000 parts.  The bound of the optimum
+        holds for the stumps that are searched.
     pricing : {"own", "best"} or PricingRule
         Whether each channel has separate weak learners, or all channels share them.
     columns_per_channel : int
@@ -162,7 +164,7 @@ class StructBoost(Trainer):
     weak_learner: WeakLearners = "stump"
     formulation: str | Formulation = "one_slack"
     stabilize: bool = True
-    exact: bool = False
+    exact: bool | None = None
     pricing: str | PricingRule = "own"
     columns_per_channel: int = 5
     spread: float = 0.0

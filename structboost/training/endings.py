@@ -14,7 +14,7 @@ ENDINGS: Mapping[str, str] = {
     "held_out": "further rounds gained nothing on held-out examples",
     "callback": "a callback asked for it",
     "max_rounds": "all rounds that max_iter (max_rounds of trainers) allows were used",
-    "one_class": "y has one class, which the model always predicts",
+    "one_class": "y has one class or tag, which the model always predicts",
     "interrupted": "Ctrl-C was pressed",
 }
 

@@ -213,6 +213,8 @@ class State:
         Whether Ctrl-C ended it.
     ending : str
         Why training ended, a key of :data:`ENDINGS`; masters of your own may have further ones.
+    estimate : float or None
+        Bound over a part of the families, where the last round priced no more.
     """
 
     history: list[Record] = field(default_factory=list)
@@ -223,10 +225,11 @@ class State:
     done: bool = False
     interrupted: bool = False
     ending: str = "max_rounds"
+    estimate: float | None = None
 
     def to_header(self) -> dict[str, Any]:
         """The plain values that a checkpoint holds."""
-        names = ("history", "bound", "exhausted", "done", "ending")
+        names = ("history", "bound", "exhausted", "done", "ending", "estimate")
         return {name: getattr(self, name) for name in names}
 
     @classmethod
@@ -257,6 +260,8 @@ class State:
             state = cls(history, stages, bound, smallest_C, exhausted, header["done"] is True)
             # Checkpoints of version 0.2 do not say why.
             state.ending = str(header.get("ending", state.ending))
+            if (estimate := header.get("estimate")) is not None:
+                state.estimate = finite_number(estimate, "estimate", 0.0)
             return state
 
 
@@ -578,7 +583,10 @@ class MasterLoop(Loop):
         tol = float(self.settings.tol)
         if not n_new and self.bound is None:
             return max(_INNER_SHARE * tol, _FINEST)
-        left = relative_gap(self.master.primal, self.state.bound) or 0.0
+        bound = self.state.bound
+        if bound is not None and self.state.estimate is not None:
+            bound = max(bound, self.state.estimate)
+        left = relative_gap(self.master.primal, bound) or 0.0
         finest = (_INNER_SHARE if n_new else _LAST_SHARE) * tol
         return max(_INNER_SHARE * left, finest, _FINEST)
 
@@ -618,6 +626,22 @@ class MasterLoop(Loop):
             largest.append(edge)
         bound = self.master.bound(max(largest))
         return None if bound is None else min(bound, self.bound)
+
+    @override
+    def _priced(self, duals: Mapping[str, Any]) -> Priced:
+        whole = self.columns.families
+        parts = {kind: family.part() for kind, family in whole.items()}
+        # An edge above this leaves a gap above tol, whatever edges the other learners have.
+        enough = self._min_edge / (1.0 - float(self.settings.tol))
+        if self.state.bound is not None and any(part is not None for part in parts.values()):
+            searched = {kind: parts[kind] or family for kind, family in whole.items()}
+            per_channel = self.settings.columns_per_channel
+            priced = self.rule.price(searched, duals, per_channel, self._min_edge)
+            if priced.largest_edge > enough:
+                self.state.estimate = self.master.bound(priced.largest_edge)
+                return priced._replace(largest_edge=np.inf)
+        self.state.estimate = None
+        return super()._priced(duals)
 
     @override
     def _price(self) -> Priced:

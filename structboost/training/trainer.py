@@ -19,7 +19,7 @@ from structboost.contract.parts import StackedParts
 from structboost.contract.task import Task, check_is_task
 from structboost.exceptions import ModelFileError, TaskError
 from structboost.masters.held_out import saved_temperature
-from structboost.model.ensemble import FORMAT, Ensemble, load_model
+from structboost.model.ensemble import FORMAT, Ensemble, read_model
 from structboost.model.prediction import model_marginals, model_predictions, model_scores
 from structboost.runtime.documentation import Documented
 from structboost.training.endings import ending_in_words
@@ -218,7 +218,7 @@ class Trainer(Documented, BaseEstimator):
             If ``task`` is no task, or has other kinds of parts.
         """
         check_is_task(task)
-        model = load_model(path)
+        model = read_model(path)
         trainer = model.metadata.get("trainer", _UNNAMED)
         if "history" not in model.metadata or trainer not in [of.__name__ for of in cls.__mro__]:
             raise ModelFileError(f"{path} was not written by {cls.__name__}.save.")

@@ -1,5 +1,8 @@
 """Images in memory and drawing on them, for trackers and segmenters.
 
 Colours are RGB.
-
 """
+
+from structboost.runtime.extras import require
+
+require("vision", __name__)

@@ -17,21 +17,20 @@ from functools import partial
 from types import ModuleType
 from typing import Any
 
+import joblib
 import numpy as np
 from scipy.sparse import csr_array
 
 import structboost
-from structboost import MulticlassTask, StructBoost, estimators, tracking
+from structboost import MulticlassTask, StructBoost, estimators
 from structboost.decisions import Knapsack
 from structboost.estimators.boosted import StructBoostEstimator
 from structboost.exceptions import InterruptedFitWarning
 from structboost.masters.registry import FORMULATIONS
 from structboost.progress import ProgressLine
 from structboost.runtime.compiled import cache_folders
+from structboost.runtime.extras import EXTRAS, is_installed
 from structboost.runtime.interrupts import raise_if_interrupted
-from structboost.segmentation.segmenter import Segmenter
-from structboost.segmentation.synthetic_images import make_synthetic_images
-from structboost.tracking.tracked_frames import warm_up
 from structboost.weak.active_feature import active_features
 from structboost.weak.registry import FAMILIES
 
@@ -54,7 +53,7 @@ _FIRST_ARGUMENT: dict[str, Any] = {
 def steps() -> dict[str, Callable[[], object]]:
     """Return the steps by name, for estimators, weak learners, formulations and commands."""
     actions: dict[str, Callable[[], object]] = {
-        name: partial(_estimator, name) for name in estimators.__all__
+        name: partial(_estimator, name) for name in dir(estimators)
     }
     for family in FAMILIES:
         actions[f"weak_learner={family!r}"] = partial(_classifier, weak_learner=family)
@@ -64,8 +63,8 @@ def steps() -> dict[str, Callable[[], object]]:
     actions["many values"] = _many_values
     for formulation in FORMULATIONS:
         actions[f"formulation={formulation!r}"] = partial(_trainer, formulation)
-    actions["track"] = lambda: warm_up(tracking.StructBoostTracker())
-    actions["segment"] = _segmenter
+    if all(map(is_installed, EXTRAS["vision"])):
+        actions |= {"track": _tracker, "segment": _segmenter}
     return actions
 
 
@@ -82,6 +81,12 @@ def add_arguments(subparsers: Any) -> None:
         action="store_true",
         help="delete all that was compiled, as before `pip uninstall`, which leaves it",
     )
+    parser.add_argument(
+        "--jobs",
+        type=int,
+        default=-1,
+        help="processes; by default one for each processor",
+    )
     parser.set_defaults(run=run)
 
 
@@ -92,10 +97,10 @@ def run(options: argparse.Namespace) -> bool:
         return True
     todo = steps()
     line = ProgressLine("compiled for", len(todo))
+    parallel = joblib.Parallel(options.jobs, return_as="generator_unordered")
     try:
-        for name, step in todo.items():
+        for name in parallel(joblib.delayed(_take)(name) for name in todo):
             raise_if_interrupted()
-            _take(step)
             line.step(name)
     except (KeyboardInterrupt, InterruptedFitWarning):
         raise KeyboardInterrupt("interrupted; code compiled by now stays in the cache.") from None
@@ -125,11 +130,13 @@ def _modules() -> list[ModuleType]:
     return modules
 
 
-def _take(step: Callable[[], object]) -> None:
+def _take(name: str) -> str:
+    """Take a step, perhaps in a process of its own, and return its name."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # such problems are too small to learn much
         warnings.simplefilter("error", InterruptedFitWarning)  # after Ctrl-C a fit would return
-        step()
+        steps()[name]()
+    return name
 
 
 def _estimator(name: str) -> None:
@@ -182,6 +189,16 @@ def _many_values() -> None:
     estimators.StructBoostClassifier(objective="hinge", C=10.0, max_iter=2).fit(X, X[:, 0] > 0)
 
 
+def _tracker() -> None:
+    from structboost.tracking.structboost_tracker import StructBoostTracker
+    from structboost.tracking.tracked_frames import warm_up
+
+    warm_up(StructBoostTracker())
+
+
 def _segmenter() -> None:
+    from structboost.segmentation.segmenter import Segmenter
+    from structboost.segmentation.synthetic_images import make_synthetic_images
+
     images = make_synthetic_images(4)
     Segmenter(n_segments=40, C=1.0).fit(images.images, images.masks).predict(images.images[0])

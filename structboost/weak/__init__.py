@@ -18,6 +18,8 @@ _NAMES = {
     "label_augmented": ["LabelAugmented"],
     "linear": ["LDAFamily", "PerceptronFamily", "SVMFamily"],
     "linear_function": ["LinearFunctionFamily"],
+    "pair_tables": ["PairTables"],
+    "pair_tree": ["PairTreeFamily"],
     "patch": ["PatchFamily", "Pooling"],
     "piecewise": ["PiecewiseFamily"],
     "pricing": [

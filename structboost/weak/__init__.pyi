@@ -14,6 +14,8 @@ from .linear import LDAFamily as LDAFamily
 from .linear import PerceptronFamily as PerceptronFamily
 from .linear import SVMFamily as SVMFamily
 from .linear_function import LinearFunctionFamily as LinearFunctionFamily
+from .pair_tables import PairTables as PairTables
+from .pair_tree import PairTreeFamily as PairTreeFamily
 from .patch import PatchFamily as PatchFamily
 from .patch import Pooling as Pooling
 from .piecewise import PiecewiseFamily as PiecewiseFamily

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,6 +19,9 @@ from structboost.runtime.compiled import compiled
 from structboost.weak.category_sets import HALF, MOST_CATEGORIES
 
 MAX_BINS = 256
+# Up to so many rows all thresholds cost hardly more than 255 of each feature
+# (docs/decisions/bound-over-all-stumps.md).
+MOST_EXACT_ROWS = 20_000
 # Above all numbers, and below what is missing.
 ABOVE_ALL = float(np.finfo(np.float64).max)
 # Thresholds of larger tables come from a sample of this many rows.
@@ -138,7 +142,11 @@ class BinnedFeatures:
 
 
 def bin_features(
-    features: Any, *, exact: bool = False, categorical: Sequence[int] = ()
+    features: Any,
+    *,
+    exact: bool | None = False,
+    categorical: Sequence[int] = (),
+    max_bins: int = MAX_BINS,
 ) -> BinnedFeatures:
     """Bin each feature between its distinct values (:func:`bin_thresholds`).
 
@@ -160,7 +168,7 @@ def bin_features(
             )
         features = sparse.csc_array(features)
         features.sum_duplicates()
-    bins = bin_thresholds(features, exact=exact, categorical=categorical)
+    bins = bin_thresholds(features, exact=exact, categorical=categorical, max_bins=max_bins)
     return binned_features(bin_codes(features, bins), bins, blocks_of_rows(n_rows))
 
 
@@ -170,26 +178,32 @@ def binned_features(codes: NDArray[Any], bins: Thresholds, blocks: IntArray) -> 
 
 
 def bin_thresholds(
-    features: Any, *, exact: bool = False, categorical: Sequence[int] = ()
+    features: Any,
+    *,
+    exact: bool | None = False,
+    categorical: Sequence[int] = (),
+    max_bins: int = MAX_BINS,
 ) -> Thresholds:
     """Thresholds between the distinct values of each feature.
 
-    A feature with at most 256 distinct values gets a bin for each.  Other features get 256 bins of
-    about equal count: threshold k = 1, ..., 255 lies above the smallest value v for which at least
-    k/256 of the rows have a value of at most v; equal thresholds are merged.  With ``exact`` every
-    distinct value gets a bin.  A table of more than `SAMPLED_ROWS` rows is sampled by
-    :func:`sampled_rows`, unless ``exact``.  Missing values have no rank.  Where there are some, a
-    feature has at most 255 bins of numbers, and two columns (:class:`Gaps`).
+    A feature with at most ``max_bins`` (256) distinct values gets a bin for each.  Other features
+    get 256 bins of about equal count: threshold k = 1, ..., 255 lies above the smallest value v for
+    which at least k/256 of the rows have a value of at most v; equal thresholds are merged.  With
+    ``exact`` every distinct value gets a bin.  A table of more than `SAMPLED_ROWS` rows is sampled
+    by :func:`sampled_rows`, unless ``exact``.  Missing values have no rank.  Where there are some,
+    a feature has one bin of numbers less, and two columns (:class:`Gaps`).
 
     Parameters
     ----------
     features : ndarray or sparse array by columns, shape (n_rows, n_features)
         Finite, or missing (NaN).
-    exact : bool
-        Whether to keep all thresholds.
+    exact : bool or None
+        Whether to keep all thresholds.  None means: of at most 20,000 rows.
     categorical : sequence of int
         Features that hold numbers of categories, from 0.  Each category has a bin, and
         missing values the last.
+    max_bins : int
+        Most bins of a feature of numbers, unless ``exact``.
 
     Raises
     ------
@@ -201,6 +215,8 @@ def bin_thresholds(
             f"features has shape {np.shape(features)}; give a table (n_rows, n_features)."
         )
     n_rows = features.shape[0]
+    if exact is None:
+        exact = n_rows <= MOST_EXACT_ROWS
     sampled = not exact and n_rows > SAMPLED_ROWS
     if sampled:
         features = features[sampled_rows(n_rows, SAMPLED_ROWS)]
@@ -218,7 +234,7 @@ def bin_thresholds(
             distinct, has_gaps = _categories(distinct, f), False
             own = distinct + HALF
         else:
-            own = _thresholds(distinct, counts, MAX_BINS - has_gaps, exact=exact)
+            own = _thresholds(distinct, counts, max(1, max_bins - has_gaps), exact=exact)
         of_columns += [np.append(own, ABOVE_ALL), own] if has_gaps else [own]
         n_columns = 1 + has_gaps
         thinned += [sampled or len(own) < len(distinct) - 1] * n_columns
@@ -372,60 +388,17 @@ def _thresholds(
 def _rare_rows(codes: NDArray[Any], n_bins: IntArray, blocks: IntArray) -> RareRows:
     """Sparse form of the features with a bin that is common enough, block by block."""
     n_blocks, n_features = len(blocks) - 1, len(n_bins)
-    common = np.empty((n_blocks, n_features), np.int64)
-    sizes = np.zeros(n_blocks * n_features + 1, np.int64)
-    _common_bins(codes, n_bins, blocks, _MIN_COMMON_SHARE, common, sizes)
-    indptr = np.cumsum(sizes)
-    rows, outside = np.empty(indptr[-1], np.uint16), np.empty(indptr[-1], codes.dtype)
-    _fill_rare_rows(codes, blocks, common, indptr, rows, outside)
-    return RareRows(common, indptr, rows, outside)
-
-
-@compiled
-def _common_bins(
-    codes: NDArray[Any],
-    n_bins: IntArray,
-    blocks: IntArray,
-    min_share: float,
-    common: IntArray,
-    sizes: IntArray,
-) -> None:
-    """Commonest bin of each block and feature, where ``sizes[1:]`` counts the rows outside it."""
-    n_features = len(n_bins)
-    for f in range(n_features):
-        counts = np.empty(n_bins[f], np.int64)
-        for b in range(len(blocks) - 1):
-            for k in range(n_bins[f]):
-                counts[k] = 0
-            n_rows = blocks[b + 1] - blocks[b]
-            for row in range(blocks[b], blocks[b + 1]):
-                counts[codes[f, row]] += 1
-            most = 0
-            for k in range(1, n_bins[f]):
-                if counts[k] > counts[most]:
-                    most = k
-            common[b, f] = -1
-            if counts[most] >= max(1.0, min_share * n_rows):
-                common[b, f] = most
-                sizes[b * n_features + f + 1] = n_rows - counts[most]
-
-
-@compiled
-def _fill_rare_rows(
-    codes: NDArray[Any],
-    blocks: IntArray,
-    common: IntArray,
-    indptr: IntArray,
-    rows: NDArray[np.uint16],
-    outside: NDArray[Any],
-) -> None:
-    n_features = common.shape[1]
-    for f in range(n_features):
-        for b in range(len(blocks) - 1):
-            if common[b, f] >= 0:
-                at = indptr[b * n_features + f]
-                for row in range(blocks[b], blocks[b + 1]):
-                    if codes[f, row] != common[b, f]:
-                        rows[at] = row - blocks[b]
-                        outside[at] = codes[f, row]
-                        at += 1
+    common = np.full((n_blocks, n_features), -1, np.int64)
+    sizes, rows, outside = [0], [np.zeros(0, np.uint16)], [np.zeros(0, codes.dtype)]
+    for block, (a, b) in enumerate(pairwise(blocks.tolist())):
+        for f, code in enumerate(codes[:, a:b]):
+            counts = np.bincount(code, minlength=1)
+            most = int(counts.argmax())
+            sizes.append(0)
+            if counts[most] >= max(1.0, _MIN_COMMON_SHARE * (b - a)):
+                common[block, f] = most
+                rare = np.flatnonzero(code != most)
+                sizes[-1] = len(rare)
+                rows.append(rare.astype(np.uint16))
+                outside.append(code[rare])
+    return RareRows(common, np.cumsum(sizes), np.concatenate(rows), np.concatenate(outside))

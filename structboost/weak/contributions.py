@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from structboost._typing import FloatArray
 from structboost.weak.lookup_table import LinearAndSteps, LookupTable, SumOfScorers
+from structboost.weak.pair_tables import PairTables
 from structboost.weak.table import Scorer
 
 
@@ -44,13 +45,21 @@ class Contributions(NamedTuple):
         return Contributions(self.values - means, self.base + means.sum(axis=0))
 
 
-def contributions_of(scorer: Scorer, rows: NDArray[Any]) -> Contributions:
+def contributions_of(
+    scorer: Scorer, rows: NDArray[Any], background: NDArray[Any] | None = None
+) -> Contributions:
     """Contributions to the scores of rows that were checked.
+
+    A function of two features is divided between them.  With a background these are its
+    interventional Shapley values (Lundberg and Lee, NIPS 2017): each feature gets the mean of what
+    it changes alone and what it changes last.  Otherwise each feature gets a half.
 
     Parameters
     ----------
     scorer : Scorer
     rows : ndarray, shape (n_parts, n_features)
+    background : ndarray, shape (n_background, n_features), optional
+        Checked rows over which each feature has the mean 0.
 
     Returns
     -------
@@ -60,25 +69,56 @@ def contributions_of(scorer: Scorer, rows: NDArray[Any]) -> Contributions:
     Raises
     ------
     TypeError
-        If the scores are not a sum of functions of single features.
+        If the scores are not a sum of functions of one or two features.
     """
     if isinstance(scorer, SumOfScorers):
-        terms = [contributions_of(term, rows) for term in scorer.terms]
+        terms = [contributions_of(term, rows, background) for term in scorer.terms]
         values = np.sum([term.values for term in terms], axis=0)
         return Contributions(values, np.sum([term.base for term in terms], axis=0))
     form = LinearAndSteps.of(scorer)
     if form is None:
-        raise TypeError(
-            "Scores of these weak learners are no sum of functions of single features. "
-            "Contributions are exact for 'stump', 'linear', 'feature' and lists of these; train "
-            "with weak_learner='stump', for example."
-        )
+        tables = PairTables.of(scorer, rows.shape[1])
+        if tables is None:
+            raise TypeError(
+                "Scores of these weak learners are no sum of functions of one or two features. "
+                "Contributions are exact for 'stump', 'pair_tree', 'linear', 'feature' and lists "
+                "of these; train with weak_learner='stump', for example."
+            )
+        return _of_pairs(tables, rows, background)
+    if background is not None:
+        return contributions_of(scorer, rows).centred(contributions_of(scorer, background))
     # What is missing is left to the tables: linear functions do not take it.
     known = np.where(np.isnan(rows), 0.0, rows)
     values = known[:, :, None] * form.coefficients
     for u, feature in enumerate(form.steps.features):
         values[:, feature] += _of_one_feature(form.steps, u).raw_scores(rows)
     return Contributions(values, form.steps.bias.copy())
+
+
+def _of_pairs(
+    tables: PairTables, rows: NDArray[Any], background: NDArray[Any] | None
+) -> Contributions:
+    """Contributions of tables of pairs."""
+    values, base = contributions_of(tables.steps, rows, background)
+    bins = tables.bins(rows)
+    of_background = None if background is None else tables.bins(background)
+    for (a, b), table in tables.pairs.items():
+        of_pair = table[bins[a], bins[b]]
+        if of_background is None:
+            values[:, a] += 0.5 * of_pair
+            values[:, b] += 0.5 * of_pair
+            continue
+        first, second = (
+            np.bincount(of_background[f], minlength=n) / len(of_background[f])
+            for f, n in ((a, len(table)), (b, table.shape[1]))
+        )
+        mean = table[of_background[a], of_background[b]].mean(axis=0)
+        a_alone = np.tensordot(table, second, (1, 0))[bins[a]]
+        b_alone = np.tensordot(first, table, (0, 0))[bins[b]]
+        values[:, a] += 0.5 * (a_alone - mean + of_pair - b_alone)
+        values[:, b] += 0.5 * (b_alone - mean + of_pair - a_alone)
+        base = base + mean
+    return Contributions(values, base)
 
 
 def _of_one_feature(table: LookupTable, u: int) -> LookupTable:

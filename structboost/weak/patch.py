@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, ClassVar, NamedTuple
 
-import cv2
 import numpy as np
 from numpy.typing import NDArray
 
 from structboost._typing import FloatArray, IntArray, override
 from structboost.files.schema import Array
+from structboost.runtime.extras import require
 from structboost.validation import checked_seed, checked_whole_number, is_whole, shown
 from structboost.weak.base import (
     Candidate,
@@ -98,6 +98,9 @@ class Pooling(NamedTuple):
         responses : ndarray of float32, shape (n_templates, grid * grid, n_images)
             Largest inner product in each cell.
         """
+        require("vision", "PatchFamily")
+        import cv2
+
         out = np.empty((len(templates), self.grid, self.grid, len(images)), np.float32)
         rows, columns = self.spans()
         for first in range(0, len(images), _STRIP):
@@ -233,7 +236,7 @@ class PatchFamily(WeakLearnerFamily):
         n_candidates: int = 50,
         n_priced: int = 4000,
         random_state: int = 0,
-        exact: bool = False,
+        exact: bool | None = None,
         n_threads: int = 1,
     ) -> None:
         check_family_arguments(features, response, exact=exact, n_threads=n_threads)

@@ -19,6 +19,7 @@ FAMILIES = Registry(
     {
         "stump": f"{_BASE}.stump:StumpFamily",
         "tree": f"{_BASE}.tree:TreeFamily",
+        "pair_tree": f"{_BASE}.pair_tree:PairTreeFamily",
         "perceptron": f"{_BASE}.linear:PerceptronFamily",
         "svm": f"{_BASE}.linear:SVMFamily",
         "lda": f"{_BASE}.linear:LDAFamily",
@@ -43,6 +44,7 @@ SPARSE = Registry(
         "stump": f"{_BASE}.sparse_stump:SparseStumpFamily",
         "linear": f"{_BASE}.linear_function:SparseLinearFunctions",
         "tree": f"{_BASE}.tree:TreeFamily",
+        "pair_tree": f"{_BASE}.pair_tree:PairTreeFamily",
     },
 )
 _TABLES = Registry(
@@ -50,6 +52,7 @@ _TABLES = Registry(
     {
         "stump": f"{_BASE}.stump:StumpTable",
         "tree": f"{_BASE}.tree:TreeTable",
+        "pair_tree": f"{_BASE}.tree:TreeTable",
         "category": f"{_BASE}.category:CategoryTable",
         "perceptron": f"{_BASE}.linear:HyperplaneTable",
         "svm": f"{_BASE}.linear:HyperplaneTable",
@@ -119,7 +122,7 @@ def register_weak_learner(
         SPARSE.add(family.name, sparse)
 
 
-def family_maker(weak_learner: Any, *, exact: bool) -> Callable[..., Any]:
+def family_maker(weak_learner: Any, *, exact: bool | None) -> Callable[..., Any]:
     """Class of a name, or the callable that a user passed.
 
     Raises

@@ -32,7 +32,7 @@ from structboost.weak.base import (
     checked_columns,
     checked_directions,
 )
-from structboost.weak.binning import bin_features
+from structboost.weak.binning import MAX_BINS, bin_features
 from structboost.weak.candidates import answer_type, largest_norms
 from structboost.weak.category_sets import (
     BY_SET,
@@ -43,16 +43,16 @@ from structboost.weak.category_sets import (
     number_of,
     words_of,
 )
-from structboost.weak.left_out import drawn_leaf_sums
+from structboost.weak.leaf_sums import add_to_leaves, fill_leaves
 from structboost.weak.monotone_trees import Directions
 from structboost.weak.table import LearnerTable, comparable
 from structboost.weak.tree_growth import (
     Room,
     counted_table,
     grow,
-    grown_leaves,
     leaf_numbers,
     row_hashes,
+    work_arrays,
 )
 from structboost.weak.weighted_trees import TreesWithSets, WeightedTrees, leaf_of
 
@@ -210,6 +210,8 @@ class TreeFamily(WeakLearnerFamily):
     max_features : float
         Fraction of the features, above 0 and at most 1, that a node may split, drawn anew for each
         node from ``random_state``; at least one feature.
+    max_bins : int
+        Most bins of a feature of numbers, at most 256, unless ``exact``.
     """
 
     name = "tree"
@@ -225,7 +227,7 @@ class TreeFamily(WeakLearnerFamily):
         response: tuple[float, float],
         *,
         depth: int = 3,
-        exact: bool = False,
+        exact: bool | None = None,
         n_threads: int = 1,
         row_share: float | None = None,
         random_state: Any = None,
@@ -236,6 +238,7 @@ class TreeFamily(WeakLearnerFamily):
         min_samples_leaf: int = 1,
         l2_regularization: float = 0.0,
         max_features: float = 1.0,
+        max_bins: int = MAX_BINS,
     ) -> None:
         check_family_arguments(features, response, exact=exact, n_threads=n_threads)
         self.min_samples_leaf = checked_whole_number(min_samples_leaf, "min_samples_leaf")
@@ -253,7 +256,10 @@ class TreeFamily(WeakLearnerFamily):
         self._is_left_open = row_share is None
         all_rows = row_share is None or row_share == 1
         self._draw_rows(1.0 if all_rows else checked_share(row_share, "row_share"), random_state)
-        self.binned = bin_features(features, exact=exact, categorical=categorical)
+        self.max_bins = checked_whole_number(max_bins, "max_bins", MAX_BINS)
+        self.binned = bin_features(
+            features, exact=bool(exact), categorical=categorical, max_bins=self.max_bins
+        )
         of_columns = self._feature(np.arange(self.binned.n_columns))
         self._is_category = np.isin(of_columns, categorical)
         of_features = checked_directions(directions, features.shape[1])
@@ -320,12 +326,7 @@ class TreeFamily(WeakLearnerFamily):
 
     @cached_property
     def _room(self) -> Room:
-        n_rows = self.binned.n_rows
-        return (
-            np.empty((self.depth, self._n_entries), np.int64),
-            np.zeros((2, n_rows), np.int64),
-            np.empty((2, n_rows), np.int32),
-        )
+        return work_arrays(self.depth, self._n_entries, self.binned.n_rows)
 
     @cached_property
     def _equal_rows(self) -> tuple[IntArray, int]:
@@ -516,16 +517,14 @@ class TreeFamily(WeakLearnerFamily):
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Leaves of new trees, their weights, and the leaves as only the drawn rows fill them.
 
-        Weights are sums of the duals, counted as in :func:`grown_leaves`.
+        Weights are sums of the duals, counted as in :func:`fill_leaves`.
         """
         share = (1.0 + self.l2_regularization) / self._equal_rows[1] if self.confident else 0.0
         if not self.confident and is_drawn is not None:
             duals = np.where(is_drawn[:, None], duals / self.row_share, 0.0)
         of_leaves = np.empty((3, len(numbers), 2**self.depth))
-        grown_leaves(
-            self.binned.codes, nodes[:2], nodes[2], duals, is_drawn if self.honest else None,
-            share, numbers, of_leaves,
-        )  # fmt: skip
+        leaf_numbers(self.binned.codes, *nodes, numbers)
+        fill_leaves(numbers, duals, is_drawn if self.honest else None, share, of_leaves)
         weights, masses, leaves = of_leaves
         if not self.confident:
             leaves = self._leaves(*nodes, weights)
@@ -533,7 +532,7 @@ class TreeFamily(WeakLearnerFamily):
         of_drawn = _SURE * leaves
         if is_drawn is not None:
             own_weights, own_masses = np.empty((2, *weights.shape))
-            drawn_leaf_sums(numbers, duals, is_drawn, own_weights, own_masses)
+            add_to_leaves(numbers, duals, is_drawn, own_weights, own_masses)
             of_row = own_masses.sum(axis=1, keepdims=True) * (share / self.row_share)
             of_drawn = _SURE * own_weights / np.maximum(own_masses + of_row, _TINY)
         if self._is_directed:

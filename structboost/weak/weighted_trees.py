@@ -87,7 +87,12 @@ class WeightedTrees:
             used, is_low, place = self._used_features
             is_double = rows.dtype == np.float64
             thresholds = self.threshold if is_double else self._single_thresholds
-            room = np.empty((len(used), _BLOCK_ROWS), thresholds.dtype)
+            room = (
+                np.empty((len(used), _BLOCK_ROWS), thresholds.dtype),
+                np.zeros(_BLOCK_ROWS, np.uint8),
+                np.zeros(_BLOCK_ROWS, np.int64),
+                np.zeros((self.n_channels, _BLOCK_ROWS)),
+            )
             trees = place, thresholds, *terms
             _add_in_blocks(rows, (used, is_low), trees, *self._top, room, out)
         return out
@@ -191,17 +196,16 @@ def _add_in_blocks(
     trees: tuple[IntArray, NDArray[Any], IntArray, IntArray, FloatArray],
     n_top: int,
     node_after_top: IntArray,
-    block: NDArray[Any],
+    room: tuple[NDArray[Any], NDArray[np.uint8], IntArray, FloatArray],
     out: FloatArray,
 ) -> None:
-    """Add up scores in ``block``, work space for a block of rows, shape (n_used, block rows)."""
+    """Add up scores in ``room`` for a block of rows: values, top nodes, leaves and scores."""
     used, is_low = features
     place, thresholds, indptr, channels, values = trees
+    block, answers, leaf, sums = room
     n_nodes, width = place.shape[1], block.shape[1]
-    answers, leaf = np.zeros(width, np.uint8), np.zeros(width, np.int64)
-    sums = np.zeros((out.shape[1], width))
     for begin in range(0, len(rows), width):
-        n = min(width, len(rows) - begin)
+        n = width if len(rows) - begin > width else len(rows) - begin
         for u in range(len(used)):
             of_missing = -np.inf if is_low[u] else np.inf
             for p in range(n):

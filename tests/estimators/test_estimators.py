@@ -104,7 +104,7 @@ def test_early_stopping_accepts_only_true_or_false():
     with pytest.raises(TypeError, match="early_stopping is 'auto'; give True or False"):
         StructBoostClassifier(early_stopping="auto").fit([[0.0], [1.0]], [0, 1])
     for name, value in (("exact", "no"), ("stabilize", 2)):
-        with pytest.raises(TypeError, match=f"{name} is {value!r}; give True or False"):
+        with pytest.raises(TypeError, match=f"{name} is {value!r}; give True"):
             StructBoostClassifier(objective="hinge", C=10.0, **{name: value}).fit(
                 [[0.0], [1.0]], [0, 1]
             )
@@ -332,3 +332,21 @@ def test_scores_of_a_ranker_weigh_queries_and_items_like_repetitions():
     assert found != pytest.approx(ranker.score(X, y, qid))
     with pytest.raises(ValueError, match="one level of relevance"):
         ranker.score(X, y, qid, sample_weight=np.where(y == 1, 1.0, 0.0))
+
+
+@pytest.mark.parametrize("parameters", [{}, {"early_stopping": True, "validation_fraction": 0.3}])
+def test_a_query_that_the_loss_does_not_take_is_named_by_its_id(parameters):
+    rng = np.random.default_rng(0)
+    X, queries = rng.normal(size=(100, 2)), np.repeat([*"abcdefghij"], 10)
+    ranker = StructBoostRanker(
+        objective="hinge", loss="map", C=1.0, max_iter=1, random_state=0, **parameters
+    )
+    binary = rng.integers(0, 2, 100)
+    binary[::10] = 0
+    for name in "abcdefghij":
+        y = binary + 2 * (np.arange(100) == 10 * "abcdefghij".index(name))
+        with pytest.raises(TaskError, match=f"The query '{name}'.* has 3 levels"):
+            ranker.fit(X, y, qid=queries)
+    ranker.fit(X, binary, qid=queries)
+    with pytest.raises(TaskError, match=r"The query 'j'.* has 3 levels"):
+        ranker.score(X, y, qid=queries)

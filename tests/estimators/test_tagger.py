@@ -15,7 +15,7 @@ from sklearn.utils import get_tags
 
 from structboost import StructBoostClassifier, StructBoostTagger
 from structboost.contract import StackedParts
-from structboost.exceptions import ModelFileError
+from structboost.exceptions import ConstantPredictionWarning, ModelFileError
 
 WORDS = {"N": ["dog", "cat", "saw"], "V": ["saw", "ran", "bit"], "D": ["the", "a"]}
 FOLLOWS = {None: "DN", "D": "N", "N": "VV", "V": "DN"}
@@ -253,8 +253,7 @@ def test_early_stopping_works_with_other_families(tmp_path):
         ([[{"a": 1}]], [], "1 sequences and y 0"),
         ([[{"a": 1}]], [["x", "y"]], r"y\[0\] is .*each of the 1 tokens"),
         ([[{"a": 1}]], ["x"], r"y\[0\] is 'x'"),
-        ([[{"a": 1}, {"a": 1}]], [["x", None]], "1 different tags"),
-        ([[{"a": 1}, {"a": 1}]], [[2.0, np.nan]], "1 different tags"),
+        ([[{"a": 1}, {"a": 1}]], [[None, np.nan]], "y has no known tag"),
         ([["a", "dog"]], [["x", "y"]], r"X\[0\] is \['a', 'dog'\]; give .* or a dict of features"),
         ([[["w=a", "b"], ["w=c", "d"]]], [["x", "y"]], r"X\[0\] is .* or a dict of features"),
         ([[["w=a"], ["w=c", "d"]]], [["x", "y"]], r"X\[0\] is .* whose tokens differ in length"),
@@ -438,8 +437,8 @@ def test_a_refused_refit_leaves_the_tagger_as_it_was():
     X, y = [np.eye(2)] * 6, [["A", "B"]] * 6
     tagger = StructBoostTagger(max_iter=5).fit(X, y)
     before = tagger.predict(X), tagger.classes_.tolist()
-    for inputs, tags in (([np.empty((2, 0))] * 6, y), (X, [["A", "A"]] * 6), (X, [["C"]] * 6)):
-        with pytest.raises(ValueError, match=r"give|needs"):
+    for inputs, tags in (([np.empty((2, 0))] * 6, y), (X, [[None, None]] * 6), (X, [["C"]] * 6)):
+        with pytest.raises(ValueError, match=r"give"):
             tagger.fit(inputs, tags)
         assert (tagger.predict(X), tagger.classes_.tolist()) == before
 
@@ -485,3 +484,18 @@ def test_many_sequences_and_tags_are_predicted_as_each_one_alone(monkeypatch):
         monkeypatch.setattr("structboost.estimators.tagger._MOST_SCORES", most)
         assert tagger.predict_marginals(X) == alone
         assert tagger.predict(X) == [tagger.predict([x])[0] for x in X]
+
+
+@pytest.mark.parametrize("parameters", [{}, {"objective": "hinge"}, {"scheme": "auto"}])
+@pytest.mark.parametrize("of_dicts", [False, True])
+def test_one_tag_gives_a_constant_model_with_a_warning(parameters, of_dicts, tmp_path):
+    X = [[{"a": "b"}, {"a": "c"}], [{"a": "d"}]] if of_dicts else [np.eye(2), np.ones((1, 2))]
+    tagger = StructBoostTagger(**parameters)
+    with pytest.warns(ConstantPredictionWarning, match="y has 1 tag only, 'O'"):
+        tagger.fit(X, [["O", None], ["O"]])
+    tagger.save(tmp_path / "tagger")
+    for model in (tagger, StructBoostTagger.load(tmp_path / "tagger")):
+        assert model.predict(X) == [["O", "O"], ["O"]]
+        assert model.predict_marginals(X[1:]) == [[{"O": 1.0}]]
+        assert model.score(X, [["O", "B"], ["O"]]) == pytest.approx(2 / 3)
+        np.testing.assert_array_equal(model.transitions_, [[0.0]])

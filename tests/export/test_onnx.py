@@ -70,6 +70,7 @@ MODELS = {
     "two classes": (StructBoostClassifier(**QUICK), Y == 1),
     "trees": (StructBoostClassifier(max_iter=20), NAMES.astype(object)),
     "trees, two classes": (StructBoostClassifier(max_iter=20), (Y == 1).astype(float)),
+    "trees of two levels": (StructBoostClassifier(weak_learner="pair_tree", **QUICK), Y),
     "deep trees and stumps": (
         StructBoostClassifier(weak_learner=["tree", "stump"], **QUICK),
         Y,
@@ -163,14 +164,14 @@ def test_many_rounds_on_breast_cancer():
 
 def test_models_without_a_form_are_refused(monkeypatch):
     hyperplanes = StructBoostClassifier(weak_learner="lda", **QUICK).fit(X, Y)
-    with pytest.raises(TypeError, match="'stump', 'tree', 'linear', 'feature'"):
+    with pytest.raises(TypeError, match="'stump', 'pair_tree', 'tree', 'linear', 'feature'"):
         to_onnx(hyperplanes)
     with pytest.raises(TypeError, match="give a fitted classifier or ranker"):
         to_onnx(StructBoost(MulticlassTask(3), C=1))
     with pytest.raises(ValueError, match="not fitted"):
         to_onnx(StructBoostClassifier())
     monkeypatch.setitem(sys.modules, "onnx", None)
-    with pytest.raises(ImportError, match=r"pip install structboost-learn\[onnx\]"):
+    with pytest.raises(ImportError, match=r'pip install "structboost-learn\[onnx\]"'):
         to_onnx(hyperplanes)
 
 

@@ -32,6 +32,7 @@ from structboost import (
 )
 from structboost.decisions import Choose
 from structboost.segmentation import CRFSettings, Segmenter, UnarySettings
+from structboost.tagging import TokenFeatures, TwoStageTagger
 from structboost.tasks import GraphInput
 
 N = 42
@@ -66,6 +67,9 @@ FACES = {
     "StructBoostRanker, hinge": (StructBoostRanker(**HINGE, max_iter=5), None),
     "StructBoostTagger": (StructBoostTagger(max_iter=2), None),
     "StructBoostTagger, hinge": (StructBoostTagger(**HINGE, max_iter=3), None),
+    "StructBoostTagger, dicts": (StructBoostTagger(), "tags of dicts"),
+    "TwoStageTagger": (TwoStageTagger(StructBoostTagger(C=1.0), folds=2), None),
+    "TokenFeatures": (TokenFeatures(window=1), None),
     "PredictThenOptimize": (
         PredictThenOptimize(Choose(3, 1), C=5.0, tol=0.1, start="none", random_state=0),
         None,
@@ -77,10 +81,10 @@ FACES = {
 SLOW_FACES = {
     "Segmenter": (
         Segmenter(
-            n_segments=8,
+            n_segments=4,
             C=1.0,
-            crf=CRFSettings(max_rounds=3),
-            unaries=UnarySettings(n_folds=2, group_rounds=2),
+            crf=CRFSettings(max_rounds=2),
+            unaries=UnarySettings(n_folds=2, group_rounds=1),
         ),
         None,
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from itertools import product
 
 import numpy as np
@@ -10,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from structboost.inference import alpha_expansion_labels, min_cut_labels
+from structboost.inference import alpha_expansion_labels, graph_cut, min_cut_labels
 
 
 def potts(labels, energies, edges, weights):
@@ -80,7 +79,76 @@ def test_nodes_without_edges_take_their_cheaper_label():
     assert len(alpha_expansion_labels(np.zeros((0, 3)), [], [])) == 0
 
 
-def test_a_missing_pymaxflow_is_named(monkeypatch):
-    monkeypatch.setitem(sys.modules, "maxflow", None)
-    with pytest.raises(ImportError, match="PyMaxflow"):
-        min_cut_labels(np.zeros((1, 2)), [], [], [])
+@pytest.fixture
+def base(monkeypatch):
+    """Let cuts be those of the base, without PyMaxflow."""
+    monkeypatch.setattr(graph_cut, "is_installed", lambda module: False)
+
+
+def directed_graph(rng, n, is_whole, log_scale):
+    pairs = rng.integers(0, n, (3 * n, 2))
+    pairs = pairs[pairs[:, 0] != pairs[:, 1]]
+    energies = rng.normal(size=(n, 2))
+    capacities = 10.0 ** rng.uniform(-log_scale, log_scale, (2, len(pairs)))
+    if is_whole:
+        energies, capacities = (3 * energies).round(), (3 * capacities).round()
+    return energies, pairs, *capacities
+
+
+def energy(labels, energies, pairs, forward, backward):
+    """Energies of labellings, along the last axis."""
+    p, q = labels[..., pairs[:, 0]], labels[..., pairs[:, 1]]
+    cut = (~p & q) @ forward + (p & ~q) @ backward
+    return energies[np.arange(len(energies)), labels.astype(int)].sum(axis=-1) + cut
+
+
+@given(st.integers(0, 10_000), st.integers(1, 8), st.booleans(), st.sampled_from([0.3, 6.0]))
+@settings(deadline=None, max_examples=60)
+def test_cuts_of_the_base_are_the_best_labels_of_small_graphs(seed, n, is_whole, log_scale):
+    graph = directed_graph(np.random.default_rng(seed), n, is_whole, log_scale)
+    everything = np.array(list(product((False, True), repeat=n)))
+    energies = energy(everything, *graph)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(graph_cut, "is_installed", lambda module: False)
+        labels = min_cut_labels(*graph)
+    if is_whole:  # every energy is exact
+        best = everything[energies == energies.min()]
+        assert labels.tolist() == best[best.sum(axis=1).argmin()].tolist()
+    slip = 2.0**-44 * np.abs(np.diff(graph[0])).sum()
+    assert energy(labels, *graph) - energies.min() <= slip + 1e-15 * np.abs(energies).max()
+
+
+@pytest.mark.parametrize("is_whole", [False, True])
+def test_cuts_of_the_base_are_those_of_pymaxflow(base, monkeypatch, is_whole):
+    pytest.importorskip("maxflow")
+    rng = np.random.default_rng(is_whole)
+    for n in (30, 300, 2000):
+        energies, *edges = directed_graph(rng, n, is_whole, 0.5)
+        graph = 8 * energies, *edges
+        of_base = min_cut_labels(*graph)
+        with monkeypatch.context() as patch:
+            patch.setattr(graph_cut, "is_installed", lambda module: True)
+            labels = min_cut_labels(*graph)
+        assert 0 < labels.sum() < n
+        assert labels.tolist() == of_base.tolist()
+
+
+def test_one_whole_flow_is_not_enough_where_capacities_differ_by_orders(base, monkeypatch):
+    energies = [[0.0, 1e9], [0.0, 1e9], [1e9, 0.0], [3e-3, 0.0], [0.0, 2e-3]]
+    graph = energies, [[0, 2], [3, 4]], [1e9, 1.0], [1e9, 1.0]
+    assert min_cut_labels(*graph).tolist()[3:] == [True, True]
+    monkeypatch.setattr(graph_cut, "_MOST_ROUNDS", 1)
+    assert min_cut_labels(*graph).tolist()[3:] != [True, True]
+
+
+def test_an_edge_wider_than_all_flow_is_never_cut(base):
+    wide = [1e300, 0.0]
+    assert (
+        min_cut_labels([[0, 5.0], [10.0, 0]], [[0, 1]], wide[:1], wide[1:]).tolist() == [True] * 2
+    )
+
+
+def test_nodes_without_energies_take_label_0_in_the_base(base):
+    assert min_cut_labels(np.zeros((2, 2)), [[0, 1]], [1.0], [1.0]).tolist() == [False, False]
+    assert min_cut_labels([[0.0, 1.0], [0.0, 0.0]], [[0, 1]], [1.0], [1.0]).tolist() == [False] * 2
+    assert min_cut_labels([[1.0, 0.0], [0.0, 0.0]], [[0, 1]], [0.0], [1.0]).tolist() == [True] * 2

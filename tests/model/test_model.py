@@ -39,6 +39,15 @@ def summed_answers(model):
     return lambda points: learners.responses(np.asarray(points, float)).T @ weights
 
 
+def test_a_file_of_an_estimator_is_read_with_the_name_of_its_class(tmp_path):
+    X = np.arange(8.0)[:, None]
+    estimator = StructBoostClassifier(max_iter=2).fit(X, X[:, 0] > 3)
+    estimator.save(tmp_path / "e")
+    with pytest.warns(UserWarning, match=r"StructBoostClassifier\.load reads it with labels"):
+        model = load_model(tmp_path / "e")
+    np.testing.assert_array_equal(model.scores(X, "x"), estimator.model_.scores(X, "x"))
+
+
 def test_look_up_tables_score_as_the_stumps_do(classifier):
     model = classifier.model_
     table, expected = model.compile(), summed_answers(model)

@@ -204,7 +204,7 @@ def test_wrong_tags_are_named_with_their_sequence(Y, message):
 
 def test_wrong_parameters_and_impossible_sequences_are_named():
     for arguments, message in [
-        (dict(n_tags=1), "n_tags is 1; give a whole number from 2"),
+        (dict(n_tags=0), "n_tags is 0; give a whole number from 1"),
         (dict(n_tags=2, forbidden=[(0, 2)]), r"forbidden has \(0, 2\)"),
         (dict(n_tags=2, forbidden=[(None, None)]), "name a tag"),
     ]:

@@ -97,6 +97,8 @@ def test_a_linear_model_of_a_hierarchy_is_certified_and_accurate():
         ([(0,)], 1.0, r"shape \(1, 1\)"),
         ([[0, 1], [1, 2], [2, 1]], 1.0, "cycle at label 1"),
         ([[0, 1]], 0.0, "decay is 0"),
+        ([(0, 1), {}], 1.0, r"edges\[1\] is \{\}; give pairs"),
+        (np.array(3.0), 1.0, r"edges has shape \(\)"),
     ],
 )
 def test_wrong_hierarchies_are_named(edges, decay, message):
@@ -106,7 +108,7 @@ def test_wrong_hierarchies_are_named(edges, decay, message):
 
 def test_probabilities_of_large_graphs_are_refused():
     task = HierarchicalMultiLabelTask(13, [[0, 2], [1, 2]])
-    with pytest.raises(TaskError, match="Label 2 has several parents"):
+    with pytest.raises(TaskError, match=r"Label 2 has several parents.*objective='hinge'"):
         task.marginals(None, np.zeros((1, 13)))
     rng = np.random.default_rng(0)
     with pytest.warns(SampledOutputsWarning):

@@ -191,6 +191,21 @@ def test_what_is_no_tree_is_refused_with_the_forms_that_are_taken(value, message
         label_tree(value, ["a", "b"])
 
 
+@pytest.mark.parametrize(
+    "value",
+    [[{}], {"a": {}}, [{"a": []}], [["a"], {}], networkx.empty_graph(3, networkx.DiGraph)],
+    ids=str,
+)
+def test_a_hierarchy_in_which_no_label_is_above_another_is_refused(value):
+    with pytest.raises(ValueError, match=r"hierarchy.* is .*(above another|above others)"):
+        read_hierarchy(value, (), "hierarchy", pairs_are_edges=True)
+
+
+def test_pairs_beside_a_dict_are_not_lost():
+    with pytest.raises(ValueError, match=r"hierarchy\[2\] is \{2: \[3\]\}; give pairs"):
+        read_hierarchy([(0, 1), (1, 2), {2: [3]}], (), "hierarchy", pairs_are_edges=True)
+
+
 @pytest.mark.parametrize("value", [[["a", "b", "c"], ["d"]], [["a", ["b"]]]])
 def test_nested_lists_without_names_are_no_hierarchy(value):
     with pytest.raises(ValueError, match=r"hierarchy\[0\] is .*nested dicts"):

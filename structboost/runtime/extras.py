@@ -1,0 +1,55 @@
+"""Packages that only some uses need, by the extra of the distribution that installs them."""
+
+from __future__ import annotations
+
+import sys
+from importlib.util import find_spec
+from typing import Any
+
+from structboost.exceptions import MissingExtraError
+
+# Modules by extra, and the names of their distributions.  What PyMaxflow does works without it.
+EXTRAS = {
+    "vision": {"av": "av", "cv2": "opencv-python", "PIL": "pillow", "skimage": "scikit-image"},
+    "plot": {"matplotlib": "matplotlib"},
+    "onnx": {"onnx": "onnx"},
+    "distributed": {"dask": "dask", "distributed": "distributed"},
+}
+
+
+def require(extra: str, purpose: str) -> None:
+    """Check that the packages of an extra are installed, without importing them.
+
+    Parameters
+    ----------
+    extra : str
+        A key of `EXTRAS`.
+    purpose : str
+        What needs them, the subject of the message.
+
+    Raises
+    ------
+    MissingExtraError
+        If one is missing.
+    """
+    missing = [name for module, name in EXTRAS[extra].items() if not is_installed(module)]
+    if missing:
+        raise MissingExtraError(
+            f"{purpose} needs {', '.join(missing)}, not installed here: pip install "
+            f'"structboost-learn[{extra}]".'
+        )
+
+
+def is_installed(module: str) -> bool:
+    """Whether a module is imported, or there is a file to import."""
+    if module in sys.modules:
+        return sys.modules[module] is not None  # None forbids the import
+    return find_spec(module) is not None
+
+
+def pyplot(purpose: str) -> Any:
+    """Import ``matplotlib.pyplot``, or name the extra that brings it."""
+    require("plot", purpose)
+    import matplotlib.pyplot as plt
+
+    return plt

@@ -1,0 +1,177 @@
+"""Kernels of the exact search for trees of two levels.
+
+The edge of a tree whose leaves have the sums s of the duals is ``mid sum(s) + half sum(|s|)``, if
+``mid`` and ``half`` are the mean of the two responses and half their difference.  So the best tree
+has the largest sum of ``|s|``.  A child with the sum T, split into l and T - l, adds
+``|l| + |T - l| = max(|T|, |2l - T|)``: the largest and the smallest l are all that is needed.  The
+sums of all children of all cuts of a root are in the histogram over pairs of bins, added up along
+both features (the depth-two routine of MurTree, Demirovic et al., JMLR 2022).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from structboost._typing import FloatArray, IntArray
+from structboost.runtime.compiled import compiled
+
+# Side of a column that is split by sets of categories.
+BY_SETS = 2
+
+
+@compiled
+def best_children(
+    codes: NDArray[Any],
+    duals: FloatArray,
+    starts: IntArray,
+    sides: NDArray[np.int8],
+    pairs: IntArray,
+    room: FloatArray,
+    sizes: FloatArray,
+    children: NDArray[np.int32],
+) -> None:
+    """Raise ``sizes`` to those of the best children on either side of every cut.
+
+    A cut of a number lies after a bin.  A cut of a category has this category on its left.
+
+    Parameters
+    ----------
+    codes : ndarray, shape (n_columns, n_rows)
+    duals : ndarray, shape (n_rows,)
+    starts : ndarray of int64, shape (n_columns + 1,)
+        First bin of each column, and the number of all bins.
+    sides : ndarray of int8, shape (n_columns,)
+        `BY_SETS` for columns that children split by any set of bins, and roots by one bin.  1 and
+        -1 where the response of a child must rise or fall with the column, otherwise 0.
+    pairs : ndarray of int64, shape (n_pairs, 2)
+        Pairs of columns to search, each in both orders.
+    room : ndarray, shape (2, most bins + 5, most bins)
+        Work space.
+    sizes : ndarray, shape (2, n_bins)
+        Sums of ``|s|`` of the left and the right child of each cut.
+    children : ndarray of int32, shape (2, n_bins)
+        Columns of these children.
+    """
+    for p in range(len(pairs)):
+        a, b = pairs[p, 0], pairs[p, 1]
+        n_a, n_b = starts[a + 1] - starts[a], starts[b + 1] - starts[b]
+        by_a, by_b = room[0, :n_a, :n_b], room[1, :n_b, :n_a]
+        for i in range(n_a):
+            for j in range(n_b):
+                by_a[i, j] = 0.0
+        of_a, of_b = codes[a], codes[b]
+        for row in range(len(duals)):
+            by_a[of_a[row], of_b[row]] += duals[row]
+        if sides[a] != BY_SETS:
+            _add_up(by_a)
+        for i in range(n_a):
+            for j in range(n_b):
+                by_b[j, i] = by_a[i, j]
+        if sides[b] != BY_SETS:
+            _add_up(by_b)
+        work = room[0, -5:]
+        _raise_to_children(
+            by_b, work, sides[a] == BY_SETS, sides[b], b, sizes[:, starts[a] :],
+            children[:, starts[a] :],
+        )  # fmt: skip
+        if a != b:
+            for j in range(n_b):
+                for i in range(n_a):
+                    by_a[i, j] = by_b[j, i]
+            _raise_to_children(
+                by_a, work, sides[b] == BY_SETS, sides[a], a, sizes[:, starts[b] :],
+                children[:, starts[b] :],
+            )  # fmt: skip
+
+
+@compiled
+def _add_up(sums: FloatArray) -> None:
+    """Add up each column from the first row on."""
+    for i in range(1, len(sums)):
+        for j in range(sums.shape[1]):
+            sums[i, j] += sums[i - 1, j]
+
+
+@compiled
+def _raise_to_children(
+    sums: FloatArray,
+    work: FloatArray,
+    root_is_category: bool,
+    side: int,
+    column: int,
+    sizes: FloatArray,
+    children: NDArray[np.int32],
+) -> None:
+    """Raise the sizes of a root's cuts by children on ``column``.
+
+    Row j of ``sums`` belongs to bin j of the child, column i to cut i of the root.
+    """
+    n_child, n_root = sums.shape
+    left, left_low = work[0, :n_root], work[1, :n_root]
+    right, right_low = work[2, :n_root], work[3, :n_root]
+    for i in range(n_root):
+        left[i] = left_low[i] = right[i] = right_low[i] = 0.0
+    for j in range(n_child):
+        of_bin = sums[j]
+        total = of_bin[n_root - 1]
+        if root_is_category:
+            total = of_bin.sum()
+        if side == BY_SETS:
+            for i in range(n_root):
+                left[i] += abs(of_bin[i])
+                right[i] += abs(total - of_bin[i])
+        else:
+            for i in range(n_root):
+                own, other = of_bin[i], total - of_bin[i]
+                left[i] = max(left[i], own)
+                left_low[i] = min(left_low[i], own)
+                right[i] = max(right[i], other)
+                right_low[i] = min(right_low[i], other)
+    if side != BY_SETS:
+        of_bin = sums[n_child - 1]
+        total = of_bin.sum() if root_is_category else of_bin[n_root - 1]
+        for i in range(n_root):
+            own, other = of_bin[i], total - of_bin[i]
+            # A child without a split is the cut before the first bin or after the last.
+            rising, rising_right = own - 2.0 * left_low[i], other - 2.0 * right_low[i]
+            falling, falling_right = 2.0 * left[i] - own, 2.0 * right[i] - other
+            left[i], right[i] = abs(own), abs(other)
+            if side >= 0:
+                left[i], right[i] = max(left[i], rising), max(right[i], rising_right)
+            if side <= 0:
+                left[i], right[i] = max(left[i], falling), max(right[i], falling_right)
+    for i in range(n_root):
+        if left[i] > sizes[0, i]:
+            sizes[0, i], children[0, i] = left[i], column
+        if right[i] > sizes[1, i]:
+            sizes[1, i], children[1, i] = right[i], column
+
+
+@compiled
+def stump_sizes(
+    codes: NDArray[Any],
+    duals: FloatArray,
+    starts: IntArray,
+    sides: NDArray[np.int8],
+    room: FloatArray,
+    sizes: FloatArray,
+) -> None:
+    """Fill ``sizes``, shape (n_columns,), with the sums of ``|s|`` of the best stumps.
+
+    Parameters are those of :func:`best_children`, with ``room`` of shape (most bins,).
+    """
+    for f in range(len(sizes)):
+        of_bins = room[: starts[f + 1] - starts[f]]
+        for b in range(len(of_bins)):
+            of_bins[b] = 0.0
+        code = codes[f]
+        for row in range(len(duals)):
+            of_bins[code[row]] += duals[row]
+        total, size, left = of_bins.sum(), 0.0, 0.0
+        for b in range(len(of_bins)):
+            left = abs(of_bins[b]) if sides[f] == BY_SETS else left + of_bins[b]
+            size = size + left if sides[f] == BY_SETS else max(size, abs(2.0 * left - total))
+        sizes[f] = size

@@ -1,0 +1,244 @@
+"""Trees of two levels as weak learners, priced exactly.
+
+A tree with a root and two children is a function of the features of the root and the left child
+plus one of the root and the right child.  So a model of such trees is a sum of functions of pairs
+of features (:mod:`structboost.weak.pair_tables`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from copy import copy
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from structboost._typing import FloatArray, IntArray, override
+from structboost.weak.base import Candidate
+from structboost.weak.category_sets import BY_SET, N_WORDS, number_of, words_of_flags
+from structboost.weak.pair_search import BY_SETS, best_children, stump_sizes
+from structboost.weak.tree import Tree, TreeFamily
+
+# Bins of a feature: with as many as stumps have, the search would take 64 times as long.
+_MAX_BINS = 32
+# A search of a part has one of so many columns in each pair.
+_COLUMNS_OF_PART = 32
+# Columns of children that have one response.
+_LOW, _HIGH = -1, -2
+
+
+class _Child(NamedTuple):
+    """Split of a child: the column, its bin or a set of bins as bits, and its leaves."""
+
+    column: int
+    bin: int
+    members: int
+    leaves: tuple[float, float]
+
+
+class PairTreeFamily(TreeFamily):
+    """Family of all trees of two levels on binned features, whose best is found exactly.
+
+    Each leaf has either response.  The root splits a feature of numbers at a threshold and a
+    categorical one into one category and all others; a child splits a categorical feature by any
+    set.
+
+    Parameters
+    ----------
+    features : ndarray or sparse array, shape (n_parts, n_features)
+        Features of the training parts.  Bins of sparse ones are dense, a byte each as a rule.
+    response : (float, float)
+        The two responses.
+    exact : bool
+        Whether the family holds all distinct thresholds, or those of ``max_bins``.
+    n_threads : int
+        Ignored.
+    max_bins : int
+        Most bins of a feature of numbers, at most 256, unless ``exact``.
+    categorical : sequence of int
+        Features that hold numbers of categories, from 0 to 254.
+    directions : sequence of int, optional
+        For each feature 1 (the response must not fall where it grows), -1 (it must not rise) or 0
+        (unconstrained).  Children split such a feature in its direction.  A root splits it if one
+        of its sides has one response, which the other side cannot pass.
+
+    Notes
+    -----
+    The depth-two routine of MurTree (Demirovic et al., JMLR 2022), for weights of either sign.
+    """
+
+    name = "pair_tree"
+    exact_pricing = True
+    ridge = 0.0
+
+    def __init__(
+        self,
+        features: Any,
+        response: tuple[float, float],
+        *,
+        exact: bool = False,
+        n_threads: int = 1,
+        max_bins: int = _MAX_BINS,
+        categorical: Sequence[int] = (),
+        directions: Sequence[int] | None = None,
+    ) -> None:
+        super().__init__(
+            features, response, depth=2, exact=exact, n_threads=n_threads, row_share=1.0,
+            categorical=categorical, directions=directions, max_bins=max_bins,
+        )  # fmt: skip
+        of_columns = np.sign(self._directions.of_columns)
+        self._sides = np.where(self._is_category, BY_SETS, of_columns).astype(np.int8)
+        n_bins = self._n_bins
+        self._starts = np.append(0, np.cumsum(n_bins)).astype(np.int64)
+        most = int(n_bins.max(initial=1))
+        self._work = np.empty((2, most + 5, most))
+        first, second = np.triu_indices(len(n_bins))
+        self._pairs = np.column_stack((first, second)).astype(np.int64)
+        self._feature_of = self._feature(np.arange(len(n_bins)))
+        self._is_part = False
+
+    @property
+    @override
+    def identity(self) -> str:
+        return f"{self.name} of {self.max_bins} bins, {self._sides.tolist()}"
+
+    @property
+    @override
+    def searches_all(self) -> bool:
+        thinned = self.binned.bins.thinned
+        return thinned is not None and not thinned.any()
+
+    @override
+    def part(self) -> Self | None:
+        """Search pairs of all columns and the 32 with the best stumps on a channel."""
+        if len(self._n_bins) <= 2 * _COLUMNS_OF_PART:
+            return None
+        part = copy(self)
+        part._is_part, part.exact_pricing = True, False
+        return part
+
+    @override
+    def price(self, duals: FloatArray, per_channel: int) -> list[Candidate]:
+        self._leaves_of_round.clear()
+        found = []
+        for channel in range(duals.shape[1]):
+            own = duals[:, channel]
+            rows = np.flatnonzero(own)
+            codes = np.ascontiguousarray(self.binned.codes[:, rows])
+            found += self._best_trees(codes, own[rows], channel, per_channel)
+        return sorted(found, key=lambda candidate: -candidate.edge)
+
+    def _best_trees(
+        self, codes: NDArray[Any], duals: FloatArray, channel: int, per_channel: int
+    ) -> list[Candidate]:
+        """Best trees of a channel, each with another feature at its root."""
+        starts, n_bins = self._starts, int(self._starts[-1])
+        pairs = self._pairs if not self._is_part else self._pairs_of_part(codes, duals)
+        sizes, children = np.full((2, n_bins), -np.inf), np.zeros((2, n_bins), np.int32)
+        best_children(codes, duals, starts, self._sides, pairs, self._work, sizes, children)
+        of_cuts = sizes.sum(axis=0)
+        for column in np.flatnonzero(np.abs(self._sides) == 1).tolist():
+            self._bound_root(codes, duals, column, sizes, children, of_cuts)
+        # The last bin of numbers has nothing behind it.
+        of_cuts[starts[1:][~self._is_category] - 1] = -np.inf
+        columns = np.repeat(np.arange(len(self._n_bins)), self._n_bins)
+        order = np.argsort(-of_cuts, kind="stable")
+        first = np.unique(self._feature_of[columns[order]], return_index=True)[1]
+        made = []
+        for cut in order[np.sort(first)][:per_channel].tolist():
+            if np.isfinite(of_cuts[cut]):
+                column, of_children = int(columns[cut]), (children[0, cut], children[1, cut])
+                bin_ = cut - int(starts[column])
+                made.append(self._tree(codes, duals, column, bin_, of_children))
+        if not made:
+            made = [self._tree(codes, duals, 0, -1, (0, 0))]
+        return [Candidate(tree, channel, edge) for tree, edge in made]
+
+    def _bound_root(
+        self,
+        codes: NDArray[Any],
+        duals: FloatArray,
+        column: int,
+        sizes: FloatArray,
+        children: NDArray[np.int32],
+        of_cuts: FloatArray,
+    ) -> None:
+        """Give one side of the cuts of a directed column one response, the other its best child."""
+        own = slice(self._starts[column], self._starts[column + 1])
+        below = np.cumsum(np.bincount(codes[column], duals, int(self._n_bins[column])))
+        rises = int(self._sides[column])
+        of_left = sizes[0, own] + rises * (below[-1] - below)
+        of_right = sizes[1, own] - rises * below
+        children[0, own][of_right >= of_left] = _LOW if rises > 0 else _HIGH
+        children[1, own][of_right < of_left] = _HIGH if rises > 0 else _LOW
+        of_cuts[own] = np.maximum(of_left, of_right)
+
+    def _pairs_of_part(self, codes: NDArray[Any], duals: FloatArray) -> IntArray:
+        """Pairs of columns with one of the best stumps in each."""
+        sizes = np.empty(len(self._n_bins))
+        stump_sizes(codes, duals, self._starts, self._sides, self._work[0, 0], sizes)
+        is_chosen = np.zeros(len(sizes), np.bool_)
+        is_chosen[np.argsort(-sizes, kind="stable")[:_COLUMNS_OF_PART]] = True
+        return self._pairs[is_chosen[self._pairs].any(axis=1)]
+
+    def _tree(
+        self,
+        codes: NDArray[Any],
+        duals: FloatArray,
+        column: int,
+        bin_: int,
+        of_children: tuple[int, int],
+    ) -> tuple[Tree, float]:
+        """Tree with this cut of its root and these columns of its children, and its edge."""
+        by_set = bool(self._is_category[column]) and bin_ >= 0
+        goes_left = np.ones(len(duals), np.bool_)
+        if bin_ >= 0:
+            goes_left = codes[column] == bin_ if by_set else codes[column] <= bin_
+        root = _Child(column, BY_SET if by_set else bin_, 1 << bin_ if by_set else 0, (0.0, 0.0))
+        found = [
+            self._best_split(codes[:, side], duals[side], int(of_child))
+            for of_child, side in zip(of_children, (goes_left, ~goes_left), strict=True)
+        ]
+        nodes = [root, *(child for child, _ in found)]
+        features, bins = np.array([n.column for n in nodes]), np.array([n.bin for n in nodes])
+        tree = Tree(
+            tuple(features.tolist()),
+            tuple(self._thresholds(features, bins).tolist()),
+            tuple(leaf for node in nodes[1:] for leaf in node.leaves),
+            tuple(bins.tolist()),
+            tuple(node.members for node in nodes) if self._n_words else (),
+        )
+        return tree, sum(edge for _, edge in found)
+
+    def _best_split(
+        self, codes: NDArray[Any], duals: FloatArray, column: int
+    ) -> tuple[_Child, float]:
+        """Best child of some rows on a column, or that of one response, and its edge."""
+        total = float(duals.sum())
+        if column < 0:
+            leaf = self.high if column == _HIGH else self.low
+            return _Child(0, -1, 0, (leaf, leaf)), leaf * total
+        side, n_bins = self._sides[column], int(self._n_bins[column])
+        leaf = self.high if total > 0 else self.low
+        best = _Child(column, -1, 0, (leaf, leaf))
+        sums = np.bincount(codes[column], duals, n_bins)
+        if side == BY_SETS:
+            inside = np.zeros(64 * N_WORDS, np.bool_)
+            inside[:n_bins] = sums > 0
+            above = float(sums[sums > 0].sum())
+            if above > 0 and (sums < 0).any():
+                members = number_of(words_of_flags(inside))
+                best = _Child(column, BY_SET, members, (self.high, self.low))
+                return best, self.high * above + self.low * (total - above)
+            return best, leaf * total
+        below = np.cumsum(sums)[:-1]
+        gains = np.array([2.0 * below - total, total - 2.0 * below])
+        gains[[side > 0, side < 0]] = -np.inf
+        size = gains.max(initial=-np.inf)
+        if size <= abs(total):
+            return best, leaf * total
+        way, bin_ = np.argwhere(gains == size)[0].tolist()
+        leaves = (self.high, self.low) if way == 0 else (self.low, self.high)
+        edge = leaves[0] * below[bin_] + leaves[1] * (total - below[bin_])
+        return _Child(column, bin_, 0, leaves), float(edge)
