@@ -104,6 +104,11 @@ class BoostedEstimator(SavedEstimator, Documented, BaseEstimator):
         It is below 1 if the scores are too confident.  None if it is not fitted, because the
         objective has no probabilities or every round used all rows, as with fewer than 50
         distinct ones.
+    best_iteration_ : int
+        Only with ``early_stopping``.  Rounds in the model, as LightGBM names them.
+    evals_result_ : dict of str to dict of str to list of float
+        Objective of the training set after each round, ``evals_result_["training"]["objective"]``.
+        Where rows were held out or left out, ``evals_result_["held_out"]["loss"]`` is their loss.
     feature_importances_ : ndarray, shape (n_features,)
         Fraction of the total weight on each feature.
     C_ : float
@@ -159,6 +164,26 @@ class BoostedEstimator(SavedEstimator, Documented, BaseEstimator):
     def _objective_name(self) -> str:
         """Return the name of the objective for the progress bar, or an empty string."""
         return ""
+
+    @property
+    def best_iteration_(self) -> int:
+        """Rounds in the model that early stopping kept."""
+        check_is_fitted(self)
+        if not self.early_stopping:
+            raise AttributeError(
+                "best_iteration_ needs early_stopping=True; n_iter_ has the rounds of the model."
+            )
+        return self.n_iter_
+
+    @property
+    def evals_result_(self) -> dict[str, dict[str, list[float]]]:
+        """Objective, and the loss of rows held out or left out, after each round."""
+        check_is_fitted(self)
+        result = {"training": {"objective": [float(of["primal"]) for of in self.history_]}}
+        losses = [of.get("held_out_loss") for of in self.history_]
+        if any(loss is not None for loss in losses):
+            result["held_out"] = {"loss": [float(loss) for loss in losses if loss is not None]}
+        return result
 
     @property
     def feature_importances_(self) -> FloatArray:

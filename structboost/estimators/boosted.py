@@ -513,6 +513,17 @@ class StructBoostClassifier(TaxonomyClassifier, StructBoostEstimator, TableEstim
         Whether each channel has separate weak learners, or all share them.
         ``"label_augmented"`` needs a taxonomy: stumps on the input augmented with the label code
         (:class:`structboost.weak.label_augmented.LabelAugmented`; StructBoost, end of section 3.4).
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from structboost import StructBoostClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = StructBoostClassifier(max_iter=20).fit(X, y)
+    >>> model.score(X, y) > 0.9
+    True
+    >>> model.predict_proba(X[:1]).shape
+    (1, 3)
     """
 
     # Repeated, because the other base class has different defaults.

@@ -234,6 +234,15 @@ class AdaBoostMOClassifier(_WordClassifier, _StageWiseClassifier):
     """Stage-wise classifier with one problem per bit of a code (AdaBoost.MO).
 
     Schapire and Singer, 1999; Algorithm 1 of the paper on totally corrective boosting.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from structboost import AdaBoostMOClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = AdaBoostMOClassifier(max_rounds=50).fit(X, y)
+    >>> model.score(X, y) > 0.9
+    True
     """
 
     _declares: ClassVar[dict[str, str]] = _NO_PROBABILITIES
@@ -244,6 +253,15 @@ class AdaBoostMHClassifier(_StageWiseClassifier):
     """Stage-wise classifier with the one-vs-all code (AdaBoost.MH).
 
     Schapire and Singer, 1999.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from structboost import AdaBoostMHClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = AdaBoostMHClassifier(max_rounds=50).fit(X, y)
+    >>> model.score(X, y) > 0.9
+    True
     """
 
     _declares: ClassVar[dict[str, str]] = {**_NO_DIRECTION, **_NO_PROBABILITIES}
@@ -263,6 +281,15 @@ class AdaBoostECCClassifier(_StageWiseClassifier):
     """Stage-wise classifier with a new code in each round (AdaBoost.ECC).
 
     Guruswami and Sahai, 1999; Algorithm 2 of the paper on totally corrective boosting.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from structboost import AdaBoostECCClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = AdaBoostECCClassifier(max_rounds=50, random_state=0).fit(X, y)
+    >>> model.score(X, y) > 0.9
+    True
     """
 
     _declares: ClassVar[dict[str, str]] = _NO_DIRECTION
@@ -273,6 +300,15 @@ class MultiBoostMOClassifier(_WordClassifier, _CorrectiveClassifier):
     """Totally corrective form of AdaBoost.MO (MultiBoost.MO, Algorithm 3).
 
     A pair of the exponential loss is an example and a bit.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from structboost import MultiBoostMOClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = MultiBoostMOClassifier().fit(X, y)
+    >>> model.score(X, y) > 0.9
+    True
     """
 
     _declares: ClassVar[dict[str, str]] = _NO_PROBABILITIES
@@ -289,6 +325,15 @@ class MultiBoostECCClassifier(_CorrectiveClassifier):
     codes : {"random", "best"}
         Whether the code of a round is random, or the best for its weak learner.  With the best
         codes, the bound holds over all codes.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from structboost import MultiBoostECCClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = MultiBoostECCClassifier(random_state=0).fit(X, y)
+    >>> model.score(X, y) > 0.9
+    True
     """
 
     _declares: ClassVar[dict[str, str]] = _NO_DIRECTION

@@ -107,6 +107,16 @@ class StructBoostMultiLabelClassifier(
     classes_ : ndarray, shape (n_labels,)
         The labels, including those of the hierarchy.  If ``y`` was a data frame, they are the names
         of its columns; if it was another indicator matrix, 0 to n_labels - 1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from structboost import StructBoostMultiLabelClassifier
+    >>> X = np.random.default_rng(0).normal(size=(200, 2))
+    >>> y = (X > 0).astype(int)
+    >>> model = StructBoostMultiLabelClassifier(max_iter=20).fit(X, y)
+    >>> model.predict([[1.0, -1.0]])
+    array([[1, 0]])
     """
 
     _face_kinds = ("label sets",)

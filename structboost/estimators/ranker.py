@@ -73,6 +73,17 @@ class StructBoostRanker(FeatureImportanceMixin, StructBoostEstimator, TableEstim
         Whether to hold out whole queries, or samples if there is one query, stop when their error
         has not improved for ``n_iter_no_change`` rounds, and keep the best round.  The certificate
         then refers to the last round trained.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from structboost import StructBoostRanker
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> ranker = StructBoostRanker(max_iter=20).fit(X, y)
+    >>> ranker.predict(X).shape
+    (569,)
+    >>> ranker.score(X, y) > 0.9
+    True
     """
 
     _face_kinds = ("grades",)

@@ -65,7 +65,7 @@ from structboost.weak.families import WeakLearners
 _MANY_PAIRS, _ENOUGH_TOKENS = 1 << 22, 200
 # Neighbouring sequences that are held out together, and the least number of such runs: sequences of
 # one document are alike (docs/decisions/linear-likelihood.md).
-_RUN, _FEWEST_RUNS = 30, 50
+_RUN, _FEWEST_RUNS = 30, 100
 # Scores of tags that are in memory together: 32 megabytes.
 _MOST_SCORES = 1 << 22
 
@@ -148,6 +148,15 @@ class StructBoostTagger(StructBoostEstimator):
         Scheme that predictions follow, if any.
     transitions_ : ndarray, shape (n_classes, n_classes)
         Score of each tag (row) before each tag (column).
+
+    Examples
+    --------
+    >>> from structboost import StructBoostTagger
+    >>> sentences = [[{"word": "the"}, {"word": "cat"}], [{"word": "a"}, {"word": "dog"}]]
+    >>> tags = [["DET", "NOUN"], ["DET", "NOUN"]]
+    >>> tagger = StructBoostTagger(C=10.0).fit(sentences, tags)
+    >>> tagger.predict([[{"word": "the"}, {"word": "dog"}]])
+    [['DET', 'NOUN']]
     """
 
     _face_kinds = ("tags", "tags of dicts")
@@ -176,7 +185,7 @@ class StructBoostTagger(StructBoostEstimator):
         groups : array-like, shape (n_sequences,), optional
             Group of each sequence, such as its document, which is held out as a whole where C is
             chosen or training stops early.  By default, runs of up to 30 neighbouring sequences
-            are held out together to choose C, if there are at least 100.
+            are held out together to choose C, if there are at least 200.
 
         Raises
         ------

@@ -50,6 +50,15 @@ class ShapeDisplay(Described):
     axes_ : ndarray of matplotlib Axes
         Axes of each drawn feature, the most important first, then of each drawn pair.
     figure_ : matplotlib Figure
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from structboost import ShapeDisplay, StructBoostClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = StructBoostClassifier(objective="hinge", C=10.0).fit(X, y)
+    >>> ShapeDisplay.from_estimator(model, features=2).figure_ is not None
+    True
     """
 
     def __init__(
@@ -123,9 +132,11 @@ class ShapeDisplay(Described):
             missing = None if steps.missing is None else by_class(steps.missing)
             steps = replace(steps, bias=bias, values=values, missing=missing)
             if isinstance(form, PairTables):
-                tables = form.pairs.items()
-                made = {pair: np.stack([by_class(row) for row in table]) for pair, table in tables}
-                form = replace(form, steps=steps, pairs=made)
+                of_classes = {
+                    pair: np.stack([by_class(row) for row in table])
+                    for pair, table in form.pairs.items()
+                }
+                form = replace(form, steps=steps, pairs=of_classes)
             else:
                 form = replace(form, coefficients=by_class(form.coefficients), steps=steps)
         classes = [str(label) for label in getattr(estimator, "classes_", ())]

@@ -420,7 +420,7 @@ class TokenFeatures(  # type: ignore[call-arg]
         """Return the words of a sentence, and the values of its columns."""
         words: list[str] = []
         columns: dict[str, list[str]] = {name: [] for name in self.columns_}
-        check_ordered(sentence, f"X[{i}]", "give a list of words or of dicts")
+        check_ordered(sentence, f"X[{i}]", "give a list of words or of dicts", is_read_twice=True)
         for t, token in enumerate(sentence):
             is_dict = isinstance(token, Mapping)
             word = token.get(self.word) if is_dict else token

@@ -154,6 +154,17 @@ class StructBoost(Trainer):
         with ``score`` also score and scores.
     C_path_end_ : str
         Only with ``C="auto"``.  Reason why no larger C was tried.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from structboost import MulticlassTask, StructBoost
+    >>> X, y = load_iris(return_X_y=True)
+    >>> trainer = StructBoost(MulticlassTask(3), C=10.0).fit(X, y)
+    >>> -trainer.score(X, y) < 0.1  # the mean loss
+    True
+    >>> trainer.history_[-1]["certified"]
+    True
     """
 
     task: Task

@@ -71,7 +71,7 @@ class PairTables:
         return out
 
     def bins(self, rows: NDArray[Any]) -> dict[int, IntArray]:
-        """Bin of each row in each feature of a pair; missing values are in the last."""
+        """Bin of each row in each feature of a pair, the last one for missing values."""
         found = {}
         for feature in sorted({f for pair in self.pairs for f in pair}):
             thresholds, column = self.thresholds(feature), rows[:, feature].astype(np.float64)
@@ -178,7 +178,7 @@ class _Builder:
             self._add((feature, side), node, leaves[first], leaves[first + 1])
 
     def _node(self, t: int, k: int) -> tuple[int, NDArray[np.bool_]] | None:
-        """Feature of a node, and which of its bins go left; None if it does not split."""
+        """Feature of a node, and which of its bins go left, or None if it does not split."""
         trees = self._trees
         if k >= trees.feature.shape[1] or not np.isfinite(trees.threshold[t, k]):
             return None

@@ -29,7 +29,7 @@ _LOW, _HIGH = -1, -2
 
 
 class _Child(NamedTuple):
-    """Split of a child: the column, its bin or a set of bins as bits, and its leaves."""
+    """Column of a child, its bin or its set of bins as bits, and its leaves."""
 
     column: int
     bin: int
@@ -111,7 +111,7 @@ class PairTreeFamily(TreeFamily):
 
     @override
     def part(self) -> Self | None:
-        """Search pairs of all columns and the 32 with the best stumps on a channel."""
+        # Pairs of all columns and the 32 with the best stumps on a channel.
         if len(self._n_bins) <= 2 * _COLUMNS_OF_PART:
             return None
         part = copy(self)

@@ -64,7 +64,7 @@ def test_documents_of_a_tagger_are_held_out_as_a_whole(monkeypatch):
 
 
 def test_neighbours_are_held_out_together_by_default(monkeypatch):
-    X, y, _, folds = folds_of(monkeypatch, n=500)
+    X, y, _, folds = folds_of(monkeypatch, n=1000)
     StructBoostTagger().fit(X, y)
     for fold in folds:
         assert not set(np.array(fold.rows) // 10) & set(np.array(fold.held_rows) // 10)
