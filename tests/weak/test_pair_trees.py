@@ -165,6 +165,24 @@ def test_a_learner_of_other_features_is_refused():
         family.restored(list(tree._replace(thresholds=(0.1, 0.2, 0.3))))
 
 
+def test_tables_that_are_too_large_are_refused():
+    with pytest.raises(ValueError, match="keep at most 4000 features"):
+        PairTreeFamily(np.eye(2, 4001), (-1.0, 1.0))
+    with pytest.raises(ValueError, match="leave exact=False"):
+        PairTreeFamily(np.arange(5000.0)[:, None], (-1.0, 1.0), exact=True)
+    with pytest.raises(NotImplementedError, match="price_shared"):
+        PairTreeFamily(np.eye(2), (-1.0, 1.0)).price_shared(np.ones((2, 1)), 1)
+
+
+def test_stage_wise_boosting_takes_them():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 3))
+    y = (X[:, 0] * X[:, 1] > 0).astype(int)
+    model = StructBoostClassifier(weak_learner="pair_tree", max_iter=30, random_state=0).fit(X, y)
+    assert model.score(X, y) > 0.95
+    assert model.history_[-1]["bound"] is None
+
+
 # -- the bound against programs over all trees --------------------------------------------------
 
 
