@@ -21,6 +21,7 @@ from structboost import (
 )
 from structboost.files.schema import DamagedFileError
 from structboost.weak import PairTreeFamily
+from structboost.weak.pair_search import BY_SETS, best_children
 from structboost.weak.pair_tables import PairTables
 
 RESPONSES = [(-1.0, 1.0), (0.0, 1.0), (-2.0, 1.0)]
@@ -88,6 +89,40 @@ def test_the_search_finds_the_best_of_all_trees(kind):
         edges = [responses[k] @ duals[:, c.channel] for k, c in enumerate(found)]
         np.testing.assert_allclose(edges, [candidate.edge for candidate in found], atol=1e-12)
         assert [family.restored(list(tree)) for tree in learners] == learners
+
+
+def best_child(codes, own, n_bins, side):
+    """Largest sum of ``|s|`` of a child on one column, whose leaves keep its side."""
+    sums = np.bincount(codes, own, n_bins)
+    if side == BY_SETS:
+        return np.abs(sums).sum()
+    below = np.cumsum(sums)[:-1]
+    rising = np.max(sums.sum() - 2 * below, initial=-np.inf)
+    falling = np.max(2 * below - sums.sum(), initial=-np.inf)
+    return max(abs(sums.sum()), *([rising] * (side >= 0)), *([falling] * (side <= 0)))
+
+
+def test_each_cut_of_each_root_gets_its_best_children():
+    rng = np.random.default_rng(0)
+    n_bins = np.array([4, 3, 5, 2])
+    starts = np.append(0, np.cumsum(n_bins))
+    pairs = np.column_stack(np.triu_indices(4)).astype(np.int64)
+    for trial in range(20):
+        codes = np.array([rng.integers(0, n, 30) for n in n_bins], np.uint8)
+        own, sides = rng.normal(size=30), rng.choice([-1, 0, 1, BY_SETS], 4).astype(np.int8)
+        sizes, children = np.full((2, 14), -np.inf), np.zeros((2, 14), np.int32)
+        room = np.empty((2, 10, 5))
+        best_children(codes, own, starts, sides, pairs, room, sizes, children)
+        for a in range(4):
+            for bin_ in range(n_bins[a]):
+                left = codes[a] == bin_ if sides[a] == BY_SETS else codes[a] <= bin_
+                for k, rows in enumerate((left, ~left)):
+                    of_columns = [
+                        best_child(codes[b, rows], own[rows], n_bins[b], sides[b]) for b in range(4)
+                    ]
+                    cut = starts[a] + bin_
+                    assert sizes[k, cut] == pytest.approx(max(of_columns), abs=1e-12), trial
+                    assert of_columns[children[k, cut]] == pytest.approx(max(of_columns), abs=1e-12)
 
 
 @pytest.mark.parametrize("with_gaps", [False, True])
