@@ -4,6 +4,7 @@ import os
 import sys
 from pathlib import Path
 
+from docutils.nodes import document
 from sphinx.application import Sphinx
 
 import structboost
@@ -37,11 +38,12 @@ templates_path = ["_templates"]
 toc_object_entries_show_parents = "hide"
 autodoc_typehints = "none"  # the docstrings say them
 numpydoc_show_class_members = False
-exclude_patterns = ["_build", "_templates"]
+exclude_patterns = ["_build", "_extra", "_templates"]
 
 html_theme = "pydata_sphinx_theme"
 html_title = "structboost"
 html_static_path = ["_static"]
+html_extra_path = ["_extra"]  # llms.txt
 html_css_files = ["cards.css", "tables.css"]
 html_theme_options = {
     "show_toc_level": 2,
@@ -50,8 +52,20 @@ html_theme_options = {
 }
 
 
+# Pages for contributors, which a search of the site leaves out.
+UNSEARCHED = ("decisions/", "results/", "how-this-library-is-tested", "architecture")
+
+
+def leave_out_of_search(app: Sphinx, doctree: document) -> None:
+    """Mark the pages that are no guide, reference or example."""
+    name = app.env.docname
+    if name.startswith(UNSEARCHED):
+        app.env.metadata[name]["nosearch"] = True
+
+
 def setup(app: Sphinx) -> None:
-    """Leave out what scikit-learn's base classes add to each estimator."""
+    """Leave out what scikit-learn's base classes add, and pages for contributors in the search."""
+    app.connect("doctree-read", leave_out_of_search)
     app.connect(
         "autodoc-skip-member",
         lambda app, what, name, thing, skip, options: (

@@ -329,13 +329,20 @@ def check_verbose(value: Any, name: str = "verbose") -> None:
         raise ValueError(f"{name} is {shown(value)}; give 0, or 1 for a report of the progress.")
 
 
+def check_flag_or_none(value: Any, name: str) -> None:
+    """Raise TypeError unless ``value`` is True, False or None."""
+    if value is not None and not isinstance(value, (bool, np.bool_)):
+        raise TypeError(f"{name} is {shown(value)}; give True, False or None.")
+
+
 # Parameters that many estimators and trainers have, and the checks of their values.
 _COMMON_PARAMETERS: dict[str, Callable[[Any, str], Any]] = {
     "n_jobs": checked_n_jobs,
     "random_state": check_random_state,
     "verbose": check_verbose,
+    "exact": check_flag_or_none,
     **dict.fromkeys(
-        ("average", "early_stopping", "exact", "passthrough", "spare_solves", "stabilize"),
+        ("average", "early_stopping", "passthrough", "spare_solves", "stabilize"),
         checked_flag,
     ),
 }
@@ -653,6 +660,22 @@ def check_not_complex(values: NDArray[Any], name: str) -> None:
             f"Complex data not supported: {name} holds {values.dtype}; give real numbers, such as "
             f"{name}.real."
         )
+
+
+def group_indices(groups: Any, name: str, n_examples: int) -> IntArray:
+    """Return the index of the group of each example, in ascending order of the names.
+
+    Raises
+    ------
+    ValueError
+        If there is not one group for each example, or one is missing.
+    """
+    ids = np.asarray(groups)
+    if ids.shape != (n_examples,):
+        raise ValueError(
+            f"{name} has shape {ids.shape}; give one for each of {n_examples} examples."
+        )
+    return group_numbers(ids, name)
 
 
 def group_numbers(ids: NDArray[Any], name: str) -> IntArray:

@@ -1,16 +1,26 @@
 """Pages of results, a module each, its words in the .md file beside it.
 
 A page has ``EXPERIMENTS``, ``show(made)``, its records as tables, and ``targets(made)``. It may
-have ``derived(made)``, records with those that are made of them; ``plot(made, path)``; and
-``NOT_COMPARED``, the facts that differ from run to run.
+have ``derived(made)``, records with those that are made of them; ``plot(made, path)`` and its
+words, ``PLOT``; and ``NOT_COMPARED``, the facts that differ from run to run.
 """
 
 import tomllib
 from pathlib import Path
 
 NAMES = (
-    *("auc", "multiclass", "speed", "scale", "defaults", "outside", "taggers", "multiboost-cw"),
-    *("hierarchy", "mo-ecc", "shareboost", "segmentation", "tracking", "structures", "decisions"),
+    *("auc", "multiclass", "speed", "scale", "defaults", "outside", "taggers"),
+    *(
+        "tagger-cost",
+        "multiboost-cw",
+        "hierarchy",
+        "mo-ecc",
+        "shareboost",
+        "segmentation",
+        "tracking",
+        "structures",
+        "decisions",
+    ),
     *("searches", "unions", "tables", "learners", "tools"),
 )
 PRINTED = tomllib.loads(Path(__file__).with_name("printed.toml").read_text())

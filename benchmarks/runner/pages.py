@@ -139,6 +139,9 @@ def write_results(
     """The page, and its records and units."""
     name = about["benchmark"]
     shown = page.show(made)
+    if has_plot := hasattr(page, "plot"):
+        folder.mkdir(parents=True, exist_ok=True)
+        page.plot(made, folder / f"{name}.png")
     text = blocks(
         f"# {name}",
         Path(str(page.__file__)).with_suffix(".md").read_text().strip(),
@@ -146,6 +149,7 @@ def write_results(
         _measured(this_run()["commit"], list(runs.values())),
         _missing([unit.title for unit in planned if unit.key not in runs], len(planned)),
         "A quick run: one repeat, few candidates, small data sets." if about["quick"] else "",
+        f"![{page.PLOT}]({name}.png)" if has_plot else "",
         f"{RECORDS} [{name}.json]({name}.json).",
         shown,
         INTERVALS if "±" in shown else "",

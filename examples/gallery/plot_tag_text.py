@@ -155,11 +155,14 @@ plt.show()
 # Save, load, serve
 # -----------------
 #
-# The file has no pickle. ``TokenFeatures`` learns only the names of columns, of which this text has
-# none beside the word, so it needs no file.
+# The files have no pickle. That of the features holds their parameters and the counts of the words
+# in training.
 
+features.save(folder / "features")
 linear.save(folder / "tagger")
-served = make_pipeline(TokenFeatures().fit(X[:1]), StructBoostTagger.load(folder / "tagger"))
+served = make_pipeline(
+    TokenFeatures.load(folder / "features"), StructBoostTagger.load(folder / "tagger")
+)
 assert served.predict(X[test]) == predicted
 
 # %%
@@ -207,7 +210,7 @@ of_receipts = [
     [{**names, "height": token["height"]} for names, token in zip(*pair, strict=True)]
     for pair in zip(of_words, receipts, strict=True)
 ]
-of_news = features.transform(X)
+of_news = features.transform(X[train]) + features.transform(X[test])
 learners = {"linear": "linear", "trees": "tree", "both": ["linear", "tree"]}
 print("learner    news, F1   CPU s   receipts, F1   CPU s")
 for name, learner in learners.items():

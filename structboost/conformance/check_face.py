@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from structboost.conformance import input_behaviours, result_behaviours, state_behaviours
+from structboost.conformance import (
+    input_behaviours,
+    result_behaviours,
+    state_behaviours,
+    value_behaviours,
+)
 from structboost.conformance.behaviours import BEHAVIOURS
 from structboost.conformance.checked_face import Face
 from structboost.conformance.face_report import FaceReport
@@ -14,7 +19,7 @@ from structboost.exceptions import FaceError
 __all__ = ["check_face", "face_report"]
 
 # Their behaviours are on the list.
-_MODULES = (input_behaviours, state_behaviours, result_behaviours)
+_MODULES = (input_behaviours, value_behaviours, state_behaviours, result_behaviours)
 
 
 def check_face(

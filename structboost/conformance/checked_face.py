@@ -119,6 +119,22 @@ class Face:
         # Parts that are stacked have arrays of rows.
         return {name: getattr(value, "rows", value) for name, value in values.items()}
 
+    def difference(
+        self, model: Any, X: Any = None, expected: Mapping[str, Any] | None = None
+    ) -> str:
+        """Return in words how a model differs on inputs, or an empty string.
+
+        By default these are the examples, and the responses those of their model.
+        """
+        X = self.examples.X if X is None else X
+        try:
+            name = unequal(
+                self.expected if expected is None else expected, self.responses(model, X)
+            )
+        except Exception as error:
+            return f"raises {type(error).__name__}: {shortened(str(error))}"
+        return name and f"gives other results of {name}"
+
     def respond(self, model: Any, X: Any) -> Any:
         """Predict, or transform."""
         return self.call(self.kind.ask, self.method(model), X)

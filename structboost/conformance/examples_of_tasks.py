@@ -69,10 +69,10 @@ class Images(Kind):
     def draw(self, random: np.random.Generator, times: int = 1) -> Examples:
         images, masks = [], []
         for _ in range(4):
-            mask = np.zeros((32, 32), np.uint8)
-            top, left = random.integers(2, 14, 2)
-            mask[top : top + 16, left : left + 16] = 1
-            noise = random.integers(0, 40, (32, 32, 3))
+            mask = np.zeros((16, 16), np.uint8)
+            top, left = random.integers(1, 7, 2)
+            mask[top : top + 8, left : left + 8] = 1
+            noise = random.integers(0, 40, (16, 16, 3))
             images.append((120 * mask[..., None] + noise).astype(np.uint8))
             masks.append(mask)
         return Examples(images, masks)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from structboost.conformance.behaviours import Faults, behaviour, faults_of
+from structboost.conformance.behaviours import Faults, behaviour
 from structboost.conformance.checked_face import Face, same, unequal
 from structboost.conformance.examples import Examples, optional
 
@@ -38,13 +38,9 @@ def columns_by_name(face: Face) -> Faults:
     names = [*_NAMES][: np.shape(face.examples.X[0])[-1]]
     if kept != names:
         yield f"feature_names_in_ is {kept} after frames with the columns {names}"
-    try:
-        other = face.responses(model, _named(face, lambda frame: frame[list(frame.columns)[::-1]]))
-        difference = unequal(expected, other)
-    except Exception as error:
-        difference = f"the error {error}"
-    if difference:
-        yield f"columns in another order give another result: {difference}"
+    turned = _named(face, lambda frame: frame[list(frame.columns)[::-1]])
+    if difference := face.difference(model, turned, expected):
+        yield f"with columns in another order the model {difference}"
     wrong = {
         "unknown column": (lambda frame: frame.rename(columns={"wind": "typo"}), ["typo", "wind"]),
         "missing column": (lambda frame: frame.drop(columns="wind"), ["wind"]),
@@ -65,86 +61,6 @@ def names_of_outputs(face: Face) -> Faults:
         classes = getattr(model, "classes_", None)
         if classes is None or list(classes) != wanted:
             yield f"{name}: classes_ is {classes}, not {wanted}"
-
-
-@behaviour("types", "twins of inputs in predict")
-def twins_in_predict(face: Face) -> Faults:
-    """Equal values predict equally, in any type and container, or are refused."""
-    model = face.model()
-    yield from faults_of(
-        face.kind.twins_of_inputs(face.examples.X),
-        lambda X: face.equal_or_refused(face.input_names, lambda: face.responses(model, X)),
-    )
-
-
-@behaviour("types", "twins of inputs in fit")
-def twins_in_fit(face: Face) -> Faults:
-    """Equal values train equal models, in any type and container, or are refused."""
-
-    def fault(X: Any) -> str | None:
-        examples = replace(face.examples, X=X)
-        return face.equal_or_refused(
-            [face.input_name], lambda: face.responses(face.fit(face.fresh(), examples), X)
-        )
-
-    yield from faults_of(face.kind.twins_of_inputs(face.examples.X), fault)
-
-
-@behaviour("types", "twins of outputs")
-def twins_of_outputs(face: Face) -> Faults:
-    """Equal outputs train equal models, in any type and container, or are refused."""
-
-    def fault(y: Any) -> str | None:
-        examples = replace(face.examples, y=y)
-        return face.equal_or_refused(
-            [face.output_name],
-            lambda: face.responses(face.fit(face.fresh(), examples), face.examples.X),
-        )
-
-    yield from faults_of(face.kind.twins_of_outputs(face.examples.y), fault)
-
-
-@behaviour("containers", "odd inputs in predict")
-def odd_inputs_in_predict(face: Face) -> Faults:
-    """Values that are no inputs are refused by name."""
-    model = face.model()
-    name = face.method(model).__name__
-
-    def fault(X: Any) -> str | None:
-        return face.equal_or_refused(
-            face.input_names, lambda: {name: face.respond(model, X)}, {name: face.expected[name]}
-        )
-
-    yield from faults_of(face.kind.odd_inputs(face.examples.X), fault)
-
-
-@behaviour("containers", "odd inputs in fit")
-def odd_inputs_in_fit(face: Face) -> Faults:
-    """Values that are no inputs are refused by name."""
-
-    def fault(X: Any) -> str | None:
-        model = face.fresh()
-        return face.equal_or_refused(
-            [face.input_name],
-            lambda: face.responses(face.fit(model, replace(face.examples, X=X)), face.examples.X),
-        )
-
-    yield from faults_of(face.kind.odd_inputs(face.examples.X), fault)
-
-
-@behaviour("containers", "odd outputs in fit")
-def odd_outputs_in_fit(face: Face) -> Faults:
-    """Values that are no outputs are refused by name."""
-
-    def fault(y: Any) -> str | None:
-        model = face.fresh()
-        names = [face.output_name]
-        return face.equal_or_refused(
-            names,
-            lambda: face.responses(face.fit(model, replace(face.examples, y=y)), face.examples.X),
-        )
-
-    yield from faults_of(face.kind.odd_outputs(face.examples.y), fault)
 
 
 def _table_with(face: Face, change: Callable[[Any], Any]) -> Examples:
@@ -194,20 +110,17 @@ def categories(face: Face) -> Faults:
         yield "a column of categories, none of which training had, gives no warning that names it"
     pandas = optional("pandas")
     twin = examples.X.assign(wind=pandas.Categorical(examples.X["wind"]))
-    responses = face.responses(face.fit(face.fresh(), replace(examples, X=twin)), twin)
-    difference = unequal(face.responses(model, examples.X), responses)
-    if difference:
-        yield f"strings and pandas' categories give other results of {difference}"
+    other = face.fit(face.fresh(), replace(examples, X=twin))
+    if difference := face.difference(other, twin, face.responses(model, examples.X)):
+        yield f"with pandas' categories for strings the model {difference}"
 
 
 @behaviour("same powers", "sparse rows", _fit_of(sparse.csr_array))
 def sparse_rows(face: Face) -> Faults:
     """Sparse rows give the model of the same dense rows."""
     examples = _table_with(face, sparse.csr_array)
-    model = face.fit(face.fresh(), examples)
-    difference = unequal(face.expected, face.responses(model, examples.X))
-    if difference:
-        yield f"sparse and dense rows give other results of {difference}"
+    if difference := face.difference(face.fit(face.fresh(), examples), examples.X):
+        yield f"with sparse rows the model {difference}"
 
 
 @behaviour("same powers", "sample weights")
@@ -219,8 +132,7 @@ def sample_weights(face: Face) -> Faults:
         model = face.fit(face.fresh(), face.examples, sample_weight=weights)
         return face.responses(model, face.examples.X)
 
-    difference = unequal(face.expected, responses(np.ones(n)))
-    if difference:
+    if difference := unequal(face.expected, responses(np.ones(n))):
         yield f"weights of one give other results of {difference}"
     if not unequal(face.expected, responses(np.geomspace(1e-3, 1e3, n))):
         yield "weights from 0.001 to 1000 change nothing"

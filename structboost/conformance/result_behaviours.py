@@ -9,75 +9,18 @@ import io
 import re
 import time
 import tracemalloc
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 from sklearn.model_selection import cross_val_score
 
-from structboost.conformance.behaviours import Faults, behaviour, faults_of
-from structboost.conformance.checked_face import Face, shortened, unequal
-from structboost.conformance.examples import BAD, first
+from structboost.conformance.behaviours import Faults, behaviour
+from structboost.conformance.checked_face import Face, shortened
+from structboost.conformance.examples import first
 
 # So much more memory and time one prediction may take after training on more examples.
 _TIMES, _MORE_MEMORY, _MORE_SECONDS = 8, 1.5, 3.0
-
-
-def _fault_at_example(face: Face, call: Any, *names: str) -> str | None:
-    fault = face.refusal(names, call)
-    return fault or face.refusal([str(BAD)], call)
-
-
-@behaviour("errors", "bad input in fit")
-def bad_input_in_fit(face: Face) -> Faults:
-    """An input that cannot be used is refused by its index."""
-    yield from faults_of(
-        face.kind.spoilt_inputs(face.examples.X),
-        lambda X: _fault_at_example(
-            face,
-            lambda: face.fit(face.fresh(), replace(face.examples, X=X)),
-            face.input_name,
-        ),
-    )
-
-
-@behaviour("errors", "bad input in predict")
-def bad_input_in_predict(face: Face) -> Faults:
-    """An input that cannot be used is refused by its index."""
-    model = face.model()
-    yield from faults_of(
-        face.kind.spoilt_inputs(face.examples.X),
-        lambda X: _fault_at_example(face, lambda: face.respond(model, X), *face.input_names),
-    )
-
-
-@behaviour("errors", "bad output in fit")
-def bad_output_in_fit(face: Face) -> Faults:
-    """An output that cannot be used is refused by its index."""
-    yield from faults_of(
-        face.kind.spoilt_outputs(face.examples.y),
-        lambda y: _fault_at_example(
-            face,
-            lambda: face.fit(face.fresh(), replace(face.examples, y=y)),
-            face.output_name,
-        ),
-    )
-
-
-@behaviour("errors", "bad output in score")
-def bad_output_in_score(face: Face) -> Faults:
-    """Outputs that cannot be used are refused in score as in fit."""
-    model = face.model()
-    X, more = face.examples.X, face.examples.more
-    names = [face.output_name, *face.kind.words_of_outputs]
-    expected = {"score": face.call(model.score, X, face.examples.y, **more)}
-    yield from faults_of(
-        face.kind.odd_outputs(face.examples.y),
-        lambda y: face.equal_or_refused(
-            names, lambda: {"score": model.score(X, y, **more)}, expected
-        ),
-    )
 
 
 def _fit_with(face: Face, name: str, value: Any) -> Any:
@@ -259,10 +202,8 @@ def one_of_many(face: Face) -> Faults:
     """An example alone has the responses that it has among others."""
     model = face.model()
     for n in (1, 3):
-        alone = face.responses(model, first(face.examples.X, n))
         # Scores are those of the parts of all examples.
         expected = {name: values for name, values in face.expected.items() if name != "scores"}
         among = {name: first(values, n) for name, values in expected.items()}
-        difference = unequal(among, alone)
-        if difference:
-            yield f"{n} of the examples alone give other results of {difference}"
+        if difference := face.difference(model, first(face.examples.X, n), among):
+            yield f"with {n} of the examples alone the model {difference}"

@@ -52,8 +52,7 @@ def _is_changed(face: Face, model: Any, before: dict[str, Any]) -> str:
     changed = [name for name in changed if not same(now[name], before[name])]
     if changed:
         return f"has other {changed}"
-    other = unequal(face.expected, face.responses(model, face.examples.X))
-    return other and f"gives other results of {other}"
+    return face.difference(model)
 
 
 @behaviour("state", "refused refit")
@@ -75,11 +74,7 @@ def refused_refit(face: Face) -> Faults:
             face.call(model.set_params(**parameters).fit, X, y, **face.examples.more)
         except Exception:
             model.set_params(**{key: getattr(face.estimator, key) for key in parameters})
-            try:
-                changed = _is_changed(face, model, before)
-            except Exception as error:
-                changed = f"raises {type(error).__name__}: {error}"
-            if changed:
+            if changed := _is_changed(face, model, before):
                 yield f"{name}: after the refused fit it {shortened(changed)}"
         else:
             yield f"{name}: was not refused"
@@ -126,15 +121,12 @@ def failed_refit(face: Face) -> Faults:
 
 def _left(face: Face, model: Any, before: dict[str, Any] | None, when: str) -> Faults:
     """Iterate over faults of an object whose fit did not end."""
-    try:
-        changed = "" if before is None else _is_changed(face, model, before)
-        if before is None:
-            face.respond(model, face.examples.X)
-            changed = "has a model, which was not there before"
-    except NotFittedError:
-        changed = "" if before is None else "has no model"
-    except Exception as error:
-        changed = f"raises {type(error).__name__}: {error}"
+    if before is not None:
+        changed = _is_changed(face, model, before)
+    elif (changed := face.difference(model)).startswith("raises NotFittedError"):
+        changed = ""
+    else:
+        changed = f"has a model, which was not there before, and which {changed or 'is whole'}"
     if changed:
         yield f"{when}: after the fit that did not end it {shortened(changed)}"
 
@@ -170,13 +162,9 @@ def interrupts(face: Face) -> Faults:
                         signal.signal(signal.SIGINT, signal.default_int_handler)
                         yield f"{when}: Ctrl-C is not heard any more"
             is_told = any(issubclass(w.category, InterruptedFitWarning) for w in caught)
-            try:
-                other = unequal(face.expected, face.responses(model, face.examples.X))
-            except Exception as error:
-                yield f"{when}: the model raises {type(error).__name__}: {error}"
-                continue
-            if other and not is_told:
-                yield f"{when}: another model, and no InterruptedFitWarning"
+            other = face.difference(model)
+            if other and (other.startswith("raises") or not is_told):
+                yield f"{when}: the model {other}, InterruptedFitWarning: {is_told}"
 
 
 @behaviour("state", "fit changes no argument")
@@ -200,9 +188,8 @@ def fit_changes_no_argument(face: Face) -> Faults:
 def fit_twice(face: Face) -> Faults:
     """A second fit gives the first model again."""
     model = face.fit(face.model(), face.examples)
-    difference = unequal(face.expected, face.responses(model, face.examples.X))
-    if difference:
-        yield f"a second fit gives other results of {difference}"
+    if difference := face.difference(model):
+        yield f"a second fit {difference}"
 
 
 @behaviour("state", "threads")
@@ -234,9 +221,8 @@ def copies(face: Face) -> Faults:
         ("deepcopy", lambda: deepcopy(model)),
     ):
         twin = face.call(copy)
-        difference = unequal(face.expected, face.responses(twin, face.examples.X))
-        if difference:
-            yield f"{name} gives other results of {difference}"
+        if difference := face.difference(twin):
+            yield f"{name} {difference}"
         if repr(twin) != repr(model):
             yield f"{name} gives another repr"
     twin = clone(model)
@@ -297,12 +283,8 @@ def set_params_after_fit(face: Face) -> Faults:
         if not face.has(name):
             continue
         model = face.model().set_params(**{name: value})
-        try:
-            difference = unequal(face.expected, face.responses(model, face.examples.X))
-        except Exception as error:
-            difference = f"{type(error).__name__}: {error}"
-        if difference:
-            yield f"{name}={value!r} after fit changes the model: {shortened(difference)}"
+        if difference := face.difference(model):
+            yield f"{name}={value!r} after fit changes the model: it {difference}"
 
 
 def _load(face: Face, path: Any) -> Any:
@@ -321,13 +303,12 @@ def save_and_load(face: Face) -> Faults:
         for path in paths:
             face.call(model.save, path)
             loaded = _load(face, path)
-            difference = unequal(face.expected, face.responses(loaded, face.examples.X))
-            if difference:
-                yield f"the loaded model gives other results of {difference}"
+            if difference := face.difference(loaded):
+                yield f"the loaded model {difference}"
         face.call(loaded.save, Path(folder) / "again")
         again = _load(face, Path(folder) / "again")
-        if unequal(face.expected, face.responses(again, face.examples.X)):
-            yield "a loaded model that is saved again gives other results"
+        if difference := face.difference(again):
+            yield f"a loaded model that is saved again {difference}"
 
 
 @behaviour("files", "settings in files")
@@ -342,9 +323,8 @@ def settings_in_files(face: Face) -> Faults:
     lost = {name for name in _facts(model) if not hasattr(loaded, name)}
     if lost:
         yield f"the loaded model lacks {sorted(lost)}"
-    refit = face.fit(loaded, face.examples)
-    if unequal(face.expected, face.responses(refit, face.examples.X)):
-        yield "a loaded model that is fitted again gives other results"
+    if difference := face.difference(face.fit(loaded, face.examples)):
+        yield f"a loaded model that is fitted again {difference}"
 
 
 @behaviour("files", "save refuses")
@@ -398,7 +378,7 @@ def load_refuses(face: Face) -> Faults:
             try:
                 loaded = _load(face, path)
                 # Some bytes, such as those of a date, do not matter.
-                is_same = not unequal(face.expected, face.responses(loaded, face.examples.X))
+                is_same = not face.difference(loaded)
             except ValueError as error:
                 if fault := fault_of_error(error, [path.name]):
                     yield f"{name}: {fault}"
@@ -412,15 +392,11 @@ def load_refuses(face: Face) -> Faults:
             yield "a missing file was loaded"
         except FileNotFoundError:
             pass
-        fault = None
         try:
             _load(face, folder)
-        except (OSError, ValueError) as error:
-            fault = None if Path(folder).name in str(error) else str(error)
         except Exception as error:
-            fault = f"{type(error).__name__}: {error}"
-        if fault:
-            yield f"a folder: {fault}"
+            if not isinstance(error, OSError | ValueError) or Path(folder).name not in str(error):
+                yield f"a folder: {type(error).__name__}: {error}"
     for no_path in (None, 3.5, [], object()):
         fault = face.refusal(["path"], partial(_load, face, no_path))
         if fault:

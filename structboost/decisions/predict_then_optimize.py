@@ -116,6 +116,17 @@ class PredictThenOptimize(Documented, BaseEstimator):
     -----
     Elmachtoub and Grigas, Smart "predict, then optimize", Management Science 2022: the SPO+ loss
     (definition 3), a structured hinge (:class:`structboost.PredictThenOptimizeTask`).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from structboost import PredictThenOptimize
+    >>> from structboost.decisions import Choose
+    >>> X = np.random.default_rng(0).normal(size=(50, 2))
+    >>> costs = X @ [[1.0, 0.0, -1.0], [0.0, 1.0, -1.0]]
+    >>> model = PredictThenOptimize(Choose(3, 1), C=100.0).fit(X, costs)
+    >>> model.predict([[2.0, 0.5]])
+    array([[0., 0., 1.]])
     """
 
     _face_kinds = ("costs",)

@@ -125,6 +125,14 @@ class PredictThenOptimizeTask(Task):
     ------
     TypeError, ValueError
         If an argument is out of its range.
+
+    Examples
+    --------
+    >>> from structboost import PredictThenOptimizeTask
+    >>> from structboost.decisions import Choose
+    >>> task = PredictThenOptimizeTask(Choose(3, 1))
+    >>> list(task.kinds)
+    ['instance']
     """
 
     separates_in_batches = True

@@ -1,34 +1,23 @@
 """Estimators in the style of scikit-learn."""
 
-from structboost.estimators.boosted import StructBoostClassifier
-from structboost.estimators.coded import (
-    AdaBoostECCClassifier,
-    AdaBoostMHClassifier,
-    AdaBoostMOClassifier,
-    MultiBoostECCClassifier,
-    MultiBoostMOClassifier,
-)
-from structboost.estimators.cross_fitted import CrossFitted
-from structboost.estimators.linear import StructuredSVMClassifier
-from structboost.estimators.multi_label import StructBoostMultiLabelClassifier
-from structboost.estimators.multiboost import MultiBoostClassifier, MultiBoostCWClassifier
-from structboost.estimators.ranker import StructBoostRanker
-from structboost.estimators.shareboost import ShareBoostClassifier
-from structboost.estimators.tagger import StructBoostTagger
+import lazy_loader
 
-__all__ = [
-    "AdaBoostECCClassifier",
-    "AdaBoostMHClassifier",
-    "AdaBoostMOClassifier",
-    "CrossFitted",
-    "MultiBoostCWClassifier",
-    "MultiBoostClassifier",
-    "MultiBoostECCClassifier",
-    "MultiBoostMOClassifier",
-    "ShareBoostClassifier",
-    "StructBoostClassifier",
-    "StructBoostMultiLabelClassifier",
-    "StructBoostRanker",
-    "StructBoostTagger",
-    "StructuredSVMClassifier",
-]
+# Names are imported when they are first used.  ``__init__.pyi`` has the same for type checkers.
+_NAMES = {
+    "boosted": ["StructBoostClassifier"],
+    "coded": [
+        "AdaBoostECCClassifier",
+        "AdaBoostMHClassifier",
+        "AdaBoostMOClassifier",
+        "MultiBoostECCClassifier",
+        "MultiBoostMOClassifier",
+    ],
+    "cross_fitted": ["CrossFitted"],
+    "linear": ["StructuredSVMClassifier"],
+    "multi_label": ["StructBoostMultiLabelClassifier"],
+    "multiboost": ["MultiBoostClassifier", "MultiBoostCWClassifier"],
+    "ranker": ["StructBoostRanker"],
+    "shareboost": ["ShareBoostClassifier"],
+    "tagger": ["StructBoostTagger"],
+}
+__getattr__, __dir__, __all__ = lazy_loader.attach(__name__, submod_attrs=_NAMES)

@@ -10,7 +10,7 @@ from typing import Any
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from structboost._typing import FloatArray, override
+from structboost._typing import FloatArray, IntArray, override
 from structboost.contract.task import Task
 from structboost.estimators.constant_model import without_learners
 from structboost.estimators.early_stopping import EarlyStopping
@@ -60,8 +60,9 @@ class BoostedEstimator(SavedEstimator, Documented, BaseEstimator):
     weak_learner : str, callable or list of these
         Family of weak learners, or the union of several, as ``["linear", "stump"]``
         (:class:`structboost.StructBoost`).
-    exact : bool
-        Whether stumps are priced over all distinct thresholds, or over at most 255 per feature.
+    exact : bool or None
+        Whether stumps are searched over all distinct thresholds, or over at most 255 per feature.
+        None means all, if there are at most 20,000 rows.
     early_stopping : bool
         Whether to hold out a part of the training set, stop when its error has not improved for
         ``n_iter_no_change`` rounds, and keep the best round.  Where errors are equal, the best is
@@ -103,6 +104,11 @@ class BoostedEstimator(SavedEstimator, Documented, BaseEstimator):
         It is below 1 if the scores are too confident.  None if it is not fitted, because the
         objective has no probabilities or every round used all rows, as with fewer than 50
         distinct ones.
+    best_iteration_ : int
+        Only with ``early_stopping``.  Rounds in the model, as LightGBM names them.
+    evals_result_ : dict of str to dict of str to list of float
+        Objective of the training set after each round, ``evals_result_["training"]["objective"]``.
+        Where rows were held out or left out, ``evals_result_["held_out"]["loss"]`` is their loss.
     feature_importances_ : ndarray, shape (n_features,)
         Fraction of the total weight on each feature.
     C_ : float
@@ -111,7 +117,7 @@ class BoostedEstimator(SavedEstimator, Documented, BaseEstimator):
 
     max_rounds: int = 200
     weak_learner: WeakLearners = "stump"
-    exact: bool = False
+    exact: bool | None = None
     early_stopping: bool = False
     validation_fraction: float = 0.1
     n_iter_no_change: int = 10
@@ -160,6 +166,26 @@ class BoostedEstimator(SavedEstimator, Documented, BaseEstimator):
         return ""
 
     @property
+    def best_iteration_(self) -> int:
+        """Rounds in the model that early stopping kept."""
+        check_is_fitted(self)
+        if not self.early_stopping:
+            raise AttributeError(
+                "best_iteration_ needs early_stopping=True; n_iter_ has the rounds of the model."
+            )
+        return self.n_iter_
+
+    @property
+    def evals_result_(self) -> dict[str, dict[str, list[float]]]:
+        """Objective, and the loss of rows held out or left out, after each round."""
+        check_is_fitted(self)
+        result = {"training": {"objective": [float(of["primal"]) for of in self.history_]}}
+        losses = [of.get("held_out_loss") for of in self.history_]
+        if any(loss is not None for loss in losses):
+            result["held_out"] = {"loss": [float(loss) for loss in losses if loss is not None]}
+        return result
+
+    @property
     def feature_importances_(self) -> FloatArray:
         """Fraction of the total weight on each feature, shape (n_features,)."""
         check_is_fitted(self)
@@ -190,10 +216,12 @@ class BoostedEstimator(SavedEstimator, Documented, BaseEstimator):
         validation: tuple[Any, Any] | None,
         sample_weight: Any,
         whole: tuple[Any, Any, Any] | None = None,
+        groups: IntArray | None = None,
     ) -> None:
         """Fit the trainer, and set the fitted attributes.
 
-        ``whole`` contains the examples before a part was held out, and their weights.
+        ``whole`` contains the examples before a part was held out, and their weights.  ``groups``
+        of the examples are not cut by the folds on which C is chosen.
         """
         callbacks = checked_callbacks(self.callbacks)
         score = self._held_out_score(task)
@@ -209,7 +237,7 @@ class BoostedEstimator(SavedEstimator, Documented, BaseEstimator):
         if is_text(trainer.C, AUTO) and is_in_memory(train[0]):
             # The same held-out part chooses C and the round.
             folds = (
-                self._folds(*train, sample_weight)
+                self._folds(*train, sample_weight, groups)
                 if validation is None
                 else [Fold(*train, sample_weight, *validation)]
             )
@@ -294,9 +322,11 @@ class BoostedEstimator(SavedEstimator, Documented, BaseEstimator):
         self.ending_ = trainer.ending_
         self.temperature_ = getattr(trainer, "temperature_", None)
 
-    def _folds(self, X: Any, Y: Any, sample_weight: Any) -> list[Fold]:
+    def _folds(
+        self, X: Any, Y: Any, sample_weight: Any, groups: IntArray | None = None
+    ) -> list[Fold]:
         """Return the folds on which C is chosen."""
-        return random_folds(X, Y, sample_weight, random_state=self.random_state)
+        return random_folds(X, Y, sample_weight, groups=groups, random_state=self.random_state)
 
     @override
     def _facts(self) -> dict[str, Any]:

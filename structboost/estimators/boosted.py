@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from structboost._typing import override
+from structboost._typing import IntArray, override
 from structboost.contract.task import Task
 from structboost.engines.base import Engine
 from structboost.estimators.base import BoostedEstimator
@@ -396,13 +396,14 @@ class StructBoostEstimator(BoostedEstimator):
         validation: tuple[Any, Any] | None,
         sample_weight: Any,
         whole: tuple[Any, Any, Any] | None = None,
+        groups: IntArray | None = None,
     ) -> None:
         self._is_large = len(train[1]) > _LARGE
         if self._is_stage_wise and any(
             is_text(name, "tree") for name in _names(self._weak_learners())
         ):
             self.max_features_ = self._chosen_features(task, train, sample_weight)
-        super()._train(task, train, validation, sample_weight, whole)
+        super()._train(task, train, validation, sample_weight, whole, groups)
         self.minimised_ = self._objective_name()
         if isinstance(formulation := self._formulation(), NewtonSteps) and self._is_stage_wise:
             self.learning_rate_ = float(formulation.shrinkage)
@@ -512,6 +513,17 @@ class StructBoostClassifier(TaxonomyClassifier, StructBoostEstimator, TableEstim
         Whether each channel has separate weak learners, or all share them.
         ``"label_augmented"`` needs a taxonomy: stumps on the input augmented with the label code
         (:class:`structboost.weak.label_augmented.LabelAugmented`; StructBoost, end of section 3.4).
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from structboost import StructBoostClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = StructBoostClassifier(max_iter=20).fit(X, y)
+    >>> model.score(X, y) > 0.9
+    True
+    >>> model.predict_proba(X[:1]).shape
+    (1, 3)
     """
 
     # Repeated, because the other base class has different defaults.

@@ -157,7 +157,9 @@ class BoostedClassifier(LabelledClassifier, FeatureImportanceMixin, TableEstimat
             indices = (indices > 0).astype(int)
         return np.asarray(self.classes_[indices])
 
-    def _folds(self, X: Any, Y: Any, sample_weight: Any) -> list[Fold]:
+    def _folds(
+        self, X: Any, Y: Any, sample_weight: Any, groups: IntArray | None = None
+    ) -> list[Fold]:
         return random_folds(X, Y, sample_weight, strata=Y, random_state=self.random_state)
 
     def decision_function(self, X: Any) -> FloatArray:

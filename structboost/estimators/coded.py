@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.utils import check_random_state
 
-from structboost._typing import override
+from structboost._typing import IntArray, override
 from structboost.contract.task import Task
 from structboost.estimators.classifiers import BoostedClassifier
 from structboost.estimators.parameters import estimator, is_same
@@ -148,11 +148,12 @@ class _CorrectiveClassifier(_CodedClassifier):
         validation: tuple[Any, Any] | None,
         sample_weight: Any,
         whole: tuple[Any, Any, Any] | None = None,
+        groups: IntArray | None = None,
     ) -> None:
         checked_relative_gap(self.tol, "tol")
         checked_callbacks(self.callbacks)
         self.theta_ = self._chosen_theta(task, *train, sample_weight)
-        super()._train(task, train, validation, sample_weight, whole)
+        super()._train(task, train, validation, sample_weight, whole, groups)
 
     @override
     def _keep_constant(self, task: Task, n_features: Mapping[str, int]) -> None:
@@ -233,6 +234,15 @@ class AdaBoostMOClassifier(_WordClassifier, _StageWiseClassifier):
     """Stage-wise classifier with one problem per bit of a code (AdaBoost.MO).
 
     Schapire and Singer, 1999; Algorithm 1 of the paper on totally corrective boosting.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from structboost import AdaBoostMOClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = AdaBoostMOClassifier(max_rounds=50).fit(X, y)
+    >>> model.score(X, y) > 0.9
+    True
     """
 
     _declares: ClassVar[dict[str, str]] = _NO_PROBABILITIES
@@ -243,6 +253,15 @@ class AdaBoostMHClassifier(_StageWiseClassifier):
     """Stage-wise classifier with the one-vs-all code (AdaBoost.MH).
 
     Schapire and Singer, 1999.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from structboost import AdaBoostMHClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = AdaBoostMHClassifier(max_rounds=50).fit(X, y)
+    >>> model.score(X, y) > 0.9
+    True
     """
 
     _declares: ClassVar[dict[str, str]] = {**_NO_DIRECTION, **_NO_PROBABILITIES}
@@ -262,6 +281,15 @@ class AdaBoostECCClassifier(_StageWiseClassifier):
     """Stage-wise classifier with a new code in each round (AdaBoost.ECC).
 
     Guruswami and Sahai, 1999; Algorithm 2 of the paper on totally corrective boosting.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from structboost import AdaBoostECCClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = AdaBoostECCClassifier(max_rounds=50, random_state=0).fit(X, y)
+    >>> model.score(X, y) > 0.9
+    True
     """
 
     _declares: ClassVar[dict[str, str]] = _NO_DIRECTION
@@ -272,6 +300,15 @@ class MultiBoostMOClassifier(_WordClassifier, _CorrectiveClassifier):
     """Totally corrective form of AdaBoost.MO (MultiBoost.MO, Algorithm 3).
 
     A pair of the exponential loss is an example and a bit.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from structboost import MultiBoostMOClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = MultiBoostMOClassifier().fit(X, y)
+    >>> model.score(X, y) > 0.9
+    True
     """
 
     _declares: ClassVar[dict[str, str]] = _NO_PROBABILITIES
@@ -288,6 +325,15 @@ class MultiBoostECCClassifier(_CorrectiveClassifier):
     codes : {"random", "best"}
         Whether the code of a round is random, or the best for its weak learner.  With the best
         codes, the bound holds over all codes.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from structboost import MultiBoostECCClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = MultiBoostECCClassifier(random_state=0).fit(X, y)
+    >>> model.score(X, y) > 0.9
+    True
     """
 
     _declares: ClassVar[dict[str, str]] = _NO_DIRECTION

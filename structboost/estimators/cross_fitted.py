@@ -97,6 +97,15 @@ class CrossFitted(TransformerMixin, Documented, BaseEstimator):
     Notes
     -----
     Wolpert, Stacked generalization, Neural Networks 1992.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from structboost import CrossFitted
+    >>> X, y = load_iris(return_X_y=True)
+    >>> CrossFitted(LogisticRegression(max_iter=1000)).fit_transform(X, y).shape
+    (150, 3)
     """
 
     _face_kinds = ("classes", "label sets", "tags")

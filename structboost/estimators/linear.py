@@ -80,6 +80,15 @@ class StructuredSVMClassifier(
         Primal objective of the weights.
     n_iter_ : int
         Exact passes over the examples.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from structboost import StructuredSVMClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = StructuredSVMClassifier(C=100.0).fit(X, y)
+    >>> model.score(X, y) > 0.9
+    True
     """
 
     _face_kinds = ("classes",)

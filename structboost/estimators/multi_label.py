@@ -107,6 +107,16 @@ class StructBoostMultiLabelClassifier(
     classes_ : ndarray, shape (n_labels,)
         The labels, including those of the hierarchy.  If ``y`` was a data frame, they are the names
         of its columns; if it was another indicator matrix, 0 to n_labels - 1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from structboost import StructBoostMultiLabelClassifier
+    >>> X = np.random.default_rng(0).normal(size=(200, 2))
+    >>> y = (X > 0).astype(int)
+    >>> model = StructBoostMultiLabelClassifier(max_iter=20).fit(X, y)
+    >>> model.predict([[1.0, -1.0]])
+    array([[1, 0]])
     """
 
     _face_kinds = ("label sets",)
@@ -457,7 +467,9 @@ class StructBoostMultiLabelClassifier(
         return sets if self._form == "matrix" else self._lists(sets)
 
     @override
-    def _folds(self, X: Any, Y: Any, sample_weight: Any) -> list[Fold]:
+    def _folds(
+        self, X: Any, Y: Any, sample_weight: Any, groups: IntArray | None = None
+    ) -> list[Fold]:
         return random_folds(X, Y, sample_weight, random_state=self.random_state)
 
     def _sets(self, scores: FloatArray) -> IntArray:

@@ -40,6 +40,15 @@ class MultiBoostCWClassifier(TaxonomyClassifier):
     ----------
     objective_ : float
         ``sum(w) + C/p sum of exp(-margin)``, or the mean of the latter alone if C is infinite.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from structboost import MultiBoostCWClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = MultiBoostCWClassifier(tol=0.05).fit(X, y)
+    >>> model.score(X, y) > 0.9
+    True
     """
 
     C: float = 1e4
@@ -75,6 +84,15 @@ class MultiBoostClassifier(MultiBoostCWClassifier):
     ----------
     objective_ : float
         The sum of the weights plus C times the mean loss, or the mean loss if C is infinite.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from structboost import MultiBoostClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = MultiBoostClassifier(C=100.0, max_rounds=50).fit(X, y)
+    >>> model.score(X, y) > 0.9
+    True
     """
 
     loss: str = "exponential"

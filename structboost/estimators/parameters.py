@@ -11,7 +11,7 @@ import numpy as np
 
 T = TypeVar("T")
 
-_HEADING = re.compile(r"\n(Parameters|Attributes)\n-+\n")
+_HEADING = re.compile(r"\n(Parameters|Attributes|Examples)\n-+\n")
 # A heading such as ``tol : float``, and the indented lines below it.
 _ENTRY = re.compile(r"^(\w+) : .*(?:\n(?:[ ].*)?)*", re.MULTILINE)
 
@@ -22,7 +22,8 @@ def estimator(cls: type[T]) -> type[T]:
 
     A class inherits the parameters of its bases with their defaults, and the entries of their
     docstrings under *Parameters* and *Attributes*, unless it overrides them.  In signature and
-    docstring, the parameters of the class come before those of its bases.
+    docstring, the parameters of the class come before those of its bases.  *Examples* are not
+    inherited.
     """
     decorated: Any = dataclass(kw_only=True, eq=False, repr=False)(cls)
     signature = inspect.signature(decorated.__init__)
@@ -42,9 +43,11 @@ def estimator(cls: type[T]) -> type[T]:
 def _documentation(cls: Any, parameters: list[str]) -> str:
     """Return the docstring of a class with the entries of its bases."""
     summary, *sections = _HEADING.split(inspect.cleandoc(cls.__doc__ or ""))
+    texts = dict(zip(sections[::2], sections[1::2], strict=True))
+    examples = texts.pop("Examples", "")
     cls._described = {
         section: {entry[1]: entry[0].rstrip() for entry in _ENTRY.finditer(text)}
-        for section, text in zip(sections[::2], sections[1::2], strict=True)
+        for section, text in texts.items()
     }
     blocks = [summary.rstrip()]
     for section in ("Parameters", "Attributes"):
@@ -53,6 +56,8 @@ def _documentation(cls: Any, parameters: list[str]) -> str:
             entries = vars(base).get("_described", {}).get(section, {}) | entries
         names = parameters if section == "Parameters" else sorted(entries)
         blocks.append("\n".join((section, "-" * len(section), *(entries[name] for name in names))))
+    if examples:
+        blocks.append(f"Examples\n--------\n{examples.rstrip()}")
     return "\n\n".join(blocks) + "\n"
 
 

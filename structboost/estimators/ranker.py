@@ -73,6 +73,17 @@ class StructBoostRanker(FeatureImportanceMixin, StructBoostEstimator, TableEstim
         Whether to hold out whole queries, or samples if there is one query, stop when their error
         has not improved for ``n_iter_no_change`` rounds, and keep the best round.  The certificate
         then refers to the last round trained.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from structboost import StructBoostRanker
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> ranker = StructBoostRanker(max_iter=20).fit(X, y)
+    >>> ranker.predict(X).shape
+    (569,)
+    >>> ranker.score(X, y) > 0.9
+    True
     """
 
     _face_kinds = ("grades",)
@@ -285,7 +296,9 @@ class StructBoostRanker(FeatureImportanceMixin, StructBoostEstimator, TableEstim
         return np.asarray(Y.relevance if isinstance(Y, WeightedRelevance) else Y)
 
     @override
-    def _folds(self, X: Any, Y: Any, sample_weight: Any) -> list[Fold]:
+    def _folds(
+        self, X: Any, Y: Any, sample_weight: Any, groups: IntArray | None = None
+    ) -> list[Fold]:
         if len(X) > 1:
             folds = random_folds(X, Y, sample_weight, random_state=self.random_state)
         else:

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn.model_selection import train_test_split
+from sklearn.model_selection import GroupShuffleSplit, train_test_split
 from sklearn.utils.validation import check_is_fitted
 
 from structboost._typing import FloatArray, IntArray, override
@@ -25,6 +25,7 @@ from structboost.estimators.objectives import (
     LOG_LOSS,
     SVM,
     checked_objective,
+    reads,
 )
 from structboost.estimators.outside_offset import chosen_offset, lowered
 from structboost.estimators.parameters import estimator, is_same
@@ -46,16 +47,25 @@ from structboost.linear.primal_likelihood import PrimalLikelihood
 from structboost.masters.newton_steps import NewtonSteps
 from structboost.masters.stage_wise_random_field import StageWiseRandomField
 from structboost.runtime.fitted_state import committed
-from structboost.selection.folds import Fold, random_folds
+from structboost.selection.folds import Fold
 from structboost.tasks.chain import ChainTask, labelled_stretches
 from structboost.tasks.chunk_tags import SCHEMES, ChunkTags
 from structboost.training.boosting import AUTO
-from structboost.validation import checked_choice, checked_number, checked_weights, shown
+from structboost.validation import (
+    checked_choice,
+    checked_number,
+    checked_weights,
+    group_indices,
+    shown,
+)
 from structboost.weak.active_feature import ActiveFeatureFamily, ActiveFeatureTable
 from structboost.weak.families import WeakLearners
 
 # With more pairs of tags of all sequences, C is chosen on folds of so many tokens in all.
 _MANY_PAIRS, _ENOUGH_TOKENS = 1 << 22, 200
+# Neighbouring sequences that are held out together, and the least number of such runs: sequences of
+# one document are alike (docs/decisions/linear-likelihood.md).
+_RUN, _FEWEST_RUNS = 30, 100
 # Scores of tags that are in memory together: 32 megabytes.
 _MOST_SCORES = 1 << 22
 
@@ -138,6 +148,15 @@ class StructBoostTagger(StructBoostEstimator):
         Scheme that predictions follow, if any.
     transitions_ : ndarray, shape (n_classes, n_classes)
         Score of each tag (row) before each tag (column).
+
+    Examples
+    --------
+    >>> from structboost import StructBoostTagger
+    >>> sentences = [[{"word": "the"}, {"word": "cat"}], [{"word": "a"}, {"word": "dog"}]]
+    >>> tags = [["DET", "NOUN"], ["DET", "NOUN"]]
+    >>> tagger = StructBoostTagger(C=10.0).fit(sentences, tags)
+    >>> tagger.predict([[{"word": "the"}, {"word": "dog"}]])
+    [['DET', 'NOUN']]
     """
 
     _face_kinds = ("tags", "tags of dicts")
@@ -150,7 +169,9 @@ class StructBoostTagger(StructBoostEstimator):
     _objectives: ClassVar[tuple[str, ...]] = (LOG_LOSS, HINGE, SVM, L1_LOG_LOSS)
 
     @committed
-    def fit(self, X: Sequence[Any], y: Sequence[Any], sample_weight: Any = None) -> Self:
+    def fit(
+        self, X: Sequence[Any], y: Sequence[Any], sample_weight: Any = None, groups: Any = None
+    ) -> Self:
         """Train on sequences and their tags.
 
         Parameters
@@ -161,6 +182,10 @@ class StructBoostTagger(StructBoostEstimator):
             Tags of each sequence, one for each token, with None or NaN if a tag is unknown.
         sample_weight : array-like, shape (n_sequences,), optional
             Weight of each sequence in the mean loss.
+        groups : array-like, shape (n_sequences,), optional
+            Group of each sequence, such as its document, which is held out as a whole where C is
+            chosen or training stops early.  By default, runs of up to 30 neighbouring sequences
+            are held out together to choose C, if there are at least 200.
 
         Raises
         ------
@@ -172,7 +197,7 @@ class StructBoostTagger(StructBoostEstimator):
         ConstantPredictionWarning
             If ``y`` has one tag, which the model then always predicts.
         """
-        checked_objective(self.objective, self._objectives)
+        objective = checked_objective(self.objective, self._objectives)
         reader = TokenReader()
         rows = reader.fit(X, takes_active=self._takes_active)
         is_linear = is_same(self.weak_learner, AUTO) and self._is(LOG_LOSS) and reader.is_active
@@ -197,6 +222,14 @@ class StructBoostTagger(StructBoostEstimator):
         warn_of_unknown_tags(self.forbidden, classes)
         check_allowed(tags, forbidden, classes)
         weights = checked_weights(sample_weight, len(rows))
+        of_groups = None if groups is None else group_indices(groups, "groups", len(rows))
+        read = reads(objective, "linear" if is_linear else self.weak_learner)
+        chooses_C = is_same(self.C, AUTO) and "C" in read
+        if groups is not None and not (chooses_C or self.early_stopping):
+            raise ValueError(
+                "groups is set, and nothing is held out; leave it out, or write early_stopping="
+                "True, or C='auto' with an objective that reads C."
+            )
         training = [i for i in range(len(rows)) if weights[i] > 0 and (tags[i] >= 0).any()]
         if not training:
             raise ValueError(
@@ -205,9 +238,7 @@ class StructBoostTagger(StructBoostEstimator):
         held: list[int] = []
         everything = training
         if self.early_stopping:
-            training, held = train_test_split(
-                training, test_size=self.validation_fraction, random_state=self.random_state
-            )
+            training, held = self._hold_out(training, of_groups)
 
         def pieces(at: Sequence[int]) -> tuple[Any, Any, FloatArray]:
             """Split sequences at unknown tags, into pieces with the weight of the sequence."""
@@ -215,7 +246,12 @@ class StructBoostTagger(StructBoostEstimator):
             stretches = labelled_stretches([rows[i] for i in at], [tags[i] for i in at])
             return *stretches, np.repeat(weights[list(at)], sizes)
 
+        run = min(_RUN, len(training) // _FEWEST_RUNS)
+        if of_groups is None and run > 1:
+            of_groups = np.arange(len(rows)) // run
         inputs, outputs, of_pieces = pieces(training)
+        if of_groups is not None:
+            of_groups = np.repeat(of_groups[training], [_n_pieces(tags[i]) for i in training])
         validation = pieces(held)[:2] if held else None
         whole = pieces(everything) if held else None
         task = ChainTask(len(classes), forbidden=forbidden)
@@ -227,7 +263,7 @@ class StructBoostTagger(StructBoostEstimator):
             reader.is_active = False  # since there are no learners of such features
             self._keep_constant(task, {"token": int(reader.n_features or 0), "step": 1})
             return self
-        self._train(task, (inputs, outputs), validation, of_pieces, whole)
+        self._train(task, (inputs, outputs), validation, of_pieces, whole, of_groups)
         return self
 
     def predict(self, X: Sequence[Any]) -> list[list[Any]]:
@@ -481,9 +517,25 @@ class StructBoostTagger(StructBoostEstimator):
         if ChunkTags.is_scheme(self.classes_):
             self.outside_offset_ = chosen_offset(task, self.classes_, folds, scores)
 
+    def _hold_out(
+        self, sequences: list[int], groups: IntArray | None
+    ) -> tuple[list[int], list[int]]:
+        """Return the sequences to train on and those that are held out for early stopping."""
+        settings = {"test_size": self.validation_fraction, "random_state": self.random_state}
+        if groups is None:
+            train, held = train_test_split(sequences, **settings)
+            return train, held
+        if len(np.unique(groups[sequences])) < 2:
+            raise ValueError("groups has one group, and early_stopping holds out whole groups.")
+        split = GroupShuffleSplit(1, **settings).split(sequences, groups=groups[sequences])
+        train, held = ([sequences[k] for k in part] for part in next(split))
+        return train, held
+
     @override
-    def _folds(self, X: Any, Y: Any, sample_weight: Any) -> list[Fold]:
-        folds = random_folds(X, Y, sample_weight, random_state=self.random_state)
+    def _folds(
+        self, X: Any, Y: Any, sample_weight: Any, groups: IntArray | None = None
+    ) -> list[Fold]:
+        folds = super()._folds(X, Y, sample_weight, groups)
         if len(Y) * len(self.classes_) ** 2 <= _MANY_PAIRS:
             return folds
         # A fit is expensive, and each held-out token informs of its likelihood.

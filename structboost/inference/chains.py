@@ -22,6 +22,14 @@ _LARGEST = 1e250
 # First row, and rows from step to step, where all steps share one.  numba compiles once more for a
 # literal 0.
 ONE_ROW: Any = np.int64(0)
+# Number of tags from which on exponentials of pairs are computed several at once.
+_MANY_TAGS = 64
+# The least exponent, parts of the logarithm of 2, and what rounds to whole numbers when added.
+_LEAST_EXPONENT, _LOG2_E = -707.0, 1.4426950408889634
+_LN_2_HIGH, _LN_2_LOW = 6.93147180369123816490e-01, 1.90821492927058770002e-10
+_ROUNDING = 1.5 * 2.0**52
+# Steps whose pairs are summed together, so that they stay in the cache of the processor.
+_STEPS_TOGETHER = 256
 
 # Scores of pairs, which of them are allowed, row of the first step, and rows from step to step.
 _Steps = tuple[FloatArray, FloatArray, int, int]
@@ -407,6 +415,22 @@ def exponentials(
     """Fill in ``exp(score - largest)`` of pairs and its transpose, and return the largest score."""
     n_tags = len(following)
     largest = -np.inf
+    if n_tags >= _MANY_TAGS:
+        of_tags = np.full(n_tags, -np.inf)
+        for j in range(n_tags):
+            for k in range(n_tags):
+                at = j * n_tags + k
+                following[j, k] = transitions[at] + allowed[at]
+                of_tags[k] = np.maximum(of_tags[k], following[j, k])
+        for k in range(n_tags):
+            largest = max(largest, of_tags[k])
+        for j in range(n_tags):
+            for k in range(n_tags):
+                following[j, k] -= largest
+            _exponentiate(following[j], of_tags)
+            for k in range(n_tags):
+                preceding[k, j] = following[j, k]
+        return largest
     for at in range(n_tags * n_tags):
         largest = max(largest, transitions[at] + allowed[at])
     for j in range(n_tags):
@@ -415,6 +439,38 @@ def exponentials(
             following[j, k] = np.exp(transitions[at] + allowed[at] - largest)
             preceding[k, j] = following[j, k]
     return largest
+
+
+@compiled(fastmath={"contract"})
+def _exponentiate(values: FloatArray, space: FloatArray) -> None:
+    """Replace values, none of them positive, by their exponentials, in vector registers.
+
+    A value is ``n log 2 + r``.  Its exponential is that of r, a polynomial, times 2 to the n, which
+    is set in the bits of the exponent.  Below the least exponent, it is 0.
+    """
+    for k in range(len(values)):
+        value = np.maximum(values[k], _LEAST_EXPONENT)
+        # Adding a large number rounds to n, whose bits are then the lowest ones.
+        space[k] = value * _LOG2_E + _ROUNDING
+        n = space[k] - _ROUNDING
+        r = value - n * _LN_2_HIGH - n * _LN_2_LOW
+        power = r * (1.0 / 6227020800.0) + 1.0 / 479001600.0
+        power = power * r + 1.0 / 39916800.0
+        power = power * r + 1.0 / 3628800.0
+        power = power * r + 1.0 / 362880.0
+        power = power * r + 1.0 / 40320.0
+        power = power * r + 1.0 / 5040.0
+        power = power * r + 1.0 / 720.0
+        power = power * r + 1.0 / 120.0
+        power = power * r + 1.0 / 24.0
+        power = power * r + 1.0 / 6.0
+        power = ((power * r + 0.5) * r + 1.0) * r + 1.0
+        values[k] = 0.0 if values[k] < _LEAST_EXPONENT else power
+    bits = space.view(np.int64)
+    for k in range(len(values)):
+        bits[k] = (bits[k] + 1023) << 52
+    for k in range(len(values)):
+        values[k] *= space[k]
 
 
 @compiled
@@ -471,12 +527,10 @@ def _scaled(
             now[k] /= total
         scales[t] = total
         log_sum += np.log(total)
-    of_token, together = np.empty((2, n_tags)), np.empty((n_tags, n_tags))
+    of_token = np.empty((2, n_tags))
     arrived, backward = of_token[0], of_token[1]
     for k in range(n_tags):
         backward[k] = 1.0
-        for j in range(n_tags):
-            together[j, k] = 0.0
         of_tags[n - 1, k] = forward[n - 1, k]
     for t in range(n - 2, -1, -1):
         for k in range(n_tags):
@@ -502,13 +556,18 @@ def _scaled(
                 for k in range(n_tags):
                     of_pairs[row + t, j * n_tags + k] = forward[t, j] * following[j, k] * arrived[k]
         else:
+            for k in range(n_tags):
+                likely[t + 1, k] = arrived[k]
+    if not row_step:
+        for last in range(n - 2, -1, -_STEPS_TOGETHER):
             for j in range(n_tags):
                 for k in range(n_tags):
-                    together[j, k] += forward[t, j] * arrived[k]
-    if not row_step and n > 1:
-        for j in range(n_tags):
-            for k in range(n_tags):
-                of_pairs[row, j * n_tags + k] += together[j, k] * following[j, k]
+                    arrived[k] = 0.0
+                for t in range(last, max(-1, last - _STEPS_TOGETHER), -1):
+                    for k in range(n_tags):
+                        arrived[k] += forward[t, j] * likely[t + 1, k]
+                for k in range(n_tags):
+                    of_pairs[row, j * n_tags + k] += arrived[k] * following[j, k]
     return True, log_sum
 
 

@@ -41,6 +41,8 @@ class PrimalChain(PrimalLikelihood):
         As for :class:`PrimalLikelihood`.
     """
 
+    _uses_sums_of_task = False
+
     def __init__(
         self,
         task: Any,
@@ -58,6 +60,9 @@ class PrimalChain(PrimalLikelihood):
         ends = [(x.begins, x.ends) if isinstance(x, Stretch) else (True, True) for x in X]
         self._sequences = starts, tags, np.asarray(shares, np.float64), np.array(ends)
         self._penalties = task.penalties
+        # Kept, since the system clears new memory of a long sequence at each use.
+        shape = max(1, int(sizes.max(initial=0))), task.n_tags
+        self._space = np.empty(shape), np.empty(shape), np.empty(shape), np.empty(shape)
         # Pairs of tags that have a weight, or that are forbidden; none means all.
         self._listed = np.zeros(0, np.int64)
         if transitions == "seen":
@@ -95,8 +100,9 @@ class PrimalChain(PrimalLikelihood):
         transitions = np.ascontiguousarray(by_kind["step"][-1:])
         of_pairs = np.zeros(transitions.shape)
         loss, entropy = slopes_of(
-            scores, transitions, self._sequences, self._penalties, self._listed, of_pairs
-        )
+            scores, transitions, self._sequences, self._penalties, self._listed, self._space,
+            of_pairs,
+        )  # fmt: skip
         if len(self._listed):
             of_pairs *= self._has_weight
         rising = np.zeros(len(weights))
@@ -116,6 +122,7 @@ def slopes_of(
     sequences: Any,
     penalties: Any,
     listed: IntArray,
+    space: tuple[FloatArray, FloatArray, FloatArray, FloatArray],
     of_pairs: FloatArray,
 ) -> tuple[float, float]:
     """Replace the scores of tags by the slopes of the likelihood, and return its loss and entropy.
@@ -132,6 +139,8 @@ def slopes_of(
         0, or minus infinity for forbidden pairs, first tags and last tags.
     listed : ndarray of int64
         Indices of the pairs that may score other than 0; none means all.
+    space : tuple of ndarray
+        Four arrays of the longest sequence, to work in.
     of_pairs : ndarray, shape (1, n_tags * n_tags)
         Starts at zero; gains the slopes of pairs.
 
@@ -142,11 +151,7 @@ def slopes_of(
     """
     starts, tags, weights, ends = sequences
     n_tags = scores.shape[1]
-    longest = 1
-    for i in range(len(weights)):
-        longest = max(longest, starts[i + 1] - starts[i])
-    forward, likely = np.empty((longest, n_tags)), np.empty((longest, n_tags))
-    emissions, probabilities = np.empty((longest, n_tags)), np.empty((longest, n_tags))
+    forward, likely, emissions, probabilities = space
     following, preceding = np.empty((n_tags, n_tags)), np.empty((n_tags, n_tags))
     shift = exponentials(transitions[0], penalties[0], following, preceding)
     factor = 0.0

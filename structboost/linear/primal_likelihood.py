@@ -56,6 +56,9 @@ class PrimalLikelihood:
         Objective of the weights, and the lower bound, at the C of :meth:`begin`.
     """
 
+    # Whether sums of the task are used, whose errors are then looked for.
+    _uses_sums_of_task = True
+
     def __init__(
         self,
         task: Task,
@@ -77,7 +80,8 @@ class PrimalLikelihood:
         self._offsets = stack.offsets
         self._matrices = {kind: own.matrix(stack.rows[kind]) for kind, own in self.designs.items()}
         random = np.random.RandomState(0)
-        self._likelihood = Likelihood(Problem(task, X, Y, stack.offsets, shares, random))
+        problem = Problem(task, X, Y, stack.offsets, shares, random)
+        self._likelihood = Likelihood(problem, probes=self._uses_sums_of_task)
         self._shares = shares
         self._shapes = {
             kind: (own.width, task.kinds[kind].n_channels) for kind, own in self.designs.items()

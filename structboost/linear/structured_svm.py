@@ -128,6 +128,15 @@ class StructuredSVM(Trainer):
         Reason why the fit ended: "gap", "max_rounds" or "interrupted".
     C_ : float
         The C of the model.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from structboost import MulticlassTask, StructuredSVM
+    >>> X, y = load_iris(return_X_y=True)
+    >>> trainer = StructuredSVM(MulticlassTask(3), C=100.0).fit(X, y)
+    >>> -trainer.score(X, y) < 0.1  # the mean loss
+    True
     """
 
     task: Task

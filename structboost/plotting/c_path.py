@@ -43,6 +43,15 @@ class CPathDisplay(Described):
     ax_ : tuple of matplotlib Axes
         Measurement above, columns below.
     figure_ : matplotlib Figure
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from structboost import CPathDisplay, StructBoostClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = StructBoostClassifier(objective="hinge", random_state=0).fit(X, y)
+    >>> len(CPathDisplay.from_estimator(model).ax_)
+    2
     """
 
     def __init__(self, path: Sequence[Mapping[str, Any]], C: float) -> None:

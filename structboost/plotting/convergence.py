@@ -31,6 +31,15 @@ class ConvergenceDisplay(Described):
     ax_ : tuple of matplotlib Axes
         Objective above, gap below.
     figure_ : matplotlib Figure
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from structboost import ConvergenceDisplay, StructBoostClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = StructBoostClassifier(objective="hinge", C=10.0).fit(X, y)
+    >>> ConvergenceDisplay.from_estimator(model).ax_[0].get_ylabel()
+    'objective'
     """
 
     def __init__(self, history: Sequence[Mapping[str, Any]]) -> None:

@@ -50,6 +50,15 @@ class ShapeDisplay(Described):
     axes_ : ndarray of matplotlib Axes
         Axes of each drawn feature, the most important first, then of each drawn pair.
     figure_ : matplotlib Figure
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from structboost import ShapeDisplay, StructBoostClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = StructBoostClassifier(objective="hinge", C=10.0).fit(X, y)
+    >>> ShapeDisplay.from_estimator(model, features=2).figure_ is not None
+    True
     """
 
     def __init__(

@@ -41,6 +41,15 @@ class SparsityPathDisplay(Described):
     ax_ : matplotlib Axes
     figure_ : matplotlib Figure
     line_ : matplotlib Line2D
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from structboost import SparsityPathDisplay, ShareBoostClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = ShareBoostClassifier(max_rounds=3).fit(X, y)
+    >>> SparsityPathDisplay.from_estimator(model, X, y).errors.shape
+    (3,)
     """
 
     def __init__(

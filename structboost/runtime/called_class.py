@@ -3,25 +3,12 @@
 from __future__ import annotations
 
 import inspect
-from difflib import get_close_matches
 from functools import cache
 from typing import Any, Self
 
-__all__ = ["NamesParameters"]
+from structboost.runtime.elsewhere import hint
 
-# Names of one thing in several classes.
-_ALIKE = ("max_iter", "max_rounds", "max_epochs")
-# Names of other libraries, and names of the same thing here.
-_ELSEWHERE = {
-    "n_estimators": _ALIKE,
-    "num_iterations": _ALIKE,
-    "max_iterations": _ALIKE,
-    "eta": ("learning_rate",),
-    "loss": ("objective",),
-    "min_child_samples": ("min_samples_leaf",),
-    "reg_lambda": ("l2_regularization",),
-    "algorithm": ("objective",),
-}
+__all__ = ["NamesParameters"]
 
 
 class _SignatureOfInit:
@@ -30,7 +17,7 @@ class _SignatureOfInit:
     def __get__(self, instance: object | None, owner: type) -> inspect.Signature:
         if instance is not None:
             raise AttributeError("__signature__")
-        return inspect.Signature(_parameters_of(owner))
+        return inspect.Signature(parameters_of(owner))
 
 
 class NamesParameters:
@@ -51,7 +38,7 @@ class NamesParameters:
 
 def _check_arguments(cls: type, n_positional: int, keywords: dict[str, Any]) -> None:
     """Raise TypeError if there are unknown keywords, or too many arguments by position."""
-    parameters = _parameters_of(cls)
+    parameters = parameters_of(cls)
     if any(p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in parameters):
         return
     names = [p.name for p in parameters]
@@ -59,7 +46,7 @@ def _check_arguments(cls: type, n_positional: int, keywords: dict[str, Any]) -> 
     unknown = [name for name in keywords if name not in names]
     if unknown:
         raise TypeError(
-            f"{cls.__name__} has no parameter {unknown[0]!r}; {_hint(unknown[0], names)}"
+            f"{cls.__name__} has no parameter {unknown[0]!r}; {hint(unknown[0], names)}"
         )
     if n_positional > len(by_position):
         first = f"only {', '.join(by_position)}" if by_position else "nothing"
@@ -74,18 +61,9 @@ def _check_arguments(cls: type, n_positional: int, keywords: dict[str, Any]) -> 
 
 
 @cache
-def _parameters_of(cls: type) -> tuple[inspect.Parameter, ...]:
+def parameters_of(cls: type) -> tuple[inspect.Parameter, ...]:
     """Return the parameters of the constructor of a class."""
     init = vars(next(of for of in cls.__mro__ if "__init__" in vars(of)))["__init__"]
     if init is object.__init__:
         return ()
     return tuple(inspect.signature(init).parameters.values())[1:]
-
-
-def _hint(name: str, names: list[str]) -> str:
-    others = _ALIKE if name in _ALIKE else _ELSEWHERE.get(name, ())
-    alike = [other for other in others if other in names]
-    close = alike or get_close_matches(name, names, 1, 0.6)
-    if close:
-        return f"did you mean {close[0]!r}?"
-    return f"it takes {', '.join(names) or 'none'}."

@@ -5,9 +5,10 @@ from __future__ import annotations
 from copy import copy
 from functools import cache
 from importlib.metadata import PackageNotFoundError, metadata
-from typing import Self
+from typing import TYPE_CHECKING, Any, Self
 
-from structboost.runtime.called_class import NamesParameters
+from structboost.runtime.called_class import NamesParameters, parameters_of
+from structboost.runtime.elsewhere import advice, hint
 
 __all__ = ["Documented"]
 
@@ -39,6 +40,31 @@ class Documented(NamesParameters):
                 if hasattr(self, name):
                     setattr(copied, name, copy(getattr(self, name)))
             return copied
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters of this estimator, and return it.
+
+        Raises
+        ------
+        ValueError
+            If there is no such parameter.  The message names the closest one.
+        """
+        names = list(self.get_params(deep=False))  # type: ignore[attr-defined]
+        for name in params:
+            if "__" not in name and name not in names:
+                raise ValueError(
+                    f"Invalid parameter {name!r} for estimator {type(self).__name__}; "
+                    f"{hint(name, names)}"
+                )
+        return super().set_params(**params)  # type: ignore[misc,no-any-return]
+
+    if not TYPE_CHECKING:  # it would let all names pass
+
+        def __getattr__(self, name):
+            if text := advice(name, [p.name for p in parameters_of(type(self))]):
+                raise AttributeError(f"{type(self).__name__} has no {name}; {text}")
+            # Raises the error of the class, or of a property.
+            return object.__getattribute__(self, name)
 
     @property
     def _doc_link_template(self) -> str:

@@ -17,6 +17,7 @@ from structboost.files.schema import Array, DamagedFileError, Part, Schema, belo
 from structboost.inference.alpha_expansion import expanded_labels
 from structboost.model.ensemble import FORMAT, Ensemble
 from structboost.runtime.blas_threads import one_blas_thread
+from structboost.runtime.described import described
 from structboost.tasks.superpixel_crf import SuperpixelGraph
 from structboost.training.trainer import Trainer
 from structboost.weak.lookup_table import LinearAndSteps, LookupTable
@@ -26,7 +27,7 @@ _NODE, _EDGE = "node", "edge"
 _ENSEMBLE = "ensemble"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class CRFModel:
     """Model of the energies (22) of images, with their minima.
 
@@ -40,6 +41,9 @@ class CRFModel:
 
     n_labels: int
     model: Ensemble | Mapping[str, LinearAndSteps]
+
+    def __repr__(self) -> str:
+        return described(self)
 
     @classmethod
     def of(cls, trainer: Trainer) -> CRFModel:

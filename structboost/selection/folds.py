@@ -80,6 +80,7 @@ def random_folds(
     sample_weight: Any = None,
     *,
     strata: ArrayLike | None = None,
+    groups: ArrayLike | None = None,
     random_state: Any = None,
 ) -> list[Fold]:
     """Hold out a random fifth of the examples or, of fewer than 2,000, each fifth in turn.
@@ -92,6 +93,9 @@ def random_folds(
         Examples of weight zero are in no part.
     strata : array-like of int, shape (n_examples,), optional
         Every part has its fraction of each stratum; the only example of one is never held out.
+    groups : array-like of int, shape (n_examples,), optional
+        Groups of the examples, such as documents, which are in one part as a whole.  Strata are
+        then ignored.
     random_state : int, RandomState or None
         Seed for the parts; None means fixed parts.
 
@@ -103,13 +107,34 @@ def random_folds(
     weights = checked_weights(sample_weight, len(Y))
     counted = np.flatnonzero(weights > 0)
     of_stratum = np.zeros(len(Y), np.int64) if strata is None else np.asarray(strata)
+    if groups is None:
+        splits = split_rows(of_stratum[counted], random_state, counted, X)
+    else:
+        splits = _split_groups(np.asarray(groups)[counted], random_state, counted)
     return [
         Fold(
             rows_of(X, train), rows_of(Y, train), weights[train],
             rows_of(X, held), rows_of(Y, held), weights[held], train, held,
         )
-        for train, held in split_rows(of_stratum[counted], random_state, counted, X)
+        for train, held in splits
     ]  # fmt: skip
+
+
+def _split_groups(
+    groups: IntArray, random_state: Any, rows: IntArray
+) -> list[tuple[IntArray, IntArray]]:
+    """Split rows as :func:`split_rows` does, without cutting a group."""
+    n_groups = len(np.unique(groups))
+    if n_groups < 2:
+        raise ValueError(
+            "C is 'auto', which holds out whole groups, and groups has one group; give two or "
+            "more groups, leave groups out, or give C as a number."
+        )
+    random = check_random_state(0 if random_state is None else random_state)
+    n_parts = min(_PARTS, n_groups)
+    part = balanced_parts_of_groups(groups, n_parts, random)
+    held = [part == i for i in range(n_parts if len(groups) < _FEW else 1)]
+    return [(rows[~out], rows[out]) for out in held]
 
 
 def split_rows(

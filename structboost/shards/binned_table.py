@@ -119,7 +119,7 @@ class BinnedTable:
         """
         n_rows = len(features)
         stretches = (features[a : a + _ROWS_AT_A_TIME] for a in range(0, n_rows, _ROWS_AT_A_TIME))
-        return _write(checked_folder(path), stretches, n_rows, bin_thresholds(features))
+        return _write(checked_folder(path), stretches, n_rows, bin_thresholds(features, exact=None))
 
     @classmethod
     def from_batches(
@@ -154,7 +154,7 @@ class BinnedTable:
                 break
         if not first:
             raise BinnedTableError("batches is empty; give at least one batch.")
-        bins = bin_thresholds(np.concatenate(first)[:SAMPLED_ROWS])
+        bins = bin_thresholds(np.concatenate(first)[:SAMPLED_ROWS], exact=None)
         return _write(checked_folder(path), chain(first, arrays), n_rows, bins)
 
 

@@ -63,7 +63,7 @@ class DaskTrainingSet(TrainingSet):
             )
 
     @override
-    def bins(self, kind: str, *, exact: bool) -> Thresholds:
+    def bins(self, kind: str, *, exact: bool | None) -> Thresholds:
         return bin_thresholds(self._sample(kind, exact=exact), exact=exact)
 
     @override
@@ -77,7 +77,7 @@ class DaskTrainingSet(TrainingSet):
             )
         return Standardisation.of(sample, response)
 
-    def _sample(self, kind: str, *, exact: bool = False) -> NDArray[Any]:
+    def _sample(self, kind: str, *, exact: bool | None = False) -> NDArray[Any]:
         """Return the features of all parts of a kind, or of a sample if there are many."""
         starts = self.offsets[kind]
         n_rows = int(starts[-1])

@@ -64,7 +64,7 @@ class TrainingSet(ABC):
         return
 
     @abstractmethod
-    def bins(self, kind: str, *, exact: bool) -> Thresholds:
+    def bins(self, kind: str, *, exact: bool | None) -> Thresholds:
         """Compute the thresholds of a kind's features (:func:`.binning.bin_thresholds`)."""
 
     @abstractmethod
@@ -165,7 +165,7 @@ class ArrayTrainingSet(TrainingSet):
         self.n_features = {kind: rows.shape[1] for kind, rows in stack.rows.items()}
 
     @override
-    def bins(self, kind: str, *, exact: bool) -> Thresholds:
+    def bins(self, kind: str, *, exact: bool | None) -> Thresholds:
         assert self.rows is not None
         return bin_thresholds(self.rows[kind], exact=exact)
 
@@ -190,7 +190,7 @@ class TableTrainingSet(TrainingSet):
         self.n_features = {kind: X.shape[1]}
 
     @override
-    def bins(self, kind: str, *, exact: bool) -> Thresholds:
+    def bins(self, kind: str, *, exact: bool | None) -> Thresholds:
         if exact:
             raise ValueError("X is a BinnedTable, already binned; leave exact=False.")
         bins: Thresholds = self.X.bins

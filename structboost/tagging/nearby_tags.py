@@ -1,4 +1,4 @@
-"""Tags that a first tagger gives to a word elsewhere in its document."""
+"""Tags of a word elsewhere, in training and by a first tagger in its document."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ import numpy as np
 
 from structboost._typing import FloatArray, IntArray
 from structboost.estimators.sequence_forms import dicts_of_frame, listed_sequences, sequence_of
-from structboost.validation import group_numbers, shown
+from structboost.validation import group_indices, shown
 
 # Least mean probability of a tag that becomes a feature, and lower bounds of its bins.
 _LEAST = 0.1
 _BOUNDS = np.array([_LEAST, 0.25, 0.5, 0.75])
 # Sums are rounded, so that bins do not depend on the order of the additions.
 _DIGITS = 9
+_DUST = 1e-9
 
 
 def read_tokens(X: Any, word: str) -> tuple[list[Any], list[str], IntArray]:
@@ -63,12 +64,7 @@ def document_indices(documents: Any, n_sequences: int) -> IntArray | None:
     """
     if documents is None:
         return None
-    names = np.asarray(documents)
-    if names.shape != (n_sequences,):
-        raise ValueError(
-            f"documents has shape {names.shape}; give one for each of {n_sequences} sequences."
-        )
-    return group_numbers(names, "documents")
+    return group_indices(documents, "documents", n_sequences)
 
 
 def nearby_means(
@@ -121,21 +117,77 @@ def nearby_means(
     return np.asarray(np.round(totals / counts[:, None], _DIGITS))
 
 
-def with_nearby_tags(
-    X: Sequence[Any], means: FloatArray, classes: Sequence[Any]
+class TagLexicon:
+    """Weights of the tags of each word in training.
+
+    Parameters
+    ----------
+    words : sequence of str, shape (n_words,)
+        The words.
+    weights : ndarray, shape (n_words, n_tags)
+        Total weight of the tokens of each word that have each tag.
+    """
+
+    def __init__(self, words: Sequence[str], weights: FloatArray) -> None:
+        self.words, self.weights = list(words), weights
+        self._rows = {word: k for k, word in enumerate(self.words)}
+
+    @classmethod
+    def of(
+        cls, words: Sequence[str], tags: IntArray, n_tags: int, weights: FloatArray
+    ) -> TagLexicon:
+        """Return the lexicon of tokens, whose tags are -1 where they are unknown."""
+        lexicon = cls(list(dict.fromkeys(words)), np.zeros((len(set(words)), n_tags)))
+        is_known = tags >= 0
+        np.add.at(
+            lexicon.weights, (lexicon._indices(words)[is_known], tags[is_known]), weights[is_known]
+        )
+        return lexicon
+
+    def fractions(self, words: Sequence[str], without: TagLexicon | None = None) -> FloatArray:
+        """Return the fraction of each tag for each word, NaN for words that are not here.
+
+        Parameters
+        ----------
+        words : sequence of str, shape (n_tokens,)
+            The words.
+        without : TagLexicon, optional
+            Lexicon of a part of the same tokens, which is subtracted.
+
+        Returns
+        -------
+        fractions : ndarray, shape (n_tokens, n_tags)
+        """
+        weights = np.vstack([self.weights, np.zeros(self.weights.shape[1])])
+        if without is not None:
+            weights[self._indices(without.words)] -= without.weights
+        totals = weights.sum(axis=1, keepdims=True)
+        # Differences of sums of equal weights are 0 up to rounding.
+        totals[totals < _DUST * max(1.0, totals.max(initial=0.0))] = np.nan
+        return np.asarray(np.round(weights / totals, _DIGITS)[self._indices(words)])
+
+    def _indices(self, words: Sequence[str]) -> IntArray:
+        """Return the row of each word, -1 for words that are not here."""
+        return np.array([self._rows.get(word, -1) for word in words], np.int64)
+
+
+def with_tags(
+    X: Sequence[Any], name: str, means: FloatArray, classes: Sequence[Any]
 ) -> list[list[dict[str, Any]]]:
-    """Return the tokens with the likely tags of their words nearby as further features.
+    """Return the tokens with the likely tags of their words elsewhere as further features.
 
     Parameters
     ----------
     X : sequence of sequences of dicts
         Features of the tokens.
+    name : str
+        Beginning of the names of these features.
     means : ndarray, shape (n_tokens, n_tags)
-        Mean probabilities of the tags nearby, NaN where the word is not nearby.
+        Mean probabilities of the tags elsewhere, NaN where the word is nowhere else.
     classes : sequence
         The tags.
     """
-    names = [f"nearby:{tag}" for tag in classes]
+    names = [f"{name}:{tag}" for tag in classes]
     bins = np.searchsorted(_BOUNDS, means, side="right")
     bins[np.isnan(means)] = 0
     bounds = [f"{bound:g}" for bound in _BOUNDS]

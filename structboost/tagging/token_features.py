@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from hashlib import sha256
 from itertools import groupby
+from os import PathLike
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -12,10 +15,14 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from structboost.estimators.sequence_forms import listed_sequences
+from structboost.exceptions import ModelFileError
+from structboost.files.archive import ArchiveFormat
+from structboost.files.schema import Array, Part, Schema
 from structboost.runtime.documentation import Documented
 from structboost.runtime.fitted_state import committed
 from structboost.tagging.sequences import check_ordered
 from structboost.tagging.tagged_file import WORD
+from structboost.tagging.word_counts import WordCounts
 from structboost.validation import (
     checked_flag,
     checked_list,
@@ -28,6 +35,24 @@ AUTO = "auto"
 # Words and columns before the first and after the last token.
 _START, _END = "<start>", "<end>"
 _JOIN = "|"
+# Sign of a character that was lost when a file was decoded, and the letter that replaces all that
+# can be lost.  It is a lower-case one, as most of them are.
+_LOST, _LETTER = "\ufffd", "\u00f8"
+_CAN_BE_LOST = re.compile(r"[^\x00-\x7f]")
+
+
+def _schema(header: Mapping[str, Any], names: Collection[str]) -> Schema:
+    return {"": Part({"counts": Array("int64", (len(header["words"]), 3), low=0)})}
+
+
+_FORMAT = ArchiveFormat(
+    name="structboost-token-features",
+    version=1,
+    what="file of TokenFeatures of structboost",
+    error=ModelFileError,
+    remedy="fit the features again, or take another copy of the file",
+    schema=_schema,
+)
 
 
 class TokenFeatures(  # type: ignore[call-arg]
@@ -46,8 +71,19 @@ class TokenFeatures(  # type: ignore[call-arg]
     ``shape[0]``          kinds of characters, repeated ones once, as ``Aa-0`` for ``Boeing-747``
     ``is_title[0]``       one capital letter at the beginning; ``is_upper[0]`` only capitals
     ``has_digit[0]``      a digit in the word; ``is_digit[0]`` digits alone
+    ``count[0]``          number of occurrences of the word elsewhere in the text, in bins
+    ``capitals[0]``       fraction of those inside sentences that begin with a capital, in bins
+    ``case[0]``           that, whether the token begins with one, and whether the sentence does
     ``pos[-1:1]``         values of the column ``pos``, from place -1 to 0
+    ``word[0]+pos[-1]``   word and value of the column, the token's and a neighbour's
     ====================  ========================================================================
+
+    The text is that of training, and that of the sentences of a call of :meth:`transform`, which
+    need no tags.  So give it all sentences of a document in one call.  Rare words, and words with
+    a capital inside sentences, are often names.
+
+    If most characters outside ASCII in training are U+FFFD, its letters were lost in decoding.
+    Then all such characters are replaced by one letter, in training and later.
 
     Parameters
     ----------
@@ -59,10 +95,15 @@ class TokenFeatures(  # type: ignore[call-arg]
         Whether to describe the kinds of characters of the token and of its neighbours.
     case : bool
         Whether to describe capital letters and digits.
+    counts : bool
+        Whether to describe where else the word and its neighbours occur in the text.
     word_ngrams : int
         Length of the longest sequence of words that contains the token and is one feature.
     column_ngrams : int
         Length of the longest sequence of values of a column in the window that is one feature.
+    column_pairs : bool
+        Whether pairs of the token's word and a value of a column at places -1 to 1, and pairs of
+        its own value and a word beside it, are features.
     columns : sequence of str or "auto"
         Columns beside the word that are features.  ``"auto"`` means all columns of the first token
         in training.
@@ -73,11 +114,13 @@ class TokenFeatures(  # type: ignore[call-arg]
     ----------
     columns_ : list of str
         Columns beside the word.
+    has_lost_letters_ : bool
+        Whether characters outside ASCII are replaced by one letter.
 
     Examples
     --------
     >>> from structboost.tagging import TokenFeatures
-    >>> features = TokenFeatures(window=1, prefixes=0, suffixes=2, word_ngrams=1)
+    >>> features = TokenFeatures(1, prefixes=0, suffixes=2, counts=False, word_ngrams=1)
     >>> for token in features.fit_transform([["Ada", "sleeps"]])[0]:
     ...     print(token)
     {'word[0]': 'ada', 'suffix[1]': 'a', 'suffix[2]': 'da', 'shape[0]': 'Aa', 'is_title[0]': True, \
@@ -109,8 +152,10 @@ class TokenFeatures(  # type: ignore[call-arg]
         suffixes: int = 4,
         shape: bool = True,
         case: bool = True,
+        counts: bool = True,
         word_ngrams: int = 2,
         column_ngrams: int = 3,
+        column_pairs: bool = True,
         columns: Any = AUTO,
         word: str = WORD,
     ) -> None:
@@ -119,14 +164,16 @@ class TokenFeatures(  # type: ignore[call-arg]
         self.suffixes = suffixes
         self.shape = shape
         self.case = case
+        self.counts = counts
         self.word_ngrams = word_ngrams
         self.column_ngrams = column_ngrams
+        self.column_pairs = column_pairs
         self.columns = columns
         self.word = word
 
     @committed
     def fit(self, X: Sequence[Any], y: Any = None) -> Self:
-        """Learn the columns of the tokens.
+        """Learn the columns of the tokens, and count the words.
 
         Parameters
         ----------
@@ -153,12 +200,19 @@ class TokenFeatures(  # type: ignore[call-arg]
             names = list(first) if isinstance(first, Mapping) else []
             columns = [name for name in names if name != self.word]
         self.columns_ = list(columns)
-        for i, sentence in enumerate(sentences):
-            self._read(sentence, i)
+        words = [self._read(sentence, i)[0] for i, sentence in enumerate(sentences)]
+        characters = [_CAN_BE_LOST.findall(word) for sentence in words for word in sentence]
+        lost = [c == _LOST for of_word in characters for c in of_word]
+        self.has_lost_letters_ = sum(lost) * 2 > len(lost)
+        mended = [self._mended(sentence) for sentence in words] if self.counts else []
+        self._counts, self._digest = WordCounts().plus(mended), _digest(mended)
         return self
 
     def transform(self, X: Sequence[Any]) -> list[list[dict[str, Any]]]:
         """Return the features of all tokens.
+
+        The words of ``X`` are counted with those of training.  If ``X`` is the text of training, as
+        a whole, they are not counted twice.
 
         Parameters
         ----------
@@ -177,12 +231,20 @@ class TokenFeatures(  # type: ignore[call-arg]
             names it.
         """
         check_is_fitted(self)
-        sentences = listed_sequences(X)
+        read = [self._read(sentence, i) for i, sentence in enumerate(listed_sequences(X))]
+        sentences = [self._mended(words) for words, _ in read]
+        counts = self._counts
+        # The text of training is counted already.
+        if self.counts and _digest(sentences) != self._digest:
+            counts = counts.plus(sentences)
         # Features of each word and place, which are equal wherever the word stands.
         caches: dict[int, dict[str, dict[str, Any]]] = {
             k: {} for k in range(-self.window, self.window + 1)
         }
-        return [self._sentence(sentence, i, caches) for i, sentence in enumerate(sentences)]
+        return [
+            self._sentence(words, columns, counts, caches)
+            for words, (_, columns) in zip(sentences, read, strict=True)
+        ]
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
         """Return the names of the features that tokens can have.
@@ -199,9 +261,62 @@ class TokenFeatures(  # type: ignore[call-arg]
         """
         check_is_fitted(self)
         names = [name for k in self._places() for name in self._names_of_word(k)]
+        if self.counts:
+            names += [f"{name}[{k}]" for k in self._near_places() for name in ("count", "capitals")]
+            names.append("case[0]")
         names += [_named("word", a, b) for a, b in self._spans_of_words()]
         names += [_named(column, a, b) for column in self.columns_ for a, b in self._spans()]
+        names += [name for column in self.columns_ for _, name in self._pairs(column)]
         return np.array(names, dtype=object)
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write parameters, columns and counts to a file, atomically and without pickle.
+
+        Parameters
+        ----------
+        path : str or path
+            The file; an existing one is replaced.
+        """
+        check_is_fitted(self)
+        header = {
+            "parameters": {**self.get_params(), "columns": self.columns_},
+            "has_lost_letters": bool(self.has_lost_letters_),
+            "digest": self._digest,
+            "words": list(self._counts.table),
+        }
+        counts = np.array(list(self._counts.table.values()), np.int64).reshape(-1, 3)
+        _FORMAT.write(path, header, {"counts": counts})
+
+    @classmethod
+    def load(cls, path: str | PathLike[str]) -> Self:
+        """Read features that :meth:`save` wrote.
+
+        Parameters
+        ----------
+        path : str or path
+            The file.
+
+        Returns
+        -------
+        features : TokenFeatures
+            The fitted transformer.
+
+        Raises
+        ------
+        FileNotFoundError
+            If there is no such file.
+        ModelFileError
+            If it is of another class, is damaged, or is of another version.
+        """
+        with _FORMAT.opened(path) as (header, arrays):
+            loaded = cls(**header["parameters"])
+            loaded._check_parameters()
+            loaded.columns_ = list(loaded.columns)
+            loaded.has_lost_letters_ = bool(header["has_lost_letters"])
+            loaded._digest = str(header["digest"])
+            rows = map(tuple, arrays["counts"].tolist())
+            loaded._counts = WordCounts(dict(zip(header["words"], rows, strict=True)))
+        return loaded
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "columns_")
@@ -222,6 +337,8 @@ class TokenFeatures(  # type: ignore[call-arg]
             for name in checked_list(self.columns, "columns", "['pos'], or 'auto'"):
                 if not isinstance(name, str):
                     raise TypeError(f"columns has {shown(name)}; give names, as strings.")
+        checked_flag(self.counts, "counts")
+        checked_flag(self.column_pairs, "column_pairs")
         if not isinstance(self.word, str):
             raise TypeError(f"word is {shown(self.word)}; give the name of a column.")
 
@@ -239,8 +356,21 @@ class TokenFeatures(  # type: ignore[call-arg]
         sizes = range(2, self.word_ngrams + 1)
         return [(a, a + n) for n in sizes for a in range(1 - n, 1)]
 
-    def _sentence(self, sentence: Any, i: int, caches: Any) -> list[dict[str, Any]]:
-        words, columns = self._read(sentence, i)
+    def _mended(self, words: list[str]) -> list[str]:
+        """Return words with one letter in place of all those that were lost in training."""
+        if not self.has_lost_letters_:
+            return words
+        return [_CAN_BE_LOST.sub(_LETTER, word) for word in words]
+
+    def _pairs(self, column: str) -> list[tuple[tuple[int, int], str]]:
+        """Return the places of a word and a value that are one feature, and its name."""
+        near = self._near_places() if self.column_pairs else []
+        places = [*((0, k) for k in near), *((k, 0) for k in near if k)]
+        return [((i, j), f"word[{i}]+{column}[{j}]") for i, j in places]
+
+    def _sentence(
+        self, words: list[str], columns: dict[str, list[str]], counts: WordCounts, caches: Any
+    ) -> list[dict[str, Any]]:
         n = len(words)
         places = self._places()
         tokens: list[dict[str, Any]] = []
@@ -257,18 +387,39 @@ class TokenFeatures(  # type: ignore[call-arg]
                 else:
                     token[f"word[{k}]"] = _START if at < 0 else _END
             tokens.append(token)
-        spans = self._spans_of_words()
-        if spans:
-            _add_spans(tokens, "word", [word.lower() for word in words], spans)
+        if self.counts:
+            self._add_counts(tokens, words, counts)
+        lower = [word.lower() for word in words]
+        _add_spans(tokens, "word", lower, self._spans_of_words())
         for name, values in columns.items():
             _add_spans(tokens, name, values, self._spans())
+            around = [[_START, *texts, _END] for texts in (lower, values)]
+            for (i, j), pair in self._pairs(name):
+                ofs = (texts[1 + k : n + 1 + k] for texts, k in zip(around, (i, j), strict=True))
+                for token, both in zip(tokens, zip(*ofs, strict=True), strict=True):
+                    token[pair] = _JOIN.join(both)
         return tokens
+
+    def _add_counts(
+        self, tokens: list[dict[str, Any]], words: list[str], counts: WordCounts
+    ) -> None:
+        bins = counts.elsewhere(words)
+        for t, (token, word, (_, capitals)) in enumerate(zip(tokens, words, bins, strict=True)):
+            first = "first" if t == 0 else "inside"
+            token["case[0]"] = _JOIN.join([capitals, shape_of(word[:1]), first])
+            for k in self._near_places():
+                if 0 <= t + k < len(words):
+                    token[f"count[{k}]"], token[f"capitals[{k}]"] = bins[t + k]
+
+    def _near_places(self) -> list[int]:
+        """Return the places of the token and its neighbours in the window."""
+        return [k for k in self._places() if abs(k) <= 1]
 
     def _read(self, sentence: Any, i: int) -> tuple[list[str], dict[str, list[str]]]:
         """Return the words of a sentence, and the values of its columns."""
         words: list[str] = []
         columns: dict[str, list[str]] = {name: [] for name in self.columns_}
-        check_ordered(sentence, f"X[{i}]", "give a list of words or of dicts")
+        check_ordered(sentence, f"X[{i}]", "give a list of words or of dicts", is_read_twice=True)
         for t, token in enumerate(sentence):
             is_dict = isinstance(token, Mapping)
             word = token.get(self.word) if is_dict else token
@@ -319,6 +470,14 @@ class TokenFeatures(  # type: ignore[call-arg]
             names += [f"is_title[{k}]", f"is_upper[{k}]"]
             names += ["has_digit[0]", "is_digit[0]"] if k == 0 else []
         return names
+
+
+def _digest(sentences: list[list[str]]) -> str:
+    """Return a digest of a text, which recognises that of training."""
+    digest = sha256()
+    for words in sentences:
+        digest.update("\n".join([*words, "\n"]).encode("utf-8", "surrogatepass"))
+    return digest.hexdigest()
 
 
 def shape_of(word: str) -> str:

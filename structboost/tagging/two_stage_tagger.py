@@ -1,4 +1,4 @@
-"""Tagger whose second stage sees the tags that the first one gave to a word nearby."""
+"""Tagger whose second stage sees the tags of a word in training and nearby."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from structboost._typing import FloatArray, IntArray, override
 from structboost.estimators.saved import SavedEstimator
 from structboost.estimators.sequence_forms import listed_tags
 from structboost.estimators.tagger import StructBoostTagger
+from structboost.estimators.tokens import tag_numbers
 from structboost.exceptions import ModelFileError
 from structboost.files.archive import ArchiveFormat
 from structboost.files.schema import Array, DamagedFileError, Part, Schema, whole_number
@@ -24,10 +25,11 @@ from structboost.runtime.documentation import Documented
 from structboost.runtime.fitted_state import committed
 from structboost.selection.cross_fitting import cross_fit
 from structboost.tagging.nearby_tags import (
+    TagLexicon,
     document_indices,
     nearby_means,
     read_tokens,
-    with_nearby_tags,
+    with_tags,
 )
 from structboost.validation import (
     checked_n_jobs,
@@ -44,11 +46,13 @@ class TwoStageTagger(SavedEstimator, Documented, BaseEstimator):
     """Tagger of sequences in which a word that occurs again is tagged alike.
 
     A name is often clear in one sentence and not in the next.  A first tagger tags all sentences.
-    The second one has further features for each token: the mean probabilities of the tags that the
-    first one gives to the same word in other sentences nearby, in bins.
+    The second one has further features for each token, in bins: the mean probabilities of the tags
+    that the first one gives to the same word in other sentences nearby (``nearby:TAG``), and the
+    fractions of the tags that the word has in training (``lexicon:TAG``).
 
     - In training the first stage tags each fold of the sentences by a tagger that was trained on
-      the other folds.  Folds are runs of sentences or of documents.
+      the other folds, and the fractions are those of the other folds.  Folds are runs of sentences
+      or of documents.
     - In prediction a first tagger that was trained on all sentences tags them.  The tags of a
       sentence depend on the others in the same call, so keep the sentences of a document together
       and in their order.  A sentence alone has no such features.
@@ -167,8 +171,20 @@ class TwoStageTagger(SavedEstimator, Documented, BaseEstimator):
             return self._probabilities(tagger, rows_of(X, np.unique(place[inside])))
 
         _, probabilities = cross_fit(folds[place], _fitted, training, predict, n_jobs=n_jobs)
-        means = nearby_means(words, lengths, probabilities, self._radius, of_documents)
-        inputs = with_nearby_tags(X, means, self.classes_.tolist())
+        tags = np.concatenate(tag_numbers(y, lengths.tolist(), self.classes_)[1])
+        tags[tags == len(self.classes_)] = -1  # tags of sequences without weight alone
+
+        def lexicon(at: NDArray[np.bool_]) -> TagLexicon:
+            of_words = [word for word, inside in zip(words, at.tolist(), strict=True) if inside]
+            return TagLexicon.of(of_words, tags[at], len(self.classes_), weights[place][at])
+
+        self._lexicon = lexicon(np.ones(len(words), bool))
+        fractions = np.empty((len(words), len(self.classes_)))
+        for fold in range(int(folds.max()) + 1):
+            inside = folds[place] == fold
+            of_fold = lexicon(inside)
+            fractions[inside] = self._lexicon.fractions(words, of_fold)[inside]
+        inputs = self._with_tags(X, words, lengths, probabilities, fractions, of_documents)
         self.second_ = clone(estimator).fit(inputs, y, sample_weight=sample_weight)
         self.first_ = first
         return self
@@ -255,7 +271,7 @@ class TwoStageTagger(SavedEstimator, Documented, BaseEstimator):
     @override
     def save(self, path: str | PathLike[str]) -> None:
         check_is_fitted(self)
-        arrays = {}
+        arrays: dict[str, NDArray[Any]] = {}
         with TemporaryDirectory() as folder:
             for name in _STAGES:
                 tagger = getattr(self, f"{name}_")
@@ -266,7 +282,9 @@ class TwoStageTagger(SavedEstimator, Documented, BaseEstimator):
                     )
                 tagger.save(Path(folder) / name)
                 arrays[name] = np.frombuffer((Path(folder) / name).read_bytes(), np.uint8)
-        header = {name: getattr(self, name) for name in ("radius", "folds", "word")}
+        header: dict[str, Any] = {name: getattr(self, name) for name in ("radius", "folds", "word")}
+        header["words"] = self._lexicon.words
+        arrays["lexicon"] = self._lexicon.weights
         _FORMAT.write(path, header, arrays)
 
     @override
@@ -287,6 +305,9 @@ class TwoStageTagger(SavedEstimator, Documented, BaseEstimator):
                 folds=whole_number(header["folds"], "number of folds", low=2),
                 word=str(header["word"]),
             )
+            if arrays["lexicon"].shape[1] != len(first.classes_):
+                raise DamagedFileError("its lexicon has other tags")
+            loaded._lexicon = TagLexicon(list(map(str, header["words"])), arrays["lexicon"])
             loaded.first_, loaded.second_, loaded.classes_ = first, second, first.classes_
             loaded._radius, loaded._word = loaded.radius, loaded.word
         return loaded
@@ -332,8 +353,22 @@ class TwoStageTagger(SavedEstimator, Documented, BaseEstimator):
         X, words, lengths = read_tokens(X, self._word)
         of_documents = document_indices(documents, len(lengths))
         probabilities = self._probabilities(self.first_, X)
-        means = nearby_means(words, lengths, probabilities, self._radius, of_documents)
-        return with_nearby_tags(X, means, self.classes_.tolist())
+        fractions = self._lexicon.fractions(words)
+        return self._with_tags(X, words, lengths, probabilities, fractions, of_documents)
+
+    def _with_tags(
+        self,
+        X: Sequence[Any],
+        words: list[str],
+        lengths: IntArray,
+        probabilities: FloatArray,
+        fractions: FloatArray,
+        documents: IntArray | None,
+    ) -> list[list[dict[str, Any]]]:
+        """Return the tokens with the tags of their words nearby and in training."""
+        means = nearby_means(words, lengths, probabilities, self._radius, documents)
+        tags = self.classes_.tolist()
+        return with_tags(with_tags(X, "nearby", means, tags), "lexicon", fractions, tags)
 
     def _probabilities(self, tagger: Any, X: Sequence[Any]) -> FloatArray:
         """Return the probabilities of the tags of all tokens, 0 for tags unseen in training."""
@@ -363,7 +398,9 @@ def _fitted(estimator: Any, C: float | None, X: Any, y: Any, weights: FloatArray
 
 
 def _schema(header: Mapping[str, Any], names: Collection[str]) -> Schema:
-    return {"": Part({name: Array("uint8", (f"n_{name}",)) for name in _STAGES})}
+    stages = {name: Array("uint8", (f"n_{name}",)) for name in _STAGES}
+    lexicon = Array("float64", (len(header["words"]), "n_tags"), low=0)
+    return {"": Part({**stages, "lexicon": lexicon})}
 
 
 _FORMAT = ArchiveFormat(

@@ -25,6 +25,14 @@ class BinaryTask(CodeTask):
     Notes
     -----
     StructBoost, section 3.1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from structboost import BinaryTask
+    >>> task = BinaryTask()
+    >>> task.argmax([0.0], np.array([[0.7]]))
+    1
     """
 
     def __init__(self) -> None:

@@ -92,6 +92,14 @@ class BoxOverlapTask(Task):
     (21).  The score of an output is that of its box, ``Psi(x, y) = Phi(x_y)``.  Inputs may differ
     in their candidates.  Of equally good boxes the argmax takes the first.  In training the true
     box is among them; :func:`chosen` makes it an output.
+
+    Examples
+    --------
+    >>> from structboost import BoxOverlapTask
+    >>> from structboost.tasks.boxes import BoxChoice
+    >>> task = BoxOverlapTask()
+    >>> task.loss(BoxChoice(0, (0, 0, 10, 10)), BoxChoice(1, (5, 0, 10, 10)))
+    0.6666666666666667
     """
 
     separates_in_batches = True

@@ -137,6 +137,18 @@ class ChainTask(BatchTask):
     Notes
     -----
     Altun, Tsochantaridis and Hofmann, Hidden Markov support vector machines, ICML 2003.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from structboost import ChainTask
+    >>> task = ChainTask(2)
+    >>> x = np.zeros((3, 1))  # three tokens with one feature
+    >>> scores = {"token": np.array([[1.0, 0.0], [0.0, 0.4], [2.0, 0.0]]), "step": np.zeros((2, 4))}
+    >>> task.argmax(x, scores)
+    array([0, 1, 0])
+    >>> task.loss([0, 1, 0], [0, 0, 0])
+    1.0
     """
 
     labelled_kind = "token"

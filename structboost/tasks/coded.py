@@ -21,6 +21,14 @@ class CodedTask(CodeTask):
     ----------
     code : array-like, shape (n_classes, n_bits)
         The words.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from structboost import CodedTask
+    >>> task = CodedTask([[1, 1], [1, -1], [-1, 1]])
+    >>> task.argmax([0.0], np.array([[0.3, -0.9]]))
+    1
     """
 
     def __init__(self, code: Any) -> None:

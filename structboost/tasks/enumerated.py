@@ -37,6 +37,14 @@ class EnumeratedTask(CodeTask):
     ------
     TaskError
         If the arrays do not fit the outputs.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from structboost import EnumeratedTask
+    >>> task = EnumeratedTask(["red", "blue"], [[1, 0], [0, 1]])
+    >>> task.argmax([0.0], np.array([[0.2, 0.7]]))
+    'blue'
     """
 
     def __init__(self, outputs: Sequence[Hashable], codes: Any, losses: Any = None) -> None:

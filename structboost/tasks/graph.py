@@ -106,6 +106,18 @@ class GraphTask(BatchTask):
     Notes
     -----
     Taskar, Guestrin and Koller, Max-margin Markov networks, NIPS 2003.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from structboost import GraphTask
+    >>> from structboost.tasks import GraphInput
+    >>> task = GraphTask(2)
+    >>> x = GraphInput(nodes=np.zeros((3, 1)), edges=[[0, 1], [1, 2]])
+    >>> equal = np.array([[1.0, 0.0, 0.0, 1.0]] * 2)  # pairs of labels
+    >>> nodes = np.array([[2.0, 0.0], [0.0, 0.5], [2.0, 0.0]])
+    >>> task.argmax(x, {"node": nodes, "edge": equal[:, [0, 1, 3]]})
+    array([0, 0, 0])
     """
 
     def __init__(

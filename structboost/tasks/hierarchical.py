@@ -56,6 +56,14 @@ class HierarchicalMultiLabelTask(MultiLabelTask):
     ------
     TaskError
         If a parameter is out of its range, or the edges form a cycle.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from structboost import HierarchicalMultiLabelTask
+    >>> task = HierarchicalMultiLabelTask(3, [(0, 1), (1, 2)])
+    >>> task.argmax([0.0], np.array([[-1.0, 0.5, 2.0]]))
+    array([1, 1, 1])
     """
 
     # Names of the labels in errors, by default their indices.

@@ -199,6 +199,13 @@ class MatchingTask(PairTask):
     -----
     Taskar, Lacoste-Julien and Klein, A discriminative matching approach to word alignment, EMNLP
     2005.
+
+    Examples
+    --------
+    >>> from structboost import MatchingTask
+    >>> task = MatchingTask()
+    >>> task.loss([0, 1], [1, 0])
+    2.0
     """
 
     kinds = {"pair": PartKind(1)}

@@ -67,6 +67,16 @@ class MultiLabelTask(TableTask):
     -----
     With pairs of labels: Finley and Joachims, Training structural SVMs when exact inference is
     intractable, ICML 2008.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from structboost import MultiLabelTask
+    >>> task = MultiLabelTask(3)
+    >>> task.argmax([0.0], np.array([[1.0, -1.0, 0.5]]))
+    array([1, 0, 1])
+    >>> task.loss([1, 0, 1], [1, 1, 1])
+    0.3333333333333333
     """
 
     separates_in_batches = True

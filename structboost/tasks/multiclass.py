@@ -26,6 +26,16 @@ class MulticlassTask(CodeTask):
         If ``n_classes`` is out of its range.
     MemoryError
         If the losses of all pairs of classes do not fit into memory.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from structboost import MulticlassTask
+    >>> task = MulticlassTask(3)
+    >>> task.loss(0, 2)
+    1.0
+    >>> task.argmax([0.0], np.array([[0.2, 0.5, 0.1]]))
+    1
     """
 
     def __init__(self, n_classes: int) -> None:

@@ -115,6 +115,15 @@ class RankingTask(Task):
     -----
     Joachims, ICML 2005 (pairs, precision); Yue and others, SIGIR 2007 (average precision);
     Chakrabarti and others, KDD 2008 (NDCG).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from structboost import RankingTask
+    >>> task = RankingTask()
+    >>> x = np.zeros((3, 1))  # three items of a query
+    >>> task.argmax(x, np.array([[0.1], [0.9], [0.5]]))
+    array([0., 2., 1.])
     """
 
     reads_inputs: ClassVar[bool] = False

@@ -67,6 +67,13 @@ class SegmentTask(Task):
     Notes
     -----
     Sarawagi and Cohen, Semi-Markov conditional random fields for information extraction, NIPS 2004.
+
+    Examples
+    --------
+    >>> from structboost import SegmentTask
+    >>> task = SegmentTask(2, 3)
+    >>> task.loss([(0, 2, 1)], [(0, 2, 0)])
+    2.0
     """
 
     reads_inputs = False

@@ -43,6 +43,13 @@ class SpanningTreeTask(PairTask, BatchTask):
     ----------
     single_root : bool
         Whether node 0 has exactly one child, as the root of a sentence has.
+
+    Examples
+    --------
+    >>> from structboost import SpanningTreeTask
+    >>> task = SpanningTreeTask()
+    >>> task.loss([-1, 0, 1], [-1, 0, 0])
+    1.0
     """
 
     kinds = {"arc": PartKind(1)}

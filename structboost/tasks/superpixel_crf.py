@@ -146,6 +146,14 @@ class SuperpixelCRFTask(Task):
     Notes
     -----
     StructBoost, section 3.6.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from structboost import SuperpixelCRFTask
+    >>> task = SuperpixelCRFTask(2)
+    >>> task.loss(np.array([0, 1, 1]), np.array([0, 0, 1]))
+    1.0
     """
 
     separates_in_batches = True

@@ -87,8 +87,10 @@ class StructBoost(Trainer):
         (:class:`structboost.masters.ConditionalLikelihood`).
     stabilize : bool
         False selects Algorithm 2 as printed; it requires ``formulation="one_slack"`` by name.
-    exact : bool
+    exact : bool or None
         Whether stumps are searched over all distinct thresholds, or over at most 255 per feature.
+        None (default) means all, if there are at most 20,000 parts.  The bound of the optimum
+        holds for the stumps that are searched.
     pricing : {"own", "best"} or PricingRule
         Whether each channel has separate weak learners, or all channels share them.
     columns_per_channel : int
@@ -152,6 +154,17 @@ class StructBoost(Trainer):
         with ``score`` also score and scores.
     C_path_end_ : str
         Only with ``C="auto"``.  Reason why no larger C was tried.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from structboost import MulticlassTask, StructBoost
+    >>> X, y = load_iris(return_X_y=True)
+    >>> trainer = StructBoost(MulticlassTask(3), C=10.0).fit(X, y)
+    >>> -trainer.score(X, y) < 0.1  # the mean loss
+    True
+    >>> trainer.history_[-1]["certified"]
+    True
     """
 
     task: Task
@@ -162,7 +175,7 @@ class StructBoost(Trainer):
     weak_learner: WeakLearners = "stump"
     formulation: str | Formulation = "one_slack"
     stabilize: bool = True
-    exact: bool = False
+    exact: bool | None = None
     pricing: str | PricingRule = "own"
     columns_per_channel: int = 5
     spread: float = 0.0

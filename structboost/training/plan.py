@@ -35,9 +35,9 @@ from structboost.training.loop import Loop, Settings, loop_class
 from structboost.training.smallest_c import smallest_C
 from structboost.validation import (
     check_declares,
+    check_flag_or_none,
     check_implements,
     checked_example_weights,
-    checked_flag,
 )
 from structboost.weak.base import WeakLearnerFamily
 from structboost.weak.families import WeakLearners, checked_members, families_of
@@ -67,7 +67,7 @@ class Plan:
     weak_learner: WeakLearners
     pricing: str | PricingRule
     engine: Engine
-    exact: bool
+    exact: bool | None
     random_state: Any
     checkpoint: Checkpoint | None
     choice: Mapping[str, Any] | None = None
@@ -83,7 +83,7 @@ class Plan:
         self.formulation.check()
         for settings in runs:
             settings.check(self.formulation)
-        checked_flag(self.exact, "exact")
+        check_flag_or_none(self.exact, "exact")
         checked_members(self.weak_learner, self.task.kinds, exact=self.exact)
         rule_of(self.pricing)
         if self.checkpoint is not None:

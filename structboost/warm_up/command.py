@@ -17,6 +17,7 @@ from functools import partial
 from types import ModuleType
 from typing import Any
 
+import joblib
 import numpy as np
 from scipy.sparse import csr_array
 
@@ -52,7 +53,7 @@ _FIRST_ARGUMENT: dict[str, Any] = {
 def steps() -> dict[str, Callable[[], object]]:
     """Return the steps by name, for estimators, weak learners, formulations and commands."""
     actions: dict[str, Callable[[], object]] = {
-        name: partial(_estimator, name) for name in estimators.__all__
+        name: partial(_estimator, name) for name in dir(estimators)
     }
     for family in FAMILIES:
         actions[f"weak_learner={family!r}"] = partial(_classifier, weak_learner=family)
@@ -80,6 +81,12 @@ def add_arguments(subparsers: Any) -> None:
         action="store_true",
         help="delete all that was compiled, as before `pip uninstall`, which leaves it",
     )
+    parser.add_argument(
+        "--jobs",
+        type=int,
+        default=-1,
+        help="processes; by default one for each processor",
+    )
     parser.set_defaults(run=run)
 
 
@@ -90,10 +97,10 @@ def run(options: argparse.Namespace) -> bool:
         return True
     todo = steps()
     line = ProgressLine("compiled for", len(todo))
+    parallel = joblib.Parallel(options.jobs, return_as="generator_unordered")
     try:
-        for name, step in todo.items():
+        for name in parallel(joblib.delayed(_take)(name) for name in todo):
             raise_if_interrupted()
-            _take(step)
             line.step(name)
     except (KeyboardInterrupt, InterruptedFitWarning):
         raise KeyboardInterrupt("interrupted; code compiled by now stays in the cache.") from None
@@ -123,11 +130,13 @@ def _modules() -> list[ModuleType]:
     return modules
 
 
-def _take(step: Callable[[], object]) -> None:
+def _take(name: str) -> str:
+    """Take a step, perhaps in a process of its own, and return its name."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # such problems are too small to learn much
         warnings.simplefilter("error", InterruptedFitWarning)  # after Ctrl-C a fit would return
-        step()
+        steps()[name]()
+    return name
 
 
 def _estimator(name: str) -> None:

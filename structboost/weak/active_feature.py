@@ -206,7 +206,7 @@ class ActiveFeatureFamily(WeakLearnerFamily):
         features: NDArray[Any],
         response: tuple[float, float] = (-1.0, 1.0),
         *,
-        exact: bool = False,
+        exact: bool | None = None,
         n_threads: int = 1,
     ) -> None:
         check_family_arguments(features, response, exact=exact, n_threads=n_threads)

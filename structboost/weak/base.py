@@ -33,8 +33,8 @@ from structboost._typing import FloatArray, IntArray
 from structboost.exceptions import TaskError
 from structboost.runtime.described import Described
 from structboost.validation import (
+    check_flag_or_none,
     checked_array,
-    checked_flag,
     checked_list,
     checked_number,
     checked_whole_number,
@@ -93,15 +93,16 @@ class TrainingFeatures(Protocol):
 
     rows: Mapping[str, NDArray[Any]] | None
 
-    def bins(self, kind: str, *, exact: bool) -> Thresholds:
+    def bins(self, kind: str, *, exact: bool | None) -> Thresholds:
         """Thresholds of the features of a kind.
 
         Parameters
         ----------
         kind : str
             Kind of the parts.
-        exact : bool
+        exact : bool or None
             Whether to bin at all distinct values, or at no more than 255 thresholds per feature.
+            None leaves it to the number of rows (:func:`structboost.weak.binning.bin_thresholds`).
 
         Returns
         -------
@@ -413,10 +414,10 @@ def check_family_arguments(
         Training features.
     response : (float, float)
         The two responses, in rising order.
-    exact : bool
+    exact : bool or None
     n_threads : int
     """
-    checked_flag(exact, "exact")
+    check_flag_or_none(exact, "exact")
     checked_whole_number(n_threads, "n_threads")
     if not sparse.issparse(features):
         if not isinstance(features, np.ndarray):

@@ -19,6 +19,9 @@ from structboost.runtime.compiled import compiled
 from structboost.weak.category_sets import HALF, MOST_CATEGORIES
 
 MAX_BINS = 256
+# Up to so many rows all thresholds cost hardly more than 255 of each feature
+# (docs/decisions/bound-over-all-stumps.md).
+MOST_EXACT_ROWS = 20_000
 # Above all numbers, and below what is missing.
 ABOVE_ALL = float(np.finfo(np.float64).max)
 # Thresholds of larger tables come from a sample of this many rows.
@@ -141,7 +144,7 @@ class BinnedFeatures:
 def bin_features(
     features: Any,
     *,
-    exact: bool = False,
+    exact: bool | None = False,
     categorical: Sequence[int] = (),
     max_bins: int = MAX_BINS,
 ) -> BinnedFeatures:
@@ -177,7 +180,7 @@ def binned_features(codes: NDArray[Any], bins: Thresholds, blocks: IntArray) -> 
 def bin_thresholds(
     features: Any,
     *,
-    exact: bool = False,
+    exact: bool | None = False,
     categorical: Sequence[int] = (),
     max_bins: int = MAX_BINS,
 ) -> Thresholds:
@@ -194,8 +197,8 @@ def bin_thresholds(
     ----------
     features : ndarray or sparse array by columns, shape (n_rows, n_features)
         Finite, or missing (NaN).
-    exact : bool
-        Whether to keep all thresholds.
+    exact : bool or None
+        Whether to keep all thresholds.  None means: of at most 20,000 rows.
     categorical : sequence of int
         Features that hold numbers of categories, from 0.  Each category has a bin, and
         missing values the last.
@@ -212,6 +215,8 @@ def bin_thresholds(
             f"features has shape {np.shape(features)}; give a table (n_rows, n_features)."
         )
     n_rows = features.shape[0]
+    if exact is None:
+        exact = n_rows <= MOST_EXACT_ROWS
     sampled = not exact and n_rows > SAMPLED_ROWS
     if sampled:
         features = features[sampled_rows(n_rows, SAMPLED_ROWS)]

@@ -127,7 +127,7 @@ class CategoryFamily(WeakLearnerFamily):
         features: NDArray[Any],
         response: tuple[float, float],
         *,
-        exact: bool = False,
+        exact: bool | None = None,
         n_threads: int = 1,
         categorical: Sequence[int] = (),
     ) -> None:

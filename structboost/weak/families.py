@@ -32,7 +32,7 @@ class FeaturesOfKinds(TrainingFeatures, Protocol):
 
 
 def checked_members(
-    weak_learner: Any, kinds: Mapping[str, PartKind], *, exact: bool
+    weak_learner: Any, kinds: Mapping[str, PartKind], *, exact: bool | None
 ) -> dict[str, list[WeakLearner]]:
     """Families to learn each kind of part with, as a union.
 
@@ -41,7 +41,7 @@ def checked_members(
     weak_learner : str, callable, sequence of these, or dict of these by kind
     kinds : dict of str to PartKind
         The kinds of the task.
-    exact : bool
+    exact : bool or None
         Argument of the callables.
 
     Raises
@@ -208,7 +208,7 @@ def families_of(
     features: FeaturesOfKinds,
     *,
     in_shards: bool,
-    exact: bool,
+    exact: bool | None,
     n_threads: int,
 ) -> dict[str, WeakLearnerFamily]:
     """Make the families of weak learners of each kind.
@@ -221,8 +221,8 @@ def families_of(
     features : TrainingSet
     in_shards : bool
         Whether features may stay in shards.
-    exact : bool
-        Whether stumps are searched over all thresholds.
+    exact : bool or None
+        Whether stumps are searched over all thresholds; None leaves it to the family.
     n_threads : int
         Threads of families that search features in memory.
 

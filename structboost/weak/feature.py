@@ -104,7 +104,7 @@ class FeatureFamily(WeakLearnerFamily):
         response: tuple[float, float] = (-1.0, 1.0),
         *,
         groups: Any = None,
-        exact: bool = False,
+        exact: bool | None = None,
         n_threads: int = 1,
     ) -> None:
         check_family_arguments(features, response, exact=exact, n_threads=n_threads)

@@ -109,7 +109,7 @@ class LinearFamily(WeakLearnerFamily):
         features: NDArray[Any],
         response: tuple[float, float],
         *,
-        exact: bool = False,
+        exact: bool | None = None,
         n_threads: int = 1,
     ) -> None:
         check_family_arguments(features, response, exact=exact, n_threads=n_threads)
@@ -207,11 +207,11 @@ class PerceptronFamily(LinearFamily):
         features: NDArray[Any],
         response: tuple[float, float],
         *,
-        exact: bool = False,
+        exact: bool | None = None,
         n_threads: int = 1,
     ) -> None:
         super().__init__(features, response, exact=exact, n_threads=n_threads)
-        self._stumps = StumpFamily(self._scaled, (-1.0, 1.0), exact=exact)
+        self._stumps = StumpFamily(self._scaled, (-1.0, 1.0), exact=bool(exact))
 
     @override
     def direction(self, duals: FloatArray) -> FloatArray:

@@ -124,7 +124,7 @@ class LinearAndStumpFamily(WeakLearnerFamily):
         response: tuple[float, float],
         *,
         linear: CrossFittedWeights,
-        exact: bool = False,
+        exact: bool | None = None,
         n_threads: int = 1,
     ) -> None:
         self._stumps = StumpFamily(features, response, exact=exact, n_threads=n_threads)

@@ -212,7 +212,7 @@ class LinearFunctionFamily(LinearFunctionSearch):
         features: NDArray[Any],
         response: tuple[float, float] = (-1.0, 1.0),
         *,
-        exact: bool = False,
+        exact: bool | None = None,
         n_threads: int = 1,
     ) -> None:
         check_family_arguments(features, response, exact=exact, n_threads=n_threads)
@@ -251,7 +251,7 @@ class SparseLinearFunctions(LinearFunctionSearch):
         features: Any,
         response: tuple[float, float] = (-1.0, 1.0),
         *,
-        exact: bool = False,
+        exact: bool | None = None,
         n_threads: int = 1,
     ) -> None:
         super().__init__(Standardisation.of(features, response))
@@ -334,7 +334,12 @@ class ShardedLinearFunctions(LinearFunctionSearch):
 
     @classmethod
     def of_kind(
-        cls, features: TrainingFeatures, kind: str, response: tuple[float, float], *, exact: bool
+        cls,
+        features: TrainingFeatures,
+        kind: str,
+        response: tuple[float, float],
+        *,
+        exact: bool | None,
     ) -> ShardedLinearFunctions:
         """Make the family for the parts of a kind."""
         return cls(features.standardisation(kind, response))

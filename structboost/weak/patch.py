@@ -236,7 +236,7 @@ class PatchFamily(WeakLearnerFamily):
         n_candidates: int = 50,
         n_priced: int = 4000,
         random_state: int = 0,
-        exact: bool = False,
+        exact: bool | None = None,
         n_threads: int = 1,
     ) -> None:
         check_family_arguments(features, response, exact=exact, n_threads=n_threads)

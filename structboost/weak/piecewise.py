@@ -136,7 +136,7 @@ class PiecewiseFamily(WeakLearnerFamily):
         n_centers: int = 20,
         quantiles: Sequence[float] = (0.05, 0.1, 0.2, 0.4),
         random_state: int = 0,
-        exact: bool = False,
+        exact: bool | None = None,
         n_threads: int = 1,
     ) -> None:
         check_family_arguments(features, response, exact=exact, n_threads=n_threads)

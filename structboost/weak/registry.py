@@ -122,7 +122,7 @@ def register_weak_learner(
         SPARSE.add(family.name, sparse)
 
 
-def family_maker(weak_learner: Any, *, exact: bool) -> Callable[..., Any]:
+def family_maker(weak_learner: Any, *, exact: bool | None) -> Callable[..., Any]:
     """Class of a name, or the callable that a user passed.
 
     Raises

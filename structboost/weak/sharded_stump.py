@@ -112,7 +112,12 @@ class ShardedStumps(StumpSearch):
 
     @classmethod
     def of_kind(
-        cls, features: TrainingFeatures, kind: str, response: tuple[float, float], *, exact: bool
+        cls,
+        features: TrainingFeatures,
+        kind: str,
+        response: tuple[float, float],
+        *,
+        exact: bool | None,
     ) -> ShardedStumps:
         """Make the family for the parts of a kind."""
         rows = None if features.rows is None else features.rows[kind]

@@ -43,7 +43,7 @@ class SparseStumpFamily(WeakLearnerFamily):
         features: Any,
         response: tuple[float, float],
         *,
-        exact: bool = False,
+        exact: bool | None = None,
         n_threads: int = 1,
     ) -> None:
         self.low, self.high = response

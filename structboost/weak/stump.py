@@ -258,8 +258,9 @@ class StumpFamily(StumpSearch):
         Training features; they are binned once.
     response : (float, float)
         The two responses of a stump (:class:`structboost.PartKind`).
-    exact : bool
-        Whether the family holds all distinct thresholds, or 255 quantiles of each feature.
+    exact : bool or None
+        Whether the family holds all distinct thresholds, or 255 quantiles of each feature.  None
+        means all for at most 20,000 parts.
     n_threads : int
         Number of threads; the result does not depend on it.
     directions : sequence of int, optional
@@ -273,7 +274,7 @@ class StumpFamily(StumpSearch):
         features: NDArray[Any],
         response: tuple[float, float],
         *,
-        exact: bool = False,
+        exact: bool | None = None,
         n_threads: int = 1,
         directions: Sequence[int] | None = None,
     ) -> None:

@@ -227,7 +227,7 @@ class TreeFamily(WeakLearnerFamily):
         response: tuple[float, float],
         *,
         depth: int = 3,
-        exact: bool = False,
+        exact: bool | None = None,
         n_threads: int = 1,
         row_share: float | None = None,
         random_state: Any = None,
@@ -258,7 +258,7 @@ class TreeFamily(WeakLearnerFamily):
         self._draw_rows(1.0 if all_rows else checked_share(row_share, "row_share"), random_state)
         self.max_bins = checked_whole_number(max_bins, "max_bins", MAX_BINS)
         self.binned = bin_features(
-            features, exact=exact, categorical=categorical, max_bins=self.max_bins
+            features, exact=bool(exact), categorical=categorical, max_bins=self.max_bins
         )
         of_columns = self._feature(np.arange(self.binned.n_columns))
         self._is_category = np.isin(of_columns, categorical)

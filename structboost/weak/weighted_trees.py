@@ -199,7 +199,10 @@ def _add_in_blocks(
     room: tuple[NDArray[Any], NDArray[np.uint8], IntArray, FloatArray],
     out: FloatArray,
 ) -> None:
-    """Add up scores in ``room`` for a block of rows: values, top nodes, leaves and scores."""
+    """Add up scores block by block.
+
+    ``room`` has values, outcomes of the top nodes, leaves and scores of the rows of a block.
+    """
     used, is_low = features
     place, thresholds, indptr, channels, values = trees
     block, answers, leaf, sums = room

@@ -28,6 +28,7 @@ def test_signature_docstring_and_parameters_agree(face):
     described, attributes = described.split("\nAttributes\n----------\n")
     heads = [line.split(" : ")[0] for line in described.splitlines() if line[:1].strip()]
     assert heads == list(signature.parameters)
+    attributes = attributes.split("\nExamples\n--------\n")[0]
     fitted = [line.split(" : ")[0] for line in attributes.splitlines() if line[:1].strip()]
     assert all(name.endswith("_") for name in fitted)
     assert len(set(fitted)) == len(fitted)

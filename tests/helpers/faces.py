@@ -81,10 +81,10 @@ FACES = {
 SLOW_FACES = {
     "Segmenter": (
         Segmenter(
-            n_segments=8,
+            n_segments=4,
             C=1.0,
-            crf=CRFSettings(max_rounds=3),
-            unaries=UnarySettings(n_folds=2, group_rounds=2),
+            crf=CRFSettings(max_rounds=2),
+            unaries=UnarySettings(n_folds=2, group_rounds=1),
         ),
         None,
     )

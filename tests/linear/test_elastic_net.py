@@ -4,7 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 from scipy.special import logsumexp, softmax
@@ -123,6 +123,7 @@ def test_the_next_C_and_the_whole_set_start_from_the_fit_before(solver):
     assert whole.bound <= other.primal * (1 + 1e-9)
 
 
+@settings(deadline=None)
 @given(st.floats(0, 0.95), st.lists(st.floats(-5, 5), min_size=1, max_size=4), st.floats(1, 3))
 def test_the_conjugate_is_the_largest_difference(l1_ratio, slopes, scale):
     net, slopes = ElasticNet(l1_ratio), np.array(slopes)

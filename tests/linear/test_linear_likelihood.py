@@ -523,7 +523,10 @@ def test_sums_over_listed_pairs_equal_sums_over_all(size, forbidden):
     found = []
     for listed in (np.zeros(0, np.int64), np.union1d(seen, banned)):
         slopes, of_pairs = scores.copy(), np.zeros((1, n_tags**2))
-        values = slopes_of(slopes, transitions, sequences_of, task.penalties, listed, of_pairs)
+        space = tuple(np.empty((4, 7, n_tags)))
+        values = slopes_of(
+            slopes, transitions, sequences_of, task.penalties, listed, space, of_pairs
+        )
         found.append((*values, slopes, of_pairs[:, seen]))
     for own, other in zip(*found, strict=True):
         np.testing.assert_allclose(own, other, rtol=1e-9, atol=1e-9 * size)

@@ -36,6 +36,7 @@ def test_a_table_on_disk_trains_the_same_bits(engine, tmp_path, monkeypatch):
 
 def test_thresholds_of_many_rows_are_those_of_a_sample(tmp_path, monkeypatch):
     monkeypatch.setattr(binning, "SAMPLED_ROWS", 100)
+    monkeypatch.setattr(binning, "MOST_EXACT_ROWS", 50)
     X, _ = classes(1000)
     sample = binning.sampled_rows(1000, 100)
     assert len(np.unique(sample)) == 100
@@ -155,7 +156,7 @@ def test_training_detects_one_wrong_byte_of_the_codes(engine, tmp_path, monkeypa
 
 
 def test_codes_beyond_the_bins_are_refused_also_in_tables_without_checksums(tmp_path):
-    X, y = classes(400)
+    X, y = classes(250)
     made = BinnedTable.from_array(tmp_path / "table", X)
     bins = tmp_path / "table" / "bins.npz"
     header, arrays = taken_apart(bins.read_bytes())
@@ -166,7 +167,7 @@ def test_codes_beyond_the_bins_are_refused_also_in_tables_without_checksums(tmp_
     old = StructBoost(MulticlassTask(3), C=10.0, max_rounds=2).fit(table, y)
     new = StructBoost(MulticlassTask(3), C=10.0, max_rounds=2).fit(made, y)
     assert what_was_learned(old) == what_was_learned(new)
-    # Two bins a feature: the codes go up to 254.
+    # Two bins a feature: the codes go up to 249.
     arrays = {"thresholds": arrays["thresholds"][:4], "indptr": np.arange(5)}
     bins.write_bytes(put_together(header, arrays, sealed=True))
     with pytest.raises(BinnedTableError, match="codes beyond the bins"):

@@ -5,7 +5,7 @@ import pickle
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from sklearn import config_context
 from sklearn.base import clone
@@ -14,6 +14,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 
 from structboost import StructBoostTagger
+from structboost.exceptions import ModelFileError
 from structboost.tagging import ChunkScorer, TokenFeatures
 from structboost.tagging.token_features import shape_of
 
@@ -58,6 +59,9 @@ def by_hand(sentence, t, f):
         for a in range(-f.window, f.window + 2 - m):
             name = f"pos[{a}]" if m == 1 else f"pos[{a}:{a + m}]"
             token[name] = "|".join(at(column, k) for k in range(a, a + m))
+    for i, j in [(0, -1), (0, 0), (0, 1), (-1, 0), (1, 0)] if f.column_pairs else []:
+        if abs(i + j) <= f.window:
+            token[f"word[{i}]+pos[{j}]"] = f"{at(lower, i)}|{at(column, j)}"
     return token
 
 
@@ -67,7 +71,8 @@ def test_features_are_those_of_templates_written_out(sentences, data):
     small = st.integers(0, 3)
     features = TokenFeatures(
         data.draw(small), prefixes=data.draw(small), suffixes=data.draw(small),
-        shape=data.draw(st.booleans()), case=data.draw(st.booleans()),
+        shape=data.draw(st.booleans()), case=data.draw(st.booleans()), counts=False,
+        column_pairs=data.draw(st.booleans()),
         word_ngrams=data.draw(st.integers(1, 3)), column_ngrams=data.draw(small), columns=["pos"],
     )  # fmt: skip
     X = [[{"word": word, "pos": pos} for word, pos in sentence] for sentence in sentences]
@@ -85,6 +90,73 @@ def test_names_are_different_and_each_of_them_occurs():
     names = features.get_feature_names_out().tolist()
     assert len(set(names)) == len(names)
     assert set(names) == {name for token in tokens for name in token}
+
+
+def bin_of(bounds, value):
+    return str(sum(bound <= value for bound in bounds))
+
+
+@given(SENTENCES, SENTENCES)
+@settings(max_examples=100, deadline=None)
+def test_counts_are_those_of_a_loop_over_the_other_tokens(training, later):
+    training, later = ([[word for word, _ in s] for s in text] for text in (training, later))
+    features = TokenFeatures(1, word_ngrams=1).fit(training)
+    plain = TokenFeatures(1, word_ngrams=1, counts=False).fit(training)
+    assume(later != training)
+    for text, X in ((training, training), (training + later, later)):
+        first = len(text) - len(X)
+        for i, (tokens, without) in enumerate(
+            zip(features.transform(X), plain.transform(X), strict=True), start=first
+        ):
+            for t, token in enumerate(tokens):
+                wanted = dict(without[t])
+                for k in (-1, 0, 1):
+                    if not 0 <= t + k < len(tokens):
+                        continue
+                    word = text[i][t + k]
+                    places = [
+                        (s, other[s])
+                        for j, other in enumerate(text)
+                        for s in range(len(other))
+                        if other[s].lower() == word.lower() and (j, s) != (i, t + k)
+                    ]
+                    inside = [other[0].isupper() for s, other in places if s > 0]
+                    wanted[f"count[{k}]"] = bin_of((1, 2, 4, 8, 32), len(places))
+                    wanted[f"capitals[{k}]"] = (
+                        bin_of((0.05, 0.35, 0.65, 0.95), np.mean(inside)) if inside else "none"
+                    )
+                shape = shape_of(text[i][t][0])
+                place = "first" if t == 0 else "inside"
+                wanted["case[0]"] = f"{wanted['capitals[0]']}|{shape}|{place}"
+                assert token == wanted
+
+
+def test_letters_that_training_lost_are_alike_later():
+    training = [["Espa\ufffda", "y", "\ufffdfrica", "canci\ufffdn", "\u00bb"]]
+    features = TokenFeatures(0).fit(training)
+    assert features.has_lost_letters_
+    assert features.transform([["Espa\u00f1a"]]) == features.transform([["Espa\ufffda"]])
+    token = features.transform(training)[0][0]
+    assert (token["shape[0]"], token.get("is_title[0]")) == ("Aa", True)
+    few = TokenFeatures(0).fit([["Espa\ufffda", "canci\u00f3n", "\u00e9l"]])
+    assert not few.has_lost_letters_
+    assert few.transform([["Espa\u00f1a"]])[0][0]["word[0]"] == "espa\u00f1a"
+
+
+def test_saved_features_are_equal(tmp_path):
+    training = [[{"word": w, "pos": "N"} for w in ("Ada", "sees", "Espa\ufffda")]] * 3
+    features = TokenFeatures(1, prefixes=2).fit(training)
+    features.save(tmp_path / "features")
+    loaded = TokenFeatures.load(tmp_path / "features")
+    later = [[{"word": w, "pos": "N"} for w in ("Espa\u00f1a", "Bo", "Ada")]]
+    for X in (training, later):
+        assert loaded.transform(X) == features.transform(X)
+    assert loaded.has_lost_letters_
+    assert loaded.get_params() == {**features.get_params(), "columns": ["pos"]}
+    content = (tmp_path / "features").read_bytes()
+    (tmp_path / "features").write_bytes(content[:-40])
+    with pytest.raises(ModelFileError, match="is damaged"):
+        TokenFeatures.load(tmp_path / "features")
 
 
 def test_words_and_dicts_of_words_have_equal_features():
@@ -131,7 +203,8 @@ def test_unusable_sentences_raise_with_their_place(X, error, match):
     [
         ({"window": -1}, "window is -1"), ({"prefixes": 1.5}, "prefixes is 1.5"),
         ({"suffixes": True}, "suffixes is True"), ({"word_ngrams": 0}, "word_ngrams is 0"),
-        ({"shape": "yes"}, "shape is 'yes'"), ({"columns": "pos"}, "columns is 'pos'"),
+        ({"shape": "yes"}, "shape is 'yes'"), ({"counts": 1}, "counts is 1"),
+        ({"columns": "pos"}, "columns is 'pos'"),
         ({"columns": None}, "columns is None"), ({"word": None}, "word is None"),
     ],
 )  # fmt: skip

@@ -13,7 +13,7 @@ from sklearn.pipeline import make_pipeline
 from structboost import StructBoostTagger
 from structboost.exceptions import ModelFileError
 from structboost.tagging import TokenFeatures, TwoStageTagger, chunk_f1
-from structboost.tagging.nearby_tags import nearby_means, read_tokens, with_nearby_tags
+from structboost.tagging.nearby_tags import TagLexicon, nearby_means, read_tokens, with_tags
 
 SENTENCES = st.lists(st.lists(st.sampled_from("abc"), max_size=4), min_size=1, max_size=6)
 
@@ -46,12 +46,37 @@ def test_means_are_those_of_loops_over_sentences_and_tokens(sentences, radius, h
 def test_likely_tags_become_features_by_the_lower_bounds_of_their_bins():
     means = np.array([[0.09, 0.91], [0.1, 0.25], [np.nan, np.nan]])
     X = [[{"w": "a"}, {"w": "b"}], [], [{"w": "c"}]]
-    assert with_nearby_tags(X, means, ["B", "O"]) == [
+    assert with_tags(X, "nearby", means, ["B", "O"]) == [
         [{"w": "a", "nearby:O": "0.75"}, {"w": "b", "nearby:B": "0.1", "nearby:O": "0.25"}],
         [],
         [{"w": "c"}],
     ]
     assert X[0][0] == {"w": "a"}
+
+
+@given(st.lists(st.tuples(st.sampled_from("abc"), st.integers(-1, 1), st.integers(0, 2))))
+@settings(max_examples=100, deadline=None)
+def test_fractions_are_those_of_a_loop_over_tokens_of_other_folds(tokens):
+    weights = np.linspace(0.1, 1.3, len(tokens))
+
+    def lexicon(at):
+        tags = np.array([tokens[i][1] for i in at], np.int64)
+        return TagLexicon.of([tokens[i][0] for i in at], tags, 2, weights[at])
+
+    everything = np.arange(len(tokens))
+    for fold in range(3):
+        inside = np.array([i for i in everything if tokens[i][2] == fold], np.int64)
+        wanted = np.full((4, 2), np.nan)
+        for row, word in enumerate("abcd"):
+            totals = [
+                sum(weights[i] for i, (w, tag, f) in enumerate(tokens)
+                    if (w, tag) == (word, k) and f != fold)
+                for k in (0, 1)
+            ]  # fmt: skip
+            if sum(totals):
+                wanted[row] = np.array(totals) / sum(totals)
+        fractions = lexicon(everything).fractions(list("abcd"), lexicon(inside))
+        np.testing.assert_allclose(fractions, wanted, atol=1e-8)
 
 
 class Recorder(BaseEstimator):
@@ -95,6 +120,22 @@ def test_documents_are_in_one_fold_and_alone_are_nearby():
     assert [len(X) for X, _, _ in Recorder.log] == [3, 2, 1, 3]
     tokens = [tokens[0] for tokens in Recorder.log[-1][0]]
     assert [token.get("nearby:B-x") for token in tokens] == ["0.25", None, "0.5"]
+
+
+def test_tags_of_a_word_in_other_folds_are_features_and_in_prediction_all():
+    Recorder.log.clear()
+    X = [[{"word[0]": word}] for word in "abac"]
+    y = [["B-x"], ["O"], ["O"], [None]]
+    tagger = TwoStageTagger(Recorder(), folds=2).fit(X, y)
+
+    def of_lexicon(tokens):
+        return {name: value for name, value in tokens[0].items() if name.startswith("lexicon")}
+
+    second = [of_lexicon(tokens) for tokens in Recorder.log[-1][0]]
+    assert second == [{"lexicon:O": "0.75"}, {}, {"lexicon:B-x": "0.75"}, {}]
+    wanted = [{"lexicon:B-x": "0.5", "lexicon:O": "0.5"}, {"lexicon:O": "0.75"}, {}]
+    inputs = tagger._inputs([[{"word[0]": word}] for word in "abc"], None)
+    assert [of_lexicon(tokens) for tokens in inputs] == wanted
 
 
 NAMES = [f"N{i}" for i in range(24)]

@@ -1,0 +1,113 @@
+"""Names of other libraries, and what to write here in their place.
+
+All constructors, ``set_params``, methods that fit and missing attributes look a name up here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from difflib import get_close_matches
+
+# Names of one thing in several classes.
+_ALIKE = ("max_iter", "max_rounds", "max_epochs")
+# Parameters that mean the same under another name.
+_SAME = {
+    **dict.fromkeys(
+        ("n_estimators", "num_iterations", "num_boost_round", "max_iterations", "iterations"),
+        _ALIKE,
+    ),
+    **dict.fromkeys(("eta", "shrinkage_rate"), ("learning_rate",)),
+    **dict.fromkeys(("loss", "algorithm", "boosting_type", "boosting"), ("objective",)),
+    **dict.fromkeys(
+        ("min_child_samples", "min_data_in_leaf", "min_child_weight"), ("min_samples_leaf",)
+    ),
+    **dict.fromkeys(("reg_lambda", "lambda_l2", "l2_leaf_reg"), ("l2_regularization",)),
+    **dict.fromkeys(
+        ("colsample_bynode", "colsample_bytree", "feature_fraction", "rsm"), ("max_features",)
+    ),
+    **dict.fromkeys(("seed", "random_seed"), ("random_state",)),
+    **dict.fromkeys(("num_threads", "nthread", "thread_count"), ("n_jobs",)),
+    **dict.fromkeys(("verbosity", "verbose_eval", "silent"), ("verbose",)),
+    **dict.fromkeys(("categorical_feature", "cat_features"), ("categorical_features",)),
+    **dict.fromkeys(("monotone_constraints", "monotonic_constraints"), ("monotonic_cst",)),
+    **dict.fromkeys(("eval_metric", "metric", "first_metric_only"), ("scoring",)),
+    **dict.fromkeys(("scale_pos_weight", "is_unbalance", "class_weights"), ("class_weight",)),
+}
+# Other advice on parameters, arguments of fit and attributes, and the parameter that it is about.
+_ADVICE = {
+    **dict.fromkeys(
+        ("eval_set", "eval_sample_weight", "eval_names", "validation_data"),
+        (
+            "early_stopping",
+            "early_stopping=True of the constructor holds out validation_fraction of the rows; "
+            "callbacks=[EarlyStopping(X, y)] of StructBoost watches rows of your own",
+        ),
+    ),
+    **dict.fromkeys(
+        ("early_stopping_rounds", "early_stopping_round"),
+        ("n_iter_no_change", "write early_stopping=True, n_iter_no_change=... in the constructor"),
+    ),
+    **dict.fromkeys(
+        ("num_leaves", "max_leaf_nodes", "max_leaves"),
+        ("max_depth", "trees are grown to a depth: max_depth=5 has up to 32 leaves"),
+    ),
+    **dict.fromkeys(
+        ("subsample", "bagging_fraction", "bagging_freq"),
+        ("max_depth", "each round of trees draws half of the rows by itself"),
+    ),
+    **dict.fromkeys(
+        ("reg_alpha", "lambda_l1"),
+        ("C", "C weighs the loss against the l1 norm, with objective='hinge'"),
+    ),
+    "max_bin": ("exact", "exact=False bins stumps; trees have at most 255 bins for each feature"),
+    **dict.fromkeys(
+        ("num_class", "n_classes"), ("", "classes are those of y in fit; classes_ lists them")
+    ),
+    "importance_type": (
+        "weak_learner",
+        "feature_importances_ is the fraction of the weight on each feature; "
+        "sklearn.inspection.permutation_importance(model, X, y) measures the effect of each",
+    ),
+    **dict.fromkeys(
+        ("feature_name", "feature_names"),
+        ("", "give X as a data frame, whose columns have names"),
+    ),
+    **dict.fromkeys(
+        ("init_model", "warm_start"), ("checkpoint", "checkpoint=path resumes a run from its file")
+    ),
+    **dict.fromkeys(
+        ("init_score", "base_margin"), ("", "no fit starts from scores of another model")
+    ),
+    "booster_": ("", "model_ is the fitted model"),
+    "best_score_": (
+        "early_stopping",
+        "evals_result_ has the loss of each round, after early_stopping=True",
+    ),
+    **dict.fromkeys(("feature_name_", "feature_names_"), ("", "write feature_names_in_")),
+    "n_features_": ("", "write n_features_in_"),
+    "n_classes_": ("", "write len(classes_)"),
+    **dict.fromkeys(("n_estimators_", "best_ntree_limit"), ("", "write n_iter_")),
+    **dict.fromkeys(
+        ("train_score_", "validation_score_", "validation_scores_"),
+        ("", "history_ has a record of each round"),
+    ),
+}
+
+
+def advice(name: str, parameters: Sequence[str]) -> str:
+    """Return what to write in place of a name of another library, or an empty string."""
+    needed, text = _ADVICE.get(name, ("", ""))
+    return f"{text}." if text and (not needed or needed in parameters) else ""
+
+
+def hint(name: str, names: Sequence[str], parameters: Sequence[str] = ()) -> str:
+    """Suggest what to write in place of a name that does not exist, among ``names`` that do.
+
+    ``parameters`` are those of the class, where ``names`` are arguments of its method.
+    """
+    others = _ALIKE if name in _ALIKE else _SAME.get(name, ())
+    close = [other for other in others if other in names]
+    if not close and (text := advice(name, parameters or names)):
+        return text
+    close = close or get_close_matches(name, names, 1, 0.6)
+    return f"did you mean {close[0]!r}?" if close else f"it takes {', '.join(names) or 'none'}."

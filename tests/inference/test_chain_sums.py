@@ -1,0 +1,39 @@
+"""Sums over chains of many tags and of many tokens."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from structboost.inference import forward_backward
+from structboost.inference.chains import _exponentiate
+
+
+@settings(deadline=None)
+@given(st.lists(st.floats(-2000, 0) | st.just(-np.inf), min_size=1, max_size=20))
+def test_exponentials_are_exact_to_the_last_bits(values):
+    own = np.array(values)
+    _exponentiate(own, np.empty(len(own)))
+    np.testing.assert_allclose(own, np.exp(values), rtol=1e-15, atol=1e-300)
+
+
+@pytest.mark.parametrize(
+    ("n_tokens", "n_tags", "size"), [(4, 70, 1.0), (600, 4, 3.0), (5, 65, 90.0)]
+)
+def test_one_matrix_of_pairs_gives_the_sums_of_a_matrix_for_each_step(n_tokens, n_tags, size):
+    rng = np.random.default_rng(0)
+    emissions = size * rng.normal(size=(n_tokens, n_tags))
+    pairs = size * rng.normal(size=(n_tags, n_tags))
+    pairs[rng.random(pairs.shape) < 0.1] = -np.inf
+    of_tags, of_pairs, log_sum = forward_backward(emissions, pairs)
+    # By steps, exponentials of few tags come one by one.
+    each = np.repeat(pairs[None], n_tokens - 1, axis=0)
+    forward = emissions[0]
+    for own in emissions[1:]:
+        forward = np.logaddexp.reduce(forward[:, None] + pairs, axis=0) + own
+    assert log_sum == pytest.approx(np.logaddexp.reduce(forward), rel=1e-12)
+    by_steps = forward_backward(emissions, each)
+    np.testing.assert_allclose(of_tags, by_steps[0], atol=1e-11)
+    np.testing.assert_allclose(of_pairs, by_steps[1].sum(axis=0), atol=1e-9)
+    np.testing.assert_allclose(of_tags.sum(axis=1), 1.0)
+    assert of_pairs.sum() == pytest.approx(n_tokens - 1)

@@ -1,0 +1,29 @@
+"""Examples in the docstrings of estimators, trainers, tasks and displays, which run as doctests."""
+
+from __future__ import annotations
+
+import doctest
+
+import matplotlib as mpl
+import pytest
+
+import structboost
+from structboost import estimators
+
+TRAINERS = {"StructBoost", "StructuredSVM", "PredictThenOptimize"}
+NAMES = TRAINERS | {*estimators.__all__}
+NAMES |= {name for name in structboost.__all__ if name.endswith(("Task", "Display"))} - {"Task"}
+
+
+@pytest.mark.parametrize("name", sorted(NAMES))
+def test_example_of_a_docstring_runs(name, monkeypatch):
+    monkeypatch.setitem(mpl.rcParams, "backend", "Agg")
+    finder = doctest.DocTestFinder(recurse=False)
+    (example,) = finder.find(getattr(structboost, name), name)
+    assert example.examples
+    assert doctest.DocTestRunner().run(example).failed == 0
+
+
+def test_an_example_that_is_wrong_fails():
+    wrong = doctest.DocTestParser().get_doctest(">>> 1 + 1\n3", {}, "wrong", None, None)
+    assert doctest.DocTestRunner().run(wrong, out=lambda text: None).failed == 1
