@@ -97,9 +97,9 @@ def best_child(codes, own, n_bins, side):
     if side == BY_SETS:
         return np.abs(sums).sum()
     below = np.cumsum(sums)[:-1]
-    rising = np.max(sums.sum() - 2 * below, initial=-np.inf)
-    falling = np.max(2 * below - sums.sum(), initial=-np.inf)
-    return max(abs(sums.sum()), *([rising] * (side >= 0)), *([falling] * (side <= 0)))
+    rises, falls = sums.sum() - 2 * below, 2 * below - sums.sum()
+    allowed = {1: rises, -1: falls, 0: np.concatenate((rises, falls))}[int(side)]
+    return max(abs(sums.sum()), *allowed)
 
 
 def test_each_cut_of_each_root_gets_its_best_children():
