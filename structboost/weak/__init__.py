@@ -20,6 +20,7 @@ _NAMES = {
     "linear_function": ["LinearFunctionFamily"],
     "patch": ["PatchFamily", "Pooling"],
     "piecewise": ["PiecewiseFamily"],
+    "pool": ["PoolFamily"],
     "pricing": [
         "BestChannel",
         "BestCode",

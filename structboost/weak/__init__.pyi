@@ -17,6 +17,7 @@ from .linear_function import LinearFunctionFamily as LinearFunctionFamily
 from .patch import PatchFamily as PatchFamily
 from .patch import Pooling as Pooling
 from .piecewise import PiecewiseFamily as PiecewiseFamily
+from .pool import PoolFamily as PoolFamily
 from .pricing import BestChannel as BestChannel
 from .pricing import BestCode as BestCode
 from .pricing import CandidateRule as CandidateRule
