@@ -11,6 +11,6 @@ from pathlib import Path
 NAMES = (
     *("auc", "multiclass", "speed", "scale", "defaults", "outside", "taggers", "multiboost-cw"),
     *("hierarchy", "mo-ecc", "shareboost", "segmentation", "tracking", "structures", "decisions"),
-    *("searches", "unions", "tables", "learners", "tools"),
+    *("searches", "unions", "tables", "learners", "tools", "thinning"),
 )
 PRINTED = tomllib.loads(Path(__file__).with_name("printed.toml").read_text())
