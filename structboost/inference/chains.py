@@ -443,7 +443,9 @@ def exponentials(
     n_tags = len(following)
     largest = -np.inf
     if n_tags >= _MANY_TAGS:
-        of_tags = np.full(n_tags, -np.inf)
+        of_tags = np.empty((1, n_tags))[0]
+        for k in range(n_tags):
+            of_tags[k] = -np.inf
         for j in range(n_tags):
             for k in range(n_tags):
                 at = j * n_tags + k
