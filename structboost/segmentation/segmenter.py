@@ -61,7 +61,6 @@ from structboost.validation import (
     checked_n_jobs,
     checked_positive,
     checked_seed,
-    checked_verbose,
     checked_whole_number,
     shown,
 )
@@ -481,7 +480,6 @@ class Segmenter(Documented, BaseEstimator):
             raise TypeError(f"meaning is {shown(self.meaning)}; give a LabelMap, or None.")
         if not isinstance(self.cache, str | PathLike | None):
             raise TypeError(f"cache is {shown(self.cache)}; give the path of a folder, or None.")
-        checked_verbose(self.verbose)
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "crf_model_"):
