@@ -320,7 +320,7 @@ def tag_probabilities(
         )  # fmt: skip
 
 
-@compiled
+@compiled(inline="always")
 def sum_product(
     emissions: FloatArray,
     steps: _Steps,
