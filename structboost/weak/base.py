@@ -478,6 +478,6 @@ def check_sizes(features: NDArray[Any], family: str, largest: float) -> None:
     bad = np.flatnonzero((sizes > largest) | ((sizes > 0) & (sizes < 1 / largest)))
     if len(bad):
         raise TaskError(
-            f"Feature {bad[0]} has values up to {sizes[bad[0]]:.2g}, which weak_learner={family!r} "
+            f"Feature {bad[0]} of X has values up to {sizes[bad[0]]:.2g}; weak_learner={family!r} "
             f"takes features from {1 / largest:g} to {largest:g} only; scale the feature."
         )
