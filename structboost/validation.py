@@ -213,42 +213,43 @@ def checked_flag(value: Any, name: str) -> bool:
 
 def checked_positive(value: Any, name: str) -> float:
     """Return ``value`` as a finite number above 0."""
-    value_as_float = checked_number(value, name, "a number above 0")
-    if not 0 < value_as_float < np.inf:
-        raise ValueError(f"{name} is {shown(value)}; it must be finite and above 0.")
-    return value_as_float
+    as_float = checked_number(value, name, "a number above 0")
+    return _checked_range(
+        as_float, value, name, 0 < as_float < np.inf, "it must be finite and above 0"
+    )
 
 
 def checked_regularisation(value: Any, name: str) -> float:
     """Return ``value`` as a number above 0, including infinity."""
-    value_as_float = checked_number(value, name, "a number above 0")
-    return value_as_float if value_as_float == np.inf else checked_positive(value, name)
+    as_float = checked_number(value, name, "a number above 0")
+    return as_float if as_float == np.inf else checked_positive(value, name)
 
 
 def checked_not_negative(value: Any, name: str) -> float:
     """Return ``value`` as a finite number from 0."""
-    value_as_float = checked_number(value, name, "a number from 0")
-    if not 0 <= value_as_float < np.inf:
-        raise ValueError(f"{name} is {shown(value)}; it must be finite and not negative.")
-    return value_as_float
+    as_float = checked_number(value, name, "a number from 0")
+    wanted = "it must be finite and not negative"
+    return _checked_range(as_float, value, name, 0 <= as_float < np.inf, wanted)
 
 
 def checked_relative_gap(value: Any, name: str) -> float:
     """Return ``value`` as a number from 0 to below 1."""
-    value_as_float = checked_number(value, name, "a relative gap from 0 to below 1")
-    if not 0 <= value_as_float < 1:
-        raise ValueError(
-            f"{name} is {shown(value)}; give a relative gap from 0 to below 1, such as 0.01."
-        )
-    return value_as_float
+    wanted = "a relative gap from 0 to below 1"
+    as_float = checked_number(value, name, wanted)
+    return _checked_range(as_float, value, name, 0 <= as_float < 1, f"give {wanted}, such as 0.01")
 
 
 def checked_share(value: Any, name: str) -> float:
     """Return ``value`` as a number between 0 and 1."""
-    value_as_float = checked_number(value, name, "a fraction between 0 and 1")
-    if not 0 < value_as_float < 1:
-        raise ValueError(f"{name} is {shown(value)}; give a fraction between 0 and 1, such as 0.1.")
-    return value_as_float
+    wanted = "a fraction between 0 and 1"
+    as_float = checked_number(value, name, wanted)
+    return _checked_range(as_float, value, name, 0 < as_float < 1, f"give {wanted}, such as 0.1")
+
+
+def _checked_range(as_float: float, value: Any, name: str, is_inside: bool, remedy: str) -> float:
+    if not is_inside:
+        raise ValueError(f"{name} is {shown(value)}; {remedy}.")
+    return as_float
 
 
 def checked_whole_number(value: Any, name: str, largest: int | None = None) -> int:
@@ -257,7 +258,7 @@ def checked_whole_number(value: Any, name: str, largest: int | None = None) -> i
     if isinstance(value, (float, np.floating)):
         suggestion = f", such as {int(value)}" if np.isfinite(value) and value >= 1 else ""
         raise ValueError(f"{name} is {shown(value)}; give {wanted}, as an int{suggestion}.")
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
+    if not is_whole(value):
         raise TypeError(f"{name} is {shown(value)}; give {wanted}.")
     if value < 1 or (largest is not None and value > largest):
         raise ValueError(f"{name} is {shown(value)}; give {wanted}.")
@@ -269,10 +270,10 @@ def is_whole(value: Any) -> TypeGuard[int]:
     return isinstance(value, int | np.integer) and not isinstance(value, bool)
 
 
-def checked_seed(value: Any, name: str) -> int:
+def checked_seed(value: Any, name: str, more: str = "") -> int:
     """Return ``value`` as a seed of NumPy's generators."""
-    wanted = "a whole number from 0 below 2**32"
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
+    wanted = f"a whole number from 0 below 2**32{more}"
+    if not is_whole(value):
         raise TypeError(f"{name} is {shown(value)}; give {wanted}.")
     if not 0 <= value < 2**32:
         raise ValueError(f"{name} is {shown(value)}; give {wanted}.")
@@ -281,52 +282,31 @@ def checked_seed(value: Any, name: str) -> int:
 
 def checked_random_state(value: Any, name: str = "random_state") -> Any:
     """Return ``value``, or raise unless scikit-learn takes it as a seed."""
-    is_whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
-    if is_whole and not 0 <= value < 1 << 32:
-        raise ValueError(f"{name} is {shown(value)}; give a whole number from 0 to 2**32 - 1.")
     # The module of NumPy is its global generator.
-    if not (value is None or is_whole or isinstance(value, np.random.RandomState)) and (
-        value is not np.random
-    ):
-        raise TypeError(
-            f"{name} is {shown(value)}; give a whole number, a numpy.random.RandomState, or None."
-        )
-    return value
+    if value is None or value is np.random or isinstance(value, np.random.RandomState):
+        return value
+    return checked_seed(value, name, ", a numpy.random.RandomState, or None")
 
 
 def checked_n_jobs(value: Any, name: str = "n_jobs") -> int | None:
     """Return ``value`` as joblib takes it, None or a whole number other than 0."""
     if value is None:
         return None
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
-        raise TypeError(
-            f"{name} is {shown(value)}; give None, a whole number from 1, or -1 for all cores."
-        )
+    wanted = "None, a whole number from 1, or -1 for all cores"
+    if not is_whole(value):
+        raise TypeError(f"{name} is {shown(value)}; give {wanted}.")
     if value == 0 or abs(int(value)) >= 2**31:
-        raise ValueError(
-            f"{name} is {shown(value)}; give a whole number from 1, or -1 for all cores."
-        )
+        raise ValueError(f"{name} is {shown(value)}; give {wanted}.")
     return int(value)
 
 
-def check_random_state(value: Any, name: str = "random_state") -> None:
-    """Raise unless ``value`` is a random state of scikit-learn."""
-    if value is None or isinstance(value, np.random.RandomState):
-        return
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
-        raise TypeError(
-            f"{name} is {shown(value)}; give None, a whole number from 0 below 2**32, or a "
-            "numpy.random.RandomState."
-        )
-    checked_seed(value, name)
-
-
-def check_verbose(value: Any, name: str = "verbose") -> None:
-    """Raise unless ``value`` is True, False or a whole number from 0."""
-    if not isinstance(value, (bool, int, np.bool_, np.integer)):
-        raise TypeError(f"{name} is {shown(value)}; give 0, or 1 for a report of the progress.")
+def checked_verbose(value: Any, name: str = "verbose") -> int:
+    """Return ``verbose`` as a whole number, not negative, or raise."""
+    if not isinstance(value, int | np.integer | np.bool_):
+        raise TypeError(f"{name} is {shown(value)}; give 0, or 1 to report progress.")
     if value < 0:
-        raise ValueError(f"{name} is {shown(value)}; give 0, or 1 for a report of the progress.")
+        raise ValueError(f"{name} is {shown(value)}; give 0, or 1 to report progress.")
+    return int(value)
 
 
 def check_flag_or_none(value: Any, name: str) -> None:
@@ -338,8 +318,8 @@ def check_flag_or_none(value: Any, name: str) -> None:
 # Parameters that many estimators and trainers have, and the checks of their values.
 _COMMON_PARAMETERS: dict[str, Callable[[Any, str], Any]] = {
     "n_jobs": checked_n_jobs,
-    "random_state": check_random_state,
-    "verbose": check_verbose,
+    "random_state": checked_random_state,
+    "verbose": checked_verbose,
     "exact": check_flag_or_none,
     **dict.fromkeys(
         ("average", "early_stopping", "passthrough", "spare_solves", "stabilize"),
@@ -430,15 +410,6 @@ def checked_list(value: Any, name: str, example: str) -> Sequence[Any]:
         raise TypeError(f"{name} is {shown(value)}; give a list, such as {example}.")
     listed: Sequence[Any] = value
     return listed
-
-
-def checked_verbose(value: Any) -> int:
-    """Return ``verbose`` as a whole number, not negative, or raise."""
-    if not isinstance(value, int | np.integer | np.bool_):
-        raise TypeError(f"verbose is {shown(value)}; give 0, or 1 to report progress.")
-    if value < 0:
-        raise ValueError(f"verbose is {shown(value)}; give 0, or 1 to report progress.")
-    return int(value)
 
 
 def checked_callbacks(value: Any) -> list[Callable[..., Any]]:

@@ -93,7 +93,7 @@ OTHERS = {
     "n_jobs": [
         ("x", TypeError, "is 'x'; give None, a whole number from 1, or -1"),
         (1.5, TypeError, r"is 1\.5; give None"),
-        (0, ValueError, "is 0; give a whole number from 1, or -1 for all cores"),
+        (0, ValueError, "is 0; give None, a whole number from 1, or -1 for all cores"),
     ],
     "callbacks": [
         (5, TypeError, "is 5; give a list of callables"),

@@ -32,7 +32,7 @@ def check_face(
 ) -> FaceReport:
     """Check that an estimator or trainer behaves like every other.
 
-    A user who knows one of them knows all: columns are matched by name, equal values give equal
+    Whoever learns one of them learns all: columns are matched by name, equal values give equal
     results in any type and container, bad values are refused by the name of their argument, a fit
     that fails leaves the old model, files give the same model, and so on.  The fits are small, and
     take as long as the parameters of the estimator let them: give few rounds.

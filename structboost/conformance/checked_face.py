@@ -58,9 +58,9 @@ class Face:
         self.examples = self.kind.draw(np.random.default_rng(0)) if X is None else _checked(X, y)
         arguments = list(inspect.signature(estimator.fit).parameters)
         self.input_name, self.output_name = arguments[:2]
-        asked = next(iter(inspect.signature(self.method(estimator)).parameters))
+        first = next(iter(inspect.signature(self.method(estimator)).parameters))
         # Names by which a message may name an input of a prediction.
-        self.input_names = [self.input_name, asked]
+        self.input_names = [self.input_name, first]
         self.n_calls = 0
 
     @property

@@ -19,7 +19,7 @@ class ReportRow:
     kind, behaviour : str
         Kind of behaviour, such as ``"state"``, and its name.
     status : {"yes", "declared", "no"}
-        ``"declared"`` if the class says that it does not do this.
+        ``"declared"`` if the class declares that it does not do this.
     messages : tuple of str
         Faults, or the reason that the class gives.
     """

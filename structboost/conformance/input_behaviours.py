@@ -1,4 +1,4 @@
-"""Behaviours with inputs and outputs: names, types, containers, powers that all faces have."""
+"""Behaviours of names, and powers that all faces have."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ def columns_by_name(face: Face) -> Faults:
     frames = _named(face)
     model = face.fit(face.fresh(), replace(face.examples, X=frames))
     expected = face.responses(model, frames)
-    kept = list(getattr(model, "feature_names_in_", ()))
+    of_model = list(getattr(model, "feature_names_in_", ()))
     names = [*_NAMES][: np.shape(face.examples.X[0])[-1]]
-    if kept != names:
-        yield f"feature_names_in_ is {kept} after frames with the columns {names}"
+    if of_model != names:
+        yield f"feature_names_in_ is {of_model} after frames with the columns {names}"
     turned = _named(face, lambda frame: frame[list(frame.columns)[::-1]])
     if difference := face.difference(model, turned, expected):
         yield f"with columns in another order the model {difference}"

@@ -1,4 +1,4 @@
-"""Behaviours of results: errors, scores, reprs, honesty, cost."""
+"""Behaviours of errors, scores, reprs, records and cost."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def unknown_keywords(face: Face) -> Faults:
 
 @behaviour("scores", "score")
 def score(face: Face) -> Faults:
-    """The score is what the documentation says, a finite number, with weights, too."""
+    """The score is the documented measure and finite, with weights, too."""
     model = face.model()
     X, y, more = face.examples.X, face.examples.y, face.examples.more
     value = face.call(model.score, X, y, **more)
@@ -116,7 +116,7 @@ def callbacks(face: Face) -> Faults:
 
 @behaviour("scores", "repr")
 def representation(face: Face) -> Faults:
-    """An object says in a few lines what it is."""
+    """The repr of an object describes it in a few lines."""
     model = face.model()
     for name, thing in {"new": face.fresh(), "fitted": model, **_facts_with_repr(model)}.items():
         text = repr(thing)

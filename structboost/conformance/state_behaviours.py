@@ -1,4 +1,4 @@
-"""Behaviours of state: refits, Ctrl-C, threads, copies, files."""
+"""Behaviours of refits, Ctrl-C, threads, copies and files."""
 
 from __future__ import annotations
 
@@ -199,14 +199,14 @@ def fits_in_threads(face: Face) -> Faults:
     X = face.examples.X
 
     def fitted(_: int) -> Any:
-        own = face.fresh().fit(X, face.examples.y, **face.examples.more)
-        return face.responses(own, X), face.responses(model, X)
+        alone = face.fresh().fit(X, face.examples.y, **face.examples.more)
+        return face.responses(alone, X), face.responses(model, X)
 
     face.n_calls += _N_THREADS
     with warnings.catch_warnings(), ThreadPoolExecutor(_N_THREADS) as pool:
         warnings.simplefilter("ignore")
-        for own, shared in pool.map(fitted, range(_N_THREADS)):
-            if difference := unequal(face.expected, own):
+        for alone, shared in pool.map(fitted, range(_N_THREADS)):
+            if difference := unequal(face.expected, alone):
                 yield f"a fit in a thread gives other results of {difference}"
             if difference := unequal(face.expected, shared):
                 yield f"a model that several threads use gives other results of {difference}"

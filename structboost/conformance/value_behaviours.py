@@ -1,4 +1,4 @@
-"""Behaviours with values in the place of inputs and outputs: equal ones, odd ones, spoilt ones."""
+"""Behaviours with equal, odd and spoilt values in the place of inputs and outputs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from structboost.conformance.examples import BAD
 
 
 def _of_values(kind: str, name: str, values: str, argument: str, method: str) -> None:
-    """Add a behaviour: a method takes each value of a kind of face as it should.
+    """Add the behaviour that a method takes or refuses each value of a kind of face.
 
     Parameters
     ----------

@@ -106,26 +106,26 @@ def separation(
     def alone(i: int) -> Separation:
         return task.separate(None if X is None else [X[i]], [Y[i]], scores.only(i))  # type: ignore[arg-type]
 
-    found = _noted("separate", first, len(Y), whole, alone)
+    result = _noted("separate", first, len(Y), whole, alone)
     if task.defines("separate"):
-        _check_separation(task, found, scores)
+        _check_separation(task, result, scores)
     if truth is not None and truth.counts_passes:
         truth.n_passes += 1
         try:
-            check_plain_argmax(task, X, Y, scores, found, truth.n_passes)
+            check_plain_argmax(task, X, Y, scores, result, truth.n_passes)
         except Exception as error:
             count_examples_from(error, first)
             raise
-    return found
+    return result
 
 
-def _check_separation(task: Task, found: Any, scores: StackedParts) -> None:
+def _check_separation(task: Task, result: Any, scores: StackedParts) -> None:
     """Raise TaskError if the result of an overridden ``separate`` is malformed."""
-    if not isinstance(found, Separation):
+    if not isinstance(result, Separation):
         raise TaskError(
-            f"separate returned {shown(found)}; it must return a Separation{hint(found)}."
+            f"separate returned {shown(result)}; it must return a Separation{hint(result)}."
         )
-    losses = np.asarray(found.losses)
+    losses = np.asarray(result.losses)
     bad = np.flatnonzero(~((losses >= 0) & (losses <= LARGEST)))
     if len(bad):
         raise TaskError(
@@ -134,7 +134,7 @@ def _check_separation(task: Task, found: Any, scores: StackedParts) -> None:
             int(bad[0]),
         )
     for kind, part in task.kinds.items():
-        difference = of_kind(task.kinds, found.differences, kind, None, "separate")
+        difference = of_kind(task.kinds, result.differences, kind, None, "separate")
         for name, index, n in (
             ("part", difference.parts, len(scores.rows[kind])),
             ("channel", difference.channels, part.n_channels),

@@ -113,7 +113,7 @@ def compare_plain_argmax(
     outputs = on_example("argmax", i, task.argmax_batch, [x], scores)
     plain = Separation.from_outputs(task, [x], [y], outputs, scores.offsets)
     names = "it found an output", "the one of argmax(X[{sample}], scores)"
-    value, rival = (found.violations(scores) for found in (augmented, plain))
+    value, rival = (one.violations(scores) for one in (augmented, plain))
     losses = augmented.losses + plain.losses
     check_found(np.maximum(value, 0.0), rival, losses, scores, i, names)
     best = np.maximum(value - augmented.losses, 0.0)

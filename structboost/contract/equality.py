@@ -54,10 +54,10 @@ def deep_hash(value: Any) -> str:
     Of an object without attributes, the type is hashed.
     """
     digest = hashlib.sha256()
-    numbers = _as_numbers(value)
-    if numbers is not None:
-        digest.update(f"numbers {numbers.shape}".encode())
-        digest.update(np.ascontiguousarray(numbers, "<f8").data)
+    array = _as_numbers(value)
+    if array is not None:
+        digest.update(f"numbers {array.shape}".encode())
+        digest.update(np.ascontiguousarray(array, "<f8").data)
     elif isinstance(value, str):
         digest.update(f"text {value}".encode())
     elif isinstance(value, bytes | None):

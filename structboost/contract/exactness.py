@@ -234,15 +234,15 @@ def _check_same_twice(task: Task, x: Any, y: Any, i: int) -> None:
 
 
 def _check_separate(
-    task: Task, x: Any, y: Any, scores: StackedParts, found: Separation, i: int
+    task: Task, x: Any, y: Any, scores: StackedParts, batch: Separation, i: int
 ) -> None:
     """Check that a ``separate`` of the task reaches the value of its argmax."""
     if not task.defines("separate"):
         return
     with examples_numbered([i]):
         single = separation_at(task, [x], [y], scores)
-    values = float(found.violations(scores)[0]), float(single.violations(scores)[0])
-    size = float(found.losses[0] + single.losses[0]) + _size(found, scores) + _size(single, scores)
+    values = float(batch.violations(scores)[0]), float(single.violations(scores)[0])
+    size = float(batch.losses[0] + single.losses[0]) + _size(batch, scores) + _size(single, scores)
     if beaten(min(values), max(values), size):
         raise TaskError(
             "separate and argmax disagree on X[{sample}]: loss minus difference of scores is "

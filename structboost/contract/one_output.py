@@ -44,7 +44,7 @@ def warn_of_one_output(
     scores_of : callable
         ``scores_of(X)`` returns the scores of the model.
     is_optimum : callable, optional
-        Whether no weights have a smaller loss than none, whatever C: then the warning says so.
+        Whether no weights have a smaller loss than none, whatever C: then the warning adds this.
 
     Warns
     -----

@@ -139,8 +139,8 @@ class Separation:
         differences, indptr = {}, {}
         for kind, difference in self.differences.items():
             first, last = self.indptr[kind][i : i + 2]
-            own = difference.take(np.arange(first, last))
-            differences[kind] = own._replace(parts=own.parts - first_rows[kind])
+            of_output = difference.take(np.arange(first, last))
+            differences[kind] = of_output._replace(parts=of_output.parts - first_rows[kind])
             indptr[kind] = np.array([0, last - first], np.int64)
         return Separation(self.losses[i : i + 1], differences, indptr)
 

@@ -91,8 +91,8 @@ def _random(task: Task, offsets: Mapping[str, IntArray], i: int) -> StackedParts
 
 def _probe(task: Task, X: Any, y: Any, scores: StackedParts) -> None:
     """Check the sums of a single example, which has index 0."""
-    found = marginals(task, X, scores)
-    log_sum = float(found.log_sums[0])
+    sums = marginals(task, X, scores)
+    log_sum = float(sums.log_sums[0])
     inputs = [X[0]] if task.reads_inputs else [None]
     outputs = {
         "the true output": [y],
@@ -101,7 +101,7 @@ def _probe(task: Task, X: Any, y: Any, scores: StackedParts) -> None:
     for name, output in outputs.items():
         features = joint_features(task, inputs, output, scores.offsets, OF_ARGMAX)
         check_sum(log_sum, *_score(features, scores), 0, name)
-    _check_slope(task, X, scores, found)
+    _check_slope(task, X, scores, sums)
     _check_limit(task, X, inputs, scores)
     listed = task.outputs(X[0]) if task.reads_inputs else None
     if listed is not None and sum(1 for _ in islice(listed, _MOST_LISTED + 1)) <= _MOST_LISTED:
@@ -135,17 +135,17 @@ def _check_limit(task: Task, X: Any, inputs: Sequence[Any], scores: StackedParts
     large = StackedParts(rows, scores.offsets)
     try:
         with np.errstate(all="ignore"):
-            found = marginals(task, X, large)
+            sums = marginals(task, X, large)
     except TaskError:  # a sum may be right, and overflow
         return
     output = on_example("argmax", 0, task.argmax_batch, X, large)
     features = joint_features(task, inputs, output, scores.offsets, OF_ARGMAX)
     for kind, (parts, channels, values) in features.items():
-        of_output = np.zeros_like(found.expected[kind])
+        of_output = np.zeros_like(sums.expected[kind])
         np.add.at(of_output, (parts, channels), values)
-        if np.abs(found.expected[kind] - of_output).max(initial=0.0) > _CERTAIN:
+        if np.abs(sums.expected[kind] - of_output).max(initial=0.0) > _CERTAIN:
             return
-    excess = float(found.log_sums[0]) - _score(features, large)[0]
+    excess = float(sums.log_sums[0]) - _score(features, large)[0]
     n_outputs = float(np.exp(min(excess, _LARGEST_EXCESS)))
     if abs(n_outputs - max(1.0, round(n_outputs))) > _OF_NUMBERS * n_outputs:
         raise TaskError(
@@ -155,7 +155,7 @@ def _check_limit(task: Task, X: Any, inputs: Sequence[Any], scores: StackedParts
         )
 
 
-def _check_slope(task: Task, X: Any, scores: StackedParts, found: Marginals) -> None:
+def _check_slope(task: Task, X: Any, scores: StackedParts, sums: Marginals) -> None:
     """Check that the marginals are the gradient of the sum along a random direction."""
     random = np.random.default_rng(0)
     direction = {kind: random.standard_normal(rows.shape) for kind, rows in scores.rows.items()}
@@ -167,10 +167,10 @@ def _check_slope(task: Task, X: Any, scores: StackedParts, found: Marginals) -> 
         return float(marginals(task, X, StackedParts(rows, scores.offsets)).log_sums[0])
 
     slope = (log_sum(_STEP) - log_sum(-_STEP)) / (2.0 * _STEP)
-    terms = [found.expected[kind] * direction[kind] for kind in scores.rows]
+    terms = [sums.expected[kind] * direction[kind] for kind in scores.rows]
     expected = sum(float(of_kind.sum()) for of_kind in terms)
     size = 1.0 + sum(float(np.abs(of_kind).sum()) for of_kind in terms)
-    rounding = 1e-15 * abs(float(found.log_sums[0])) / _STEP
+    rounding = 1e-15 * abs(float(sums.log_sums[0])) / _STEP
     if abs(slope - expected) > _OF_DIFFERENCES * size**3 + rounding:
         raise TaskError(
             "marginals(X[{sample}], scores) is not the gradient of log_sum: along a random "

@@ -27,11 +27,8 @@ from structboost.runtime.fitted_state import committed
 from structboost.training.boosting import AUTO
 from structboost.validation import (
     checked_choice,
-    checked_flag,
     checked_positive,
-    checked_random_state,
     checked_relative_gap,
-    checked_verbose,
     checked_weights,
     checked_whole_number,
     is_text,
@@ -318,12 +315,9 @@ class PredictThenOptimize(Documented, BaseEstimator):
         checked_choice(self.start, "start", ("auto", "least_squares", "boosted", "none"))
         if not is_text(self.C, AUTO):
             checked_positive(self.C, "C")
-        checked_flag(self.spare_solves, "spare_solves")
         checked_relative_gap(self.tol, "tol")
         checked_whole_number(self.max_rounds, "max_rounds")
         engine_of(self.engine, self.n_jobs)
-        checked_random_state(self.random_state)
-        checked_verbose(self.verbose)
 
     def _commit(self, model: DecisionModel) -> Self:
         """Take a model that is trained or loaded."""

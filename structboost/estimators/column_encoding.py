@@ -43,7 +43,7 @@ class ColumnEncoding:
     ) -> Self | None:
         """Return the encoding of a training table, or None if it would change nothing.
 
-        ``fills`` says whether missing numbers become means.
+        ``fills`` is whether missing numbers become means.
 
         Raises
         ------

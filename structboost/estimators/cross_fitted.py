@@ -36,7 +36,6 @@ from structboost.validation import (
     check_inputs,
     checked_flag,
     checked_n_jobs,
-    checked_random_state,
     checked_whole_number,
     group_numbers,
     shown,
@@ -189,9 +188,6 @@ class CrossFitted(TransformerMixin, Documented, BaseEstimator):
             If a parameter or an argument is out of its range.
         """
         checked_whole_number(self.folds, "folds")
-        checked_random_state(self.random_state)
-        if not isinstance(self.task, Task | None):
-            raise TypeError(f"task is {shown(self.task)}; give a Task, or None.")
         self._appends_features = checked_flag(self.passthrough, "passthrough")
         n_jobs = checked_n_jobs(self.n_jobs)
         self._check_estimator()

@@ -1,4 +1,4 @@
-"""Types of labels: those that ``fit`` takes, and their form in files.
+"""Types of labels that ``fit`` takes, and their form in files.
 
 Labels are strings, numbers, bools, or dates and durations of numpy.  All labels of a training set
 are of one sort.  Whole numbers keep their values, whatever their size: where they would be rounded,

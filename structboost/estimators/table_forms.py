@@ -1,4 +1,4 @@
-"""Forms in which users pass tables: which are taken, and which are refused with a remedy."""
+"""Forms of tables that are taken, and errors with a remedy for all others."""
 
 from __future__ import annotations
 

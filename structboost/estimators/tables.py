@@ -266,8 +266,8 @@ class TableEstimator(TableReader, BoostedEstimator):
         return (model.scores(rows) for model in self.model_.staged())
 
     @property
+    @override
     def feature_importances_(self) -> FloatArray:
-        """Fraction of the total weight on each feature, shape (n_features,)."""
         importances = super().feature_importances_
         return importances if self._encoding is None else self._encoding.summed(importances)
 

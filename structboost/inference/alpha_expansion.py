@@ -1,4 +1,4 @@
-"""Alpha-expansion: labellings of low energy for more than two labels, each move a minimum cut."""
+"""Alpha-expansion for labellings of more than two labels, each move a minimum cut."""
 
 from __future__ import annotations
 

@@ -163,7 +163,7 @@ def _take_first(table: FloatArray, only_positive: bool, partners: IntArray) -> N
     is_seen = np.empty(n, np.bool_)
     for i in range(n_left):
         is_seen[:] = False
-        found, now = -1, _rank(table, only_positive, i, column[i])
+        end, now = -1, _rank(table, only_positive, i, column[i])
         # First the columns of rank 0, then those before the one that the row has.
         for step in range(n + now if now else 0):
             j = step if step < n else step - n
@@ -175,7 +175,7 @@ def _take_first(table: FloatArray, only_positive: bool, partners: IntArray) -> N
             # Rows before i keep their ranks; the others may move, to end in the column of i.
             queue[0], is_seen[j], before[j] = j, True, -1
             first, last = 0, 1
-            while first < last and found < 0:
+            while first < last and end < 0:
                 c = queue[first]
                 first += 1
                 k = owner[c]
@@ -187,14 +187,14 @@ def _take_first(table: FloatArray, only_positive: bool, partners: IntArray) -> N
                         continue
                     is_seen[d], before[d] = True, c
                     if d == column[i]:
-                        found = d
+                        end = d
                         break
                     queue[last] = d
                     last += 1
-            if found >= 0:
+            if end >= 0:
                 break
-        if found >= 0:
-            d = found
+        if end >= 0:
+            d = end
             while before[d] >= 0:
                 c = before[d]
                 owner[d] = owner[c]
@@ -219,8 +219,8 @@ def _is_tight(
     gain: FloatArray, price: FloatArray, column: IntArray, i: int, j: int, slip: float
 ) -> bool:
     """Return whether row ``i`` with column ``j`` is in some best matching."""
-    own = column[i]
-    return bool(price[own] - gain[i, own] + gain[i, j] >= price[j] - 2.0 * slip)
+    match = column[i]
+    return bool(price[match] - gain[i, match] + gain[i, j] >= price[j] - 2.0 * slip)
 
 
 def best_candidates(scores: FloatArray, pairs: IntArray, shape: tuple[int, int]) -> IntArray:

@@ -1,4 +1,4 @@
-"""Boxes: their overlaps, where to look for the next one, and the loss-augmented choice."""
+"""Overlaps of boxes, candidates for the next box, and the loss-augmented choice."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sets that have, with each label, all labels above it: the best one, and probabilities."""
+"""Searches and probabilities of sets that have, with each label, all labels above it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Minimum cuts: the labelling of two labels of least energy.
+"""Minimum cuts, which give the labelling of two labels of least energy.
 
 The only module that imports PyMaxflow, which the base does not need: without it, maximum flows come
 from scipy.  It checks its arguments, as PyMaxflow does not: a NaN among the capacities hangs it, a

@@ -1,4 +1,4 @@
-"""0/1 knapsacks, for many rows of values at once: by a table over capacities, or by branching."""
+"""Search of 0/1 knapsacks for many rows of values at once, by capacities or by branching."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ def violated_pairs(scores: ArrayLike, relevance: ArrayLike) -> tuple[FloatArray,
 
 @compiled
 def weigh_pairs(levels: IntArray, n_levels: int, weights: FloatArray) -> float:
-    """Add up the weights of all pairs of different level: products of the weights of their items.
+    """Add up the products of the weights of all pairs of items of different level.
 
     ``levels`` are the relevance of each item, 0..n_levels-1.
     """

@@ -1,4 +1,4 @@
-"""Orders of items: their value at the top of the list, and the most violated one."""
+"""Values of orders of items at the top of the list, and the most violated order."""
 
 from __future__ import annotations
 

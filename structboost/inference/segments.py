@@ -1,4 +1,4 @@
-"""Sequences cut into labelled segments: the best cut, by dynamic programming over their ends.
+"""Search for the best cut of a sequence into labelled segments, by dynamic programming.
 
 All sequences of a batch are searched in one compiled call, which releases the interpreter's lock.
 """

@@ -19,7 +19,7 @@ from structboost.runtime.compiled import compiled
 
 
 class TopMeasure(NamedTuple):
-    """Measure of an order: ``"map"``, ``"ndcg"``, or ``"precision"`` at k."""
+    """Measure of an order, ``"map"``, ``"ndcg"``, or ``"precision"`` at k."""
 
     name: str
     k: int = 0

@@ -97,7 +97,7 @@ def improved_tour(costs: FloatArray, used: IntArray) -> IntArray:
 
 
 def _scaled(costs: FloatArray) -> FloatArray:
-    """Scale costs to 0..1: all tours have n edges, so a constant on each edge changes nothing."""
+    """Scale costs to 0..1, which adds a constant to each edge and so changes no order of tours."""
     shifted = costs - costs[~np.eye(len(costs), dtype=bool)].min()
     np.fill_diagonal(shifted, 0.0)
     return np.ascontiguousarray(shifted / (shifted.max() or 1.0))
@@ -189,7 +189,7 @@ def _one_tree(
     degree: IntArray,
     ends: IntArray,
 ) -> float:
-    """Find the cheapest 1-tree: a tree on nodes 1.. and two edges of node 0, at costs plus prices.
+    """Find the cheapest tree on nodes 1.. with two edges of node 0, at costs plus prices.
 
     Edges in use come first, banned ones never.  Returns its cost, infinity where there is none.
     """

@@ -61,7 +61,6 @@ from structboost.validation import (
     checked_n_jobs,
     checked_positive,
     checked_seed,
-    checked_verbose,
     checked_whole_number,
     shown,
 )
@@ -128,6 +127,14 @@ class Segmenter(Documented, BaseEstimator):
         C of the trained CRF.
     validation_ : list of (float, float)
         Each C that was tried with its mean IoU; empty where the user set C.
+
+    Examples
+    --------
+    >>> from structboost.segmentation import Segmenter, make_synthetic_images
+    >>> synthetic = make_synthetic_images(4)
+    >>> segmenter = Segmenter(n_segments=40, C=1.0).fit(synthetic.images, synthetic.masks)
+    >>> segmenter.predict(synthetic.images[0]).shape == synthetic.masks[0].shape
+    True
     """
 
     _face_kinds = ("images",)
@@ -481,7 +488,6 @@ class Segmenter(Documented, BaseEstimator):
             raise TypeError(f"meaning is {shown(self.meaning)}; give a LabelMap, or None.")
         if not isinstance(self.cache, str | PathLike | None):
             raise TypeError(f"cache is {shown(self.cache)}; give the path of a folder, or None.")
-        checked_verbose(self.verbose)
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "crf_model_"):

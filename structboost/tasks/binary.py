@@ -1,4 +1,4 @@
-"""Binary classification: LPBoost as a structured problem (StructBoost, section 3.1)."""
+"""LPBoost as a structured problem of binary classification (StructBoost, section 3.1)."""
 
 from __future__ import annotations
 

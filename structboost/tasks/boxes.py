@@ -22,11 +22,11 @@ from structboost.validation import shown
 
 
 class BoxCandidates(Protocol):
-    """An input of :class:`BoxOverlapTask`: the candidate boxes of one image."""
+    """Candidate boxes of one image, the input of :class:`BoxOverlapTask`."""
 
     @property
     def boxes(self) -> FloatArray:
-        """Boxes, shape (n_boxes, 4): x, y, width, height."""
+        """Boxes as x, y, width and height, shape (n_boxes, 4)."""
 
     def features(self) -> NDArray[Any]:
         """Return the features of the boxes, shape (n_boxes, n_features)."""
@@ -65,7 +65,7 @@ class BoxTable:
 
 
 class BoxChoice(NamedTuple):
-    """An output: one of the candidates.
+    """Output that is one of the candidates.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Tags of sequences: a first-order chain, searched by Viterbi."""
+"""First-order chains of tags, searched by Viterbi."""
 
 from __future__ import annotations
 
@@ -321,7 +321,7 @@ class ChainTask(BatchTask):
     def _search_inputs(
         self, X: Sequence[Any], scores: StackedParts, *, merges_steps: bool = True
     ) -> tuple[FloatArray, FloatArray, FloatArray, IntArray, IntArray, int]:
-        """Return the arguments of both searches: scores with forbidden ends, and first rows.
+        """Return the arguments of both searches, scores with forbidden ends and first rows.
 
         A row of steps that all sequences share in memory is not copied if ``merges_steps``.
         """

@@ -1,4 +1,4 @@
-"""Tags that mark chunks, such as B-PER, I-PER and O: their schemes, and the chunks in them."""
+"""Schemes of tags that mark chunks, such as B-PER, I-PER and O, and the chunks in them."""
 
 from __future__ import annotations
 

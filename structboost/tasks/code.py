@@ -1,4 +1,4 @@
-"""Classification by label codes: the base of the binary, multi-class, coded and taxonomy tasks."""
+"""Classification by label codes, the base of binary, multi-class, coded and taxonomy tasks."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _Codes = tuple[IntArray, IntArray, FloatArray]
 
 
 class CodeTask(TableTask):
-    """Classes 0..n_classes-1, each a row of a code matrix: class c scores ``<code[c], F(x)>``.
+    """Classes 0..n_classes-1, each a row of a code matrix, with the score ``<code[c], F(x)>``.
 
     An input is a feature vector; its one part is the input itself.  Of equally good classes
     the argmax takes the first, and in training another one than the truth, if there is one.

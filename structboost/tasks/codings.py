@@ -1,4 +1,4 @@
-"""Coding matrices: classes as words of -1 and 1."""
+"""Coding matrices, whose rows are classes as words of -1 and 1."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def coding_matrix(
     Raises
     ------
     ValueError
-        If a matrix has other entries than -1 and 1, two equal words, or a column that tells no
+        If a matrix has other entries than -1 and 1, two equal words, or a column that separates no
         classes apart.
     """
     check_pairs_fit(n_classes, "classes")
@@ -82,14 +82,14 @@ def coding_matrix(
 
 
 def exhaustive_code(n_classes: int) -> NDArray[np.int8]:
-    """List all columns that differ in more than sign: 2^(n_classes - 1) - 1 of them."""
+    """List all 2^(n_classes - 1) - 1 columns that differ in more than sign."""
     splits = np.arange(1, 2 ** (n_classes - 1))
     bits = (splits[None, :] >> np.arange(n_classes - 1)[:, None]) & 1
     return np.vstack((np.full(len(splits), -1), 2 * bits - 1)).astype(np.int8)
 
 
 def random_column(n_classes: int, random_state: np.random.RandomState) -> FloatArray:
-    """Split the classes at random in two, no part empty: AdaBoost.ECC's code of a round."""
+    """Split the classes at random in two parts that are not empty, as AdaBoost.ECC does."""
     while True:
         column = random_state.choice((-1.0, 1.0), n_classes)
         if abs(column.sum()) < n_classes:
@@ -97,7 +97,7 @@ def random_column(n_classes: int, random_state: np.random.RandomState) -> FloatA
 
 
 def _n_bits(n_classes: int) -> int:
-    """Return the number of columns: all of up to 7 classes, about 15 log2 of more classes."""
+    """Return the number of columns, all of up to 7 classes, about 15 log2 of more classes."""
     return (
         2 ** (n_classes - 1) - 1
         if n_classes <= _MAX_EXHAUSTIVE

@@ -1,4 +1,4 @@
-"""Problems with few outputs, which are listed: codes and losses are arrays."""
+"""Problems with few outputs, whose codes and losses are arrays."""
 
 from __future__ import annotations
 

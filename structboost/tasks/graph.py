@@ -39,7 +39,7 @@ PAIRS = ("ordered", "unordered", "equal")
 
 @dataclass(frozen=True, eq=False)
 class GraphInput:
-    """An input of :class:`GraphTask`: nodes, and edges between them.
+    """Nodes and edges between them, the input of :class:`GraphTask`.
 
     Where the task has several kinds of nodes or edges, each argument is a dict by kind.
 
@@ -376,7 +376,7 @@ class GraphTask(BatchTask):
         return dict(zip(self.n_labels, ends - sizes, strict=True))
 
     def _places(self, offsets: Mapping[str, IntArray]) -> dict[str, IntArray]:
-        """Return the places of all nodes, by kind: node j of graph i is j behind its first one."""
+        """Return the places of all nodes by kind, where node j of a graph is j behind its first."""
         return {
             kind: np.arange(offsets[kind][-1])
             + (firsts - offsets[kind][:-1]).repeat(np.diff(offsets[kind]))
@@ -415,7 +415,7 @@ def _of(by_kind: Any, kind: str) -> Any:
 
 
 def _by_integer_program(graphs: PairwiseScores, g: int) -> IntArray:
-    """Find the best labels of a graph: a variable for each label of a node, and pair of an edge."""
+    """Find the best labels by a variable for each label of a node and each pair of an edge."""
     nodes = np.arange(graphs.first_nodes[g], graphs.first_nodes[g + 1])
     edges = np.arange(graphs.first_edges[g], graphs.first_edges[g + 1])
     first = graphs.starts[nodes[0]]

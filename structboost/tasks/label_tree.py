@@ -1,4 +1,4 @@
-"""Trees of labels: ancestors of each class, and the height at which two classes meet."""
+"""Trees of labels, with the ancestors of each class and the height at which two classes meet."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class LabelTree:
         return np.delete(code, root, axis=1)
 
     def losses(self) -> FloatArray:
-        """Compute the loss of each pair of classes: the height of their first common ancestor."""
+        """Compute the height of the first common ancestor of each pair of classes, their loss."""
         n = self.n_classes
         heights: dict[int, int] = {}
         below: dict[int, list[int]] = {}

@@ -1,4 +1,4 @@
-"""One-to-one matchings of two sets: an assignment problem."""
+"""One-to-one matchings of two sets, an assignment problem."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from structboost.validation import checked_flag
 
 @dataclass(frozen=True, eq=False)
 class CandidatePairs:
-    """Some pairs of two sets: input of :class:`MatchingTask` or :class:`SpanningTreeTask`.
+    """Some pairs of two sets, the input of :class:`MatchingTask` or :class:`SpanningTreeTask`.
 
     Parameters
     ----------

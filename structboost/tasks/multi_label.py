@@ -1,4 +1,4 @@
-"""Sets of labels: each label alone, in pairs, or only the sets that were seen."""
+"""Sets of labels with scores of labels, of pairs, or of the sets that were seen."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ranking: AUC, ordinal regression (StructBoost, section 3.2), and losses at the top."""
+"""Rankings by AUC, ordinal regression (StructBoost, section 3.2) or losses at the top."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class PairOrder(NamedTuple):
 
 
 class WeightedRelevance(NamedTuple):
-    """True output of a query whose items differ in weight: a pair weighs the product of its items.
+    """True output of a query whose items differ in weight, where a pair weighs their product.
 
     Parameters
     ----------
@@ -73,7 +73,7 @@ class _Judged(NamedTuple):
     all_pairs: float
 
     def violated(self, scores: FloatArray, margin: float) -> tuple[FloatArray, float]:
-        """Compute the fractions of violated pairs: signed for each item, and in all."""
+        """Compute the fractions of violated pairs, signed for each item and in all."""
         signed, violated = violated_pair_weights(
             scores, self.levels, self.n_levels, self.weights, margin
         )

@@ -1,4 +1,4 @@
-"""Sequences cut into labelled segments: a semi-Markov chain."""
+"""Semi-Markov chains, which cut sequences into labelled segments."""
 
 from __future__ import annotations
 
@@ -199,7 +199,7 @@ class SegmentTask(Task):
     def _add_loss(
         self, Y: Sequence[Any], starts: IntArray, rows: dict[str, FloatArray], rewarded: IntArray
     ) -> None:
-        """Raise scores by the loss: by one for each wrong token or segment.
+        """Raise scores by the loss, one for each wrong token or segment.
 
         The others lack a segment of the true output, so such a segment saves two.
         """

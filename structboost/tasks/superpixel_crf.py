@@ -33,7 +33,7 @@ Labels = IntArray
 
 @dataclass(frozen=True, eq=False)
 class SuperpixelGraph:
-    """An input of :class:`SuperpixelCRFTask`: the potentials of one image.
+    """Potentials of one image, the input of :class:`SuperpixelCRFTask`.
 
     Parameters
     ----------
@@ -73,12 +73,12 @@ class SuperpixelGraph:
         """Number of nodes."""
         return len(self.potentials)
 
-    def restricted(self, kept: NDArray[np.bool_]) -> SuperpixelGraph:
-        """Return the graph of some superpixels: training leaves out those void in the truth."""
-        places = np.cumsum(kept) - 1
-        whole = kept[self.edges].all(axis=1)
+    def restricted(self, is_left: NDArray[np.bool_]) -> SuperpixelGraph:
+        """Return the graph of the superpixels that are not void in the truth."""
+        places = np.cumsum(is_left) - 1
+        whole = is_left[self.edges].all(axis=1)
         return SuperpixelGraph(
-            self.potentials[kept], places[self.edges[whole]], self.edge_potentials[whole]
+            self.potentials[is_left], places[self.edges[whole]], self.edge_potentials[whole]
         )
 
 
@@ -280,7 +280,7 @@ def _differ(labels: Labels, edges: IntArray) -> NDArray[np.bool_]:
 
 
 def _minus_loss(energies: FloatArray, true: Labels, areas: FloatArray) -> FloatArray:
-    """Subtract the loss from energies, up to a constant: a true label costs the gain of another."""
+    """Add to the energy of a true label the gain of another, which is the loss up to a constant."""
     out = energies.copy()
     out[np.arange(len(true)), true] += areas
     return out

@@ -22,7 +22,7 @@ _KEYS_AT_ONCE, _VALUES_AT_ONCE = 1 << 16, 1 << 20
 
 
 class TableTask(BatchTask):
-    """A task whose inputs are feature vectors: the one part of an input is itself.
+    """Task whose inputs are feature vectors, each of which is its only part.
 
     All inputs together are a table or a sparse array by rows, whose entries may be missing (NaN).
     """
@@ -157,7 +157,7 @@ def _ranks(keys: NDArray[Any]) -> tuple[IntArray, IntArray]:
 
 
 def _keys(rows: Any) -> NDArray[Any]:
-    """Make a key for each row: the bytes of its values as doubles, equal for tables of any type."""
+    """Make a key of each row from its values as doubles, equal for tables of any type."""
     if sparse.issparse(rows):
         return _keys_of_sparse(rows)
     n_rows, n_columns = rows.shape
@@ -191,7 +191,7 @@ def _keys_of_sparse(rows: Any) -> NDArray[Any]:
 
 
 def _bytes(values: NDArray[Any]) -> NDArray[Any]:
-    """The eight bytes of each value as a double; -0 as 0, and every NaN as one."""
+    """Return the eight bytes of each value as a double, where -0 is 0 and all NaN are equal."""
     doubles = values.astype("<f8") + 0.0
     doubles[np.isnan(doubles)] = np.nan
     return doubles.view("V8")

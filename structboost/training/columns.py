@@ -26,7 +26,7 @@ from structboost.weak.terms import Term, Terms
 
 
 class ColumnWeights(NamedTuple):
-    """Weights of columns by number, without zeros: what is kept of a round."""
+    """Weights of the columns of a round by their indices, without zeros."""
 
     numbers: NDArray[np.int32]
     weights: FloatArray
@@ -140,7 +140,7 @@ class ColumnRegistry:
     def _add_held_out(
         self, priced: Mapping[str, Sequence[Column]], learning: LearnsFromHeldOut
     ) -> None:
-        """Give the master what the selected columns answer on the parts they were not fitted to."""
+        """Give the master the responses of selected columns on parts they were not fitted to."""
         places = iter(self.selected.tolist())
         for kind, of_kind in priced.items():
             family, own = self.families[kind], [next(places) for _ in of_kind]
@@ -181,7 +181,7 @@ class ColumnRegistry:
         stages: Sequence[ColumnWeights],
         metadata: Mapping[str, Any],
     ) -> Ensemble:
-        """The model: every column that had a weight in a stage or has one now."""
+        """Return the model of every column that had a weight in a stage or has one now."""
         used = np.unique(np.concatenate([final.numbers, *(stage.numbers for stage in stages)]))
         place = {number: i for i, number in enumerate(used.tolist())}
         stage_weights = np.zeros((len(stages), len(used)))
@@ -215,7 +215,7 @@ class ColumnRegistry:
         return Ensemble(kinds, members, weights, stage_weights, metadata)
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """Every column ever added, and which are live: learners as plain JSON, and arrays."""
+        """Return every column ever added and which are live, as plain JSON and arrays."""
         known = self._learners
         terms, kinds = Terms.none(), []
         for i, kind in enumerate(self.families):
@@ -256,7 +256,7 @@ class ColumnRegistry:
         arrays: Mapping[str, NDArray[Any]],
         kinds: Mapping[str, PartKind],
     ) -> None:
-        """Go to a state; neither the registry nor the master may hold columns.
+        """Go to a state from a registry and a master without columns.
 
         Raises
         ------
@@ -320,7 +320,7 @@ class ColumnRegistry:
         return of_column
 
     def _terms(self, kind: str, fresh: Sequence[Column], first: int) -> Terms:
-        """Terms of new columns, numbered from ``first``; new learners go to the master."""
+        """Return the terms of columns from index ``first``, and give learners to the master."""
         known = self._learners[kind]
         own = [(first + i, term) for i, column in enumerate(fresh) for term in column.terms]
         learners = list(dict.fromkeys(term.learner for _, term in own))
@@ -340,7 +340,7 @@ class ColumnRegistry:
         self._recalling.hold_responses(kind, numbers, _dense(self._responses(kind, learners)))
 
     def _add_learners(self, kind: str, learners: Sequence[Any]) -> int:
-        """Give the master new learners; returns the index of the first."""
+        """Give the master new learners, and return the index of the first."""
         responses = self._responses(kind, learners)
         if sparse.issparse(responses) and isinstance(self._master, TakesSparseResponses):
             return self._master.add_sparse_responses(kind, responses)

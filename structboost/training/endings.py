@@ -20,7 +20,7 @@ ENDINGS: Mapping[str, str] = {
 
 
 def ending_in_words(ending: str) -> str:
-    """Return a sentence that says why training ended, or an empty one."""
+    """Return a sentence on why training ended, or an empty one."""
     return f"ended because {ENDINGS.get(ending, ending)}" if ending else ""
 
 

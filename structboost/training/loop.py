@@ -1,4 +1,4 @@
-"""The loop: rounds of pricing and solving, and their records (Algorithm 1).
+"""Rounds of pricing and solving, and their records (Algorithm 1).
 
 ::
 
@@ -112,7 +112,7 @@ def record(
         Further plain values:
 
         cross_fitted
-            Whether objective and bound are those of the answers in training, which the saved
+            Whether objective and bound are those of the responses in training, which the saved
             learners do not give (the default of image segmentation).  Such a model has no
             certificate.
         held_out_loss
@@ -140,7 +140,7 @@ def record(
 
 
 def relative_gap(primal: float, bound: float | None) -> float | None:
-    """``(primal - bound) / primal``, from 0; None without a bound."""
+    """Gap ``(primal - bound) / primal`` from 0, or None without a bound."""
     if bound is None:
         return None
     return max(0.0, (primal - bound) / primal) if primal > 0 else 0.0
@@ -294,7 +294,7 @@ class Loop(ABC):
         rule.bind(weighted)
 
     def repeat(self, settings: Settings) -> Self:
-        """A loop at another C, warm started: cuts and columns stay."""
+        """Return a loop at another C that starts from the same cuts and columns."""
         began = time.perf_counter()
         return type(self)(settings, self.task, self.weighted, self.columns, self.rule, began)
 
@@ -326,7 +326,7 @@ class Loop(ABC):
         Raises
         ------
         KeyboardInterrupt
-            On Ctrl-C before the first round has ended.  Later it ends training, and the state says
+            On Ctrl-C before the first round has ended.  Later it ends training, and the state shows
             so.
         """
         try:
@@ -371,7 +371,7 @@ class Loop(ABC):
         return self.state.done or len(self.state.history) >= self.settings.max_rounds
 
     def _step(self, priced: Priced) -> Priced:
-        """One round: add what was priced, solve, price anew."""
+        """Run one round, which adds the priced columns, solves and prices anew."""
         raise_if_interrupted()
         n_new = self.columns.add(priced.columns)
         may_improve = self._advance(n_new)
@@ -437,7 +437,7 @@ class Loop(ABC):
         return None
 
     def _stalls(self) -> bool:
-        """Whether the primal hardly falls any more, where no bound says when to stop."""
+        """Whether the primal hardly falls any more, where there is no bound to stop by."""
         return False
 
     @property
@@ -612,7 +612,7 @@ class MasterLoop(Loop):
             self._record()
 
     def _bound_over_all(self) -> float | None:
-        """Bound over all weak learners, where training searched a part; None if not known."""
+        """Return the bound over all weak learners where training searched a part, or None."""
         families = self.columns.families
         if self.bound is None or all(family.searches_all for family in families.values()):
             return self.bound
@@ -683,7 +683,7 @@ class MasterLoop(Loop):
 
 
 class BoosterLoop(Loop):
-    """Rounds of a booster, whose columns step once: neither C nor a bound."""
+    """Rounds of a booster, whose columns step once and which has neither C nor a bound."""
 
     @property
     def booster(self) -> Booster:

@@ -1,4 +1,4 @@
-"""From parameters and examples to a loop: training set, shards, families, master."""
+"""Set-up of a loop from parameters and examples, with its shards, families and master."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ class Plan:
         sample_weight: Any,
         resources: ExitStack,
     ) -> Loop:
-        """Set up training on ``(X[i], Y[i])``; closing ``resources`` lets go of the shards."""
+        """Set up training on ``(X[i], Y[i])`` until ``resources`` are closed."""
         began = time.perf_counter()
         examples = training_set(self.task, X, Y)
         examples.check_engine(self.engine)
@@ -233,7 +233,7 @@ def train(
 ) -> None:
     """Train at several C in turn, each warm started from the one before.
 
-    A run is what it is told, and what runs its loop and keeps the result.
+    A run decides what runs its loop and keeps the result.
 
     Raises
     ------
@@ -245,7 +245,7 @@ def train(
     InterruptedFitWarning
         On Ctrl-C later.
     EmptyModelWarning
-        If a model is empty, which the warning says how to mend.
+        If a model is empty, for which the warning gives a remedy.
     ConvergenceWarning
         If a certified fit uses up its rounds before its gap is ``tol``.
     """
@@ -298,7 +298,7 @@ def _warn_of_open_gap(loop: Loop) -> None:
 
 
 def _warn_of_empty_models(empty: Sequence[Loop], smallest_C: float | None) -> None:
-    """Warn that C is too small, and by how much; the last records then have the smallest C."""
+    """Warn that C is too small, and by how much."""
     for loop in empty:
         loop.state.history[-1]["smallest_C"] = smallest_C
     remedy = (

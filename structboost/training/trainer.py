@@ -71,7 +71,7 @@ class Trainer(Documented, BaseEstimator):
 
     @property
     def ending_text_(self) -> str:
-        """Sentence that says why the fit ended."""
+        """Sentence that explains why the fit ended."""
         self._fitted()
         return ending_in_words(self.ending_)
 
