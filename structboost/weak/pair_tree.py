@@ -52,8 +52,8 @@ class PairTreeFamily(TreeFamily):
         Features of the training parts.  Bins of sparse ones are dense, a byte each as a rule.
     response : (float, float)
         The two responses.
-    exact : bool
-        Whether the family holds all distinct thresholds, or those of ``max_bins``.
+    exact : bool or None
+        Whether the family holds all distinct thresholds, or those of ``max_bins`` as by default.
     n_threads : int
         Ignored.
     max_bins : int
@@ -84,7 +84,7 @@ class PairTreeFamily(TreeFamily):
         features: Any,
         response: tuple[float, float],
         *,
-        exact: bool = False,
+        exact: bool | None = None,
         n_threads: int = 1,
         max_bins: int = _MAX_BINS,
         categorical: Sequence[int] = (),
