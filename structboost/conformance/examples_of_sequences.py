@@ -182,7 +182,7 @@ class TagsOfDicts(Tags):
 class Sentences(Tags):
     """Faces that transform sentences of words."""
 
-    free_parameters: ClassVar[tuple[str, ...]] = ("word",)
+    free_parameters: ClassVar[tuple[str, ...]] = ("word", "name")
     reads_outputs: ClassVar[bool] = False
     lacks: ClassVar[Mapping[str, str]] = (
         NO_TABLES

@@ -20,7 +20,7 @@ from structboost.files.archive import ArchiveFormat
 from structboost.files.schema import Array, Part, Schema
 from structboost.runtime.documentation import Documented
 from structboost.runtime.fitted_state import committed
-from structboost.tagging.sequences import check_ordered
+from structboost.tagging.sequences import words_of
 from structboost.tagging.tagged_file import WORD
 from structboost.tagging.word_counts import WordCounts
 from structboost.validation import (
@@ -140,10 +140,9 @@ class TokenFeatures(  # type: ignore[call-arg]
     """
 
     _face_kinds = ("sentences",)
-    _declares: ClassVar[dict[str, str]] = dict.fromkeys(
-        ("save and load", "settings in files", "save refuses", "load refuses"),
-        "it is stored by pickle",
-    )
+    _declares: ClassVar[dict[str, str]] = {
+        "settings in files": "a file has the columns that fit chose"
+    }
 
     def __init__(
         self,
@@ -418,16 +417,10 @@ class TokenFeatures(  # type: ignore[call-arg]
 
     def _read(self, sentence: Any, i: int) -> tuple[list[str], dict[str, list[str]]]:
         """Return the words of a sentence, and the values of its columns."""
-        words: list[str] = []
+        words = words_of(sentence, i, (self.word,))
         columns: dict[str, list[str]] = {name: [] for name in self.columns_}
-        check_ordered(sentence, f"X[{i}]", "give a list of words or of dicts", is_read_twice=True)
-        for t, token in enumerate(sentence):
+        for t, token in enumerate(sentence if columns else ()):
             is_dict = isinstance(token, Mapping)
-            word = token.get(self.word) if is_dict else token
-            if not isinstance(word, str):
-                remedy = f"give it a string {self.word!r}" if is_dict else "give words or dicts"
-                raise TypeError(f"X[{i}][{t}] is {shown(token)}; {remedy}.")
-            words.append(str(word))
             for name, values in columns.items():
                 value = token.get(name) if is_dict else None
                 if not isinstance(value, str | int | float | np.generic):
