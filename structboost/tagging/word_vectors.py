@@ -86,13 +86,14 @@ class WordVectors(  # type: ignore[call-arg]
         Least number of occurrences of a word in the vocabulary.
     n_classes : int or None
         Number of classes of words.  If given, tokens get the class of the word, a string, in place
-        of its vector.  The classes are those of k-means on vectors of unit length.  A tagger with
-        many names needs classes, because they are features of 0 and 1.
+        of its vector.  The classes are those of k-means on vectors of unit length.  They are
+        features of 0 and 1, which a tagger keeps sparse beside many names.  Vectors make its table
+        dense.
     word : str
         Feature that holds the word, where tokens are dicts with it, as :class:`TokenFeatures` gives
         them.  Dicts without it hold the word as ``"word"``, as :func:`read_tagged` gives them.
-    name : str
-        Name of the feature that is added.
+    name : str or None
+        Name of the feature that is added, by default ``"vector"`` or ``"word_class"``.
     random_state : int, RandomState instance or None
         Seed of the start of the decomposition and of k-means.
 
@@ -122,6 +123,7 @@ class WordVectors(  # type: ignore[call-arg]
     """
 
     _face_kinds = ("sentences",)
+
     def __init__(
         self,
         n_components: int = 50,
@@ -130,7 +132,7 @@ class WordVectors(  # type: ignore[call-arg]
         min_count: int = 3,
         n_classes: int | None = None,
         word: str = "word[0]",
-        name: str = "vector",
+        name: str | None = None,
         random_state: Any = None,
     ) -> None:
         self.n_components = n_components
@@ -212,6 +214,7 @@ class WordVectors(  # type: ignore[call-arg]
         """
         check_is_fitted(self)
         sentences, words = self._read(X)
+        name = self._name()
         values: list[Any]
         if self.n_classes is None:
             values = list(np.vstack([self.vectors_, np.zeros(self.n_components)]))
@@ -222,12 +225,12 @@ class WordVectors(  # type: ignore[call-arg]
             tokens.append([])
             for t, (token, word) in enumerate(zip(sentence, of_sentence, strict=True)):
                 features = dict(token) if isinstance(token, Mapping) else {WORD: str(token)}
-                if self.name in features:
+                if name in features:
                     raise ValueError(
-                        f"X[{i}][{t}] has a feature {self.name!r} already; give "
+                        f"X[{i}][{t}] has a feature {name!r} already; give "
                         f"{type(self).__name__} another name=."
                     )
-                features[self.name] = values[self.vocabulary_.get(word, -1)]
+                features[name] = values[self.vocabulary_.get(word, -1)]
                 tokens[-1].append(features)
         return tokens
 
@@ -246,7 +249,7 @@ class WordVectors(  # type: ignore[call-arg]
         """
         check_is_fitted(self)
         before = [] if input_features is None else list(input_features)
-        return np.array([*before, self.name], dtype=object)
+        return np.array([*before, self._name()], dtype=object)
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write parameters and vectors to a file, atomically and without pickle.
@@ -310,10 +313,16 @@ class WordVectors(  # type: ignore[call-arg]
             checked_whole_number(getattr(self, name), name)
         if self.n_classes is not None:
             checked_whole_number(self.n_classes, "n_classes")
-        for name in ("word", "name"):
-            if not isinstance(getattr(self, name), str):
-                value = shown(getattr(self, name))
-                raise TypeError(f"{name} is {value}; give the name of a feature.")
+        for name, value in (("word", self.word), ("name", self._name())):
+            if not isinstance(value, str):
+                raise TypeError(f"{name} is {shown(value)}; give the name of a feature.")
+
+    def _name(self) -> str:
+        return (
+            ("vector" if self.n_classes is None else "word_class")
+            if self.name is None
+            else self.name
+        )
 
     def _read(self, X: Any) -> tuple[list[Any], list[list[str]]]:
         """Return the sentences, and their words in lower case."""

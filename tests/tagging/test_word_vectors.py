@@ -130,10 +130,11 @@ X, Y = [["ada", "sleeps", "."], ["bo", "reads", "."]] * 6, [["B-x", "O", "O"]] *
 def test_classes_gather_words_with_equal_neighbours():
     vectors = WordVectors(3, n_classes=3, random_state=0).fit(UNLABELLED)
     tokens = vectors.transform([[*NAMES, *VERBS, "."], ["unknown"]])
-    classes = [token["vector"] for token in tokens[0]]
+    classes = [token["word_class"] for token in tokens[0]]
     assert set(map(str, range(3))) == set(classes)
     assert [classes[:4], classes[4:8]] == [[classes[0]] * 4, [classes[4]] * 4]
-    assert tokens[1][0]["vector"] == "none"
+    assert tokens[1][0]["word_class"] == "none"
+    assert vectors.get_feature_names_out(["word"]).tolist() == ["word", "word_class"]
 
 
 @pytest.mark.parametrize("n_classes", [None, 3])
