@@ -141,8 +141,8 @@ def _check_sizes(sizes: FloatArray, scales: FloatArray) -> None:
     if len(bad):
         raise TaskError(
             f"Feature {bad[0]} of X has values up to {sizes[bad[0]]:.2g} with a standard deviation "
-            f"of {scales[bad[0]]:.2g}, which weak_learner='linear' cannot take; scale the feature, or "
-            "take 'stump' or 'tree'."
+            f"of {scales[bad[0]]:.2g}, which weak_learner='linear' cannot take; scale the feature, "
+            "or take 'stump' or 'tree'."
         )
 
 
