@@ -52,8 +52,8 @@ html_theme_options = {
 }
 
 
-# Pages for contributors, which a search of the site leaves out.
-UNSEARCHED = ("decisions/", "results/", "how-this-library-is-tested", "architecture")
+# Pages that a search of the site leaves out.
+UNSEARCHED = ("decisions/", "results/", "changelog", "how-this-library-is-tested", "architecture")
 
 
 def leave_out_of_search(app: Sphinx, doctree: document) -> None:

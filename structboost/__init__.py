@@ -63,6 +63,8 @@ _NAMES = {
         "SuperpixelCRFTask",
         "TaxonomyTask",
     ],
+    "thinning.thin": ["thin"],
+    "thinning.thinned_model": ["ThinnedModel"],
     "training.boosting": ["StructBoost"],
 }
 _names_of_today, __dir__, _names = lazy_loader.attach(__name__, _PACKAGES, _NAMES)

@@ -60,6 +60,8 @@ from .tasks import SegmentTask as SegmentTask
 from .tasks import SpanningTreeTask as SpanningTreeTask
 from .tasks import SuperpixelCRFTask as SuperpixelCRFTask
 from .tasks import TaxonomyTask as TaxonomyTask
+from .thinning.thin import thin as thin
+from .thinning.thinned_model import ThinnedModel as ThinnedModel
 from .training.boosting import StructBoost as StructBoost
 
 __version__: str

@@ -180,6 +180,13 @@ class ConstantPredictionWarning(UserWarning):
     """
 
 
+class NotThinnedWarning(UserWarning):
+    """Warning of a model that :func:`structboost.thin` left as it is.
+
+    The rows that were given do not show that fewer trees are as good.
+    """
+
+
 class UncertifiedWarning(UserWarning):
     """Warning of a fit that is not certified because its bound exceeds its objective.
 

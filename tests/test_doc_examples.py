@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import doctest
+from operator import attrgetter
 
 import matplotlib as mpl
 import pytest
@@ -12,14 +13,21 @@ from structboost import estimators
 
 TRAINERS = {"StructBoost", "StructuredSVM", "PredictThenOptimize"}
 NAMES = TRAINERS | {*estimators.__all__}
+VISION = {
+    "segmentation.Segmenter",
+    *(f"tracking.{name}Tracker" for name in ("AdaBoost", "StructBoost", "Struck")),
+}
 NAMES |= {name for name in structboost.__all__ if name.endswith(("Task", "Display"))} - {"Task"}
 
 
-@pytest.mark.parametrize("name", sorted(NAMES))
+@pytest.mark.parametrize(
+    "name",
+    [*sorted(NAMES), *(pytest.param(name, marks=pytest.mark.slow) for name in sorted(VISION))],
+)
 def test_example_of_a_docstring_runs(name, monkeypatch):
     monkeypatch.setitem(mpl.rcParams, "backend", "Agg")
     finder = doctest.DocTestFinder(recurse=False)
-    (example,) = finder.find(getattr(structboost, name), name)
+    (example,) = finder.find(attrgetter(name)(structboost), name)
     assert example.examples
     assert doctest.DocTestRunner().run(example).failed == 0
 

@@ -9,18 +9,8 @@ import tomllib
 from pathlib import Path
 
 NAMES = (
-    *("auc", "multiclass", "speed", "scale", "defaults", "outside", "taggers"),
-    *(
-        "tagger-cost",
-        "multiboost-cw",
-        "hierarchy",
-        "mo-ecc",
-        "shareboost",
-        "segmentation",
-        "tracking",
-        "structures",
-        "decisions",
-    ),
-    *("searches", "unions", "tables", "learners", "tools"),
+    *("auc", "multiclass", "speed", "scale", "defaults", "outside", "taggers", "tagger-cost"),
+    *("multiboost-cw", "hierarchy", "mo-ecc", "shareboost", "segmentation", "tracking"),
+    *("structures", "decisions", "searches", "unions", "tables", "learners", "tools", "thinning"),
 )
 PRINTED = tomllib.loads(Path(__file__).with_name("printed.toml").read_text())

@@ -192,6 +192,10 @@ def best_sequences(
         longest = max(longest, starts[i + 1] - starts[i])
     best = np.empty((longest, n_tags))
     pairs = np.empty((n_tags, n_tags))
+    # Most and least score of a tag and a next one, where they are worth their time.
+    ends = np.empty((2, n_tags))
+    most, least = ends[0], ends[1]
+    prunes = n_tags >= _MANY_TAGS and not row_step
     row_of_pairs = -1
     for i in range(len(rows)):
         first, n = starts[i], starts[i + 1] - starts[i]
@@ -204,10 +208,20 @@ def best_sequences(
             if row != row_of_pairs:
                 row_of_pairs = row
                 for j in range(n_tags):
+                    most[j], least[j] = -np.inf, np.inf
                     for k in range(n_tags):
                         at = j * n_tags + k
                         pairs[j, k] = transitions[row, at] + allowed[at]
-            _extend(best[t - 1], pairs, emissions[first + t], best[t])
+                        if prunes:
+                            most[j], least[j] = (
+                                max(most[j], pairs[j, k]),
+                                min(least[j], pairs[j, k]),
+                            )
+            bound = -np.inf
+            if prunes:
+                for j in range(n_tags):
+                    bound = max(bound, best[t - 1, j] + least[j])
+            _extend(best[t - 1], pairs, emissions[first + t], best[t], most, bound)
         tag = ONE_ROW
         for k in range(1, n_tags):
             if best[n - 1, k] > best[n - 1, tag]:
@@ -223,13 +237,26 @@ def best_sequences(
 
 
 @compiled
-def _extend(before: FloatArray, pairs: FloatArray, emissions: FloatArray, best: FloatArray) -> None:
-    """Compute the best scores of sequences up to a token, by its tag."""
+def _extend(
+    before: FloatArray,
+    pairs: FloatArray,
+    emissions: FloatArray,
+    best: FloatArray,
+    most: FloatArray,
+    bound: float,
+) -> None:
+    """Compute the best scores of sequences up to a token, by its tag.
+
+    Tags before it are left out if their sequences are below ``bound`` with any next tag, where some
+    sequence has at least ``bound`` with every next tag.  So the result is the same.
+    """
     n_tags = len(before)
     for k in range(n_tags):
         best[k] = -np.inf
     for j in range(n_tags):
         start = before[j]
+        if bound > -np.inf and start + most[j] < bound:
+            continue
         for k in range(n_tags):
             best[k] = np.maximum(best[k], start + pairs[j, k])  # in vector registers
     for k in range(n_tags):
@@ -293,7 +320,7 @@ def tag_probabilities(
         )  # fmt: skip
 
 
-@compiled
+@compiled(inline="always")
 def sum_product(
     emissions: FloatArray,
     steps: _Steps,
@@ -416,7 +443,9 @@ def exponentials(
     n_tags = len(following)
     largest = -np.inf
     if n_tags >= _MANY_TAGS:
-        of_tags = np.full(n_tags, -np.inf)
+        of_tags = np.empty((1, n_tags))[0]
+        for k in range(n_tags):
+            of_tags[k] = -np.inf
         for j in range(n_tags):
             for k in range(n_tags):
                 at = j * n_tags + k

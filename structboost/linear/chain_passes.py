@@ -191,7 +191,7 @@ def _space(starts: Any, n_tags: int) -> Any:
     return np.empty(shape), np.empty(shape), np.empty(shape), np.empty(shape)
 
 
-@compiled
+@compiled(inline="always")
 def _sums(
     i: int,
     tokens: Any,

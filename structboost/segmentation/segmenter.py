@@ -127,6 +127,14 @@ class Segmenter(Documented, BaseEstimator):
         C of the trained CRF.
     validation_ : list of (float, float)
         Each C that was tried with its mean IoU; empty where the user set C.
+
+    Examples
+    --------
+    >>> from structboost.segmentation import Segmenter, make_synthetic_images
+    >>> synthetic = make_synthetic_images(4)
+    >>> segmenter = Segmenter(n_segments=40, C=1.0).fit(synthetic.images, synthetic.masks)
+    >>> segmenter.predict(synthetic.images[0]).shape == synthetic.masks[0].shape
+    True
     """
 
     _face_kinds = ("images",)

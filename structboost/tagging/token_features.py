@@ -75,7 +75,7 @@ class TokenFeatures(  # type: ignore[call-arg]
     ``capitals[0]``       fraction of those inside sentences that begin with a capital, in bins
     ``case[0]``           that, whether the token begins with one, and whether the sentence does
     ``pos[-1:1]``         values of the column ``pos``, from place -1 to 0
-    ``word[0]+pos[-1]``   word and value of the column, the token's and a neighbour's
+    ``word[0]+pos[-1]``   word and value of the column before it, if ``column_pairs``
     ====================  ========================================================================
 
     The text is that of training, and that of the sentences of a call of :meth:`transform`, which
@@ -103,7 +103,8 @@ class TokenFeatures(  # type: ignore[call-arg]
         Length of the longest sequence of values of a column in the window that is one feature.
     column_pairs : bool
         Whether pairs of the token's word and a value of a column at places -1 to 1, and pairs of
-        its own value and a word beside it, are features.
+        its own value and a word beside it, are features.  They help to find phrases by parts of
+        speech, and not to find names.
     columns : sequence of str or "auto"
         Columns beside the word that are features.  ``"auto"`` means all columns of the first token
         in training.
@@ -155,7 +156,7 @@ class TokenFeatures(  # type: ignore[call-arg]
         counts: bool = True,
         word_ngrams: int = 2,
         column_ngrams: int = 3,
-        column_pairs: bool = True,
+        column_pairs: bool = False,
         columns: Any = AUTO,
         word: str = WORD,
     ) -> None:

@@ -38,6 +38,16 @@ class AdaBoostTracker(BoxTracker):
         Number of stored frames, including the first ones.
     n_boxes, every, lost_below, random_state
         As in :class:`structboost.tracking.BoxTracker`.
+
+    Examples
+    --------
+    >>> from structboost.tracking import AdaBoostTracker, make_synthetic_clip
+    >>> clip = make_synthetic_clip(3)
+    >>> tracker = AdaBoostTracker(random_state=0).init(clip.frames[0], clip.boxes[0])
+    >>> tracker.update(clip.frames[1]).shape
+    (4,)
+    >>> tracker.lost
+    False
     """
 
     def __init__(

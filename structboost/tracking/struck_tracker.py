@@ -49,6 +49,16 @@ class StruckTracker(BoxTracker):
         mean of their squares is 1.
     n_boxes, every, lost_below, random_state
         As in :class:`structboost.tracking.BoxTracker`.
+
+    Examples
+    --------
+    >>> from structboost.tracking import StruckTracker, make_synthetic_clip
+    >>> clip = make_synthetic_clip(3)
+    >>> tracker = StruckTracker(random_state=0).init(clip.frames[0], clip.boxes[0])
+    >>> tracker.update(clip.frames[1]).shape
+    (4,)
+    >>> tracker.lost
+    False
     """
 
     def __init__(

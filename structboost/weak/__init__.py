@@ -22,6 +22,7 @@ _NAMES = {
     "pair_tree": ["PairTreeFamily"],
     "patch": ["PatchFamily", "Pooling"],
     "piecewise": ["PiecewiseFamily"],
+    "pool": ["PoolFamily"],
     "pricing": [
         "BestChannel",
         "BestCode",

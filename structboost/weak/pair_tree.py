@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structboost._typing import FloatArray, IntArray, override
-from structboost.weak.base import Candidate
+from structboost.weak.base import Candidate, WeakLearnerFamily
 from structboost.weak.category_sets import BY_SET, N_WORDS, number_of, words_of_flags
 from structboost.weak.pair_search import BY_SETS, best_children, stump_sizes
 from structboost.weak.tree import Tree, TreeFamily
@@ -24,6 +24,8 @@ from structboost.weak.tree import Tree, TreeFamily
 _MAX_BINS = 32
 # A search of a part has one of so many columns in each pair.
 _COLUMNS_OF_PART = 32
+# Limits of the lists of pairs and of the histograms: some hundred megabytes.
+_MOST_COLUMNS, _MOST_BINS = 4000, 4096
 # Columns of children that have one response.
 _LOW, _HIGH = -1, -2
 
@@ -50,8 +52,8 @@ class PairTreeFamily(TreeFamily):
         Features of the training parts.  Bins of sparse ones are dense, a byte each as a rule.
     response : (float, float)
         The two responses.
-    exact : bool
-        Whether the family holds all distinct thresholds, or those of ``max_bins``.
+    exact : bool or None
+        Whether the family holds all distinct thresholds, or those of ``max_bins`` as by default.
     n_threads : int
         Ignored.
     max_bins : int
@@ -62,6 +64,11 @@ class PairTreeFamily(TreeFamily):
         For each feature 1 (the response must not fall where it grows), -1 (it must not rise) or 0
         (unconstrained).  Children split such a feature in its direction.  A root splits it if one
         of its sides has one response, which the other side cannot pass.
+
+    Raises
+    ------
+    ValueError
+        If there are more than 4,000 columns, or a feature has more than 4,096 bins.
 
     Notes
     -----
@@ -77,7 +84,7 @@ class PairTreeFamily(TreeFamily):
         features: Any,
         response: tuple[float, float],
         *,
-        exact: bool = False,
+        exact: bool | None = None,
         n_threads: int = 1,
         max_bins: int = _MAX_BINS,
         categorical: Sequence[int] = (),
@@ -90,6 +97,7 @@ class PairTreeFamily(TreeFamily):
         of_columns = np.sign(self._directions.of_columns)
         self._sides = np.where(self._is_category, BY_SETS, of_columns).astype(np.int8)
         n_bins = self._n_bins
+        _check_size(len(n_bins), int(n_bins.max(initial=1)))
         self._starts = np.append(0, np.cumsum(n_bins)).astype(np.int64)
         most = int(n_bins.max(initial=1))
         self._work = np.empty((2, most + 5, most))
@@ -117,6 +125,11 @@ class PairTreeFamily(TreeFamily):
         part = copy(self)
         part._is_part, part.exact_pricing = True, False
         return part
+
+    @override
+    def price_shared(self, duals: FloatArray, n_learners: int) -> Any:
+        # The trees of largest edges on a channel are not those of the largest norm.
+        return WeakLearnerFamily.price_shared(self, duals, n_learners)
 
     @override
     def price(self, duals: FloatArray, per_channel: int) -> list[Candidate]:
@@ -242,3 +255,18 @@ class PairTreeFamily(TreeFamily):
         leaves = (self.high, self.low) if way == 0 else (self.low, self.high)
         edge = leaves[0] * below[bin_] + leaves[1] * (total - below[bin_])
         return _Child(column, bin_, 0, leaves), float(edge)
+
+
+def _check_size(n_columns: int, most_bins: int) -> None:
+    """Raise ValueError where the search would take too much memory."""
+    if n_columns > _MOST_COLUMNS:
+        raise ValueError(
+            f"weak_learner='pair_tree' searches pairs of columns, and there are {n_columns}; keep "
+            f"at most {_MOST_COLUMNS} features, such as by sklearn.feature_selection.SelectKBest, "
+            "or take weak_learner='stump' or 'tree'."
+        )
+    if most_bins > _MOST_BINS:
+        raise ValueError(
+            f"exact is True, which gives a feature {most_bins} bins, and trees of two levels take "
+            f"at most {_MOST_BINS}; leave exact=False."
+        )

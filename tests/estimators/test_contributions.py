@@ -88,7 +88,7 @@ def test_learners_on_several_features_are_refused_by_name():
         StructBoostClassifier(weak_learner="lda", **QUICK),
         StructBoostClassifier(weak_learner="piecewise", **QUICK),
     ):
-        with pytest.raises(TypeError, match="exact for 'stump', 'linear', 'feature'"):
+        with pytest.raises(TypeError, match="exact for 'stump', 'pair_tree', 'linear'"):
             model.fit(X, Y).contributions(X)
 
 

@@ -1,11 +1,11 @@
-"""Sums over chains of many tags and of many tokens."""
+"""Sums and searches over chains of many tags and of many tokens."""
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from structboost.inference import forward_backward
+from structboost.inference import forward_backward, viterbi
 from structboost.inference.chains import _exponentiate
 
 
@@ -37,3 +37,22 @@ def test_one_matrix_of_pairs_gives_the_sums_of_a_matrix_for_each_step(n_tokens, 
     np.testing.assert_allclose(of_pairs, by_steps[1].sum(axis=0), atol=1e-9)
     np.testing.assert_allclose(of_tags.sum(axis=1), 1.0)
     assert of_pairs.sum() == pytest.approx(n_tokens - 1)
+
+
+@pytest.mark.parametrize("forbids", [False, True])
+@pytest.mark.parametrize("seed", range(6))
+def test_many_tags_have_the_best_sequence_and_the_same_ties(seed, forbids):
+    rng = np.random.default_rng(seed)
+    n_tokens, n_tags = 12, 70
+    # Whole numbers, so that many sequences are equally good.
+    emissions = rng.integers(0, (3, 30, 300)[seed % 3], (n_tokens, n_tags)).astype(float)
+    pairs = rng.integers(0, 4, (n_tags, n_tags)).astype(float)
+    if forbids:
+        pairs[rng.random(pairs.shape) < 0.2] = -np.inf
+    scores = [emissions[0]]
+    for own in emissions[1:]:
+        scores.append((scores[-1][:, None] + pairs).max(axis=0) + own)
+    tags = [int(np.argmax(scores[-1]))]
+    for before in scores[-2::-1]:
+        tags.insert(0, int(np.argmax(before + pairs[:, tags[0]])))
+    assert viterbi(emissions, pairs).tolist() == tags

@@ -83,7 +83,7 @@ def test_features_are_those_of_templates_written_out(sentences, data):
 
 
 def test_names_are_different_and_each_of_them_occurs():
-    features = TokenFeatures()
+    features = TokenFeatures(column_pairs=True)
     X = [[{"word": word, "pos": "N"} for word in ("IBM", "2026", "Ada9a", "reads", "Cyyyy", "OK")]]
     X += [X[0][::-1]]
     tokens = [token for tokens in features.fit_transform(X) for token in tokens]
@@ -204,7 +204,7 @@ def test_unusable_sentences_raise_with_their_place(X, error, match):
         ({"window": -1}, "window is -1"), ({"prefixes": 1.5}, "prefixes is 1.5"),
         ({"suffixes": True}, "suffixes is True"), ({"word_ngrams": 0}, "word_ngrams is 0"),
         ({"shape": "yes"}, "shape is 'yes'"), ({"counts": 1}, "counts is 1"),
-        ({"columns": "pos"}, "columns is 'pos'"),
+        ({"column_pairs": 0}, "column_pairs is 0"), ({"columns": "pos"}, "columns is 'pos'"),
         ({"columns": None}, "columns is None"), ({"word": None}, "word is None"),
     ],
 )  # fmt: skip

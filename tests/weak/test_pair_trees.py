@@ -21,6 +21,7 @@ from structboost import (
 )
 from structboost.files.schema import DamagedFileError
 from structboost.weak import PairTreeFamily
+from structboost.weak.pair_search import BY_SETS, best_children
 from structboost.weak.pair_tables import PairTables
 
 RESPONSES = [(-1.0, 1.0), (0.0, 1.0), (-2.0, 1.0)]
@@ -88,6 +89,40 @@ def test_the_search_finds_the_best_of_all_trees(kind):
         edges = [responses[k] @ duals[:, c.channel] for k, c in enumerate(found)]
         np.testing.assert_allclose(edges, [candidate.edge for candidate in found], atol=1e-12)
         assert [family.restored(list(tree)) for tree in learners] == learners
+
+
+def best_child(codes, own, n_bins, side):
+    """Largest sum of ``|s|`` of a child on one column, whose leaves keep its side."""
+    sums = np.bincount(codes, own, n_bins)
+    if side == BY_SETS:
+        return np.abs(sums).sum()
+    below = np.cumsum(sums)[:-1]
+    rises, falls = sums.sum() - 2 * below, 2 * below - sums.sum()
+    allowed = {1: rises, -1: falls, 0: np.concatenate((rises, falls))}[int(side)]
+    return max(abs(sums.sum()), *allowed)
+
+
+def test_each_cut_of_each_root_gets_its_best_children():
+    rng = np.random.default_rng(0)
+    n_bins = np.array([4, 3, 5, 2])
+    starts = np.append(0, np.cumsum(n_bins))
+    pairs = np.column_stack(np.triu_indices(4)).astype(np.int64)
+    for trial in range(20):
+        codes = np.array([rng.integers(0, n, 30) for n in n_bins], np.uint8)
+        own, sides = rng.normal(size=30), rng.choice([-1, 0, 1, BY_SETS], 4).astype(np.int8)
+        sizes, children = np.full((2, 14), -np.inf), np.zeros((2, 14), np.int32)
+        room = np.empty((2, 10, 5))
+        best_children(codes, own, starts, sides, pairs, room, sizes, children)
+        for a in range(4):
+            for bin_ in range(n_bins[a]):
+                left = codes[a] == bin_ if sides[a] == BY_SETS else codes[a] <= bin_
+                for k, rows in enumerate((left, ~left)):
+                    of_columns = [
+                        best_child(codes[b, rows], own[rows], n_bins[b], sides[b]) for b in range(4)
+                    ]
+                    cut = starts[a] + bin_
+                    assert sizes[k, cut] == pytest.approx(max(of_columns), abs=1e-12), trial
+                    assert of_columns[children[k, cut]] == pytest.approx(max(of_columns), abs=1e-12)
 
 
 @pytest.mark.parametrize("with_gaps", [False, True])
@@ -163,6 +198,24 @@ def test_a_learner_of_other_features_is_refused():
     tree = family.price(np.array([[1.0], [-1.0], [1.0], [-1.0], [1.0], [1.0]]), 1)[0].learner
     with pytest.raises(DamagedFileError):
         family.restored(list(tree._replace(thresholds=(0.1, 0.2, 0.3))))
+
+
+def test_tables_that_are_too_large_are_refused():
+    with pytest.raises(ValueError, match="keep at most 4000 features"):
+        PairTreeFamily(np.eye(2, 4001), (-1.0, 1.0))
+    with pytest.raises(ValueError, match="leave exact=False"):
+        PairTreeFamily(np.arange(5000.0)[:, None], (-1.0, 1.0), exact=True)
+    with pytest.raises(NotImplementedError, match="price_shared"):
+        PairTreeFamily(np.eye(2), (-1.0, 1.0)).price_shared(np.ones((2, 1)), 1)
+
+
+def test_stage_wise_boosting_takes_them():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 3))
+    y = (X[:, 0] * X[:, 1] > 0).astype(int)
+    model = StructBoostClassifier(weak_learner="pair_tree", max_iter=30, random_state=0).fit(X, y)
+    assert model.score(X, y) > 0.95
+    assert model.history_[-1]["bound"] is None
 
 
 # -- the bound against programs over all trees --------------------------------------------------

@@ -1,0 +1,111 @@
+"""Fewer trees for LightGBM's default models on 22 tables: change of the error, trees, gap."""
+
+import warnings
+
+import numpy as np
+from sklearn.model_selection import train_test_split
+
+from benchmarks.papers import multiclass, outside
+from benchmarks.peers.boosters import peer
+from benchmarks.runner.experiment import Experiment, Learner
+from benchmarks.runner.pages import across, blocks
+from benchmarks.runner.protocol import cpu_timed
+from benchmarks.runner.records import lookup, median, pick
+from benchmarks.runner.targets import all_of, reach
+from structboost import thin
+from structboost.exceptions import NotThinnedWarning
+
+NAMES = (*multiclass.NAMES, *outside.OUTSIDE)
+# Settings were chosen on these.
+CHOSEN_ON = ("heart", "sonar", "glass", "svmguide4", "phoneme", "banana", "spambase", "dna")
+FIFTH, MARGIN = "a fifth of the trees", "loss within .01"
+METHODS = (FIFTH, MARGIN)
+# Trees of two classes, and rounds of more.
+TREES, ROUNDS = 400, 100
+MOST_ROWS, FEW_HELD_OUT, FEW_ROWS = 4000, 300, 1000
+REPEATS, MANY_REPEATS = 3, 8
+
+
+def cases(source, learner):
+    if source.quick or source.name in outside.WIDE:
+        return [{"repeat": 0}]
+    few = len(outside._read(source)[1]) < FEW_ROWS
+    return [{"repeat": repeat} for repeat in range(MANY_REPEATS if few else REPEATS)]
+
+
+def thinned(source, learner, *, repeat):
+    """Test error of a model before and after, in points, with the trees left and the gap."""
+    X, y, _ = outside._read(source)
+    rows = np.random.default_rng(repeat).permutation(len(y))[:MOST_ROWS]
+    y = np.unique(y[rows], return_inverse=True)[1]
+    rows = rows[np.bincount(y)[y] >= 4]
+    X, y = X[rows], np.unique(np.asarray(outside._read(source)[1])[rows], return_inverse=True)[1]
+    train, test = train_test_split(
+        np.arange(len(y)), test_size=0.3, stratify=y, random_state=repeat
+    )
+    train, held = train_test_split(train, test_size=0.3, stratify=y[train], random_state=repeat)
+    n_rounds = TREES if y.max() == 1 else ROUNDS
+    model = peer("lightgbm", "LGBMClassifier", n_jobs=1, verbose=-1, n_estimators=n_rounds)
+    _, fit_cpu = cpu_timed(model.fit, X[train], y[train])
+    before = float(np.mean(model.predict(X[test]) != y[test]))
+    more = {"unlabelled": X[train]} if len(held) < FEW_HELD_OUT else {}
+    n_trees = model.booster_.num_trees()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NotThinnedWarning)
+        warnings.simplefilter("ignore", UserWarning)
+        result, cpu = cpu_timed(thin, model, X[held], y[held], **more, **learner.fit(n_trees))
+    after = float(np.mean(result.model.predict(X[test]) != y[test]))
+    return {
+        "change": 100 * (after - before), "before": 100 * before, "held_out": len(held),
+        "kept": result.n_trees / n_trees, "relative_gap": result.gap if result.thinned else 0.0,
+        "thinned": float(result.thinned), "cpu": cpu, "cpu_over_fit": cpu / fit_cpu,
+    }  # fmt: skip
+
+
+def _a_fifth(n_trees):
+    return {"n_trees": n_trees // 5}
+
+
+def _within_margin(n_trees):
+    return {}
+
+
+LEARNERS = {
+    FIFTH: Learner(_a_fifth, ("lightgbm",)),
+    MARGIN: Learner(_within_margin, ("lightgbm",)),
+}
+METRICS = {name: name for name in ("change", "before", "kept", "relative_gap", "thinned", "cpu")}
+FILES = {name: outside.FILES[name] for name in NAMES}
+EXPERIMENTS = [Experiment(FILES, LEARNERS, thinned, cases, METRICS, small=("heart",))]
+
+
+def show(made):
+    return blocks(
+        across("Test error before, points", pick(made, metric="before"), form="{:.2f}"),
+        across("Change of the test error, points", pick(made, metric="change"), form="{:+.2f}"),
+        across("Trees left", pick(made, metric="kept"), form="{:.0%}"),
+        across(
+            "Fraction of repeats that were thinned", pick(made, metric="thinned"), form="{:.2f}"
+        ),
+        across("Gap over all trees", pick(made, metric="relative_gap"), form="{:.2%}"),
+        across("CPU seconds of thin", pick(made, metric="cpu"), form="{:.2f}"),
+    )
+
+
+def targets(made):
+    at = lookup(made, "dataset", "metric", "method")
+    out = []
+    for method in METHODS:
+        for names, which in ((NAMES, "all"), ([n for n in NAMES if n not in CHOSEN_ON], "others")):
+            changes = [(name, at(name, "change", method)) for name in names]
+            holds = [(name, change <= 0.2) for name, change in changes if change is not None]
+            least = 18 if which == "all" else 11
+            wanted = f"{method}, {which}: change at most +.2 points"
+            out.append(all_of(wanted, holds, len(names), least))
+        kept = [at(name, "kept", method) for name in NAMES]
+        gaps = [at(name, "relative_gap", method) for name in NAMES]
+        measured = [value for value in kept if value is not None]
+        out.append(reach(f"{method}: trees left, median", median(measured), "<=", 0.2, "{:.0%}"))
+        largest = max((value for value in gaps if value is not None), default=None)
+        out.append(reach(f"{method}: gap, largest", largest, "<=", 0.01, "{:.2%}"))
+    return out

@@ -1,0 +1,339 @@
+"""Fewer trees with new weights for a trained classifier, with a certificate over all its trees.
+
+The trees are weighed by a weighted cross-entropy (:mod:`structboost.solvers.priced_cross_entropy`).
+Its targets mix the probabilities of the whole model, at the sharpness that suits the rows best,
+with the labels.  The price of a tree is the standard deviation of its responses.  Along a path of
+rising C a first fit selects trees, and a second one, in which the selected trees cost a tenth,
+weighs them.  Figures: docs/decisions/thinning.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import nan, sqrt
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from structboost._typing import FloatArray, IntArray
+from structboost.exceptions import NotThinnedWarning, warn_user
+from structboost.selection.folds import shuffled_parts
+from structboost.solvers.priced_cross_entropy import PricedCrossEntropy, PricedSolution
+from structboost.thinning.held_out_rows import HeldOutRows, mean_loss, row_losses
+from structboost.thinning.thinned_model import ThinnedModel
+from structboost.thinning.tree_model import tree_model_of
+from structboost.validation import (
+    check_labels,
+    checked_not_negative,
+    checked_random_state,
+    checked_relative_gap,
+    checked_whole_number,
+    shown,
+)
+
+# Price of a selected tree in the second fit.
+_DISCOUNT = 0.1
+_N_FOLDS = 5
+_CHANGES = ("loss_change", "loss_change_error", "error_change", "error_change_error")
+# Factor between neighbours of the path, its largest length, and halvings of its last step.
+_FACTOR, _N_STEPS, _N_HALVINGS = 2.0, 18, 6
+# Fraction of the trees at which the path ends: more of them are not worth a new model.
+_MOST = 0.8
+# A model that is right on so many rows was probably trained on them.
+_SUSPICIOUS = 50
+
+
+def thin(
+    model: Any,
+    X: Any,
+    y: Any,
+    *,
+    margin: float = 0.01,
+    n_errors: float = 1.0,
+    n_trees: int | None = None,
+    unlabelled: Any = None,
+    tol: float = 0.001,
+    random_state: Any = None,
+) -> ThinnedModel:
+    """Thin a trained classifier: find few of its trees, with new weights, that predict as well.
+
+    The result has the fewest trees along a path for which the log-loss on held-out rows rises by at
+    most ``margin``, with a certificate over all weightings of all trees, and the model in its own
+    format, such that a server that runs it needs no change.
+
+    Trees of a boosted model fit the rows that it was trained on, so X and y must be other rows.
+
+    Parameters
+    ----------
+    model : fitted classifier, Booster, or list of callables
+        A classifier of LightGBM, XGBoost, CatBoost or scikit-learn (RandomForest, ExtraTrees,
+        GradientBoosting, HistGradientBoosting), or a Booster.  Callables X -> (n_rows,) add up to
+        the log-odds of the second of two labels 0 and 1.
+    X : array-like, shape (n_rows, n_features)
+        Rows that the model was not trained on, in a form that it takes.
+    y : array-like, shape (n_rows,)
+        Their labels.
+    margin : float
+        Largest rise of the mean log-loss, in nats, against the whole model at its best sharpness.
+    n_errors : float
+        Standard errors of the rise that must be within the margin, too.  With 0, its mean counts.
+    n_trees : int, optional
+        Largest number of trees, in place of the margin: as many of them as the path reaches.
+    unlabelled : array-like, shape (n_more_rows, n_features), optional
+        Further rows, on which the trees shall score as the whole model does.  They may be those
+        that it was trained on, and help where X has less than some 300 rows.
+    tol : float
+        Relative gap at which each fit stops.
+    random_state : int, RandomState or None
+        Seed for the five parts of X that are held out in turn; None means fixed parts.
+
+    Returns
+    -------
+    thinned : ThinnedModel
+
+    Raises
+    ------
+    TypeError
+        If the model is of another kind.
+    ValueError
+        If the model has another objective, X and y do not fit together, or a label is unknown.
+
+    Warns
+    -----
+    NotThinnedWarning
+        If no part of the path is within the margin.  The result is then the whole model.
+    UserWarning
+        If the model is right on all rows, as on those that it was trained on.
+
+    Notes
+    -----
+    With prices p, targets q and n rows, the weights minimise ``sum_t p_t w_t + C/n sum_i
+    [log sum_c exp(F_ic) - <q_i, F_i>]`` over ``w >= 0``.  ``gap`` bounds how far they are from the
+    optimum over all trees.  It does not bound the loss on other rows: for this the log-loss is
+    cross-validated on X, row by row against that of the whole model.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from sklearn.ensemble import ExtraTreesClassifier
+    >>> from structboost import thin
+    >>> X, y = load_digits(n_class=3, return_X_y=True)
+    >>> forest = ExtraTreesClassifier(50, random_state=0).fit(X[::2], y[::2])
+    >>> thinned = thin(forest, X[1::2], y[1::2], n_trees=10)
+    >>> thinned.n_trees <= 10, thinned.gap <= 0.01
+    (True, True)
+    >>> thinned.model.predict(X[1:4:2])
+    array([1, 0])
+    """
+    limits = _Limits(
+        checked_not_negative(margin, "margin"),
+        checked_not_negative(n_errors, "n_errors"),
+        None if n_trees is None else checked_whole_number(n_trees, "n_trees"),
+    )
+    tol = checked_relative_gap(tol, "tol")
+    checked_random_state(random_state)
+    reader = tree_model_of(model)
+    responses = reader.responses(X)
+    labels = _codes(y, reader.classes, responses.values.shape[1])
+    more = None if unlabelled is None else reader.responses(unlabelled)
+    rows = HeldOutRows(responses, labels, len(reader.classes), more)
+    _check_rows(rows)
+    path = _Path(rows, tol, 0 if random_state is None else random_state)
+    trials, ending, is_within = (
+        _within_margin(path, limits, reader.n_trees)
+        if limits.n_trees is None
+        else _of_size(path, limits.n_trees)
+    )
+    changes: dict[str, Any] = dict.fromkeys(_CHANGES, 0.0)
+    facts: dict[str, Any] = {
+        "path": [trial.record for trial in trials],
+        "label_weight": rows.label_weight,
+        "sharpness": rows.sharpness,
+        "loss_as_it_is": mean_loss(reader.probabilities(X), labels),
+        "loss_before": float(rows.losses.mean()),
+        "error_before": float(rows.is_wrong.mean()),
+        "ending": ending,
+        "_reader": reader,
+    }
+    if not is_within:
+        warn_user(
+            f"The model is not thinned: with {len(labels)} rows, {ending}. Give more rows, a "
+            "larger margin, or unlabelled rows.",
+            NotThinnedWarning,
+        )
+        return ThinnedModel(
+            model=model, weights=np.ones(reader.n_trees), offset=rows.offset, thinned=False,
+            objective=nan, bound=nan, gap=nan, C=nan, prices=rows.prices, **changes, **facts,
+        )  # fmt: skip
+    fit, record = trials[-1].fit, trials[-1].record
+    if fit.second.gap > tol:
+        warn_user(
+            f"The weights have a relative gap of {fit.second.gap:.2g}, above tol={tol:g}; give a "
+            "larger tol.",
+            ConvergenceWarning,
+        )
+    changes = {name: record[name] for name in _CHANGES}
+    weights = fit.second.weights
+    offset = rows.offset_at(weights)
+    return ThinnedModel(
+        model=reader.rewritten(weights, offset), weights=weights, offset=offset, thinned=True,
+        objective=fit.second.objective, bound=fit.second.bound, gap=fit.second.gap, C=fit.C,
+        prices=fit.prices, **changes, **facts,
+    )  # fmt: skip
+
+
+class _Limits(NamedTuple):
+    margin: float
+    n_errors: float
+    n_trees: int | None
+
+
+class _Fit(NamedTuple):
+    """Both fits at a value of C, and the prices of the second one."""
+
+    C: float
+    first: PricedSolution
+    second: PricedSolution
+    prices: FloatArray
+
+    @property
+    def n_trees(self) -> int:
+        return int((self.second.weights > 0).sum())
+
+
+class _Trial(NamedTuple):
+    """Value of the path, with the fit on all rows and those of the folds."""
+
+    record: dict[str, float]
+    fit: _Fit
+    folds: list[_Fit]
+
+
+class _Path:
+    """Fits at rising values of C, on all rows and without each fold."""
+
+    def __init__(self, rows: HeldOutRows, tol: float, seed: Any) -> None:
+        self._rows, self._tol = rows, tol
+        parts = shuffled_parts(len(rows.labels), _N_FOLDS, seed, strata=_strata(rows.labels))
+        self._folds = [(rows.without(held), held) for _, held in parts]
+        # No tree has weight at this C or below.
+        slope = float((rows.problem.edges(np.zeros(rows.n_trees)) / rows.prices).max())
+        self.smallest_C = 1.0 / max(slope, 1e-300)
+
+    def values(self) -> list[float]:
+        return [self.smallest_C * _FACTOR**step for step in range(1, _N_STEPS + 1)]
+
+    def fit(self, C: float, start: _Fit | None) -> _Fit:
+        return self._fit(self._rows.problem, C, start)
+
+    def measured(self, fit: _Fit, before: Sequence[_Fit | None]) -> _Trial:
+        """Fit without each fold, too, and measure on what was left out."""
+        rows = self._rows
+        losses, is_wrong = np.empty(len(rows.labels)), np.empty(len(rows.labels))
+        folds = []
+        for (problem, held), start in zip(self._folds, before, strict=True):
+            folds.append(self._fit(problem, fit.C, start))
+            scores = rows.problem.of_rows(held).scores(folds[-1].second.weights)
+            losses[held] = row_losses(scores, rows.labels[held])
+            is_wrong[held] = scores.argmax(axis=1) != rows.labels[held]
+        changes = (
+            *_mean_and_error(losses - rows.losses),
+            *_mean_and_error(is_wrong - rows.is_wrong),
+        )
+        record = {"C": fit.C, "trees": fit.n_trees, **dict(zip(_CHANGES, changes, strict=True))}
+        return _Trial({**record, "gap": fit.second.gap}, fit, folds)
+
+    def _fit(self, problem: PricedCrossEntropy, C: float, start: _Fit | None) -> _Fit:
+        """Select trees, then weigh them at a lower price."""
+        prices = self._rows.prices
+        weights = np.zeros(len(prices)) if start is None else start.first.weights
+        first = problem.solve(C, prices, weights, self._tol)
+        lower = np.where(first.weights > 0, _DISCOUNT * prices, prices)
+        return _Fit(C, first, problem.solve(C, lower, first.weights, self._tol), lower)
+
+
+def _within_margin(path: _Path, limits: _Limits, n_trees: int) -> tuple[list[_Trial], str, bool]:
+    """Follow the path until the loss is within the margin."""
+    trials: list[_Trial] = []
+    fit: _Fit | None = None
+    folds: Sequence[_Fit | None] = [None] * _N_FOLDS
+    for C in path.values():
+        fit = path.fit(C, fit)
+        trials.append(path.measured(fit, folds))
+        folds, record = trials[-1].folds, trials[-1].record
+        rise = record["loss_change"] + limits.n_errors * record["loss_change_error"]
+        if fit.n_trees and rise <= limits.margin:
+            return trials, "these are the fewest trees on the path within the margin", True
+        if fit.n_trees > _MOST * n_trees:
+            break
+    least = min(
+        trial.record["loss_change"] + limits.n_errors * trial.record["loss_change_error"]
+        for trial in trials
+    )
+    ending = f"no part of the path is within the margin of {limits.margin:g}; the least rise is"
+    return trials, f"{ending} {least:.4f}", False
+
+
+def _of_size(path: _Path, n_trees: int) -> tuple[list[_Trial], str, bool]:
+    """Find the largest C with at most so many trees."""
+    best: _Fit | None = None
+    low_C, high_C = path.smallest_C, 0.0
+    for C in path.values():
+        fit = path.fit(C, best)
+        if fit.n_trees > n_trees:
+            high_C = C
+            break
+        low_C, best = C, fit
+    n_halvings = 0
+    while high_C and n_halvings < _N_HALVINGS and (best is None or best.n_trees < n_trees):
+        n_halvings += 1
+        fit = path.fit(sqrt(low_C * high_C), best)
+        if fit.n_trees > n_trees:
+            high_C = fit.C
+        else:
+            low_C, best = fit.C, fit
+    if best is None or not best.n_trees:
+        return [], f"no part of the path has from 1 to {n_trees} trees", False
+    trials = [path.measured(best, [None] * _N_FOLDS)]
+    ending = "more follow on the path" if high_C else "the largest C was tried"
+    return trials, f"up to {n_trees} were asked for, and {ending}", True
+
+
+def _mean_and_error(changes: FloatArray) -> tuple[float, float]:
+    return float(changes.mean()), float(changes.std(ddof=1) / sqrt(len(changes)))
+
+
+def _strata(labels: IntArray) -> IntArray:
+    """Labels as strata, those with fewer rows than folds as one."""
+    rare = np.bincount(labels)[labels] < _N_FOLDS
+    strata = np.where(rare, -1, labels)
+    return np.zeros_like(labels) if 0 < rare.sum() < _N_FOLDS else strata
+
+
+def _codes(y: Any, classes: Any, n_rows: int) -> IntArray:
+    """Places of the labels among the classes of the model."""
+    check_labels(y)
+    given = np.asarray(y)
+    if given.shape != (n_rows,):
+        raise ValueError(f"y has shape {given.shape}; give a label for each of {n_rows} rows of X.")
+    if n_rows < 2 * _N_FOLDS:
+        raise ValueError(f"X has {n_rows} rows; give at least {2 * _N_FOLDS}.")
+    place_of = {label: place for place, label in enumerate(classes.tolist())}
+    codes = np.array([place_of.get(label, -1) for label in given.tolist()], np.int64)
+    if (codes < 0).any():
+        index = int(np.argmax(codes < 0))
+        raise ValueError(
+            f"y[{index}] is {shown(given[index])}, which is no class of the model; give labels "
+            f"among {shown(classes.tolist())}, or leave the row out."
+        )
+    return codes
+
+
+def _check_rows(rows: HeldOutRows) -> None:
+    if len(rows.labels) >= _SUSPICIOUS and not rows.is_wrong.any():
+        warn_user(
+            f"The model is right on all {len(rows.labels)} rows of X. If it was trained on them, "
+            "the weights suit these rows only; give rows that were held out.",
+            UserWarning,
+        )

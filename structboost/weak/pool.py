@@ -1,0 +1,230 @@
+"""Family of given functions, such as the trees of a model that another library trained."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from structboost._typing import FloatArray, IntArray, override
+from structboost.files.schema import Array
+from structboost.validation import checked_array, shown
+from structboost.weak.base import Candidate, WeakLearnerFamily, check_family_arguments
+from structboost.weak.candidates import best_on_channels, best_ways, largest_norms
+from structboost.weak.table import LearnerTable
+
+# One function of rows, or one that returns the responses of many.
+Functions = Callable[[Any], Any] | Sequence[Callable[[Any], Any]]
+
+
+def responses_of(functions: Functions, X: Any) -> FloatArray:
+    """Compute the responses of functions to rows, and check them.
+
+    Parameters
+    ----------
+    functions : sequence of callables, or callable
+        Each takes X and returns an array of shape (n_rows,).  A single callable returns one of
+        shape (n_rows, n_functions).
+    X : array-like
+        Rows.
+
+    Returns
+    -------
+    responses : ndarray, shape (n_functions, n_rows)
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a function is no callable, or its responses have another shape or are not finite.
+    """
+    n = X.shape[0] if hasattr(X, "shape") else len(X)
+    if callable(functions):
+        table = _finite(functions(X), "functions(X)", 2)
+        if table.shape[0] != n:
+            raise ValueError(
+                f"functions(X) has shape {table.shape} for {n} rows; return a row of responses for "
+                "each row of X."
+            )
+        return np.ascontiguousarray(table.T)
+    if not isinstance(functions, list | tuple) or not functions:
+        raise TypeError(
+            f"functions is {shown(functions)}; give a list of callables X -> responses, or one "
+            "callable that returns a matrix of shape (n_rows, n_functions)."
+        )
+    out = np.empty((len(functions), n))
+    for index, function in enumerate(functions):
+        if not callable(function):
+            raise TypeError(f"functions[{index}] is {shown(function)}; give a callable.")
+        responses = _finite(function(X), f"functions[{index}](X)", 1)
+        if responses.shape != (n,):
+            raise ValueError(
+                f"functions[{index}](X) has shape {responses.shape} for {n} rows; return a number "
+                "for each row of X."
+            )
+        out[index] = responses
+    return out
+
+
+def _finite(responses: Any, name: str, n_axes: int) -> FloatArray:
+    values = checked_array(responses, name, n_axes).astype(np.float64)
+    if not np.isfinite(values).all():
+        raise ValueError(f"{name} is not finite; return finite numbers for every row of X.")
+    return values
+
+
+class PoolMember(NamedTuple):
+    """Function of the pool by its place, times a sign."""
+
+    function: int
+    sign: float
+
+
+@dataclass(frozen=True)
+class PoolTable(LearnerTable):
+    """Table of functions of a pool.
+
+    Parameters
+    ----------
+    function : ndarray of int64, shape (n_learners,)
+        Indices of the functions.
+    sign : ndarray of float64, shape (n_learners,)
+        1 or -1.
+    functions : callable or sequence of callables, optional
+        The pool, which no file of a model holds.
+    """
+
+    schema: ClassVar[Mapping[str, Array]] = {
+        "function": Array("int64", ("n_learners",), low=0),
+        "sign": Array("float64", ("n_learners",), nonzero=True),
+    }
+
+    function: IntArray
+    sign: FloatArray
+    functions: Any = field(default=None, compare=False)
+
+    @override
+    def responses(self, features: NDArray[Any]) -> FloatArray:
+        if callable(self.functions):
+            chosen = responses_of(self.functions, features)[self.function]
+        else:
+            needed, place = np.unique(self.function, return_inverse=True)
+            chosen = responses_of([self.functions[k] for k in needed], features)[place]
+        return self.sign[:, None] * chosen
+
+    @override
+    def feature_shares(self, n_features: int) -> FloatArray:
+        # Nobody knows which features a function reads.
+        return np.zeros((len(self.function), n_features))
+
+    @override
+    def select(self, index: NDArray[Any]) -> PoolTable:
+        return PoolTable(self.function[index], self.sign[index], self.functions)
+
+    @override
+    def to_arrays(self) -> dict[str, NDArray[Any]]:
+        raise ValueError(
+            "The weak learners are functions of a pool, which no file of a model holds; pickle the "
+            "model, or keep the code of the functions and train anew."
+        )
+
+
+class PoolFamily(WeakLearnerFamily):
+    """Family of given functions of the features, priced exactly whatever they are.
+
+    Each function is a weak learner in both orientations.  The bound of a fit, and so its
+    certificate, is over all weightings of the pool.  Use it as
+    ``weak_learner=partial(PoolFamily, functions=functions)``.
+
+    Parameters
+    ----------
+    features : ndarray, shape (n_parts, n_features)
+        Features of the training parts.
+    response : (float, float)
+        Ignored: functions have the responses that they have.
+    functions : sequence of callables, or callable
+        Each takes an array of features, shape (n_parts, n_features), and returns its responses,
+        shape (n_parts,).  A single callable returns those of all functions, shape
+        (n_parts, n_functions).
+    both_signs : bool
+        Whether a weight may be that of a function times -1.
+    exact, n_threads
+        Ignored: the search is one product of matrices.
+
+    Notes
+    -----
+    The model can be pickled if the functions can.  A file of a model holds no functions, so
+    :meth:`structboost.Ensemble.save` raises ValueError.
+
+    Examples
+    --------
+    >>> from functools import partial
+    >>> import numpy as np
+    >>> from structboost import MulticlassTask, StructBoost
+    >>> from structboost.weak import PoolFamily
+    >>> X = np.linspace(-1, 1, 40)[:, None]
+    >>> pool = [lambda X: np.sin(3 * X[:, 0]), lambda X: X[:, 0] ** 2]
+    >>> task = MulticlassTask(2)
+    >>> family = partial(PoolFamily, functions=pool)
+    >>> fitted = StructBoost(task, C=10.0, weak_learner=family).fit(X, (X[:, 0] > 0).astype(int))
+    >>> fitted.history_[-1]["gap"] <= 0.01
+    True
+    """
+
+    name = "pool"
+    exact_pricing = True
+    can_resume = True
+    takes_missing = True
+
+    def __init__(
+        self,
+        features: NDArray[Any],
+        response: tuple[float, float] = (-1.0, 1.0),
+        *,
+        functions: Functions,
+        both_signs: bool = True,
+        exact: bool = False,
+        n_threads: int = 1,
+    ) -> None:
+        check_family_arguments(features, response, exact=exact, n_threads=n_threads)
+        self.n_features = features.shape[1]
+        self.functions = functions
+        self.both_signs = both_signs
+        self._responses = responses_of(functions, features)
+
+    @override
+    def price(self, duals: FloatArray, per_channel: int) -> Sequence[Candidate]:
+        edges = self._responses @ duals
+        sizes = np.abs(edges) if self.both_signs else edges
+        return best_on_channels(sizes, per_channel, partial(self._member, edges))
+
+    @override
+    def price_shared(self, duals: FloatArray, n_learners: int) -> Sequence[tuple[Any, FloatArray]]:
+        edges = self._responses @ duals
+        return largest_norms([PoolMember(k, 1.0) for k in range(len(edges))], edges, n_learners)
+
+    @override
+    def refine(self, learner: PoolMember, duals: FloatArray) -> Sequence[Candidate]:
+        signs = (1.0, -1.0) if self.both_signs else (1.0,)
+        edges = self._responses[learner.function] @ duals
+        ways = [PoolMember(learner.function, sign) for sign in signs]
+        return best_ways(ways, np.multiply.outer(signs, edges))
+
+    @override
+    def responses(self, learners: Sequence[PoolMember]) -> FloatArray:
+        signs = np.array([learner.sign for learner in learners])
+        return signs[:, None] * self._responses[[learner.function for learner in learners]]
+
+    @override
+    def table(self, learners: Sequence[PoolMember]) -> PoolTable:
+        return PoolTable.of(learners, functions=self.functions)
+
+    @override
+    def restored(self, values: Sequence[Any]) -> PoolMember:
+        return PoolMember(int(values[0]), float(values[1]))
+
+    def _member(self, edges: FloatArray, index: int, channel: int) -> PoolMember:
+        return PoolMember(index, -1.0 if self.both_signs and edges[index, channel] < 0 else 1.0)

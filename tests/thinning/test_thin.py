@@ -1,0 +1,233 @@
+"""Thinning of models of scikit-learn and of functions: certificates, formats, limits, errors."""
+
+from __future__ import annotations
+
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.datasets import make_classification
+from sklearn.ensemble import (
+    ExtraTreesClassifier,
+    GradientBoostingClassifier,
+    HistGradientBoostingClassifier,
+    RandomForestClassifier,
+    RandomForestRegressor,
+)
+from sklearn.linear_model import LogisticRegression
+
+from structboost import thin
+from structboost.exceptions import NotThinnedWarning
+from structboost.thinning.tree_model import in_turns, per_class
+
+LABELS = np.array(["ant", "bee", "cat"])
+MODELS = {
+    "forest": RandomForestClassifier(20, random_state=0),
+    "extra trees": ExtraTreesClassifier(20, random_state=0),
+    "histograms": HistGradientBoostingClassifier(max_iter=20, max_leaf_nodes=8, random_state=0),
+    "gradient": GradientBoostingClassifier(n_estimators=15, random_state=0),
+}
+BOOSTED = ("histograms", "gradient")
+
+
+def table(n_classes, n=360):
+    X, y = make_classification(
+        n, 6, n_informative=4, n_classes=n_classes, n_clusters_per_class=1, class_sep=0.9,
+        flip_y=0.1, random_state=1,
+    )  # fmt: skip
+    return X, LABELS[y]
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    made = {}
+    for n_classes in (2, 3):
+        X, y = table(n_classes)
+        for name, model in MODELS.items():
+            own = pickle.loads(pickle.dumps(model)).fit(X[:160], y[:160])
+            made[name, n_classes] = own, X[160:], y[160:]
+    return made
+
+
+CASES = [(name, n_classes) for name in MODELS for n_classes in (2, 3)]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_written_model_predicts_as_the_thinned_one_and_the_old_one_stays(fitted, case):
+    model, X, y = fitted[case]
+    before = model.predict_proba(X)
+    thinned = thin(model, X, y, n_trees=8)
+    assert 0 < thinned.n_trees <= 8 < thinned.n_trees_before
+    assert thinned.thinned
+    assert thinned.gap <= 0.01
+    assert type(thinned.model) is type(model)
+    assert (thinned.model.predict(X) == thinned.predict(X)).all()
+    probabilities = thinned.model.predict_proba(X)
+    if case[0] in BOOSTED:
+        assert probabilities == pytest.approx(thinned.predict_proba(X), abs=1e-9)
+    assert probabilities.sum(axis=1) == pytest.approx(1.0)
+    assert (model.predict_proba(X) == before).all()
+    assert (pickle.loads(pickle.dumps(thinned.model)).predict(X) == thinned.predict(X)).all()
+
+
+@pytest.mark.parametrize("case", [("forest", 3), ("histograms", 3), ("gradient", 2)])
+def test_no_weights_of_all_trees_have_an_objective_below_the_bound(fitted, case):
+    model, X, y = fitted[case]
+    thinned = thin(model, X, y, n_trees=8)
+    rng = np.random.default_rng(0)
+    responses = thinned._reader.responses(X)
+    values = responses.values
+    offset = thinned.offset
+    if values.ndim == 2:
+        full = np.zeros((*values.shape, len(thinned.classes_)))
+        full[np.arange(len(values)), :, responses.channels] = values
+        values = full
+    codes = np.searchsorted(thinned.classes_, y)
+
+    def log_probabilities(scores):
+        return scores - np.log(np.exp(scores).sum(axis=1, keepdims=True))
+
+    whole = (responses.offset if responses.offset is not None else 0.0) + values.sum(axis=0)
+    targets = (1 - thinned.label_weight) * np.exp(log_probabilities(thinned.sharpness * whole))
+    targets[np.arange(len(y)), codes] += thinned.label_weight
+    means = values.mean(axis=1) if responses.offset is not None else np.zeros(values[:, 0].shape)
+
+    def objective(weights):
+        moved = offset + (thinned.weights - weights) @ means
+        loss = -(targets * log_probabilities(moved + np.tensordot(weights, values, 1))).sum(axis=1)
+        return thinned.prices @ weights + thinned.C * loss.mean()
+
+    assert objective(thinned.weights) == pytest.approx(thinned.objective, rel=1e-9)
+    for scale in (0.01, 0.1, 1.0):
+        for _ in range(30):
+            noise = rng.exponential(scale, len(thinned.weights))
+            assert objective(thinned.weights * rng.uniform(0.5, 1.5) + noise) >= thinned.bound
+    assert objective(np.ones(len(thinned.weights))) >= thinned.bound
+
+
+def test_fewest_trees_within_the_margin_and_more_for_a_smaller_one(fitted):
+    model, X, y = fitted["histograms", 2]
+    results = [thin(model, X, y, margin=margin, n_errors=0.0) for margin in (0.3, 0.05, 0.01)]
+    for result, margin in zip(results, (0.3, 0.05, 0.01), strict=True):
+        assert result.thinned
+        assert result.loss_change <= margin
+        assert all(record["loss_change"] > margin for record in result.path[:-1])
+    sizes = [result.n_trees for result in results]
+    assert sizes == sorted(sizes)
+    assert sizes[0] < sizes[-1]
+    assert "fewest trees" in results[0].report()
+
+
+def test_change_of_the_loss_is_that_of_weights_fitted_on_other_rows(fitted):
+    """On the rows that they were fitted on, many weights look better than they are."""
+    model, X, y = fitted["gradient", 3]
+    thinned = thin(model, X[:60], y[:60], n_trees=40)
+    codes = np.searchsorted(thinned.classes_, y)
+    own = -np.log(thinned.predict_proba(X)[np.arange(len(y)), codes])
+    assert own[:60].mean() - thinned.loss_before < thinned.loss_change
+
+
+def test_model_stays_whole_with_a_warning_where_the_margin_cannot_be_shown(fitted):
+    model, X, y = fitted["histograms", 2]
+    with pytest.warns(NotThinnedWarning, match="no part of the path is within the margin of 0;"):
+        result = thin(model, X[:60], y[:60], margin=0.0, n_errors=5.0)
+    assert not result.thinned
+    assert result.model is model
+    assert result.n_trees == 20
+    assert np.isnan(result.gap)
+    assert (result.predict(X) == model.predict(X)).all()
+    assert "no part of the path" in result.report()
+
+
+def test_rows_that_the_model_was_trained_on_warn():
+    X, y = table(2)
+    model = ExtraTreesClassifier(20, random_state=0).fit(X, y)
+    with pytest.warns(UserWarning, match="right on all 360 rows"):
+        thin(model, X, y, n_trees=20)
+
+
+def test_rows_without_labels_take_part(fitted):
+    model, X, y = fitted["histograms", 3]
+    alone = thin(model, X[:50], y[:50], n_trees=15)
+    joined = thin(model, X[:50], y[:50], n_trees=15, unlabelled=X[50:])
+    whole = model.predict_proba(X[50:])
+    distances = [np.abs(t.predict(X[50:]) != model.predict(X[50:])).mean() for t in (alone, joined)]
+    assert whole.shape == (150, 3)
+    assert distances[1] <= distances[0]
+    assert joined.loss_before == alone.loss_before
+
+
+def test_callables_are_weighed_without_a_format():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 3))
+    y = (X[:, 0] > 0).astype(int)
+    pool = [lambda X, k=k: np.sin((k + 1) * X[:, 0]) + X[:, k % 3] for k in range(6)]
+    result = thin(pool, X, y, n_trees=5)
+    assert result.model is None
+    assert result.n_trees <= 5
+    assert (result.predict(X) == y).mean() > 0.8
+    assert "predict with this object" in result.report()
+
+
+def test_same_seed_gives_the_same_weights(fitted):
+    model, X, y = fitted["histograms", 3]
+    first, second = (thin(model, X, y, n_trees=10, random_state=3) for _ in range(2))
+    assert (first.weights == second.weights).all()
+    assert first.path == second.path
+
+
+def test_rare_classes_do_not_stop_the_folds(fitted):
+    model, X, y = fitted["forest", 3]
+    rows = np.concatenate((np.flatnonzero(y == "ant")[:40], np.flatnonzero(y == "bee")[:2]))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert thin(model, X[rows], y[rows], n_trees=8).n_trees_before == 20
+
+
+def test_dropped_trees_of_a_class_leave_one_leaf_for_its_offset():
+    weights, channels = np.array([0.0, 2.0, 0.0, 1.0, 3.0, 0.0]), np.arange(6) % 3
+    trees = per_class(weights, channels, 3)
+    assert [own.tolist() for own in trees] == [[3], [1, 4], []]
+    shifted = np.array([False, False, True])
+    assert in_turns(trees, shifted).tolist() == [[3, 1, -1], [-1, 4, -1]]
+    none = [np.zeros(0, np.int64)] * 2
+    assert in_turns(none, np.array([True, False])).tolist() == [[-1, -1]]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"y": ["ant"] * 3}, r"y has shape \(3,\); give a label for each of 200 rows"),
+        ({"y": ["dog"] + ["ant"] * 199}, r"y\[0\] is 'dog', which is no class of the model"),
+        ({"margin": -1.0}, "margin is -1.0"),
+        ({"n_trees": 0}, "n_trees is 0"),
+        ({"tol": 1.5}, "tol is 1.5"),
+    ],
+)
+def test_bad_arguments_are_named(fitted, change, message):
+    model, X, y = fitted["forest", 2]
+    with pytest.raises(ValueError, match=message):
+        thin(**{"model": model, "X": X, "y": y, **change})
+
+
+@pytest.mark.parametrize(
+    "model", [LogisticRegression(), RandomForestRegressor(5), "model", [], None]
+)
+def test_other_models_are_refused_with_a_list_of_those_that_fit(model):
+    with pytest.raises(TypeError, match="give a fitted classifier of LightGBM"):
+        thin(model, [[0.0]], [0])
+
+
+def test_models_with_another_loss_or_start_are_refused():
+    X, y = table(2)
+    start = LogisticRegression()
+    for options, word in (({"loss": "exponential"}, "loss"), ({"init": start}, "starts")):
+        model = GradientBoostingClassifier(n_estimators=2, **options).fit(X, y)
+        with pytest.raises(ValueError, match=word):
+            thin(model, X, y)
+
+
+def test_unfitted_model_is_refused():
+    with pytest.raises(ValueError, match="not fitted"):
+        thin(RandomForestClassifier(), [[0.0]], [0])
