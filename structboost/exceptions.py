@@ -24,6 +24,7 @@ __all__ = [
     "InterruptedFitWarning",
     "MissingExtraError",
     "ModelFileError",
+    "NotThinnedWarning",
     "SampledOutputsWarning",
     "SolverError",
     "TaskError",

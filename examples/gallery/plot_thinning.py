@@ -36,5 +36,5 @@ errors = [record["loss_change_error"] for record in thinned.path]
 figure, axes = plt.subplots(figsize=(6, 3.5), layout="constrained")
 axes.errorbar(trees, rises, errors, marker="o", capsize=3)
 axes.axhline(0.02, linestyle=":", color="grey")
-axes.set(xlabel="trees", ylabel="rise of the log-loss, nats", yscale="symlog")
+axes.set(xlabel="trees", ylabel="rise of the log-loss, nats")
 axes.set_title("Where fewer trees predict as well")

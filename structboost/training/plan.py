@@ -206,7 +206,7 @@ class Plan:
         about = {
             **{name: value for name, value in vars(settings).items() if name != "max_rounds"},
             "weak_learner": self.weak_learner if by_name else names,
-            "exact": self.exact,
+            "exact": bool(self.exact),  # the thresholds are in the hash of the features
             "pricing": self.pricing if isinstance(self.pricing, str) else type(self.rule).__name__,
             "task": type(self.task).__name__,
             "kinds": {

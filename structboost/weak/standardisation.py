@@ -140,9 +140,9 @@ def _check_sizes(sizes: FloatArray, scales: FloatArray) -> None:
     bad = np.flatnonzero(varies & ((scales < 1 / _LARGEST) | (sizes > _LARGEST)))
     if len(bad):
         raise TaskError(
-            f"Feature {bad[0]} of X has values up to {sizes[bad[0]]:.2g} with a standard deviation of "
-            f"{scales[bad[0]]:.2g}, which weak_learner='linear' cannot take; scale the feature, or "
-            "take 'stump' or 'tree'."
+            f"Feature {bad[0]} of X has values up to {sizes[bad[0]]:.2g} with a standard deviation "
+            f"of {scales[bad[0]]:.2g}, which weak_learner='linear' cannot take; scale the feature, "
+            "or take 'stump' or 'tree'."
         )
 
 

@@ -93,7 +93,9 @@ def test_models_of_huge_and_tiny_features_are_those_of_usual_ones(scale):
 @pytest.mark.parametrize("scale", [1e-310, 1e305])
 def test_features_beyond_all_coefficients_are_named(scale):
     X = np.column_stack((np.ones(9), scale * np.arange(9)))
-    with pytest.raises(TaskError, match=r"Feature 1 of X has values up to .*; scale the feature, or"):
+    with pytest.raises(
+        TaskError, match=r"Feature 1 of X has values up to .*; scale the feature, or"
+    ):
         LinearFunctionFamily(X)
     LinearFunctionFamily(np.full((9, 1), scale))  # a constant has no coefficient
 

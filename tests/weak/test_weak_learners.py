@@ -404,7 +404,9 @@ def test_stumps_priced_over_several_blocks_of_rows():
 @pytest.mark.parametrize("scale", [1e39, 1e-160])
 def test_features_that_are_no_float32_are_named(scale):
     features = np.array([[1.0, scale], [2.0, 3 * scale]])
-    with pytest.raises(TaskError, match=r"Feature 1 of X has values up to 3e[+-]\d+.*scale the feature"):
+    with pytest.raises(
+        TaskError, match=r"Feature 1 of X has values up to 3e[+-]\d+.*scale the feature"
+    ):
         FeatureFamily(features)
 
 
