@@ -167,15 +167,15 @@ class WordVectors(  # type: ignore[call-arg]
         self._check_parameters()
         sentences = self._read(X)[1]
         counts = Counter(word for words in sentences for word in words)
-        kept = sorted(word for word, n in counts.items() if n >= self.min_count)
-        if len(kept) < (self.n_classes or 1):
+        vocabulary = sorted(word for word, n in counts.items() if n >= self.min_count)
+        if len(vocabulary) < (self.n_classes or 1):
             raise ValueError(
-                f"X has {len(kept)} words that occur at least {self.min_count} times, too few for "
+                f"X has {len(vocabulary)} words that occur at least {self.min_count} times, too few for "
                 "vectors; give more sentences, or a smaller min_count or n_classes."
             )
-        self.vocabulary_ = {word: k for k, word in enumerate(kept)}
+        self.vocabulary_ = {word: k for k, word in enumerate(vocabulary)}
         table = _positive_information(
-            _neighbours(self._rows(sentences, self.window), len(kept), self.window)
+            _neighbours(self._rows(sentences, self.window), len(vocabulary), self.window)
         )
         if not table.nnz:
             raise ValueError(
@@ -318,11 +318,9 @@ class WordVectors(  # type: ignore[call-arg]
                 raise TypeError(f"{name} is {shown(value)}; give the name of a feature.")
 
     def _name(self) -> str:
-        return (
-            ("vector" if self.n_classes is None else "word_class")
-            if self.name is None
-            else self.name
-        )
+        if self.name is not None:
+            return self.name
+        return "vector" if self.n_classes is None else "word_class"
 
     def _read(self, X: Any) -> tuple[list[Any], list[list[str]]]:
         """Return the sentences, and their words in lower case."""
@@ -355,9 +353,9 @@ def _positive_information(counts: sparse.csr_array) -> sparse.csr_array:
     words, contexts = table.sum(axis=1), table.sum(axis=0) ** _SMOOTHING
     expected = words[table.row] * contexts[table.col] / contexts.sum()
     values = np.log(table.data / expected)
-    kept = values > _LEAST
-    at = table.row[kept], table.col[kept]
-    return sparse.csr_array((values[kept], at), table.shape)
+    positive = values > _LEAST
+    at = table.row[positive], table.col[positive]
+    return sparse.csr_array((values[positive], at), table.shape)
 
 
 def _reduced(

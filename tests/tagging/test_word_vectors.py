@@ -71,13 +71,13 @@ def test_vectors_are_those_of_a_dense_decomposition(n_components):
     U, s, _ = np.linalg.svd(table, full_matrices=False)
     n = min(n_components, 20)
     wanted = (U * np.sqrt(s))[:, :n]
-    found = fitted.vectors_
-    assert found.shape == (20, n_components)
-    assert not found[:, n:].any()
-    signs = np.sign((wanted * found[:, :n]).sum(axis=0))
-    assert found[:, :n] == pytest.approx(wanted * signs, abs=1e-7)
-    largest = np.abs(found[:, :n]).argmax(axis=0)
-    assert (found[largest, np.arange(n)] > 0).all()
+    computed = fitted.vectors_
+    assert computed.shape == (20, n_components)
+    assert not computed[:, n:].any()
+    signs = np.sign((wanted * computed[:, :n]).sum(axis=0))
+    assert computed[:, :n] == pytest.approx(wanted * signs, abs=1e-7)
+    largest = np.abs(computed[:, :n]).argmax(axis=0)
+    assert (computed[largest, np.arange(n)] > 0).all()
 
 
 def test_components_beyond_the_rank_are_zero():
