@@ -72,8 +72,8 @@ class WordVectors(  # type: ignore[call-arg]
     3. Reduce this table by a truncated singular value decomposition ``U S V'``.  The vectors are
        the rows of ``U S^(1/2)``.
 
-    It keeps all features of a token, so it stands between :class:`TokenFeatures` and the tagger in
-    a pipeline.  To count another text than that of training, fit it alone, and wrap it in
+    It keeps all features of a token, so it stands between :class:`structboost.tagging.TokenFeatures`
+    and the tagger in a pipeline.  To count another text than that of training, fit it alone, and wrap it in
     :class:`sklearn.frozen.FrozenEstimator`.
 
     Parameters
@@ -90,8 +90,8 @@ class WordVectors(  # type: ignore[call-arg]
         features of 0 and 1, which a tagger keeps sparse beside many names.  Vectors make its table
         dense.
     word : str
-        Feature that holds the word, where tokens are dicts with it, as :class:`TokenFeatures` gives
-        them.  Dicts without it hold the word as ``"word"``, as :func:`read_tagged` gives them.
+        Feature that holds the word, where tokens are dicts with it, as those of ``TokenFeatures``.
+        Dicts without it hold the word as ``"word"``, as those of ``read_tagged``.
     name : str or None
         Name of the feature that is added, by default ``"vector"`` or ``"word_class"``.
     random_state : int, RandomState instance or None
@@ -170,8 +170,8 @@ class WordVectors(  # type: ignore[call-arg]
         vocabulary = sorted(word for word, n in counts.items() if n >= self.min_count)
         if len(vocabulary) < (self.n_classes or 1):
             raise ValueError(
-                f"X has {len(vocabulary)} words that occur at least {self.min_count} times, too few for "
-                "vectors; give more sentences, or a smaller min_count or n_classes."
+                f"X has {len(vocabulary)} words that occur at least {self.min_count} times, too "
+                "few for vectors; give more sentences, or a smaller min_count or n_classes."
             )
         self.vocabulary_ = {word: k for k, word in enumerate(vocabulary)}
         table = _positive_information(
