@@ -72,9 +72,9 @@ class WordVectors(  # type: ignore[call-arg]
     3. Reduce this table by a truncated singular value decomposition ``U S V'``.  The vectors are
        the rows of ``U S^(1/2)``.
 
-    It keeps all features of a token, so it stands between :class:`structboost.tagging.TokenFeatures`
-    and the tagger in a pipeline.  To count another text than that of training, fit it alone, and wrap it in
-    :class:`sklearn.frozen.FrozenEstimator`.
+    It keeps all features of a token.  So it stands between
+    :class:`structboost.tagging.TokenFeatures` and the tagger in a pipeline.  To count another text
+    than that of training, fit it alone, and wrap it in :class:`sklearn.frozen.FrozenEstimator`.
 
     Parameters
     ----------

@@ -8,12 +8,12 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import make_pipeline
-from threadpoolctl import threadpool_limits
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from structboost import StructBoostTagger
 from structboost.exceptions import ModelFileError
-from structboost.tagging import TokenFeatures, WordVectors
-from structboost.tagging.word_vectors import _neighbours, _positive_information
+from structboost.tagging import TokenFeatures, WordVectors, word_vectors
+from structboost.tagging.word_vectors import _neighbours, _positive_information, _reduced
 
 WORDS = [f"w{k}" for k in range(7)]
 TEXTS = st.lists(st.lists(st.sampled_from(WORDS), max_size=6), min_size=1, max_size=8)
@@ -90,12 +90,20 @@ def test_components_beyond_the_rank_are_zero():
     assert not vectors.vectors_[:, rank:].any()
 
 
-def test_the_seed_and_not_the_number_of_threads_determines_vectors_and_classes():
+def test_the_seed_and_not_the_number_of_threads_determines_vectors_and_classes(monkeypatch):
     sentences = text(2000, 300)
-    fits = []
+    fits, n_threads_inside = [], set()
+
+    def recorded(*arguments):
+        n_threads_inside.update(pool["num_threads"] for pool in threadpool_info())
+        return _reduced(*arguments)
+
+    monkeypatch.setattr(word_vectors, "_reduced", recorded)
     for n_threads in (1, 2):
         with threadpool_limits(n_threads):
             fits.append(WordVectors(30, n_classes=9, random_state=3).fit(sentences))
+    # Whether several threads would change the last bits depends on the machine.
+    assert n_threads_inside == {1}
     np.testing.assert_array_equal(fits[0].vectors_, fits[1].vectors_)
     np.testing.assert_array_equal(fits[0].word_classes_, fits[1].word_classes_)
 
