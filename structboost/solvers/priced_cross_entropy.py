@@ -33,7 +33,7 @@ _MOST_NEW = 10
 # Relative addition to second derivatives.
 _RIDGE = 1e-9
 # Sweeps over the coordinates of a step, and changes of the gradient, by the prices, that end them.
-_MAX_SWEEPS, _SMALL = 1000, 1e-6
+_MAX_SWEEPS, _SMALL = 100, 1e-6
 
 
 class ScoreBlock(NamedTuple):

@@ -40,6 +40,9 @@ _CHANGES = ("loss_change", "loss_change_error", "error_change", "error_change_er
 _FACTOR, _N_STEPS, _N_HALVINGS = 2.0, 18, 6
 # Fraction of the trees at which the path ends: more of them are not worth a new model.
 _MOST = 0.8
+# The path also ends after so many values of C that lower the rise of the loss by less than this
+# fraction of the margin.
+_PATIENCE, _WORTHWHILE = 3, 0.25
 # A model that is right on so many rows was probably trained on them.
 _SUSPICIOUS = 50
 
@@ -258,6 +261,7 @@ def _within_margin(path: _Path, limits: _Limits, n_trees: int) -> tuple[list[_Tr
     trials: list[_Trial] = []
     fit: _Fit | None = None
     folds: Sequence[_Fit | None] = [None] * _N_FOLDS
+    least, reached, n_idle = np.inf, np.inf, 0
     for C in path.values():
         fit = path.fit(C, fit)
         trials.append(path.measured(fit, folds))
@@ -265,12 +269,12 @@ def _within_margin(path: _Path, limits: _Limits, n_trees: int) -> tuple[list[_Tr
         rise = record["loss_change"] + limits.n_errors * record["loss_change_error"]
         if fit.n_trees and rise <= limits.margin:
             return trials, "these are the fewest trees on the path within the margin", True
-        if fit.n_trees > _MOST * n_trees:
+        least = min(least, rise)
+        n_idle += 1
+        if least < reached - _WORTHWHILE * limits.margin:
+            reached, n_idle = least, 0
+        if fit.n_trees > _MOST * n_trees or n_idle == _PATIENCE:
             break
-    least = min(
-        trial.record["loss_change"] + limits.n_errors * trial.record["loss_change_error"]
-        for trial in trials
-    )
     ending = f"no part of the path is within the margin of {limits.margin:g}; the least rise is"
     return trials, f"{ending} {least:.4f}", False
 
