@@ -634,7 +634,7 @@ def check_not_complex(values: NDArray[Any], name: str) -> None:
 
 
 def group_indices(groups: Any, name: str, n_examples: int) -> IntArray:
-    """Return the index of the group of each example, in ascending order of the names.
+    """Return the index of the group of each example, in order of their first examples.
 
     Raises
     ------
@@ -646,7 +646,10 @@ def group_indices(groups: Any, name: str, n_examples: int) -> IntArray:
         raise ValueError(
             f"{name} has shape {ids.shape}; give one for each of {n_examples} examples."
         )
-    return group_numbers(ids, name)
+    by_name = group_numbers(ids, name)
+    # Other names for the same groups change nothing.
+    first = np.unique(by_name, return_index=True)[1]
+    return np.asarray(np.argsort(np.argsort(first))[by_name], np.int64)
 
 
 def group_numbers(ids: NDArray[Any], name: str) -> IntArray:

@@ -66,9 +66,10 @@ class BoostedEstimator(SavedEstimator, Documented, BaseEstimator):
     early_stopping : bool
         Whether to hold out a part of the training set, stop when its error has not improved for
         ``n_iter_no_change`` rounds, and keep the best round.  Where errors are equal, the best is
-        that of the least surrogate (docs/decisions/choices.md).  The certificate then refers to the
-        last round trained.  Where only the number of rounds keeps a fit from following its examples
-        too far, as in stage-wise boosting, so many rounds are then trained on the whole set.
+        that of the least surrogate (docs/decisions/choices.md).  ``history_`` ends with that round,
+        so that its certificate is that of the model.  Where only the number of rounds keeps a fit
+        from following its examples too far, as in stage-wise boosting, so many rounds are then
+        trained on the whole set.
     validation_fraction : float
         Fraction of the training set that is held out with ``early_stopping``.
     n_iter_no_change : int
@@ -254,8 +255,7 @@ class BoostedEstimator(SavedEstimator, Documented, BaseEstimator):
             self.validation_losses_ = stopping.losses
             by_rounds = isinstance(formulation_of(trainer.formulation), NewtonSteps)
             if whole is None or not by_rounds or trainer.interrupted_:
-                self.model_ = trainer.model_.at_stage(stopping.best_stage)
-                self.objective_ = trainer.history_[stopping.best_stage]["primal"]
+                self._keep_round(trainer, stopping.best_stage)
             else:
                 callbacks.remove(stopping)
                 n_rounds = stopping.best_stage + 1
@@ -273,12 +273,23 @@ class BoostedEstimator(SavedEstimator, Documented, BaseEstimator):
         is_staged = n_stages > 1 or stopping is not None
         self.n_iter_ = max(1, n_stages) if is_staged else max(1, len(self.history_))
 
+    def _keep_round(self, trainer: StructBoost, stage: int) -> None:
+        """Go back to the model and the records of a round, from 0."""
+        history = trainer.history_[: stage + 1]
+        if len(history) < len(trainer.history_):
+            self.ending_ = "held_out"
+        model = trainer.model_.at_stage(stage)
+        metadata = {**model.metadata, "history": history}
+        self.model_ = Ensemble(model.kinds, model.members, model.weights, model.stages, metadata)
+        self.history_: list[dict[str, Any]] = history
+        self.objective_ = history[-1]["primal"]
+
     def _keep_constant(self, task: Task, n_features: Mapping[str, int]) -> None:
         """Set the fitted attributes of a model whose scores are 0, which predicts one output."""
         self.task_ = task
         metadata = {"history": [], "C": float("inf"), "objective": 0.0}
         self.model_ = without_learners(task.kinds, n_features, metadata)
-        self.history_: list[dict[str, Any]] = []
+        self.history_ = []
         self.objective_, self.C_, self.n_iter_ = 0.0, float("inf"), 1
         self.ending_ = "one_class"
         self.temperature_: float | None = None

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from copy import copy
 from hashlib import sha256
 from itertools import groupby
 from os import PathLike
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,6 +54,12 @@ _FORMAT = ArchiveFormat(
     remedy="fit the features again, or take another copy of the file",
     schema=_schema,
 )
+
+
+def _plain(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Return parameters as a header of a file holds them."""
+    columns = parameters["columns"]
+    return {**parameters, "columns": columns if is_text(columns, AUTO) else list(columns)}
 
 
 class TokenFeatures(  # type: ignore[call-arg]
@@ -140,9 +147,6 @@ class TokenFeatures(  # type: ignore[call-arg]
     """
 
     _face_kinds = ("sentences",)
-    _declares: ClassVar[dict[str, str]] = {
-        "settings in files": "a file has the columns that fit chose"
-    }
 
     def __init__(
         self,
@@ -206,7 +210,14 @@ class TokenFeatures(  # type: ignore[call-arg]
         self.has_lost_letters_ = sum(lost) * 2 > len(lost)
         mended = [self._mended(sentence) for sentence in words] if self.counts else []
         self._counts, self._digest = WordCounts().plus(mended), _digest(mended)
+        self._parameters = self.get_params()
         return self
+
+    def _as_fitted(self) -> Self:
+        """Return these features with the parameters of the fit, whatever was set later."""
+        check_is_fitted(self)
+        fitted = copy(self)
+        return fitted.set_params(**self._parameters)
 
     def transform(self, X: Sequence[Any]) -> list[list[dict[str, Any]]]:
         """Return the features of all tokens.
@@ -230,7 +241,9 @@ class TokenFeatures(  # type: ignore[call-arg]
             If a token has no word, lacks a column, or is neither a string nor a dict.  The message
             names it.
         """
-        check_is_fitted(self)
+        return self._as_fitted()._transformed(X)
+
+    def _transformed(self, X: Sequence[Any]) -> list[list[dict[str, Any]]]:
         read = [self._read(sentence, i) for i, sentence in enumerate(listed_sequences(X))]
         sentences = [self._mended(words) for words, _ in read]
         counts = self._counts
@@ -259,7 +272,9 @@ class TokenFeatures(  # type: ignore[call-arg]
         names : ndarray of object, shape (n_names,)
             Keys of the dicts.
         """
-        check_is_fitted(self)
+        return np.array(self._as_fitted()._names(), dtype=object)
+
+    def _names(self) -> list[str]:
         names = [name for k in self._places() for name in self._names_of_word(k)]
         if self.counts:
             names += [f"{name}[{k}]" for k in self._near_places() for name in ("count", "capitals")]
@@ -267,7 +282,7 @@ class TokenFeatures(  # type: ignore[call-arg]
         names += [_named("word", a, b) for a, b in self._spans_of_words()]
         names += [_named(column, a, b) for column in self.columns_ for a, b in self._spans()]
         names += [name for column in self.columns_ for _, name in self._pairs(column)]
-        return np.array(names, dtype=object)
+        return names
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write parameters, columns and counts to a file, atomically and without pickle.
@@ -279,7 +294,8 @@ class TokenFeatures(  # type: ignore[call-arg]
         """
         check_is_fitted(self)
         header = {
-            "parameters": {**self.get_params(), "columns": self.columns_},
+            "parameters": _plain(self._parameters),
+            "columns": self.columns_,
             "has_lost_letters": bool(self.has_lost_letters_),
             "digest": self._digest,
             "words": list(self._counts.table),
@@ -311,7 +327,8 @@ class TokenFeatures(  # type: ignore[call-arg]
         with _FORMAT.opened(path) as (header, arrays):
             loaded = cls(**header["parameters"])
             loaded._check_parameters()
-            loaded.columns_ = list(loaded.columns)
+            loaded.columns_ = [str(name) for name in header["columns"]]
+            loaded._parameters = loaded.get_params()
             loaded.has_lost_letters_ = bool(header["has_lost_letters"])
             loaded._digest = str(header["digest"])
             rows = map(tuple, arrays["counts"].tolist())

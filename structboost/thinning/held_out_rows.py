@@ -17,7 +17,7 @@ _ROWS_OF_MODEL = 2000
 # Bounds of the logarithm of the sharpness.
 _LOG_SHARPNESS = (-4.0, 4.0)
 # Smaller probabilities count as this.
-_LEAST = 1e-15
+_LEAST = float(np.finfo(np.float64).eps)
 
 
 class HeldOutRows:

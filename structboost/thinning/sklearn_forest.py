@@ -51,6 +51,8 @@ class ForestTrees:
         model = copy(self._model)
         chosen = np.flatnonzero(weights > 0)
         factors = weights[chosen] / weights[chosen].mean()
+        # Averages of such probabilities may exceed 1 by rounding.
+        factors *= 1.0 - 2.0 * len(chosen) * np.finfo(np.float64).eps
         model.estimators_ = [
             _scaled(self._model.estimators_[index], factor)
             for index, factor in zip(chosen.tolist(), factors.tolist(), strict=True)

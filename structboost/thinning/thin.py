@@ -165,6 +165,7 @@ def thin(
             "larger margin, or unlabelled rows.",
             NotThinnedWarning,
         )
+        facts["loss_as_written"] = facts["loss_as_it_is"]
         return ThinnedModel(
             model=model, weights=np.ones(reader.n_trees), offset=rows.offset, thinned=False,
             objective=nan, bound=nan, gap=nan, C=nan, prices=rows.prices, **changes, **facts,
@@ -179,8 +180,12 @@ def thin(
     changes = {name: record[name] for name in _CHANGES}
     weights = fit.second.weights
     offset = rows.offset_at(weights)
+    written = reader.rewritten(weights, offset)
+    facts["loss_as_written"] = (
+        nan if written is None else mean_loss(tree_model_of(written).probabilities(X), labels)
+    )
     return ThinnedModel(
-        model=reader.rewritten(weights, offset), weights=weights, offset=offset, thinned=True,
+        model=written, weights=weights, offset=offset, thinned=True,
         objective=fit.second.objective, bound=fit.second.bound, gap=fit.second.gap, C=fit.C,
         prices=fit.prices, **changes, **facts,
     )  # fmt: skip

@@ -39,11 +39,16 @@ class ThinnedModel:
     label_weight : float
         Weight of the labels in the targets; the rest is that of the model's probabilities.
     sharpness : float
-        Factor of the scores of the whole model at which its log-loss on the rows is lowest.
+        Factor of the scores of the whole model at which its log-loss on the rows is lowest, from
+        exp(-4) to exp(4).
     loss_as_it_is : float
         Log-loss of the probabilities that the whole model predicts.
     loss_before : float
         Log-loss of the whole model at its best sharpness.
+    loss_as_written : float
+        Log-loss on the rows of the probabilities that ``model`` predicts; NaN without one.  A
+        forest averages the probabilities of its trees, so it differs from that of
+        :meth:`predict_proba`, which the other figures are about.
     loss_change, loss_change_error : float
         Mean over the rows of the log-loss after thinning less that before, where the weights were
         fitted on other rows, and its standard error.
@@ -67,6 +72,7 @@ class ThinnedModel:
     label_weight: float
     sharpness: float
     loss_as_it_is: float
+    loss_as_written: float
     loss_before: float
     loss_change: float
     loss_change_error: float
@@ -110,13 +116,16 @@ class ThinnedModel:
         """Probabilities of the classes by a softmax of the scores.
 
         A model that was written back predicts the same, and faster.  A forest predicts averages of
-        the probabilities of its trees in their place.
+        the probabilities of its trees in their place.  If the model was not thinned, these are its
+        own probabilities.
 
         Parameters
         ----------
         X : array-like, shape (n_rows, n_features)
             Rows in a form that the whole model takes.
         """
+        if not self.thinned:
+            return self._reader.probabilities(X)
         return softmax_of(self.decision_function(X))
 
     def predict(self, X: Any) -> NDArray[Any]:
@@ -136,7 +145,8 @@ class ThinnedModel:
             lines += [
                 f"Log-loss {self.loss_before:.4g} before, at the best sharpness "
                 f"({self.loss_as_it_is:.4g} as the model is); change {self.loss_change:+.4f}, "
-                f"standard error {self.loss_change_error:.4f}.",
+                f"standard error {self.loss_change_error:.4f}. On the rows of the fit the written "
+                f"model has {self.loss_as_written:.4g}.",
                 f"Error {self.error_before:.2%} before; change {self.error_change:+.2%}, standard "
                 f"error {self.error_change_error:.2%}.",
                 f"No weighting of the {self.n_trees_before} trees has an objective more than "

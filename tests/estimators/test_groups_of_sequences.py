@@ -106,3 +106,10 @@ def test_groups_that_do_not_fit_are_named(settings, groups, message):
     X, y, _ = documents()
     with pytest.raises(ValueError, match=message):
         StructBoostTagger(**settings).fit(X, y, groups=groups)
+
+
+def test_other_names_of_the_same_groups_change_nothing():
+    X, y, groups = documents(n=96)
+    renamed = [f"{99 - int(name.split()[1])}" for name in groups]
+    taggers = [StructBoostTagger().fit(X, y, groups=names) for names in (groups, renamed)]
+    assert taggers[0].C_ == taggers[1].C_

@@ -152,11 +152,27 @@ def test_saved_features_are_equal(tmp_path):
     for X in (training, later):
         assert loaded.transform(X) == features.transform(X)
     assert loaded.has_lost_letters_
-    assert loaded.get_params() == {**features.get_params(), "columns": ["pos"]}
+    assert loaded.get_params() == features.get_params()
+    assert loaded.columns_ == ["pos"]
     content = (tmp_path / "features").read_bytes()
     (tmp_path / "features").write_bytes(content[:-40])
     with pytest.raises(ModelFileError, match="is damaged"):
         TokenFeatures.load(tmp_path / "features")
+
+
+def test_parameters_set_after_fit_do_not_change_the_features(tmp_path):
+    X = [[{"word": w, "pos": "N"} for w in ("Ada", "sees", "Bo")]] * 3
+    features = TokenFeatures().fit(X)
+    wanted, names = features.transform(X), features.get_feature_names_out().tolist()
+    for name, value in {
+        **{"window": 1, "prefixes": 0, "suffixes": 1, "shape": False, "case": False},
+        **{"counts": False, "word_ngrams": 0, "column_ngrams": 1, "word": "pos"},
+    }.items():
+        features.set_params(**{name: value})
+    assert features.transform(X) == wanted
+    assert features.get_feature_names_out().tolist() == names
+    features.save(tmp_path / "features")
+    assert TokenFeatures.load(tmp_path / "features").transform(X) == wanted
 
 
 def test_words_and_dicts_of_words_have_equal_features():

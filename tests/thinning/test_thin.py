@@ -16,6 +16,7 @@ from sklearn.ensemble import (
     RandomForestRegressor,
 )
 from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import log_loss
 
 from structboost import thin
 from structboost.exceptions import NotThinnedWarning
@@ -67,6 +68,8 @@ def test_written_model_predicts_as_the_thinned_one_and_the_old_one_stays(fitted,
     if case[0] in BOOSTED:
         assert probabilities == pytest.approx(thinned.predict_proba(X), abs=1e-9)
     assert probabilities.sum(axis=1) == pytest.approx(1.0)
+    assert probabilities.max() <= 1.0
+    assert thinned.loss_as_written == pytest.approx(log_loss(y, probabilities))
     assert (model.predict_proba(X) == before).all()
     assert (pickle.loads(pickle.dumps(thinned.model)).predict(X) == thinned.predict(X)).all()
 
@@ -138,6 +141,10 @@ def test_model_stays_whole_with_a_warning_where_the_margin_cannot_be_shown(fitte
     assert np.isnan(result.gap)
     assert (result.predict(X) == model.predict(X)).all()
     assert "no part of the path" in result.report()
+    forest, X, y = fitted["forest", 3]
+    with pytest.warns(NotThinnedWarning):
+        whole = thin(forest, X[:60], y[:60], margin=0.0, n_errors=5.0)
+    assert (whole.predict_proba(X) == forest.predict_proba(X)).all()
 
 
 def test_rows_that_the_model_was_trained_on_warn():
