@@ -235,8 +235,8 @@ class ArchiveFormat:
         format_name, version = header["format"], header["version"]
         if format_name != self.name:
             raise self.error(
-                f"{path} is a file of the format {format_name!r:.60}, not a {self.what}; "
-                f"{self.remedy}."
+                f"{path} is a file of the format {format_name!r:.60}, not a {self.what}; load it "
+                f"with the class that wrote it."
             )
         if version != self.version:
             raise self.error(

@@ -55,7 +55,10 @@ def steps() -> dict[str, Callable[[], object]]:
     actions: dict[str, Callable[[], object]] = {
         name: partial(_estimator, name) for name in dir(estimators)
     }
-    for family in FAMILIES:
+    # Other processes do not know what was registered beside the families of the package.
+    for family in (
+        name for name in FAMILIES if FAMILIES[name].__module__.startswith("structboost.")
+    ):
         actions[f"weak_learner={family!r}"] = partial(_classifier, weak_learner=family)
     actions["a union"] = partial(_classifier, weak_learner=["linear", "stump"], spread=0.1)
     actions["categories"] = _categories
