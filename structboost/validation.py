@@ -641,7 +641,12 @@ def group_indices(groups: Any, name: str, n_examples: int) -> IntArray:
     ValueError
         If there is not one group for each example, or one is missing.
     """
-    ids = np.asarray(groups)
+    try:
+        ids = np.asarray(groups)
+    except ValueError:  # lists of unlike lengths
+        raise ValueError(
+            f"{name} is {shown(groups)}; give one for each of {n_examples} examples."
+        ) from None
     if ids.shape != (n_examples,):
         raise ValueError(
             f"{name} has shape {ids.shape}; give one for each of {n_examples} examples."

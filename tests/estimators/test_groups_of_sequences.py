@@ -113,3 +113,10 @@ def test_other_names_of_the_same_groups_change_nothing():
     renamed = [f"{99 - int(name.split()[1])}" for name in groups]
     taggers = [StructBoostTagger().fit(X, y, groups=names) for names in (groups, renamed)]
     assert taggers[0].C_ == taggers[1].C_
+
+
+@pytest.mark.parametrize("groups", [["a"], [["a"], ["b", "c"]], 3, [None] * 60])
+def test_groups_that_are_not_one_for_each_sequence_are_named(groups):
+    X, y, _ = documents()
+    with pytest.raises(ValueError, match=r"^groups(\[0\])? (is|has) .*give"):
+        StructBoostTagger().fit(X, y, groups=groups)
