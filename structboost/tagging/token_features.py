@@ -4,23 +4,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from copy import copy
 from hashlib import sha256
 from itertools import groupby
-from os import PathLike
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.utils.validation import check_is_fitted
 
+from structboost._typing import override
 from structboost.estimators.sequence_forms import listed_sequences
 from structboost.exceptions import ModelFileError
 from structboost.files.archive import ArchiveFormat
 from structboost.files.schema import Array, Part, Schema
-from structboost.runtime.documentation import Documented
 from structboost.runtime.fitted_state import committed
+from structboost.tagging.saved_transformer import Arrays, SavedTransformer
 from structboost.tagging.sequences import words_of
 from structboost.tagging.tagged_file import WORD
 from structboost.tagging.word_counts import WordCounts
@@ -56,15 +53,7 @@ _FORMAT = ArchiveFormat(
 )
 
 
-def _plain(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Return parameters as a header of a file holds them."""
-    columns = parameters["columns"]
-    return {**parameters, "columns": columns if is_text(columns, AUTO) else list(columns)}
-
-
-class TokenFeatures(  # type: ignore[call-arg]
-    TransformerMixin, Documented, BaseEstimator, auto_wrap_output_keys=None
-):
+class TokenFeatures(SavedTransformer):
     """Transformer of sentences to features of their tokens, for a tagger in a pipeline.
 
     A token gets a dict of features that :class:`structboost.StructBoostTagger`, CRFsuite and
@@ -147,6 +136,7 @@ class TokenFeatures(  # type: ignore[call-arg]
     """
 
     _face_kinds = ("sentences",)
+    _format = _FORMAT
 
     def __init__(
         self,
@@ -210,14 +200,8 @@ class TokenFeatures(  # type: ignore[call-arg]
         self.has_lost_letters_ = sum(lost) * 2 > len(lost)
         mended = [self._mended(sentence) for sentence in words] if self.counts else []
         self._counts, self._digest = WordCounts().plus(mended), _digest(mended)
-        self._parameters = self.get_params()
+        self._keep_parameters()
         return self
-
-    def _as_fitted(self) -> Self:
-        """Return these features with the parameters of the fit, whatever was set later."""
-        check_is_fitted(self)
-        fitted = copy(self)
-        return fitted.set_params(**self._parameters)
 
     def transform(self, X: Sequence[Any]) -> list[list[dict[str, Any]]]:
         """Return the features of all tokens.
@@ -284,65 +268,26 @@ class TokenFeatures(  # type: ignore[call-arg]
         names += [name for column in self.columns_ for _, name in self._pairs(column)]
         return names
 
-    def save(self, path: str | PathLike[str]) -> None:
-        """Write parameters, columns and counts to a file, atomically and without pickle.
-
-        Parameters
-        ----------
-        path : str or path
-            The file; an existing one is replaced.
-        """
-        check_is_fitted(self)
+    @override
+    def _contents(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         header = {
-            "parameters": _plain(self._parameters),
             "columns": self.columns_,
             "has_lost_letters": bool(self.has_lost_letters_),
             "digest": self._digest,
             "words": list(self._counts.table),
         }
         counts = np.array(list(self._counts.table.values()), np.int64).reshape(-1, 3)
-        _FORMAT.write(path, header, {"counts": counts})
+        return header, {"counts": counts}
 
-    @classmethod
-    def load(cls, path: str | PathLike[str]) -> Self:
-        """Read features that :meth:`save` wrote.
+    @override
+    def _restore(self, header: Mapping[str, Any], arrays: Arrays) -> None:
+        self.columns_ = [str(name) for name in header["columns"]]
+        self.has_lost_letters_ = bool(header["has_lost_letters"])
+        self._digest = str(header["digest"])
+        rows = map(tuple, arrays["counts"].tolist())
+        self._counts = WordCounts(dict(zip(header["words"], rows, strict=True)))
 
-        Parameters
-        ----------
-        path : str or path
-            The file.
-
-        Returns
-        -------
-        features : TokenFeatures
-            The fitted transformer.
-
-        Raises
-        ------
-        FileNotFoundError
-            If there is no such file.
-        ModelFileError
-            If it is of another class, is damaged, or is of another version.
-        """
-        with _FORMAT.opened(path) as (header, arrays):
-            loaded = cls(**header["parameters"])
-            loaded._check_parameters()
-            loaded.columns_ = [str(name) for name in header["columns"]]
-            loaded._parameters = loaded.get_params()
-            loaded.has_lost_letters_ = bool(header["has_lost_letters"])
-            loaded._digest = str(header["digest"])
-            rows = map(tuple, arrays["counts"].tolist())
-            loaded._counts = WordCounts(dict(zip(header["words"], rows, strict=True)))
-        return loaded
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "columns_")
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.two_d_array = False
-        return tags
-
+    @override
     def _check_parameters(self) -> None:
         for name in ("window", "prefixes", "suffixes", "column_ngrams"):
             if not _is_zero(getattr(self, name)):

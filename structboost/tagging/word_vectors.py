@@ -4,28 +4,25 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from os import PathLike
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse.linalg import svds
-from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.cluster import KMeans
 from sklearn.preprocessing import normalize
 from sklearn.utils import check_random_state
 from sklearn.utils.extmath import svd_flip
-from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
-from structboost._typing import FloatArray, IntArray
+from structboost._typing import FloatArray, IntArray, override
 from structboost.estimators.sequence_forms import listed_sequences
 from structboost.exceptions import ModelFileError
 from structboost.files.archive import ArchiveFormat
 from structboost.files.schema import Array, DamagedFileError, Part, Schema
-from structboost.runtime.documentation import Documented
 from structboost.runtime.fitted_state import committed
+from structboost.tagging.saved_transformer import Arrays, SavedTransformer
 from structboost.tagging.sequences import words_of
 from structboost.tagging.tagged_file import WORD
 from structboost.validation import checked_whole_number, shown
@@ -58,9 +55,7 @@ _FORMAT = ArchiveFormat(
 )
 
 
-class WordVectors(  # type: ignore[call-arg]
-    TransformerMixin, Documented, BaseEstimator, auto_wrap_output_keys=None
-):
+class WordVectors(SavedTransformer):
     """Transformer that adds the vector or the class of its word to each token.
 
     Words that have the same neighbours get similar vectors.  They are counted from the sentences
@@ -123,6 +118,7 @@ class WordVectors(  # type: ignore[call-arg]
     """
 
     _face_kinds = ("sentences",)
+    _format = _FORMAT
 
     def __init__(
         self,
@@ -189,6 +185,7 @@ class WordVectors(  # type: ignore[call-arg]
                 k_means = KMeans(self.n_classes, n_init=1, random_state=random)
                 labels = k_means.fit(normalize(self.vectors_)).labels_
                 self.word_classes_ = labels.astype(np.int64)
+        self._keep_parameters()
         return self
 
     def transform(self, X: Sequence[Any]) -> list[list[dict[str, Any]]]:
@@ -212,7 +209,9 @@ class WordVectors(  # type: ignore[call-arg]
         TypeError, ValueError
             If a token has no word, or a feature of the name that is added.  The message names it.
         """
-        check_is_fitted(self)
+        return self._as_fitted()._transformed(X)
+
+    def _transformed(self, X: Sequence[Any]) -> list[list[dict[str, Any]]]:
         sentences, words = self._read(X)
         name = self._name()
         values: list[Any]
@@ -247,67 +246,26 @@ class WordVectors(  # type: ignore[call-arg]
         names : ndarray of object, shape (n_names,)
             Names before, and that of the vector or class.
         """
-        check_is_fitted(self)
         before = [] if input_features is None else list(input_features)
-        return np.array([*before, self._name()], dtype=object)
+        return np.array([*before, self._as_fitted()._name()], dtype=object)
 
-    def save(self, path: str | PathLike[str]) -> None:
-        """Write parameters and vectors to a file, atomically and without pickle.
-
-        Parameters
-        ----------
-        path : str or path
-            The file; an existing one is replaced.
-        """
-        check_is_fitted(self)
-        parameters = self.get_params()
-        if isinstance(self.random_state, np.random.RandomState):
-            parameters["random_state"] = None
+    @override
+    def _contents(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         arrays = {"vectors": self.vectors_}
         if self.n_classes is not None:
             arrays["classes"] = self.word_classes_
-        _FORMAT.write(path, {"parameters": parameters, "words": list(self.vocabulary_)}, arrays)
+        return {"words": list(self.vocabulary_)}, arrays
 
-    @classmethod
-    def load(cls, path: str | PathLike[str]) -> Self:
-        """Read vectors that :meth:`save` wrote.
+    @override
+    def _restore(self, header: Mapping[str, Any], arrays: Arrays) -> None:
+        self.vocabulary_ = {str(word): k for k, word in enumerate(header["words"])}
+        if len(self.vocabulary_) < len(header["words"]):
+            raise DamagedFileError("it has a word twice")
+        self.vectors_ = arrays["vectors"]
+        if self.n_classes is not None:
+            self.word_classes_ = arrays["classes"]
 
-        Parameters
-        ----------
-        path : str or path
-            The file.
-
-        Returns
-        -------
-        vectors : WordVectors
-            The fitted transformer.
-
-        Raises
-        ------
-        FileNotFoundError
-            If there is no such file.
-        ModelFileError
-            If it is of another class, is damaged, or is of another version.
-        """
-        with _FORMAT.opened(path) as (header, arrays):
-            loaded = cls(**header["parameters"])
-            loaded._check_parameters()
-            loaded.vocabulary_ = {str(word): k for k, word in enumerate(header["words"])}
-            if len(loaded.vocabulary_) < len(header["words"]):
-                raise DamagedFileError("it has a word twice")
-            loaded.vectors_ = arrays["vectors"]
-            if loaded.n_classes is not None:
-                loaded.word_classes_ = arrays["classes"]
-        return loaded
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "vectors_")
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.two_d_array = False
-        return tags
-
+    @override
     def _check_parameters(self) -> None:
         for name in ("n_components", "window", "min_count"):
             checked_whole_number(getattr(self, name), name)

@@ -76,7 +76,7 @@ class LightGBMTrees:
         return whole_probabilities(self.responses(X))
 
     def rewritten(self, weights: FloatArray, offset: FloatArray) -> Any:
-        """Make a model of the trees with scaled leaves; the first of a class holds its offset."""
+        """Make a model of scaled trees, of which the first of each class has its offset."""
         per = self._n_per_iteration
         channels = np.arange(self.n_trees) % per
         shifts = offset.copy() if per > 1 else np.array([offset[1] - offset[0]])

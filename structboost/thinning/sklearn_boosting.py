@@ -62,7 +62,7 @@ class BoostedTrees:
         return np.asarray(self._model.predict_proba(X), np.float64)
 
     def rewritten(self, weights: FloatArray, offset: FloatArray) -> Any:
-        """Make a model of the trees with scaled leaves; the first of a class holds its offset."""
+        """Make a model of scaled trees, of which the first of each class has its offset."""
         shifts = offset if self._per > 1 else np.array([offset[1] - offset[0]])
         shifts = shifts - self._start()
         iterations = in_turns(per_class(weights, self._channels(), self._per), shifts != 0)

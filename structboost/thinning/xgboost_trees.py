@@ -62,7 +62,7 @@ class XGBoostTrees:
         return whole_probabilities(self.responses(X))
 
     def rewritten(self, weights: FloatArray, offset: FloatArray) -> Any:
-        """Make a model of the trees with scaled leaves; the first of a class holds its offset."""
+        """Make a model of scaled trees, of which the first of each class has its offset."""
         per = self._per
         shifts = (offset if per > 1 else np.array([offset[1] - offset[0]])) - self._base
         iterations = in_turns(per_class(weights, self._channels, per), shifts != 0)

@@ -198,3 +198,18 @@ def test_a_name_that_tokens_have_already_is_refused():
         second.fit(UNLABELLED).transform(tokens)
     both = second.set_params(name="second").fit(UNLABELLED).transform(tokens)
     assert both[0][0].keys() == {"word", "vector", "second"}
+
+
+@pytest.mark.parametrize("n_classes", [None, 2])
+def test_parameters_set_after_fit_do_not_change_the_vectors(n_classes, tmp_path):
+    X = [["a", "b", "c"], ["b", "a", "d"]] * 5
+    vectors = WordVectors(2, n_classes=n_classes, random_state=0).fit(X)
+    wanted, names = repr(vectors.transform(X)), vectors.get_feature_names_out().tolist()
+    other = {"n_components": 3, "n_classes": 3 if n_classes is None else None}
+    vectors.set_params(**other, name="other", word="pos", window=1)
+    assert repr(vectors.transform(X)) == wanted
+    assert vectors.get_feature_names_out().tolist() == names
+    vectors.save(tmp_path / "vectors")
+    loaded = WordVectors.load(tmp_path / "vectors")
+    assert repr(loaded.transform(X)) == wanted
+    assert loaded.n_components == 2
