@@ -20,7 +20,7 @@ Arrays = Mapping[str, NDArray[Any]]
 
 
 class SavedTransformer(TransformerMixin, Documented, BaseEstimator):
-    """Transformer of sentences that files hold, without pickle.
+    """Transformer of sentences, stored in files without pickle.
 
     ``fit`` ends by :meth:`_keep_parameters`.  Parameters that are set later do not change what the
     transformer does until the next fit.

@@ -238,3 +238,12 @@ def test_models_with_another_loss_or_start_are_refused():
 def test_unfitted_model_is_refused():
     with pytest.raises(ValueError, match="not fitted"):
         thin(RandomForestClassifier(), [[0.0]], [0])
+
+
+def test_path_ends_where_more_trees_lower_the_loss_no_further(fitted):
+    model, X, y = fitted["histograms", 3]
+    with pytest.warns(NotThinnedWarning):
+        whole = thin(model, X, y, margin=0.0, n_errors=50.0)
+    rises = [of["loss_change"] + 50.0 * of["loss_change_error"] for of in whole.path]
+    assert len(rises) - 1 - int(np.argmin(rises)) == 3
+    assert max(of["trees"] for of in whole.path) <= 0.8 * whole.n_trees_before
