@@ -375,7 +375,8 @@ def main():
     arguments = parser.parse_args()
     now = learned(arguments.only)
     if arguments.action == "save":
-        np.savez_compressed(arguments.file, **now)
+        with arguments.file.open("wb") as file:  # given a path, numpy would add ".npz" to its name
+            np.savez_compressed(file, **now)
         return 0
     with np.load(arguments.file) as file:
         before = {key: file[key] for key in file.files}
