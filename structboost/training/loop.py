@@ -38,16 +38,10 @@ from structboost.files.schema import (
     prefixed,
     whole_number,
 )
-from structboost.masters.base import (
-    Booster,
-    Formulation,
-    LearnsFromHeldOut,
-    RestrictedMaster,
-    Resumable,
-    Spreadable,
-    WeightedColumns,
-)
+from structboost.masters.abilities import LearnsFromHeldOut, Resumable, Spreadable
+from structboost.masters.base import Formulation
 from structboost.masters.held_out import Temperature
+from structboost.masters.master import Booster, RestrictedMaster, WeightedColumns
 from structboost.model.ensemble import Ensemble
 from structboost.runtime.interrupts import raise_if_interrupted
 from structboost.training.columns import (

@@ -24,7 +24,8 @@ from structboost.exceptions import (
     warn_user,
 )
 from structboost.files.checkpoint import Checkpoint, CheckpointFile, identity_of
-from structboost.masters.base import Formulation, Problem, Resumable
+from structboost.masters.abilities import Resumable
+from structboost.masters.base import Formulation, Problem
 from structboost.runtime.blas_threads import one_blas_thread
 from structboost.runtime.interrupts import deferred_interrupts
 from structboost.shards.examples import TrainingSet
