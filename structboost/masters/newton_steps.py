@@ -214,12 +214,8 @@ class NewtonBooster(Booster):
     def _along(self, kind: str, channel: int, answers: NDArray[Any]) -> tuple[float, float, float]:
         """Change of the loss with a factor of the responses.
 
-        Returns
-        -------
-        slope, curvature : float
-            Initial decrease of the loss, and its second derivative.
-        largest : float
-            The largest change of a score.
+        Returns the initial decrease of the loss, its second derivative, and the largest change of a
+        score.
         """
         return along_answers(answers, self._slopes[kind][channel], self._curvatures[kind][channel])
 

@@ -117,15 +117,7 @@ def fit_trees(
     """Train by gradient boosting of the log loss (Friedman, Annals of Statistics 2001).
 
     In each round :class:`structboost.weak.tree.TreeFamily` grows a tree on the gradient of each
-    sum, and a Newton step gives the leaves their values.
-
-    Parameters
-    ----------
-    rows : ndarray, shape (n_rows, n_features)
-    labels : ndarray of int64, shape (n_rows,)
-        In 0..n_classes-1; not all need occur.
-    n_classes : int
-    n_rounds : int
+    sum, and a Newton step gives the leaves their values.  Not all of the classes need occur.
     """
     classes, codes = np.unique(labels, return_inverse=True)
     # Two classes need one sum, the log-odds of the second; a single class needs no tree.

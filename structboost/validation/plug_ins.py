@@ -49,16 +49,9 @@ def lacking(plug_in: type, protocol: type) -> list[str]:
 def check_implements(product: type, by: Any, protocol: type, argument: str, remedy: str) -> None:
     """Raise ValueError unless a class has the members that an argument of the trainer needs.
 
-    Parameters
-    ----------
-    product : type
-        Class of the objects that a plug-in makes.
-    by : object
-        The plug-in, for the error.
-    protocol : type
-        Protocol with the members that the argument needs.
-    argument, remedy : str
-        Names of the argument, and what to write instead.
+    The members are those of ``protocol``, and ``product`` is the class of the objects that a
+    plug-in makes.  The error names the plug-in, ``by``, and the ``argument``, and ends in the
+    ``remedy``.
     """
     missing = lacking(product, protocol)
     if missing:
@@ -71,12 +64,7 @@ def check_implements(product: type, by: Any, protocol: type, argument: str, reme
 def tell_of_old_flags(plug_in: type, replaced: Mapping[str, str]) -> None:
     """Warn of class attributes that version 0.2 read and that are not read any more.
 
-    Parameters
-    ----------
-    plug_in : type
-        A new subclass of a contract.
-    replaced : dict of str to str
-        For each flag of 0.2 an instruction in its place.
+    ``replaced`` has an instruction in the place of each flag.
     """
     for flag, remedy in replaced.items():
         if flag in vars(plug_in):

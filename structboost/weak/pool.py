@@ -22,24 +22,11 @@ Functions = Callable[[Any], Any] | Sequence[Callable[[Any], Any]]
 
 
 def responses_of(functions: Functions, X: Any) -> FloatArray:
-    """Compute the responses of functions to rows, and check them.
+    """Compute the responses of functions to rows, shape (n_functions, n_rows), and check them.
 
-    Parameters
-    ----------
-    functions : sequence of callables, or callable
-        Each takes X and returns an array of shape (n_rows,).  A single callable returns one of
-        shape (n_rows, n_functions).
-    X : array-like
-        Rows.
-
-    Returns
-    -------
-    responses : ndarray, shape (n_functions, n_rows)
-
-    Raises
-    ------
-    TypeError, ValueError
-        If a function is no callable, or its responses have another shape or are not finite.
+    Each function takes X and returns an array of shape (n_rows,).  A single callable returns one of
+    shape (n_rows, n_functions).  TypeError or ValueError if a function is no callable, or its
+    responses have another shape or are not finite.
     """
     n = X.shape[0] if hasattr(X, "shape") else len(X)
     if callable(functions):
