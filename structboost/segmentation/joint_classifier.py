@@ -41,17 +41,7 @@ _BLOCK = 256  # rows or columns per step
 
 @dataclass(frozen=True)
 class JointClassifier:
-    """Multinomial logistic regression.
-
-    Attributes
-    ----------
-    mean, spread : ndarray of float32, shape (n_features,)
-    weights : ndarray of float32, shape (n_classes, n_features)
-    constants : ndarray of float32, shape (n_classes,)
-    classes : ndarray of int64, shape (n_classes,)
-        Labels that occur in training.
-    n_labels : int
-    """
+    """Multinomial logistic regression on the classes that occur in training."""
 
     schema: ClassVar[Mapping[str, Array]] = {
         "mean": Array("float32", ("n_features",)),

@@ -72,16 +72,9 @@ class PoolMember(NamedTuple):
 
 @dataclass(frozen=True)
 class PoolTable(LearnerTable):
-    """Table of functions of a pool.
+    """Table of functions of a pool by their indices, each times a sign of 1 or -1.
 
-    Parameters
-    ----------
-    function : ndarray of int64, shape (n_learners,)
-        Indices of the functions.
-    sign : ndarray of float64, shape (n_learners,)
-        1 or -1.
-    functions : callable or sequence of callables, optional
-        The pool, which no file of a model holds.
+    No file of a model holds the pool.
     """
 
     schema: ClassVar[Mapping[str, Array]] = {

@@ -85,15 +85,9 @@ class Tree(NamedTuple):
 class TreeTable(LearnerTable):
     """Table of trees of one depth.
 
-    Parameters
-    ----------
-    feature : ndarray of int64, shape (n_learners, 2^depth - 1)
-    threshold : ndarray of float64, shape (n_learners, 2^depth - 1)
-    leaf : ndarray of float64, shape (n_learners, 2^depth)
-    missing_left : ndarray of uint8, shape (n_learners, 2^depth - 1), optional
-        Whether a node sends a missing feature (NaN) left.  None means always right.
-    sets : ndarray of uint64, shape (n_learners, 2^depth - 1, 4), optional
-        Bits of the categories that a node sends left, 0 if it splits at its threshold.
+    ``missing_left`` is whether a node sends a missing feature (NaN) left.  None means always
+    right.  ``sets`` are bits of the categories that a node sends left, 0 if it splits at its
+    threshold.
     """
 
     schema: ClassVar[Mapping[str, Array]] = {
