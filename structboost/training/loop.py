@@ -287,6 +287,8 @@ class Loop(ABC):
         self.columns = columns
         self.rule = rule
         self.state = State()
+        # Found once: protocols are slow to check.
+        self._learning = weighted if isinstance(weighted, LearnsFromHeldOut) else None
         self._began = began
         self._checkpoint = checkpoint
         self._calls_before = weighted.oracle_calls
@@ -311,14 +313,12 @@ class Loop(ABC):
 
     def temperature(self) -> Temperature | None:
         """Factor of the scores that the parts left out ask for, if they are looked at."""
-        found = self.weighted
-        return found.temperature() if isinstance(found, LearnsFromHeldOut) else None
+        return self._learning and self._learning.temperature()
 
     @property
     def _held_out_loss(self) -> float | None:
         """Loss on the parts left out, in rounds in which it was measured."""
-        found = self.weighted
-        return found.held_out_loss if isinstance(found, LearnsFromHeldOut) else None
+        return self._learning and self._learning.held_out_loss
 
     def run(self, observe: Observer) -> None:
         """Train, from the checkpoint on if there is one.
