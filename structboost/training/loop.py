@@ -313,12 +313,12 @@ class Loop(ABC):
 
     def temperature(self) -> Temperature | None:
         """Factor of the scores that the parts left out ask for, if they are looked at."""
-        return self._learning and self._learning.temperature()
+        return None if self._learning is None else self._learning.temperature()
 
     @property
     def _held_out_loss(self) -> float | None:
         """Loss on the parts left out, in rounds in which it was measured."""
-        return self._learning and self._learning.held_out_loss
+        return None if self._learning is None else self._learning.held_out_loss
 
     def run(self, observe: Observer) -> None:
         """Train, from the checkpoint on if there is one.
