@@ -22,7 +22,7 @@ from structboost.files.schema import (
     prefixed,
     whole_number,
 )
-from structboost.masters.base import Booster, Boosting
+from structboost.masters.base import Boosting
 from structboost.masters.held_out import (
     HeldOut,
     HeldOutScores,
@@ -30,6 +30,7 @@ from structboost.masters.held_out import (
     damped,
     fitted_temperature,
 )
+from structboost.masters.master import Booster
 from structboost.runtime.compiled import compiled
 from structboost.validation import checked_not_negative, checked_positive, checked_whole_number
 from structboost.weak.terms import Terms, check_single_terms

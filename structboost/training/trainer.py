@@ -51,7 +51,7 @@ class Trainer(Documented, BaseEstimator):
     interrupted_ : bool
         Whether Ctrl-C ended the fit.
     ending_ : str
-        Reason why the fit ended (:class:`structboost.training.loop.State`).
+        Reason why the fit ended (:class:`structboost.training.state.State`).
     C_ : float
         The C of the model, from the parameter or from a choice on held-out data.
     """
