@@ -64,6 +64,8 @@ class Loop(ABC):
         self.columns = columns
         self.rule = rule
         self.state = State()
+        # Found once: protocols are slow to check.
+        self._learning = weighted if isinstance(weighted, LearnsFromHeldOut) else None
         self._began = began
         self._checkpoint = checkpoint
         self._calls_before = weighted.oracle_calls
@@ -231,14 +233,12 @@ class Loop(ABC):
 
     def temperature(self) -> Temperature | None:
         """Factor of the scores that the parts left out ask for, if they are looked at."""
-        found = self.weighted
-        return found.temperature() if isinstance(found, LearnsFromHeldOut) else None
+        return None if self._learning is None else self._learning.temperature()
 
     @property
     def _held_out_loss(self) -> float | None:
         """Loss on the parts left out, in rounds in which it was measured."""
-        found = self.weighted
-        return found.held_out_loss if isinstance(found, LearnsFromHeldOut) else None
+        return None if self._learning is None else self._learning.held_out_loss
 
     def current_model(self) -> Ensemble:
         """The model kept so far, with the weights of the last round only."""
