@@ -89,4 +89,6 @@ class CatBoostTrees:
             path.write_text(json.dumps(made))
             model = type(self._model)()
             model.load_model(str(path), format="json")
+        # A model that was read from a file has no importances until they are set.
+        model._prediction_values_change = model.get_feature_importance()
         return model

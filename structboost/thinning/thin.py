@@ -107,7 +107,8 @@ def thin(
     NotThinnedWarning
         If no part of the path is within the margin.  The result is then the whole model.
     UserWarning
-        If the model is right on all rows, as on those that it was trained on.
+        If the model is right on all rows, as on those that it was trained on, or if all labels are
+        the same.
 
     Notes
     -----
@@ -143,7 +144,7 @@ def thin(
     labels = _codes(y, reader.classes, responses.values.shape[1])
     more = None if unlabelled is None else reader.responses(unlabelled)
     rows = HeldOutRows(responses, labels, len(reader.classes), more)
-    _check_rows(rows)
+    _check_rows(rows, reader.classes)
     path = _Path(rows, tol, 0 if random_state is None else random_state)
     trials, ending, is_within = (
         _within_margin(path, limits, reader.n_trees)
@@ -341,7 +342,14 @@ def _codes(y: Any, classes: Any, n_rows: int) -> IntArray:
     return codes
 
 
-def _check_rows(rows: HeldOutRows) -> None:
+def _check_rows(rows: HeldOutRows, classes: Any) -> None:
+    if (rows.labels == rows.labels[0]).all():
+        label = shown(classes.tolist()[rows.labels[0]])
+        warn_user(
+            f"y has one class, {label}, of the {len(classes)} of the model, so nothing is known of "
+            "the errors on the others; give rows of all classes.",
+            UserWarning,
+        )
     if len(rows.labels) >= _SUSPICIOUS and not rows.is_wrong.any():
         warn_user(
             f"The model is right on all {len(rows.labels)} rows of X. If it was trained on them, "
