@@ -321,12 +321,14 @@ def with_results(text: str, lines: Sequence[Line], names: Mapping[str, str]) -> 
     for one in lines:
         if one.headline.readme:
             sets = f", {one.n_sets} sets" if one.n_sets > 1 else ""
-            title = f"[{one.headline.readme}](docs/results/{one.headline.page}.md)"
+            title = f"[{one.headline.readme}][{one.headline.page}]"
             peer = names.get(one.peer, one.peer)
             rows.append((title, _error(one), _ends(one), peer, one.headline.measure + sets))
     table = markdown(("", "error", "interval", "best peer", "measure"), rows, right=False)
+    pages = dict.fromkeys(one.headline.page for one in lines if one.headline.readme)
+    links = "\n".join(f"[{page}]: docs/results/{page}.md" for page in pages)
     before, rest = text.split(BEGIN)
-    return f"{before}{BEGIN}{table}\n{END}{rest.split(END)[1]}"
+    return f"{before}{BEGIN}{table}\n\n{links}\n{END}{rest.split(END)[1]}"
 
 
 def as_table(lines: Sequence[Line], names: Mapping[str, str]) -> str:
