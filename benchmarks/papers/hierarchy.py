@@ -1,4 +1,4 @@
-"""Hierarchical classification: Table 3 of StructBoost, on sets with natural trees of classes."""
+"""Hierarchical classification as in Table 3 of StructBoost, on other data with trees of classes."""
 
 from dataclasses import replace
 
