@@ -28,6 +28,10 @@ class Contributions(NamedTuple):
     values: FloatArray
     base: Any
 
+    def __repr__(self) -> str:
+        base = np.array2string(np.asarray(self.base), precision=4, threshold=6, separator=", ")
+        return f"Contributions(values of shape {np.shape(self.values)}, base={base})"
+
     def centred(self, background: Contributions) -> Contributions:
         """Subtract from each feature's values their mean over other rows, and add it to the base.
 

@@ -50,7 +50,7 @@ class Hyperplane(NamedTuple):
 
 @dataclass(frozen=True)
 class HyperplaneTable(LearnerTable):
-    """Table of hyperplanes, which respond ``left`` on the negative side and else ``right``."""
+    """Table of hyperplanes, with the response ``left`` on the negative side, else ``right``."""
 
     schema: ClassVar[Mapping[str, Array]] = {
         "coefficients": Array("float64", ("n_learners", "n_features")),
