@@ -18,21 +18,10 @@ EXTRAS = {
 
 
 def require(extra: str, purpose: str, *modules: str) -> None:
-    """Check that packages of an extra are installed, without importing them.
+    """Raise MissingExtraError if packages of one of `EXTRAS` are missing, without importing them.
 
-    Parameters
-    ----------
-    extra : str
-        A key of `EXTRAS`.
-    purpose : str
-        What needs them, the subject of the message.
-    *modules : str
-        Modules that are needed, by default all of the extra.
-
-    Raises
-    ------
-    MissingExtraError
-        If one is missing.
+    ``purpose`` is what needs them, the subject of the message.  ``modules`` are those that are
+    needed, by default all of the extra.
     """
     names = EXTRAS[extra]
     missing = [names[module] for module in modules or names if not is_installed(module)]
