@@ -16,7 +16,7 @@ MOVED = {
     "boosting": ["training.boosting"],
     "columns": ["training.columns", "weak.terms", "masters.held_out"],
     "ensemble": ["model.ensemble"],
-    "loop": ["training.loop"],
+    "loop": ["training.loop", "training.history", "training.settings", "training.state"],
     "task": [
         "contract.task",
         "contract.measures",

@@ -210,12 +210,8 @@ def marginals(
 ) -> Marginals:
     """Call :meth:`Task.marginals_batch` for all examples.
 
-    With ``truth``, a task that has only :meth:`Task.outputs` lists them once for the same examples.
-
-    Raises
-    ------
-    TaskError
-        If shapes are wrong, or values not finite; the message names the example.
+    With ``truth``, a task that has only :meth:`Task.outputs` lists them once for the same
+    examples.  TaskError, which names the example, if shapes are wrong, or values not finite.
     """
 
     def alone(i: int) -> Marginals:

@@ -88,21 +88,9 @@ def probe_argmax(
     Each is searched at zero scores, and at scores against and for the truth.  No output may fall
     behind another one, or behind the truth, at the scores where it was found.  The argmax without
     loss is a candidate as well, a batch form must reach the same values, the scores of a loss must
-    give it, and arguments must stay as they are.
-
-    Parameters
-    ----------
-    task : Task
-        Not probed if its argmax is declared inexact, or training does not use it.
-    X, Y : sequence
-        Inputs and true outputs; X may be None if the task does not read it.
-    offsets : dict of str to ndarray of int64, shape (n_examples + 1,)
-        First part of each example, by kind.
-
-    Raises
-    ------
-    TaskError
-        If an output falls behind, or a true output has a loss; the message names the example.
+    give it, and arguments must stay as they are.  A task is not probed if its argmax is declared
+    inexact, or training does not use it.  ``X`` may be None if the task does not read it.
+    TaskError names the example.
     """
     if not task.exact_argmax or task.separates_in_batches:
         return

@@ -16,21 +16,9 @@ LARGEST = 1e100
 
 
 def real_number(value: Any, call: str, i: int | None = None) -> float:
-    """Return a result that is one real number as a float.
+    """Return a result that is one real number as a float, or raise TaskError.
 
-    Parameters
-    ----------
-    value : object
-        Result of a method.
-    call : str
-        Call of the method in the message, such as ``"loss(Y[{sample}], y_pred)"``.
-    i : int, optional
-        Index of the example.
-
-    Raises
-    ------
-    TaskError
-        If it is no real number: text, a complex number, an array of several, None.
+    The message has the ``call`` of the method, such as ``"loss(Y[{sample}], y_pred)"``.
     """
     if type(value) is float:
         return value

@@ -33,21 +33,8 @@ def probe_sums(task: Task, X: Any, Y: Sequence[Any], offsets: Mapping[str, IntAr
 
     At random scores, the sum of ``exp(score)`` must not be below that of the true output, nor of
     the output of the argmax.  Its slope must be the expected joint feature.  If a task also lists
-    few outputs, both must be the sums over them.
-
-    Parameters
-    ----------
-    task : Task
-        Not probed if it lists its outputs, so that the library sums over them.
-    X, Y : sequence
-        Examples.
-    offsets : dict of str to ndarray of int64, shape (n_examples + 1,)
-        First part of each example, by kind.
-
-    Raises
-    ------
-    TaskError
-        If one of the checks fails; the message names the example and the method.
+    few outputs, both must be the sums over them; if it only lists them, the library sums over them,
+    and nothing is probed.  TaskError names the example and the method.
     """
     if not task.defines("marginals", "log_sum", "marginals_batch"):
         return

@@ -186,13 +186,8 @@ class FeatureReader:
     def fit(cls, X: Any, categorical_features: Any) -> tuple[Self, dict[str, FloatArray]]:
         """Read the features of training instances, and remember their columns.
 
-        Raises
-        ------
-        ValueError, TypeError
-            If shapes or names do not fit, an entry is no number, or an input has a problem of its
-            own.
-        TaskError
-            If features are infinite; the message names the instance.
+        ValueError or TypeError if shapes or names do not fit, an entry is no number, or an input
+        has a problem of its own.  TaskError, which names the instance, if features are infinite.
         """
         stacks = _stacks(X, {})
         columns, tables = {}, {}

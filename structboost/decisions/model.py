@@ -261,12 +261,7 @@ class DecisionModel:
     ) -> tuple[DecisionModel, dict[str, Any]]:
         """Read the model and the parameters that :meth:`save` wrote.
 
-        Raises
-        ------
-        FileNotFoundError, ModelFileError
-            If there is no such file, or it is damaged or of another version.
-        TaskError
-            If the problem is not that of training: items or sense differ.
+        TaskError if the problem is not that of training: items or sense differ.
         """
         with FORMAT.opened(path) as (header, arrays):
             content = arrays["model"].tobytes()

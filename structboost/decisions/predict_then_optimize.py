@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from structboost._typing import FloatArray
+from structboost._typing import FloatArray, override
 from structboost.decisions.costs import read_costs
 from structboost.decisions.inputs import FeatureReader
 from structboost.decisions.model import FORMAT, DecisionModel
@@ -22,6 +22,7 @@ from structboost.engines.registry import engine_of
 from structboost.estimators.parameters import estimator
 from structboost.estimators.saved import plain_parameters
 from structboost.estimators.table_columns import FROM_DTYPE
+from structboost.files.saved import SavedToFile
 from structboost.runtime.documentation import Documented
 from structboost.runtime.fitted_state import committed
 from structboost.training.boosting import AUTO
@@ -37,7 +38,7 @@ from structboost.weak.families import WeakLearners
 
 
 @estimator
-class PredictThenOptimize(Documented, BaseEstimator):
+class PredictThenOptimize(SavedToFile, Documented, BaseEstimator):
     """Predict the costs of a decision so that the decision is good (SPO+ with a certificate).
 
     Features are standardised, and costs are scaled by their standard deviation.  Missing features
@@ -254,21 +255,8 @@ class PredictThenOptimize(Documented, BaseEstimator):
         weights = checked_weights(sample_weight, len(decisions))
         return -normalized_regret(table, decisions, truth.chosen, weights)
 
+    @override
     def save(self, path: str | PathLike[str]) -> None:
-        """Write the model (not the problem) to a file, without pickle, all of it or nothing.
-
-        Parameters
-        ----------
-        path : str or path
-            The file; an existing one is replaced.
-
-        Raises
-        ------
-        ValueError
-            If the model starts from boosted trees (``start="boosted"``), which no file holds.
-        TypeError
-            If names of items or categories are neither text nor numbers.
-        """
         check_is_fitted(self, "trainer_")
         self._model.save(path, plain_parameters(self))
 

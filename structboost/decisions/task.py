@@ -344,13 +344,7 @@ def check_best(
 ) -> None:
     """Raise TaskError where a decision of the solver is worse than another one.
 
-    Parameters
-    ----------
-    problem : DecisionProblem
-    costs, decisions, others : ndarray, shape (n, n_items)
-        Differences of costs, the decisions of the solver at them, and others.
-    examples : ndarray of int, shape (n,), optional
-        Indices of the examples that the rows belong to.  Default: 0 to n - 1.
+    ``costs`` are differences of costs.  Row i belongs to example ``examples[i]``, by default to i.
     """
     i, lead = _first_better(problem, costs, decisions, others)
     if not lead:

@@ -39,7 +39,8 @@ from structboost.exceptions import (
 from structboost.files.checkpoint import Checkpoint
 from structboost.linear.linear_likelihood import LinearLikelihoodTrainer
 from structboost.linear.linear_trainer import LinearTrainer
-from structboost.masters.base import Formulation, LearnsFromHeldOut
+from structboost.masters.abilities import LearnsFromHeldOut
+from structboost.masters.base import Formulation
 from structboost.masters.newton_steps import NewtonSteps
 from structboost.masters.registry import formulation_of
 from structboost.masters.stage_wise_likelihood import StageWiseLikelihood

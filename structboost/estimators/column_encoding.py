@@ -43,12 +43,7 @@ class ColumnEncoding:
     ) -> Self | None:
         """Return the encoding of a training table, or None if it would change nothing.
 
-        ``fills`` is whether missing numbers become means.
-
-        Raises
-        ------
-        ValueError
-            If no column is left.
+        ``fills`` is whether missing numbers become means.  ValueError if no column is left.
         """
         width = table.shape[1]
         if not (categories or fills):

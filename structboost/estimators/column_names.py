@@ -18,15 +18,8 @@ Labels = Sequence[Any]
 def labels_of(features: Any) -> list[Any] | None:
     """Return the labels of columns, text or whole numbers, or None without such labels.
 
-    Parameters
-    ----------
-    features : array-like, data frame, or series of pandas
-        A table of features, or those of one row by their names.
-
-    Raises
-    ------
-    TypeError
-        If some labels are text and others are not.
+    The features are a table, or those of one row in a series.  TypeError if some labels are text
+    and others are not.
     """
     if features is None or isinstance(features, np.ndarray | list | tuple):
         return None
@@ -56,16 +49,9 @@ def names_of(features: Any) -> list[str] | None:
 
 
 def by_name(features: Any, names: Labels | None, place: str, estimator: str) -> Any:
-    """Return features in the order in which training had them.
+    """Return features in the order of their ``names`` in training, if there are any.
 
-    Parameters
-    ----------
-    features : array-like, data frame, or series of pandas
-        Without names they are returned as they are.
-    names : sequence of str or of int, or None
-        Names of the features in training.
-    place, estimator : str
-        What errors and warnings call the features, and the class.
+    Errors and warnings call the features ``place``, and the class ``estimator``.
 
     Raises
     ------

@@ -31,19 +31,9 @@ _MOST_BYTES_OF_CLASSES = 1 << 26
 def label_vector(y: Any, name: str = "y", wanted: str = "a label") -> Any:
     """Return labels of samples as an array of strings, numbers, bools or dates.
 
-    Parameters
-    ----------
-    y : array-like, shape (n_samples,) or (n_samples, 1)
-        Array, list, tuple, series or data frame of one column.
-    name : str
-        Name of the argument in errors.
-    wanted : str
-        What each sample needs, for the error of a missing number.
-
-    Returns
-    -------
-    labels : ndarray, shape (n_samples,) or (n_samples, 1)
-        Labels with their values.  None and arrays of no dimension are returned as they are.
+    ``y`` is an array, list, tuple, series or data frame of one column, shape (n_samples,) or
+    (n_samples, 1), which the labels keep.  None and arrays of no dimension are returned as they
+    are.  Errors call the argument ``name``, and say that each sample needs ``wanted``.
 
     Raises
     ------

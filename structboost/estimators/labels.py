@@ -128,12 +128,7 @@ def _weights_of_classes(class_weight: Mapping[Any, float], classes: NDArray[Any]
 def classes_in_place(y: Any) -> tuple[NDArray[Any], Callable[[Any, Task], Any]]:
     """Return the classes of labels, and a function that converts labels to outputs of a task.
 
-    Both take Dask collections, too.
-
-    Raises
-    ------
-    ValueError
-        If there are fewer than two classes.
+    Both take Dask collections, too.  ValueError if there are fewer than two classes.
     """
     if not hasattr(y, "__dask_graph__"):
         y = label_vector(y)

@@ -174,15 +174,8 @@ def parameters_of_0_2(
 ) -> dict[str, Any]:
     """Convert parameters of a model file of version 0.2, which had no objectives.
 
-    Parameters
-    ----------
-    estimator : str
-        Name of the class.
-    parameters : dict of str to object
-        Parameters in the file.
-    has_bound : bool
-        Whether the history has a bound, as without stage-wise boosting.  Sparse tables and tokens
-        of zeros and ones had other objectives.
+    ``has_bound`` is whether the history has a bound, as without stage-wise boosting.  Sparse tables
+    and tokens of zeros and ones had other objectives.
     """
     converted = dict(parameters)
     of_objective = _OBJECTIVE_DEFAULTS_IN_0_2.get(estimator)

@@ -50,17 +50,8 @@ def listed_sequences(X: Any) -> list[Any]:
 def listed_tags(y: Any, lengths: Sequence[int]) -> list[list[Any]]:
     """Return the tags of each sequence as Python values, None where one is missing.
 
-    Parameters
-    ----------
-    y : sequence of sequences of tags
-    lengths : sequence of int
-        Number of tokens of each sequence.
-
-    Raises
-    ------
-    ValueError, TypeError
-        If it is no list of sequences, or a sequence has not one tag for each token, or a tag is
-        neither a string nor a number; the message names it.
+    ValueError or TypeError, which names it, if this is no list of sequences, a sequence has not one
+    tag for each token, or a tag is neither a string nor a number.
     """
     wanted = "give a list that has a list of tags for each sequence"
     if not _is_container(y):
@@ -120,12 +111,8 @@ def is_of_dicts(x: Any) -> bool:
 def sequence_of(x: Any, i: int) -> Any:
     """Return sequence ``i`` as a list of dicts, a sparse array, a narwhals frame or an array.
 
-    An empty list may stand for a sequence without tokens in any form.
-
-    Raises
-    ------
-    ValueError, TypeError
-        If it is of another form.
+    An empty list may stand for a sequence without tokens in any form.  ValueError or TypeError if
+    it is of another form.
     """
     if is_of_dicts(x):
         return x if isinstance(x, list | tuple) else list(x)

@@ -65,12 +65,8 @@ def is_sparse(X: Any) -> bool:
 def checked_form(X: Any, *, most_axes: int = 2) -> Any:
     """Return a native data frame, an array or a sparse array or matrix for what a user passes.
 
-    Raises
-    ------
-    TypeError
-        If it is no table.
-    ValueError
-        If it is a table of another form, such as one row, or rows differ in length.
+    TypeError if it is no table.  ValueError if it is a table of another form, such as one row, or
+    rows differ in length.
     """
     X = nw.to_native(X, pass_through=True)
     if sparse.issparse(X):

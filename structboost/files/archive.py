@@ -147,14 +147,8 @@ class ArchiveFormat:
     def opened(self, path: str | PathLike[str]) -> Iterator[tuple[Header, Arrays]]:
         """Open header and arrays of a file for a block that decodes them.
 
-        Errors of the block count as damage of the file.
-
-        Raises
-        ------
-        FileNotFoundError
-            If there is no such file.
-        ValueError
-            From :meth:`read`.
+        Errors of the block count as damage of the file.  Other errors are those of :meth:`read`,
+        and FileNotFoundError if there is no such file.
         """
         regular_file(path, "model file", self.error)
         content = self.read(path)

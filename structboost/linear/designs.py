@@ -182,14 +182,8 @@ class ActiveDesign(Design):
 def design_of(rows: Any, part: PartKind, *, active: bool, standardise: bool = True) -> Design:
     """Return the design that suits the features of the training parts.
 
-    Parameters
-    ----------
-    rows : ndarray or sparse array, shape (n_parts, n_features)
-    part : PartKind
-    active : bool
-        Whether rows are indices of active features.
-    standardise : bool
-        Whether columns of dense tables get mean 0 and std 1.
+    The rows may be indices of ``active`` features.  Columns of dense tables get mean 0 and std 1 if
+    ``standardise``.
     """
     with_bias = part.has_bias
     if active:
@@ -232,13 +226,7 @@ def linear_ensemble(
 ) -> Ensemble:
     """Return linear functions as a model, one of weight 1 for each channel of each kind.
 
-    Parameters
-    ----------
-    kinds : dict of str to PartKind
-    designs : dict of str to Design
-    weights : dict of str to ndarray, shape (width, n_channels)
-    facts : dict
-        Plain values that are saved with the model.
+    ``weights`` have the shape (width, n_channels), and ``facts`` are saved with the model.
     """
     members, n_columns = {}, 0
     for kind, part in kinds.items():
@@ -253,13 +241,8 @@ def plain_ensemble(
 ) -> Ensemble:
     """Return linear functions of unscaled features as a model.
 
-    Parameters
-    ----------
-    kinds : dict of str to PartKind
-    weights : dict of str to ndarray, shape (width, n_channels)
-        Weights, with those of the constant in the last row if the kind has one.
-    facts : dict
-        Plain values that are saved with the model.
+    ``weights`` have the shape (width, n_channels), with those of the constant in the last row if
+    the kind has one, and ``facts`` are saved with the model.
     """
     designs = {
         kind: PlainDesign(len(weights[kind]) - part.has_bias, part.has_bias)

@@ -44,27 +44,9 @@ class LikelihoodAt(NamedTuple):
 def log_losses(
     task: Task, X: Sequence[Any], Y: Sequence[Any], scores: StackedParts, sharpness: float
 ) -> FloatArray:
-    """Negative log probabilities ``~ exp(sharpness * score)`` of true outputs.
+    """Negative log probabilities ``~ exp(sharpness * score)`` of true outputs, shape (n_examples,).
 
-    Parameters
-    ----------
-    task : Task
-        A task that implements marginals.
-    X, Y : sequence
-        Examples.
-    scores : StackedParts
-        Scores of their parts.
-    sharpness : float
-        Factor of the scores.
-
-    Returns
-    -------
-    losses : ndarray, shape (n_examples,)
-
-    Raises
-    ------
-    TaskError
-        If the task has no marginals.
+    TaskError if the task has no marginals.
     """
     shares = np.full(len(Y), 1.0 / len(Y))
     problem = Problem(task, X, Y, scores.offsets, shares, np.random.RandomState(0))

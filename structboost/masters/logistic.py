@@ -13,7 +13,8 @@ from scipy.optimize import minimize, minimize_scalar
 
 from structboost._typing import FloatArray, IntArray, override
 from structboost.contract.optional_methods import codes_of
-from structboost.masters.base import Formulation, Problem, RestrictedMaster
+from structboost.masters.base import Formulation, Problem
+from structboost.masters.master import RestrictedMaster
 from structboost.masters.softmax_link import SoftmaxLink
 from structboost.runtime.growable_matrix import GrowingMatrix
 from structboost.validation import checked_choice, checked_positive, checked_regularisation

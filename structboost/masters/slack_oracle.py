@@ -15,7 +15,8 @@ from structboost.contract.exactness import probe_argmax
 from structboost.contract.parts import StackedParts
 from structboost.contract.separation import Separation, separation_of
 from structboost.exceptions import TaskError
-from structboost.masters.base import ColumnOracle, Problem
+from structboost.masters.base import Problem
+from structboost.masters.cut_oracle import ColumnOracle
 from structboost.runtime.interrupts import raise_if_interrupted
 from structboost.weak.responses import StoredResponses
 

@@ -18,19 +18,9 @@ EXTRAS = {
 
 
 def require(extra: str, purpose: str) -> None:
-    """Check that the packages of an extra are installed, without importing them.
+    """Raise MissingExtraError if packages of one of `EXTRAS` are missing, without importing them.
 
-    Parameters
-    ----------
-    extra : str
-        A key of `EXTRAS`.
-    purpose : str
-        What needs them, the subject of the message.
-
-    Raises
-    ------
-    MissingExtraError
-        If one is missing.
+    ``purpose`` is what needs them, the subject of the message.
     """
     missing = [name for module, name in EXTRAS[extra].items() if not is_installed(module)]
     if missing:

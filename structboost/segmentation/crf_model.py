@@ -95,16 +95,8 @@ class CRFModel:
     def label_costs(self, graph: SuperpixelGraph, fixed: IntArray | None = None) -> FloatArray:
         """Compute the energy of each label of a superpixel, with the best labels of the others.
 
-        Terms that are common to all labels of a superpixel are left out.
-
-        Parameters
-        ----------
-        graph, fixed
-        As for :meth:`labels`.
-
-        Returns
-        -------
-        ndarray, shape (n_superpixels, n_labels)
+        Terms that are common to all labels of a superpixel are left out.  The energies have the
+        shape (n_superpixels, n_labels).
         """
         nodes, edges = self._energies(graph, fixed)
         labels = expanded_labels(nodes, graph.edges, edges)
@@ -201,13 +193,6 @@ def conditional_costs(
     """Compute the energy of each label of a node, with all other labels as they are.
 
     The energies are correct up to a constant per node.
-
-    Parameters
-    ----------
-    nodes : ndarray, shape (n, n_labels)
-    edges : ndarray of int64, shape (n_edges, 2)
-    weights : ndarray, shape (n_edges,)
-    labels : ndarray of int64, shape (n,)
     """
     agreeing = np.zeros_like(nodes)
     for here, there in (edges.T, edges.T[::-1]):
@@ -218,12 +203,7 @@ def conditional_costs(
 def calibrated_sharpness(costs: Sequence[FloatArray], counts: Sequence[IntArray]) -> float:
     """Return the factor of the energies whose softmax makes the true labels most likely.
 
-    Parameters
-    ----------
-    costs : sequence of ndarray, shape (n_superpixels, n_labels)
-        Energies of the labels in each image.
-    counts : sequence of ndarray of int64, shape (n_superpixels, n_labels)
-        Pixels of each class in each superpixel.
+    Each image has energies and pixels of each class, shape (n_superpixels, n_labels).
     """
     energies = np.concatenate(costs)
     weights = np.concatenate(counts).astype(np.float64)

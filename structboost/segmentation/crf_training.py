@@ -319,18 +319,10 @@ def fit_tuned(
     groups: Sequence[int] | None = None,
     verbose: bool = False,
 ) -> Learned:
-    """Choose C on some of the images, if it is None, and train on all of them.
+    """Choose C on some of the images by :func:`tuned`, if it is None, and train on all of them.
 
-    Parameters
-    ----------
-    graphs, counts, settings, groups
-        As for :func:`fit_crf`.
-    C : float or None
-        None chooses it by :func:`tuned`.
-    random_state : int
-        Seed for the images of the search and its folds.
-    verbose : bool
-        Whether lines on standard error show the progress.
+    Other arguments are as for :func:`fit_crf`.  ``random_state`` draws the images of the search and
+    its folds.
     """
     scores: dict[float, float] = {}
     if C is None:

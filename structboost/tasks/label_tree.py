@@ -33,18 +33,11 @@ class LabelTree:
     n_classes: int
 
     def codes(self) -> NDArray[np.int8]:
-        """Make label codes with ancestors, (20) of StructBoost.
+        """Make label codes with ancestors, (20) of StructBoost, shape (n_classes, n_channels).
 
-        Returns
-        -------
-        code : ndarray of int8, shape (n_classes, n_channels)
-            1 on a class and its ancestors.  A channel is a node: the classes, then the inner nodes
-            but the root, which all classes have in common.
-
-        Raises
-        ------
-        MemoryError
-            If the machine has too little memory for it.
+        They are 1 on a class and its ancestors.  A channel is a node: the classes, then the inner
+        nodes but the root, which all classes have in common.  MemoryError if the machine has too
+        little memory.
         """
         n_nodes = len(self.parents)
         check_memory(

@@ -8,7 +8,7 @@ import numpy as np
 
 from structboost._typing import FloatArray
 from structboost.thinning.tree_model import TreeResponses, whole_probabilities
-from structboost.weak.pool import responses_of
+from structboost.weak.pool import repeatable_responses_of
 
 
 class FunctionPool:
@@ -26,7 +26,7 @@ class FunctionPool:
 
     def responses(self, X: Any) -> TreeResponses:
         """Responses of the functions."""
-        values = responses_of(self._functions, X)
+        values = repeatable_responses_of(self._functions, X)
         return TreeResponses(values, np.ones(self.n_trees, np.int64), np.zeros(2))
 
     def probabilities(self, X: Any) -> FloatArray:

@@ -61,6 +61,7 @@ class LightGBMTrees:
 
     def responses(self, X: Any) -> TreeResponses:
         """Responses as the values of the leaves that rows reach."""
+        self._check_columns(X)
         leaves = np.asarray(
             self._model.predict(X, pred_leaf=True, num_iteration=self._iterations), np.int64
         ).reshape(len(X) if not hasattr(X, "shape") else X.shape[0], self.n_trees)
@@ -105,6 +106,18 @@ class LightGBMTrees:
     def _line(self, name: str) -> str:
         found = re.search(rf"^{name}=(.*)$", self._head, re.MULTILINE)
         return found.group(1) if found else ""
+
+    def _check_columns(self, X: Any) -> None:
+        """Raise if a frame has other names than the model, which LightGBM itself ignores."""
+        names = self._booster.feature_name()
+        columns = [str(name).replace(" ", "_") for name in getattr(X, "columns", ())]
+        unnamed = [f"Column_{index}" for index in range(len(names))]
+        if columns and names not in (unnamed, columns) and len(columns) == len(names):
+            index = next(k for k, name in enumerate(names) if columns[k] != name)
+            raise ValueError(
+                f"Column {index} of X is {columns[index]!r}, and the model was trained with "
+                f"{names[index]!r} there; give the columns in the order of training."
+            )
 
     def _check(self) -> None:
         objective = self._line("objective").split()

@@ -13,6 +13,8 @@ from structboost.thinning.tree_model import TreeResponses, class_of_name, in_tur
 
 _BY_HISTOGRAMS = "HistGradientBoostingClassifier"
 _NAMES = (_BY_HISTOGRAMS, "GradientBoostingClassifier")
+# Scores of the iterations in training, which the new iterations do not have.
+_SCORES = ("train_score_", "validation_score_", "oob_improvement_", "oob_scores_", "oob_score_")
 
 
 class BoostedTrees:
@@ -67,6 +69,8 @@ class BoostedTrees:
         shifts = shifts - self._start()
         iterations = in_turns(per_class(weights, self._channels(), self._per), shifts != 0)
         model = copy(self._model)
+        for name in _SCORES:
+            vars(model).pop(name, None)
         trees = self._model._predictors if self._by_histograms else self._model.estimators_
         rate = 1.0 if self._by_histograms else float(self._model.learning_rate)
         scaled = _scaled_predictor if self._by_histograms else _scaled_tree

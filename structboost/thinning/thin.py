@@ -22,7 +22,7 @@ from structboost.selection.folds import shuffled_parts
 from structboost.solvers.priced_cross_entropy import PricedCrossEntropy, PricedSolution
 from structboost.thinning.held_out_rows import HeldOutRows, mean_loss, row_losses
 from structboost.thinning.thinned_model import ThinnedModel
-from structboost.thinning.tree_model import tree_model_of
+from structboost.thinning.tree_model import check_is_table, tree_model_of
 from structboost.validation import (
     check_labels,
     checked_not_negative,
@@ -98,7 +98,7 @@ def thin(
     Raises
     ------
     TypeError
-        If the model is of another kind.
+        If the model is of another kind, or X is a DMatrix or a Dataset.
     ValueError
         If the model has another objective, X and y do not fit together, or a label is unknown.
 
@@ -107,7 +107,8 @@ def thin(
     NotThinnedWarning
         If no part of the path is within the margin.  The result is then the whole model.
     UserWarning
-        If the model is right on all rows, as on those that it was trained on.
+        If the model is right on all rows, as on those that it was trained on, or if all labels are
+        the same.
 
     Notes
     -----
@@ -137,11 +138,13 @@ def thin(
     tol = checked_relative_gap(tol, "tol")
     checked_random_state(random_state)
     reader = tree_model_of(model)
+    for name, table in (("X", X), ("unlabelled", unlabelled)):
+        check_is_table(table, name, model)
     responses = reader.responses(X)
     labels = _codes(y, reader.classes, responses.values.shape[1])
     more = None if unlabelled is None else reader.responses(unlabelled)
     rows = HeldOutRows(responses, labels, len(reader.classes), more)
-    _check_rows(rows)
+    _check_rows(rows, reader.classes)
     path = _Path(rows, tol, 0 if random_state is None else random_state)
     trials, ending, is_within = (
         _within_margin(path, limits, reader.n_trees)
@@ -339,7 +342,14 @@ def _codes(y: Any, classes: Any, n_rows: int) -> IntArray:
     return codes
 
 
-def _check_rows(rows: HeldOutRows) -> None:
+def _check_rows(rows: HeldOutRows, classes: Any) -> None:
+    if (rows.labels == rows.labels[0]).all():
+        label = shown(classes.tolist()[rows.labels[0]])
+        warn_user(
+            f"y has one class, {label}, of the {len(classes)} of the model, so nothing is known of "
+            "the errors on the others; give rows of all classes.",
+            UserWarning,
+        )
     if len(rows.labels) >= _SUSPICIOUS and not rows.is_wrong.any():
         warn_user(
             f"The model is right on all {len(rows.labels)} rows of X. If it was trained on them, "

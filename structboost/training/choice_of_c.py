@@ -42,8 +42,10 @@ from structboost.selection.path import (
     upwards,
 )
 from structboost.selection.scoring import Score
-from structboost.training.loop import Loop, Record, Settings
+from structboost.training.history import Record
+from structboost.training.loop import Loop
 from structboost.training.plan import Plan
+from structboost.training.settings import Settings
 from structboost.validation import checked_positive
 from structboost.weak.families import WeakLearners
 

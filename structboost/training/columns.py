@@ -12,13 +12,9 @@ from scipy import sparse
 from structboost._typing import FloatArray
 from structboost.contract.parts import PartKind
 from structboost.files.schema import Array, DamagedFileError, damaged_content
-from structboost.masters.base import (
-    LearnsFromHeldOut,
-    RecallsResponses,
-    TakesSparseResponses,
-    WeightedColumns,
-)
+from structboost.masters.abilities import LearnsFromHeldOut, RecallsResponses, TakesSparseResponses
 from structboost.masters.held_out import HeldOut
+from structboost.masters.master import WeightedColumns
 from structboost.model.ensemble import Ensemble
 from structboost.model.kind_ensemble import KindEnsemble
 from structboost.weak.base import Column, WeakLearnerFamily

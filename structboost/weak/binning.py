@@ -284,12 +284,8 @@ def sampled_rows(n_rows: int, n: int) -> IntArray:
 def bin_codes(features: Any, bins: Thresholds) -> NDArray[Any]:
     """Bin of every value, shape (n_columns, n_rows).
 
-    Missing values are in the last bin, except in the columns where they are low (:class:`Gaps`).
-
-    Raises
-    ------
-    TaskError
-        If a feature is infinite; the message names the row and the feature.
+    Missing values are in the last bin, except in the columns where they are low (:class:`Gaps`). An
+    infinite feature raises TaskError.
     """
     codes = np.empty((bins.n_columns, features.shape[0]), dtype=code_dtype(bins))
     for j in range(bins.n_columns):

@@ -40,15 +40,8 @@ def block_measure(
 ) -> BlockMeasure:
     """Group the entries of one block by channel, in their order, without zeros.
 
-    Parameters
-    ----------
-    measure : SparseFeature
-        Its parts count from the first row of the block.
-    n_channels : int
-    outputs : ndarray of int64, shape (n_outputs + 1,)
-        Entries ``outputs[k]:outputs[k + 1]`` are those of output k.
-    weights : ndarray, shape (n_outputs,)
-        Factor of the values of each output.
+    The parts of ``measure`` count from the first row of the block.  Entries ``outputs[k]:outputs[k
+    + 1]`` are those of output k, whose values ``weights[k]`` multiplies.
     """
     parts, values, indptr = _group_by_channel(*measure, outputs, weights, n_channels)
     codes, levels = _levels(values)

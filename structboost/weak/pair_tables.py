@@ -40,6 +40,10 @@ class PairTables:
     steps: LookupTable
     pairs: dict[Pair, FloatArray]
 
+    def __repr__(self) -> str:
+        n_single, n_pairs = len(self.steps.features), len(self.pairs)
+        return f"PairTables({n_single} features, {n_pairs} pairs, {len(self.steps.bias)} channels)"
+
     @classmethod
     def of(cls, scorer: Scorer, n_features: int) -> Self | None:
         """Convert a scorer of rows of ``n_features``, or return None if its trees are deeper."""

@@ -19,31 +19,21 @@ from structboost.weak.table import LearnerTable
 
 # One function of rows, or one that returns the responses of many.
 Functions = Callable[[Any], Any] | Sequence[Callable[[Any], Any]]
+# Rows on which functions are called again, and the part of the largest response by which products
+# of matrices of other sizes may differ.
+_N_REPEATED, _REPEATED_WITHIN = 16, 1e-4
 
 
 def responses_of(functions: Functions, X: Any) -> FloatArray:
-    """Compute the responses of functions to rows, and check them.
+    """Compute the responses of functions to rows, shape (n_functions, n_rows), and check them.
 
-    Parameters
-    ----------
-    functions : sequence of callables, or callable
-        Each takes X and returns an array of shape (n_rows,).  A single callable returns one of
-        shape (n_rows, n_functions).
-    X : array-like
-        Rows.
-
-    Returns
-    -------
-    responses : ndarray, shape (n_functions, n_rows)
-
-    Raises
-    ------
-    TypeError, ValueError
-        If a function is no callable, or its responses have another shape or are not finite.
+    Each function takes X and returns an array of shape (n_rows,).  A single callable returns one of
+    shape (n_rows, n_functions).  TypeError or ValueError if a function is no callable, or its
+    responses have another shape or are not finite.
     """
     n = X.shape[0] if hasattr(X, "shape") else len(X)
     if callable(functions):
-        table = _finite(functions(X), "functions(X)", 2)
+        table = _finite(_call(functions, X, "functions"), "functions(X)", 2)
         if table.shape[0] != n:
             raise ValueError(
                 f"functions(X) has shape {table.shape} for {n} rows; return a row of responses for "
@@ -59,7 +49,7 @@ def responses_of(functions: Functions, X: Any) -> FloatArray:
     for index, function in enumerate(functions):
         if not callable(function):
             raise TypeError(f"functions[{index}] is {shown(function)}; give a callable.")
-        responses = _finite(function(X), f"functions[{index}](X)", 1)
+        responses = _finite(_call(function, X, f"functions[{index}]"), f"functions[{index}](X)", 1)
         if responses.shape != (n,):
             raise ValueError(
                 f"functions[{index}](X) has shape {responses.shape} for {n} rows; return a number "
@@ -67,6 +57,45 @@ def responses_of(functions: Functions, X: Any) -> FloatArray:
             )
         out[index] = responses
     return out
+
+
+def repeatable_responses_of(functions: Functions, X: Any) -> FloatArray:
+    """Compute the responses of functions, and call them again on the first rows.
+
+    Raises
+    ------
+    ValueError
+        If a function responds to these rows in another way, and as in :func:`responses_of`.
+    """
+    responses = responses_of(functions, X)
+    first = responses[:, :_N_REPEATED]
+    repeated = responses_of(functions, X[:_N_REPEATED])
+    if repeated.shape != first.shape:
+        raise ValueError(
+            f"functions(X) has {len(first)} columns for all rows of X, and {len(repeated)} for "
+            f"the first {first.shape[1]}; return a column for each function."
+        )
+    sizes = np.abs(responses).max(axis=1, initial=0.0)[:, None]
+    differs = np.abs(repeated - first) > _REPEATED_WITHIN * sizes
+    if differs.any():
+        index, row = np.argwhere(differs)[0].tolist()
+        name = f"functions(X)[:, {index}]" if callable(functions) else f"functions[{index}](X)"
+        raise ValueError(
+            f"{name} is {first[index, row]:.6g} for row {row} of X, and {repeated[index, row]:.6g} "
+            f"when called with the first {first.shape[1]} rows only. A certificate requires the "
+            "same response to a row in every call, whatever the other rows; fix the seed of a "
+            "random function, and compute statistics of rows beforehand."
+        )
+    return responses
+
+
+def _call(function: Callable[[Any], Any], X: Any, name: str) -> Any:
+    """Call a function, and add its name to an error."""
+    try:
+        return function(X)
+    except Exception as error:
+        error.add_note(f"Raised by {name}(X).")
+        raise
 
 
 def _finite(responses: Any, name: str, n_axes: int) -> FloatArray:
@@ -85,16 +114,9 @@ class PoolMember(NamedTuple):
 
 @dataclass(frozen=True)
 class PoolTable(LearnerTable):
-    """Table of functions of a pool.
+    """Table of functions of a pool by their indices, each times a sign of 1 or -1.
 
-    Parameters
-    ----------
-    function : ndarray of int64, shape (n_learners,)
-        Indices of the functions.
-    sign : ndarray of float64, shape (n_learners,)
-        1 or -1.
-    functions : callable or sequence of callables, optional
-        The pool, which no file of a model holds.
+    No file of a model holds the pool.
     """
 
     schema: ClassVar[Mapping[str, Array]] = {
@@ -154,6 +176,12 @@ class PoolFamily(WeakLearnerFamily):
     exact, n_threads
         Ignored: the search is one product of matrices.
 
+    Raises
+    ------
+    ValueError
+        If a function responds to the first rows in another way when it is called again with these
+        rows only, as random ones and those that look at other rows do.
+
     Notes
     -----
     The model can be pickled if the functions can.  A file of a model holds no functions, so
@@ -193,7 +221,7 @@ class PoolFamily(WeakLearnerFamily):
         self.n_features = features.shape[1]
         self.functions = functions
         self.both_signs = both_signs
-        self._responses = responses_of(functions, features)
+        self._responses = repeatable_responses_of(functions, features)
 
     @override
     def price(self, duals: FloatArray, per_channel: int) -> Sequence[Candidate]:

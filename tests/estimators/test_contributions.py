@@ -96,6 +96,9 @@ def test_an_ensemble_returns_contributions_to_its_channels():
     model = StructBoost(MulticlassTask(3), **OF_TRAINER).fit(X, Y).model_
     values, base = model.contributions(X.astype(np.float32))
     assert values.shape == (150, 4, 3)
+    text = repr(model.contributions(X))
+    assert text.startswith("Contributions(values of shape (150, 4, 3), base=[")
+    assert len(text) < 90
     np.testing.assert_allclose(base + values.sum(axis=1), model.scores(X.astype(np.float32)))
     with pytest.raises(ValueError, match="features has shape"):
         model.contributions(X[:, :2])

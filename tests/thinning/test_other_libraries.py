@@ -89,6 +89,28 @@ def test_booster_of_xgboost_goes_through_a_file(tmp_path):
     assert predicted == pytest.approx(thinned.predict_proba(X), abs=1e-6)
 
 
+def test_frame_whose_columns_are_in_another_order_is_refused_for_lightgbm():
+    pandas = pytest.importorskip("pandas")
+    X, y = table(2)
+    frame = pandas.DataFrame(X, columns=[f"column {j}" for j in range(6)])
+    model = lightgbm().fit(frame[:160], y[:160])
+    held = frame[160:]
+    assert thin(model, held, y[160:], n_trees=12).n_trees <= 12
+    with pytest.raises(ValueError, match="Column 0 of X is 'column_5', and the model was trained"):
+        thin(model, held[held.columns[::-1]], y[160:], n_trees=12)
+    others = held[[f"column {j}" for j in (0, 2, 1, 3, 4, 5)]]
+    with pytest.raises(ValueError, match="Column 1 of X is 'column_2'"):
+        thin(model, held, y[160:], n_trees=12, unlabelled=others)
+
+
+def test_importances_of_a_written_model_of_catboost_are_those_of_its_trees():
+    X, y = table(3)
+    model = catboost(depth=3).fit(X[:160], y[:160])
+    written = thin(model, X[160:], y[160:], n_trees=12).model
+    assert written.feature_importances_ == pytest.approx(written.get_feature_importance())
+    assert written.feature_importances_.sum() == pytest.approx(100.0)
+
+
 def test_model_of_catboost_goes_through_a_file(tmp_path):
     module = pytest.importorskip("catboost")
     X, y = table(3)
@@ -96,6 +118,29 @@ def test_model_of_catboost_goes_through_a_file(tmp_path):
     thinned.model.save_model(str(tmp_path / "model.cbm"))
     read = module.CatBoostClassifier().load_model(str(tmp_path / "model.cbm"))
     assert read.predict_proba(X) == pytest.approx(thinned.predict_proba(X), abs=1e-9)
+
+
+def test_model_of_the_base_class_of_catboost_is_thinned():
+    module = pytest.importorskip("catboost")
+    X, y = table(3)
+    model = module.CatBoost({
+        "iterations": 20, "depth": 3, "loss_function": "MultiClass", "verbose": 0,
+        "thread_count": 1, "allow_writing_files": False,
+    }).fit(X[:160], y[:160])  # fmt: skip
+    thinned = thin(model, X[160:], y[160:], n_trees=8)
+    written = thinned.model.predict(X, prediction_type="Probability")
+    assert type(thinned.model) is module.CatBoost
+    assert written == pytest.approx(thinned.predict_proba(X), abs=1e-9)
+
+
+def test_rows_in_the_format_of_another_library_are_refused_by_name():
+    module = pytest.importorskip("xgboost")
+    X, y = table(2)
+    model = xgboost(max_depth=3).fit(X[:160], y[:160])
+    with pytest.raises(TypeError, match="X is a DMatrix of xgboost; give the table"):
+        thin(model, module.DMatrix(X[160:]), y[160:])
+    with pytest.raises(TypeError, match="unlabelled is a DMatrix"):
+        thin(model, X[160:], y[160:], unlabelled=module.DMatrix(X))
 
 
 @pytest.mark.parametrize(

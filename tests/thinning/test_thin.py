@@ -154,6 +154,24 @@ def test_rows_that_the_model_was_trained_on_warn():
         thin(model, X, y, n_trees=20)
 
 
+def test_labels_of_one_class_warn(fitted):
+    model, X, y = fitted["forest", 3]
+    with pytest.warns(UserWarning, match="y has one class, 'ant', of the 3 of the model"):
+        thin(model, X[y == "ant"], y[y == "ant"], n_trees=8)
+
+
+def test_written_model_has_no_scores_of_the_iterations_that_are_gone():
+    X, y = table(2)
+    for model in (
+        GradientBoostingClassifier(n_estimators=15, subsample=0.5, random_state=0),
+        HistGradientBoostingClassifier(max_iter=15, early_stopping=True, random_state=0),
+    ):
+        written = thin(model.fit(X[:160], y[:160]), X[160:], y[160:], n_trees=8).model
+        for name in ("train_score_", "validation_score_", "oob_improvement_"):
+            assert not hasattr(written, name)
+        assert len(model.train_score_) > 8
+
+
 def test_rows_without_labels_take_part(fitted):
     model, X, y = fitted["histograms", 3]
     alone = thin(model, X[:50], y[:50], n_trees=15)

@@ -378,6 +378,8 @@ def test_tables_of_features_and_pairs_give_the_scores(fitted):
     rows = model._table(frame, reset=False)
     tables = model.model_.compile()
     assert isinstance(tables, PairTables)
+    n_single, n_pairs = len(tables.steps.features), len(tables.pairs)
+    assert repr(tables) == f"PairTables({n_single} features, {n_pairs} pairs, 3 channels)"
     scores = model.model_.scores(rows)
     np.testing.assert_allclose(tables.raw_scores(rows), scores, atol=1e-9)
     pure = tables.purified()

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
-from structboost import MulticlassTask, StructBoost
+from structboost import MulticlassTask, StructBoost, thin
 from structboost.weak import PoolFamily
 
 
@@ -91,6 +91,33 @@ def test_file_of_a_model_with_functions_is_refused(tmp_path):
     fitted = StructBoost(MulticlassTask(2), C=20.0, weak_learner=family).fit(X, y)
     with pytest.raises(ValueError, match="pool"):
         fitted.model_.save(tmp_path / "model")
+
+
+def test_functions_that_respond_in_another_way_when_called_again_are_refused():
+    X, rng = table(0)[0], np.random.default_rng(0)
+    for index, function in enumerate(
+        (lambda X: rng.normal(size=len(X)), lambda X: X[:, 0] - X[:, 0].mean())
+    ):
+        pool = [*WAVES[: index + 1], function]
+        with pytest.raises(ValueError, match=rf"functions\[{index + 1}\]\(X\) is .* row \d+ of X"):
+            PoolFamily(X, functions=pool)
+        with pytest.raises(ValueError, match="the same response to a row in every call"):
+            PoolFamily(X, functions=lambda X, pool=pool: np.column_stack([f(X) for f in pool]))
+    with pytest.raises(ValueError, match="30 columns for all rows of X, and 16 for the first 16"):
+        PoolFamily(X, functions=lambda X: X @ X.T)
+    with pytest.raises(ValueError, match=r"functions\[1\]\(X\) is"):
+        thin([WAVES[0], lambda X: rng.normal(size=len(X))], X, np.arange(len(X)) % 2)
+
+
+def test_last_digits_that_depend_on_the_number_of_rows_are_no_other_response():
+    X = table(0)[0]
+    PoolFamily(X, functions=[lambda X: X[:, 0] * (1 + 1e-9 * len(X)), lambda X: 0 * X[:, 0]])
+
+
+def test_error_of_a_function_names_its_index():
+    with pytest.raises(ZeroDivisionError) as caught:
+        PoolFamily(table(0)[0], functions=[WAVES[0], lambda X: 1 / 0])
+    assert caught.value.__notes__ == ["Raised by functions[1](X)."]
 
 
 @pytest.mark.parametrize(
