@@ -9,7 +9,7 @@ import numpy as np
 
 from structboost.estimators.table_forms import frame_of
 from structboost.exceptions import warn_user
-from structboost.validation import lacks_and_has
+from structboost.validation import is_whole, lacks_and_has
 
 # Text, or the whole numbers of frames of pandas.
 Labels = Sequence[Any]
@@ -36,10 +36,7 @@ def labels_of(features: Any) -> list[Any] | None:
             "supported if all input features have string names; write X.columns = "
             "X.columns.astype(str)."
         )
-    is_whole = all(
-        isinstance(one, int | np.integer) and not isinstance(one, bool) for one in labels
-    )
-    return labels if n_texts == len(labels) or is_whole else None
+    return labels if n_texts == len(labels) or all(map(is_whole, labels)) else None
 
 
 def by_name(features: Any, names: Labels | None, place: str, estimator: str) -> Any:

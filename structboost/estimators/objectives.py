@@ -71,11 +71,12 @@ def grows_trees(weak_learner: Any) -> bool:
     """Whether weak learners include trees, by name or by ``"auto"``."""
     members = weak_learner
     if isinstance(members, Mapping):
-        members = [one for of_kind in members.values() for one in _members(of_kind)]
-    return any(is_same(one, "tree") or is_same(one, AUTO) for one in _members(members))
+        members = [one for of_kind in members.values() for one in members_of(of_kind)]
+    return any(is_same(one, "tree") or is_same(one, AUTO) for one in members_of(members))
 
 
-def _members(weak_learner: Any) -> list[Any]:
+def members_of(weak_learner: Any) -> list[Any]:
+    """Return one or several weak learners as a list."""
     return list(weak_learner) if isinstance(weak_learner, list | tuple) else [weak_learner]
 
 

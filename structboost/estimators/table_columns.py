@@ -13,7 +13,7 @@ import numpy as np
 from structboost._typing import FloatArray
 from structboost.estimators.table_forms import frame_of, shape_of
 from structboost.exceptions import warn_user
-from structboost.validation import array_of, is_missing, shown
+from structboost.validation import array_of, is_missing, is_number, shown
 from structboost.weak.category_sets import MOST_CATEGORIES
 
 FROM_DTYPE = "from_dtype"
@@ -107,7 +107,7 @@ def _grouped(ordered: list[Any], counts: Mapping[Any, int], name: str) -> list[A
     by_frequency = sorted(ordered, key=lambda value: -counts[value])
     rare = set(by_frequency[MOST_CATEGORIES - 1 :])
     n_rows = counts[by_frequency[MOST_CATEGORIES - 1]]
-    is_text = sum(isinstance(value, str) and _is_number(value) for value in ordered)
+    is_text = sum(isinstance(value, str) and is_number(value) for value in ordered)
     remedy = (
         "If the text stands for numbers, give pandas.to_numeric(column, errors='coerce')."
         if is_text > len(ordered) / 2
@@ -121,15 +121,6 @@ def _grouped(ordered: list[Any], counts: Mapping[Any, int], name: str) -> list[A
     )
     frequent = [value for value in ordered if value not in rare]
     return [*frequent, RareCategories(value for value in ordered if value in rare)]
-
-
-def _is_number(text: str) -> bool:
-    """Whether a text can be read as a number."""
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
 
 
 def codes_of(X: Any, categories: Categories, *, warn: bool = False) -> dict[int, FloatArray]:

@@ -57,12 +57,13 @@ def _real_numbers(values: Any) -> FloatArray:
     array = np.asarray(values)
     texts = [one for one in array.ravel() if isinstance(one, str)] if array.dtype == object else []
     if texts or array.dtype.kind not in "biufO":
-        what = next((one for one in texts or array.ravel() if not _is_number(one)), "text")
+        what = next((one for one in texts or array.ravel() if not is_number(one)), "text")
         raise TypeError(f"it holds {array.dtype}, such as {shown(what)}")
     return array.astype(np.float64)
 
 
-def _is_number(value: Any) -> bool:
+def is_number(value: Any) -> bool:
+    """Whether a value, perhaps a text, can be read as a number."""
     try:
         float(value)
     except (TypeError, ValueError):
