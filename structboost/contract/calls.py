@@ -238,10 +238,7 @@ def log_sums(
 ) -> FloatArray:
     """Call :meth:`Task.log_sums_batch` for all examples.
 
-    Raises
-    ------
-    TaskError
-        If the shape is wrong, or values are not finite; the message names the example.
+    TaskError if the shape is wrong, or values are not finite; the message names the example.
     """
 
     def alone(i: int) -> FloatArray:

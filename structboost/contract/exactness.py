@@ -62,10 +62,7 @@ class LastOutputs:
     ) -> None:
         """Compare new outputs at ``scores`` with the last ones, and store the new ones.
 
-        Raises
-        ------
-        TaskError
-            If one of the last is better; the message names the example.
+        TaskError if one of the last is better; the message names the example.
         """
         if not task.exact_argmax or task.separates_in_batches:
             return

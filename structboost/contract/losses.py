@@ -14,10 +14,7 @@ from structboost.exceptions import TaskError, note_examples
 def loss_of(task: TaskMembers, i: int, y: Any, y_pred: Any) -> float:
     """Return the loss of an output of example ``i`` as a float.
 
-    Raises
-    ------
-    TaskError
-        If the task returns no number, or one that is negative, not finite or too large.
+    TaskError if the task returns no number, or one that is negative, not finite or too large.
     """
     try:
         value = task.loss(y, y_pred)

@@ -226,10 +226,8 @@ class StructBoostEstimator(BoostedEstimator):
     def _check_objective(self, weak_learner: Any) -> str:
         """Return the name of the objective, if it reads all parameters with these weak learners.
 
-        Raises
-        ------
-        ValueError, TypeError
-            If there is no such objective, or it does not read a parameter that was set.
+        ValueError or TypeError if there is no such objective, or it does not read a parameter that
+        was set.
         """
         objective = checked_objective(self.objective, self._objectives)
         self._check_scoring(objective, weak_learner)

@@ -42,17 +42,9 @@ def labels_of(features: Any) -> list[Any] | None:
 def by_name(features: Any, names: Labels | None, place: str, estimator: str) -> Any:
     """Return features in the order of their ``names`` in training, if there are any.
 
-    Errors and warnings call the features ``place``, and the class ``estimator``.
-
-    Raises
-    ------
-    ValueError
-        If names of training are missing, or others are there.
-
-    Warns
-    -----
-    UserWarning
-        If only one of the two has names.
+    Errors and warnings call the features ``place``, and the class ``estimator``.  ValueError if
+    names of training are missing, or others are there.  UserWarning if only one of the two has
+    names.
     """
     columns = labels_of(features)
     has_names, had_names = (of is not None and isinstance(of[0], str) for of in (columns, names))

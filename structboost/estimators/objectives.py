@@ -48,10 +48,7 @@ _RENAMED = {"exponential": EXPONENTIAL, "log": L1_LOG_LOSS}
 def checked_objective(objective: Any, choices: Iterable[str]) -> str:
     """Return the name of an objective, or ``OWN`` for a Formulation.
 
-    Raises
-    ------
-    ValueError, TypeError
-        If it is neither a Formulation nor one of ``choices``.
+    ValueError or TypeError if it is neither a Formulation nor one of ``choices``.
     """
     if isinstance(objective, Formulation):
         return OWN

@@ -33,10 +33,7 @@ class RareCategories(tuple[Any, ...]):
 def categorical_columns(X: Any, wanted: Any) -> list[int]:
     """Return the indices of the categorical columns of a table.
 
-    Raises
-    ------
-    ValueError
-        If it names no columns of X.
+    ValueError if it names no columns of X.
     """
     frame = frame_of(X)
     if wanted is None or (isinstance(wanted, str) and wanted == FROM_DTYPE):
@@ -70,17 +67,9 @@ def categories_of(X: Any, columns: Sequence[int]) -> dict[int, list[Any]]:
     """Return the categories that occur in columns.
 
     If a column has too many, the most frequent ones, and of equally frequent ones the first in
-    order, have codes of their own.  The last entry holds the others.
-
-    Raises
-    ------
-    ValueError
-        If a column holds values that are no categories; the message names it.
-
-    Warns
-    -----
-    UserWarning
-        If categories of a column are grouped.
+    order, have codes of their own.  The last entry holds the others.  ValueError if a column holds
+    values that are no categories; the message names it.  UserWarning if categories of a column are
+    grouped.
     """
     categories = {}
     for f in columns:
@@ -126,10 +115,7 @@ def _grouped(ordered: list[Any], counts: Mapping[Any, int], name: str) -> list[A
 def codes_of(X: Any, categories: Categories, *, warn: bool = False) -> dict[int, FloatArray]:
     """Return the codes of categorical columns, NaN if missing or unknown.
 
-    Warns
-    -----
-    UserWarning
-        If ``warn`` and no value of a column is known.
+    UserWarning if ``warn`` and no value of a column is known.
     """
     codes = {}
     for f, of_column in categories.items():

@@ -136,10 +136,8 @@ class CRFModel:
     ) -> CRFModel:
         """Build the model from arrays of :meth:`to_arrays` that fit its schema.
 
-        Raises
-        ------
-        ModelFileError, DamagedFileError
-            If an ensemble is damaged, or is not of superpixels and edges.
+        ModelFileError or DamagedFileError if an ensemble is damaged, or is not of superpixels and
+        edges.
         """
         if _ENSEMBLE in arrays:
             with FORMAT.damage("crf/ensemble"):

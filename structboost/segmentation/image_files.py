@@ -55,10 +55,8 @@ class ReadWhenUsed(Sequence[Any]):
 def text_lines(path: str | PathLike[str], what: str) -> list[str]:
     """Read the lines of a text file.
 
-    Raises
-    ------
-    ImageFileError
-        If there is no such file, or it is not text; the message names ``what`` it should be.
+    ImageFileError if there is no such file, or it is not text; the message names ``what`` it should
+    be.
     """
     try:
         return (
@@ -260,10 +258,7 @@ def resized_mask(mask: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
 def files_in(folder: Path, suffixes: Sequence[str] = IMAGE_SUFFIXES) -> list[Path]:
     """List the files of a folder with one of the suffixes, in order.
 
-    Raises
-    ------
-    ImageFileError
-        If there is no such folder.
+    ImageFileError if there is no such folder.
     """
     if not folder.is_dir():
         raise ImageFileError(f"There is no folder {folder}.")
