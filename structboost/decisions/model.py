@@ -39,7 +39,7 @@ from structboost.selection.folds import shuffled_parts
 from structboost.training.trainer import Trainer
 
 # Standard deviation of the start: its weight is hardly regularised.
-_STD_OF_START = 10.0
+STD_OF_START = 10.0
 _CROSS_FITTED = 3
 _RECORDS = ("history", "passes", "path")
 
@@ -174,7 +174,7 @@ class Preparation:
 
     def _with_start(self, scaled: DecisionInputs, predicted: FloatArray) -> DecisionInputs:
         center, std = self.arrays["start"].tolist()
-        items = (_STD_OF_START / std) * (predicted - center)[:, :, None]
+        items = (STD_OF_START / std) * (predicted - center)[:, :, None]
         if "items" in scaled.tables:
             items = np.concatenate((scaled.tables["items"], items), axis=2)
         return DecisionInputs(**{**scaled.tables, "items": items})

@@ -37,7 +37,6 @@ from structboost.estimators.tokens import (
     check_allowed,
     forbidden_numbers,
     tag_numbers,
-    token_importances,
     warn_of_unknown_tags,
 )
 from structboost.exceptions import examples_numbered
@@ -60,6 +59,7 @@ from structboost.validation import (
 )
 from structboost.weak.active_feature import ActiveFeatureFamily, ActiveFeatureTable
 from structboost.weak.families import WeakLearners
+from structboost.weak.linear_function import LinearFunctionTable
 
 # With more pairs of tags of all sequences, C is chosen on folds of so many tokens in all.
 _MANY_PAIRS, _ENOUGH_TOKENS = 1 << 22, 200
@@ -215,7 +215,8 @@ class StructBoostTagger(StructBoostEstimator):
                 "transitions is 'seen', which only objective='log_loss' over one linear function "
                 "of features of 0 and 1 reads; leave it out."
             )
-        classes, tags = tag_numbers(y, [len(tokens) for tokens in rows])
+        lengths = [len(of[0] if isinstance(of, tuple) else of) for of in rows]
+        classes, tags = tag_numbers(y, lengths)
         scheme = scheme_of_tags(self.scheme, classes, tags)
         forbidden_numbers(self.forbidden, classes)
         forbidden = forbidden_numbers(with_scheme(self.forbidden, scheme, classes), classes)
@@ -254,13 +255,16 @@ class StructBoostTagger(StructBoostEstimator):
             of_groups = np.repeat(of_groups[training], [_n_pieces(tags[i]) for i in training])
         validation = pieces(held)[:2] if held else None
         whole = pieces(everything) if held else None
-        task = ChainTask(len(classes), forbidden=forbidden)
+        has_vectors = len(reader.vector_columns) > 0
+        task = ChainTask(len(classes), vectors=has_vectors, forbidden=forbidden)
         self.classes_, self.scheme_ = classes, scheme
         self._keep_reader(reader)
         self.outside_offset_ = 0.0
         if len(classes) == 1:
             warn_of_one_class(classes[0].item(), "tag", "tags")
-            reader.is_active = False  # since there are no learners of such features
+            # There are no learners of such features.
+            reader.is_active, reader.vector_columns = False, np.zeros(0, np.int64)
+            task = ChainTask(1, forbidden=forbidden)
             self._keep_constant(task, {"token": int(reader.n_features or 0), "step": 1})
             return self
         self._train(task, (inputs, outputs), validation, of_pieces, whole, of_groups)
@@ -388,19 +392,54 @@ class StructBoostTagger(StructBoostEstimator):
 
     @property
     def feature_weights_(self) -> FloatArray:
-        """Amount that each feature (row) adds to the score of each tag (column), where present."""
+        """Amount that each feature (row) adds to the score of each tag (column).
+
+        That is where the feature is present, and for each unit of a number.
+        """
+        kinds = self._columns_of_kinds()
+        weights, _ = self._linear_weights("token")
+        if "vector" in kinds:
+            weights[kinds["vector"]] += self._linear_weights("vector")[0]
+        return weights
+
+    @property
+    def intercept_(self) -> FloatArray:
+        """Score of each tag of a token whose features are all 0, shape (n_tags,)."""
+        of_kinds = [self._linear_weights(kind)[1] for kind in self._columns_of_kinds()]
+        return np.asarray(np.sum(of_kinds, axis=0))
+
+    def _columns_of_kinds(self) -> dict[str, IntArray]:
+        """Return the kinds of parts of tokens, and the columns of features that they have."""
         check_is_fitted(self)
-        learners = self.model_.members["token"].learners
+        columns = self._reader.vector_columns
+        kinds = {"token": np.arange(int(self.n_features_in_ or 0))}
+        return kinds | ({"vector": columns} if len(columns) else {})
+
+    def _linear_weights(self, kind: str) -> tuple[FloatArray, FloatArray]:
+        """Return the weights of the features of a kind, and the score without them.
+
+        Raises
+        ------
+        AttributeError
+            If learners are neither single features nor linear functions.
+        """
+        member, matrix = self.model_.members[kind], self.model_.matrix(kind)
+        learners = member.learners
+        if isinstance(learners, LinearFunctionTable):
+            return learners.coefficients.T @ matrix, learners.intercept @ matrix
         if not isinstance(learners, ActiveFeatureTable):
             raise AttributeError(
-                "feature_weights_ is missing, because features are not all 0 and 1 or learners are "
-                "trees, whose parts do not add up; read feature_importances_."
+                f"feature_weights_ and intercept_ are missing, because the learners are of the "
+                f"family {member.family!r}, whose parts do not add up; read feature_importances_."
             )
         used = learners.feature >= 0
-        steps = (learners.present - learners.absent)[used, None]
         weights = np.zeros((int(self.n_features_in_ or 0), len(self.classes_)))
-        np.add.at(weights, learners.feature[used], steps * self.model_.matrix("token")[used])
-        return weights
+        np.add.at(
+            weights,
+            learners.feature[used],
+            (learners.present - learners.absent)[used, None] * matrix[used],
+        )
+        return weights, np.where(used, learners.absent, learners.present) @ matrix
 
     @property
     @override
@@ -409,8 +448,24 @@ class StructBoostTagger(StructBoostEstimator):
         learners = self.model_.members["token"].learners
         if not isinstance(learners, ActiveFeatureTable):
             return self.model_.feature_importances("token")
-        sizes = np.abs(self.model_.matrix("token")).sum(axis=1)
-        return token_importances(learners.feature, sizes, int(self.n_features_in_ or 0))
+        n_features = int(self.n_features_in_ or 0)
+        sizes = np.zeros(n_features)
+        used = learners.feature >= 0
+        np.add.at(
+            sizes, learners.feature[used], np.abs(self.model_.matrix("token"))[used].sum(axis=1)
+        )
+        if "vector" in self.model_.members:
+            sizes[self._reader.vector_columns] += self._sizes_of_vectors()
+        return np.asarray(sizes / sizes.sum() if sizes.sum() > 0 else sizes)
+
+    def _sizes_of_vectors(self) -> FloatArray:
+        """Return the absolute weight on each column of the vectors, for one std of linear ones."""
+        member, matrix = self.model_.members["vector"], self.model_.matrix("vector")
+        learners = member.learners
+        if isinstance(learners, LinearFunctionTable):
+            of_tags = np.abs(learners.coefficients.T @ matrix).sum(axis=1)
+            return np.asarray(of_tags * learners.scales)
+        return np.asarray(self.model_.feature_importances("vector") * np.abs(matrix).sum())
 
     @override
     def _facts(self) -> dict[str, Any]:
@@ -419,6 +474,7 @@ class StructBoostTagger(StructBoostEstimator):
             "names": reader.names,
             "n_token_features": reader.n_features,
             "is_active": reader.is_active,
+            "vector_columns": reader.vector_columns.tolist(),
             "columns": reader.columns,
             "outside_offset": self.outside_offset_,
             "scheme": self.scheme_,
@@ -442,12 +498,28 @@ class StructBoostTagger(StructBoostEstimator):
         columns = facts.get("columns")
         if columns is not None:
             columns = saved_names(columns, len(columns))
-        self._keep_reader(TokenReader(names, n_features, is_active=is_active, columns=columns))
+        vector_columns = np.array(
+            [
+                whole_number(column, "column of vectors", low=0, high=n_features - 1)
+                for column in facts.get("vector_columns", ())
+            ],
+            np.int64,
+        )
+        reader = TokenReader(
+            names,
+            n_features,
+            is_active=is_active,
+            columns=columns,
+            vector_columns=vector_columns,
+        )
+        self._keep_reader(reader)
         scheme = facts.get("scheme")
         self.scheme_ = None if scheme is None else checked_choice(scheme, "scheme", SCHEMES)
         pairs = with_scheme(self.forbidden, self.scheme_, self.classes_)
         self.task_ = ChainTask(
-            len(self.classes_), forbidden=forbidden_numbers(pairs, self.classes_)
+            len(self.classes_),
+            vectors=len(vector_columns) > 0,
+            forbidden=forbidden_numbers(pairs, self.classes_),
         )
         if dict(self.task_.kinds) != dict(self.model_.kinds):
             raise DamagedFileError("its model is of other tags")
@@ -544,9 +616,12 @@ class StructBoostTagger(StructBoostEstimator):
 
     def _settings(self, task: Task) -> dict[str, Any]:
         settings = super()._settings(task)
-        if self._reader.is_active:
-            return settings | {"weak_learner": ActiveFeatureFamily}
         weak_learner = settings["weak_learner"]
+        if self._reader.is_active:
+            by_kind = dict.fromkeys(task.kinds, ActiveFeatureFamily)
+            if "vector" in by_kind:
+                by_kind["vector"] = weak_learner
+            return settings | {"weak_learner": by_kind}
         if self._is_stage_wise and not isinstance(weak_learner, Mapping):
             # Pairs of tags have one constant feature, on which trees are constants, too.
             return settings | {"weak_learner": {"token": weak_learner, "step": "stump"}}
@@ -559,7 +634,7 @@ class StructBoostTagger(StructBoostEstimator):
         factor: float = 1.0,
     ) -> list[Any]:
         """Predict sequences from their scores times ``factor``, with few scores in memory."""
-        rows, lengths = self._reader.read(X)
+        rows, vectors, lengths = self._reader.read(X)
         transitions = factor * self.transitions_.reshape(1, -1)
         ends = np.cumsum(lengths)
         is_dense = not self._reader.is_active
@@ -569,13 +644,16 @@ class StructBoostTagger(StructBoostEstimator):
             first = len(out)
             start = int(ends[first - 1]) if first else 0
             last = max(first + 1, int(np.searchsorted(ends, start + per_block, side="right")))
-            tokens = rows[start : int(ends[last - 1])]
+            here = slice(start, int(ends[last - 1]))
+            tokens = rows[here]
             if self._reader.is_active:
                 # A token may have more active features than any in training.
                 of_tokens = self.model_.scorer("token").raw_scores(tokens)
             else:
                 dense = tokens.toarray() if sparse.issparse(tokens) else tokens
                 of_tokens = self.model_.scores(dense, "token")
+            if vectors is not None:
+                of_tokens = of_tokens + self.model_.scores(vectors[here], "vector")
             of_tokens = of_tokens if factor == 1.0 else factor * of_tokens
             n = last - first
             # One row in memory, for all sequences.
@@ -583,6 +661,7 @@ class StructBoostTagger(StructBoostEstimator):
             starts = np.concatenate(([0], ends[first:last] - start)).astype(np.int64)
             offsets = {"token": starts, "step": np.arange(n + 1, dtype=np.int64)}
             scores = StackedParts({"token": of_tokens, "step": steps}, offsets)
+            # Those of vectors are among the scores of the tokens.
             # The task reads of its inputs only where they are pieces of sequences.
             with examples_numbered(range(first, last)):
                 out += predict([None] * n, scores)
