@@ -47,7 +47,7 @@ from structboost.masters.newton_steps import NewtonSteps
 from structboost.masters.stage_wise_random_field import StageWiseRandomField
 from structboost.runtime.fitted_state import committed
 from structboost.selection.folds import Fold
-from structboost.tasks.chain import ChainTask, labelled_stretches
+from structboost.tasks.chain import ChainTask, labelled_stretches, runs_of
 from structboost.tasks.chunk_tags import SCHEMES, ChunkTags
 from structboost.training.boosting import AUTO
 from structboost.validation import (
@@ -66,6 +66,8 @@ _MANY_PAIRS, _ENOUGH_TOKENS = 1 << 22, 200
 # Neighbouring sequences that are held out together, and the least number of such runs: sequences of
 # one document are alike (docs/decisions/linear-likelihood.md).
 _RUN, _FEWEST_RUNS = 30, 100
+# A single sequence is cut into so many runs, of which some are held out.
+_RUNS_OF_ONE = 10
 # Scores of tags that are in memory together: 32 megabytes.
 _MOST_SCORES = 1 << 22
 
@@ -185,7 +187,8 @@ class StructBoostTagger(StructBoostEstimator):
         groups : array-like, shape (n_sequences,), optional
             Group of each sequence, such as its document, which is held out as a whole where C is
             chosen or training stops early.  By default, runs of up to 30 neighbouring sequences
-            are held out together to choose C, if there are at least 200.
+            are held out together to choose C, if there are at least 200.  To choose C on one
+            sequence alone, it is cut into ten runs, which are then trained as sequences.
 
         Raises
         ------
@@ -197,7 +200,7 @@ class StructBoostTagger(StructBoostEstimator):
         ConstantPredictionWarning
             If ``y`` has one tag, which the model then always predicts.
         """
-        objective = checked_objective(self.objective, self._objectives)
+        checked_objective(self.objective, self._objectives)
         reader = TokenReader()
         rows = reader.fit(X, takes_active=self._takes_active)
         is_linear = is_same(self.weak_learner, AUTO) and self._is(LOG_LOSS) and reader.is_active
@@ -224,8 +227,7 @@ class StructBoostTagger(StructBoostEstimator):
         check_allowed(tags, forbidden, classes)
         weights = checked_weights(sample_weight, len(rows))
         of_groups = None if groups is None else group_indices(groups, "groups", len(rows))
-        read = reads(objective, "linear" if is_linear else self.weak_learner)
-        chooses_C = is_same(self.C, AUTO) and "C" in read
+        chooses_C = self._chooses_C(reader.is_active)
         if groups is not None and not (chooses_C or self.early_stopping):
             raise ValueError(
                 "groups is set, and nothing is held out; leave it out, or write early_stopping="
@@ -251,7 +253,10 @@ class StructBoostTagger(StructBoostEstimator):
         if of_groups is None and run > 1:
             of_groups = np.arange(len(rows)) // run
         inputs, outputs, of_pieces = pieces(training)
-        if of_groups is not None:
+        if chooses_C and not held and len(inputs) == 1:
+            inputs, outputs = runs_of(inputs[0], outputs[0], _RUNS_OF_ONE)
+            of_pieces = np.ones(len(inputs))
+        elif of_groups is not None:
             of_groups = np.repeat(of_groups[training], [_n_pieces(tags[i]) for i in training])
         validation = pieces(held)[:2] if held else None
         whole = pieces(everything) if held else None
@@ -543,6 +548,16 @@ class StructBoostTagger(StructBoostEstimator):
         """Whether sparse tokens of zeros and ones may stay sparse."""
         names = (AUTO, "stump", "linear")
         return any(is_same(self.weak_learner, name) for name in names)
+
+    def _chooses_C(self, is_active: bool) -> bool:
+        """Whether C is chosen on held-out sequences, of active features or of others."""
+        is_linear = is_active and is_same(self.weak_learner, AUTO) and self._is(LOG_LOSS)
+        read = reads(self._objective_name(), "linear" if is_linear else self.weak_learner)
+        return is_same(self.C, AUTO) and "C" in read
+
+    def _holds_out(self) -> bool:
+        """Whether a fit of dicts with names holds sequences out."""
+        return bool(self.early_stopping) or self._chooses_C(self._takes_active)
 
     def _stage_wise(self) -> NewtonSteps:
         return StageWiseRandomField()
