@@ -88,7 +88,7 @@ def dual_pass(
     """
     starts, _, shares, _ = sequences
     of_tags, of_pairs, entropies, overlaps = duals
-    features, at, values, vectors, norms = tokens
+    features, at, values, _vectors, norms = tokens
     n_tags = weights.shape[1]
     bias = len(weights) - 1
     space = _space(starts, n_tags)
@@ -210,7 +210,7 @@ def _sums(
     ``powers`` come from :func:`exponentials`.  ``space`` gets the scores and the probabilities of
     tags; ``of_pairs`` gains.
     """
-    features, at, values, vectors, norms = tokens
+    features, at, values, vectors, _norms = tokens
     starts, tags, _, ends = sequences
     n_tags = weights.shape[1]
     bias = len(weights) - 1
@@ -256,7 +256,7 @@ def _scatter(begin: int, n: int, tokens: Any, change: FloatArray, out: FloatArra
 
     Returns the sum of the products of the row with the row that it is added to, before that.
     """
-    features, at, values, vectors, norms = tokens
+    features, at, values, vectors, _norms = tokens
     n_tags, bias = out.shape[1], len(out) - 1
     first = bias - vectors.shape[1]
     met = 0.0
@@ -299,7 +299,7 @@ def _scatter_shrunk(
 
     Returns by how much half the squared norm of the weights, times the ridge, rises.
     """
-    features, at, values, vectors, norms = tokens
+    features, at, values, vectors, _norms = tokens
     slopes, _, l1_ratio, ridge = of_weights
     n_tags, bias = weights.shape[1], len(weights) - 1
     first = bias - vectors.shape[1]
