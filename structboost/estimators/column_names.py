@@ -42,12 +42,6 @@ def labels_of(features: Any) -> list[Any] | None:
     return labels if n_texts == len(labels) or is_whole else None
 
 
-def names_of(features: Any) -> list[str] | None:
-    """Return the names of features, if all have one that is text."""
-    labels = labels_of(features)
-    return labels if labels is not None and isinstance(labels[0], str) else None
-
-
 def by_name(features: Any, names: Labels | None, place: str, estimator: str) -> Any:
     """Return features in the order of their ``names`` in training, if there are any.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 import narwhals as nw
@@ -146,6 +147,28 @@ def codes_of(X: Any, categories: Categories, *, warn: bool = False) -> dict[int,
         if warn and np.isnan(codes[f]).all():
             _warn_of_unknown(values, of_column, _name(X, f))
     return codes
+
+
+def plain_categories(categories: Categories) -> list[list[Any]]:
+    """Return categories for a model file, or raise TypeError if no file can hold one."""
+    for f, values in categories.items():
+        listed = [value if isinstance(value, RareCategories) else (value,) for value in values]
+        for value in chain.from_iterable(listed):
+            if not isinstance(value, (str, int, float)):
+                raise TypeError(
+                    f"Column {f} of X has the category {shown(value)} of type "
+                    f"{type(value).__name__}; files of models hold strings and numbers. Convert "
+                    "it to strings before the fit, or keep this model with joblib.dump."
+                )
+    return [[f, values] for f, values in categories.items()]
+
+
+def saved_categories(entries: Iterable[Any]) -> dict[int, list[Any]]:
+    """Restore what :func:`plain_categories` returned, from a file."""
+    return {
+        int(f): [RareCategories(one) if isinstance(one, list) else one for one in values]
+        for f, values in entries
+    }
 
 
 def _warn_of_unknown(values: Sequence[Any], categories: Sequence[Any], name: Any) -> None:
