@@ -60,7 +60,9 @@ def checked_objective(objective: Any, choices: Iterable[str]) -> str:
 
 
 def is_linear(weak_learner: Any) -> bool:
-    """Whether weak learners are one linear function."""
+    """Whether weak learners are one linear function, whatever there is on vectors of tokens."""
+    if isinstance(weak_learner, Mapping) and "vector" in weak_learner:
+        return is_same(weak_learner.get("token"), "linear")
     return is_same(weak_learner, "linear")
 
 
@@ -85,7 +87,8 @@ def is_one_linear_function(objective: str, weak_learner: Any) -> bool:
 def reads(objective: str, weak_learner: Any) -> tuple[str, ...]:
     """Return the parameters that an objective reads, of those that only some objectives read."""
     if objective == LOG_LOSS and is_linear(weak_learner):
-        return _READ_BY_LINEAR
+        of_trees = (*_OF_STEPS, *OF_TREES) if grows_trees(weak_learner) else ()
+        return (*_READ_BY_LINEAR, *of_trees)
     if objective in STAGE_WISE and not grows_trees(weak_learner):
         return tuple(name for name in _READ[objective] if name not in OF_TREES)
     return _READ[objective]
