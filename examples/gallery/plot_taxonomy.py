@@ -2,8 +2,8 @@
 Classes in a tree
 =================
 
-Classes of a branch share weak learners. With few rows per class that helps: here each digit has
-about twenty. (With ``objective="hinge"`` errors within a branch also cost less.)
+Classes of a branch share weak learners, and the class of the least expected cost is predicted: an
+error within a branch costs half. With few rows per class that helps: here each digit has twenty.
 """
 
 import matplotlib.pyplot as plt
