@@ -63,13 +63,13 @@ def mixed_norm(train, test, max_features):
     Each step is re-fitted on its features, without the shrinkage that the norm pays for sparsity:
     without the re-fit, errors are higher.
     """
-    X, held_out = _standardised(train.X, test.X)
+    X, held_out = standardised(train.X, test.X)
     classes, labels = np.unique(train.y, return_inverse=True)
     weights = np.zeros((X.shape[1], len(classes)))
     curve = Curve([0], [1.0])
-    largest = float(np.abs(_loss(X, labels, weights)[1][:-1]).sum(axis=1).max())
+    largest = float(np.abs(loss(X, labels, weights)[1][:-1]).sum(axis=1).max())
     for penalty in PENALTIES:
-        weights = _proximal(X, labels, weights, penalty * largest)
+        weights = proximal(X, labels, weights, penalty * largest)
         used = np.flatnonzero(np.abs(weights[:-1]).max(axis=1) > 0)
         if len(used) > max_features:
             break
@@ -87,7 +87,7 @@ def _used(fitted, stage):
     return set(features[fitted.model_.at_stage(stage).matrix().any(axis=1)].tolist()) - {-1}
 
 
-def _standardised(*tables):
+def standardised(*tables):
     """Scaled into -1..1 by the first table, as ShareBoost does; the constant is the last column."""
     center = tables[0].mean(axis=0)
     scale = np.abs(tables[0] - center).max(axis=0)
@@ -95,10 +95,16 @@ def _standardised(*tables):
     return [np.column_stack(((X - center) / scale, np.ones(len(X)))) for X in tables]
 
 
-def _loss(X, labels, weights):
+def loss(X, labels, weights):
     """Loss (3) and its gradient."""
+    value, p = loss_of(X @ weights, labels)
+    return value, X.T @ p / len(labels)
+
+
+def loss_of(scores, labels):
+    """Loss (3) of the scores of the classes, and its gradient times the number of rows."""
     rows = np.arange(len(labels))
-    exponents = X @ weights + 1.0
+    exponents = scores + 1.0
     exponents[rows, labels] -= 1.0
     exponents -= exponents[rows, labels][:, None]
     top = exponents.max(axis=1, keepdims=True)
@@ -107,16 +113,16 @@ def _loss(X, labels, weights):
     p /= sums
     value = float((top + np.log(sums)).mean())
     p[rows, labels] -= 1.0
-    return value, X.T @ p / len(labels)
+    return value, p
 
 
-def _proximal(X, labels, start, penalty):
+def proximal(X, labels, start, penalty):
     """FISTA with restarts; the constant is not penalised."""
     lipschitz = 0.5 * float(np.linalg.norm(X, 2) ** 2) / len(labels)
     weights = point = start
     momentum = 1.0
     for _ in range(_PROXIMAL_STEPS):
-        moved = point - _loss(X, labels, point)[1] / lipschitz
+        moved = point - loss(X, labels, point)[1] / lipschitz
         moved[:-1] = linf_prox(moved[:-1], penalty / lipschitz)
         step = moved - weights
         if ((point - moved) * step).sum() > 0:
@@ -146,7 +152,7 @@ def _refitted(X, labels, n_classes):
 
     def objective(flat):
         weights = flat.reshape(X.shape[1], n_classes)
-        value, gradient = _loss(X, labels, weights)
+        value, gradient = loss(X, labels, weights)
         return value + float((weights**2).sum()) / C, (gradient + 2.0 * weights / C).ravel()
 
     start = np.zeros(X.shape[1] * n_classes)

@@ -12,5 +12,6 @@ NAMES = (
     *("auc", "multiclass", "speed", "scale", "defaults", "outside", "taggers", "tagger-cost"),
     *("multiboost-cw", "hierarchy", "mo-ecc", "shareboost", "segmentation", "tracking"),
     *("structures", "decisions", "searches", "unions", "tables", "learners", "tools", "thinning"),
+    "statements",
 )
 PRINTED = tomllib.loads(Path(__file__).with_name("printed.toml").read_text())

@@ -15,7 +15,6 @@ from structboost.contract.measures import OF_ARGMAX, SparseFeature, joint_featur
 from structboost.contract.parts import StackedParts
 from structboost.contract.task import Task
 from structboost.exceptions import TaskError, examples_numbered, on_example
-from structboost.validation import SparseRows, rows_of
 
 # Examples that are probed, one in so many and at most.
 _EXAMPLES_PER_PROBE, _MOST_PROBED = 16, 4
@@ -56,12 +55,6 @@ def check_sum(log_sum: float, score: float, size: float, i: int, output: str) ->
             "check_task(task, X, Y).",
             i,
         )
-
-
-def _only(X: Any, i: int) -> Any:
-    """Return the sequence of input ``i`` alone."""
-    is_table = isinstance(X, np.ndarray | SparseRows)
-    return rows_of(X, np.array([i])) if is_table else [X[i]]
 
 
 def _random(task: Task, offsets: Mapping[str, IntArray], i: int) -> StackedParts:

@@ -216,6 +216,11 @@ class DecisionModel:
     scale: float
     facts: Mapping[str, Any]
 
+    @property
+    def task(self) -> Any:
+        """Task of the trainer, with the problem."""
+        return self.trainer.task
+
     def costs(self, inputs: DecisionInputs) -> FloatArray:
         """Predict the costs of all inputs, shape (n, n_items)."""
         return self.scale * costs_of(self.trainer, self.preparation.inputs(inputs))
@@ -227,14 +232,13 @@ class DecisionModel:
                 "A model with start='boosted' holds scikit-learn's trees, which no file of this "
                 "library holds; fit it with start='least_squares', or pickle it."
             )
-        task: Any = self.trainer.task
         inner = MODEL_FORMAT.to_bytes(*self.trainer.model_.to_arrays())
         header = {
             "parameters": parameters,
             "scale": self.scale,
             **dict(sorted(self.facts.items())),
-            "n_items": task.n_items,
-            "maximize": bool(task.problem.maximize),
+            "n_items": self.task.n_items,
+            "maximize": bool(self.task.problem.maximize),
             "features": self.preparation.features,
             "columns": {kind: one.to_plain() for kind, one in self.reader.columns.items()},
             "item_names": self._plain_item_names(),
@@ -244,8 +248,7 @@ class DecisionModel:
 
     def _plain_item_names(self) -> list[Any] | None:
         """Return the names of the items for a file, unless the problem has them."""
-        task: Any = self.trainer.task
-        names = None if task.problem.item_names is not None else self.item_names
+        names = None if self.task.problem.item_names is not None else self.item_names
         for item, name in enumerate(names or ()):
             if not isinstance(name, str | int | np.integer):
                 raise TypeError(

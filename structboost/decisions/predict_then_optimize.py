@@ -15,7 +15,7 @@ from structboost.decisions.costs import read_costs
 from structboost.decisions.inputs import FeatureReader
 from structboost.decisions.model import FORMAT, DecisionModel
 from structboost.decisions.problem import DecisionProblem, problem_of
-from structboost.decisions.task import DecisionInputs, PredictThenOptimizeTask, TrueDecisions
+from structboost.decisions.task import PredictThenOptimizeTask, TrueDecisions
 from structboost.decisions.training import normalized_regret, train
 from structboost.engines.base import Engine
 from structboost.engines.registry import engine_of
@@ -170,11 +170,8 @@ class PredictThenOptimize(SavedToFile, Documented, BaseEstimator):
         """
         self._check_parameters()
         problem = problem_of(self.problem)
-        reader, tables = FeatureReader.fit(X, self.categorical_features)
-        n = len(next(iter(tables.values())))
-        n_items = tables["items"].shape[1] if "items" in tables else None
-        table, item_names = read_costs(costs, n, n_items, problem.item_names)
-        inputs = DecisionInputs(**tables)
+        reader, inputs = FeatureReader.fit(X, self.categorical_features)
+        table, item_names = read_costs(costs, len(inputs), inputs.n_items, problem.item_names)
         task = PredictThenOptimizeTask(problem, inputs.features, n_items=table.shape[1])
         truth: Any = task.best_decisions(inputs, table)
         # Whatever their size: squares of 1e200 overflow.
@@ -203,8 +200,7 @@ class PredictThenOptimize(SavedToFile, Documented, BaseEstimator):
             If features are not finite, or others than in training.
         """
         check_is_fitted(self, "trainer_")
-        tables = self._model.reader.read(X)
-        costs: FloatArray = self._model.costs(DecisionInputs(**tables))
+        costs: FloatArray = self._model.costs(self._model.reader.read(X))
         return costs
 
     def predict(self, X: Any) -> FloatArray:
@@ -222,8 +218,7 @@ class PredictThenOptimize(SavedToFile, Documented, BaseEstimator):
             :class:`ShortestPath` is a path, without the cycles of a flow.
         """
         costs = self.predict_costs(X)
-        trained: Any = self.trainer_.task
-        problem: DecisionProblem = trained.problem
+        problem: DecisionProblem = self._model.task.problem
         if problem.n_items not in (None, costs.shape[1]):
             raise ValueError(
                 f"X has features of {costs.shape[1]} items, and the problem has {problem.n_items}; "
@@ -250,8 +245,7 @@ class PredictThenOptimize(SavedToFile, Documented, BaseEstimator):
         decisions = self.predict(X)
         names = self._model.item_names
         table, _ = read_costs(costs, len(decisions), None, names)
-        trained: Any = self.trainer_.task
-        truth = trained.best_decisions(decisions, table)
+        truth = self._model.task.best_decisions(decisions, table)
         weights = checked_weights(sample_weight, len(decisions))
         return -normalized_regret(table, decisions, truth.chosen, weights)
 

@@ -83,6 +83,11 @@ class DecisionInputs(_Tables):
         """Name of the kinds of features for the task."""
         return "both" if len(self.tables) > 1 else next(iter(self.tables))
 
+    @property
+    def n_items(self) -> int | None:
+        """Number of items, if they have features."""
+        return self.tables["items"].shape[1] if "items" in self.tables else None
+
 
 class TrueDecisions(_Tables):
     """True outputs of problems with equally many items, as tables ``chosen`` and ``costs``."""
