@@ -13,7 +13,7 @@ help:
 	@echo "make test   lint, type-check and test"
 	@echo "make lint   lint and type-check only"
 	@echo "make bench  install the benchmarks' peers, list the benchmarks"
-	@echo "make docs   build the documentation site into build/docs"
+	@echo "make docs   build the documentation site into build/docs, with a copy in Markdown"
 	@echo "make venv   only set up .venv"
 	@echo "make hooks  lint and type-check before each commit, run the fast tests before each push"
 	@echo "make clean  remove caches and build products (not .venv)"
@@ -63,6 +63,7 @@ docs: venv
 	$(INSTALL) --group docs
 	@rm -rf docs/reference  # has pages of names that were renamed since
 	$(RUN) -m sphinx -q -W --keep-going $(SPHINX_OPTIONS) -b html docs build/docs
+	$(RUN) -m sphinx -q -W --keep-going $(SPHINX_OPTIONS) -a -b markdown docs build/docs
 	@echo "The site is in build/docs/index.html"
 
 clean:

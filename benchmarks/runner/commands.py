@@ -117,7 +117,8 @@ def _check(options: argparse.Namespace) -> int:
 
 
 def _index(options: argparse.Namespace) -> int:
-    lines = write_index(options.results, INDEX, SPECIAL, NAMES)
+    readme = ROOT / "README.md" if options.results.resolve() == RESULTS else None
+    lines = write_index(options.results, INDEX, SPECIAL, NAMES, readme)
     print(as_table(lines, INDEX["names"]))
     return 0 if lines else BAD_INPUT
 

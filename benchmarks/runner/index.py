@@ -7,14 +7,23 @@ from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
 
+import numpy as np
+from scipy.stats import binom
+from scipy.stats import t as student
+
 from benchmarks.runner.check import read_page
 from benchmarks.runner.pages import blocks, markdown
+from benchmarks.runner.ranks import LEVEL, mean_ranks, plot_ranks
 from benchmarks.runner.records import Record, grouped, write_text
 
 # No error at all has no ratio.
 LEAST_ERROR, LARGEST_RATIO = 1e-4, 10.0
 TICKS = {"error": (0.25, 0.5, 0.7, 1, 1.4, 2, 4), "time": (0.001, 0.01, 0.1, 1, 10, 100)}
-BETTER, WORSE = "#2a7f62", "#c8553d"
+BETTER, WORSE, OPEN = "#2a7f62", "#c8553d", "#9a9a9a"
+# Fewer sets have no interval of their median: its ends are those of the splits.
+FEWEST_SETS, N_DRAWS = 6, 4000
+# Where the README has its lines of results.
+BEGIN, END = "<!-- results: python -m benchmarks index -->\n", "<!-- end of results -->"
 TARGET = re.compile(
     r"^\| (?P<wanted>.+) \| (?P<measured>.+) \| (?P<end>met|\*\*missed\*\*|not measured) \|$",
     re.MULTILINE,
@@ -28,12 +37,17 @@ ERRORS: dict[str, Callable[[float], float | None]] = {
 
 
 class Figure(NamedTuple):
-    """Error and seconds of a method on a data set, or on a part of one; None where not measured."""
+    """Error and seconds of a method on a data set, or on a part of one; None where not measured.
+
+    ``deviation`` is the standard error of a mean error over ``repeats`` splits.
+    """
 
     dataset: Hashable
     method: str
     error: float | None = None
     seconds: float | None = None
+    deviation: float | None = None
+    repeats: int = 1
 
 
 class Headline(NamedTuple):
@@ -54,6 +68,7 @@ class Headline(NamedTuple):
     where: Mapping[str, Sequence[Any]] = {}  # fields and their values
     some: str = ""  # a field that must have a value
     none: str = ""  # one that must not
+    readme: str = ""  # title of the line in the README, where it has one
 
     def figures(self, records: Sequence[Record]) -> list[Figure]:
         """Figures from the records of some metrics."""
@@ -67,12 +82,20 @@ class Headline(NamedTuple):
                 continue
             key = tuple(r.get(k) for k in ("dataset", "metric", "share", "case", "depth", "batch"))
             seconds = 1.0 / r[self.per_second] if self.per_second else r.get(self.seconds)
-            figures.append(Figure(key, r["method"], ERRORS[self.error](r["value"]), seconds))
+            repeats, std = r.get("repeats") or 1, r.get("std")
+            known = None if std is None or repeats < 2 else std / math.sqrt(repeats)
+            if known is not None and self.error == "rest of 100":
+                known *= 0.01
+            error = ERRORS[self.error](r["value"])
+            figures.append(Figure(key, r["method"], error, seconds, known, repeats))
         return figures
 
 
 class Line(NamedTuple):
-    """A headline with medians over data sets of ours over the best peer's."""
+    """A headline with medians over data sets of ours over the best peer's.
+
+    ``interval`` holds the true ratio of errors with 95 %; None if it is not known.
+    """
 
     headline: Headline
     source: "Source"
@@ -81,6 +104,13 @@ class Line(NamedTuple):
     error: float | None
     seconds: float | None
     n_sets: int
+    interval: tuple[float, float] | None
+
+    @property
+    def verdict(self) -> int:
+        """1 where ours has more error, -1 where less, 0 where the interval leaves it open."""
+        low, high = self.interval or (0.0, math.inf)
+        return int(low > 1) - int(high < 1)
 
 
 class Source(NamedTuple):
@@ -133,11 +163,45 @@ def line(headline: Headline, page: Source, special: Figures | None = None) -> Li
     }
     most = max(map(len, pairs.values()), default=0)
     lines = [
-        Line(headline, page, both[0][0].method, peer, *_ratios(both), most)
+        Line(headline, page, both[0][0].method, peer, *_ratios(both), most, interval(both))
         for peer, both in pairs.items()
         if len(both) == most > 0
     ]
     return max(lines, key=lambda one: one.error or one.seconds or 0.0, default=None)
+
+
+def interval(pairs: Sequence[tuple[Figure, Figure]]) -> tuple[float, float] | None:
+    """95 % interval of the median ratio of errors; None if it is not known.
+
+    Of six sets or more it is that of the median over all such sets, by order statistics, which
+    holds for any distribution.  Fewer sets are taken as they are, and their figures have the errors
+    of their splits.
+    """
+    errors = [both for both in pairs if None not in (both[0].error, both[1].error)]
+    floored = [(max(a.error, LEAST_ERROR), max(b.error, LEAST_ERROR)) for a, b in errors]
+    logs = np.array([math.log(a / b) for a, b in floored])
+    if len(logs) >= FEWEST_SETS:
+        at = int(binom.ppf((1 - LEVEL) / 2, len(logs), 0.5))
+        ordered = np.sort(logs)
+        ends = ordered[at - 1], ordered[-at]
+    elif len(logs) and all(figure.deviation is not None for both in errors for figure in both):
+        rng = np.random.default_rng(0)
+        draws = [
+            log
+            + sum(
+                figure.deviation
+                / error
+                * student.rvs(figure.repeats - 1, size=N_DRAWS, random_state=rng)
+                for figure, error in zip(both, values, strict=True)
+            )
+            for log, both, values in zip(logs, errors, floored, strict=True)
+        ]
+        ends = np.quantile(np.median(draws, axis=0), [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    else:
+        return None
+    low, high = np.clip(np.exp(ends), 1 / LARGEST_RATIO, LARGEST_RATIO)
+    # Rounded outwards, as it is printed.
+    return math.floor(100 * low) / 100, math.ceil(100 * high) / 100
 
 
 def _ratios(pairs: Sequence[tuple[Figure, Figure]]) -> tuple[float | None, float | None]:
@@ -155,9 +219,16 @@ def _ratios(pairs: Sequence[tuple[Figure, Figure]]) -> tuple[float | None, float
 
 
 def write_index(
-    folder: Path, toml: Mapping[str, Any], special: Mapping[str, Figures], pages: Sequence[str]
+    folder: Path,
+    toml: Mapping[str, Any],
+    special: Mapping[str, Figures],
+    pages: Sequence[str],
+    readme: Path | None = None,
 ) -> list[Line]:
-    """Write index.md and index.png of a folder of pages; returns the lines."""
+    """Write index.md and its pictures for a folder of pages; returns the lines.
+
+    ``readme`` is a file whose lines of results are renewed, too.
+    """
     sources = {name: one for name in pages if (one := source(folder, name)) is not None}
     headlines = [Headline(**one) for one in toml["line"]]
     here = [one for one in headlines if one.page in sources]
@@ -169,21 +240,29 @@ def write_index(
         for name, one in sources.items()
         if name not in {one.headline.page for one in shown}
     ]
-    n_worse = sum(_is_worse(one.error) for one in shown)
-    n_slower = sum(_is_worse(one.seconds) for one in shown)
+    ranks = toml.get("ranks", {})
+    with_ranks = ranks.get("page") in sources
     of_pages = {name: "; ".join(one.missed) for name, one in sources.items() if one.missed}
     missed = [f"- [{name}]({name}.md): {text}" for name, text in of_pages.items()]
     text = blocks(
         "# Results",
-        SUMMARY.format(n=len(shown), n_worse=n_worse, n_slower=n_slower),
+        SUMMARY.format(
+            n=len(shown),
+            n_better=sum(one.verdict < 0 for one in shown),
+            n_worse=sum(one.verdict > 0 for one in shown),
+            n_slower=sum(_is_worse(one.seconds) for one in shown),
+        ),
         "![Bars of error and time, ours over the best peer](index.png)",
         as_table(shown, toml["names"]),
         NOTE,
+        _ranked(folder, ranks, toml["names"], sources[ranks["page"]]) if with_ranks else "",
         f"Pages that compare with no peer: {', '.join(others)}." if others else "",
         "\n".join(("## Targets missed", "", *missed)) if missed else "",
         "```{toctree}\n:hidden:\n:glob:\n\n*\n```",
     )
     write_text(folder / "index.md", f"{text}\n")
+    if readme is not None:
+        write_text(readme, with_results(readme.read_text(), shown, toml["names"]))
     return shown
 
 
@@ -191,16 +270,65 @@ SUMMARY = """\
 After reading this page you know where structboost errs less or trains faster than the best peer,
 and where not.
 
-Ours over the best peer, task by task: below 1 ours is better, above 1 the peer is. Ours has more
-error on {n_worse} of {n} lines, and takes longer on {n_slower} (bold)."""
-NOTE = """\
+Ours over the best peer, task by task: below 1 ours is better, above 1 the peer is. Ours has less
+error on {n_better} of {n} lines, and more on {n_worse} (bold). On the others the interval has 1 in
+it or is not known, so the line counts as neither. Ours takes longer on {n_slower} (bold)."""
+NOTE = f"""\
 Figures are medians over the data sets of a page. Time is CPU time of a fit with its chosen settings
 on one thread, or what the line says; for boxes in a video it is the wall time of a frame. A dash
 means that the page does not measure it. The best peer is the one against which our ratio of errors
 is highest. Which of our methods is shown was fixed beforehand. Ratios of errors end at 10, because
 one of the two may make no error. *Missed* counts the targets that a page misses. *Commit* is where
 a page was measured, or where a sample of it was last computed anew with the same result; later
-changes are not in the figures. `python -m benchmarks index` makes this page from the others."""
+changes are not in the figures. `python -m benchmarks index` makes this page from the others.
+
+*Interval* has the true ratio of errors with 95 %. Of {FEWEST_SETS} data sets or more it is that of
+the median over such sets, by order statistics. Fewer sets are taken as they are, with the deviation
+of their splits; where a set has one split, it is not known."""
+RANKED = """\
+## Classifiers without settings, by rank
+
+![Mean ranks with their critical difference](ranks.png)
+
+Mean ranks over the {n} data sets of [{page}]({page}.md). Ranks that are less than {difference:.2f}
+apart do not differ at 5 % (Nemenyi's test): a bar joins them."""
+
+
+def _ranked(folder: Path, about: Mapping[str, Any], names: Mapping[str, str], page: Source) -> str:
+    """Section with the picture of mean ranks, and what does not differ by each measure."""
+    panels = {
+        title: mean_ranks(page.records, metric, about["methods"])
+        for metric, title in about["metrics"].items()
+    }
+    plot_ranks(panels, names, folder / "ranks.png")
+    first = next(iter(panels.values()))
+    lines = [
+        f"- By {title}, "
+        + "; ".join(
+            f"{', '.join(names.get(method, method) for method in group)} do not differ"
+            for group in ranks.groups()
+        )
+        + "."
+        for title, ranks in panels.items()
+    ]
+    text = RANKED.format(n=first.n_sets, page=about["page"], difference=first.difference)
+    return "\n".join((text, "", *lines))
+
+
+def with_results(text: str, lines: Sequence[Line], names: Mapping[str, str]) -> str:
+    """Text of the README with the lines of results that it shall have."""
+    rows = []
+    for one in lines:
+        if one.headline.readme:
+            sets = f", {one.n_sets} sets" if one.n_sets > 1 else ""
+            title = f"[{one.headline.readme}][{one.headline.page}]"
+            peer = names.get(one.peer, one.peer)
+            rows.append((title, _error(one), _ends(one), peer, one.headline.measure + sets))
+    table = markdown(("", "error", "interval", "best peer", "measure"), rows, right=False)
+    pages = dict.fromkeys(one.headline.page for one in lines if one.headline.readme)
+    links = "\n".join(f"[{page}]: docs/results/{page}.md" for page in pages)
+    before, rest = text.split(BEGIN)
+    return f"{before}{BEGIN}{table}\n\n{links}\n{END}{rest.split(END)[1]}"
 
 
 def as_table(lines: Sequence[Line], names: Mapping[str, str]) -> str:
@@ -211,9 +339,20 @@ def as_table(lines: Sequence[Line], names: Mapping[str, str]) -> str:
         task = f"[{one.headline.task}]({one.headline.page}.md)"
         both = (names.get(method, method) for method in (one.ours, one.peer))
         about = (one.headline.measure + sets, one.source.n_missed, one.source.commits)
-        rows.append((task, _cell(one.error), _cell(one.seconds), *both, *about))
-    heads = ("task", "error", "time", "ours", "best peer", "measure", "missed", "commit")
+        rows.append((task, _error(one), _ends(one), _cell(one.seconds), *both, *about))
+    heads = ("task", "error", "interval", "time", "ours", "best peer", "measure", "missed")
+    heads = (*heads, "commit")
     return markdown(heads, rows, right=False)
+
+
+def _error(one: Line) -> str:
+    if one.error is None:
+        return "-"
+    return f"**{_text(one.error)}**" if one.verdict > 0 else _text(one.error)
+
+
+def _ends(one: Line) -> str:
+    return "-" if one.interval is None else "{:.2f} to {:.2f}".format(*one.interval)
 
 
 def _cell(value: float | None) -> str:
@@ -242,8 +381,13 @@ def plot(lines: Sequence[Line], path: Path) -> None:
     figure, axes = plt.subplots(1, 2, figsize=size, sharey=True, layout="constrained")
     for axis, (title, ticks) in zip(axes, TICKS.items(), strict=True):
         values = [one.error if title == "error" else one.seconds for one in lines]
-        for at, value in enumerate(values):
+        for at, (one, value) in enumerate(zip(lines, values, strict=True)):
+            is_error = title == "error"
             color = WORSE if _is_worse(value) else BETTER
+            if is_error:
+                color = (BETTER, OPEN, WORSE)[one.verdict + 1]
+            if is_error and one.interval is not None:
+                axis.plot(one.interval, [at + 0.42] * 2, color="black", linewidth=0.8)
             axis.barh(at, (value or 1) - 1, left=1, color=color, height=0.7)
             side = "left" if value is None or value > 1 else "right"
             text = "-" if value is None else _text(value)

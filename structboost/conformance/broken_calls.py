@@ -35,17 +35,8 @@ def at_calls(
 ) -> Iterator[list[int]]:
     """Count the calls of functions of this package in this thread, and act at some of them.
 
-    Parameters
-    ----------
-    calls : tuple of int
-        Indices of the calls, ascending.
-    action : callable
-        Function to call there.
-
-    Returns
-    -------
-    count : list of one int
-        Number of calls so far.
+    ``calls`` are the indices of these, ascending.  The list that the block gets holds the number so
+    far.
     """
     count, pending = [0], list(calls)
 

@@ -86,18 +86,7 @@ def face_report(
     kind: str | None = None,
     only: Iterable[str] | None = None,
 ) -> FaceReport:
-    """Return the report of :func:`check_face`, whatever it has.
-
-    Parameters
-    ----------
-    estimator, X, y, kind, only
-        As for :func:`check_face`, with the same errors for them.
-
-    Returns
-    -------
-    report : FaceReport
-        One row per behaviour.
-    """
+    """Return the report of :func:`check_face`, whatever it has, with the same arguments."""
     names = {name for b in BEHAVIOURS for name in (b.kind, b.name)}
     chosen = names if only is None else set(only)
     if not chosen <= names:

@@ -38,18 +38,9 @@ def check_found(
 ) -> None:
     """Raise TaskError if an earlier output violates its margin more than the argmax.
 
-    Parameters
-    ----------
-    values, rivals : ndarray, shape (n_examples,)
-        Largest violations, of the argmax and of the outputs it is compared with.
-    losses : ndarray, shape (n_examples,)
-        Losses of the outputs of the argmax.
-    scores : StackedParts
-        Scores of the parts.
-    first : int
-        Index of the first example, for the message.
-    names : (str, str)
-        Names of both outputs in the message.
+    ``values`` and ``rivals`` are the largest violations, of the argmax and of the outputs it is
+    compared with, and ``losses`` those of the outputs of the argmax.  The message has the index of
+    the example, counted from ``first``, and the ``names`` of both outputs.
     """
     for i in np.flatnonzero(beaten(values, rivals, losses)).tolist():
         size = losses[i] + _size(scores, i)
@@ -73,26 +64,10 @@ def check_plain_argmax(
 
     Either output is a candidate of the other search: the plain one, with its loss, must not beat
     the augmented one, nor the augmented one, without its loss, the plain one.  Passes whose number
-    is a power of 2 are checked, so that the cost is below a hundredth of theirs.
-
-    Parameters
-    ----------
-    task : Task
-        Not checked if its argmax is declared inexact, is the best of its listed outputs, or is
-        replaced by a compiled ``separate``.
-    X, Y : sequence
-        Examples; X may be None if the task does not read it.
-    scores : StackedParts
-        Scores of their parts.
-    augmented : Separation
-        Outputs of the loss-augmented argmax at these scores.
-    n_passes : int
-        Passes over these examples, with this one.
-
-    Raises
-    ------
-    TaskError
-        If an output beats the other one; the message names the example and the method.
+    is a power of 2 are checked, so that the cost is below a hundredth of theirs.  A task is not
+    checked if its argmax is declared inexact, is the best of its listed outputs, or is replaced by
+    a compiled ``separate``.  ``X`` may be None if the task does not read it.  TaskError names the
+    example and the method.
     """
     is_checked = task.exact_argmax and not (task.separates_in_batches or task.is_enumerated)
     n = len(Y)

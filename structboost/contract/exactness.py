@@ -19,16 +19,11 @@ from structboost._typing import FloatArray, IntArray
 from structboost.contract.calls import separation
 from structboost.contract.comparison import SLIP, beaten, check_found, compare_plain_argmax
 from structboost.contract.equality import deeply_equal
+from structboost.contract.losses import check_loss_of_truth, loss_of
 from structboost.contract.measures import SparseFeature, measure_of
 from structboost.contract.parts import StackedParts
-from structboost.contract.separation import (
-    KeptTruth,
-    Separation,
-    check_loss_of_truth,
-    loss_of,
-    returned_none,
-    separation_at,
-)
+from structboost.contract.returned_outputs import returned_none
+from structboost.contract.separation import KeptTruth, Separation, separation_at
 from structboost.contract.task import Task
 from structboost.exceptions import TaskError, examples_numbered, on_example
 
@@ -67,10 +62,7 @@ class LastOutputs:
     ) -> None:
         """Compare new outputs at ``scores`` with the last ones, and store the new ones.
 
-        Raises
-        ------
-        TaskError
-            If one of the last is better; the message names the example.
+        TaskError if one of the last is better; the message names the example.
         """
         if not task.exact_argmax or task.separates_in_batches:
             return
@@ -88,21 +80,9 @@ def probe_argmax(
     Each is searched at zero scores, and at scores against and for the truth.  No output may fall
     behind another one, or behind the truth, at the scores where it was found.  The argmax without
     loss is a candidate as well, a batch form must reach the same values, the scores of a loss must
-    give it, and arguments must stay as they are.
-
-    Parameters
-    ----------
-    task : Task
-        Not probed if its argmax is declared inexact, or training does not use it.
-    X, Y : sequence
-        Inputs and true outputs; X may be None if the task does not read it.
-    offsets : dict of str to ndarray of int64, shape (n_examples + 1,)
-        First part of each example, by kind.
-
-    Raises
-    ------
-    TaskError
-        If an output falls behind, or a true output has a loss; the message names the example.
+    give it, and arguments must stay as they are.  A task is not probed if its argmax is declared
+    inexact, or training does not use it.  ``X`` may be None if the task does not read it.
+    TaskError names the example.
     """
     if not task.exact_argmax or task.separates_in_batches:
         return

@@ -36,20 +36,8 @@ def warn_of_one_output(
 ) -> None:
     """Warn if a model predicts one output for all examples, whose true outputs differ.
 
-    Parameters
-    ----------
-    task : Task
-    X, Y : sequence
-        Training examples.
-    scores_of : callable
-        ``scores_of(X)`` returns the scores of the model.
-    is_optimum : callable, optional
-        Whether no weights have a smaller loss than none, whatever C: then the warning adds this.
-
-    Warns
-    -----
-    ConstantPredictionWarning
-        If :func:`predicts_one_output`.
+    ``scores_of(X)`` returns the scores of the model.  If ``is_optimum()``, no weights have a
+    smaller loss than none, whatever C, and the ConstantPredictionWarning adds this.
     """
     X, Y = by_position(X), by_position(Y)
     if not predicts_one_output(task, X, Y, scores_of):

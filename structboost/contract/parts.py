@@ -140,13 +140,9 @@ def stack_parts(
 ) -> StackedParts:
     """Stack the results of :meth:`Task.parts` for all examples.
 
-    Features may be missing (NaN) only with ``missing``.
-
-    Raises
-    ------
-    TaskError
-        If the parts of an example have other kinds than the task, are not a finite matrix, or have
-        another number of features than the first example; the message names the example.
+    Features may be missing (NaN) only with ``missing``.  TaskError, which names the example, if its
+    parts have other kinds than the task, are not a finite matrix, or have another number of
+    features than the first example.
     """
     if not len(parts):
         raise TaskError("X is empty: give at least one example.")

@@ -16,21 +16,9 @@ LARGEST = 1e100
 
 
 def real_number(value: Any, call: str, i: int | None = None) -> float:
-    """Return a result that is one real number as a float.
+    """Return a result that is one real number as a float, or raise TaskError.
 
-    Parameters
-    ----------
-    value : object
-        Result of a method.
-    call : str
-        Call of the method in the message, such as ``"loss(Y[{sample}], y_pred)"``.
-    i : int, optional
-        Index of the example.
-
-    Raises
-    ------
-    TaskError
-        If it is no real number: text, a complex number, an array of several, None.
+    The message has the ``call`` of the method, such as ``"loss(Y[{sample}], y_pred)"``.
     """
     if type(value) is float:
         return value
@@ -63,10 +51,7 @@ def hint(value: Any) -> str:
 def finite_array(value: Any, call: str, i: int | None = None, kind: str = "") -> FloatArray:
     """Return a result that is an array of real numbers up to :data:`LARGEST` as float64.
 
-    Raises
-    ------
-    TaskError
-        If entries are no real numbers, NaN, or larger; the message names the example.
+    TaskError if entries are no real numbers, NaN, or larger; the message names the example.
     """
     array = _array(value, call, i)
     if array.dtype.kind not in "biuf":
@@ -111,10 +96,7 @@ def check_finite(values: FloatArray, call: str, i: int | None = None, kind: str 
 def whole_array(value: Any, call: str, i: int | None = None, kind: str = "") -> IntArray:
     """Return a result that is an array of whole numbers, of any type, as int64.
 
-    Raises
-    ------
-    TaskError
-        If an entry is no whole number; the message names the example.
+    TaskError if an entry is no whole number; the message names the example.
     """
     array = _array(value, call, i)
     if array.dtype.kind in "biu":

@@ -15,7 +15,6 @@ from structboost.contract.measures import OF_ARGMAX, SparseFeature, joint_featur
 from structboost.contract.parts import StackedParts
 from structboost.contract.task import Task
 from structboost.exceptions import TaskError, examples_numbered, on_example
-from structboost.validation import SparseRows, rows_of
 
 # Examples that are probed, one in so many and at most.
 _EXAMPLES_PER_PROBE, _MOST_PROBED = 16, 4
@@ -33,21 +32,8 @@ def probe_sums(task: Task, X: Any, Y: Sequence[Any], offsets: Mapping[str, IntAr
 
     At random scores, the sum of ``exp(score)`` must not be below that of the true output, nor of
     the output of the argmax.  Its slope must be the expected joint feature.  If a task also lists
-    few outputs, both must be the sums over them.
-
-    Parameters
-    ----------
-    task : Task
-        Not probed if it lists its outputs, so that the library sums over them.
-    X, Y : sequence
-        Examples.
-    offsets : dict of str to ndarray of int64, shape (n_examples + 1,)
-        First part of each example, by kind.
-
-    Raises
-    ------
-    TaskError
-        If one of the checks fails; the message names the example and the method.
+    few outputs, both must be the sums over them; if it only lists them, the library sums over them,
+    and nothing is probed.  TaskError names the example and the method.
     """
     if not task.defines("marginals", "log_sum", "marginals_batch"):
         return
@@ -69,12 +55,6 @@ def check_sum(log_sum: float, score: float, size: float, i: int, output: str) ->
             "check_task(task, X, Y).",
             i,
         )
-
-
-def _only(X: Any, i: int) -> Any:
-    """Return the sequence of input ``i`` alone."""
-    is_table = isinstance(X, np.ndarray | SparseRows)
-    return rows_of(X, np.array([i])) if is_table else [X[i]]
 
 
 def _random(task: Task, offsets: Mapping[str, IntArray], i: int) -> StackedParts:

@@ -587,15 +587,7 @@ class Task(Described, ABC):
 
 
 def check_is_task(task: Any) -> None:
-    """Raise unless ``task`` is a task with well-formed kinds.
-
-    Raises
-    ------
-    TypeError
-        If it is no instance of :class:`Task`.
-    TaskError
-        If its kinds are malformed.
-    """
+    """Raise TypeError unless ``task`` is a :class:`Task`, TaskError if its kinds are malformed."""
     if not isinstance(task, Task):
         is_class = isinstance(task, type) and issubclass(task, Task)
         remedy = f", such as {task.__name__}(...)" if is_class else ""

@@ -16,18 +16,18 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from structboost._typing import FloatArray
-from structboost.decisions.task import DecisionInput
+from structboost.decisions.task import DecisionInput, DecisionInputs
 from structboost.estimators.column_encoding import ColumnEncoding
 from structboost.estimators.column_names import by_name, labels_of
 from structboost.estimators.table_columns import (
-    RareCategories,
     categorical_columns,
     categories_of,
     codes_of,
+    plain_categories,
+    saved_categories,
 )
 from structboost.estimators.table_forms import checked_form, frame_of, is_sparse, shape_of
 from structboost.estimators.table_numbers import numbers_of
-from structboost.estimators.tables import check_plain
 from structboost.exceptions import TaskError
 from structboost.files.schema import whole_number
 from structboost.runtime.memory import check_memory
@@ -140,15 +140,13 @@ class FeatureColumns:
 
     def to_plain(self) -> dict[str, Any]:
         """Return the columns as plain values of a model file."""
-        categories = dict(self.categories or {})
-        check_plain(categories)
         labels = None
         if self.labels is not None:
             labels = [one if isinstance(one, str) else int(one) for one in self.labels]
         return {
             "n_features": self.n_features,
             "labels": labels,
-            "categories": [[f, values] for f, values in categories.items()],
+            "categories": plain_categories(self.categories or {}),
             "encoding": None if self.encoding is None else self.encoding.to_plain(),
         }
 
@@ -159,10 +157,7 @@ class FeatureColumns:
         return cls(
             whole_number(values["n_features"], "number of features", 1),
             None if labels is None else [x if isinstance(x, str) else int(x) for x in labels],
-            {
-                int(f): [RareCategories(one) if isinstance(one, list) else one for one in of_column]
-                for f, of_column in values["categories"]
-            },
+            saved_categories(values["categories"]),
             None if encoding is None else ColumnEncoding.from_plain(encoding),
         )
 
@@ -183,16 +178,11 @@ class FeatureReader:
         self.columns = dict(columns)
 
     @classmethod
-    def fit(cls, X: Any, categorical_features: Any) -> tuple[Self, dict[str, FloatArray]]:
+    def fit(cls, X: Any, categorical_features: Any) -> tuple[Self, DecisionInputs]:
         """Read the features of training instances, and remember their columns.
 
-        Raises
-        ------
-        ValueError, TypeError
-            If shapes or names do not fit, an entry is no number, or an input has a problem of its
-            own.
-        TaskError
-            If features are infinite; the message names the instance.
+        ValueError or TypeError if shapes or names do not fit, an entry is no number, or an input
+        has a problem of its own.  TaskError, which names the instance, if features are infinite.
         """
         stacks = _stacks(X, {})
         columns, tables = {}, {}
@@ -207,9 +197,9 @@ class FeatureReader:
                 stack.n_features, labels_of(stack.table), categories, encoding
             )
             tables[kind] = _encoded(stack, columns[kind], rows)
-        return cls(columns), tables
+        return cls(columns), DecisionInputs(**tables)
 
-    def read(self, X: Any) -> dict[str, FloatArray]:
+    def read(self, X: Any) -> DecisionInputs:
         """Read features after training, with the same errors.
 
         Missing numbers of columns that had none in training are NaN.
@@ -227,14 +217,13 @@ class FeatureReader:
                 f"X has {sum(sizes.values())} features, but {FACE} is expecting "
                 f"{sum(trained.values())} features as input: {trained}."
             )
-        return {
-            kind: _encoded(
-                stack,
-                self.columns[kind],
-                stack.numbers(self.columns[kind].categories or {}, warn=True),
+        tables = {}
+        for kind, stack in stacks.items():
+            columns = self.columns[kind]
+            tables[kind] = _encoded(
+                stack, columns, stack.numbers(columns.categories or {}, warn=True)
             )
-            for kind, stack in stacks.items()
-        }
+        return DecisionInputs(**tables)
 
 
 def _encoded(stack: _Stack, columns: FeatureColumns, rows: FloatArray) -> FloatArray:

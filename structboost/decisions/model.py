@@ -39,7 +39,7 @@ from structboost.selection.folds import shuffled_parts
 from structboost.training.trainer import Trainer
 
 # Standard deviation of the start: its weight is hardly regularised.
-_STD_OF_START = 10.0
+STD_OF_START = 10.0
 _CROSS_FITTED = 3
 _RECORDS = ("history", "passes", "path")
 
@@ -174,7 +174,7 @@ class Preparation:
 
     def _with_start(self, scaled: DecisionInputs, predicted: FloatArray) -> DecisionInputs:
         center, std = self.arrays["start"].tolist()
-        items = (_STD_OF_START / std) * (predicted - center)[:, :, None]
+        items = (STD_OF_START / std) * (predicted - center)[:, :, None]
         if "items" in scaled.tables:
             items = np.concatenate((scaled.tables["items"], items), axis=2)
         return DecisionInputs(**{**scaled.tables, "items": items})
@@ -216,6 +216,11 @@ class DecisionModel:
     scale: float
     facts: Mapping[str, Any]
 
+    @property
+    def task(self) -> Any:
+        """Task of the trainer, with the problem."""
+        return self.trainer.task
+
     def costs(self, inputs: DecisionInputs) -> FloatArray:
         """Predict the costs of all inputs, shape (n, n_items)."""
         return self.scale * costs_of(self.trainer, self.preparation.inputs(inputs))
@@ -227,14 +232,13 @@ class DecisionModel:
                 "A model with start='boosted' holds scikit-learn's trees, which no file of this "
                 "library holds; fit it with start='least_squares', or pickle it."
             )
-        task: Any = self.trainer.task
         inner = MODEL_FORMAT.to_bytes(*self.trainer.model_.to_arrays())
         header = {
             "parameters": parameters,
             "scale": self.scale,
             **dict(sorted(self.facts.items())),
-            "n_items": task.n_items,
-            "maximize": bool(task.problem.maximize),
+            "n_items": self.task.n_items,
+            "maximize": bool(self.task.problem.maximize),
             "features": self.preparation.features,
             "columns": {kind: one.to_plain() for kind, one in self.reader.columns.items()},
             "item_names": self._plain_item_names(),
@@ -244,8 +248,7 @@ class DecisionModel:
 
     def _plain_item_names(self) -> list[Any] | None:
         """Return the names of the items for a file, unless the problem has them."""
-        task: Any = self.trainer.task
-        names = None if task.problem.item_names is not None else self.item_names
+        names = None if self.task.problem.item_names is not None else self.item_names
         for item, name in enumerate(names or ()):
             if not isinstance(name, str | int | np.integer):
                 raise TypeError(
@@ -261,12 +264,7 @@ class DecisionModel:
     ) -> tuple[DecisionModel, dict[str, Any]]:
         """Read the model and the parameters that :meth:`save` wrote.
 
-        Raises
-        ------
-        FileNotFoundError, ModelFileError
-            If there is no such file, or it is damaged or of another version.
-        TaskError
-            If the problem is not that of training: items or sense differ.
+        TaskError if the problem is not that of training: items or sense differ.
         """
         with FORMAT.opened(path) as (header, arrays):
             content = arrays["model"].tobytes()

@@ -10,18 +10,19 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from structboost._typing import FloatArray
+from structboost._typing import FloatArray, override
 from structboost.decisions.costs import read_costs
 from structboost.decisions.inputs import FeatureReader
 from structboost.decisions.model import FORMAT, DecisionModel
 from structboost.decisions.problem import DecisionProblem, problem_of
-from structboost.decisions.task import DecisionInputs, PredictThenOptimizeTask, TrueDecisions
+from structboost.decisions.task import PredictThenOptimizeTask, TrueDecisions
 from structboost.decisions.training import normalized_regret, train
 from structboost.engines.base import Engine
 from structboost.engines.registry import engine_of
 from structboost.estimators.parameters import estimator
 from structboost.estimators.saved import plain_parameters
 from structboost.estimators.table_columns import FROM_DTYPE
+from structboost.files.saved import SavedToFile
 from structboost.runtime.documentation import Documented
 from structboost.runtime.fitted_state import committed
 from structboost.training.boosting import AUTO
@@ -37,7 +38,7 @@ from structboost.weak.families import WeakLearners
 
 
 @estimator
-class PredictThenOptimize(Documented, BaseEstimator):
+class PredictThenOptimize(SavedToFile, Documented, BaseEstimator):
     """Predict the costs of a decision so that the decision is good (SPO+ with a certificate).
 
     Features are standardised, and costs are scaled by their standard deviation.  Missing features
@@ -169,11 +170,8 @@ class PredictThenOptimize(Documented, BaseEstimator):
         """
         self._check_parameters()
         problem = problem_of(self.problem)
-        reader, tables = FeatureReader.fit(X, self.categorical_features)
-        n = len(next(iter(tables.values())))
-        n_items = tables["items"].shape[1] if "items" in tables else None
-        table, item_names = read_costs(costs, n, n_items, problem.item_names)
-        inputs = DecisionInputs(**tables)
+        reader, inputs = FeatureReader.fit(X, self.categorical_features)
+        table, item_names = read_costs(costs, len(inputs), inputs.n_items, problem.item_names)
         task = PredictThenOptimizeTask(problem, inputs.features, n_items=table.shape[1])
         truth: Any = task.best_decisions(inputs, table)
         # Whatever their size: squares of 1e200 overflow.
@@ -202,8 +200,7 @@ class PredictThenOptimize(Documented, BaseEstimator):
             If features are not finite, or others than in training.
         """
         check_is_fitted(self, "trainer_")
-        tables = self._model.reader.read(X)
-        costs: FloatArray = self._model.costs(DecisionInputs(**tables))
+        costs: FloatArray = self._model.costs(self._model.reader.read(X))
         return costs
 
     def predict(self, X: Any) -> FloatArray:
@@ -221,8 +218,7 @@ class PredictThenOptimize(Documented, BaseEstimator):
             :class:`ShortestPath` is a path, without the cycles of a flow.
         """
         costs = self.predict_costs(X)
-        trained: Any = self.trainer_.task
-        problem: DecisionProblem = trained.problem
+        problem: DecisionProblem = self._model.task.problem
         if problem.n_items not in (None, costs.shape[1]):
             raise ValueError(
                 f"X has features of {costs.shape[1]} items, and the problem has {problem.n_items}; "
@@ -249,26 +245,12 @@ class PredictThenOptimize(Documented, BaseEstimator):
         decisions = self.predict(X)
         names = self._model.item_names
         table, _ = read_costs(costs, len(decisions), None, names)
-        trained: Any = self.trainer_.task
-        truth = trained.best_decisions(decisions, table)
+        truth = self._model.task.best_decisions(decisions, table)
         weights = checked_weights(sample_weight, len(decisions))
         return -normalized_regret(table, decisions, truth.chosen, weights)
 
+    @override
     def save(self, path: str | PathLike[str]) -> None:
-        """Write the model (not the problem) to a file, without pickle, all of it or nothing.
-
-        Parameters
-        ----------
-        path : str or path
-            The file; an existing one is replaced.
-
-        Raises
-        ------
-        ValueError
-            If the model starts from boosted trees (``start="boosted"``), which no file holds.
-        TypeError
-            If names of items or categories are neither text nor numbers.
-        """
         check_is_fitted(self, "trainer_")
         self._model.save(path, plain_parameters(self))
 

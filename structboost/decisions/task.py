@@ -83,6 +83,11 @@ class DecisionInputs(_Tables):
         """Name of the kinds of features for the task."""
         return "both" if len(self.tables) > 1 else next(iter(self.tables))
 
+    @property
+    def n_items(self) -> int | None:
+        """Number of items, if they have features."""
+        return self.tables["items"].shape[1] if "items" in self.tables else None
+
 
 class TrueDecisions(_Tables):
     """True outputs of problems with equally many items, as tables ``chosen`` and ``costs``."""
@@ -344,13 +349,7 @@ def check_best(
 ) -> None:
     """Raise TaskError where a decision of the solver is worse than another one.
 
-    Parameters
-    ----------
-    problem : DecisionProblem
-    costs, decisions, others : ndarray, shape (n, n_items)
-        Differences of costs, the decisions of the solver at them, and others.
-    examples : ndarray of int, shape (n,), optional
-        Indices of the examples that the rows belong to.  Default: 0 to n - 1.
+    ``costs`` are differences of costs.  Row i belongs to example ``examples[i]``, by default to i.
     """
     i, lead = _first_better(problem, costs, decisions, others)
     if not lead:

@@ -91,7 +91,7 @@ class BoostedEstimator(SavedEstimator, Documented, BaseEstimator):
         The fitted model.
     history_ : list of dict
         One record per round, with the certificate and the held-out loss
-        (:func:`structboost.training.loop.record`).
+        (:func:`structboost.training.history.record`).
     objective_ : float
         Primal objective of the model.
     n_iter_ : int

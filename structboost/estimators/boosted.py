@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -17,6 +16,7 @@ from structboost.contract.task import Task
 from structboost.engines.base import Engine
 from structboost.estimators.base import BoostedEstimator
 from structboost.estimators.classifiers import TaxonomyClassifier
+from structboost.estimators.fraction_of_features import ALL_FEATURES, chosen_fraction
 from structboost.estimators.objectives import (
     EXPONENTIAL,
     HINGE,
@@ -27,19 +27,19 @@ from structboost.estimators.objectives import (
     check_parameters,
     checked_objective,
     is_one_linear_function,
+    members_of,
     reads,
 )
 from structboost.estimators.parameters import estimator, is_same
 from structboost.estimators.tables import TableEstimator
 from structboost.exceptions import (
-    ConstantPredictionWarning,
-    InterruptedFitWarning,
     warn_user,
 )
 from structboost.files.checkpoint import Checkpoint
 from structboost.linear.linear_likelihood import LinearLikelihoodTrainer
 from structboost.linear.linear_trainer import LinearTrainer
-from structboost.masters.base import Formulation, LearnsFromHeldOut
+from structboost.masters.abilities import LearnsFromHeldOut
+from structboost.masters.base import Formulation
 from structboost.masters.newton_steps import NewtonSteps
 from structboost.masters.registry import formulation_of
 from structboost.masters.stage_wise_likelihood import StageWiseLikelihood
@@ -68,16 +68,6 @@ _MOST_ROUNDS, _MOST_ROUNDS_THAT_END = 200, 1000
 _LARGE, _RATE_OF_LARGE = 20_000, 0.15
 # Largest fraction of a step: longer ones overshoot.
 _MOST_RATE = 10.0
-# Fractions of the features that are tried.
-_FRACTIONS_OF_FEATURES = (1 / 3, 1.0)
-# Above this number of features, a third of them is taken without a trial; a trial has at most this
-# number of examples.
-_MOST_TRIED_FEATURES, _MOST_TRIED_EXAMPLES = 32, 4000
-# All features learn faster at first, so their loss must be below this fraction of that of a third.
-_CLEARLY_LESS = 0.98
-_ROUNDS_OF_TRIAL, _RATE_OF_TRIAL = 40, 0.15
-# Fraction of the loss of a constant prediction below which a trial has learned.
-_LEARNED = 0.9
 # More rounds are worth a warning where the held-out loss still fell: rounds to look back, and the
 # least fractions by which it fell since then (docs/decisions/choices.md).
 _STILL_FALLING = {100: 0.05, 20: 0.005}
@@ -236,10 +226,8 @@ class StructBoostEstimator(BoostedEstimator):
     def _check_objective(self, weak_learner: Any) -> str:
         """Return the name of the objective, if it reads all parameters with these weak learners.
 
-        Raises
-        ------
-        ValueError, TypeError
-            If there is no such objective, or it does not read a parameter that was set.
+        ValueError or TypeError if there is no such objective, or it does not read a parameter that
+        was set.
         """
         objective = checked_objective(self.objective, self._objectives)
         self._check_scoring(objective, weak_learner)
@@ -400,7 +388,7 @@ class StructBoostEstimator(BoostedEstimator):
     ) -> None:
         self._is_large = len(train[1]) > _LARGE
         if self._is_stage_wise and any(
-            is_text(name, "tree") for name in _names(self._weak_learners())
+            is_text(name, "tree") for name in members_of(self._weak_learners())
         ):
             self.max_features_ = self._chosen_features(task, train, sample_weight)
         super()._train(task, train, validation, sample_weight, whole, groups)
@@ -438,47 +426,20 @@ class StructBoostEstimator(BoostedEstimator):
         return self.max_features  # type: ignore[return-value]
 
     def _chosen_features(self, task: Task, train: tuple[Any, Any], sample_weight: Any) -> float:
-        """Choose the fraction of features with the least loss on left-out rows after a few rounds.
-
-        It does not depend on ``max_iter``, so that a run can be resumed with more rounds.  If
-        rounds leave no rows out, or the objective does not use them, it is all features.
-        """
+        """Return the fraction of features to train with, all if left-out rows are not used."""
         if not is_same(self.max_features, AUTO):
             return self._fraction_of_features()
-        few, every = _FRACTIONS_OF_FEATURES
         formulation = formulation_of(self._formulation())
         looks = not lacking(formulation.makes, LearnsFromHeldOut)
         if not (looks and isinstance(formulation, NewtonSteps)):
-            return every
-        if (self.n_features_in_ or 0) > _MOST_TRIED_FEATURES:
-            return few
-        X, Y, weights = _some_examples(*train, sample_weight)
-        losses = {}
-        for fraction in (every, few):
+            return ALL_FEATURES
+
+        def trainer_of(fraction: float, **settings: Any) -> Any:
             self.max_features_ = fraction
-            trainer = self._trainer(
-                task,
-                formulation=replace(formulation, shrinkage=_RATE_OF_TRIAL),
-                max_rounds=_ROUNDS_OF_TRIAL,
-                checkpoint=None,
-                verbose=0,
-                callbacks=None,
-            )
-            with warnings.catch_warnings():
-                # The fit itself warns, too.
-                warnings.simplefilter("ignore", ConstantPredictionWarning)
-                warnings.simplefilter("ignore", InterruptedFitWarning)
-                trainer.fit(X, Y, sample_weight=weights)
-            if trainer.interrupted_:
-                raise KeyboardInterrupt
-            loss = trainer.held_out_loss_
-            if loss is None:
-                return every
-            losses[fraction] = loss
-        # If neither has learned anything, features may matter only together.
-        has_learned = min(losses.values()) < _LEARNED * constant_loss(Y, weights)
-        is_better = losses[every] < _CLEARLY_LESS * losses[few]
-        return few if has_learned and not is_better else every
+            return self._trainer(task, **settings, checkpoint=None, verbose=0, callbacks=None)
+
+        n_features = self.n_features_in_ or 0
+        return chosen_fraction(trainer_of, formulation, n_features, train, sample_weight)
 
     @override
     def _restore(self, facts: Mapping[str, Any]) -> None:
@@ -559,36 +520,6 @@ class StructBoostClassifier(TaxonomyClassifier, StructBoostEstimator, TableEstim
                 "pricing is 'label_augmented', which needs a taxonomy; give taxonomy=."
             )
         return LabelAugmented()
-
-
-def constant_loss(Y: Any, weights: Any) -> float:
-    """Return the mean log-loss of the class frequencies, or infinity if outputs are not classes."""
-    labels = np.asarray(Y) if isinstance(Y, np.ndarray) else np.empty((0, 0))
-    if labels.ndim != 1:
-        return np.inf
-    _, indices = np.unique(labels, return_inverse=True)
-    p = np.bincount(indices, weights)
-    p = p / p.sum()
-    return float(-(p @ np.log(p)))
-
-
-def _some_examples(X: Any, Y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
-    """Return at most 4,000 of the examples, evenly spread, and their weights."""
-    if len(Y) <= _MOST_TRIED_EXAMPLES:
-        return X, Y, sample_weight
-    rows = np.linspace(0, len(Y) - 1, _MOST_TRIED_EXAMPLES).astype(np.int64)
-    weights = None if sample_weight is None else np.asarray(sample_weight)[rows]
-    return *(_taken(values, rows) for values in (X, Y)), weights
-
-
-def _taken(values: Any, rows: Any) -> Any:
-    """Return the values at ``rows`` of an array, a sparse matrix or a list."""
-    return values[rows] if hasattr(values, "shape") else [values[i] for i in rows]
-
-
-def _names(weak_learner: Any) -> list[Any]:
-    """Return one or several weak learners as a list."""
-    return list(weak_learner) if isinstance(weak_learner, list | tuple) else [weak_learner]
 
 
 def _takes_infinite(formulation: Formulation) -> bool:

@@ -30,6 +30,7 @@ from structboost.files.schema import DamagedFileError
 from structboost.masters.base import Formulation
 from structboost.masters.registry import formulation_of
 from structboost.masters.softmax_link import SoftmaxLink
+from structboost.runtime.called_class import names_arguments
 from structboost.runtime.fitted_state import committed
 from structboost.selection.folds import Fold, random_folds
 from structboost.shards.binned_table import BinnedTable
@@ -216,6 +217,7 @@ class BoostedClassifier(LabelledClassifier, FeatureImportanceMixin, TableEstimat
                 self.link_ = self.link_.sharpened(self.temperature_)
 
     @available_if(lambda self: self._check_probabilities())
+    @names_arguments
     def predict_proba(self, X: Any) -> FloatArray:
         """Return the probabilities of the classes.
 

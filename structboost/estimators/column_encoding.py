@@ -43,12 +43,7 @@ class ColumnEncoding:
     ) -> Self | None:
         """Return the encoding of a training table, or None if it would change nothing.
 
-        ``fills`` is whether missing numbers become means.
-
-        Raises
-        ------
-        ValueError
-            If no column is left.
+        ``fills`` is whether missing numbers become means.  ValueError if no column is left.
         """
         width = table.shape[1]
         if not (categories or fills):
@@ -144,10 +139,7 @@ class ColumnEncoding:
     def from_plain(cls, values: Mapping[str, Any]) -> Self:
         """Restore an encoding from plain values of a model file.
 
-        Raises
-        ------
-        DamagedFileError
-            If the values do not belong together.
+        DamagedFileError if the values do not belong together.
         """
         sizes = [
             whole_number(n, "number of categories", -1, MOST_CATEGORIES)

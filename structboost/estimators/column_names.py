@@ -9,7 +9,7 @@ import numpy as np
 
 from structboost.estimators.table_forms import frame_of
 from structboost.exceptions import warn_user
-from structboost.validation import lacks_and_has
+from structboost.validation import is_whole, lacks_and_has
 
 # Text, or the whole numbers of frames of pandas.
 Labels = Sequence[Any]
@@ -18,15 +18,8 @@ Labels = Sequence[Any]
 def labels_of(features: Any) -> list[Any] | None:
     """Return the labels of columns, text or whole numbers, or None without such labels.
 
-    Parameters
-    ----------
-    features : array-like, data frame, or series of pandas
-        A table of features, or those of one row by their names.
-
-    Raises
-    ------
-    TypeError
-        If some labels are text and others are not.
+    The features are a table, or those of one row in a series.  TypeError if some labels are text
+    and others are not.
     """
     if features is None or isinstance(features, np.ndarray | list | tuple):
         return None
@@ -43,39 +36,15 @@ def labels_of(features: Any) -> list[Any] | None:
             "supported if all input features have string names; write X.columns = "
             "X.columns.astype(str)."
         )
-    is_whole = all(
-        isinstance(one, int | np.integer) and not isinstance(one, bool) for one in labels
-    )
-    return labels if n_texts == len(labels) or is_whole else None
-
-
-def names_of(features: Any) -> list[str] | None:
-    """Return the names of features, if all have one that is text."""
-    labels = labels_of(features)
-    return labels if labels is not None and isinstance(labels[0], str) else None
+    return labels if n_texts == len(labels) or all(map(is_whole, labels)) else None
 
 
 def by_name(features: Any, names: Labels | None, place: str, estimator: str) -> Any:
-    """Return features in the order in which training had them.
+    """Return features in the order of their ``names`` in training, if there are any.
 
-    Parameters
-    ----------
-    features : array-like, data frame, or series of pandas
-        Without names they are returned as they are.
-    names : sequence of str or of int, or None
-        Names of the features in training.
-    place, estimator : str
-        What errors and warnings call the features, and the class.
-
-    Raises
-    ------
-    ValueError
-        If names of training are missing, or others are there.
-
-    Warns
-    -----
-    UserWarning
-        If only one of the two has names.
+    Errors and warnings call the features ``place``, and the class ``estimator``.  ValueError if
+    names of training are missing, or others are there.  UserWarning if only one of the two has
+    names.
     """
     columns = labels_of(features)
     has_names, had_names = (of is not None and isinstance(of[0], str) for of in (columns, names))

@@ -35,6 +35,7 @@ class FeatureImportanceMixin:
         Parameters
         ----------
         X : array-like, shape (n_samples, n_features)
+            Samples with the columns of training.
         background : array-like, shape (n_background, n_features), optional
             Samples, such as the training set, over which the values of each feature have the mean
             0.  The base is then the mean score of these samples, and the values are the

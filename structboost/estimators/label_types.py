@@ -28,29 +28,14 @@ _TAKEN = "give strings or numbers, such as [str(label) for label in y]"
 _MOST_BYTES_OF_CLASSES = 1 << 26
 
 
-def label_vector(y: Any, name: str = "y", wanted: str = "a label") -> Any:
+def label_vector(y: Any, wanted: str = "a label") -> Any:
     """Return labels of samples as an array of strings, numbers, bools or dates.
 
-    Parameters
-    ----------
-    y : array-like, shape (n_samples,) or (n_samples, 1)
-        Array, list, tuple, series or data frame of one column.
-    name : str
-        Name of the argument in errors.
-    wanted : str
-        What each sample needs, for the error of a missing number.
-
-    Returns
-    -------
-    labels : ndarray, shape (n_samples,) or (n_samples, 1)
-        Labels with their values.  None and arrays of no dimension are returned as they are.
-
-    Raises
-    ------
-    TypeError
-        If ``y`` is of another type, or labels are of a type that no file could hold.
-    ValueError
-        If a label is missing, strings and numbers are mixed, or ``y`` has several columns.
+    ``y`` is an array, list, tuple, series or data frame of one column, shape (n_samples,) or
+    (n_samples, 1), which the labels keep.  None and arrays of no dimension are returned as they
+    are.  Errors say that each sample needs ``wanted``.  TypeError if ``y`` is of another type, or
+    labels are of a type that no file could hold.  ValueError if a label is missing, strings and
+    numbers are mixed, or ``y`` has several columns.
     """
     if y is None or hasattr(y, "__dask_graph__"):
         return y
@@ -59,11 +44,11 @@ def label_vector(y: Any, name: str = "y", wanted: str = "a label") -> Any:
     )
     if isinstance(y, (str, bytes)) or is_set:
         raise TypeError(
-            f"{name} is {shown(y)}; give a list, an array or a series with the label of each "
+            f"y is {shown(y)}; give a list, an array or a series with the label of each "
             "sample, in the order of the samples."
         )
-    check_unmasked(y, name)
-    labels = _array(y, name)
+    check_unmasked(y)
+    labels = _array(y)
     if labels.ndim == 2 and labels.shape[1] > 1:
         is_one_hot = labels.dtype.kind in "biuf" and np.isin(labels, (0, 1)).all()
         remedy = (
@@ -73,13 +58,13 @@ def label_vector(y: Any, name: str = "y", wanted: str = "a label") -> Any:
             else "give one label for each sample"
         )
         raise ValueError(
-            f"{name} should be a 1d array, got an array of shape {labels.shape} instead; {remedy}."
+            f"y should be a 1d array, got an array of shape {labels.shape} instead; {remedy}."
         )
     if labels.ndim not in (1, 2):
         return labels
     flat = labels.ravel()
     entries = y if isinstance(y, (list, tuple)) and labels.ndim == 1 else flat
-    checked = _of_one_sort(flat, entries, name, wanted)
+    checked = _of_one_sort(flat, entries, wanted)
     return checked.reshape(labels.shape)
 
 
@@ -126,33 +111,33 @@ def check_lengths(n_samples: int, n_labels: int) -> None:
         raise ValueError(f"X has {n_samples} samples and y {n_labels}; give one label for each.")
 
 
-def check_unmasked(y: Any, name: str = "y") -> None:
+def check_unmasked(y: Any) -> None:
     """Raise ValueError if an entry of a masked array is masked."""
     if isinstance(y, np.ma.MaskedArray) and np.ma.getmaskarray(y).any():
         index = ", ".join(map(str, np.argwhere(np.ma.getmaskarray(y))[0].tolist()))
-        raise ValueError(f"{name}[{index}] is masked; give every sample a label, or leave it out.")
+        raise ValueError(f"y[{index}] is masked; give every sample a label, or leave it out.")
 
 
-def plain_array(make: Callable[[], Any], name: str = "y") -> NDArray[Any]:
+def plain_array(make: Callable[[], Any]) -> NDArray[Any]:
     """Return the array of a table or a series, or raise TypeError if its type has none."""
     try:
         return np.asarray(make())
     except Exception as error:  # libraries of frames have errors of their own
         raise TypeError(
-            f"{name} cannot be read as an array ({type(error).__name__}: {error}); give a list of "
+            f"y cannot be read as an array ({type(error).__name__}: {error}); give a list of "
             "strings or numbers."
         ) from error
 
 
-def _array(y: Any, name: str) -> NDArray[Any]:
+def _array(y: Any) -> NDArray[Any]:
     """Return labels as an array, without conversion of one type to another."""
-    frame = frame_of(y, name) if hasattr(y, "columns") or hasattr(y, "column_names") else None
+    frame = frame_of(y, "y") if hasattr(y, "columns") or hasattr(y, "column_names") else None
     if frame is not None:
         if frame.shape[1] == 1:
             # A label of the column that is a whole number, such as 0, would name a row.
             column = next(iter(frame.iter_columns()))
-            return _array(column.to_native(), name).reshape(-1, 1)
-        return plain_array(frame.to_numpy, name)
+            return _array(column.to_native()).reshape(-1, 1)
+        return plain_array(frame.to_numpy)
     if hasattr(getattr(y, "dtype", None), "na_value"):  # whole numbers and bools of pandas
         y = y.to_numpy()
     nested = (list, tuple, np.ndarray)
@@ -161,58 +146,58 @@ def _array(y: Any, name: str) -> NDArray[Any]:
             return np.asarray(y)
         except ValueError:  # rows of different lengths
             return np.fromiter(y, object, len(y))
-    labels = plain_array(lambda: y, name)
+    labels = plain_array(lambda: y)
     if labels.dtype.kind == "T":
         labels = labels.astype(object)
     return labels
 
 
-def _of_one_sort(labels: NDArray[Any], entries: Any, name: str, wanted: str) -> NDArray[Any]:
+def _of_one_sort(labels: NDArray[Any], entries: Any, wanted: str) -> NDArray[Any]:
     """Return labels in a type of numpy that keeps their values."""
     kind = labels.dtype.kind
     if kind in "mMf" and (missing := first_missing(labels)) is not None:
         raise ValueError(
-            f"{name}[{missing}] is {shown(entries[missing])}; give every sample {wanted}, or leave "
+            f"y[{missing}] is {shown(entries[missing])}; give every sample {wanted}, or leave "
             "it out."
         )
     if kind in "mMbiu" or (kind in "fc" and isinstance(entries, np.ndarray)):
         return labels
     if kind in "SV":
         raise TypeError(
-            f"{name}[0] is {shown(entries[0])}: labels of type {labels.dtype} are not supported; "
+            f"y[0] is {shown(entries[0])}: labels of type {labels.dtype} are not supported; "
             "give strings or numbers, such as [label.decode() for label in y] for bytes."
         )
     if kind == "U" and isinstance(entries, np.ndarray):
         return labels
     items = np.empty(len(entries), object)
     items[:] = entries
-    check_labels(items, name)
+    check_labels(items)
     for i, label in enumerate(items):
         if not isinstance(label, (str, complex, *_NUMBERS, *_DATES)):
             raise TypeError(
-                f"{name}[{i}] is {shown(label)}, of type {type(label).__name__}: labels of this "
+                f"y[{i}] is {shown(label)}, of type {type(label).__name__}: labels of this "
                 f"type are not supported; {_TAKEN}."
             )
     are_dates = [isinstance(label, _DATES) for label in items]
     if any(are_dates) and not all(are_dates):
         i, j = are_dates.index(True), are_dates.index(False)
         raise ValueError(
-            f"{name}[{i}] is {shown(items[i])} and {name}[{j}] is {shown(items[j])}; give only "
+            f"y[{i}] is {shown(items[i])} and y[{j}] is {shown(items[j])}; give only "
             "dates, or none."
         )
     if not len(items) or kind in "fc":
-        _check_exact(items, labels, name)
+        _check_exact(items, labels)
         return labels
     if isinstance(items[0], str):
         # Types of fixed width drop zeros at the end.
         is_cut = kind == "U" and any(label.endswith("\0") for label in items)
         return items if is_cut else labels
     plain = np.array(items.tolist())
-    _check_exact(items, plain, name)
+    _check_exact(items, plain)
     return plain
 
 
-def _check_exact(items: Any, labels: NDArray[Any], name: str) -> None:
+def _check_exact(items: Any, labels: NDArray[Any]) -> None:
     """Raise ValueError if a whole number was rounded, or is too large for numpy."""
     if labels.dtype.kind not in "fO":
         return
@@ -220,7 +205,7 @@ def _check_exact(items: Any, labels: NDArray[Any], name: str) -> None:
         is_whole = isinstance(label, (int, np.integer))
         if is_whole and (labels.dtype.kind == "O" or abs(int(label)) > _MOST_EXACT):
             raise ValueError(
-                f"{name}[{i}] is {shown(label)}, which numpy cannot hold beside the other labels "
+                f"y[{i}] is {shown(label)}, which numpy cannot hold beside the other labels "
                 "without rounding; give strings, such as [str(label) for label in y]."
             )
 
@@ -228,10 +213,7 @@ def _check_exact(items: Any, labels: NDArray[Any], name: str) -> None:
 def plain_classes(classes: NDArray[Any]) -> dict[str, Any]:
     """Return labels and their type as a header of a file holds them.
 
-    Raises
-    ------
-    TypeError
-        If a label is of a type that files do not hold.
+    TypeError if a label is of a type that files do not hold.
     """
     values = classes.view(np.int64) if classes.dtype.kind in "mM" else classes
     for label in values.tolist():

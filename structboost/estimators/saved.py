@@ -10,60 +10,30 @@ from typing import Any, Self
 
 from sklearn.utils.validation import check_is_fitted
 
+from structboost._typing import override
 from structboost.estimators.label_types import plain_classes
 from structboost.exceptions import ModelFileError
+from structboost.files.saved import LoadedFromFile
 from structboost.files.schema import DamagedFileError
 from structboost.masters.softmax_link import SoftmaxLink
 from structboost.model.ensemble import FORMAT, Ensemble, read_model
 from structboost.validation import shown
 
 
-class SavedEstimator:
+class SavedEstimator(LoadedFromFile):
     """Estimator that files hold as its model, with metadata."""
 
     model_: Ensemble
 
+    @override
     def save(self, path: str | PathLike[str]) -> None:
-        """Write the fitted estimator to a file, atomically and without pickle.
-
-        Parameters
-        ----------
-        path : str or path
-            The file; an existing one is replaced.
-
-        Raises
-        ------
-        NotFittedError
-            If it is not fitted yet.
-        TypeError
-            If a label or a category is neither a number nor a string nor a date, or another part is
-            an object of a user's class.
-        """
         check_is_fitted(self)
         model = self.model_
         replace(model, metadata={**model.metadata, **self._facts()}).save(path)
 
+    @override
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Self:
-        """Read an estimator that :meth:`save` wrote.
-
-        Parameters
-        ----------
-        path : str or path
-            The file.  Loading never runs code.
-
-        Returns
-        -------
-        estimator : estimator
-            The fitted estimator, of the class that :meth:`load` is called on.
-
-        Raises
-        ------
-        FileNotFoundError
-            If there is no such file.
-        ModelFileError
-            If it is of another class, is damaged, or is of another version.
-        """
         model = read_model(path)
         facts = model.metadata
         if facts.get("estimator") != cls.__name__:

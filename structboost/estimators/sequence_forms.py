@@ -28,10 +28,8 @@ LARGEST_WHOLE = 2**53
 def listed_sequences(X: Any) -> list[Any]:
     """Return the sequences of a list, an array of three dimensions, a series or another container.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If it is one table, a mapping, a set, a string, an iterator, no container, or empty.
+    TypeError or ValueError if it is one table, a mapping, a set, a string, an iterator, no
+    container, or empty.
     """
     table = _one_table(X)
     if table:
@@ -50,17 +48,8 @@ def listed_sequences(X: Any) -> list[Any]:
 def listed_tags(y: Any, lengths: Sequence[int]) -> list[list[Any]]:
     """Return the tags of each sequence as Python values, None where one is missing.
 
-    Parameters
-    ----------
-    y : sequence of sequences of tags
-    lengths : sequence of int
-        Number of tokens of each sequence.
-
-    Raises
-    ------
-    ValueError, TypeError
-        If it is no list of sequences, or a sequence has not one tag for each token, or a tag is
-        neither a string nor a number; the message names it.
+    ValueError or TypeError, which names it, if this is no list of sequences, a sequence has not one
+    tag for each token, or a tag is neither a string nor a number.
     """
     wanted = "give a list that has a list of tags for each sequence"
     if not _is_container(y):
@@ -120,12 +109,8 @@ def is_of_dicts(x: Any) -> bool:
 def sequence_of(x: Any, i: int) -> Any:
     """Return sequence ``i`` as a list of dicts, a sparse array, a narwhals frame or an array.
 
-    An empty list may stand for a sequence without tokens in any form.
-
-    Raises
-    ------
-    ValueError, TypeError
-        If it is of another form.
+    An empty list may stand for a sequence without tokens in any form.  ValueError or TypeError if
+    it is of another form.
     """
     if is_of_dicts(x):
         return x if isinstance(x, list | tuple) else list(x)
@@ -157,10 +142,7 @@ def sequence_of(x: Any, i: int) -> Any:
 def numbers_of(x: Any, i: int) -> NDArray[Any]:
     """Return the tokens of sequence ``i`` as an array of numbers, of unchecked shape.
 
-    Raises
-    ------
-    ValueError
-        If it is no array of real numbers that floats can hold.
+    ValueError if it is no array of real numbers that floats can hold.
     """
     try:
         rows: NDArray[Any] = x.toarray() if sparse.issparse(x) else np.asarray(x)

@@ -43,11 +43,6 @@ class StringIndex:
 
         Columns with other values than strings are left out, and all of them if a string has a null
         character.
-
-        Parameters
-        ----------
-        prefixes : sequence of str, shape (n_columns,)
-        columns : sequence of sequences, shape (n_columns, n_values)
         """
         texts: dict[int, str] = {}
         for k, column in enumerate(columns):

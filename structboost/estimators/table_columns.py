@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 import narwhals as nw
@@ -12,7 +13,7 @@ import numpy as np
 from structboost._typing import FloatArray
 from structboost.estimators.table_forms import frame_of, shape_of
 from structboost.exceptions import warn_user
-from structboost.validation import array_of, is_missing, shown
+from structboost.validation import array_of, is_missing, is_number, shown
 from structboost.weak.category_sets import MOST_CATEGORIES
 
 FROM_DTYPE = "from_dtype"
@@ -32,10 +33,7 @@ class RareCategories(tuple[Any, ...]):
 def categorical_columns(X: Any, wanted: Any) -> list[int]:
     """Return the indices of the categorical columns of a table.
 
-    Raises
-    ------
-    ValueError
-        If it names no columns of X.
+    ValueError if it names no columns of X.
     """
     frame = frame_of(X)
     if wanted is None or (isinstance(wanted, str) and wanted == FROM_DTYPE):
@@ -69,17 +67,9 @@ def categories_of(X: Any, columns: Sequence[int]) -> dict[int, list[Any]]:
     """Return the categories that occur in columns.
 
     If a column has too many, the most frequent ones, and of equally frequent ones the first in
-    order, have codes of their own.  The last entry holds the others.
-
-    Raises
-    ------
-    ValueError
-        If a column holds values that are no categories; the message names it.
-
-    Warns
-    -----
-    UserWarning
-        If categories of a column are grouped.
+    order, have codes of their own.  The last entry holds the others.  ValueError if a column holds
+    values that are no categories; the message names it.  UserWarning if categories of a column are
+    grouped.
     """
     categories = {}
     for f in columns:
@@ -106,7 +96,7 @@ def _grouped(ordered: list[Any], counts: Mapping[Any, int], name: str) -> list[A
     by_frequency = sorted(ordered, key=lambda value: -counts[value])
     rare = set(by_frequency[MOST_CATEGORIES - 1 :])
     n_rows = counts[by_frequency[MOST_CATEGORIES - 1]]
-    is_text = sum(isinstance(value, str) and _is_number(value) for value in ordered)
+    is_text = sum(isinstance(value, str) and is_number(value) for value in ordered)
     remedy = (
         "If the text stands for numbers, give pandas.to_numeric(column, errors='coerce')."
         if is_text > len(ordered) / 2
@@ -122,22 +112,10 @@ def _grouped(ordered: list[Any], counts: Mapping[Any, int], name: str) -> list[A
     return [*frequent, RareCategories(value for value in ordered if value in rare)]
 
 
-def _is_number(text: str) -> bool:
-    """Whether a text can be read as a number."""
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
-
-
 def codes_of(X: Any, categories: Categories, *, warn: bool = False) -> dict[int, FloatArray]:
     """Return the codes of categorical columns, NaN if missing or unknown.
 
-    Warns
-    -----
-    UserWarning
-        If ``warn`` and no value of a column is known.
+    UserWarning if ``warn`` and no value of a column is known.
     """
     codes = {}
     for f, of_column in categories.items():
@@ -146,6 +124,28 @@ def codes_of(X: Any, categories: Categories, *, warn: bool = False) -> dict[int,
         if warn and np.isnan(codes[f]).all():
             _warn_of_unknown(values, of_column, _name(X, f))
     return codes
+
+
+def plain_categories(categories: Categories) -> list[list[Any]]:
+    """Return categories for a model file, or raise TypeError if no file can hold one."""
+    for f, values in categories.items():
+        listed = [value if isinstance(value, RareCategories) else (value,) for value in values]
+        for value in chain.from_iterable(listed):
+            if not isinstance(value, (str, int, float)):
+                raise TypeError(
+                    f"Column {f} of X has the category {shown(value)} of type "
+                    f"{type(value).__name__}; files of models hold strings and numbers. Convert "
+                    "it to strings before the fit, or keep this model with joblib.dump."
+                )
+    return [[f, values] for f, values in categories.items()]
+
+
+def saved_categories(entries: Iterable[Any]) -> dict[int, list[Any]]:
+    """Restore what :func:`plain_categories` returned, from a file."""
+    return {
+        int(f): [RareCategories(one) if isinstance(one, list) else one for one in values]
+        for f, values in entries
+    }
 
 
 def _warn_of_unknown(values: Sequence[Any], categories: Sequence[Any], name: Any) -> None:

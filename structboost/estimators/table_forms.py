@@ -22,10 +22,7 @@ FORMS_OF_TABLES = (
 def frame_of(X: Any, name: str = "X") -> Any:
     """Return a narwhals data frame for a frame of any supported library, or else None.
 
-    Raises
-    ------
-    ValueError
-        If it is lazy, or two columns have one name.
+    ValueError if it is lazy, or two columns have one name.
     """
     X = nw.to_native(X, pass_through=True)  # narwhals warns of its own frames below
     if isinstance(X, np.ndarray | list | tuple) or sparse.issparse(X):
@@ -65,12 +62,8 @@ def is_sparse(X: Any) -> bool:
 def checked_form(X: Any, *, most_axes: int = 2) -> Any:
     """Return a native data frame, an array or a sparse array or matrix for what a user passes.
 
-    Raises
-    ------
-    TypeError
-        If it is no table.
-    ValueError
-        If it is a table of another form, such as one row, or rows differ in length.
+    TypeError if it is no table.  ValueError if it is a table of another form, such as one row, or
+    rows differ in length.
     """
     X = nw.to_native(X, pass_through=True)
     if sparse.issparse(X):

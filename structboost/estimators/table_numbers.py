@@ -25,18 +25,8 @@ _ENCODE = (
 def numbers_of(X: Any, codes: dict[int, FloatArray]) -> Any:
     """Convert a table to an array or a sparse array of numbers, with NaN where values are missing.
 
-    Parameters
-    ----------
-    X : data frame, ndarray or sparse array
-        Result of :func:`structboost.estimators.table_forms.checked_form`.
-    codes : dict of int to ndarray
-        Numbers that replace columns.
-
-    Raises
-    ------
-    ValueError, TypeError
-        If a column does not hold numbers, or whole numbers that double precision would round; the
-        message names the column.
+    ``codes`` are numbers that replace columns.  ValueError or TypeError, which names the column, if
+    one does not hold numbers, or whole numbers that double precision would round.
     """
     if sparse.issparse(X):
         check_exact(X.data if hasattr(X, "data") else X.tocoo().data, "X")

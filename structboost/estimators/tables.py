@@ -18,10 +18,11 @@ from structboost.estimators.parameters import estimator
 from structboost.estimators.saved import saved_names
 from structboost.estimators.table_columns import (
     FROM_DTYPE,
-    RareCategories,
     categorical_columns,
     categories_of,
     codes_of,
+    plain_categories,
+    saved_categories,
 )
 from structboost.estimators.table_forms import checked_form, frame_of, is_sparse, shape_of
 from structboost.estimators.table_numbers import numbers_of
@@ -196,8 +197,7 @@ class TableReader:
         """Return names, categories and encoding for a model file."""
         facts: dict[str, Any] = {}
         if self.categories_:
-            check_plain(self.categories_)
-            facts["categories"] = [[f, values] for f, values in self.categories_.items()]
+            facts["categories"] = plain_categories(self.categories_)
         if self._encoding is not None:
             facts["encoding"] = self._encoding.to_plain()
         labels = self._column_labels
@@ -207,10 +207,7 @@ class TableReader:
 
     def _read_columns(self, facts: Mapping[str, Any], width: int) -> None:
         """Set the attributes of columns from facts of a file and the width of its model."""
-        self.categories_ = {
-            int(f): [RareCategories(one) if isinstance(one, list) else one for one in values]
-            for f, values in facts.get("categories", [])
-        }
+        self.categories_ = saved_categories(facts.get("categories", []))
         encoding = facts.get("encoding")
         self._encoding = None if encoding is None else ColumnEncoding.from_plain(encoding)
         self.n_features_in_ = width if self._encoding is None else self._encoding.n_features
@@ -343,23 +340,3 @@ def _as_list(weak_learner: Any) -> list[Any]:
     if isinstance(weak_learner, Mapping):
         return [one for of_kind in weak_learner.values() for one in _as_list(of_kind)]
     return list(weak_learner) if isinstance(weak_learner, list | tuple) else [weak_learner]
-
-
-def check_plain(categories: Mapping[int, Sequence[Any]]) -> None:
-    """Raise TypeError if a file cannot hold the categories."""
-    for f, values in categories.items():
-        for value in _flat(values):
-            if not isinstance(value, (str, int, float)):
-                raise TypeError(
-                    f"Column {f} of X has the category {shown(value)} of type "
-                    f"{type(value).__name__}; files of models hold strings and numbers. Convert "
-                    "it to strings before the fit, or keep this model with joblib.dump."
-                )
-
-
-def _flat(categories: Sequence[Any]) -> Iterator[Any]:
-    for value in categories:
-        if isinstance(value, RareCategories):
-            yield from value
-        else:
-            yield value

@@ -23,19 +23,8 @@ from structboost.validation import checked_choice
 def scheme_of_tags(scheme: Any, classes: NDArray[Any], tags: Sequence[IntArray]) -> str | None:
     """Return the scheme that predictions follow, if any.
 
-    Parameters
-    ----------
-    scheme : str or None
-        Parameter of the tagger.
-    classes : ndarray
-        All tags.
-    tags : sequence of ndarray of int
-        Indices of the tags of each sequence, -1 where unknown.
-
-    Raises
-    ------
-    ValueError
-        If there is no such scheme, or it lacks one of the tags.
+    The tags are indices into ``classes``, -1 where unknown.  ValueError if there is no such scheme,
+    or it lacks one of the tags.
     """
     if scheme is None:
         return None

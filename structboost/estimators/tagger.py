@@ -23,6 +23,7 @@ from structboost.estimators.objectives import (
     HINGE,
     L1_LOG_LOSS,
     LOG_LOSS,
+    OF_TREES,
     SVM,
     checked_objective,
     reads,
@@ -37,9 +38,9 @@ from structboost.estimators.tokens import (
     check_allowed,
     forbidden_numbers,
     tag_numbers,
-    token_importances,
     warn_of_unknown_tags,
 )
+from structboost.estimators.trees_of_vectors import scores_of_others, with_trees
 from structboost.exceptions import examples_numbered
 from structboost.files.schema import DamagedFileError, finite_number, whole_number
 from structboost.linear.dual_chain import chain_problem
@@ -48,7 +49,7 @@ from structboost.masters.newton_steps import NewtonSteps
 from structboost.masters.stage_wise_random_field import StageWiseRandomField
 from structboost.runtime.fitted_state import committed
 from structboost.selection.folds import Fold
-from structboost.tasks.chain import ChainTask, labelled_stretches
+from structboost.tasks.chain import ChainTask, labelled_stretches, runs_of
 from structboost.tasks.chunk_tags import SCHEMES, ChunkTags
 from structboost.training.boosting import AUTO
 from structboost.validation import (
@@ -60,12 +61,15 @@ from structboost.validation import (
 )
 from structboost.weak.active_feature import ActiveFeatureFamily, ActiveFeatureTable
 from structboost.weak.families import WeakLearners
+from structboost.weak.linear_function import LinearFunctionTable
 
 # With more pairs of tags of all sequences, C is chosen on folds of so many tokens in all.
 _MANY_PAIRS, _ENOUGH_TOKENS = 1 << 22, 200
 # Neighbouring sequences that are held out together, and the least number of such runs: sequences of
 # one document are alike (docs/decisions/linear-likelihood.md).
 _RUN, _FEWEST_RUNS = 30, 100
+# A single sequence is cut into so many runs, of which some are held out.
+_RUNS_OF_ONE = 10
 # Scores of tags that are in memory together: 32 megabytes.
 _MOST_SCORES = 1 << 22
 
@@ -123,7 +127,11 @@ class StructBoostTagger(StructBoostEstimator):
         tokens of zeros and ones are single features, priced by one sparse product.  ``"linear"``
         with ``objective="log_loss"`` is one linear function, of such features unchanged and of
         others standardised.  Other families make such tokens dense.  ``"auto"`` with
-        ``objective="log_loss"`` is ``"linear"`` for such tokens, else trees.
+        ``objective="log_loss"`` is ``"linear"`` for such tokens, else trees.  Where tokens have
+        vectors or numbers beside names, ``{"token": "linear", "vector": ["linear", "tree"]}`` grows
+        trees on the numbers: with ``objective="log_loss"`` one linear function is fitted of names,
+        numbers and the scores of trees, which were grown on other sequences.  With ``{"token":
+        "stump", "vector": "tree"}`` single names and trees are boosted together.
     early_stopping : bool
         Whether to hold out whole sequences, stop when their error has not improved for
         ``n_iter_no_change`` rounds, and keep the best round.  The certificate then refers to the
@@ -185,7 +193,8 @@ class StructBoostTagger(StructBoostEstimator):
         groups : array-like, shape (n_sequences,), optional
             Group of each sequence, such as its document, which is held out as a whole where C is
             chosen or training stops early.  By default, runs of up to 30 neighbouring sequences
-            are held out together to choose C, if there are at least 200.
+            are held out together to choose C, if there are at least 200.  To choose C on one
+            sequence alone, it is cut into ten runs, which are then trained as sequences.
 
         Raises
         ------
@@ -197,11 +206,12 @@ class StructBoostTagger(StructBoostEstimator):
         ConstantPredictionWarning
             If ``y`` has one tag, which the model then always predicts.
         """
-        objective = checked_objective(self.objective, self._objectives)
+        checked_objective(self.objective, self._objectives)
         reader = TokenReader()
         rows = reader.fit(X, takes_active=self._takes_active)
         is_linear = is_same(self.weak_learner, AUTO) and self._is(LOG_LOSS) and reader.is_active
         self._check_parameters("linear" if is_linear else None)
+        self._check_kinds(reader)
         checked_choice(self.transitions, "transitions", ("all", "seen"))
         if not 0 <= checked_number(self.l1_ratio, "l1_ratio", "a number from 0 to below 1") < 1:
             raise ValueError(
@@ -215,7 +225,8 @@ class StructBoostTagger(StructBoostEstimator):
                 "transitions is 'seen', which only objective='log_loss' over one linear function "
                 "of features of 0 and 1 reads; leave it out."
             )
-        classes, tags = tag_numbers(y, [len(tokens) for tokens in rows])
+        lengths = [len(of[0] if isinstance(of, tuple) else of) for of in rows]
+        classes, tags = tag_numbers(y, lengths)
         scheme = scheme_of_tags(self.scheme, classes, tags)
         forbidden_numbers(self.forbidden, classes)
         forbidden = forbidden_numbers(with_scheme(self.forbidden, scheme, classes), classes)
@@ -223,8 +234,7 @@ class StructBoostTagger(StructBoostEstimator):
         check_allowed(tags, forbidden, classes)
         weights = checked_weights(sample_weight, len(rows))
         of_groups = None if groups is None else group_indices(groups, "groups", len(rows))
-        read = reads(objective, "linear" if is_linear else self.weak_learner)
-        chooses_C = is_same(self.C, AUTO) and "C" in read
+        chooses_C = self._chooses_C(reader.is_active)
         if groups is not None and not (chooses_C or self.early_stopping):
             raise ValueError(
                 "groups is set, and nothing is held out; leave it out, or write early_stopping="
@@ -246,25 +256,103 @@ class StructBoostTagger(StructBoostEstimator):
             stretches = labelled_stretches([rows[i] for i in at], [tags[i] for i in at])
             return *stretches, np.repeat(weights[list(at)], sizes)
 
+        trees = None
+        if self._grows_on_vectors:
+            rows, trees = self._with_tree_scores(rows, tags, training, weights, of_groups)
         run = min(_RUN, len(training) // _FEWEST_RUNS)
         if of_groups is None and run > 1:
             of_groups = np.arange(len(rows)) // run
         inputs, outputs, of_pieces = pieces(training)
-        if of_groups is not None:
+        if chooses_C and not held and len(inputs) == 1:
+            inputs, outputs = runs_of(inputs[0], outputs[0], _RUNS_OF_ONE)
+            of_pieces = np.ones(len(inputs))
+        elif of_groups is not None:
             of_groups = np.repeat(of_groups[training], [_n_pieces(tags[i]) for i in training])
         validation = pieces(held)[:2] if held else None
         whole = pieces(everything) if held else None
-        task = ChainTask(len(classes), forbidden=forbidden)
+        has_vectors = len(reader.vector_columns) > 0
+        task = ChainTask(len(classes), vectors=has_vectors, forbidden=forbidden)
         self.classes_, self.scheme_ = classes, scheme
         self._keep_reader(reader)
         self.outside_offset_ = 0.0
         if len(classes) == 1:
             warn_of_one_class(classes[0].item(), "tag", "tags")
-            reader.is_active = False  # since there are no learners of such features
+            # There are no learners of such features.
+            reader.is_active, reader.vector_columns = False, np.zeros(0, np.int64)
+            task = ChainTask(1, forbidden=forbidden)
             self._keep_constant(task, {"token": int(reader.n_features or 0), "step": 1})
             return self
         self._train(task, (inputs, outputs), validation, of_pieces, whole, of_groups)
+        if trees is not None:
+            self.model_ = with_trees(self.model_, trees, len(reader.vector_columns))
         return self
+
+    @property
+    def _members_on_vectors(self) -> set[Any]:
+        """Names of the weak learners on vectors, where these have others than names."""
+        if not isinstance(self.weak_learner, Mapping) or "vector" not in self.weak_learner:
+            return set()
+        of_vectors = self.weak_learner["vector"]
+        members = list(of_vectors) if isinstance(of_vectors, list | tuple) else [of_vectors]
+        return {one if isinstance(one, str) else type(one) for one in members}
+
+    @property
+    def _grows_on_vectors(self) -> bool:
+        """Whether linear functions combine the scores of trees on vectors."""
+        return self._is_one_linear_function and "tree" in self._members_on_vectors
+
+    def _check_kinds(self, reader: TokenReader) -> None:
+        """Raise ValueError if weak learners of names and vectors cannot be trained."""
+        members = self._members_on_vectors
+        if not members:
+            return
+        given = f"weak_learner is {shown(self.weak_learner)}"
+        if not len(reader.vector_columns):
+            raise ValueError(
+                f"{given}, and X has no numbers beside names of 0 and 1; name one weak learner."
+            )
+        own: Any = self.weak_learner
+        if set(own) != {"token", "vector"} or own["token"] not in ("linear", "stump"):
+            raise ValueError(
+                f"{given}; give a dict of 'token', which is 'linear' or 'stump', and 'vector'."
+            )
+        if self._is(SVM) or (self._is_one_linear_function and not members <= {"linear", "tree"}):
+            raise ValueError(
+                f"{given}, and objective={shown(self.objective)} has one linear function for each "
+                "tag; give 'linear', 'tree' or ['linear', 'tree'] for 'vector' with "
+                "objective='log_loss', or 'stump' for 'token'."
+            )
+
+    def _with_tree_scores(
+        self,
+        rows: list[Any],
+        tags: Sequence[IntArray],
+        training: Sequence[int],
+        weights: FloatArray,
+        groups: IntArray | None,
+    ) -> tuple[list[Any], StructBoostTagger]:
+        """Grow trees on the vectors, and return the rows with their scores as more columns.
+
+        A sequence gets the scores of trees that were grown on other groups of sequences.
+        """
+        names = ("learning_rate", "max_iter", "random_state", "verbose", *OF_TREES)
+        settings = {name: getattr(self, name) for name in names}
+        vectors = [rows[i][1] for i in training]
+        known = [[None if tag < 0 else tag for tag in tags[i].tolist()] for i in training]
+
+        def fit(at: Sequence[int]) -> StructBoostTagger:
+            return StructBoostTagger(weak_learner="tree", **settings).fit(
+                [vectors[k] for k in at], [known[k] for k in at], weights[training][at]
+            )
+
+        of_groups = np.arange(len(rows)) if groups is None else groups
+        n_tags = 1 + max(int(own.max(initial=-1)) for own in tags)
+        scores = scores_of_others(fit, vectors, of_groups[training], n_tags, self.random_state)
+        out = list(rows)
+        for i, own in zip(training, scores, strict=True):
+            columns = [rows[i][1]] if self._members_on_vectors != {"tree"} else []
+            out[i] = rows[i][0], np.hstack((*columns, own))
+        return out, fit(range(len(training)))
 
     def predict(self, X: Sequence[Any]) -> list[list[Any]]:
         """Return the tags of each sequence with the highest total score.
@@ -388,19 +476,54 @@ class StructBoostTagger(StructBoostEstimator):
 
     @property
     def feature_weights_(self) -> FloatArray:
-        """Amount that each feature (row) adds to the score of each tag (column), where present."""
+        """Amount that each feature (row) adds to the score of each tag (column).
+
+        That is where the feature is present, and for each unit of a number.
+        """
+        kinds = self._columns_of_kinds()
+        weights, _ = self._linear_weights("token")
+        if "vector" in kinds:
+            weights[kinds["vector"]] += self._linear_weights("vector")[0]
+        return weights
+
+    @property
+    def intercept_(self) -> FloatArray:
+        """Score of each tag of a token whose features are all 0, shape (n_tags,)."""
+        of_kinds = [self._linear_weights(kind)[1] for kind in self._columns_of_kinds()]
+        return np.asarray(np.sum(of_kinds, axis=0))
+
+    def _columns_of_kinds(self) -> dict[str, IntArray]:
+        """Return the kinds of parts of tokens, and the columns of features that they have."""
         check_is_fitted(self)
-        learners = self.model_.members["token"].learners
+        columns = self._reader.vector_columns
+        kinds = {"token": np.arange(int(self.n_features_in_ or 0))}
+        return kinds | ({"vector": columns} if len(columns) else {})
+
+    def _linear_weights(self, kind: str) -> tuple[FloatArray, FloatArray]:
+        """Return the weights of the features of a kind, and the score without them.
+
+        Raises
+        ------
+        AttributeError
+            If learners are neither single features nor linear functions.
+        """
+        member, matrix = self.model_.members[kind], self.model_.matrix(kind)
+        learners = member.learners
+        if isinstance(learners, LinearFunctionTable):
+            return learners.coefficients.T @ matrix, learners.intercept @ matrix
         if not isinstance(learners, ActiveFeatureTable):
             raise AttributeError(
-                "feature_weights_ is missing, because features are not all 0 and 1 or learners are "
-                "trees, whose parts do not add up; read feature_importances_."
+                f"feature_weights_ and intercept_ are missing, because the learners are of the "
+                f"family {member.family!r}, whose parts do not add up; read feature_importances_."
             )
         used = learners.feature >= 0
-        steps = (learners.present - learners.absent)[used, None]
         weights = np.zeros((int(self.n_features_in_ or 0), len(self.classes_)))
-        np.add.at(weights, learners.feature[used], steps * self.model_.matrix("token")[used])
-        return weights
+        np.add.at(
+            weights,
+            learners.feature[used],
+            (learners.present - learners.absent)[used, None] * matrix[used],
+        )
+        return weights, np.where(used, learners.absent, learners.present) @ matrix
 
     @property
     @override
@@ -409,8 +532,24 @@ class StructBoostTagger(StructBoostEstimator):
         learners = self.model_.members["token"].learners
         if not isinstance(learners, ActiveFeatureTable):
             return self.model_.feature_importances("token")
-        sizes = np.abs(self.model_.matrix("token")).sum(axis=1)
-        return token_importances(learners.feature, sizes, int(self.n_features_in_ or 0))
+        n_features = int(self.n_features_in_ or 0)
+        sizes = np.zeros(n_features)
+        used = learners.feature >= 0
+        np.add.at(
+            sizes, learners.feature[used], np.abs(self.model_.matrix("token"))[used].sum(axis=1)
+        )
+        if "vector" in self.model_.members:
+            sizes[self._reader.vector_columns] += self._sizes_of_vectors()
+        return np.asarray(sizes / sizes.sum() if sizes.sum() > 0 else sizes)
+
+    def _sizes_of_vectors(self) -> FloatArray:
+        """Return the absolute weight on each column of the vectors, for one std of linear ones."""
+        member, matrix = self.model_.members["vector"], self.model_.matrix("vector")
+        learners = member.learners
+        if isinstance(learners, LinearFunctionTable):
+            of_tags = np.abs(learners.coefficients.T @ matrix).sum(axis=1)
+            return np.asarray(of_tags * learners.scales)
+        return np.asarray(self.model_.feature_importances("vector") * np.abs(matrix).sum())
 
     @override
     def _facts(self) -> dict[str, Any]:
@@ -419,6 +558,7 @@ class StructBoostTagger(StructBoostEstimator):
             "names": reader.names,
             "n_token_features": reader.n_features,
             "is_active": reader.is_active,
+            "vector_columns": reader.vector_columns.tolist(),
             "columns": reader.columns,
             "outside_offset": self.outside_offset_,
             "scheme": self.scheme_,
@@ -442,12 +582,28 @@ class StructBoostTagger(StructBoostEstimator):
         columns = facts.get("columns")
         if columns is not None:
             columns = saved_names(columns, len(columns))
-        self._keep_reader(TokenReader(names, n_features, is_active=is_active, columns=columns))
+        vector_columns = np.array(
+            [
+                whole_number(column, "column of vectors", low=0, high=n_features - 1)
+                for column in facts.get("vector_columns", ())
+            ],
+            np.int64,
+        )
+        reader = TokenReader(
+            names,
+            n_features,
+            is_active=is_active,
+            columns=columns,
+            vector_columns=vector_columns,
+        )
+        self._keep_reader(reader)
         scheme = facts.get("scheme")
         self.scheme_ = None if scheme is None else checked_choice(scheme, "scheme", SCHEMES)
         pairs = with_scheme(self.forbidden, self.scheme_, self.classes_)
         self.task_ = ChainTask(
-            len(self.classes_), forbidden=forbidden_numbers(pairs, self.classes_)
+            len(self.classes_),
+            vectors=len(vector_columns) > 0,
+            forbidden=forbidden_numbers(pairs, self.classes_),
         )
         if dict(self.task_.kinds) != dict(self.model_.kinds):
             raise DamagedFileError("its model is of other tags")
@@ -469,8 +625,20 @@ class StructBoostTagger(StructBoostEstimator):
     @property
     def _takes_active(self) -> bool:
         """Whether sparse tokens of zeros and ones may stay sparse."""
+        if isinstance(self.weak_learner, Mapping):
+            return "vector" in self.weak_learner
         names = (AUTO, "stump", "linear")
         return any(is_same(self.weak_learner, name) for name in names)
+
+    def _chooses_C(self, is_active: bool) -> bool:
+        """Whether C is chosen on held-out sequences, of active features or of others."""
+        is_linear = is_active and is_same(self.weak_learner, AUTO) and self._is(LOG_LOSS)
+        read = reads(self._objective_name(), "linear" if is_linear else self.weak_learner)
+        return is_same(self.C, AUTO) and "C" in read
+
+    def _holds_out(self) -> bool:
+        """Whether a fit of dicts with names holds sequences out."""
+        return bool(self.early_stopping) or self._chooses_C(self._takes_active)
 
     def _stage_wise(self) -> NewtonSteps:
         return StageWiseRandomField()
@@ -544,9 +712,14 @@ class StructBoostTagger(StructBoostEstimator):
 
     def _settings(self, task: Task) -> dict[str, Any]:
         settings = super()._settings(task)
-        if self._reader.is_active:
-            return settings | {"weak_learner": ActiveFeatureFamily}
         weak_learner = settings["weak_learner"]
+        if self._reader.is_active:
+            by_kind = dict.fromkeys(task.kinds, ActiveFeatureFamily)
+            if "vector" in by_kind:
+                is_mapping = isinstance(weak_learner, Mapping)
+                own = weak_learner["vector"] if is_mapping else weak_learner
+                by_kind["vector"] = self._grown(own) if self._is_stage_wise else own
+            return settings | {"weak_learner": by_kind}
         if self._is_stage_wise and not isinstance(weak_learner, Mapping):
             # Pairs of tags have one constant feature, on which trees are constants, too.
             return settings | {"weak_learner": {"token": weak_learner, "step": "stump"}}
@@ -559,7 +732,7 @@ class StructBoostTagger(StructBoostEstimator):
         factor: float = 1.0,
     ) -> list[Any]:
         """Predict sequences from their scores times ``factor``, with few scores in memory."""
-        rows, lengths = self._reader.read(X)
+        rows, vectors, lengths = self._reader.read(X)
         transitions = factor * self.transitions_.reshape(1, -1)
         ends = np.cumsum(lengths)
         is_dense = not self._reader.is_active
@@ -569,13 +742,16 @@ class StructBoostTagger(StructBoostEstimator):
             first = len(out)
             start = int(ends[first - 1]) if first else 0
             last = max(first + 1, int(np.searchsorted(ends, start + per_block, side="right")))
-            tokens = rows[start : int(ends[last - 1])]
+            here = slice(start, int(ends[last - 1]))
+            tokens = rows[here]
             if self._reader.is_active:
                 # A token may have more active features than any in training.
                 of_tokens = self.model_.scorer("token").raw_scores(tokens)
             else:
                 dense = tokens.toarray() if sparse.issparse(tokens) else tokens
                 of_tokens = self.model_.scores(dense, "token")
+            if vectors is not None:
+                of_tokens = of_tokens + self.model_.scores(vectors[here], "vector")
             of_tokens = of_tokens if factor == 1.0 else factor * of_tokens
             n = last - first
             # One row in memory, for all sequences.
@@ -583,6 +759,7 @@ class StructBoostTagger(StructBoostEstimator):
             starts = np.concatenate(([0], ends[first:last] - start)).astype(np.int64)
             offsets = {"token": starts, "step": np.arange(n + 1, dtype=np.int64)}
             scores = StackedParts({"token": of_tokens, "step": steps}, offsets)
+            # Those of vectors are among the scores of the tokens.
             # The task reads of its inputs only where they are pieces of sequences.
             with examples_numbered(range(first, last)):
                 out += predict([None] * n, scores)

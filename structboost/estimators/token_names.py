@@ -16,6 +16,7 @@ from scipy import sparse
 
 from structboost._typing import IntArray
 from structboost.estimators.string_index import StringIndex
+from structboost.estimators.token_table import Block, TokenTable
 from structboost.runtime.compiled import compiled
 from structboost.validation import shown
 
@@ -65,7 +66,7 @@ class TokenNames:
         # The codes are found again.
         return type(self), (self.names,)
 
-    def learn(self, sequences: Sequence[Sequence[Mapping[str, Any]]]) -> sparse.csr_array:
+    def learn(self, sequences: Sequence[Sequence[Mapping[str, Any]]]) -> TokenTable:
         """Learn the names, and return the table of all tokens.
 
         Raises
@@ -73,7 +74,8 @@ class TokenNames:
         TypeError, ValueError
             If a name is not a string, or a value has another type; the message names the token.
         """
-        table = _Reading(sequences, self._places, self._codes, None).table()
+        reading = _Reading(sequences, self._places, self._codes, None)
+        table, vectors = reading.table(), reading.vectors()
         names = list(self._places)
         order = sorted(range(len(names)), key=names.__getitem__)
         new = np.empty(len(names), np.int32)
@@ -81,9 +83,10 @@ class TokenNames:
         self._set([names[k] for k in order])
         table = sparse.csr_array((table.data, new[table.indices], table.indptr), table.shape)
         table.sum_duplicates()
-        return table
+        blocks = [(new[columns], rows, values) for columns, rows, values in vectors]
+        return TokenTable(table, blocks)
 
-    def table(self, sequences: Sequence[Sequence[Mapping[str, Any]]]) -> sparse.csr_array:
+    def table(self, sequences: Sequence[Sequence[Mapping[str, Any]]]) -> TokenTable:
         """Return the table of all tokens, without names that were not learned.
 
         Raises
@@ -91,7 +94,8 @@ class TokenNames:
         TypeError, ValueError
             As :meth:`learn` does.
         """
-        return _Reading(sequences, self._places, self._codes, self._index).table()
+        reading = _Reading(sequences, self._places, self._codes, self._index)
+        return TokenTable(reading.table(), reading.vectors())
 
 
 class _Codes(dict[Any, int]):
@@ -146,6 +150,9 @@ class _Reading:
         self._indices: list[NDArray[np.int32]] = [np.zeros(0, np.int32)]
         self._counts: list[IntArray] = [np.zeros(0, np.int64)]
         self._others: list[tuple[Any, Any, Any]] = []
+        # Vectors of the same length under one name, by name and length.
+        self._vectors: dict[tuple[str, int], list[tuple[Any, Any]]] = defaultdict(list)
+        self._unread: dict[tuple[str, int], list[tuple[int, Any]]] = defaultdict(list)
         self._is_ordered = True
 
     def table(self) -> sparse.csr_array:
@@ -157,6 +164,7 @@ class _Reading:
                 self._read_columns(first, len(block), by_names)
             else:
                 self._read_tokens(first, block)
+            self._read_vectors()
         indices = np.concatenate(self._indices)
         indptr = np.concatenate(([0], np.cumsum(np.concatenate(self._counts)))).astype(np.int64)
         shape = len(self._tokens), len(self._places)
@@ -172,6 +180,18 @@ class _Reading:
             table.has_canonical_format = True
         table.sum_duplicates()
         return table
+
+    def vectors(self) -> list[Block]:
+        """Return the vectors that :meth:`table` read, without columns that were not learned."""
+        out: list[Block] = []
+        for (name, width), blocks in self._vectors.items():
+            keys = [f"{name}[{k}]" for k in range(width)]
+            columns = np.array([self._places.get(key, _ABSENT) for key in keys], np.int32)
+            rows = np.concatenate([np.asarray(of_block, np.int64) for of_block, _ in blocks])
+            values = np.concatenate([of_block for _, of_block in blocks])
+            known = columns >= 0
+            out.append((columns[known], rows, values if known.all() else values[:, known]))
+        return out
 
     def _read_columns(
         self, first: int, n: int, by_names: Mapping[tuple[Any, ...], Sequence[int]]
@@ -230,6 +250,25 @@ class _Reading:
             self._read_other(name, column[k], rows[k])
         return codes
 
+    def _read_vectors(self) -> None:
+        """Read the vectors that the tokens of a block have."""
+        for (name, width), vectors in self._unread.items():
+            rows, items = zip(*vectors, strict=True)
+            values = _numbers(items)
+            if values is None:
+                for row, item in vectors:
+                    self._read_entries(name, item, row)
+                continue
+            wrong = np.argwhere(~np.isfinite(values))
+            if len(wrong):
+                k, j = wrong[0].tolist()
+                raise self._missing(f"{name}[{j}]", values[k, j], rows[k])
+            if self._learns:
+                for j in range(width):
+                    place_of(f"{name}[{j}]", self._places, learns=True)
+            self._vectors[name, width].append((rows, values))
+        self._unread.clear()
+
     def _read_tokens(self, first: int, block: Sequence[Mapping[Any, Any]]) -> None:
         """Read tokens of different names one by one."""
         out: list[int] = []
@@ -265,6 +304,14 @@ class _Reading:
 
     def _read_other(self, name: Any, value: Any, row: int) -> None:
         """Read a value that is neither a string nor a bool."""
+        if isinstance(name, str) and _is_vector(value):
+            # An array is made of all of a block.
+            self._unread[str.__str__(name), len(value)].append((row, value))
+        else:
+            self._read_entries(name, value, row)
+
+    def _read_entries(self, name: Any, value: Any, row: int) -> None:
+        """Read the features of one entry of a token one by one."""
         for key, number in self._entries(name, value, row):
             place = place_of(key, self._places, learns=self._learns)
             if place >= 0:
@@ -372,6 +419,15 @@ def _numbers(values: Sequence[Any]) -> NDArray[np.float64] | None:
     if (array > _LARGEST_WHOLE - 1).any() or (array < 1 - _LARGEST_WHOLE).any():
         return None
     return array.astype(np.float64)
+
+
+def _is_vector(value: Any) -> bool:
+    """Whether a value looks like a vector of numbers."""
+    if isinstance(value, np.ndarray):
+        return value.ndim == 1 and value.dtype.kind in "iuf" and len(value) > 0
+    if not isinstance(value, list | tuple) or not len(value):
+        return False
+    return isinstance(value[0], Number) and not isinstance(value[0], bool | complex)
 
 
 def place_of(key: str, places: dict[str, int], *, learns: bool) -> int:

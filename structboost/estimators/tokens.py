@@ -22,7 +22,9 @@ from structboost.estimators.sequence_forms import (
     sequence_of,
 )
 from structboost.estimators.token_names import TokenNames
+from structboost.estimators.token_table import TokenTable, canonical, is_binary
 from structboost.exceptions import warn_user
+from structboost.tasks.chain import Stretch
 from structboost.validation import first_unusable, lacks_and_has, shown
 from structboost.weak.active_feature import active_features
 
@@ -41,12 +43,15 @@ class TokenReader:
         Number of features of a token.
     columns : sequence of str, optional
         Names of the columns, if tokens are rows of data frames.
+    vector_columns : ndarray of int64, optional
+        Indices of the features that are columns of vectors, by default none.
 
     Attributes
     ----------
     is_active : bool
         Whether rows hold the indices of active features
-        (:func:`structboost.weak.active_feature.active_features`) instead of values.
+        (:func:`structboost.weak.active_feature.active_features`) instead of values.  Features with
+        other values than 0 and 1 are columns of vectors beside these rows.
     """
 
     def __init__(
@@ -56,86 +61,112 @@ class TokenReader:
         *,
         is_active: bool = False,
         columns: Sequence[str] | None = None,
+        vector_columns: IntArray | None = None,
     ) -> None:
         self.columns = None if columns is None else list(columns)
         self._names = None if names is None else TokenNames(names)
         self.n_features = n_features
         self.is_active = is_active
+        self.vector_columns = np.zeros(0, np.int64) if vector_columns is None else vector_columns
 
     @property
     def names(self) -> list[str] | None:
         """Names of the features, if tokens are dicts."""
         return None if self._names is None else self._names.names
 
-    def fit(self, X: Any, *, takes_active: bool) -> list[NDArray[Any]]:
+    def fit(self, X: Any, *, takes_active: bool) -> list[Any]:
         """Learn the features, and return the rows of each sequence.
+
+        They are a pair of rows of active features and vectors if there are both.
 
         Parameters
         ----------
         X : iterable
             Sequences of tokens.
         takes_active : bool
-            Whether sparse rows of zeros and ones may stay sparse.
+            Whether names of sparse tokens may stay sparse.
         """
-        table, lengths = self.table(X)
-        self.is_active = bool(takes_active and sparse.issparse(table) and _is_binary(table))
-        if self.is_active:
-            rows = active_features(table)
-        else:
-            self._check_size(table, lengths)
-            rows = table.toarray() if sparse.issparse(table) else table
-        return np.split(rows, np.cumsum(lengths)[:-1])
+        table, lengths = self._checked_table(X)
+        ends = np.cumsum(lengths)[:-1]
+        if isinstance(table, TokenTable) and takes_active:
+            numeric = table.numeric_columns()
+            self.is_active = len(numeric) < table.shape[1]
+            if self.is_active:
+                self._check_size(table, len(numeric), numeric, lengths)
+                self.vector_columns = numeric
+                entries, vectors = table.parted(numeric)
+                rows = np.split(active_features(entries), ends)
+                if not len(numeric):
+                    return rows
+                return [*zip(rows, np.split(vectors, ends), strict=True)]
+        if isinstance(table, TokenTable):
+            self._check_size(table, table.shape[1], table.numeric_columns(), lengths)
+            table = table.whole().toarray()
+        return np.split(table, ends)
 
-    def read(self, X: Any) -> tuple[Any, IntArray]:
-        """Return the rows of all tokens, with the features of training, and the lengths.
+    def read(self, X: Any) -> tuple[Any, FloatArray | None, IntArray]:
+        """Return the rows and the vectors of all tokens, and the number of tokens of each sequence.
 
         Rows are a sparse array of ones if features are active, else a sparse array or an array.
+        Vectors are None if there are none.
 
         Raises
         ------
         ValueError, TypeError
             If tokens have another number of features than in training, or another form.
         """
-        table, lengths = self.table(X)
+        table, lengths = self._checked_table(X)
         if not self.is_active:
-            return table, lengths
-        table = _canonical(sparse.csr_array(table))
-        if not _is_binary(table):
-            bad = int(np.flatnonzero((table.data != 0) & (table.data != 1))[0])
-            i, token = _place(int(np.searchsorted(table.indptr, bad, side="right")) - 1, lengths)
-            column = int(table.indices[bad])
-            name = column if self.names is None else repr(self.names[column])
+            return table.whole() if isinstance(table, TokenTable) else table, None, lengths
+        if not isinstance(table, TokenTable):
+            table = TokenTable(sparse.csr_array(table))
+        rows, vectors = table.parted(self.vector_columns)
+        if not is_binary(rows):
+            bad = int(np.flatnonzero((rows.data != 0) & (rows.data != 1))[0])
+            i, token = _place(int(np.searchsorted(rows.indptr, bad, side="right")) - 1, lengths)
             raise ValueError(
-                f"X[{i}] has the value {table.data[bad]} for feature {name} of token {token}; the "
-                "tagger was trained on features of 0 and 1 only."
+                f"X[{i}] has the value {rows.data[bad]} for feature "
+                f"{self._feature(int(rows.indices[bad]))} of token {token}; it was 0 or 1 in all "
+                "training, and may be nothing else now."
             )
-        return table, lengths
+        return rows, vectors if len(self.vector_columns) else None, lengths
 
-    def _check_size(self, table: Any, lengths: IntArray) -> None:
-        """Raise ValueError if sparse tokens would be a dense table of an enormous size."""
-        n_bytes = 8 * table.shape[0] * table.shape[1]
-        if not sparse.issparse(table) or n_bytes <= _LARGEST_TABLE:
+    def _feature(self, column: int) -> str:
+        return str(column) if self.names is None else repr(self.names[column])
+
+    def _check_size(
+        self, table: TokenTable, n_dense: int, numeric: IntArray, lengths: IntArray
+    ) -> None:
+        """Raise ValueError if features would be a dense table of an enormous size."""
+        n_tokens = table.shape[0]
+        n_bytes = 8 * n_tokens * n_dense
+        if n_bytes <= _LARGEST_TABLE:
             return
-        n_tokens, n_features = table.shape
-        size = f"a dense table of {n_tokens} tokens and {n_features} features, {n_bytes >> 30} GiB"
-        odd = np.flatnonzero(table.data != 1)
-        if not len(odd):
+        size = f"a dense table of {n_tokens} tokens and {n_dense} features, {n_bytes >> 30} GiB"
+        if n_dense > len(numeric):
             raise ValueError(
                 f"X becomes {size}; write weak_learner='auto', 'stump' or 'linear', which keep "
-                "tokens of zeros and ones sparse."
+                "features of zeros and ones sparse."
             )
-        table = sparse.csr_array(table)
-        i, token = _place(int(np.searchsorted(table.indptr, odd[0], side="right")) - 1, lengths)
-        column = int(table.indices[odd[0]])
-        name = column if self.names is None else repr(self.names[column])
+        names = ", ".join(self._feature(int(column)) for column in numeric[:3])
         raise ValueError(
-            f"X[{i}] has the value {table.data[odd[0]]} for feature {name} of token {token}. "
-            f"Other values than 0 and 1 make X {size}.  Write such a number as a string that names "
-            "its range, such as '2-4'."
+            f"X has features of other values than 0 and 1, such as {names}, which become {size}.  "
+            "Write such numbers as strings that name their ranges, such as '2-4', or leave some."
         )
 
     def table(self, X: Any) -> tuple[Any, IntArray]:
-        """Return one table of all tokens, and the number of tokens of each sequence.
+        """Return one table of all tokens, an array or a sparse array, and their lengths.
+
+        Raises
+        ------
+        ValueError, TypeError
+            As :meth:`read` does.
+        """
+        table, lengths = self._checked_table(X)
+        return table.whole() if isinstance(table, TokenTable) else table, lengths
+
+    def _checked_table(self, X: Any) -> tuple[Any, IntArray]:
+        """Return a TokenTable or an array, and the number of tokens of each sequence.
 
         The first call learns the features; later ones raise ValueError if tokens have another
         number of them.
@@ -179,10 +210,12 @@ class TokenReader:
         if not tables:
             table: Any = np.empty((0, width))
         elif all(sparse.issparse(x) for x in tables.values()):
-            table = _canonical(sparse.csr_array(sparse.vstack([*tables.values()], format="csr")))
+            stacked = sparse.csr_array(sparse.vstack([*tables.values()], format="csr"))
+            table = TokenTable(canonical(stacked))
         else:
             table = np.concatenate([numbers_of(x, i) for i, x in tables.items()])
-        bad = first_unusable(table, missing=False)
+        values = table.entries if isinstance(table, TokenTable) else table
+        bad = first_unusable(values, missing=False)
         if bad is not None:
             i, token = _place(bad, lengths)
             raise ValueError(
@@ -241,7 +274,7 @@ class TokenReader:
         if not lengths.sum():
             if self.n_features is None:
                 raise ValueError("X has no tokens; give at least one sequence that has some.")
-            return sparse.csr_array((0, self.n_features)), lengths
+            return TokenTable(sparse.csr_array((0, self.n_features))), lengths
         if self.n_features is None:
             self._names = TokenNames()
             table = self._names.learn(X)
@@ -251,7 +284,7 @@ class TokenReader:
             )
         else:
             table = self._names.table(X)
-        return _canonical(table), lengths
+        return table, lengths
 
 
 class RowsReader(TokenReader):
@@ -261,8 +294,11 @@ class RowsReader(TokenReader):
         super().__init__(is_active=is_active)
 
     @override
-    def read(self, X: Any) -> tuple[Any, IntArray]:
-        return np.concatenate(X), np.array([len(x) for x in X])
+    def read(self, X: Any) -> tuple[Any, FloatArray | None, IntArray]:
+        contents = [x.x if isinstance(x, Stretch) else x for x in X]
+        tables = [x if isinstance(x, tuple) else (x,) for x in contents]
+        rows, *vectors = (np.concatenate(own) for own in zip(*tables, strict=True))
+        return rows, vectors[0] if vectors else None, np.array([len(own[0]) for own in tables])
 
 
 def tag_numbers(
@@ -361,13 +397,6 @@ def check_allowed(
             )
 
 
-def token_importances(feature: IntArray, sizes: FloatArray, n_features: int) -> FloatArray:
-    """Return the fraction of the absolute weight on each feature, of single-feature learners."""
-    used = feature >= 0
-    sums = np.bincount(feature[used], weights=sizes[used], minlength=n_features)
-    return np.asarray(sums / sums.sum() if sums.sum() > 0 else sums, np.float64)
-
-
 def _check_one_type(tags: Sequence[Any], lengths: IntArray) -> None:
     """Raise ValueError if some tags are strings and others numbers."""
     known = [k for k, tag in enumerate(tags) if tag is not None]
@@ -390,20 +419,6 @@ def _sorted_classes(tags: set[Any]) -> NDArray[Any]:
     if not len(classes):
         raise ValueError("y has no known tag; give the tags of some tokens.")
     return classes
-
-
-def _canonical(table: sparse.csr_array) -> sparse.csr_array:
-    """Return the table with each entry once and without zeros."""
-    if not (table.has_canonical_format and table.data.all()):
-        table = table.copy()
-        table.sum_duplicates()
-        table.eliminate_zeros()
-    return table
-
-
-def _is_binary(table: Any) -> bool:
-    """Whether all entries are 0 or 1."""
-    return bool(((table.data == 0) | (table.data == 1)).all())
 
 
 def _place(row: int, lengths: IntArray) -> tuple[int, int]:

@@ -36,19 +36,9 @@ def validated_numbers(
 ) -> Any:
     """Check numbers and ``y`` by scikit-learn, and name the entry in errors.
 
-    Parameters
-    ----------
-    estimator : estimator
-    X : ndarray, sparse array or what scikit-learn refuses
-    y : array-like, optional
-    reset : bool
-        Whether this is a fit, which sets ``n_features_in_``.
-    allow_missing : bool
-        Whether entries of an array may be NaN.
-    reads_sparse : bool
-        Whether sparse tables stay sparse, or become arrays.
-    dtype, **options
-        Arguments of ``validate_data``.
+    In a fit, ``reset`` is True and sets ``n_features_in_``.  Entries of an array may be NaN with
+    ``allow_missing``, and sparse tables stay sparse with ``reads_sparse``.  All other options go to
+    ``validate_data``.
     """
     is_sparse = sparse.issparse(X)
     check_outputs(y, X)

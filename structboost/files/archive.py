@@ -95,14 +95,9 @@ class ArchiveFormat:
     ) -> None:
         """Write an archive, whole or not at all.
 
-        Raises
-        ------
-        TypeError
-            If the header is not plain JSON.
-        ValueError
-            If the arrays do not fit the schema, so that they could not be read again.
-        OSError
-            If the file cannot be written, before any work.
+        TypeError if the header is not plain JSON.  ValueError if the arrays do not fit the schema,
+        so that they could not be read again.  OSError if the file cannot be written, before any
+        work.
         """
         checked_target(path)
         encoded = self._encoded(header, arrays)
@@ -133,10 +128,7 @@ class ArchiveFormat:
     def header(self, path: str | PathLike[str]) -> Header:
         """Read the header of a file, without its arrays and without comparing checksums.
 
-        Raises
-        ------
-        ValueError
-            From :meth:`read`.
+        ValueError from :meth:`read`.
         """
         regular_file(path, self.what, self.error)
         most_bytes = max(_ALWAYS_ALLOWED, _MOST_EXPANSION * os.stat(path).st_size)
@@ -147,14 +139,8 @@ class ArchiveFormat:
     def opened(self, path: str | PathLike[str]) -> Iterator[tuple[Header, Arrays]]:
         """Open header and arrays of a file for a block that decodes them.
 
-        Errors of the block count as damage of the file.
-
-        Raises
-        ------
-        FileNotFoundError
-            If there is no such file.
-        ValueError
-            From :meth:`read`.
+        Errors of the block count as damage of the file.  Other errors are those of :meth:`read`,
+        and FileNotFoundError if there is no such file.
         """
         regular_file(path, "model file", self.error)
         content = self.read(path)

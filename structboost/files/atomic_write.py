@@ -28,15 +28,7 @@ except ImportError:  # Windows does not delete an open file, which serves the sa
 
 
 def checked_path(path: Any, name: str = "path") -> Path:
-    """Return a path of text, or raise TypeError or ValueError.
-
-    Parameters
-    ----------
-    path : str or path
-        Path of a file.
-    name : str
-        Name of the argument in errors.
-    """
+    """Return a path of text, or raise TypeError or ValueError with the name of the argument."""
     text = path.__fspath__() if isinstance(path, PathLike) else path
     if not isinstance(text, str):
         remedy = f", such as {os.fsdecode(text)!r}" if isinstance(text, bytes) else ""
@@ -54,12 +46,8 @@ def checked_path(path: Any, name: str = "path") -> Path:
 def checked_target(path: Any, name: str = "path") -> Path:
     """Return the file that is written, behind all links, or raise if it cannot be written.
 
-    Raises
-    ------
-    TypeError, ValueError
-        From :func:`checked_path`.
-    OSError
-        If it is a folder, a pipe, a device or the like, or cannot be written.
+    OSError if it is a folder, a pipe, a device or the like, or cannot be written; or errors of
+    :func:`checked_path`.
     """
     checked_path(path, name)
     text = os.fspath(path)
@@ -101,12 +89,8 @@ def checked_target(path: Any, name: str = "path") -> Path:
 def checked_folder(path: Any) -> Path:
     """Return the folder that is created, behind all links, or raise if it cannot be.
 
-    Raises
-    ------
-    TypeError, ValueError
-        From :func:`checked_path`.
-    OSError
-        If something is there already, or the folder around it is missing or allows no new ones.
+    OSError if something is there already, or the folder around it is missing or allows no new ones;
+    or errors of :func:`checked_path`.
     """
     checked = checked_path(path)
     if os.path.lexists(checked):
@@ -127,21 +111,8 @@ def checked_folder(path: Any) -> Path:
 def regular_file(path: Any, what: str = "file", error: type[Exception] = OSError) -> Path:
     """Return the path of a file that can be read.
 
-    Parameters
-    ----------
-    path : str or path
-        Path of the file.
-    what : str
-        Kind of file, for errors.
-    error : type
-        Exception for what is there but is no regular file.
-
-    Raises
-    ------
-    TypeError, ValueError
-        From :func:`checked_path`.
-    FileNotFoundError
-        If nothing is there.
+    ``what`` is the kind of file, for errors, and ``error`` the exception for what is there but is
+    no regular file.  FileNotFoundError if nothing is there; or errors of :func:`checked_path`.
     """
     checked = checked_path(path)
     if os.path.isfile(checked):
@@ -156,13 +127,9 @@ def regular_file(path: Any, what: str = "file", error: type[Exception] = OSError
 def whole_file(path: str | PathLike[str]) -> Iterator[IO[bytes]]:
     """Open a file that replaces ``path`` at the end of the block, if the block succeeds.
 
-    A link stays a link, and its target is written.  An existing file keeps its mode.
-
-    Raises
-    ------
-    TypeError, ValueError, OSError
-        From :func:`checked_target`, or if the file cannot be written; the message names it, not its
-        neighbour.
+    A link stays a link, and its target is written.  An existing file keeps its mode.  TypeError,
+    ValueError or OSError from :func:`checked_target`, or if the file cannot be written; the message
+    names it, not its neighbour.
     """
     target = checked_target(path)
     _remove_abandoned(target)
@@ -185,10 +152,7 @@ def whole_file(path: str | PathLike[str]) -> Iterator[IO[bytes]]:
 def whole_folder(path: str | PathLike[str]) -> Iterator[Path]:
     """Create a folder that becomes ``path``, which must not exist, at the end of the block.
 
-    Raises
-    ------
-    TypeError, ValueError, OSError
-        From :func:`checked_folder`.
+    TypeError, ValueError or OSError from :func:`checked_folder`.
     """
     target = checked_folder(path)
     _remove_abandoned(target)

@@ -69,16 +69,8 @@ def cheapest_paths(
 ) -> FloatArray:
     """Find the cheapest path for each row of costs, as :func:`dag_shortest_path` does.
 
-    Parameters
-    ----------
-    costs : ndarray, shape (n, n_arcs)
-        Cost of each arc; a row for each problem.
-    tails, heads : ndarray of int64, shape (n_arcs,)
-        Nodes that each arc leaves and enters.
-    order : ndarray of int64, shape (n_arcs,)
-        Arcs in an order in which every arc into a node stands before all arcs out of it.
-    ends : (int, int)
-        First and last node; the last can be reached.
+    In ``order`` every arc into a node stands before all arcs out of it.  ``ends`` are the first and
+    the last node, which can be reached.
     """
     used = np.zeros(costs.shape)
     _cheapest_paths(np.ascontiguousarray(costs), tails, heads, order, *ends, used)

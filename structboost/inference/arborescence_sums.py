@@ -81,19 +81,9 @@ def sum_arborescences(
 ) -> int:
     """Compute the probabilities of arcs of all graphs, as :func:`arborescence_marginals` does.
 
-    Parameters
-    ----------
-    scores, arcs, first_arcs, first_nodes, single_root
-        As :func:`structboost.inference.arborescences.best_arborescences` takes them.
-    of_arcs : ndarray, shape (n_arcs,)
-        Filled with the probability of each arc.
-    log_sums : ndarray, shape (n_graphs,)
-        Filled with the logarithms of the sums.
-
-    Returns
-    -------
-    impossible : int
-        First graph without a tree, or -1.
+    Arguments are those of :func:`structboost.inference.arborescences.best_arborescences`.  Fills
+    the probability of each arc, and the logarithm of the sum of each graph.  Returns the first
+    graph without a tree, or -1.
     """
     for g in range(len(first_nodes) - 1):
         n = first_nodes[g + 1] - first_nodes[g]

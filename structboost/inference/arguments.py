@@ -19,14 +19,8 @@ def real_array(
     """Convert an argument to a contiguous array of finite float64.
 
     ``forbids`` allows minus infinity, as the score of what is forbidden, and ``empty`` a size of 0
-    in other dimensions than the first.
-
-    Raises
-    ------
-    TypeError
-        If the entries are not real numbers.
-    ValueError
-        If the shape is another one, or an entry is NaN or infinite.
+    in other dimensions than the first.  TypeError if the entries are not real numbers.  ValueError
+    if the shape is another one, or an entry is NaN or infinite.
     """
     array = _array(value, name, shape, "biuf", "real numbers")
     if not empty and 0 in array.shape[1:]:

@@ -115,16 +115,10 @@ def best_matching(scores: FloatArray, *, only_positive: bool) -> IntArray:
 
 @compiled
 def _take_first(table: FloatArray, only_positive: bool, partners: IntArray) -> None:
-    """Replace a best matching by the first of those that are equally good.
+    """Replace a best matching of the whole smaller set by the first of those that are equally good.
 
-    Parameters
-    ----------
-    table : ndarray, shape (n_left, n_right)
-        Scores, not negative if ``only_positive``, where a pair that scores 0 is none.
-    only_positive : bool
-        Whether members may stay alone.
-    partners : ndarray of int64, shape (n_left,)
-        A best matching of the whole smaller set, which is replaced; pairs that score 0 leave it.
+    With ``only_positive`` members may stay alone: scores are not negative, and a pair that scores 0
+    is none and leaves the matching.
     """
     n_left, n_right = table.shape
     n = max(n_left, n_right)

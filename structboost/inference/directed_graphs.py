@@ -12,21 +12,9 @@ from structboost._typing import FloatArray, IntArray
 def path_of_fewest_arcs(
     arcs: IntArray, source: int, target: int, used: FloatArray
 ) -> FloatArray | None:
-    """Return a path of the fewest arcs among those in use.
+    """Return a path of the fewest arcs among those in use, or None if there is none.
 
-    Parameters
-    ----------
-    arcs : ndarray of int64, shape (n_arcs, 2)
-        Tail and head of each arc: nodes, counted from 0.
-    source, target : int
-        Where the path begins and ends.
-    used : ndarray, shape (n_arcs,)
-        Nonzero on the arcs that may be taken.
-
-    Returns
-    -------
-    path : ndarray, shape (n_arcs,), or None
-        1 on the arcs of the path; None if there is none.
+    ``used`` is nonzero on the arcs that may be taken, and the path is 1 on its arcs.
     """
     rows = np.flatnonzero(used)
     arc_at = dict(zip(map(tuple, arcs[rows].tolist()), rows, strict=True))

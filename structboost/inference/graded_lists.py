@@ -74,21 +74,10 @@ def _best_places(
 def places_by_assignment(
     scores: FloatArray, gains: FloatArray, discounts: FloatArray, n_pairs: float
 ) -> IntArray:
-    """Find the places of the best order by the assignment of items to places.
+    """Find the places of the best order, from 0, by the assignment of items to places.
 
-    Parameters
-    ----------
-    scores, gains : ndarray, shape (n_items,)
-        Descending scores, and gains divided by the largest discounted sum.
-    discounts : ndarray, shape (n_items,)
-        Value of a unit of gain at each place.
-    n_pairs : float
-        Divisor of the scores of pairs.
-
-    Returns
-    -------
-    places : ndarray of int, shape (n_items,)
-        Place of each item, from 0.
+    Scores are in descending order, and gains divided by the largest discounted sum.  The discounts
+    are the value of a unit of gain at each place, and ``n_pairs`` divides the scores of pairs.
     """
     n = len(scores)
     # A pair in its order instead of swapped changes the signed sum of all pairs by twice its score.

@@ -153,15 +153,7 @@ def one_graph(node_scores: ArrayLike, edges: ArrayLike, edge_scores: ArrayLike) 
 
 
 def best_labels(scores: PairwiseScores) -> tuple[IntArray, FloatArray]:
-    """Find labels of high score of all graphs, and bound their scores, as :func:`map_labels` does.
-
-    Returns
-    -------
-    labels : ndarray of int64, shape (n_nodes,)
-        Label of each node.
-    bounds : ndarray, shape (n_graphs,)
-        Bound on the score of each graph.
-    """
+    """Find labels of high score of all graphs, as :func:`map_labels` does, with their bounds."""
     labels = np.zeros(len(scores.starts) - 1, np.int64)
     graphs = scores.arrays()
     done = np.zeros(len(scores.first_nodes) - 1, np.bool_)

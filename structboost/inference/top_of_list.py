@@ -57,12 +57,8 @@ def merge(
 ) -> tuple[IntArray, IntArray, IntArray]:
     """Merge the relevant and the other items to the order of :func:`most_violated_order`.
 
-    Returns
-    -------
-    relevant, others : ndarray of int64
-        Items, each in the order of their scores.
-    in_front : ndarray of int64, shape (n_relevant,)
-        Number of other items in front of each relevant one.
+    Returns both, each in the order of their scores, and how many other items stand in front of each
+    relevant one.
     """
     order = np.argsort(-scores, kind="stable")
     relevant, others = order[levels[order] == 1], order[levels[order] == 0]

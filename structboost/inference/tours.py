@@ -75,19 +75,7 @@ def improved_tour(costs: FloatArray, used: IntArray) -> IntArray:
 
     Parts of the tour are turned round as long as that makes it shorter (Croes, 1958).  Then two
     quarters of it are exchanged, and the search goes on from there (Martin, Otto and Felten, 1991),
-    until no such exchange helps.
-
-    Parameters
-    ----------
-    costs : ndarray, shape (n_nodes, n_nodes)
-        As in :func:`traveling_salesman`.
-    used : ndarray of int, shape (n_nodes, 2)
-        The two neighbours of each node in the tour to begin with.
-
-    Returns
-    -------
-    tour : ndarray of int, shape (n_nodes,)
-        Nodes in the order of the improved tour.
+    until no such exchange helps.  ``used`` are the two neighbours of each node in the first tour.
     """
     scaled = _scaled(costs)
     tour = np.empty(len(costs), np.int64)

@@ -6,15 +6,16 @@ the number of tokens, however they are cut into sequences.
 
 All functions take the same groups of arrays:
 
-tokens : (ndarray of int32, ndarray of int64, ndarray of float64)
-    Active features of all tokens, the first entry of each token, and the value of each feature.
+tokens : (ndarray of int32, ndarray of int64, ndarray, ndarray (n_tokens, width), ndarray)
+    Active features of all tokens, the first entry of each token, the value of each feature, the
+    vectors of all tokens, of width 0 without any, and their squared norms.
 sequences : (ndarray of int64, ndarray of int64, ndarray of float64, ndarray of bool (n, 2))
     First token of each sequence, true tags of all tokens, C times the weight of each sequence, and
     whether each begins and ends where the sequence that it was cut from does.
 penalties : (ndarray, ndarray, ndarray)
     0, or minus infinity for forbidden pairs, first tags and last tags.
 weights : ndarray, shape (n_features, n_tags)
-    The last feature is the constant, which all tokens have.
+    Weights of active features, of the columns of vectors, and of the constant.
 transitions : ndarray, shape (1, n_tags * n_tags)
 duals : tuple of ndarray
     Probabilities of tags (n_tokens, n_tags) and of pairs of tags, summed over the sequence
@@ -87,7 +88,7 @@ def dual_pass(
     """
     starts, _, shares, _ = sequences
     of_tags, of_pairs, entropies, overlaps = duals
-    features, at, values = tokens
+    features, at, values, _vectors, norms = tokens
     n_tags = weights.shape[1]
     bias = len(weights) - 1
     space = _space(starts, n_tags)
@@ -122,6 +123,7 @@ def dual_pass(
             own = values[bias] * values[bias]
             for a in range(at[begin + t], at[begin + t + 1]):
                 own += values[features[a]] * values[features[a]]
+            own += norms[begin + t]
             squares += own * squared
         on_tokens, of_steps = moved, 0.0
         for k in range(n_tags * n_tags):
@@ -208,10 +210,11 @@ def _sums(
     ``powers`` come from :func:`exponentials`.  ``space`` gets the scores and the probabilities of
     tags; ``of_pairs`` gains.
     """
-    features, at, values = tokens
+    features, at, values, vectors, _norms = tokens
     starts, tags, _, ends = sequences
     n_tags = weights.shape[1]
     bias = len(weights) - 1
+    first = bias - vectors.shape[1]
     begin, n = starts[i], starts[i + 1] - starts[i]
     if n == 0:
         return 0.0, 0.0
@@ -226,6 +229,11 @@ def _sums(
             value = values[f]
             for k in range(n_tags):
                 own[k] += value * weights[f, k]
+        for j in range(vectors.shape[1]):
+            value = vectors[begin + t, j]
+            row = weights[first + j]
+            for k in range(n_tags):
+                own[k] += value * row[k]
         true += own[tags[begin + t]]
         if t:
             true += transitions[0, tags[begin + t - 1] * n_tags + tags[begin + t]]
@@ -248,9 +256,12 @@ def _scatter(begin: int, n: int, tokens: Any, change: FloatArray, out: FloatArra
 
     Returns the sum of the products of the row with the row that it is added to, before that.
     """
-    features, at, values = tokens
+    features, at, values, vectors, _norms = tokens
     n_tags, bias = out.shape[1], len(out) - 1
+    first = bias - vectors.shape[1]
     met = 0.0
+    # A sum for each tag, so that tags are added up side by side.
+    of_tags = np.zeros(n_tags)
     for t in range(n):
         own = change[t]
         value = values[bias]
@@ -263,6 +274,15 @@ def _scatter(begin: int, n: int, tokens: Any, change: FloatArray, out: FloatArra
             for k in range(n_tags):
                 met += value * out[f, k] * own[k]
                 out[f, k] += value * own[k]
+        for j in range(vectors.shape[1]):
+            value = vectors[begin + t, j]
+            row = out[first + j]
+            for k in range(n_tags):
+                step = value * own[k]
+                of_tags[k] += step * row[k]
+                row[k] += step
+    for k in range(n_tags):
+        met += of_tags[k]
     return met
 
 
@@ -279,17 +299,25 @@ def _scatter_shrunk(
 
     Returns by how much half the squared norm of the weights, times the ridge, rises.
     """
-    features, at, values = tokens
+    features, at, values, vectors, _norms = tokens
     slopes, _, l1_ratio, ridge = of_weights
     n_tags, bias = weights.shape[1], len(weights) - 1
+    first = bias - vectors.shape[1]
     before = after = 0.0
     for t in range(n):
-        for a in range(at[begin + t], at[begin + t + 1] + 1):
-            f = features[a] if a < at[begin + t + 1] else bias
-            value = values[f]
+        n_active = at[begin + t + 1] - at[begin + t]
+        for a in range(n_active + vectors.shape[1] + 1):
+            if a < n_active:
+                f = features[at[begin + t] + a]
+                value = values[f]
+            elif a < n_active + vectors.shape[1]:
+                f = first + a - n_active
+                value = vectors[begin + t, a - n_active]
+            else:
+                f, value = bias, values[bias]
             for k in range(n_tags):
                 before += weights[f, k] * weights[f, k]
                 slopes[f, k] += value * change[t, k]
-                weights[f, k] = _shrunk(slopes[f, k], l1_ratio * value) / ridge
+                weights[f, k] = _shrunk(slopes[f, k], l1_ratio * values[f]) / ridge
                 after += weights[f, k] * weights[f, k]
     return float(0.5 * ridge * (after - before))

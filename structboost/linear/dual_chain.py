@@ -67,7 +67,7 @@ class DualChain:
     task : ChainTask
         Without features of the steps.
     X, Y : sequence
-        Tokens as indices of active features, and tags.
+        Tokens as indices of active features, with vectors if the task has them, and tags.
     shares : ndarray, shape (n_examples,)
         Weights of the examples, which sum to 1.
     active : collection of str
@@ -110,10 +110,16 @@ class DualChain:
         self._random = check_random_state(0 if random_state is None else random_state)
         self._shares = shares
         self._penalties = task.penalties
-        self._tokens = (*self._columns.entries, np.append(self._columns.values, 1.0))
+        vectors = np.zeros((len(rows), 0))
+        if "vector" in self.designs:
+            vectors = self.designs["vector"].matrix(stack.rows["vector"])
+        # The columns of vectors and the constant have the value 1.
+        values = np.concatenate((self._columns.values, np.ones(vectors.shape[1] + 1)))
+        norms = np.einsum("tj,tj->t", vectors, vectors)
+        self._tokens = (*self._columns.entries, values, vectors, norms)
         self._sequences = (starts, tags, np.zeros(len(Y)), np.array(ends))
         n_tags = task.n_tags
-        self._weights = np.zeros((len(self._columns.values) + 1, n_tags))
+        self._weights = np.zeros((len(values), n_tags))
         self._transitions = np.zeros((1, n_tags**2))
         # With an l1 norm, the sums of features whose shrunk form the weights are.
         self._slopes = self._weights, self._transitions
@@ -194,8 +200,11 @@ class DualChain:
     def matrices(self) -> Mapping[str, FloatArray]:
         """Return the best weights so far, by kind."""
         weights, transitions = self._best
-        tokens = np.vstack((self._columns.spread(weights[:-1]), weights[-1:]))
-        return {"token": tokens, "step": np.vstack((np.zeros_like(transitions), transitions))}
+        n_active = len(self._columns.values)
+        tokens = np.vstack((self._columns.spread(weights[:n_active]), weights[-1:]))
+        steps = np.vstack((np.zeros_like(transitions), transitions))
+        vectors = {"vector": weights[n_active:-1]} if "vector" in self.designs else {}
+        return {"token": tokens, "step": steps, **vectors}
 
 
 def _true_duals(starts: IntArray, tags: IntArray, n_tags: int) -> tuple[FloatArray, ...]:

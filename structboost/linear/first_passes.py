@@ -30,15 +30,7 @@ def pass_in_runs(
 ) -> None:
     """Make one pass over the examples, in runs that each add their cuts and step on them.
 
-    Parameters
-    ----------
-    task : Task
-    X, Y : sequence
-        Inputs and true outputs.
-    parts : LinearScores
-    solver : BlockFrankWolfe
-    n_runs : int
-        Number of runs of examples, which follow each other in their order.
+    The examples of a run follow each other.
     """
     n = parts.n_examples
     flat = np.zeros(parts.n_scores)

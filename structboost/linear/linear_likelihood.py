@@ -31,7 +31,7 @@ from structboost.selection.held_out import HeldOut
 from structboost.selection.path import Path, Trial, upwards
 from structboost.selection.scoring import Score, checked_score
 from structboost.training.endings import ending_in_words, ending_of_passes
-from structboost.training.loop import contradicts, record, relative_gap
+from structboost.training.history import contradicts, record, relative_gap
 from structboost.training.trainer import Trainer
 from structboost.validation import (
     by_position,

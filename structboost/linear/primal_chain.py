@@ -31,7 +31,7 @@ class PrimalChain(PrimalLikelihood):
     task : ChainTask
         Without features of the steps.
     X, Y : sequence
-        Tokens as indices of active features, and tags.
+        Tokens as indices of active features, with vectors if the task has them, and tags.
     shares : ndarray, shape (n_examples,)
         Weights of the examples, which sum to 1.
     transitions : {"all", "seen"}
@@ -76,15 +76,14 @@ class PrimalChain(PrimalLikelihood):
         frequencies = (frequencies + 1e-9) / (frequencies + 1e-9).sum()
         pairs = np.outer(frequencies, frequencies).ravel()
         n_pairs = float(shares @ np.maximum(sizes - 1, 0))
-        of_features = self._matrices["token"].multiply(self._matrices["token"]).T @ of_tokens
-        zeros = np.zeros((self._shapes["step"][0] - 1) * task.n_tags**2)
-        self._curvature = np.concatenate(
-            (
-                np.outer(of_features, frequencies * (1.0 - frequencies)).ravel(),
-                zeros,
-                n_pairs * pairs * (1.0 - pairs),
-            )
-        )
+        self._of_tokens = [kind for kind in task.kinds if kind != "step"]
+        self._curvature = np.zeros(sum(a * b for a, b in self._shapes.values()))
+        by_kind = self._split(self._curvature)
+        for kind in self._of_tokens:
+            matrix = self._matrices[kind]
+            of_features = np.asarray((matrix * matrix).T @ of_tokens)
+            by_kind[kind][:] = np.outer(of_features, frequencies * (1.0 - frequencies))
+        by_kind["step"][-1] = n_pairs * pairs * (1.0 - pairs)
 
     @override
     def begin(self, C: float) -> None:
@@ -97,6 +96,8 @@ class PrimalChain(PrimalLikelihood):
         weights = self._scale * weights
         by_kind = self._split(weights)
         scores = np.asarray(self._matrices["token"] @ by_kind["token"])
+        for kind in self._of_tokens[1:]:
+            scores += self._matrices[kind] @ by_kind[kind]
         transitions = np.ascontiguousarray(by_kind["step"][-1:])
         of_pairs = np.zeros(transitions.shape)
         loss, entropy = slopes_of(
@@ -107,7 +108,8 @@ class PrimalChain(PrimalLikelihood):
             of_pairs *= self._has_weight
         rising = np.zeros(len(weights))
         own = self._split(rising)
-        own["token"][:] = self._matrices["token"].T @ scores
+        for kind in self._of_tokens:
+            own[kind][:] = self._matrices[kind].T @ scores
         own["step"][-1] = of_pairs[0]
         self._mix(rising, entropy)
         ridge = self._penalty.ridge

@@ -35,7 +35,7 @@ from structboost.runtime.interrupts import deferred_interrupts, raise_if_interru
 from structboost.solvers.block_frank_wolfe import BlockFrankWolfe
 from structboost.solvers.linear_scores import LinearScores, merge_kinds
 from structboost.training.endings import ending_in_words, ending_of_passes
-from structboost.training.loop import contradicts, record
+from structboost.training.history import contradicts, record
 from structboost.training.trainer import Trainer, iterated_Cs
 from structboost.validation import (
     by_position,

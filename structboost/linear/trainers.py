@@ -15,17 +15,9 @@ _BY_NAME: dict[str, type[Trainer]] = {of.__name__: of for of in (StructBoost, St
 def trainer_of(model: Ensemble, task: Task) -> Trainer:
     """Make a fitted trainer of a model, of the class that trained it.
 
-    Parameters
-    ----------
-    model : Ensemble
-        The ``model_`` of a trainer; models of version 0.2 are those of :class:`StructBoost`.
-    task : Task
-        A task with the same kinds of parts as in training; this is not checked.
-
-    Raises
-    ------
-    DamagedFileError
-        If there is no trainer of the name in the model.
+    Models of version 0.2 are those of :class:`StructBoost`.  That the task has the same kinds of
+    parts as in training is not checked.  DamagedFileError if there is no trainer of the name in the
+    model.
     """
     name = model.metadata.get("trainer", StructBoost.__name__)
     if name not in _BY_NAME:

@@ -8,25 +8,20 @@ import lazy_loader
 
 # Names are imported when they are first used.  ``__init__.pyi`` has the same for type checkers.
 _NAMES = {
-    "base": [
-        "Booster",
-        "Boosting",
-        "Cut",
-        "CutOracle",
-        "Formulation",
+    "abilities": [
         "LearnsFromHeldOut",
-        "Problem",
         "RecallsResponses",
-        "RestrictedMaster",
         "Resumable",
         "Spreadable",
         "TakesSparseResponses",
-        "WeightedColumns",
     ],
+    "base": ["Boosting", "Formulation", "Problem"],
     "conditional_likelihood": ["ConditionalLikelihood"],
+    "cut_oracle": ["Cut", "CutOracle"],
     "exponential": ["Exponential"],
     "logistic": ["Logistic"],
     "m_slack": ["MSlack"],
+    "master": ["Booster", "RestrictedMaster", "WeightedColumns"],
     "norm_bounded": ["NormBounded"],
     "norm_bounded_hinge": ["NormBoundedHinge"],
     "one_slack": ["OneSlack"],

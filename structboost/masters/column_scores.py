@@ -40,7 +40,7 @@ class ColumnScores:
     columns : ndarray of int64, shape (n_weights,)
         Index of the column of each weight.
     features : (ndarray of float64, ndarray of int64)
-        Features of the scores of the last :meth:`place`, without indices.
+        Features of the scores that :meth:`place` gathered so far, without indices.
     n_weights, n_scores : int
     layouts : list of KindLayout
     """
@@ -59,7 +59,7 @@ class ColumnScores:
         self.n_scores = self.n_weights = 0
         self.features: _Features = np.zeros(0), np.zeros(0, np.int64)
         columns = []
-        # For each kind: terms channel by channel, where channels begin, responses part by part.
+        # For each kind: terms channel by channel, where channels begin, responses.
         self._kinds: list[tuple[Terms, IntArray, NDArray[Any]]] = []
         for kind, own in terms.items():
             n_rows = int(offsets[kind][-1])
@@ -70,11 +70,14 @@ class ColumnScores:
             self.layouts.append(layout)
             by_channel = own.take(np.argsort(own.channels, kind="stable"))
             starts = np.searchsorted(by_channel.channels, np.arange(n_channels[kind] + 1))
-            self._kinds.append((by_channel, starts, np.ascontiguousarray(answers[kind].T)))
+            self._kinds.append((by_channel, starts, answers[kind]))
             columns.append(by_channel.columns)
             self.n_weights += len(by_channel.columns)
             self.n_scores += n_rows * n_channels[kind]
         self.columns = np.concatenate(columns)
+        # Where the features of a score begin, once they are gathered; -1 before.
+        self._first_feature = np.full(self.n_scores, -1)
+        self._n_gathered = 0
 
     @property
     def n_examples(self) -> int:
@@ -107,17 +110,29 @@ class ColumnScores:
             own = np.flatnonzero(of_kind == number)
             lengths[own] = np.diff(starts)[channels[own]]
             first_weight[own] = a.first_weight + starts[channels[own]]
-        first_feature = starts_of(lengths)
-        values = np.empty(int(first_feature[-1]))
-        for number, (terms, starts, answers) in enumerate(self._kinds):
-            own = np.flatnonzero(of_kind == number)
-            _gather(
-                own, rows, channels, starts, terms.learners, terms.coefficients, answers,
-                first_feature, values,
-            )  # fmt: skip
-        self.features = values, np.zeros(0, np.int64)
+        new = np.flatnonzero(self._first_feature[scores] < 0)
+        if len(new):
+            first = self._n_gathered + starts_of(lengths[new])
+            self._first_feature[scores[new]] = first[:-1]
+            values = self._room_for(int(first[-1]))
+            for number, (terms, starts, answers) in enumerate(self._kinds):
+                own = np.flatnonzero(of_kind[new] == number)
+                _gather(
+                    rows[new[own]], channels[new[own]], starts, terms.learners,
+                    terms.coefficients, answers, first[own], values,
+                )  # fmt: skip
         bounded, form = np.ones(len(scores), np.bool_), np.full(len(scores), DENSE, np.int8)
-        return first_feature[:-1], first_weight, lengths, bounded, form
+        return self._first_feature[scores], first_weight, lengths, bounded, form
+
+    def _room_for(self, n: int) -> FloatArray:
+        """Return the array of features, lengthened to at least ``n`` if need be."""
+        values = self.features[0]
+        if n > len(values):
+            longer = np.empty(max(n, 3 * len(values) // 2))
+            longer[: self._n_gathered] = values[: self._n_gathered]
+            self.features = longer, self.features[1]
+        self._n_gathered = n
+        return self.features[0]
 
     def _places(self, scores: IntArray) -> tuple[IntArray, IntArray, IntArray]:
         first = np.array([a.first_score for a in self.layouts])
@@ -128,7 +143,6 @@ class ColumnScores:
 
 @compiled
 def _gather(
-    own: IntArray,
     rows: IntArray,
     channels: IntArray,
     starts: IntArray,
@@ -138,8 +152,8 @@ def _gather(
     first_feature: IntArray,
     values: FloatArray,
 ) -> None:
-    for s in own:
-        at, row = first_feature[s], answers[rows[s]]
+    for s in range(len(rows)):
+        at = first_feature[s]
         for t in range(starts[channels[s]], starts[channels[s] + 1]):
-            values[at] = coefficients[t] * row[learners[t]]
+            values[at] = coefficients[t] * answers[learners[t], rows[s]]
             at += 1

@@ -13,8 +13,9 @@ from scipy.optimize import minimize
 from structboost._typing import FloatArray, IntArray, override
 from structboost.contract.task import Task
 from structboost.exceptions import SolverError
-from structboost.masters.base import Formulation, Problem, RestrictedMaster
+from structboost.masters.base import Formulation, Problem
 from structboost.masters.likelihood import Likelihood, LikelihoodAt
+from structboost.masters.master import RestrictedMaster
 from structboost.masters.softmax_link import SoftmaxLink
 from structboost.runtime.interrupts import raise_if_interrupted
 from structboost.weak.responses import StoredResponses

@@ -23,7 +23,8 @@ from structboost.files.schema import (
     finite_number,
     whole_number,
 )
-from structboost.masters.base import Formulation, Problem, RestrictedMaster
+from structboost.masters.base import Formulation, Problem
+from structboost.masters.master import RestrictedMaster
 from structboost.masters.pair_margins import PAIR_LINK
 from structboost.runtime.memory import check_memory
 from structboost.solvers.coordinate_descent import channel_weights, update_coordinates

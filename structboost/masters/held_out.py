@@ -111,12 +111,7 @@ class HeldOutScores:
     ) -> dict[str, FloatArray] | None:
         """Held-out scores by kind, shape (n_channels, n_parts), or None if no part was left out.
 
-        Parameters
-        ----------
-        of_all : dict of str to ndarray, shape (n_channels, n_parts)
-            The scores by all columns.
-        n_rounds : int
-            Number of rounds so far.
+        ``of_all`` are the scores by all columns, after ``n_rounds`` so far.
         """
         if not any(own.any() for own in self._counts.values()):
             return None
@@ -143,24 +138,11 @@ class HeldOutScores:
 def fitted_temperature(
     loss: Callable[[float], float], n_examples: int, start: float | None = None
 ) -> Temperature:
-    """Fit the factor of scores that gives the least mean loss.
+    """Fit the factor of scores that gives the least mean loss over ``n_examples``.
 
-    The logarithm of the factor has a normal prior of mean 0 and std 1, which keeps it finite
-    if all examples are right.
-
-    Parameters
-    ----------
-    loss : callable
-        Mean loss at a factor of the scores.
-    n_examples : int
-        Number of examples that the loss is the mean of.
-    start : float, optional
-        A nearby factor.  Then three or four losses are computed, and the factor is the minimiser of
-        the parabola through them.
-
-    Returns
-    -------
-    temperature : Temperature
+    The logarithm of the factor has a normal prior of mean 0 and std 1, which keeps it finite if all
+    examples are right.  With ``start``, a nearby factor, three or four losses are computed, and the
+    factor is the minimiser of the parabola through them.
     """
 
     def penalised(log_factor: float) -> float:
@@ -188,10 +170,7 @@ def fitted_temperature(
 def saved_temperature(metadata: Mapping[str, Any]) -> float | None:
     """Factor of scores stored in a model file, or None in files before 0.3.
 
-    Raises
-    ------
-    DamagedFileError
-        If it is not a number above 0.
+    DamagedFileError if it is not a number above 0.
     """
     factor = metadata.get("temperature")
     if factor is None:

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from structboost._typing import FloatArray, override
 from structboost.contract.comparison import beaten
 from structboost.exceptions import TaskError
-from structboost.masters.base import ColumnOracle, CutOracle, RestrictedMaster
+from structboost.masters.cut_oracle import ColumnOracle, CutOracle
+from structboost.masters.master import RestrictedMaster
 from structboost.solvers.bundle import Bundle
 from structboost.solvers.cut_pool import CutPool
 from structboost.solvers.cut_program import CutProgram

@@ -44,27 +44,9 @@ class LikelihoodAt(NamedTuple):
 def log_losses(
     task: Task, X: Sequence[Any], Y: Sequence[Any], scores: StackedParts, sharpness: float
 ) -> FloatArray:
-    """Negative log probabilities ``~ exp(sharpness * score)`` of true outputs.
+    """Negative log probabilities ``~ exp(sharpness * score)`` of true outputs, shape (n_examples,).
 
-    Parameters
-    ----------
-    task : Task
-        A task that implements marginals.
-    X, Y : sequence
-        Examples.
-    scores : StackedParts
-        Scores of their parts.
-    sharpness : float
-        Factor of the scores.
-
-    Returns
-    -------
-    losses : ndarray, shape (n_examples,)
-
-    Raises
-    ------
-    TaskError
-        If the task has no marginals.
+    TaskError if the task has no marginals.
     """
     shares = np.full(len(Y), 1.0 / len(Y))
     problem = Problem(task, X, Y, scores.offsets, shares, np.random.RandomState(0))
@@ -117,10 +99,7 @@ class Likelihood:
     def losses(self, rows: Mapping[str, FloatArray]) -> FloatArray:
         """Return the losses alone at scores of shape (n_parts, n_channels).
 
-        Raises
-        ------
-        TaskError
-            If the task has no marginals.
+        TaskError if the task has no marginals.
         """
         problem = self._problem
         scores = StackedParts(dict(rows), problem.offsets)
@@ -140,10 +119,7 @@ class Likelihood:
     def at(self, rows: Mapping[str, FloatArray]) -> LikelihoodAt:
         """Marginals and losses at scores of shape (n_parts, n_channels).
 
-        Raises
-        ------
-        TaskError
-            If the task has no marginals.
+        TaskError if the task has no marginals.
         """
         problem = self._problem
         scores = StackedParts(dict(rows), problem.offsets)

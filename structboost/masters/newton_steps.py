@@ -22,7 +22,7 @@ from structboost.files.schema import (
     prefixed,
     whole_number,
 )
-from structboost.masters.base import Booster, Boosting
+from structboost.masters.base import Boosting
 from structboost.masters.held_out import (
     HeldOut,
     HeldOutScores,
@@ -30,6 +30,7 @@ from structboost.masters.held_out import (
     damped,
     fitted_temperature,
 )
+from structboost.masters.master import Booster
 from structboost.runtime.compiled import compiled
 from structboost.validation import checked_not_negative, checked_positive, checked_whole_number
 from structboost.weak.terms import Terms, check_single_terms
@@ -213,12 +214,8 @@ class NewtonBooster(Booster):
     def _along(self, kind: str, channel: int, answers: NDArray[Any]) -> tuple[float, float, float]:
         """Change of the loss with a factor of the responses.
 
-        Returns
-        -------
-        slope, curvature : float
-            Initial decrease of the loss, and its second derivative.
-        largest : float
-            The largest change of a score.
+        Returns the initial decrease of the loss, its second derivative, and the largest change of a
+        score.
         """
         return along_answers(answers, self._slopes[kind][channel], self._curvatures[kind][channel])
 

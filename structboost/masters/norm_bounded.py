@@ -8,7 +8,8 @@ from math import inf
 import numpy as np
 
 from structboost._typing import FloatArray, IntArray, override
-from structboost.masters.base import Problem, RestrictedMaster
+from structboost.masters.base import Problem
+from structboost.masters.master import RestrictedMaster
 from structboost.masters.pair_margins import PairColumns, PairFormulation
 
 _MAX_NEWTON_STEPS = 200

@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structboost._typing import FloatArray, IntArray, override
-from structboost.masters.base import CutOracle, Formulation, Problem
+from structboost.masters.base import Formulation, Problem
+from structboost.masters.cut_oracle import CutOracle
 from structboost.masters.hinge import CuttingPlaneMaster
 from structboost.solvers.cut_pool import CutPool
 from structboost.solvers.cut_program import scaled_down

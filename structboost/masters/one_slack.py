@@ -27,7 +27,9 @@ from structboost.files.schema import (
     finite_number,
     whole_number,
 )
-from structboost.masters.base import CutOracle, Formulation, Problem, Spreadable
+from structboost.masters.abilities import Spreadable
+from structboost.masters.base import Formulation, Problem
+from structboost.masters.cut_oracle import CutOracle
 from structboost.masters.hinge import CuttingPlaneMaster
 from structboost.solvers.cut_pool import CutPool
 from structboost.solvers.proximal_step import Curvature, proximal_step

@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 from structboost._typing import FloatArray, override
 from structboost.contract.optional_methods import codes_of
-from structboost.masters.base import Formulation, Problem, WeightedColumns
+from structboost.masters.base import Formulation, Problem
+from structboost.masters.master import WeightedColumns
 from structboost.masters.softmax_link import SoftmaxLink
 from structboost.runtime.growable_matrix import GrowingMatrix
 from structboost.validation import checked_choice

@@ -15,7 +15,8 @@ from structboost.contract.exactness import probe_argmax
 from structboost.contract.parts import StackedParts
 from structboost.contract.separation import Separation, separation_of
 from structboost.exceptions import TaskError
-from structboost.masters.base import ColumnOracle, Problem
+from structboost.masters.base import Problem
+from structboost.masters.cut_oracle import ColumnOracle
 from structboost.runtime.interrupts import raise_if_interrupted
 from structboost.weak.responses import StoredResponses
 
@@ -44,12 +45,8 @@ class SlackOracle(ColumnOracle):
     ) -> tuple[Separation, FloatArray, float]:
         """Violated outputs of each slack, and the risk (by the 1-slack form, Theorem 2.1).
 
-        Returns
-        -------
-        found : Separation
-            Its ``weights`` are the weights of the slacks in the risk.
-        violations : ndarray, shape (n_outputs,)
-        risk : float
+        Returns the outputs, with the weights of the slacks in the risk, their violations, and the
+        risk.
         """
         found, violations, risk, scores = self.outputs_at(weights)
         if not self.one_slack_each:

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from structboost._typing import FloatArray, IntArray, override
-from structboost.masters.base import Booster, Boosting, Problem
+from structboost.masters.base import Boosting, Problem
 from structboost.masters.exponential import LARGEST_WEIGHT
+from structboost.masters.master import Booster
 from structboost.masters.pair_margins import PairColumns, PairFormulation
 
 

@@ -32,17 +32,11 @@ def plain_functions(
     first: int,
     spread: tuple[FloatArray, FloatArray] | None = None,
 ) -> KindEnsemble:
-    """Return linear functions of unscaled features.
+    """Return linear functions of unscaled features, from index ``first`` of the columns on.
 
-    Parameters
-    ----------
-    weights : ndarray, shape (width, n_channels)
-        Weights, with those of the constant in the last row if the kind has one.
-    part : PartKind
-    first : int
-        Index of the first column.
-    spread : (ndarray, ndarray) of shape (n_features,), optional
-        Means and stds of the features in training, 0 and 1 if unknown.
+    ``weights`` has the shape (width, n_channels), with those of the constant in the last row if the
+    kind has one.  ``spread`` are the means and stds of the features in training, 0 and 1 if
+    unknown.
     """
     n_features = len(weights) - part.has_bias
     coefficients = np.ascontiguousarray(weights[:n_features].T)
@@ -55,15 +49,8 @@ def plain_functions(
 def active_functions(weights: FloatArray, part: PartKind, first: int, n_slots: int) -> KindEnsemble:
     """Return the single features whose weights on some channel are not zero.
 
-    Parameters
-    ----------
-    weights : ndarray, shape (width, n_channels)
-        As for :func:`plain_functions`, by the index of the active feature.
-    part : PartKind
-    first : int
-        Index of the first column.
-    n_slots : int
-        Largest number of active features of a part in training.
+    ``weights`` are as for :func:`plain_functions`, by the index of the active feature.  ``n_slots``
+    is the largest number of active features of a part in training.
     """
     used = np.flatnonzero(weights.any(axis=1))
     feature = np.where(used < len(weights) - part.has_bias, used, -1).astype(np.int64)
@@ -83,12 +70,7 @@ def active_functions(weights: FloatArray, part: PartKind, first: int, n_slots: i
 def weights_of(member: KindEnsemble, part: PartKind, n_known: int | None = None) -> FloatArray:
     """Return the weights that :func:`plain_functions` or :func:`active_functions` took.
 
-    Parameters
-    ----------
-    member : KindEnsemble
-    part : PartKind
-    n_known : int, optional
-        Number of active features, if rows are indices of these.
+    ``n_known`` is the number of active features, if rows are indices of these.
     """
     if n_known is None:
         functions = member.learners

@@ -1,14 +1,16 @@
-"""Errors of constructors that name the class that was called, and the closest parameter."""
+"""Errors of calls that name the class that was called, and the closest parameter."""
 
 from __future__ import annotations
 
 import inspect
-from functools import cache
+from collections.abc import Callable
+from functools import cache, wraps
+from types import FunctionType
 from typing import Any, Self
 
 from structboost.runtime.elsewhere import hint
 
-__all__ = ["NamesParameters"]
+__all__ = ["NamesParameters", "names_arguments"]
 
 
 class _SignatureOfInit:
@@ -67,3 +69,58 @@ def parameters_of(cls: type) -> tuple[inspect.Parameter, ...]:
     if init is object.__init__:
         return ()
     return tuple(inspect.signature(init).parameters.values())[1:]
+
+
+def names_arguments(method: Callable[..., Any]) -> Callable[..., Any]:
+    """Make a method of an estimator refuse arguments that it does not take.
+
+    The TypeError names the class of the object, which may inherit the method, and what to write.
+    """
+
+    @wraps(method)
+    def checked(self: Any, /, *args: Any, **kwargs: Any) -> Any:
+        if not kwargs.keys() <= _arguments_of(method).keys():
+            _check_call(self, method, args, kwargs)
+        try:
+            return method(self, *args, **kwargs)
+        except TypeError:
+            _check_call(self, method, args, kwargs)
+            raise
+
+    checked._names_arguments = True  # type: ignore[attr-defined]
+    return checked
+
+
+def name_arguments_of_methods(cls: type) -> None:
+    """Make all public methods of a class refuse arguments that they do not take."""
+    for name in dir(cls):
+        if name.startswith(("_", "get_", "set_")):
+            continue
+        method = inspect.getattr_static(cls, name)
+        if type(method) is FunctionType and not hasattr(method, "_names_arguments"):
+            setattr(cls, name, names_arguments(method))
+
+
+@cache
+def _arguments_of(method: Callable[..., Any]) -> dict[str, inspect.Parameter]:
+    parameters = inspect.signature(method).parameters
+    return {name: parameters[name] for name in list(parameters)[1:]}
+
+
+def _check_call(
+    self: object, method: Callable[..., Any], args: Any, kwargs: dict[str, Any]
+) -> None:
+    """Raise TypeError if a method cannot be called with these arguments."""
+    signature = inspect.Signature(list(_arguments_of(method).values()))
+    try:
+        signature.bind(*args, **kwargs)
+    except TypeError as error:
+        names = list(signature.parameters)
+        cls: type = type(self)
+        call = f"{method.__name__} of {cls.__name__}"
+        unknown = [name for name in kwargs if name not in names]
+        if not unknown:
+            raise TypeError(f"{call}: {error}; it takes {', '.join(names)}.") from None
+        parameters = [p.name for p in parameters_of(cls)]
+        text = hint(unknown[0], names, parameters, dir(cls))
+        raise TypeError(f"{call} has no argument {unknown[0]!r}; {text}") from None

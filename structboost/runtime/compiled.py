@@ -84,14 +84,9 @@ def compiled(
 
 
 def compiled(function: Any = None, **options: Any) -> Any:
-    """Compile a function at its first call.
+    """Compile a function of arrays and scalars at its first call.
 
-    Parameters
-    ----------
-    function : callable
-        Function of arrays and scalars.
-    **options
-        Options of :func:`numba.njit`.
+    Options are those of :func:`numba.njit`.
     """
     if function is None:
         return lambda of_options: compiled(of_options, **options)

@@ -7,14 +7,18 @@ from functools import cache
 from importlib.metadata import PackageNotFoundError, metadata
 from typing import TYPE_CHECKING, Any, Self
 
-from structboost.runtime.called_class import NamesParameters, parameters_of
+from structboost.runtime.called_class import (
+    NamesParameters,
+    name_arguments_of_methods,
+    parameters_of,
+)
 from structboost.runtime.elsewhere import advice, hint
 
 __all__ = ["Documented"]
 
 
 class Documented(NamesParameters):
-    """Estimator whose page scikit-learn links to in its HTML view.
+    """Estimator whose calls are checked, and whose page scikit-learn links to in its HTML view.
 
     The address is the URL ``Documentation`` in the metadata of the installed package.  Without it
     there is no link.
@@ -23,6 +27,10 @@ class Documented(NamesParameters):
     # Attributes for third parties (docstring of scikit-learn's mixin of documentation links).
     _doc_link_module = "structboost"
     _public_package = "structboost"
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        name_arguments_of_methods(cls)
 
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
         try:

@@ -1,6 +1,6 @@
 """Names of other libraries, and what to write here in their place.
 
-All constructors, ``set_params``, methods that fit and missing attributes look a name up here.
+All constructors, ``set_params``, methods and missing attributes look a name up here.
 """
 
 from __future__ import annotations
@@ -13,9 +13,17 @@ _ALIKE = ("max_iter", "max_rounds", "max_epochs")
 # Parameters that mean the same under another name.
 _SAME = {
     **dict.fromkeys(
-        ("n_estimators", "num_iterations", "num_boost_round", "max_iterations", "iterations"),
+        (
+            "n_estimators",
+            "num_iterations",
+            "num_iteration",
+            "num_boost_round",
+            "max_iterations",
+            "iterations",
+        ),
         _ALIKE,
     ),
+    "delta": ("tol",),
     **dict.fromkeys(("eta", "shrinkage_rate"), ("learning_rate",)),
     **dict.fromkeys(("loss", "algorithm", "boosting_type", "boosting"), ("objective",)),
     **dict.fromkeys(
@@ -33,8 +41,51 @@ _SAME = {
     **dict.fromkeys(("eval_metric", "metric", "first_metric_only"), ("scoring",)),
     **dict.fromkeys(("scale_pos_weight", "is_unbalance", "class_weights"), ("class_weight",)),
 }
-# Other advice on parameters, arguments of fit and attributes, and the parameter that it is about.
+# Advice on other names, and the parameter or method that it is about.
 _ADVICE = {
+    **dict.fromkeys(
+        ("pred_contrib", "pred_contribs", "pred_interactions", "approx_contribs"),
+        ("contributions", "contributions(X) returns the amount that each feature adds to a score"),
+    ),
+    **dict.fromkeys(
+        ("raw_score", "output_margin", "prediction_type"),
+        ("decision_function", "decision_function(X) returns scores"),
+    ),
+    **dict.fromkeys(
+        (
+            *("num_iteration", "start_iteration", "iteration_range"),
+            *("ntree_limit", "ntree_start", "ntree_end"),
+        ),
+        ("staged_predict", "staged_predict(X) yields the predictions after each round"),
+    ),
+    **dict.fromkeys(
+        ("c1", "c2"),
+        (
+            "l1_ratio",
+            "for n sequences in training write C=n / (c1 + 2 * c2), l1_ratio=c1 / (c1 + 2 * c2)",
+        ),
+    ),
+    **dict.fromkeys(
+        ("X_dev", "y_dev"),
+        ("scheme", "C='auto', the default, holds sequences out by itself; leave X_dev, y_dev out"),
+    ),
+    "all_possible_transitions": (
+        "transitions",
+        "transitions='all', the default, and transitions='seen' are its two values",
+    ),
+    "all_possible_states": ("scheme", "every feature has a weight for every tag; leave it out"),
+    **dict.fromkeys(
+        ("min_freq", "minfreq"), ("scheme", "leave names that are rare out of the dicts")
+    ),
+    "model_filename": ("scheme", "save(path) writes a fitted tagger, and load(path) reads it"),
+    "state_features_": (
+        "scheme",
+        "feature_weights_ has them, in the order of feature_names_ and classes_",
+    ),
+    "transition_features_": ("scheme", "transitions_ has them, in the order of classes_"),
+    "attributes_": ("scheme", "write feature_names_"),
+    "predict_single": ("scheme", "write predict([x])[0]"),
+    "predict_marginals_single": ("scheme", "write predict_marginals([x])[0]"),
     **dict.fromkeys(
         ("eval_set", "eval_sample_weight", "eval_names", "validation_data"),
         (
@@ -100,14 +151,22 @@ def advice(name: str, parameters: Sequence[str]) -> str:
     return f"{text}." if text and (not needed or needed in parameters) else ""
 
 
-def hint(name: str, names: Sequence[str], parameters: Sequence[str] = ()) -> str:
+def hint(
+    name: str,
+    names: Sequence[str],
+    parameters: Sequence[str] = (),
+    methods: Sequence[str] = (),
+) -> str:
     """Suggest what to write in place of a name that does not exist, among ``names`` that do.
 
-    ``parameters`` are those of the class, where ``names`` are arguments of its method.
+    ``parameters`` and ``methods`` are those of the class, where ``names`` are arguments of one of
+    its methods.
     """
-    others = _ALIKE if name in _ALIKE else _SAME.get(name, ())
-    close = [other for other in others if other in names]
-    if not close and (text := advice(name, parameters or names)):
+    alike = _ALIKE if name in _ALIKE else _SAME.get(name, ())
+    close = [same for same in alike if same in names]
+    if not close and (text := advice(name, [*(parameters or names), *methods])):
         return text
+    if not close and (of_class := [same for same in (name, *alike) if same in parameters]):
+        return f"{of_class[0]}=... is a parameter of the constructor."
     close = close or get_close_matches(name, names, 1, 0.6)
     return f"did you mean {close[0]!r}?" if close else f"it takes {', '.join(names) or 'none'}."

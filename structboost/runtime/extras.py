@@ -12,27 +12,19 @@ from structboost.exceptions import MissingExtraError
 EXTRAS = {
     "vision": {"av": "av", "cv2": "opencv-python", "PIL": "pillow", "skimage": "scikit-image"},
     "plot": {"matplotlib": "matplotlib"},
-    "onnx": {"onnx": "onnx"},
+    "onnx": {"onnx": "onnx", "skl2onnx": "skl2onnx"},
     "distributed": {"dask": "dask", "distributed": "distributed"},
 }
 
 
-def require(extra: str, purpose: str) -> None:
-    """Check that the packages of an extra are installed, without importing them.
+def require(extra: str, purpose: str, *modules: str) -> None:
+    """Raise MissingExtraError if packages of one of `EXTRAS` are missing, without importing them.
 
-    Parameters
-    ----------
-    extra : str
-        A key of `EXTRAS`.
-    purpose : str
-        What needs them, the subject of the message.
-
-    Raises
-    ------
-    MissingExtraError
-        If one is missing.
+    ``purpose`` is what needs them, the subject of the message.  ``modules`` are those that are
+    needed, by default all of the extra.
     """
-    missing = [name for module, name in EXTRAS[extra].items() if not is_installed(module)]
+    names = EXTRAS[extra]
+    missing = [names[module] for module in modules or names if not is_installed(module)]
     if missing:
         raise MissingExtraError(
             f"{purpose} needs {', '.join(missing)}, not installed here: pip install "

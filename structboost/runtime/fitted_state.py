@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from structboost.runtime.compilation import announce_compilation
-from structboost.runtime.elsewhere import hint
 from structboost.runtime.interrupts import deferred_interrupts
 from structboost.validation import check_common_parameters
 
@@ -34,20 +32,11 @@ def committed(
 
     The first Ctrl-C is deferred as in :func:`structboost.runtime.interrupts.deferred_interrupts`,
     and a second one is raised at once.  A compilation is announced.
-    Arguments that the method does not take raise TypeError with what to write.  Parameters that
-    many classes have, such as ``random_state``, are checked first.
+    Parameters that many classes have, such as ``random_state``, are checked first.
     """
-    parameters = inspect.signature(fit).parameters
-    takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
 
     @wraps(fit)
     def fit_and_commit(self: Face, /, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
-        for name in () if takes_any else kwargs:
-            if name not in parameters:
-                raise TypeError(
-                    f"{fit.__name__} of {type(self).__name__} has no argument {name!r}; "
-                    f"{hint(name, list(parameters)[1:], list(self.get_params(deep=False)))}"
-                )
         check_common_parameters(self.get_params(deep=False))
         announce_compilation()
         draft = unfitted_copy(self)

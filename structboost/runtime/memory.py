@@ -6,15 +6,7 @@ import os
 
 
 def check_memory(n_bytes: float, what: str, remedy: str) -> None:
-    """Raise MemoryError if something needs more than the memory of the machine.
-
-    Parameters
-    ----------
-    n_bytes : float
-        Bytes that it needs.
-    what, remedy : str
-        What needs them, and what to do instead, for the error.
-    """
+    """Raise MemoryError, with a remedy, if something needs more bytes than the machine has."""
     if n_bytes > physical_memory():
         raise MemoryError(
             f"{what} take {n_bytes / 1e9:.3g} GB, and this machine has "

@@ -24,25 +24,9 @@ _RIDGE = 1.0  # added to the curvature of a leaf
 class BoostedTrees:
     """Boosted classifier with a sum of trees for each class.
 
-    Two classes have one sum, the log-odds of the second.
-
-    Attributes
-    ----------
-    feature : ndarray of int64, shape (n_nodes,)
-        Feature that a node splits on; -1 in leaves.
-    threshold : ndarray of float64, shape (n_nodes,)
-        Values up to the threshold go left.
-    value : ndarray of float64, shape (n_nodes,)
-        Value that a leaf adds to its sum.
-    left, right : ndarray of int64, shape (n_nodes,)
-        Indices of the children, larger than the index of the node.
-    roots : ndarray of int64, shape (n_rounds, n_sums)
-        Roots of the trees.
-    baseline : ndarray of float64, shape (n_sums,)
-        Start of each sum.
-    classes : ndarray of int64, shape (n_present,)
-        Classes that occur in training.
-    n_classes : int
+    Two classes have one sum, the log-odds of the second.  Values up to the threshold of a node go
+    left.  The feature of leaves is -1, and their value is added to the sum, which starts at its
+    baseline.  Children have larger indices than their node.  Only ``classes`` occur in training.
     """
 
     schema: ClassVar[Mapping[str, Array]] = {
@@ -94,11 +78,8 @@ class BoostedTrees:
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> BoostedTrees:
         """Build the classifier from arrays of :meth:`to_arrays` that fit the schema.
 
-        Raises
-        ------
-        DamagedFileError
-            If a child does not come after its node, so that scoring might never end, or if the
-            number of sums does not fit the classes.
+        DamagedFileError if a child does not come after its node, so that scoring might never end,
+        or if the number of sums does not fit the classes.
         """
         trees = cls(**{**dict[str, Any](arrays), "n_classes": int(arrays["n_classes"])})
         inner = trees.feature >= 0
@@ -117,15 +98,7 @@ def fit_trees(
     """Train by gradient boosting of the log loss (Friedman, Annals of Statistics 2001).
 
     In each round :class:`structboost.weak.tree.TreeFamily` grows a tree on the gradient of each
-    sum, and a Newton step gives the leaves their values.
-
-    Parameters
-    ----------
-    rows : ndarray, shape (n_rows, n_features)
-    labels : ndarray of int64, shape (n_rows,)
-        In 0..n_classes-1; not all need occur.
-    n_classes : int
-    n_rounds : int
+    sum, and a Newton step gives the leaves their values.  Not all of the classes need occur.
     """
     classes, codes = np.unique(labels, return_inverse=True)
     # Two classes need one sum, the log-odds of the second; a single class needs no tree.

@@ -28,18 +28,10 @@ N_OF_PLACE = 18
 
 
 def surroundings(image: DescribedImage, probabilities: FloatArray) -> FloatArray:
-    """Average the labels' probabilities around each superpixel.
+    """Average the labels' probabilities around each superpixel, shape (n, 11, n_labels).
 
-    Parameters
-    ----------
-    image : DescribedImage
-    probabilities : ndarray, shape (n, n_labels)
-
-    Returns
-    -------
-    ndarray, shape (n, 11, n_labels)
-        Averages over superpixels at most 1, 2, 4 steps away; of the same colour nearby, of the
-        same colour, of a similar colour; left, right, above, below; over the whole image.
+    The averages are over superpixels at most 1, 2, 4 steps away; of the same colour nearby, of the
+    same colour, of a similar colour; left, right, above, below; over the whole image.
     """
     areas = image.sizes / image.sizes.sum()
     blocks = [neighbour_means(image, probabilities, steps) for steps in _STEPS]
@@ -62,14 +54,10 @@ def neighbour_means(image: DescribedImage, values: FloatArray, steps: int) -> Fl
 
 
 def place_and_colour(image: DescribedImage) -> FloatArray:
-    """Return place and colour of each superpixel.
+    """Return place and colour of each superpixel, shape (n, 18).
 
     The columns are its position, its colour, the difference from the colours of the image and of
     the neighbours, how common the colour is, and its relative size.
-
-    Returns
-    -------
-    ndarray, shape (n, 18)
     """
     x, y = image.positions.astype(np.float64).T
     colours = image.colours.astype(np.float64)

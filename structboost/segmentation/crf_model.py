@@ -58,13 +58,9 @@ class CRFModel:
         return cls(n_labels, by_kind)
 
     def energies(self, graph: SuperpixelGraph) -> tuple[FloatArray, FloatArray]:
-        """Compute the energies of an image.
+        """Compute the energies of labels, shape (n_superpixels, n_labels), and of edges.
 
-        Returns
-        -------
-        nodes : ndarray, shape (n_superpixels, n_labels)
-        edges : ndarray, shape (n_edges,)
-            Cost of an edge whose ends have different labels.
+        An edge has its cost if its ends have different labels.
         """
         scorers = (
             {kind: self.model.scorer(kind) for kind in self.model.members}
@@ -83,11 +79,7 @@ class CRFModel:
     def labels(self, graph: SuperpixelGraph, fixed: IntArray | None = None) -> IntArray:
         """Find the labels of least energy.
 
-        Parameters
-        ----------
-        graph : SuperpixelGraph
-        fixed : ndarray of int64, shape (n,), optional
-            Labels that the result must have, -1 where any is allowed.
+        ``fixed`` are labels that the result must have, -1 where any is allowed.
         """
         nodes, edges = self._energies(graph, fixed)
         return expanded_labels(nodes, graph.edges, edges)
@@ -95,16 +87,8 @@ class CRFModel:
     def label_costs(self, graph: SuperpixelGraph, fixed: IntArray | None = None) -> FloatArray:
         """Compute the energy of each label of a superpixel, with the best labels of the others.
 
-        Terms that are common to all labels of a superpixel are left out.
-
-        Parameters
-        ----------
-        graph, fixed
-        As for :meth:`labels`.
-
-        Returns
-        -------
-        ndarray, shape (n_superpixels, n_labels)
+        Terms that are common to all labels of a superpixel are left out.  The energies have the
+        shape (n_superpixels, n_labels).
         """
         nodes, edges = self._energies(graph, fixed)
         labels = expanded_labels(nodes, graph.edges, edges)
@@ -144,10 +128,8 @@ class CRFModel:
     ) -> CRFModel:
         """Build the model from arrays of :meth:`to_arrays` that fit its schema.
 
-        Raises
-        ------
-        ModelFileError, DamagedFileError
-            If an ensemble is damaged, or is not of superpixels and edges.
+        ModelFileError or DamagedFileError if an ensemble is damaged, or is not of superpixels and
+        edges.
         """
         if _ENSEMBLE in arrays:
             with FORMAT.damage("crf/ensemble"):
@@ -201,13 +183,6 @@ def conditional_costs(
     """Compute the energy of each label of a node, with all other labels as they are.
 
     The energies are correct up to a constant per node.
-
-    Parameters
-    ----------
-    nodes : ndarray, shape (n, n_labels)
-    edges : ndarray of int64, shape (n_edges, 2)
-    weights : ndarray, shape (n_edges,)
-    labels : ndarray of int64, shape (n,)
     """
     agreeing = np.zeros_like(nodes)
     for here, there in (edges.T, edges.T[::-1]):
@@ -218,12 +193,7 @@ def conditional_costs(
 def calibrated_sharpness(costs: Sequence[FloatArray], counts: Sequence[IntArray]) -> float:
     """Return the factor of the energies whose softmax makes the true labels most likely.
 
-    Parameters
-    ----------
-    costs : sequence of ndarray, shape (n_superpixels, n_labels)
-        Energies of the labels in each image.
-    counts : sequence of ndarray of int64, shape (n_superpixels, n_labels)
-        Pixels of each class in each superpixel.
+    Each image has energies and pixels of each class, shape (n_superpixels, n_labels).
     """
     energies = np.concatenate(costs)
     weights = np.concatenate(counts).astype(np.float64)

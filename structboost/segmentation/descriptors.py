@@ -129,23 +129,11 @@ class DescribedImage:
 def describe(
     image: NDArray[np.uint8], n_segments: int = 300, labels: NDArray[np.int32] | None = None
 ) -> DescribedImage:
-    """Compute the superpixels of an image, which of them touch, and their features.
+    """Compute the superpixels of an RGB image, which of them touch, and their features.
 
-    See section 4.5 of StructBoost.
-
-    Parameters
-    ----------
-    image : ndarray of uint8, shape (height, width, 3)
-        RGB.
-    n_segments : int
-        Approximate number of superpixels.
-    labels : ndarray of int32, shape (height, width), optional
-        Superpixels to describe in place of SLIC's, numbered 0..n-1.
-
-    Raises
-    ------
-    ValueError
-        If the image has another shape or type.
+    See section 4.5 of StructBoost.  There are about ``n_segments`` superpixels, unless ``labels``
+    are superpixels in place of SLIC's, numbered from 0.  ValueError if the image has another shape
+    or type.
     """
     if image.dtype != np.uint8 or image.ndim != 3 or image.shape[2] != 3 or 0 in image.shape:
         raise ValueError(f"image has shape {image.shape} and type {image.dtype}; give 8 bit RGB.")
@@ -231,17 +219,7 @@ def learn_codebook(
 ) -> NDArray[np.float32]:
     """Learn visual words, the centres of k-means over point descriptors of some images.
 
-    Parameters
-    ----------
-    images : sequence of DescribedImage
-    n_words : int
-        Largest number of words; there are at most as many as points.
-    random_state : int
-        Seed for the sample of points and for k-means.
-
-    Returns
-    -------
-    ndarray of float32, shape (n_words, 144)
+    There are at most as many words as points.  Their shape is (n_words, 144).
     """
     random = np.random.default_rng(random_state)
     per_image = max(1, _POINTS // len(images))
@@ -260,11 +238,8 @@ def learn_codebook(
 def word_histograms(image: DescribedImage, codebook: NDArray[np.float32]) -> NDArray[np.float32]:
     """Compute the fractions of the words in each superpixel and in those up to two steps away.
 
-    See Fulkerson et al., ICCV 2009, with neighbourhood size 2 (StructBoost, section 4.5).
-
-    Returns
-    -------
-    ndarray of float32, shape (n_superpixels, n_words)
+    See Fulkerson et al., ICCV 2009, with neighbourhood size 2 (StructBoost, section 4.5).  Their
+    shape is (n_superpixels, n_words).
     """
     points = image.point_descriptors.astype(np.float32)
     # |a - b|^2 without |a|^2, which is the same for all words.

@@ -41,17 +41,7 @@ _BLOCK = 256  # rows or columns per step
 
 @dataclass(frozen=True)
 class JointClassifier:
-    """Multinomial logistic regression.
-
-    Attributes
-    ----------
-    mean, spread : ndarray of float32, shape (n_features,)
-    weights : ndarray of float32, shape (n_classes, n_features)
-    constants : ndarray of float32, shape (n_classes,)
-    classes : ndarray of int64, shape (n_classes,)
-        Labels that occur in training.
-    n_labels : int
-    """
+    """Multinomial logistic regression on the classes that occur in training."""
 
     schema: ClassVar[Mapping[str, Array]] = {
         "mean": Array("float32", ("n_features",)),
@@ -93,10 +83,7 @@ class JointClassifier:
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> JointClassifier:
         """Build the classifier from arrays of :meth:`to_arrays` that fit the schema.
 
-        Raises
-        ------
-        DamagedFileError
-            If there is no class.
+        DamagedFileError if there is no class.
         """
         if not len(arrays["classes"]):
             raise DamagedFileError("its joint classifier has no class")
@@ -104,19 +91,11 @@ class JointClassifier:
 
 
 def joint_rows(image: DescribedImage, by_group: Mapping[str, NDArray[Any]]) -> Rows:
-    """Compute all features of each superpixel.
+    """Compute all features of each superpixel, shape (n_superpixels, n_features).
 
-    Parameters
-    ----------
-    image : DescribedImage
-    by_group : dict of str to ndarray, shape (n_superpixels, d)
-        Features by group; ``words``, ``colour``, ``gist_64`` and ``gist_128`` are required.
-
-    Returns
-    -------
-    ndarray of float32, shape (n_superpixels, n_features)
-        The groups (histograms as square roots), place, contrast of colours, mean colours nearby,
-        the place on a grid, and means over the whole image.
+    They are the groups of features (histograms as square roots), place, contrast of colours, mean
+    colours nearby, the place on a grid, and means over the whole image.  The groups ``words``,
+    ``colour``, ``gist_64`` and ``gist_128`` are required.
     """
     groups = {
         group: np.sqrt(rows, dtype=np.float64)
@@ -142,17 +121,7 @@ def n_joint_features(n_words: int) -> int:
 def fit_joint(
     rows: Rows, labels: IntArray, n_labels: int, *, overwrite: bool = False
 ) -> JointClassifier:
-    """Train on superpixels.
-
-    Parameters
-    ----------
-    rows : ndarray of float32, shape (n, n_features)
-        :func:`joint_rows` of several images.
-    labels : ndarray of int64, shape (n,)
-    n_labels : int
-    overwrite : bool
-        Whether ``rows``, up to a gigabyte, may be overwritten.
-    """
+    """Train on the :func:`joint_rows` of several images, which may be overwritten."""
     mean, spread = rows.mean(axis=0), _stds(rows)
     spread = np.where(spread > _LEAST_STD, spread, np.float32(1.0))
     classes = np.unique(labels)

@@ -205,19 +205,11 @@ class LabelMap:
 
 
 def meaning_of(values: set[int], of_model: LabelMap | None = None, n_labels: int = 2) -> LabelMap:
-    """Derive the meaning of masks from their values.
+    """Derive the meaning of masks from all their values.
 
     Two values are two classes, the larger one the foreground.  Otherwise a value is the index of a
-    class, and 255 is void.
-
-    Parameters
-    ----------
-    values : set of int
-        All values of the masks.
-    of_model : LabelMap, optional
-        Meaning of the masks a model was trained on, which is used wherever the values allow it.
-    n_labels : int
-        Number of classes of that model.
+    class, and 255 is void.  The meaning ``of_model``, whose masks a model of ``n_labels`` classes
+    was trained on, is used wherever the values allow it.
     """
     of_model = of_model or LabelMap()
     if of_model.foreground or n_labels > 2:
@@ -240,15 +232,7 @@ def meaning_of(values: set[int], of_model: LabelMap | None = None, n_labels: int
 
 
 def check_hard_edges(mask: Mask, name: str) -> None:
-    """Raise ValueError if a mask seems to be a resized or feathered one of 0 and 255.
-
-    Parameters
-    ----------
-    mask : ndarray of uint8, shape (height, width)
-        Values without a known meaning.
-    name : str
-        Name in the error message.
-    """
+    """Raise ValueError if a mask without a known meaning seems to be a resized one of 0 and 255."""
     values, counts = np.unique(mask, return_counts=True)
     between = (values > 0) & (values < VOID)
     if not {0, VOID} <= {*values.tolist()} or between.sum() < _FEWEST_SOFT:
@@ -265,10 +249,7 @@ def check_hard_edges(mask: Mask, name: str) -> None:
 def n_labels_of(values: set[int]) -> int:
     """Return the number of classes of masks with these values, at least 2.
 
-    Raises
-    ------
-    ValueError
-        If all pixels are of one class, or void.
+    ValueError if all pixels are of one class, or void.
     """
     present = sorted(values - {VOID})
     if not present:
@@ -301,11 +282,7 @@ def read_classes(path: str | PathLike[str]) -> ClassTable:
     """Read a table of classes, from lines ``INDEX NAME`` or ``R G B NAME``.
 
     With colours, the order of the lines gives the indices, and colours named "void" are 255.
-
-    Raises
-    ------
-    ImageFileError
-        If there is no such file, or a line has another form; the message names the line.
+    ImageFileError if there is no such file, or a line, which is named, has another form.
     """
     names: dict[int, str] = {}
     values: dict[Colour, int] = {}

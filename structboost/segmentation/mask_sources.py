@@ -50,27 +50,18 @@ class MaskSource(ABC):
     def values(self, name: str) -> Mask:
         """Return the values of an image's mask, shape (height, width).
 
-        Raises
-        ------
-        ImageFileError
-            If the file is damaged.
+        ImageFileError if the file is damaged.
         """
 
 
 def mask_source(
     place: Path, pattern: str = "{name}", classes: str | Path | None = None
 ) -> MaskSource:
-    """Open the masks of a folder of pictures or LabelMe files, or of a COCO file.
+    """Open the masks of a folder of pictures or LabelMe files, or of a JSON file in COCO's format.
 
-    Parameters
-    ----------
-    place : Path
-        A folder, or a JSON file in COCO's format.
-    pattern : str
-        Name of a mask without its suffix, such as ``{name}_mask``, where ``{name}`` is the name of
-        the image.
-    classes : str or Path, optional
-        Table of classes (:func:`structboost.segmentation.label_map.read_classes`).
+    ``pattern`` is the name of a mask without its suffix, such as ``{name}_mask``, where ``{name}``
+    is the name of the image.  ``classes`` is a table for
+    :func:`structboost.segmentation.label_map.read_classes`.
     """
     if pattern.count("{name}") != 1:
         raise ImageFileError(
@@ -192,15 +183,10 @@ class _LabelMeMasks(MaskSource):
 
 
 def coco_mask(segmentation: Any, shape: tuple[int, int]) -> np.ndarray[Any, np.dtype[np.bool_]]:
-    """Return the pixels of a segmentation of COCO.
+    """Return the pixels of a segmentation of COCO in an image of a height and width.
 
-    Parameters
-    ----------
-    segmentation : list of list of float, or dict
-        Polygons x, y, x, y, ...; or run lengths with ``size`` and ``counts``, as a list or as
-        COCO's text.
-    shape : (int, int)
-        Height and width of the image.
+    It is a list of polygons x, y, x, y, ...; or run lengths, a dict with ``size`` and ``counts``,
+    as a list or as COCO's text.
     """
     out = np.zeros(shape, np.bool_)
     if isinstance(segmentation, Mapping):

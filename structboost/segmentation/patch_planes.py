@@ -75,21 +75,10 @@ def integral(planes: Planes) -> FloatArray:
 def patch_cells(
     integrals: FloatArray, centres: FloatArray, size: float, grid: int
 ) -> NDArray[np.float32]:
-    """Average planes over the cells of square patches.
+    """Average planes over the cells of square patches, shape (n_patches, grid * grid * n_planes).
 
-    Parameters
-    ----------
-    integrals : ndarray, shape (height + 1, width + 1, n_planes)
-    centres : ndarray, shape (n_patches, 2)
-        x and y, pixels.
-    size : float
-        Side of a patch in pixels.  Cells outside the image are moved to its edge.
-    grid : int
-        Number of cells along a side.
-
-    Returns
-    -------
-    ndarray of float32, shape (n_patches, grid * grid * n_planes)
+    Patches have sides of ``size`` pixels around their centres, x and y.  Cells outside the image
+    are moved to its edge.  ``integrals`` has the shape (height + 1, width + 1, n_planes).
     """
     out = np.empty((len(centres), grid, grid, integrals.shape[2]), np.float32)
     _fill_cells(integrals, np.ascontiguousarray(centres), float(size), out)

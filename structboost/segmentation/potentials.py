@@ -146,13 +146,8 @@ def pairwise_potentials(image: DescribedImage, probabilities: FloatArray) -> NDA
 def true_labels(counts: IntArray, *, by_area: bool = True) -> tuple[TrueLabels, NDArray[np.bool_]]:
     """Return the true labels of all superpixels that are not void, and a mask of them.
 
-    Parameters
-    ----------
-    counts : ndarray of int64, shape (n_superpixels, n_labels)
-        Pixels of each class.
-    by_area : bool
-        Whether a wrong label costs the margin in pixels of the true label over the next one,
-        relative to the mean size of the superpixels.  Otherwise it costs 1, the Hamming loss (26).
+    With ``by_area`` a wrong label costs the margin in pixels of the true label over the next one,
+    relative to the mean size of the superpixels.  Otherwise it costs 1, the Hamming loss (26).
     """
     n_pixels = counts.sum(axis=1)
     labelled = n_pixels > 0

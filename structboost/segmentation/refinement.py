@@ -29,15 +29,7 @@ _NEIGHBOURS = ((0, 1), (1, 0), (1, 1), (1, -1))
 
 
 def refine_mask(image: Photograph, mask: Mask) -> Mask:
-    """Enlarge a coarse mask to its photograph, with outlines that follow the photograph.
-
-    Parameters
-    ----------
-    image : ndarray of uint8, shape (height, width, 3)
-        RGB.
-    mask : ndarray of uint8, shape (h, w)
-        Classes at the same or a smaller size.
-    """
+    """Enlarge a coarse mask to its photograph, with outlines that follow the photograph."""
     height, width = image.shape[:2]
     while mask.shape != (height, width):
         size = min(height, 2 * mask.shape[0]), min(width, 2 * mask.shape[1])

@@ -124,12 +124,7 @@ class SegmentationScores:
 def evaluation(counts: Mapping[str, IntArray], names: Sequence[str]) -> dict[str, Any]:
     """Return the record of ``structboost segment evaluate``, with None for undefined scores.
 
-    Parameters
-    ----------
-    counts : dict of str to ndarray of int64, shape (n_labels, n_labels)
-        Confusion matrix of each image.
-    names : sequence of str
-        Names of the classes.
+    ``counts`` has the confusion matrix of each image, and ``names`` are those of the classes.
     """
     scores = SegmentationScores.of(list(counts.values()))
 

@@ -23,22 +23,9 @@ def scribbled_labels(
 ) -> IntArray:
     """Return the label of the strokes on each superpixel, -1 without a stroke.
 
-    1 is the object and 0 the background.  Of two kinds of strokes the longer one counts.
-
-    Parameters
-    ----------
-    image : DescribedImage
-    scribbles : ndarray of uint8, shape (height, width)
-        0 nothing, 1 object, 2 background.
-    name : str
-        Name in error messages.
-    of_both_kinds : bool
-        Whether there must be strokes on the object and on the background.
-
-    Raises
-    ------
-    ImageFileError
-        If sizes differ, or the strokes hold other values or only one kind.
+    1 is the object and 0 the background, which ``scribbles`` have as 1 and 2.  Of two kinds of
+    strokes the longer one counts.  ImageFileError if sizes differ, or the strokes hold other values
+    or, with ``of_both_kinds``, only one kind.
     """
     if scribbles.shape != image.labels.shape:
         raise ImageFileError(
@@ -58,10 +45,7 @@ def scribbled_labels(
 def checked_strokes(scribbles: Mask, name: str, *, of_both_kinds: bool = True) -> None:
     """Raise unless scribbles hold strokes, by default of both kinds, and nothing else.
 
-    Raises
-    ------
-    ImageFileError
-        If the strokes hold other values or only one kind.
+    ImageFileError if the strokes hold other values or only one kind.
     """
     values = set(np.unique(scribbles).tolist())
     if not values <= {NOTHING, OBJECT, BACKGROUND}:
@@ -75,14 +59,9 @@ def checked_strokes(scribbles: Mask, name: str, *, of_both_kinds: bool = True) -
 def scribble_features(image: DescribedImage, labels: IntArray) -> NDArray[np.float32]:
     """Measure how much nearer superpixels are to object strokes than to background strokes.
 
-    The measures are colour (log-likelihood ratio of Gaussian kernels on LUV, two widths), place,
-    and geodesic distance over the graph, where a step costs the difference of colours (Bai and
-    Sapiro, ICCV 2007).
-
-    Returns
-    -------
-    ndarray of float32, shape (n_superpixels, 5)
-        Positive where more like the object.
+    The five measures are colour (log-likelihood ratio of Gaussian kernels on LUV, two widths),
+    place, and geodesic distance over the graph, where a step costs the difference of colours (Bai
+    and Sapiro, ICCV 2007).  They are positive where more like the object.
     """
     colours, places = image.colours.astype(np.float64), image.positions.astype(np.float64)
     areas = image.sizes.astype(np.float64)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from os import PathLike
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,8 @@ from scipy.special import softmax
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
-from structboost._typing import FloatArray, IntArray
+from structboost._typing import FloatArray, IntArray, override
+from structboost.files.saved import LoadedFromFile
 from structboost.progress import Phase
 from structboost.runtime.blas_threads import one_blas_thread
 from structboost.runtime.documentation import Documented
@@ -70,7 +71,7 @@ _SCALED = 200  # largest number of images for the scale of the potentials
 
 
 @dataclass(eq=False, repr=False)
-class Segmenter(Documented, BaseEstimator):
+class Segmenter(LoadedFromFile, Documented, BaseEstimator):
     """Segmenter of photographs by superpixels, boosted unary potentials and a learned CRF.
 
     See sections 3.6 and 4.5 of StructBoost.  The class is an estimator of scikit-learn, with
@@ -417,23 +418,8 @@ class Segmenter(Documented, BaseEstimator):
         """Whether the model was trained with scribbles."""
         return self.classifiers_ is None
 
+    @override
     def save(self, path: str | PathLike[str]) -> None:
-        """Write the model to a file, which after an error is the one from before, or none.
-
-        Parameters
-        ----------
-        path : str or path
-            The file; an existing one is replaced.
-
-        Raises
-        ------
-        ValueError
-            If superpixels or classifiers are a user's code, which no file of plain arrays can hold.
-        NotFittedError
-            If there is no model.
-        OSError
-            If the file cannot be written.
-        """
         self._check_fitted()
         if self.superpixels is not None or isinstance(self.unaries, OwnUnaries):
             raise ValueError(
@@ -443,27 +429,9 @@ class Segmenter(Documented, BaseEstimator):
         n_segments, longest = self._sizes()
         write_segmenter(path, {**vars(self), "n_segments": n_segments, "longest": longest})
 
+    @override
     @classmethod
-    def load(cls, path: str | PathLike[str]) -> Segmenter:
-        """Read a model that :meth:`save` wrote, without running code of the file.
-
-        Parameters
-        ----------
-        path : str or path
-            The file.
-
-        Returns
-        -------
-        segmenter : Segmenter
-            The fitted model.
-
-        Raises
-        ------
-        FileNotFoundError
-            If there is no such file.
-        ModelFileError
-            If the file is not a segmenter, is damaged, or is of another version.
-        """
+    def load(cls, path: str | PathLike[str]) -> Self:
         segmenter = cls()
         segmenter.__dict__.update(read_segmenter(path))
         segmenter._sizes_of_training = segmenter.n_segments, segmenter.longest

@@ -37,19 +37,9 @@ class Adjacency(NamedTuple):
 
 
 def superpixels(image: NDArray[np.uint8], n_segments: int = 300) -> NDArray[np.int32]:
-    """Compute SLIC superpixels.
+    """Compute SLIC superpixels of an RGB image, with indices 0..n-1 of connected ones.
 
-    Parameters
-    ----------
-    image : ndarray of uint8, shape (height, width, 3)
-        RGB.
-    n_segments : int
-        Approximate number; SLIC returns fewer where the image is small or noisy, down to one.
-
-    Returns
-    -------
-    labels : ndarray of int32, shape (height, width)
-        Indices 0..n-1, each of them in use and connected.
+    SLIC returns fewer than ``n_segments`` where the image is small or noisy, down to one.
     """
     if n_segments < 1:
         raise ValueError(f"n_segments is {n_segments}; give at least 1.")
@@ -62,17 +52,7 @@ def superpixels(image: NDArray[np.uint8], n_segments: int = 300) -> NDArray[np.i
 def checked_superpixels(values: Any, shape: tuple[int, ...]) -> NDArray[np.int32]:
     """Check the superpixels of a user's function, and number them 0..n-1.
 
-    Parameters
-    ----------
-    values : ndarray of integers, shape (height, width)
-        Any numbers, one for each superpixel.
-    shape : (int, int)
-        Height and width of the image.
-
-    Raises
-    ------
-    ValueError
-        If ``values`` has another shape, or is not of whole numbers.
+    ValueError if they have another shape than the image, or are not whole numbers.
     """
     labels = np.asarray(values)
     if labels.shape != tuple(shape[:2]) or labels.dtype.kind not in "iu":
@@ -86,11 +66,7 @@ def checked_superpixels(values: Any, shape: tuple[int, ...]) -> NDArray[np.int32
 def adjacency(labels: NDArray[np.int32], values: NDArray[Any]) -> Adjacency:
     """Find which superpixels touch, along how many pixels, and with which step of values.
 
-    Parameters
-    ----------
-    labels : ndarray of int32, shape (height, width)
-        Indices 0..n-1.
-        values : ndarray, shape (height, width, n_planes)
+    ``labels`` are indices 0..n-1, and ``values`` planes of the same height and width.
     """
     n = int(labels.max()) + 1
     keys, steps = [], []
@@ -118,17 +94,7 @@ def neighbourhood(edges: IntArray, n: int, steps: int) -> scipy.sparse.csr_array
 
 
 def region_means(labels: NDArray[np.int32], planes: NDArray[Any]) -> FloatArray:
-    """Average each plane over each superpixel.
-
-    Parameters
-    ----------
-    labels : ndarray of int32, shape (height, width)
-    planes : ndarray, shape (height, width, n_planes)
-
-    Returns
-    -------
-    ndarray, shape (n_superpixels, n_planes)
-    """
+    """Average each plane over each superpixel, shape (n_superpixels, n_planes)."""
     regions = labels.ravel()
     by_plane = np.asarray(planes, np.float32).reshape(len(regions), -1).T
     sums = np.column_stack([np.bincount(regions, plane) for plane in by_plane])

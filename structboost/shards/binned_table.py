@@ -169,12 +169,8 @@ class StoredCodes:
     def codes(self, bins: Thresholds) -> NDArray[Any]:
         """Return codes, shape (n_columns, n_rows), as a memory map that is read once and checked.
 
-        Compiled code writes at addresses from codes, so none may be beyond the bins of its feature.
-
-        Raises
-        ------
-        BinnedTableError
-            If codes are damaged.
+        Compiled code writes at addresses from codes, so none may be beyond the bins of its
+        feature.  BinnedTableError if codes are damaged.
         """
         table = self.table
         with _FORMAT.damage(table.path):

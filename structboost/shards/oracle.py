@@ -14,7 +14,7 @@ from structboost.contract.exactness import LastOutputs, probe_argmax
 from structboost.contract.measures import SparseFeature
 from structboost.contract.parts import StackedParts
 from structboost.files.schema import Array, DamagedFileError, Part, Schema, below
-from structboost.masters.base import Cut, CutOracle
+from structboost.masters.cut_oracle import Cut, CutOracle
 from structboost.runtime.interrupts import raise_if_interrupted
 from structboost.shards.examples import TrainingSet
 from structboost.shards.group import ShardGroup

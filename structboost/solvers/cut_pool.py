@@ -137,12 +137,8 @@ class CutPool:
     def in_use(self, max_idle: int, most: int | None = None) -> BoolArray:
         """Mask of cuts with a dual, or at rest for ``max_idle`` steps at most.
 
-        Parameters
-        ----------
-        max_idle : int
-        most : int, optional
-            Number of cuts above which those without a multiplier are dropped earlier, the idlest
-            first.
+        Of more than ``most`` cuts, those without a multiplier are dropped earlier, the idlest
+        first.
         """
         kept = (self.idle <= max_idle) | (self.duals > 0)
         if most is not None and (excess := int(kept.sum()) - most) > 0:

@@ -184,10 +184,6 @@ class LinearScores:
         end = layout.first_weight + layout.n_columns * layout.n_channels
         return weights[layout.first_weight : end].reshape(layout.n_channels, layout.n_columns).T
 
-    def flat_weights(self, matrices: Mapping[str, FloatArray]) -> FloatArray:
-        """Flat weights from a matrix (n_columns, n_channels) for each kind."""
-        return np.concatenate([np.asarray(matrices[a.kind]).T.ravel() for a in self.layouts])
-
     def project(self, sums: FloatArray) -> FloatArray:
         """Project bounded weights to ``max(A, 0)``, and return the others as they are."""
         weights = sums.copy()
@@ -271,10 +267,7 @@ def merge_kinds(
 ) -> FoundOutputs:
     """Flatten a separation made at ``scores`` of the examples from index ``first`` on.
 
-    Raises
-    ------
-    TaskError
-        Unless it has one output for each example.
+    TaskError unless it has one output for each example.
     """
     n = scores.n_examples
     losses = np.asarray(found.losses, dtype=np.float64)

@@ -117,26 +117,11 @@ class PricedCrossEntropy:
     def solve(
         self, C: float, prices: FloatArray, start: FloatArray, tolerance: float
     ) -> PricedSolution:
-        """Minimise over the weights by Newton steps, until the relative gap is small enough.
+        """Minimise over the weights by Newton steps until the relative gap is small enough.
 
         A step changes the weights that are positive and those of the functions whose constraints
-        are violated most.
-
-        Parameters
-        ----------
-        C : float
-            Weight of the loss against the prices.
-        prices : ndarray, shape (n_functions,)
-            Positive.
-        start : ndarray, shape (n_functions,)
-            Weights to start from.
-        tolerance : float
-            Largest relative gap.
-
-        Returns
-        -------
-        solution : PricedSolution
-            Its gap is above the tolerance if the steps did not suffice.
+        are violated most.  ``C`` weighs the loss against the prices, which are positive.  The gap
+        of the solution is above ``tolerance`` if the steps did not suffice.
         """
         at = self._at(start, C, prices)
         for _ in range(_MAX_STEPS):

@@ -13,13 +13,15 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
+from structboost._typing import override
 from structboost.files.archive import ArchiveFormat
+from structboost.files.saved import LoadedFromFile
 from structboost.runtime.documentation import Documented
 
 Arrays = Mapping[str, NDArray[Any]]
 
 
-class SavedTransformer(TransformerMixin, Documented, BaseEstimator):
+class SavedTransformer(LoadedFromFile, TransformerMixin, Documented, BaseEstimator):
     """Transformer of sentences, stored in files without pickle.
 
     ``fit`` ends by :meth:`_keep_parameters`.  Parameters that are set later do not change what the
@@ -33,45 +35,16 @@ class SavedTransformer(TransformerMixin, Documented, BaseEstimator):
     _format: ClassVar[ArchiveFormat]
     _parameters: dict[str, Any]
 
+    @override
     def save(self, path: str | PathLike[str]) -> None:
-        """Write the fitted transformer to a file, atomically and without pickle.
-
-        Parameters
-        ----------
-        path : str or path
-            The file; an existing one is replaced.
-
-        Raises
-        ------
-        NotFittedError
-            If it is not fitted yet.
-        """
         fitted = self._as_fitted()
         header, arrays = fitted._contents()
         parameters = {name: _plain(value) for name, value in self._parameters.items()}
         self._format.write(path, {"parameters": parameters, **header}, arrays)
 
+    @override
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Self:
-        """Read a transformer that :meth:`save` wrote.
-
-        Parameters
-        ----------
-        path : str or path
-            The file.  Loading never runs code.
-
-        Returns
-        -------
-        transformer : transformer
-            The fitted transformer, of the class that :meth:`load` is called on.
-
-        Raises
-        ------
-        FileNotFoundError
-            If there is no such file.
-        ModelFileError
-            If it is of another class, is damaged, or is of another version.
-        """
         with cls._format.opened(path) as (header, arrays):
             loaded = cls(**header["parameters"])
             loaded._check_parameters()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import product
+from itertools import pairwise, product
 from typing import Any
 
 import numpy as np
@@ -38,8 +38,9 @@ class Stretch:
 
     Parameters
     ----------
-    x : ndarray or (ndarray, ndarray)
-        The tokens of the piece, and the steps between them where the task has step features.
+    x : ndarray or tuple of ndarray
+        The tokens of the piece, and the vectors of tokens and the steps between them where the
+        task has these.
     begins, ends : bool
         Whether the piece begins or ends where the sequence does.  Only there are first and last
         tags forbidden.
@@ -106,6 +107,25 @@ def labelled_stretches(X: Sequence[Any], Y: Sequence[Any]) -> tuple[list[Any], l
     return inputs, outputs
 
 
+def runs_of(x: Any, y: IntArray, n_runs: int) -> tuple[list[Stretch], list[IntArray]]:
+    """Cut a sequence into runs of about equally many tokens, at most as many as it has tokens.
+
+    Parameters
+    ----------
+    x : object
+        Input of :class:`ChainTask`.
+    y : ndarray of int, shape (n_tokens,)
+    n_runs : int
+    """
+    begins, ends = (x.begins, x.ends) if isinstance(x, Stretch) else (True, True)
+    borders = np.linspace(0, len(y), min(n_runs, len(y)) + 1).astype(int).tolist()
+    inputs = [
+        Stretch(_piece(x, a, b), begins and a == 0, ends and b == len(y))
+        for a, b in pairwise(borders)
+    ]
+    return inputs, [y[a:b] for a, b in pairwise(borders)]
+
+
 class ChainTask(BatchTask):
     """Tags 0..n_tags-1 of the tokens of a sequence, with a score for each pair of neighbours.
 
@@ -117,7 +137,10 @@ class ChainTask(BatchTask):
 
     An input is an array (n_tokens, n_features): then pairs of tags score the same at every step.
     With ``step_features`` it is a pair of arrays, of the tokens and of the n_tokens - 1 steps, and
-    the scores of pairs depend on the features of the step.
+    the scores of pairs depend on the features of the step.  With ``vectors`` tokens have further
+    features, of a kind with weak learners of its own, whose scores are added to those of the
+    token.  An input is then (tokens, vectors) or (tokens, vectors, steps), and each token has a row
+    in both.
 
     Parameters
     ----------
@@ -125,6 +148,9 @@ class ChainTask(BatchTask):
         At least 1; there is nothing to learn about a single tag.
     step_features : bool
         Whether inputs bring features of the steps.
+    vectors : bool
+        Whether inputs bring a second table of features of the tokens, such as dense ones beside
+        indices of active features.
     forbidden : iterable of (int or None, int or None)
         Pairs of tags that never follow each other.  ``None`` means the start or the end of the
         sequence: ``(None, tag)`` forbids a first tag, ``(tag, None)`` a last one.
@@ -159,33 +185,49 @@ class ChainTask(BatchTask):
         n_tags: int,
         *,
         step_features: bool = False,
+        vectors: bool = False,
         forbidden: Iterable[tuple[int | None, int | None]] = (),
     ) -> None:
         self.n_tags = checked_size(n_tags, "n_tags", 1)
         self.step_features = as_task_error(checked_flag, step_features, "step_features")
+        self.vectors = as_task_error(checked_flag, vectors, "vectors")
         self._pairs, self._first, self._last = _penalties(self.n_tags, forbidden)
         self.reads_inputs = bool(self._first.any() or self._last.any())  # type: ignore[misc]
         self.kinds = {"token": PartKind(self.n_tags), "step": PartKind(self.n_tags**2)}
+        if self.vectors:
+            self.kinds["vector"] = PartKind(self.n_tags)
 
     @override
     def parts(self, x: Any) -> dict[str, NDArray[Any]]:
-        if isinstance(_content(x), tuple) != self.step_features:
+        names = ["tokens", *["vectors"] * self.vectors, *["steps"] * self.step_features]
+        content = _content(x)
+        tables = content if isinstance(content, tuple) else (content,)
+        if isinstance(content, tuple) != (len(names) > 1) or len(tables) != len(names):
+            form = "a tuple" if isinstance(content, tuple) else "no tuple"
+            wanted = f"a tuple of {', '.join(names)}" if len(names) > 1 else "an array of tokens"
             raise TaskError(
-                f"An input is {'no tuple' if self.step_features else 'a tuple'}; give a tuple of "
-                "tokens and steps with step_features=True, otherwise an array of tokens."
+                f"An input is {form}; give {wanted}. Tuples are taken with step_features=True or "
+                "vectors=True, and have one table for each."
             )
-        if self.step_features and len(_content(x)) != 2:
-            raise TaskError(f"An input is {shown(x)}; give a tuple of tokens and steps.")
+        by_name = dict(zip(names, tables, strict=True))
         tokens = checked_features(_tokens(x), "(n_tokens, n_features)")
-        if not self.step_features:
-            return {"token": tokens, "step": np.ones((1, 1))}
-        steps = checked_features(_content(x)[1], "(n_steps, n_features) for steps")
-        if len(steps) != max(0, len(tokens) - 1):
-            raise TaskError(
-                f"An input has {len(tokens)} tokens and {len(steps)} steps; give a step from each "
-                "token to the next one."
-            )
-        return {"token": tokens, "step": steps}
+        parts = {"token": tokens, "step": np.ones((1, 1))}
+        if self.vectors:
+            parts["vector"] = checked_features(by_name["vectors"], "(n_tokens, width) for vectors")
+            if len(parts["vector"]) != len(tokens):
+                raise TaskError(
+                    f"An input has {len(tokens)} tokens and {len(parts['vector'])} vectors; give a "
+                    "vector for each token."
+                )
+        if self.step_features:
+            steps = checked_features(by_name["steps"], "(n_steps, n_features) for steps")
+            if len(steps) != max(0, len(tokens) - 1):
+                raise TaskError(
+                    f"An input has {len(tokens)} tokens and {len(steps)} steps; give a step from "
+                    "each token to the next one."
+                )
+            parts["step"] = steps
+        return parts
 
     @override
     def joint_feature(self, x: Any, y: Any) -> dict[str, SparseFeature]:
@@ -193,7 +235,12 @@ class ChainTask(BatchTask):
         self._check_allowed(tags, x)
         pairs = tags[:-1] * self.n_tags + tags[1:]
         steps = np.arange(len(pairs)) * self.step_features
-        return {"token": indicator(np.arange(len(tags)), tags), "step": indicator(steps, pairs)}
+        return self._by_kind(indicator(np.arange(len(tags)), tags), indicator(steps, pairs))
+
+    def _by_kind(self, of_tokens: Any, of_steps: Any) -> dict[str, Any]:
+        """Return values by kind, where vectors have those of their tokens."""
+        more = {"vector": of_tokens} if self.vectors else {}
+        return {"token": of_tokens, "step": of_steps, **more}
 
     @override
     def loss(self, y: Any, y_pred: Any) -> float:
@@ -229,7 +276,7 @@ class ChainTask(BatchTask):
     def separate(self, X: Sequence[Any], Y: Sequence[Any], scores: StackedParts) -> Separation:
         starts = scores.offsets["token"]
         true = self.checked_tags(X, Y, np.diff(starts))
-        augmented = scores.rows["token"] + 1.0
+        augmented = scores.rows["token"] + 1.0  # the scores of vectors are added later
         augmented[np.arange(len(true)), true] -= 1.0
         best = self._best(X, StackedParts({**scores.rows, "token": augmented}, scores.offsets))
         wrong = np.flatnonzero(best != true)
@@ -242,14 +289,14 @@ class ChainTask(BatchTask):
         rows = scores.offsets["step"][owner]
         if self.step_features:
             rows = rows + inner[changed] - starts[owner]
-        differences = {
-            "token": exchange((wrong, wrong), (true[wrong], best[wrong])),
-            "step": exchange((rows, rows), (true_pairs[changed], best_pairs[changed])),
-        }
-        indptr = {
-            "token": 2 * np.searchsorted(wrong, starts),
-            "step": 2 * np.searchsorted(owner, np.arange(len(Y) + 1)),
-        }
+        differences = self._by_kind(
+            exchange((wrong, wrong), (true[wrong], best[wrong])),
+            exchange((rows, rows), (true_pairs[changed], best_pairs[changed])),
+        )
+        indptr = self._by_kind(
+            2 * np.searchsorted(wrong, starts),
+            2 * np.searchsorted(owner, np.arange(len(Y) + 1)),
+        )
         losses = np.bincount(owners[wrong], minlength=len(Y)).astype(np.float64)
         return Separation(losses, differences, indptr)
 
@@ -261,18 +308,18 @@ class ChainTask(BatchTask):
     def with_features(self, x: Any, features: Any) -> Any:
         if isinstance(x, Stretch):
             return replace(x, x=self.with_features(x.x, features))
-        return (features, x[1]) if isinstance(x, tuple) else features
+        return (features, *x[1:]) if isinstance(x, tuple) else features
 
     @override
     def marginals_batch(self, X: Sequence[Any], scores: StackedParts) -> Marginals:
         inputs = self._search_inputs(X, scores, merges_steps=False)
-        expected = {kind: np.zeros(rows.shape) for kind, rows in scores.rows.items()}
+        of_tokens, of_steps = (np.zeros(scores.rows[kind].shape) for kind in ("token", "step"))
         log_sums = np.zeros(len(X))
-        tag_probabilities(*inputs, expected["token"], expected["step"], log_sums)
+        tag_probabilities(*inputs, of_tokens, of_steps, log_sums)
         impossible = np.flatnonzero(log_sums == -np.inf)
         if len(impossible):
             raise _impossible(scores, int(impossible[0]))
-        return Marginals(expected, log_sums)
+        return Marginals(self._by_kind(of_tokens, of_steps), log_sums)
 
     def tag_marginals(self, X: Sequence[Any], scores: StackedParts) -> FloatArray:
         """Compute the probability of each tag of all tokens, without those of pairs.
@@ -326,6 +373,8 @@ class ChainTask(BatchTask):
         A row of steps that all sequences share in memory is not copied if ``merges_steps``.
         """
         emissions = np.array(scores.rows["token"], np.float64, order="C")
+        if "vector" in scores.rows:
+            emissions += scores.rows["vector"]
         starts = scores.offsets["token"]
         if self._first.any() or self._last.any():
             for i, x in enumerate(X):
@@ -426,9 +475,11 @@ def _tokens(x: Any) -> NDArray[Any]:
 def _piece(x: Any, first: int, last: int) -> Any:
     """Cut out the tokens ``first <= t < last`` of an input, and the steps between them."""
     content = _content(x)
-    if isinstance(content, tuple):
-        return content[0][first:last], content[1][first : last - 1]
-    return content[first:last]
+    if not isinstance(content, tuple):
+        return content[first:last]
+    n = len(content[0])
+    # Steps are one fewer than tokens.
+    return tuple(table[first : last - (len(table) < n)] for table in content)
 
 
 def _penalties(

@@ -75,12 +75,8 @@ def real_table(value: Any, name: str) -> FloatArray:
 def checked_costs(costs: Any, n_items: int | None, n_axes: int = 1) -> FloatArray:
     """Return costs as finite float64, a vector or a row for each problem.
 
-    Compiled solvers do not look at what they are given.
-
-    Raises
-    ------
-    TaskError
-        If there is not one finite number for each item.
+    Compiled solvers do not look at what they are given.  TaskError if there is not one finite
+    number for each item.
     """
     try:
         array = np.asarray(without_mask(costs))
@@ -153,14 +149,7 @@ def as_array(value: Any) -> NDArray[Any] | None:
 def checked_features(x: Any, axes: str, other: str = "") -> NDArray[Any]:
     """Return an input that is an array of features with these axes, such as ``(n, n_features)``.
 
-    Parameters
-    ----------
-    x : array-like
-        An input.
-    axes : str
-        Names of the axes, in brackets.
-    other : str
-        Other inputs that the task takes, for the error.
+    ``other`` names other inputs that the task takes, for the error.
     """
     table = as_array(x)
     if table is None or table.ndim != axes.count(",") + 1:
@@ -184,22 +173,10 @@ def checked_labels(
     remedy: str = "",
     sample: int | None = None,
 ) -> IntArray:
-    """Return the labels 0..n_labels-1 of an output, one for each part.
+    """Return the labels 0..n_labels-1 of an output, one for each part of the input.
 
-    Parameters
-    ----------
-    y : array-like of int
-        Labels.
-    n_labels : int
-        Number of labels.
-    part : str
-        Name of a part in errors.
-    n_parts : int, optional
-        Number of parts of the input.  Default: any.
-    remedy : str
-        Remedy for labels out of range.
-    sample : int, optional
-        Index of the example.
+    Errors use the name of a ``part``, a ``remedy`` for labels out of range, and the index
+    ``sample`` of the example.  Without ``n_parts`` any number of labels will do.
     """
     name = "An output" if sample is None else "Y[{sample}]"
     labels = whole_vector(y, name, f"a label for each {part}", sample)

@@ -75,15 +75,7 @@ class ChunkTags:
         )
 
     def find(self, tags: IntArray, starts: IntArray) -> Chunks:
-        """Return the chunks of sequences.
-
-        Parameters
-        ----------
-        tags : ndarray of int
-            Indices of the tags of all sequences.
-        starts : ndarray of int, shape (n_sequences + 1,)
-            First token of each sequence.
-        """
+        """Return the chunks of sequences, of which sequence i begins at token ``starts[i]``."""
         inside = tags != self.outside
         first = np.zeros(len(tags) + 1, bool)
         first[starts] = True
@@ -128,14 +120,9 @@ def observed_pairs(sequences: Iterable[Sequence[Any]]) -> set[tuple[Any, Any]]:
 
 
 def scheme_of(pairs: set[tuple[Any, Any]]) -> str | None:
-    """Return the scheme that allows all pairs of tags, or None.
+    """Return the scheme that allows all :func:`observed_pairs` of tags, or None.
 
     ``"iob2"`` comes before ``"iob1"`` where both do.
-
-    Parameters
-    ----------
-    pairs : set of (str, str)
-        Pairs of neighbouring tags (:func:`observed_pairs`).
     """
     order = (IOB2, IOB1, BIOES, BILOU)
     return next((name for name in order if first_fault(pairs, name) is None), None)
@@ -172,16 +159,9 @@ def forbidden_by_scheme(tags: Sequence[Any], scheme: str) -> list[tuple[Any, Any
 
 
 def converted(chunks: Iterable[tuple[int, int, str]], n_tokens: int, scheme: str) -> list[str]:
-    """Return the tags of a sequence in a scheme.
+    """Return the tags of a sequence in one of the `SCHEMES`.
 
-    Parameters
-    ----------
-    chunks : iterable of (start, end, kind)
-        Chunks in their order.
-    n_tokens : int
-        Length of the sequence.
-    scheme : str
-        One of `SCHEMES`.
+    The chunks are (start, end, kind), in order.
     """
     tags = [OUTSIDE] * n_tokens
     last = (0, "")

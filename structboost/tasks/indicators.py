@@ -22,21 +22,10 @@ def exchange(
     channels: tuple[IntArray, IntArray] | None = None,
     value: float = 1.0,
 ) -> SparseFeature:
-    """Make the difference of two indicators.
+    """Make the difference of two indicators, ``value`` and minus ``value`` in turns.
 
-    Parameters
-    ----------
-    parts : (ndarray, ndarray), each of shape (n,)
-        Parts that only the first one has, and parts that only the second one has.
-    channels : (ndarray, ndarray), optional
-        Channels of these parts.  Default: 0.
-    value : float
-        Value of the first indicator.
-
-    Returns
-    -------
-    measure : SparseFeature
-        ``value`` and minus ``value`` in turns.
+    ``parts`` are those that only the first one has, and those that only the second one has.
+    Without ``channels`` of these parts all are 0.
     """
     n = len(parts[0])
     at = np.zeros(2 * n, np.int64) if channels is None else np.column_stack(channels).ravel()

@@ -33,18 +33,11 @@ class LabelTree:
     n_classes: int
 
     def codes(self) -> NDArray[np.int8]:
-        """Make label codes with ancestors, (20) of StructBoost.
+        """Make label codes with ancestors, (20) of StructBoost, shape (n_classes, n_channels).
 
-        Returns
-        -------
-        code : ndarray of int8, shape (n_classes, n_channels)
-            1 on a class and its ancestors.  A channel is a node: the classes, then the inner nodes
-            but the root, which all classes have in common.
-
-        Raises
-        ------
-        MemoryError
-            If the machine has too little memory for it.
+        They are 1 on a class and its ancestors.  A channel is a node: the classes, then the inner
+        nodes but the root, which all classes have in common.  MemoryError if the machine has too
+        little memory.
         """
         n_nodes = len(self.parents)
         check_memory(
@@ -79,7 +72,7 @@ class LabelTree:
         return path
 
 
-def label_tree(taxonomy: Any, classes: Sequence[Hashable], name: str = "taxonomy") -> LabelTree:
+def label_tree(taxonomy: Any, classes: Sequence[Hashable]) -> LabelTree:
     """Make the tree of ``classes`` in a taxonomy.
 
     Parameters
@@ -89,8 +82,6 @@ def label_tree(taxonomy: Any, classes: Sequence[Hashable], name: str = "taxonomy
         array has the classes first, in the order of ``classes``.
     classes : sequence
         The labels; other leaves are cut off.
-    name : str
-        Name of the argument in errors.
 
     Returns
     -------
@@ -107,22 +98,19 @@ def label_tree(taxonomy: Any, classes: Sequence[Hashable], name: str = "taxonomy
     """
     n = len(classes)
     check_memory(8 * n**2, f"The losses of all pairs of {n} classes", _FEWER_CLASSES)
-    hierarchy = read_hierarchy(taxonomy, classes, name)
+    hierarchy = read_hierarchy(taxonomy, classes, "taxonomy")
     above = hierarchy.parents()
     for node, parents in enumerate(above):
         if len(parents) > 1:
-            _refuse_parents(hierarchy.labels, node, parents, name)
-    leaves = _leaves_of(hierarchy, classes, name)
+            _refuse_parents(hierarchy.labels, node, parents)
+    leaves = _leaves_of(hierarchy, classes)
     return _ordered([parents[0] if parents else -1 for parents in above], leaves)
 
 
 def saved_tree(parents: Any, n_classes: int) -> LabelTree:
     """Return the tree of a file, whose nodes keep their order.
 
-    Raises
-    ------
-    ValueError
-        If the parents are those of no tree above ``n_classes`` classes.
+    ValueError if the parents are those of no tree above ``n_classes`` classes.
     """
     array = np.array(parents)
     if array.ndim != 1 or array.dtype.kind not in "iu" or len(array) <= n_classes:
@@ -133,34 +121,31 @@ def saved_tree(parents: Any, n_classes: int) -> LabelTree:
     return LabelTree(array.astype(np.int64), n_classes)
 
 
-def n_leaves(taxonomy: Any, name: str = "taxonomy") -> int:
+def n_leaves(taxonomy: Any) -> int:
     """Count the leaves of a taxonomy whose classes are the indices 0..n_classes-1.
 
-    Raises
-    ------
-    ValueError, TypeError
-        From :func:`label_tree`, or if the form does not list its leaves.
+    ValueError or TypeError from :func:`label_tree`, or if the form does not list its leaves.
     """
-    hierarchy = read_hierarchy(taxonomy, (), name)
+    hierarchy = read_hierarchy(taxonomy, (), "taxonomy")
     if not hierarchy.edges or all(label is UNNAMED for label in hierarchy.labels):
-        raise ValueError(f"{name} is a parent array, which needs n_classes; give it, too.")
+        raise ValueError("taxonomy is a parent array, which needs n_classes; give it, too.")
     inner = {parent for parent, _ in hierarchy.edges}
     return len(hierarchy.labels) - len(inner)
 
 
-def _refuse_parents(labels: Sequence[Any], node: int, parents: list[int], name: str) -> None:
+def _refuse_parents(labels: Sequence[Any], node: int, parents: list[int]) -> None:
     if any(labels[parent] is UNNAMED for parent in parents):
         raise ValueError(
-            f"{name} names {shown(labels[node])} twice; a tree reaches each node once."
+            f"taxonomy names {shown(labels[node])} twice; a tree reaches each node once."
         )
     names = ", ".join(shown(labels[parent]) for parent in parents[:3])
     raise ValueError(
-        f"{name}: node {shown(labels[node])} has {len(parents)} parents ({names}); a tree allows "
+        f"taxonomy: node {shown(labels[node])} has {len(parents)} parents ({names}); a tree allows "
         "one."
     )
 
 
-def _leaves_of(hierarchy: LabelHierarchy, classes: Sequence[Hashable], name: str) -> list[int]:
+def _leaves_of(hierarchy: LabelHierarchy, classes: Sequence[Hashable]) -> list[int]:
     """Return the node of each class, which must be a leaf."""
     inner = {parent for parent, _ in hierarchy.edges}
     at: dict[Any, int] = {}
@@ -168,17 +153,17 @@ def _leaves_of(hierarchy: LabelHierarchy, classes: Sequence[Hashable], name: str
         if label is UNNAMED or node in inner:
             continue
         if label in at:
-            raise ValueError(f"{name} names {shown(label)} twice; a tree reaches each node once.")
+            raise ValueError(f"taxonomy names {shown(label)} twice; a tree reaches each node once.")
         at[label] = node
     for label in classes:
         if label in at:
             continue
         if any(hierarchy.labels[node] == label for node in inner):
             raise ValueError(
-                f"{name}: the class {shown(label)} has nodes below it; classes must be leaves."
+                f"taxonomy: the class {shown(label)} has nodes below it; classes must be leaves."
             )
         raise ValueError(
-            f"{name} lacks the class {shown(label)}; every class must be one of its leaves."
+            f"taxonomy lacks the class {shown(label)}; every class must be one of its leaves."
         )
     return [at[label] for label in classes]
 

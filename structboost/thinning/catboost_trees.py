@@ -16,7 +16,7 @@ _LOSSES = ("Logloss", "CrossEntropy", "MultiClass")
 
 
 class CatBoostTrees:
-    """Trees of a CatBoostClassifier, each of which scores all classes."""
+    """Trees of a CatBoostClassifier or a CatBoost, each of which scores all classes."""
 
     def __init__(self, model: Any) -> None:
         if not model.is_fitted():
@@ -69,7 +69,8 @@ class CatBoostTrees:
 
     def probabilities(self, X: Any) -> FloatArray:
         """Probabilities that the model predicts."""
-        return np.asarray(self._model.predict_proba(X), np.float64)
+        # Unlike predict_proba, the base class has it, too.
+        return np.asarray(self._model.predict(X, prediction_type="Probability"), np.float64)
 
     def rewritten(self, weights: FloatArray, offset: FloatArray) -> Any:
         """Make a model of the trees with scaled leaves, and the offset as the bias."""

@@ -22,7 +22,7 @@ from structboost.selection.folds import shuffled_parts
 from structboost.solvers.priced_cross_entropy import PricedCrossEntropy, PricedSolution
 from structboost.thinning.held_out_rows import HeldOutRows, mean_loss, row_losses
 from structboost.thinning.thinned_model import ThinnedModel
-from structboost.thinning.tree_model import tree_model_of
+from structboost.thinning.tree_model import check_is_table, tree_model_of
 from structboost.validation import (
     check_labels,
     checked_not_negative,
@@ -98,7 +98,7 @@ def thin(
     Raises
     ------
     TypeError
-        If the model is of another kind.
+        If the model is of another kind, or X is a DMatrix or a Dataset.
     ValueError
         If the model has another objective, X and y do not fit together, or a label is unknown.
 
@@ -138,6 +138,8 @@ def thin(
     tol = checked_relative_gap(tol, "tol")
     checked_random_state(random_state)
     reader = tree_model_of(model)
+    for name, table in (("X", X), ("unlabelled", unlabelled)):
+        check_is_table(table, name, model)
     responses = reader.responses(X)
     labels = _codes(y, reader.classes, responses.values.shape[1])
     more = None if unlabelled is None else reader.responses(unlabelled)

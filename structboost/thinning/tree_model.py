@@ -121,6 +121,18 @@ def tree_model_of(model: Any) -> TreeModel:
     )
 
 
+def check_is_table(X: Any, name: str, model: Any) -> None:
+    """Raise TypeError if an argument is in the format of another library than the model's."""
+    library = library_of(X)
+    if library in ("lightgbm", "xgboost") or (
+        library == "catboost" and library_of(model) != library
+    ):
+        raise TypeError(
+            f"{name} is a {type(X).__name__} of {library}; give the table that it was made from, "
+            "an array or a data frame."
+        )
+
+
 def library_of(model: Any) -> str:
     """Name of the package that defines the class of a model."""
     return next(

@@ -107,17 +107,8 @@ def _adaboost(
 ) -> tuple[IntArray, IntArray, FloatArray]:
     """Boost stumps, each of which votes for the object up to its bin.
 
-    Parameters
-    ----------
-    codes : ndarray of uint8, shape (n_features, n_rows)
-    signs, weights : ndarray, shape (n_rows,)
-        1 for the object, -1 for the background; the weights sum to 1.
-    tried : ndarray, shape (n_rounds, n_tried)
-        Features that each round compares.
-
-    Returns
-    -------
-        features, bins, votes : ndarray, shape (n_rounds,)
+    The object has the sign 1, and the background -1.  The weights sum to 1.  Round k compares the
+    features ``tried[k]``.  Returns features, bins and votes, each of shape (n_rounds,).
     """
     n_rounds = len(tried)
     features, bins = np.zeros(n_rounds, np.int64), np.zeros(n_rounds, np.int64)

@@ -86,23 +86,11 @@ def frame_planes(
     scale: float = 1.0,
     palette: ColourPalette | None = None,
 ) -> Planes:
-    """Compute the integral planes of a frame, or of a region of it.
+    """Compute the integral planes of a frame, or of a region of it (x, y, width and height).
 
-    Parameters
-    ----------
-    image : ndarray of uint8, shape (height, width) or (height, width, 3)
-        Grey or RGB.
-    region : (int, int, int, int), optional
-        x, y, width and height; it is cut to the frame.
-    scale : float
-        Factor by which the region is resized first.
-    palette : ColourPalette, optional
-        Without it there are no colour features.
-
-    Raises
-    ------
-    ValueError
-        If ``image`` is not such an image, or the region lies outside of it.
+    The region is cut to the frame, and resized by ``scale`` first.  Without a palette there are no
+    colour features.  ValueError if ``image`` is not grey or RGB of 8 bits, or the region lies
+    outside of it.
     """
     image = checked_image(image)
     left, top, right, bottom = _cut(region, image.shape)
@@ -124,24 +112,13 @@ def frame_planes(
 def box_features(
     planes: Planes, boxes: NDArray[np.float64], selected: NDArray[np.int64] | None = None
 ) -> NDArray[np.float32]:
-    """Compute the features of boxes.
+    """Compute the ``selected`` features of boxes, by default all, shape (n_boxes, n_selected).
 
-    The first 144 are the mean grey values of 12 x 12 cells, less the mean of the box and divided
-    by its std.  The lengths of gradients by 9 orientations in 6 x 6 cells and a ring around the box
+    The first 144 are the mean grey values of 12 x 12 cells, less the mean of the box and divided by
+    its std.  The lengths of gradients by 9 orientations in 6 x 6 cells and a ring around the box
     follow, divided by the mean length in and around the cell.  With a palette, the last features
     are the fractions of each colour in 4 x 4 cells and a ring.  Grey values and gradients do not
     depend on brightness and contrast.
-
-    Parameters
-    ----------
-    planes : Planes
-    boxes : ndarray, shape (n_boxes, 4)
-    selected : ndarray of int64, optional
-        Indices of the features to compute, in this order; by default all.
-
-    Returns
-    -------
-    features : ndarray of float32, shape (n_boxes, n_selected)
     """
     total = planes.n_features
     which = np.arange(total) if selected is None else np.asarray(selected, np.int64)

@@ -97,18 +97,9 @@ def draw_box(
 def draw_tracks(
     image: Any, index: int, tracks: Sequence[TrackedFrames], truths: Sequence[FloatArray]
 ) -> Pixels:
-    """Draw the last box of each object and a legend on a copy of a frame.
+    """Draw the last box of each object, the true boxes and a legend on a copy of a frame.
 
-    Parameters
-    ----------
-    image : ndarray of uint8 or PIL.Image.Image
-        Grey or RGB.
-    index : int
-        Index of the frame.
-    tracks : sequence of TrackedFrames
-        By object.
-    truths : sequence of ndarray, shape (4,)
-        True boxes; NaN where unknown.
+    True boxes are NaN where they are unknown.
     """
     canvas = as_rgb(checked_image(image))
     for box in truths:
@@ -129,13 +120,8 @@ def draw_tracks(
 def draw_legend(image: Pixels, entries: Sequence[tuple[str, Colour | None]]) -> Pixels:
     """Write lines of text into the lower left corner of a copy of an RGB frame.
 
-    The ground of the text is darkened.
-
-    Parameters
-    ----------
-    image : ndarray of uint8, shape (height, width, 3)
-    entries : sequence of (str, tuple of int or None)
-        Text, and the colour of a swatch in front of it.
+    The ground of the text is darkened.  An entry is a text, and the colour of a swatch in front of
+    it.
     """
     canvas = image.copy()
     step = max(label_height(canvas, text) for text, _ in entries)

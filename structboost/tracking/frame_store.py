@@ -72,15 +72,9 @@ class FrameStore:
         return slice(slot * self.n_boxes, (slot + 1) * self.n_boxes)
 
     def add(self, features: NDArray[np.float32], boxes: FloatArray, *, first: bool) -> int:
-        """Store a frame and return its slot.
+        """Store the boxes of a frame, the object first, and return its slot.
 
-        Parameters
-        ----------
-        features : ndarray of float32, shape (n_boxes, n_features)
-        boxes : ndarray, shape (n_boxes, 4)
-            The object first.
-        first : bool
-            Whether the frame is never replaced; all such frames come before the others.
+        Frames that are ``first`` are never replaced.  They all come before the others.
         """
         if not self.n_frames:
             levels = np.arange(1, N_BINS) / N_BINS

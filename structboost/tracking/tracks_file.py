@@ -28,20 +28,10 @@ _DECIMALS = 4  # of pixels, seconds, radians
 def write_tracks(
     path: str | PathLike[str], tracks: Sequence[TrackedFrames], times: Sequence[float | None]
 ) -> None:
-    """Write boxes as a table with a header (.csv) or as ``x,y,w,h`` lines.
+    """Write boxes of objects as a table with a header (.csv) or as ``x,y,w,h`` lines.
 
-    Parameters
-    ----------
-    path : str or path
-    tracks : sequence of TrackedFrames
-        By object.
-    times : sequence of float or None
-        Seconds of each frame; None where unknown.
-
-    Raises
-    ------
-    ValueError
-        If there are several objects and the suffix is not .csv.
+    ``times`` are the seconds of each frame, None where unknown.  ValueError if there are several
+    objects and the suffix is not .csv.
     """
     check_tracks_path(Path(path), len(tracks))
     if Path(path).suffix.lower() != TABLE_SUFFIX:

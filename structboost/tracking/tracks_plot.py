@@ -30,17 +30,9 @@ def plot_tracks(
 ) -> None:
     """Draw confidence by frame, and shade the frames where an object is lost.
 
-    Overlap and centre error are added where truth is known.  After an error the path holds the file
-    from before, or none.
-
-    Parameters
-    ----------
-    path : Path
-        Its suffix sets the format.
-    tracks : sequence of TrackedFrames
-        By object.
-    measures : sequence of TrackingMeasures or None
-        For each object, of its frames after the first, as far as the truth goes.
+    Overlap and centre error are added where truth is known, and ``measures`` are those of the
+    frames after the first.  The suffix of ``path`` sets the format.  After an error the path holds
+    the file from before, or none.
     """
     from matplotlib.figure import Figure
 

@@ -148,12 +148,8 @@ def open_frames(source: str | PathLike[str] | int, *, start: int = 0) -> FrameSo
 def source_files(source: str | PathLike[str]) -> list[Path]:
     """List the files that :func:`open_frames` reads.
 
-    The list is empty for a camera, a URL, or where nothing is.
-
-    Raises
-    ------
-    VideoError
-        If it is a folder or a pattern without images, or two images differ in their suffix only.
+    The list is empty for a camera, a URL, or where nothing is.  VideoError if it is a folder or a
+    pattern without images, or two images differ in their suffix only.
     """
     path, text = Path(source), str(source)
     if path.is_file():

@@ -50,13 +50,7 @@ class WholeFrameSearch:
     ) -> BoxMatch:
         """Find the best box in the next piece, and its margin over all boxes elsewhere there.
 
-        Parameters
-        ----------
-        scorer : BoxScorer
-        image : ndarray of uint8, shape (height, width) or (height, width, 3)
-        box : ndarray, shape (4,)
-            Last box of the object, which has its sides.
-        palette : ColourPalette
+        ``box`` is the last box of the object, which has its sides.
         """
         size, piece = self._next_piece(image, box)
         sides = math.exp(size) * box[2:]

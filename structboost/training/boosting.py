@@ -29,8 +29,9 @@ from structboost.selection.scoring import Score
 from structboost.shards.training_sets import is_in_memory
 from structboost.training.choice_of_c import ChosenC, choose_C
 from structboost.training.endings import ending_in_words
-from structboost.training.loop import Loop, Settings
+from structboost.training.loop import Loop
 from structboost.training.plan import Plan, train
+from structboost.training.settings import Settings
 from structboost.training.trainer import Trainer, iterated_Cs
 from structboost.validation import (
     by_position,
@@ -130,7 +131,7 @@ class StructBoost(Trainer):
     history_ : list of dict
         One record per round: round, primal, bound, gap, certified, cross_fitted, held_out_loss,
         bound_all, gap_all, smallest_C, cuts, columns, oracle_calls, seconds
-        (:func:`structboost.training.loop.record`).
+        (:func:`structboost.training.history.record`).
     objective_ : float
         Primal objective of the model, in the paper's units.
     interrupted_ : bool

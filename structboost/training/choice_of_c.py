@@ -42,8 +42,10 @@ from structboost.selection.path import (
     upwards,
 )
 from structboost.selection.scoring import Score
-from structboost.training.loop import Loop, Record, Settings
+from structboost.training.history import Record
+from structboost.training.loop import Loop
 from structboost.training.plan import Plan
+from structboost.training.settings import Settings
 from structboost.validation import checked_positive
 from structboost.weak.families import WeakLearners
 
@@ -140,19 +142,10 @@ def choose_C(
 ) -> ChosenC:
     """Choose C and weak learners, by following a path for each of the weak learners.
 
-    Parameters
-    ----------
-    plan : Plan
-    weak_learners : sequence
-        Candidates, instead of those of the plan.  The first one is chosen unless another is
-        clearly better.
-    settings : Settings
-        Settings of the fit that needs C.
-    folds : sequence of Fold
-    report : callable
-        Called with a description of the current step.
-    score : callable, optional
-        ``score(model, fold)``, which replaces minus the held-out loss.
+    ``weak_learners`` are candidates, instead of those of the plan.  The first one is chosen unless
+    another is clearly better.  ``settings`` are those of the fit that needs C.  ``report`` is
+    called with a description of the current step.  ``score(model, fold)`` replaces minus the
+    held-out loss.
 
     Raises
     ------

@@ -12,13 +12,9 @@ from scipy import sparse
 from structboost._typing import FloatArray
 from structboost.contract.parts import PartKind
 from structboost.files.schema import Array, DamagedFileError, damaged_content
-from structboost.masters.base import (
-    LearnsFromHeldOut,
-    RecallsResponses,
-    TakesSparseResponses,
-    WeightedColumns,
-)
+from structboost.masters.abilities import LearnsFromHeldOut, RecallsResponses, TakesSparseResponses
 from structboost.masters.held_out import HeldOut
+from structboost.masters.master import WeightedColumns
 from structboost.model.ensemble import Ensemble
 from structboost.model.kind_ensemble import KindEnsemble
 from structboost.weak.base import Column, WeakLearnerFamily
@@ -52,10 +48,7 @@ def stage_arrays(stages: Sequence[ColumnWeights]) -> dict[str, NDArray[Any]]:
 def stages_of(arrays: Mapping[str, NDArray[Any]], n_columns: int) -> list[ColumnWeights]:
     """The stages that :func:`stage_arrays` was given, in a run of ``n_columns`` columns.
 
-    Raises
-    ------
-    DamagedFileError
-        If the arrays do not fit together.
+    DamagedFileError if the arrays do not fit together.
     """
     sizes, numbers = arrays["stage_sizes"], arrays["stage_numbers"]
     if sizes.sum() != len(numbers) or numbers.max(initial=-1) >= n_columns:
@@ -258,10 +251,7 @@ class ColumnRegistry:
     ) -> None:
         """Go to a state from a registry and a master without columns.
 
-        Raises
-        ------
-        DamagedFileError
-            If it is no state of a run on these features.
+        DamagedFileError if it is no state of a run on these features.
         """
         with damaged_content():
             learners = {

@@ -24,20 +24,27 @@ from structboost.exceptions import (
     warn_user,
 )
 from structboost.files.checkpoint import Checkpoint, CheckpointFile, identity_of
-from structboost.masters.base import Formulation, Problem, Resumable
+from structboost.masters.abilities import Resumable
+from structboost.masters.base import Formulation, Problem
+from structboost.masters.master import Booster, RestrictedMaster, WeightedColumns
 from structboost.runtime.blas_threads import one_blas_thread
 from structboost.runtime.interrupts import deferred_interrupts
 from structboost.shards.examples import TrainingSet
 from structboost.shards.oracle import ShardedOracle
 from structboost.shards.training_sets import training_set
+from structboost.training.booster_loop import BoosterLoop
 from structboost.training.columns import ColumnRegistry
-from structboost.training.loop import Loop, Settings, loop_class
+from structboost.training.loop import Loop
+from structboost.training.master_loop import MasterLoop
+from structboost.training.settings import Settings
 from structboost.training.smallest_c import smallest_C
+from structboost.training.state import RunCheckpoint
 from structboost.validation import (
     check_declares,
     check_flag_or_none,
     check_implements,
     checked_example_weights,
+    shown,
 )
 from structboost.weak.base import WeakLearnerFamily
 from structboost.weak.families import WeakLearners, checked_members, families_of
@@ -53,6 +60,8 @@ _RESUMABLE_LEARNERS = (
 _PROBE_ROUNDS = 20
 _BEATEN = 0.99
 _PROBE_PASSES, _PASSES_RATIO = 100, 10
+# The loop of each contract.
+_LOOPS: Mapping[Any, type[Loop]] = {RestrictedMaster: MasterLoop, Booster: BoosterLoop}
 
 
 @dataclass(frozen=True)
@@ -132,8 +141,10 @@ class Plan:
         of_task = self.task, X, Y, examples.offsets, weights, random_state
         problem = Problem(*of_task, new_cut_oracle, families)
         weighted = self.formulation.columns(problem, float(settings.C))
-        loop, columns = loop_class(weighted), ColumnRegistry(weighted, families)
-        return loop(settings, self.task, weighted, columns, self.rule, began, file)
+        columns = ColumnRegistry(weighted, families)
+        checkpoint = None if file is None else RunCheckpoint(file, columns, weighted)
+        loop = _loop_class(weighted)
+        return loop(settings, self.task, weighted, columns, self.rule, began, checkpoint)
 
     def smallest_C(
         self, empty: Loop, X: Sequence[Any], Y: Sequence[Any], sample_weight: Any
@@ -221,6 +232,15 @@ class Plan:
         if self.formulation.identity:
             about["formulation"] = self.formulation.identity
         return identity_of(about, [weights, *examples.offsets.values()])
+
+
+def _loop_class(weighted: WeightedColumns) -> type[Loop]:
+    for contract, loop in _LOOPS.items():
+        if isinstance(weighted, contract):
+            return loop
+    raise TypeError(
+        f"formulation made {shown(weighted)}; it must return a RestrictedMaster or a Booster."
+    )
 
 
 @deferred_interrupts()

@@ -20,22 +20,11 @@ Fit = Callable[[float], tuple[float, float]]
 
 
 def smallest_C(fit: Fit, start: float, empty_risk: float) -> float | None:
-    """Return the C above which some weights beat the empty model, to a few percent.
+    """Return the C above which some weights beat the empty model, to a few percent, or None.
 
-    Parameters
-    ----------
-    fit : callable
-        ``fit(C)`` lowers the objective at C, and returns ``sum(w)`` and ``R(w)``.  The weights may
-        be zero if hardly any beat the empty model.
-    start : float
-        A C at which the model is empty, or nearly so.
-    empty_risk : float
-        R(0).
-
-    Returns
-    -------
-    C : float or None
-        None if the search failed.
+    ``fit(C)`` lowers the objective at C, and returns ``sum(w)`` and ``R(w)``.  The weights may be
+    zero if hardly any beat the empty model.  At ``start`` the model is empty, or nearly so, and
+    ``empty_risk`` is R(0).  None means that the search failed.
     """
     C = start
     for _ in range(_DOUBLINGS):

@@ -14,10 +14,12 @@ from typing import Any, Self
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
+from structboost._typing import override
 from structboost.contract.calls import check_truths, mean_loss
 from structboost.contract.parts import StackedParts
 from structboost.contract.task import Task, check_is_task
 from structboost.exceptions import ModelFileError, TaskError
+from structboost.files.saved import SavedToFile
 from structboost.masters.held_out import saved_temperature
 from structboost.model.ensemble import FORMAT, Ensemble, read_model
 from structboost.model.prediction import model_marginals, model_predictions, model_scores
@@ -35,7 +37,7 @@ from structboost.validation import (
 _UNNAMED = "StructBoost"
 
 
-class Trainer(Documented, BaseEstimator):
+class Trainer(SavedToFile, Documented, BaseEstimator):
     """Base of trainers, whose fitted model is an :class:`structboost.Ensemble`.
 
     A subclass decorates its ``fit`` with :func:`structboost.runtime.fitted_state.committed`.
@@ -51,7 +53,7 @@ class Trainer(Documented, BaseEstimator):
     interrupted_ : bool
         Whether Ctrl-C ended the fit.
     ending_ : str
-        Reason why the fit ended (:class:`structboost.training.loop.State`).
+        Reason why the fit ended (:class:`structboost.training.state.State`).
     C_ : float
         The C of the model, from the parameter or from a choice on held-out data.
     """
@@ -175,21 +177,8 @@ class Trainer(Documented, BaseEstimator):
         check_truths(self.task, X, Y)
         return -mean_loss(self.task, Y, outputs, weights)
 
+    @override
     def save(self, path: str | PathLike[str]) -> None:
-        """Write the model (not the task) to a file, atomically and without pickle.
-
-        Parameters
-        ----------
-        path : str or path
-            The file; an existing one is replaced.
-
-        Raises
-        ------
-        NotFittedError
-            If the trainer is not fitted yet.
-        ValueError
-            If files cannot hold a family of weak learners.
-        """
         self._fitted().save(path)
 
     @classmethod

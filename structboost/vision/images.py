@@ -86,12 +86,8 @@ def checked_image(image: Any, name: str = "image") -> Pixels:
 def decoded_image(content: bytes) -> Pixels | None:
     """Decode the bytes of an image file and rotate the image by its metadata.
 
-    Returns None if the bytes are no image.
-
-    Raises
-    ------
-    cv2.error
-        If OpenCV fails, for example at an absurd size in a damaged file.
+    Returns None if the bytes are no image.  OpenCV raises cv2.error, for example at an absurd size
+    in a damaged file.
     """
     data = np.frombuffer(content, np.uint8)
     image = cv2.imdecode(data, cv2.IMREAD_ANYCOLOR) if len(data) else None

@@ -83,14 +83,7 @@ class ActiveFeature(NamedTuple):
 
 @dataclass(frozen=True)
 class ActiveFeatureTable(LearnerTable):
-    """Table of single features.
-
-    Parameters
-    ----------
-    feature : ndarray of int64, shape (n_learners,)
-        -1 for the constant.
-    absent, present : ndarray of float64, shape (n_learners,)
-    """
+    """Table of single features, with -1 for the constant."""
 
     schema: ClassVar[Mapping[str, Array]] = {
         "feature": Array("int64", ("n_learners",), low=-1, high=2**31 - 1),

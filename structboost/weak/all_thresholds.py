@@ -27,23 +27,8 @@ def largest_edges(
 ) -> FloatArray:
     """Largest edge of each channel over all stumps on some columns, and over the constants.
 
-    Parameters
-    ----------
-    rows : ndarray, shape (n_parts, n_features)
-    bins : Thresholds
-        Features that the columns read.
-    columns : ndarray of int64
-        Columns whose thresholds are tried.
-    duals : ndarray, shape (n_parts, n_channels)
-        Signed weights; parts without any change no edge.
-    low, high : float
-        The two responses of a stump.
-    directions : ndarray of int8, shape (n_columns,), optional
-        1 for columns whose stumps must rise, -1 where they must fall.
-
-    Returns
-    -------
-    edges : ndarray, shape (n_channels,)
+    ``bins`` has the features that the columns read, ``low`` and ``high`` are the responses of a
+    stump, and ``directions`` are 1 for columns whose stumps must rise, -1 where they must fall.
     """
     active = np.flatnonzero(duals.any(axis=1))
     own = np.ascontiguousarray(duals[active], np.float64)

@@ -406,17 +406,7 @@ _REAL = (int, float, np.integer, np.floating)
 def check_family_arguments(
     features: Any, response: Any, *, exact: Any = False, n_threads: Any = 1
 ) -> None:
-    """Raise TypeError or ValueError unless a family can learn on these arguments.
-
-    Parameters
-    ----------
-    features : ndarray or sparse array, shape (n_parts, n_features)
-        Training features.
-    response : (float, float)
-        The two responses, in rising order.
-    exact : bool or None
-    n_threads : int
-    """
+    """Raise TypeError or ValueError unless a family can learn on these arguments."""
     check_flag_or_none(exact, "exact")
     checked_whole_number(n_threads, "n_threads")
     if not sparse.issparse(features):

@@ -16,14 +16,7 @@ def best_on_channels(
 ) -> list[Candidate]:
     """Candidates of largest edge on each channel, best first.
 
-    Parameters
-    ----------
-    edges : ndarray, shape (n_learners, n_channels)
-        Edge of each learner on each channel.
-    per_channel : int
-        Number of candidates on each channel.
-    learner : callable
-        ``learner(k, channel)`` is the learner of edge ``edges[k, channel]``.
+    ``learner(k, channel)`` is the learner of edge ``edges[k, channel]``.
     """
     found = [
         Candidate(learner(int(k), channel), channel, float(edges[k, channel]))

@@ -42,17 +42,10 @@ class CategorySet(NamedTuple):
 
 @dataclass(frozen=True)
 class CategoryTable(LearnerTable):
-    """Table of sets of categories.
+    """Table of sets of categories, as bits.
 
-    Parameters
-    ----------
-    feature : ndarray of int64, shape (n_learners,)
-    sets : ndarray of uint64, shape (n_learners, 4)
-        Bits of the categories in the set.
-    missing_inside : ndarray of uint8, shape (n_learners,)
-        Whether missing values, and categories that are not in training, count as in the set.
-    inside, outside : ndarray of float64, shape (n_learners,)
-        The responses.
+    ``missing_inside`` is whether missing values, and categories that are not in training, count as
+    in the set.
     """
 
     schema: ClassVar[Mapping[str, Array]] = {

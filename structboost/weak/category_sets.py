@@ -58,15 +58,7 @@ def for_all_categories(
 ) -> tuple[NDArray[np.uint64], NDArray[np.bool_]]:
     """Extend sets to all bins from the last one on, which is missing, by the flag of that bin.
 
-    Parameters
-    ----------
-    words : ndarray, shape (..., N_WORDS)
-    n_bins : ndarray, shape (...)
-
-    Returns
-    -------
-    words : ndarray, shape (..., N_WORDS)
-    missing_inside : ndarray of bool, shape (...)
+    Returns the words, shape (..., N_WORDS), and whether missing values are inside, shape (...).
     """
     last = n_bins[..., None] - 1
     own = np.take_along_axis(words, last >> 6, axis=-1)

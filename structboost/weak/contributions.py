@@ -56,24 +56,9 @@ def contributions_of(
 
     A function of two features is divided between them.  With a background these are its
     interventional Shapley values (Lundberg and Lee, NIPS 2017): each feature gets the mean of what
-    it changes alone and what it changes last.  Otherwise each feature gets a half.
-
-    Parameters
-    ----------
-    scorer : Scorer
-    rows : ndarray, shape (n_parts, n_features)
-    background : ndarray, shape (n_background, n_features), optional
-        Checked rows over which each feature has the mean 0.
-
-    Returns
-    -------
-    contributions : Contributions
-        Values of shape (n_parts, n_features, n_channels).
-
-    Raises
-    ------
-    TypeError
-        If the scores are not a sum of functions of one or two features.
+    it changes alone and what it changes last, and has the mean 0 over the background.  Otherwise
+    each feature gets a half.  TypeError if the scores are not a sum of functions of one or two
+    features.
     """
     if isinstance(scorer, SumOfScorers):
         terms = [contributions_of(term, rows, background) for term in scorer.terms]

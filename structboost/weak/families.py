@@ -36,20 +36,8 @@ def checked_members(
 ) -> dict[str, list[WeakLearner]]:
     """Families to learn each kind of part with, as a union.
 
-    Parameters
-    ----------
-    weak_learner : str, callable, sequence of these, or dict of these by kind
-    kinds : dict of str to PartKind
-        The kinds of the task.
-    exact : bool or None
-        Argument of the callables.
-
-    Raises
-    ------
-    ValueError
-        If a name or a kind does not exist, or a family is named twice.
-    TypeError
-        If a callable does not take the arguments.
+    ValueError if a name or a kind does not exist, or a family is named twice.  TypeError if a
+    callable does not take the arguments, ``exact`` among them.
     """
     if isinstance(weak_learner, Mapping):
         if set(weak_learner) != set(kinds):
@@ -211,27 +199,11 @@ def families_of(
     exact: bool | None,
     n_threads: int,
 ) -> dict[str, WeakLearnerFamily]:
-    """Make the families of weak learners of each kind.
+    """Make the families of weak learners of each kind, from what :func:`checked_members` returned.
 
-    Parameters
-    ----------
-    members : dict of str to sequence
-        The return value of :func:`checked_members`.
-    kinds : dict of str to PartKind
-    features : TrainingSet
-    in_shards : bool
-        Whether features may stay in shards.
-    exact : bool or None
-        Whether stumps are searched over all thresholds; None leaves it to the family.
-    n_threads : int
-        Threads of families that search features in memory.
-
-    Raises
-    ------
-    ValueError
-        If a family needs features in memory that are only in shards.
-    TypeError
-        If a callable does not return a family.
+    ``in_shards`` is whether features may stay in shards, and ``n_threads`` are those of families
+    that search features in memory.  ValueError if a family needs features in memory that are only
+    in shards.  TypeError if a callable does not return a family.
     """
     made = {}
     for kind, of_kind in members.items():

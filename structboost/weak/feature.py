@@ -37,14 +37,9 @@ class Feature(NamedTuple):
 
 @dataclass(frozen=True)
 class FeatureTable(LearnerTable):
-    """Table of scaled features.
+    """Table of scaled features, with feature -1 for the constant.
 
-    Parameters
-    ----------
-    feature : ndarray of int64, shape (n_learners,)
-        -1 for the constant.
-    center, scale : ndarray of float64, shape (n_learners,)
-        A negative scale turns a feature around.
+    A negative scale turns a feature around.
     """
 
     schema: ClassVar[Mapping[str, Array]] = {

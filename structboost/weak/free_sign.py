@@ -21,15 +21,7 @@ class TrialMaster(Protocol):
     """Master that can try a few more learners without adding them."""
 
     def objective_with(self, responses: FloatArray, edges: FloatArray, how: str) -> float:
-        """Objective with new learners.
-
-        Parameters
-        ----------
-        responses : ndarray, shape (n_new, n_parts)
-        edges : ndarray, shape (n_new, n_channels)
-        how : str
-            One of `CHOICES`.
-        """
+        """Objective with new learners of such edges, found in one of the ways `CHOICES`."""
 
 
 class FreeSign(PricingRule):

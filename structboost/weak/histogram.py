@@ -19,17 +19,8 @@ _GROUP_ENTRIES = 1 << 15
 def histograms(binned: BinnedFeatures, duals: FloatArray, first: int, last: int) -> FloatArray:
     """Sum the duals of each bin and channel, over blocks of rows along their tree.
 
-    Parameters
-    ----------
-    binned : BinnedFeatures
-    duals : ndarray, shape (n_rows, n_channels)
-    first, last : int
-        Features ``first <= f < last``.
-
-    Returns
-    -------
-    histograms : ndarray, shape (sum of n_bins + 1, n_channels)
-        Histograms of the features one below the other, then the totals over all rows.
+    Only features ``first <= f < last`` count.  Their histograms are one below the other, and the
+    totals over all rows follow: shape (sum of n_bins + 1, n_channels).
     """
     duals = np.ascontiguousarray(duals, np.float64)
     n_bins = binned.bins.n_bins

@@ -79,14 +79,8 @@ def add_to_leaves(
 ) -> None:
     """Sum the duals of the counted rows, and their absolute values, in the leaves of trees.
 
-    Parameters
-    ----------
-    numbers : ndarray of int16, shape (n_trees, n_rows)
-        Leaf of each row in the tree of each channel.
-    duals : ndarray, shape (n_rows, n_trees)
-    is_counted : ndarray of bool, shape (n_rows,)
-    weights, masses : ndarray, shape (n_trees, n_leaves)
-        Filled.
+    Fills ``weights`` and ``masses``.  ``numbers`` has the leaf of each row in the tree of each
+    channel.
     """
     for t in range(len(numbers)):
         for k in range(weights.shape[1]):

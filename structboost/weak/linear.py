@@ -50,15 +50,7 @@ class Hyperplane(NamedTuple):
 
 @dataclass(frozen=True)
 class HyperplaneTable(LearnerTable):
-    """Table of hyperplanes.
-
-    Parameters
-    ----------
-    coefficients : ndarray, shape (n_learners, n_features)
-        Coefficients of the features.
-    intercept, left, right : ndarray, shape (n_learners,)
-        Intercepts, and the responses on the negative and on the positive side.
-    """
+    """Table of hyperplanes, with the response ``left`` on the negative side, else ``right``."""
 
     schema: ClassVar[Mapping[str, Array]] = {
         "coefficients": Array("float64", ("n_learners", "n_features")),

@@ -50,13 +50,8 @@ class Linear(NamedTuple):
 class LinearAndStumpTable(LearnerTable):
     """Table of linear functions and stumps, where each learner is zero as the other type.
 
-    Parameters
-    ----------
-    coefficients : ndarray, shape (n_learners, n_features)
-    feature : ndarray of int64, shape (n_learners,)
-    threshold, left, right : ndarray of float64, shape (n_learners,)
-        ``left`` where the feature is at most the threshold, else ``right``; both 0 for a linear
-        function.
+    A stump is ``left`` where the feature is at most the threshold, else ``right``.  Both are 0 for
+    a linear function.
     """
 
     schema: ClassVar[Mapping[str, Array]] = {

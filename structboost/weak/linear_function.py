@@ -67,12 +67,8 @@ class FunctionCodes(NamedTuple):
 class LinearFunctionTable(LearnerTable):
     """Table of linear functions ``coefficients'x + intercept``.
 
-    Parameters
-    ----------
-    coefficients : ndarray of float64, shape (n_learners, n_features)
-    intercept : ndarray of float64, shape (n_learners,)
-    centers, scales : ndarray of float64, shape (n_features,)
-        Means and standard deviations of the features in training; 0 for the scale of a constant.
+    ``centers`` and ``scales`` are the means and standard deviations of the features in training, 0
+    for the scale of a constant.
     """
 
     schema: ClassVar[Mapping[str, Array]] = {

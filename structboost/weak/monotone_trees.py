@@ -65,16 +65,8 @@ class Directions:
     ) -> FloatArray:
         """Responses of largest edge that respect the directions, shape (n_leaves,).
 
-        Parameters
-        ----------
-        features, bins : ndarray of int64, shape (n_nodes,)
-            Features and bins of the nodes of a tree, where features are columns of bins.
-        sets : ndarray of uint64, shape (n_nodes, n_words)
-            Bins that nodes with a set send left, without words if no node has a set.
-        weights : ndarray, shape (n_leaves,)
-            Sum of the duals in each leaf.
-        answers : (float, float)
-            The low and the high response.
+        The nodes split columns of bins, perhaps by ``sets`` of bins that go left.  ``weights`` are
+        the sums of the duals in the leaves, and ``answers`` the low and the high response.
         """
         is_high = weights > 0
         pairs = self._pairs(features, bins, sets)
@@ -101,16 +93,9 @@ class Directions:
     ) -> FloatArray:
         """Responses nearest to the wanted ones that respect the directions, shape (n_leaves,).
 
-        The distance is that of weighted least squares, whose dual has non-negative multipliers
-        (Lawson and Hanson, Solving Least Squares Problems, chapter 23).  The pairs come in
-        as responses violate it, which most never do.
-
-        Parameters
-        ----------
-        features, bins, sets
-            As for :meth:`best_leaves`.
-        answers, masses : ndarray, shape (n_leaves,)
-            The wanted responses and their weights.
+        The distance is that of least squares, weighted by ``masses``, whose dual has non-negative
+        multipliers (Lawson and Hanson, Solving Least Squares Problems, chapter 23).  The pairs come
+        in as responses violate it, which most never do.
         """
         low, high = self._pairs(features, bins, sets).T
         scale = np.sqrt(masses / masses.max())

@@ -121,17 +121,9 @@ class Pooling(NamedTuple):
 
 @dataclass(frozen=True)
 class PatchTable(LearnerTable):
-    """Table of pooled templates.
+    """Table of pooled templates, with template -1 for the constant.
 
-    Parameters
-    ----------
-    templates : ndarray of float32, shape (n_templates, side * side)
-    template : ndarray of int64, shape (n_learners,)
-        -1 for the constant.
-    cell : ndarray of int64, shape (n_learners,)
-    center, scale : ndarray of float64, shape (n_learners,)
-    pooling : ndarray of int64, shape (5,)
-        Fields of :class:`Pooling`.
+    ``pooling`` are the fields of :class:`Pooling`.
     """
 
     schema: ClassVar[Mapping[str, Array]] = {

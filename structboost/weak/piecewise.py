@@ -46,17 +46,9 @@ class Piece(NamedTuple):
 class PiecewiseTable(LearnerTable):
     """Table of learners, with their balls.
 
-    Parameters
-    ----------
-    ball, feature : ndarray of int64, shape (n_learners,)
-    centers : ndarray, shape (n_balls, n_features)
-        In scaled features.
-    radii : ndarray, shape (n_balls,)
-        A part is inside if its distance is below the radius.
-    means, scales : ndarray, shape (n_features,)
-        A feature is scaled by ``(x - mean) / scale``.
-    signs : ndarray, shape (n_learners,), optional
-        1 or -1.  Files of version 0.1 have none, which means 1.
+    A feature is scaled by ``(x - mean) / scale``.  A part is inside a ball if its distance from the
+    centre, in scaled features, is below the radius.  Files of version 0.1 have no signs, which
+    means 1.
     """
 
     schema: ClassVar[Mapping[str, Array]] = {

@@ -25,24 +25,11 @@ _N_REPEATED, _REPEATED_WITHIN = 16, 1e-4
 
 
 def responses_of(functions: Functions, X: Any) -> FloatArray:
-    """Compute the responses of functions to rows, and check them.
+    """Compute the responses of functions to rows, shape (n_functions, n_rows), and check them.
 
-    Parameters
-    ----------
-    functions : sequence of callables, or callable
-        Each takes X and returns an array of shape (n_rows,).  A single callable returns one of
-        shape (n_rows, n_functions).
-    X : array-like
-        Rows.
-
-    Returns
-    -------
-    responses : ndarray, shape (n_functions, n_rows)
-
-    Raises
-    ------
-    TypeError, ValueError
-        If a function is no callable, or its responses have another shape or are not finite.
+    Each function takes X and returns an array of shape (n_rows,).  A single callable returns one of
+    shape (n_rows, n_functions).  TypeError or ValueError if a function is no callable, or its
+    responses have another shape or are not finite.
     """
     n = X.shape[0] if hasattr(X, "shape") else len(X)
     if callable(functions):
@@ -75,10 +62,7 @@ def responses_of(functions: Functions, X: Any) -> FloatArray:
 def repeatable_responses_of(functions: Functions, X: Any) -> FloatArray:
     """Compute the responses of functions, and call them again on the first rows.
 
-    Raises
-    ------
-    ValueError
-        If a function responds to these rows in another way, and as in :func:`responses_of`.
+    ValueError if a function responds to these rows in another way, and as in :func:`responses_of`.
     """
     responses = responses_of(functions, X)
     first = responses[:, :_N_REPEATED]
@@ -127,16 +111,9 @@ class PoolMember(NamedTuple):
 
 @dataclass(frozen=True)
 class PoolTable(LearnerTable):
-    """Table of functions of a pool.
+    """Table of functions of a pool by their indices, each times a sign of 1 or -1.
 
-    Parameters
-    ----------
-    function : ndarray of int64, shape (n_learners,)
-        Indices of the functions.
-    sign : ndarray of float64, shape (n_learners,)
-        1 or -1.
-    functions : callable or sequence of callables, optional
-        The pool, which no file of a model holds.
+    No file of a model holds the pool.
     """
 
     schema: ClassVar[Mapping[str, Array]] = {

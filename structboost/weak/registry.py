@@ -125,12 +125,7 @@ def register_weak_learner(
 def family_maker(weak_learner: Any, *, exact: bool | None) -> Callable[..., Any]:
     """Class of a name, or the callable that a user passed.
 
-    Raises
-    ------
-    ValueError
-        If no family has this name.
-    TypeError
-        If a callable does not take the arguments.
+    ValueError if no family has this name, TypeError if a callable does not take the arguments.
     """
     if not callable(weak_learner):
         made: Callable[..., Any] = FAMILIES[weak_learner]
@@ -150,15 +145,7 @@ def family_maker(weak_learner: Any, *, exact: bool | None) -> Callable[..., Any]
 def table_schema(family: str) -> dict[str, Mapping[str, Array]]:
     """Names, types and shapes of the arrays of a family's learners.
 
-    Parameters
-    ----------
-    family : str
-        A name; names of several families are joined by ``+``.
-
-    Raises
-    ------
-    KeyError
-        If no family has this name.
+    Names of several families are joined by ``+``.  KeyError if no family has a name.
     """
     if UNION not in family:
         return {"": _table_class(family).schema}

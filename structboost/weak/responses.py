@@ -34,6 +34,8 @@ from structboost.weak.terms import Terms
 
 # Sums may be taken in any order, which lets them be vectorised.
 _FASTMATH = {"reassoc", "nsz"}
+# Rows whose scores of a channel are added up at a time: they stay in the first cache.
+_ROWS = 1024
 
 
 class Responses(ABC):
@@ -315,11 +317,14 @@ def _add_stored_scores(
     out: FloatArray,
 ) -> None:
     n_rows = out.shape[1]
-    for t in range(len(learners)):
-        row = out[channels[t]]
-        answer = answers[learners[t], first : first + n_rows]
-        for p in range(n_rows):
-            row[p] += weights[t] * answer[p]
+    for start in range(0, n_rows, _ROWS):
+        stop = min(start + _ROWS, n_rows)
+        for t in range(len(learners)):
+            row = out[channels[t], start:stop]
+            answer = answers[learners[t], first + start : first + stop]
+            weight = weights[t]
+            for p in range(len(row)):
+                row[p] += weight * answer[p]
 
 
 @compiled

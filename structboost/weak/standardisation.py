@@ -41,17 +41,8 @@ class Standardisation(NamedTuple):
     def of(cls, features: Any, response: tuple[float, float]) -> Standardisation:
         """Fit mean 0 and std 1, or root mean square 1 if responses must not be negative.
 
-        Parameters
-        ----------
-        features : ndarray or sparse array by rows, shape (n_parts, n_features)
-            Of more than 262,144 parts a sample is looked at.
-        response : (float, float)
-            The two responses.
-
-        Raises
-        ------
-        TaskError
-            If the values of a feature are too large or too small for its coefficients.
+        Of more than 262,144 parts a sample is looked at.  TaskError if the values of a feature are
+        too large or too small for its coefficients.
         """
         bias = min(response) < 0
         n_rows, n_features = features.shape
@@ -84,10 +75,7 @@ class Standardisation(NamedTuple):
     def rows(self, features: NDArray[Any]) -> FloatArray:
         """Standardise features, shape (n_parts, width).
 
-        Raises
-        ------
-        TaskError
-            If responses must not be negative, and a feature is.
+        TaskError if responses must not be negative, and a feature is.
         """
         self.check_signs(features)
         out = np.ones((len(features), self.width))

@@ -58,15 +58,10 @@ class Stump(NamedTuple):
 
 @dataclass(frozen=True)
 class StumpTable(LearnerTable):
-    """Table of stumps.
+    """Table of stumps, ``left`` where the feature is at most the threshold, else ``right``.
 
-    Parameters
-    ----------
-    feature : ndarray of int64, shape (n_learners,)
-    threshold, left, right : ndarray of float64, shape (n_learners,)
-        ``left`` where the feature is at most the threshold, else ``right``.
-    missing_left : ndarray of uint8, shape (n_learners,), optional
-        Whether the response to a missing feature (NaN) is ``left``.  None means always ``right``.
+    ``missing_left`` is whether the response to a missing feature (NaN) is ``left``.  None means
+    always ``right``.
     """
 
     schema: ClassVar[Mapping[str, Array]] = {

@@ -85,15 +85,9 @@ class Tree(NamedTuple):
 class TreeTable(LearnerTable):
     """Table of trees of one depth.
 
-    Parameters
-    ----------
-    feature : ndarray of int64, shape (n_learners, 2^depth - 1)
-    threshold : ndarray of float64, shape (n_learners, 2^depth - 1)
-    leaf : ndarray of float64, shape (n_learners, 2^depth)
-    missing_left : ndarray of uint8, shape (n_learners, 2^depth - 1), optional
-        Whether a node sends a missing feature (NaN) left.  None means always right.
-    sets : ndarray of uint64, shape (n_learners, 2^depth - 1, 4), optional
-        Bits of the categories that a node sends left, 0 if it splits at its threshold.
+    ``missing_left`` is whether a node sends a missing feature (NaN) left.  None means always
+    right.  ``sets`` are bits of the categories that a node sends left, 0 if it splits at its
+    threshold.
     """
 
     schema: ClassVar[Mapping[str, Array]] = {
@@ -345,6 +339,13 @@ class TreeFamily(WeakLearnerFamily):
         drawn = self._random.random_sample(n_distinct)
         return np.asarray((drawn < self.row_share).take(numbers))
 
+    @cached_property
+    def _room_to_draw(self) -> tuple[int, IntArray, NDArray[np.bool_]]:
+        """How many features a node draws, the feature of each column, and a work array."""
+        of_columns = self._feature(np.arange(self.binned.n_columns))
+        n_drawn = math.ceil(self.max_features * self.n_features)
+        return n_drawn, of_columns, np.empty(len(of_columns), np.bool_)
+
     def _draw_seed(self) -> int:
         """Seed of the features that each node of a round may split, or 0 if all."""
         return int(self._random.randint(1 << 31)) if self.max_features < 1 else 0
@@ -473,9 +474,7 @@ class TreeFamily(WeakLearnerFamily):
         if self.min_samples_leaf > 1:
             counts = np.empty(self._n_bins.max(initial=1), np.int64)
         if self.max_features < 1:
-            of_columns = self._feature(np.arange(self.binned.n_columns))
-            n_drawn = math.ceil(self.max_features * self.n_features)
-            draw = seed, n_drawn, of_columns, np.empty(len(of_columns), np.bool_)
+            draw = seed, *self._room_to_draw
         ridge = self.l2_regularization
         if ridge:
             ridge /= self._equal_rows[1]

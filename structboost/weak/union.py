@@ -50,15 +50,7 @@ class UnionCodes(NamedTuple):
 
 @dataclass(frozen=True)
 class UnionTable(LearnerTable):
-    """Table of learners of several families.
-
-    Parameters
-    ----------
-    member : ndarray of int64, shape (n_learners,)
-        Index of the family of each learner.
-    tables : tuple of LearnerTable
-        Tables of the families, in their order.
-    """
+    """Table of learners of several families, with the index of the family of each learner."""
 
     schema: ClassVar[Mapping[str, Array]] = {"member": Array("int64", ("n_learners",), low=0)}
 
@@ -76,10 +68,7 @@ class UnionTable(LearnerTable):
     ) -> UnionTable:
         """Restore a table from the arrays of :meth:`to_arrays`, given the classes of the tables.
 
-        Raises
-        ------
-        DamagedFileError
-            If a table has more or fewer learners than it should.
+        DamagedFileError if a table has more or fewer learners than it should.
         """
         member = arrays["member"]
         tables = tuple(of(**below(f"{i}/", arrays)) for i, of in enumerate(classes))

@@ -4,12 +4,17 @@ import shutil
 from inspect import signature
 from pathlib import Path
 
+import numpy as np
 import pytest
+from scipy.stats import t
 
 from benchmarks.papers.headlines import INDEX, SPECIAL
 from benchmarks.runner import commands, processor, provenance
 from benchmarks.runner.experiment import Source
-from benchmarks.runner.index import write_index
+from benchmarks.runner.index import Figure, Headline, as_table, interval, line, write_index
+from benchmarks.runner.index import Source as Page
+from benchmarks.runner.ranks import mean_ranks
+from benchmarks.runner.records import record
 
 
 def test_every_page_has_experiments_and_words_and_claims_nothing_without_records():
@@ -58,8 +63,59 @@ def test_a_page_that_was_just_measured_has_tables_provenance_and_targets_and_che
 def test_the_index_is_that_of_the_pages_as_they_are(tmp_path):
     for path in (*commands.RESULTS.glob("*.md"), *commands.RESULTS.glob("*.json")):
         shutil.copy(path, tmp_path)
-    assert len(write_index(tmp_path, INDEX, SPECIAL, commands.NAMES)) > 20
+    readme = tmp_path / "README.md"
+    shutil.copy(commands.ROOT / "README.md", readme)
+    assert len(write_index(tmp_path, INDEX, SPECIAL, commands.NAMES, readme)) > 20
     assert (tmp_path / "index.md").read_text() == (commands.RESULTS / "index.md").read_text()
+    assert readme.read_text() == (commands.ROOT / "README.md").read_text()
+
+
+def pairs(ratios, **others):
+    return [(Figure(i, "ours", 0.2 * r, **others), Figure(i, "peer", 0.2, **others))
+            for i, r in enumerate(ratios)]  # fmt: skip
+
+
+@pytest.mark.parametrize("n", [6, 7, 10, 18, 26])
+def test_the_interval_of_many_sets_is_the_narrowest_that_holds_their_median(n):
+    ratios = np.exp(np.linspace(-1.0, 1.2, n))
+    low, high = interval(pairs(ratios[np.random.default_rng(0).permutation(n)]))
+    above = np.random.default_rng(1).integers(0, 2, (200_000, n)).sum(axis=1)  # of the true median
+    k = int((ratios < low + 0.01).sum())
+    assert high == pytest.approx(ratios[-k], abs=0.011)
+    assert ((above < k) | (above > n - k)).mean() < 0.05
+    assert ((above <= k) | (above >= n - k)).mean() > 0.05
+
+
+def test_the_interval_of_few_sets_is_that_of_their_splits():
+    def single(error, deviation, n):
+        return Figure("a", "", error, deviation=deviation / np.sqrt(n), repeats=n)
+
+    low, high = interval([(single(0.12, 0.03, 5), single(0.10, 1e-9, 5))])
+    half = t.ppf(0.975, 4) * 0.03 / 0.12 / np.sqrt(5)
+    assert np.log([low, high]) == pytest.approx([np.log(1.2) - half, np.log(1.2) + half], abs=0.05)
+    assert interval(pairs([0.5, 0.6, 0.7])) is None
+
+
+def test_a_line_whose_interval_has_1_in_it_is_neither_won_nor_lost():
+    headline = Headline("page", "task", "error", ["ours"], ["peer"])
+    for ratios, verdict in (([0.5] * 6, -1), ([1.5] * 6, 1), ([0.5] * 5 + [1.5], 0)):
+        figures = [figure for both in pairs(ratios) for figure in both]
+        made = line(headline, Page([], "", 0, []), lambda records, own=figures: own)
+        assert made.verdict == verdict
+        assert ("**" in as_table([made], {})) == (verdict > 0)
+
+
+def test_ranks_that_are_closer_than_the_critical_difference_are_one_group():
+    losses = {"a": [1, 1, 1, 2], "b": [2, 2, 2, 1], "c": [3, 3, 3, 3]}
+    records = [
+        record(str(i), name, "error", value)
+        for name, own in losses.items() for i, value in enumerate(own)
+    ]  # fmt: skip
+    made = mean_ranks(records, "error", list(losses))
+    assert made.of == {"a": 1.25, "b": 1.75, "c": 3.0}
+    assert made.n_sets == 4
+    assert made.difference == pytest.approx(2.343 * np.sqrt(3 * 4 / (6 * 4)), abs=1e-3)  # Demsar
+    assert made.groups() == [["a", "b"], ["b", "c"]]
 
 
 @pytest.mark.parametrize(("flags", "lacks"), [("sse2 fma", "lacks abm, avx2"), ("", "lacks abm")])

@@ -15,7 +15,7 @@ from structboost.contract.task import Task
 from structboost.exceptions import TaskError, UncertifiedWarning
 from structboost.linear.linear_trainer import LinearTrainer
 from structboost.masters import NormBoundedHinge
-from structboost.training.loop import contradicts
+from structboost.training.history import contradicts
 
 N_TAGS = 3
 

@@ -62,7 +62,7 @@ def test_missing_features_are_means_and_are_marked():
     is_missing = np.isnan(X[:, 0])
     filled = np.where(is_missing, X[~is_missing, 0].mean(), X[:, 0])
     as_numbers = np.column_stack((filled, is_missing, X[:, 1:]))
-    tables = FeatureReader.fit(X, None)[1]
+    tables = FeatureReader.fit(X, None)[1].tables
     np.testing.assert_allclose(tables["instance"], as_numbers)
     fitted = model().fit(X, COSTS)
     for frame in (pd.DataFrame(X), pd.DataFrame(X).convert_dtypes(), np.ma.masked_invalid(X)):
@@ -98,10 +98,11 @@ def test_items_have_categories_and_missing_values_too(library):
             X[i].loc[1, "size"] = np.nan
         else:
             X[i] = X[i].with_columns(pl.Series("size", [ITEMS[i, 0, 0], None, ITEMS[i, 2, 0]]))
-    reader, tables = FeatureReader.fit(X, "from_dtype")
+    reader, inputs = FeatureReader.fit(X, "from_dtype")
+    tables = inputs.tables
     # Equal but for the last bits of the mean.
     np.testing.assert_allclose(tables["items"], as_numbers)
-    np.testing.assert_array_equal(reader.read(X)["items"], tables["items"])
+    np.testing.assert_array_equal(reader.read(X).tables["items"], tables["items"])
     fitted = model().fit(X, COSTS)
     expected = model().fit(tables["items"], COSTS).predict_costs(tables["items"])
     np.testing.assert_array_equal(fitted.predict_costs(X), expected)

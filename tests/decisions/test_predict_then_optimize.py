@@ -91,7 +91,7 @@ def test_mean_of_the_fits_is_one_linear_function(form, monkeypatch, tmp_path):
     items = 3.0 + costs[:, :, None] * rng.uniform(0.5, 2.0, size=(*costs.shape, 2))
     both = [DecisionInput(a, b) for a, b in zip(5 + 2 * x, items, strict=True)]
     X = {"instance": 5 + 2 * x, "items": items, "both": both}[form]
-    inputs = DecisionInputs(**FeatureReader.fit(X, None)[1])
+    inputs = FeatureReader.fit(X, None)[1]
     task = PredictThenOptimizeTask(ROUTES, inputs.features, n_items=ROUTES.n_items)
     truth = task.best_decisions(inputs, costs)
     parameters = PredictThenOptimize(ROUTES, tol=0.05, random_state=0)
@@ -306,9 +306,7 @@ def test_boosted_trees_give_a_start_that_has_not_seen_what_it_predicts():
     model = PredictThenOptimize(ROUTES, C=1.0, start="boosted", engine="serial")
     # Features of items too: one function of all items, then one of each for what is left.
     both = [DecisionInput(a, b[:, None]) for a, b in zip(x, costs, strict=True)]
-    _, prepared = Preparation.fit(
-        DecisionInputs(**FeatureReader.fit(both, None)[1]), costs, "least_squares"
-    )
+    _, prepared = Preparation.fit(FeatureReader.fit(both, None)[1], costs, "least_squares")
     predicted = prepared.items[:, :, -1]
     assert np.corrcoef(predicted.ravel(), costs.ravel())[0, 1] == pytest.approx(1.0)
     with pytest.raises(ValueError, match="needs 3 instances; X has 2"):

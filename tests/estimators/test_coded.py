@@ -24,7 +24,7 @@ from structboost import (
     MulticlassTask,
     check_task,
 )
-from structboost.masters.base import RestrictedMaster
+from structboost.masters.master import RestrictedMaster
 from structboost.masters.norm_bounded import NormBoundedMaster
 from structboost.masters.stage_wise import StageWiseBooster
 from structboost.tasks.codings import coding_matrix, exhaustive_code, random_column

@@ -61,7 +61,7 @@ def test_the_default_equals_the_linear_learner(tagger):
 def test_marginals_equal_a_sum_over_all_sequences_of_tags(tagger):
     X = rare_names(seed=2)[0]
     x = min(X, key=len)
-    rows, _ = tagger._reader.read([x])
+    rows, _, _ = tagger._reader.read([x])
     tokens, pairs = tagger.model_.scorer("token").raw_scores(rows), tagger.transitions_
     sums = np.zeros(tokens.shape)
     for tags in np.ndindex(*[tokens.shape[1]] * len(x)):

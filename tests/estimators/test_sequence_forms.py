@@ -18,6 +18,7 @@ import pytest
 from scipy import sparse
 
 from structboost import StructBoostTagger
+from structboost.estimators import tokens
 
 NAMES = ["a", "b", "c"]
 METHODS = ["fit", "predict", "predict_marginals", "score"]
@@ -339,9 +340,15 @@ def test_sparse_tokens_that_would_be_an_enormous_table_are_refused():
     given = [rows] * 12
     with pytest.raises(ValueError, match="a dense table of 48 tokens and 1000000000 features, 357"):
         StructBoostTagger(weak_learner="tree").fit(given, Y)
-    odd = [*given[:2], 2.0 * rows, *given[3:]]
-    with pytest.raises(ValueError, match=r"X\[2\] has the value 2.0 for feature 0 of token 0"):
-        linear().fit(odd, Y)
+
+
+def test_numbers_that_would_be_an_enormous_table_are_refused(monkeypatch):
+    monkeypatch.setattr(tokens, "_LARGEST_TABLE", 8 * 48 * 3)
+    rows = sparse.csr_array((np.ones(4), np.arange(4), np.arange(5)), (4, 10**9))
+    numbers = rows.copy()
+    numbers.data = 2.0 * numbers.data
+    with pytest.raises(ValueError, match=r"features of other values than 0 and 1, such as 0, 1, 2"):
+        linear().fit([rows] * 2 + [numbers] + [rows] * 9, Y)
 
 
 # -- tags -----------------------------------------------------------------------------------------

@@ -593,13 +593,3 @@ def test_cross_fitted_frames_are_read_by_name_with_their_categories(library):
         CrossFitted(inner, folds=2, passthrough=True).fit_transform(convert(COLOURED), THREE)
     with pytest.raises(ValueError, match=r"categorical columns \['colour'\].*LogisticRegression"):
         CrossFitted(LogisticRegression(), folds=2).fit(convert(COLOURED), THREE)
-
-
-def test_a_graph_of_onnx_refuses_columns_that_it_cannot_make():
-    from structboost.export.onnx_model import _check_columns
-
-    with pytest.raises(TypeError, match=r"columns of 0 and 1 .*OneHotEncoder"):
-        _check_columns(fitted("StructuredSVM", COLOURED))
-    with pytest.raises(TypeError, match="always predicts its only class, 'only'"):
-        _check_columns(fitted("StructBoost", FRAME, ["only"] * N))
-    _check_columns(fitted("StructBoost, hinge", COLOURED))

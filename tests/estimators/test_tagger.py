@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from itertools import pairwise
+from itertools import chain, pairwise
 
 import numpy as np
 import pytest
@@ -16,6 +16,7 @@ from sklearn.utils import get_tags
 from structboost import StructBoostClassifier, StructBoostTagger
 from structboost.contract import StackedParts
 from structboost.exceptions import ConstantPredictionWarning, ModelFileError
+from structboost.inference import viterbi
 
 WORDS = {"N": ["dog", "cat", "saw"], "V": ["saw", "ran", "bit"], "D": ["the", "a"]}
 FOLLOWS = {None: "DN", "D": "N", "N": "VV", "V": "DN"}
@@ -97,7 +98,7 @@ def test_one_linear_function_of_sparse_tokens_stays_sparse(tmp_path):
     found = tagger.predict(new)
     assert tagger.score(new, tags) > 0.95
     # The model's own weights and scores give the objective that training reported.
-    rows, lengths = tagger._reader.read(X)
+    rows, _, lengths = tagger._reader.read(X)
     numbers = [np.searchsorted(tagger.classes_, tags) for tags in y]
     starts, n = np.cumsum([0, *lengths]), np.arange(61)
     token = tagger.model_.scorer("token").raw_scores(rows)
@@ -129,12 +130,131 @@ def test_weights_of_features_add_up_to_the_scores_of_tags(parameters, tmp_path):
     tagger = StructBoostTagger.load(tmp_path / "tagger")
     weights, scorer = tagger.feature_weights_, tagger.model_.scorer("token")
     assert weights.shape == (len(tagger.feature_names_), 3)
-    rows, _ = tagger._reader.read([[*X[0], {}]])
+    rows, _, _ = tagger._reader.read([[*X[0], {}]])
     scores = scorer.raw_scores(rows)
     for token, row in zip(X[0], scores, strict=False):
         names = [f"{name}={value}" for name, value in token.items()]
         at = [tagger.feature_names_.index(name) for name in names]
         np.testing.assert_allclose(scores[-1] + weights[at].sum(axis=0), row, atol=1e-9)
+
+
+def with_vectors(n, seed=0):
+    """Sentences whose words have a vector, and tokens a number."""
+    X, y = sentences(n, seed)
+    vectors = {}
+    for x in X:
+        for t, token in enumerate(x):
+            rng = np.random.default_rng(sum(map(ord, token["word"])))
+            token |= {
+                "vector": vectors.setdefault(token["word"], rng.normal(size=4)),
+                "place": 2.5 * t,
+            }
+    return X, y
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {},
+        {"transitions": "seen", "l1_ratio": 0.1},
+        {"objective": "svm", "C": 30},
+        {"objective": "hinge", "C": 30, "max_iter": 5, "weak_learner": "linear"},
+    ],
+    ids=str,
+)
+def test_vectors_beside_names_add_their_linear_function(parameters, tmp_path):
+    X, y = with_vectors(60)
+    fitted = StructBoostTagger(**parameters).fit(X, y)
+    fitted.save(tmp_path / "tagger")
+    tagger = StructBoostTagger.load(tmp_path / "tagger")
+    names = tagger.feature_names_
+    new, tags = with_vectors(20, seed=1)
+    assert tagger.score(new, tags) > 0.95
+    assert tagger.predict_marginals(new) == fitted.predict_marginals(new)
+    table = np.zeros((sum(map(len, new)), len(names)))
+    for row, token in zip(table, chain.from_iterable(new), strict=True):
+        features = {f"vector[{k}]": value for k, value in enumerate(token["vector"])}
+        features |= {"place": token["place"]}
+        features |= {f"{name}={v}": 1.0 for name, v in token.items() if isinstance(v, str)}
+        for name, value in features.items():
+            if name in names:
+                row[names.index(name)] = value
+    ends = np.cumsum([len(x) for x in new])[:-1]
+    of_tags = np.split(table @ tagger.feature_weights_ + tagger.intercept_, ends)
+    sums = [viterbi(own, tagger.transitions_) for own in of_tags]
+    assert tagger.predict(new) == [tagger.classes_[own].tolist() for own in sums]
+    assert {m.family for m in tagger.model_.members.values()} >= {"active_feature", "linear"}
+    # A token without some names is read one by one.
+    alone = [
+        [{k: v for k, v in token.items() if k != "last" or t} for t, token in enumerate(x)]
+        for x in new
+    ]
+    assert tagger.predict(alone) == [tagger.predict([x])[0] for x in alone]
+    importances = tagger.feature_importances_
+    assert importances.sum() == pytest.approx(1)
+    assert importances[names.index("place")] > 0
+
+
+def rings(n, seed=0):
+    """Tokens whose tag follows from a word, and from whether a point is in a ring."""
+    rng = np.random.default_rng(seed)
+    X, y = [], []
+    for _ in range(n):
+        words, points = rng.integers(30, size=6), rng.normal(size=(6, 2))
+        sizes = (points**2).sum(axis=1)
+        votes = 2.0 * (words % 3 - 1) + np.where((sizes > 0.5) & (sizes < 2.0), 2.0, -2.0)
+        X.append([{"w": str(w), "at": point} for w, point in zip(words, points, strict=True)])
+        y.append(np.where(votes + rng.normal(size=6) > 0, "in", "out").tolist())
+    return X, y
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "weak_learner",
+    [
+        {"token": "linear", "vector": ["linear", "tree"]},
+        {"token": "linear", "vector": "tree"},
+        {"token": "stump", "vector": "tree"},
+    ],
+    ids=str,
+)
+def test_trees_on_vectors_and_names_of_one_model_add_up(weak_learner, tmp_path):
+    X, y = rings(150)
+    new, tags = rings(150, seed=1)
+    y[3][2] = None
+    linear = StructBoostTagger(random_state=0).fit(X, y)
+    tagger = StructBoostTagger(random_state=0, weak_learner=weak_learner).fit(X, y)
+    assert tagger.score(new, tags) > linear.score(new, tags) + 0.06
+    tagger.save(tmp_path / "tagger")
+    loaded = StructBoostTagger.load(tmp_path / "tagger")
+    assert loaded.predict_marginals(new) == tagger.predict_marginals(new)
+    # The weak learners give the scores that the tags were chosen by.
+    rows, vectors, lengths = tagger._reader.read(new)
+    scores = tagger.model_.scorer("token").raw_scores(rows)
+    vector = tagger.model_.members["vector"]
+    scores = scores + vector.learners.responses(vectors).T @ tagger.model_.matrix("vector")
+    own = np.split(scores, np.cumsum(lengths)[:-1])
+    best = [tagger.classes_[viterbi(of, tagger.transitions_)].tolist() for of in own]
+    assert best == tagger.predict(new)
+    assert tagger.feature_importances_.sum() == pytest.approx(1)
+
+
+@pytest.mark.parametrize(
+    ("weak_learner", "objective", "message"),
+    [
+        ({"token": "tree", "vector": "tree"}, "log_loss", "'token', which is 'linear' or 'stump'"),
+        ({"token": "linear", "vector": "pair"}, "log_loss", "one linear function for each tag"),
+        ({"token": "linear", "vector": "tree"}, "svm", "one linear function for each tag"),
+    ],
+)
+def test_weak_learners_that_do_not_fit_names_or_vectors_are_refused(
+    weak_learner, objective, message
+):
+    X, y = rings(9)
+    with pytest.raises(ValueError, match=message):
+        StructBoostTagger(objective=objective, weak_learner=weak_learner).fit(X, y)
+    with pytest.raises(ValueError, match="no numbers beside names"):
+        StructBoostTagger(objective=objective, weak_learner=weak_learner).fit(*sentences(9))
 
 
 def test_weights_of_features_are_missing_where_trees_or_numbers_have_none():
@@ -144,7 +264,7 @@ def test_weights_of_features_are_missing_where_trees_or_numbers_have_none():
         (StructBoostTagger(weak_learner="tree", max_iter=3), X),
         (StructBoostTagger(max_iter=3), [x + 0.5 for x in arrays]),
     ):
-        with pytest.raises(AttributeError, match="feature_weights_ is missing"):
+        with pytest.raises(AttributeError, match="feature_weights_ and intercept_ are missing"):
             tagger.fit(tokens, y).feature_weights_  # noqa: B018
     with pytest.raises(NotFittedError):
         StructBoostTagger().feature_weights_  # noqa: B018

@@ -30,12 +30,12 @@ def test_names_and_values_are_those_of_a_dict_vectorizer(seen, new):
     found = names.learn(seen)
     wanted = other.fit_transform(chain.from_iterable(seen))
     assert names.names == other.feature_names_
-    np.testing.assert_array_equal(found.toarray(), wanted.toarray())
+    np.testing.assert_array_equal(found.whole().toarray(), wanted.toarray())
     if any(new):
         wanted = other.transform(chain.from_iterable(new)).toarray()
-        np.testing.assert_array_equal(names.table(new).toarray(), wanted)
+        np.testing.assert_array_equal(names.table(new).whole().toarray(), wanted)
         loaded = TokenNames(names.names)
-        np.testing.assert_array_equal(loaded.table(new).toarray(), wanted)
+        np.testing.assert_array_equal(loaded.table(new).whole().toarray(), wanted)
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_numpy_scalars_equal_python_values(value, plain):
     found, wanted = TokenNames(), TokenNames()
     table, other = found.learn([[{"a": value}, {"b": 1}]]), wanted.learn([[{"a": plain}, {"b": 1}]])
     assert found.names == wanted.names
-    np.testing.assert_array_equal(table.toarray(), other.toarray())
+    np.testing.assert_array_equal(table.whole().toarray(), other.whole().toarray())
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,8 @@ def test_copies_give_the_same_table(copied):
     assert copied(names).names == []
     wanted = names.learn(tokens)
     assert copied(names).names == names.names
-    np.testing.assert_array_equal(copied(names).table(tokens).toarray(), wanted.toarray())
+    again = copied(names).table(tokens).whole()
+    np.testing.assert_array_equal(again.toarray(), wanted.whole().toarray())
 
 
 def test_tokens_of_many_layouts_are_read_as_each_alone():
@@ -89,7 +90,56 @@ def test_tokens_of_many_layouts_are_read_as_each_alone():
     tokens[700:705] = [{"1": True, "0": "y", "2": ["x", "z"]}] * 5
     names, other = TokenNames(), DictVectorizer()
     wanted = other.fit_transform(tokens)
-    np.testing.assert_array_equal(names.learn([tokens]).toarray(), wanted.toarray())
-    rows = [names.table([[token]]).toarray()[0] for token in tokens]
+    np.testing.assert_array_equal(names.learn([tokens]).whole().toarray(), wanted.toarray())
+    rows = [names.table([[token]]).whole().toarray()[0] for token in tokens]
     np.testing.assert_array_equal(rows, wanted.toarray())
-    assert names.table([tokens[::3]]).has_canonical_format
+    assert names.table([tokens[::3]]).entries.has_canonical_format
+
+
+NUMBERS = st.one_of(st.integers(-1, 2), st.floats(-2, 2))
+VECTORS = st.one_of(
+    st.lists(NUMBERS, min_size=1, max_size=3),
+    st.lists(NUMBERS, min_size=2, max_size=2).map(np.array),
+    st.lists(NUMBERS, min_size=2, max_size=2).map(tuple),
+)
+WITH_VECTORS = st.dictionaries(st.sampled_from("abc"), VALUES | VECTORS, max_size=3)
+
+
+def written_out(token):
+    """A token without vectors, whose numbers have names of their own."""
+    out = {}
+    for name, value in token.items():
+        is_list = isinstance(value, list | tuple | np.ndarray)
+        if is_list and len(value) and not isinstance(value[0], str):
+            out |= {f"{name}[{k}]": float(number) for k, number in enumerate(value)}
+        else:
+            out[name] = value
+    return out
+
+
+@given(*2 * [st.lists(st.lists(WITH_VECTORS, max_size=3), min_size=1, max_size=4)], st.data())
+@settings(max_examples=50, deadline=None)
+def test_vectors_are_numbers_with_an_index_in_their_names(seen, new, data):
+    plain, of_vectors = TokenNames(), TokenNames()
+    wanted, table = plain.learn([[written_out(t) for t in x] for x in seen]), of_vectors.learn(seen)
+    assert plain.names == of_vectors.names
+    tables = [(wanted, table)]
+    tables.append((plain.table([[written_out(t) for t in x] for x in new]), of_vectors.table(new)))
+    columns = data.draw(
+        st.lists(st.booleans(), min_size=len(plain.names), max_size=len(plain.names))
+    )
+    for expected, other in tables:
+        whole = expected.whole().toarray()
+        np.testing.assert_array_equal(other.whole().toarray(), whole)
+        entries, values = other.parted(np.flatnonzero(columns))
+        np.testing.assert_array_equal(values, whole[:, np.flatnonzero(columns)])
+        np.testing.assert_array_equal(entries.toarray(), np.where(columns, 0.0, whole))
+        assert entries.has_canonical_format
+        assert entries.data.all()
+
+
+@pytest.mark.parametrize("others", [{}, {"a": "x"}])
+def test_a_missing_number_in_a_vector_is_named(others):
+    bad = [[{"v": [1.0, 2.0]}], [{**others, "v": np.array([0.5, 1.0])}, {"v": [0.5, np.nan]}]]
+    with pytest.raises(ValueError, match=r"X\[1\]\[1\] has the value nan for the feature 'v\[1\]'"):
+        TokenNames().learn(bad)

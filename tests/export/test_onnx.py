@@ -23,21 +23,14 @@ from structboost import (
 )
 from structboost.masters import Exponential, SoftmaxLink
 
-onnxruntime = pytest.importorskip("onnxruntime")
+pytest.importorskip("onnxruntime")
+
+from tests.export.onnx_sessions import run
+
 X, Y = load_wine(return_X_y=True)
 NAMES = np.array(["barbera", "grignolino", "barolo"])[Y]
 QUICK = {"objective": "hinge", "C": 30, "max_iter": 10, "tol": 0.1}
 SETS = np.column_stack((Y > 0, Y > 1, Y == 1))
-
-
-def run(model, rows):
-    """Outputs of an exported model by name."""
-    made = to_onnx(model)
-    session = onnxruntime.InferenceSession(
-        made.SerializeToString(), providers=["CPUExecutionProvider"]
-    )
-    names = [output.name for output in session.get_outputs()]
-    return dict(zip(names, session.run(names, {"X": np.asarray(rows, np.float32)}), strict=True))
 
 
 def thresholds_of(model):
@@ -113,6 +106,7 @@ def test_exported_models_agree_with_ours(name):
     np.testing.assert_allclose(found["scores"], scores, rtol=0, atol=1e-5 * size)
     is_classifier = hasattr(model, "classes_") and name != "sets"
     wanted = {"scores"} | ({"label"} if is_classifier else set())
+    wanted |= {"labels", "marginals"} if name == "sets" else set()
     if is_classifier:
         far = np.abs(scores) > 1e-4 * size if scores.ndim == 1 else gaps(scores) > 1e-4 * size
         far |= name == "empty"
@@ -163,16 +157,14 @@ def test_many_rounds_on_breast_cancer():
 
 
 def test_models_without_a_form_are_refused(monkeypatch):
-    hyperplanes = StructBoostClassifier(weak_learner="lda", **QUICK).fit(X, Y)
-    with pytest.raises(TypeError, match="'stump', 'pair_tree', 'tree', 'linear', 'feature'"):
-        to_onnx(hyperplanes)
-    with pytest.raises(TypeError, match="give a fitted classifier or ranker"):
-        to_onnx(StructBoost(MulticlassTask(3), C=1))
+    trainer = StructBoost(MulticlassTask(3), C=1, max_rounds=1).fit(X, Y)
+    with pytest.raises(TypeError, match="or the model_ of a StructBoost"):
+        to_onnx(trainer)
     with pytest.raises(ValueError, match="not fitted"):
         to_onnx(StructBoostClassifier())
     monkeypatch.setitem(sys.modules, "onnx", None)
     with pytest.raises(ImportError, match=r'pip install "structboost-learn\[onnx\]"'):
-        to_onnx(hyperplanes)
+        to_onnx(trainer.model_)
 
 
 def test_formulations_say_how_probabilities_follow_from_scores():
@@ -218,11 +210,7 @@ def test_an_ensemble_of_several_kinds_of_parts_is_exported_one_kind_at_a_time():
     tags = [(rows[:, 0] > 0).astype(int) for rows in tokens]
     model = StructBoost(ChainTask(2), C=10, max_rounds=5, tol=0.5).fit(tokens, tags).model_
     rows = np.concatenate(tokens).astype(np.float32)
-    made = to_onnx(model, kind="token")
-    session = onnxruntime.InferenceSession(
-        made.SerializeToString(), providers=["CPUExecutionProvider"]
-    )
-    (scores,) = session.run(["scores"], {"X": rows})
+    scores = run(model, rows, kind="token")["scores"]
     np.testing.assert_allclose(scores, model.scores(rows, "token"), atol=1e-4)
     with pytest.raises(ValueError, match="kind"):
         to_onnx(model)

@@ -14,7 +14,7 @@ from scipy import sparse
 from structboost import BinnedTable, Checkpoint, MulticlassTask, RankingTask, StructBoost
 from structboost.exceptions import CheckpointError, EmptyModelWarning
 from structboost.masters import Exponential
-from structboost.masters.base import RestrictedMaster
+from structboost.masters.master import RestrictedMaster
 from structboost.masters.one_slack import OneSlackMaster
 from structboost.runtime import blocks
 from structboost.solvers.cut_pool import CutPool

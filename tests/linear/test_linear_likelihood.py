@@ -124,6 +124,8 @@ def test_risk_of_a_chain_is_the_enumerated_one_at_any_weights(seed, n_tags):
             np.concatenate(entries).astype(np.int32),
             np.cumsum([0] + [len(own) for own in entries]),
             np.ones(N_FEATURES + 1),
+            np.zeros((len(entries), 0)),
+            np.zeros(len(entries)),
         ),
         (np.cumsum([0] + [len(y) for y in Y]), np.concatenate(Y), shares, np.ones((3, 2), bool)),
         (np.zeros(n_tags**2), np.zeros(n_tags), np.zeros(n_tags)),
@@ -157,6 +159,23 @@ def test_a_forbidden_tag_of_training_is_named():
     task = ChainTask(2, forbidden=[(0, 1)])
     with pytest.raises(TaskError, match=r"Y\[1\]"):
         DualChain(task, X, Y, np.full(2, 0.5), active=["token"])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("l1_ratio", [0.0, 0.3])
+@pytest.mark.parametrize("solver", [DualChain, PrimalChain])
+def test_vectors_beside_active_features_have_the_optimum_of_the_general_solver(solver, l1_ratio):
+    rng = np.random.default_rng(3)
+    X, Y = sequences(rng, n=12, longest=4)
+    vectors = [3.0 * y[:, None] + rng.normal(5.0, [1.0, 9.0], size=(len(y), 2)) for y in Y]
+    X = list(zip(X, vectors, strict=True))
+    shares, task = rng.dirichlet(np.ones(12)), ChainTask(3, vectors=True)
+    settings = {"active": ["token"], "l1_ratio": l1_ratio}
+    wanted = trained(PrimalLikelihood(task, X, Y, shares, **settings), 6.0)[-1]
+    problem = solver(task, X, Y, shares, **settings)
+    assert trained(problem, 6.0)[-1] == pytest.approx([wanted[1]] * 2, rel=1e-3)
+    assert wanted == pytest.approx([wanted[1]] * 2, rel=1e-3)
+    assert np.abs(problem.matrices()["vector"][:2]).max() > 0.1
 
 
 @pytest.mark.slow

@@ -239,11 +239,32 @@ def test_callbacks_see_a_fitted_trainer_of_their_round():
 
 
 @pytest.mark.parametrize(
-    "module", ["training/boosting", "training/loop", "training/plan", "masters/base"]
+    "module",
+    [
+        "training/boosting",
+        "training/loop",
+        "training/master_loop",
+        "training/booster_loop",
+        "training/settings",
+        "training/state",
+        "training/plan",
+        "masters/base",
+        "masters/master",
+        "masters/abilities",
+        "masters/cut_oracle",
+    ],
 )
 def test_the_loop_imports_contracts_and_no_plug_in(module):
     contracts = {
-        "structboost.masters": {"base", "held_out", "registry", "softmax_link"},
+        "structboost.masters": {
+            "abilities",
+            "base",
+            "cut_oracle",
+            "held_out",
+            "master",
+            "registry",
+            "softmax_link",
+        },
         "structboost.weak": {"base", "families", "pricing", "registry", "table", "terms"},
         "structboost.engines": {"base", "registry"},
     }

@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import pickle
+from importlib import import_module
 
 import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
-from structboost import PredictThenOptimize, StructBoost, StructBoostClassifier, StructBoostRanker
+import structboost
+from structboost import (
+    PredictThenOptimize,
+    StructBoost,
+    StructBoostClassifier,
+    StructBoostRanker,
+    StructBoostTagger,
+)
 from structboost.estimators import __all__ as ESTIMATORS
+from structboost.runtime.called_class import parameters_of
+from structboost.runtime.documentation import Documented
 from structboost.runtime.elsewhere import hint
 
 X = np.random.default_rng(0).normal(size=(120, 3))
@@ -48,6 +59,83 @@ def test_arguments_of_fit_of_other_libraries_are_answered_by_what_to_write(face)
         StructBoostClassifier().fit(X, Y, sample_weights=Y)
 
 
+def all_faces():
+    """Classes of all estimators and trainers, by name."""
+    packages = ["structboost", *(f"structboost.{name}" for name in structboost._PACKAGES)]
+    for package in map(import_module, packages):
+        for name in package.__all__:
+            if isinstance(cls := getattr(package, name), type) and issubclass(cls, Documented):
+                yield name, cls
+
+
+FACES = dict(all_faces())
+# Arguments of other libraries, by the method that has them there.
+ARGUMENTS = {
+    "fit": (
+        "eval_metric", "eval_set", "early_stopping_rounds", "categorical_feature", "cat_features",
+        "verbose", "X_dev", "y_dev", "feature_name", "init_model", "callbacks",
+    ),
+    "predict": ("pred_contrib", "num_iteration", "raw_score", "output_margin", "iteration_range"),
+    "predict_proba": ("num_iteration", "ntree_end"),
+}  # fmt: skip
+# Text that is expected, by argument, and the parameter or method of a class that it is about.
+EXPECTED = {
+    "eval_metric": ("scoring", "scoring=... is a parameter"),
+    "categorical_feature": ("categorical_features", "categorical_features=... is a parameter"),
+    "early_stopping_rounds": ("n_iter_no_change", "n_iter_no_change=..."),
+    "X_dev": ("scheme", "C='auto'"),
+    "pred_contrib": ("contributions", r"contributions\(X\)"),
+    "num_iteration": ("staged_predict", r"staged_predict\(X\)"),
+    "raw_score": ("decision_function", r"decision_function\(X\)"),
+}
+
+
+@pytest.mark.parametrize("name", FACES)
+def test_arguments_of_other_libraries_name_the_class_of_the_user(name):
+    cls = FACES[name]
+    face = object.__new__(cls)  # no call gets as far as its parameters
+    for method, arguments in ARGUMENTS.items():
+        call = inspect.getattr_static(cls, method, None)
+        if call is None:
+            continue
+        function = getattr(call, "fn", call)  # of available_if
+        for argument in set(arguments) - {*inspect.signature(function).parameters}:
+            needed, text = EXPECTED.get(argument, ("", ""))
+            text = text if needed in dir(cls) or needed in parameters_of_face(cls) else ""
+            message = f"{method} of {name} has no argument '{argument}'; .*{text}"
+            with pytest.raises(TypeError, match=message):
+                function(face, **{argument: None})
+
+
+def test_calls_without_a_required_argument_name_the_class_of_the_user():
+    with pytest.raises(TypeError, match=r"^fit of StructBoostClassifier: missing .*'y'; it takes"):
+        StructBoostClassifier().fit(X)
+    with pytest.raises(TypeError, match=r"^predict of StructBoostRanker: too many positional"):
+        StructBoostRanker().predict(X, Y, 3)
+
+
+def parameters_of_face(cls):
+    return [p.name for p in parameters_of(cls)]
+
+
+@pytest.mark.parametrize("name", FACES)
+def test_errors_inside_a_method_stay_as_they_are(name):
+    def predict(self, X):
+        raise TypeError("X is odd")
+
+    cls = type(name, (FACES[name],), {"predict": predict})
+    with pytest.raises(TypeError, match=r"^X is odd$"):
+        object.__new__(cls).predict(X)
+
+
+def test_parameters_of_crfsuite_are_answered_by_what_to_write():
+    for name in ("c1", "c2"):
+        with pytest.raises(TypeError, match=rf"has no parameter '{name}'; .*C=n / \(c1 \+ 2 \* c2"):
+            StructBoostTagger(**{name: 1.0})
+    with pytest.raises(AttributeError, match="write feature_names_"):
+        StructBoostTagger().attributes_  # noqa: B018
+
+
 def test_advice_on_a_parameter_that_a_class_lacks_is_not_given():
     with pytest.raises(TypeError, match="'early_stopping_rounds'; it takes problem"):
         PredictThenOptimize(None, early_stopping_rounds=3)
@@ -74,7 +162,6 @@ def test_errors_of_properties_and_unknown_attributes_stay_as_they_were():
 
 
 def test_no_name_of_the_table_is_a_parameter_or_attribute_of_ours():
-    import structboost
     from structboost.runtime import elsewhere
 
     for face in ESTIMATORS:

@@ -135,6 +135,31 @@ def wrong(model, X, Y):
     return float(np.mean(np.concatenate(model.predict(X)) != np.concatenate(Y)))
 
 
+@pytest.mark.parametrize("step_features", [False, True])
+def test_vectors_add_their_scores_to_those_of_tokens(step_features):
+    X, steps, Y = data(np.random.default_rng(3), 6)
+    task = ChainTask(3, vectors=True, step_features=step_features)
+    vectors = [np.hstack([x, x]) for x in X]
+    inputs = list(zip(X, vectors, *[steps] * step_features, strict=True))
+    check_task(task, inputs, Y)
+    plain = ChainTask(3, step_features=step_features)
+    pairs = list(zip(X, steps, strict=True)) if step_features else X
+    rng, n = np.random.default_rng(4), len(X[0])
+    shapes = {"token": (n, 3), "vector": (n, 3), "step": (n - 1 if step_features else 1, 9)}
+    scores = {kind: rng.normal(size=shape) for kind, shape in shapes.items()}
+    added = {"token": scores["token"] + scores["vector"], "step": scores["step"]}
+    assert task.argmax(inputs[0], scores).tolist() == plain.argmax(pairs[0], added).tolist()
+    assert task.log_sum(inputs[0], scores) == pytest.approx(plain.log_sum(pairs[0], added))
+    marginals = task.marginals(inputs[0], scores)
+    np.testing.assert_array_equal(marginals["vector"], marginals["token"])
+    pieces, _ = labelled_stretches(inputs, [np.r_[y[:-1], -1] for y in Y])
+    assert [len(table) for table in pieces[0].x] == [n - 1, n - 1, n - 2][: 2 + step_features]
+    with pytest.raises(TaskError, match="a vector for each token"):
+        task.parts((X[0], vectors[0][:-1], *inputs[0][2:]))
+    with pytest.raises(TaskError, match="a tuple of tokens, vectors"):
+        task.parts(X[0])
+
+
 @pytest.mark.slow
 def test_step_features_lower_the_error_of_chains():
     X, steps, Y = data(np.random.default_rng(2), 120)

@@ -120,6 +120,29 @@ def test_model_of_catboost_goes_through_a_file(tmp_path):
     assert read.predict_proba(X) == pytest.approx(thinned.predict_proba(X), abs=1e-9)
 
 
+def test_model_of_the_base_class_of_catboost_is_thinned():
+    module = pytest.importorskip("catboost")
+    X, y = table(3)
+    model = module.CatBoost({
+        "iterations": 20, "depth": 3, "loss_function": "MultiClass", "verbose": 0,
+        "thread_count": 1, "allow_writing_files": False,
+    }).fit(X[:160], y[:160])  # fmt: skip
+    thinned = thin(model, X[160:], y[160:], n_trees=8)
+    written = thinned.model.predict(X, prediction_type="Probability")
+    assert type(thinned.model) is module.CatBoost
+    assert written == pytest.approx(thinned.predict_proba(X), abs=1e-9)
+
+
+def test_rows_in_the_format_of_another_library_are_refused_by_name():
+    module = pytest.importorskip("xgboost")
+    X, y = table(2)
+    model = xgboost(max_depth=3).fit(X[:160], y[:160])
+    with pytest.raises(TypeError, match="X is a DMatrix of xgboost; give the table"):
+        thin(model, module.DMatrix(X[160:]), y[160:])
+    with pytest.raises(TypeError, match="unlabelled is a DMatrix"):
+        thin(model, X[160:], y[160:], unlabelled=module.DMatrix(X))
+
+
 @pytest.mark.parametrize(
     ("make", "options", "message"),
     [

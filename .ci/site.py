@@ -1,10 +1,11 @@
-"""Check of the search of the built site: guides and reference answer, decisions do not.
+"""Check of the built site: its search, the copies in Markdown, and links from names of classes.
 
-Scores are those of ``searchtools.js`` of Sphinx: 15 for a title, 11 for an object, 5
-for a word of the text; all words must occur.
+Guides and reference answer a search, decisions do not.  Scores are those of ``searchtools.js`` of
+Sphinx: 15 for a title, 11 for an object, 5 for a word of the text; all words must occur.
 """
 
 import json
+import re
 import sys
 from collections import Counter
 from pathlib import Path
@@ -41,7 +42,18 @@ def first_pages(index, query):
     return [index["docnames"][page] for page in ranked]
 
 
-text = Path(sys.argv[1], "searchindex.js").read_text(encoding="utf-8")
+site = Path(sys.argv[1])
+listed = re.findall(r"\]\((\S+?)\)", (site / "llms.txt").read_text(encoding="utf-8"))
+missing = [link for link in listed if not (site / link).is_file()]
+assert listed, "llms.txt has no links"
+assert not missing, f"llms.txt links to {missing}, which are not there"
+
+FACE = "reference/structboost.StructBoostClassifier"
+page = (site / "coming-from").with_suffix
+assert f'href="{FACE}.html#' in page(".html").read_text(encoding="utf-8"), "names are no links"
+assert f"[`StructBoostClassifier`]({FACE}.md#" in page(".md").read_text(encoding="utf-8")
+
+text = (site / "searchindex.js").read_text(encoding="utf-8")
 index = json.loads(text.removeprefix("Search.setIndex(").removesuffix(")"))
 for query in QUERIES:
     pages = first_pages(index, query)

@@ -1,0 +1,87 @@
+"""Records of the rounds of a run, their gaps, and the check that a bound holds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from structboost.exceptions import UncertifiedWarning, warn_user
+
+Record = dict[str, Any]
+
+# Fractions of the objective, and of the first one, by which a bound may exceed it by rounding.
+_SLIP, _SLIP_OF_FIRST = 1e-6, 1e-9
+
+
+def record(
+    round_: int, primal: float, bound: float | None, *, certified: bool, **others: Any
+) -> Record:
+    """One entry of a history.
+
+    Parameters
+    ----------
+    round_ : int
+        Number of the round, from 1.
+    primal : float
+        Objective of the model kept so far.  It never rises, except in a last record of spread
+        weights.
+    bound : float or None
+        Lower bound of the optimum over the family trained on.  None without a bound: C infinite,
+        pricing by search, or a rule that does not see all columns.  The relative ``gap`` follows.
+    certified : bool
+        Whether objective and bound are exact and those of the model.  Then the bound is at most the
+        objective, but for rounding of a millionth (:func:`contradicts`).
+    **others
+        Further plain values:
+
+        cross_fitted
+            Whether objective and bound are those of the responses in training, which the saved
+            learners do not give (the default of image segmentation).  Such a model has no
+            certificate.
+        held_out_loss
+            Mean loss of held-out examples after this round, None where it was not measured: every
+            20 rounds that of the examples that rounds left out, where they say when to end; with
+            ``early_stopping`` of an estimator that of the part that was held out.
+        bound_all, gap_all
+            In the last record: over stumps on all distinct thresholds; None if not known.
+        smallest_C
+            Below this C the model is certainly empty.  If the model is empty, the last record has
+            the C above which it is not.
+        cuts, columns, oracle_calls
+            Cuts held, columns with a weight, passes over the training set.
+        seconds
+            Since the fit began.
+    """
+    return {
+        "round": round_,
+        "primal": primal,
+        "bound": bound,
+        "gap": relative_gap(primal, bound),
+        "certified": certified,
+        **others,
+    }
+
+
+def relative_gap(primal: float, bound: float | None) -> float | None:
+    """Gap ``(primal - bound) / primal`` from 0, or None without a bound."""
+    if bound is None:
+        return None
+    return max(0.0, (primal - bound) / primal) if primal > 0 else 0.0
+
+
+def contradicts(history: Sequence[Record], primal: float, bound: float | None) -> bool:
+    """Whether a lower bound exceeds the objective of a model by more than rounding.
+
+    That is by a millionth of the objective and a billionth of the first one.  Then it warns, once
+    per history.
+    """
+    first = history[0]["primal"] if history else primal
+    if bound is None or not bound - primal > _SLIP * abs(primal) + _SLIP_OF_FIRST * first:
+        return False
+    warn_user(
+        f"The lower bound {bound:.9g} of the optimum exceeds the objective {primal:.9g} of a "
+        "model, so nothing is certified: the argmax or the sums of the task are not exact.  Run "
+        "check_task(task, X, Y), or scale losses and features if it finds nothing.",
+        UncertifiedWarning,
+    )
+    return True

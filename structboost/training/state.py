@@ -1,0 +1,172 @@
+"""Data that a round of training hands to the next, and its place in a checkpoint."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from structboost.contract.parts import PartKind
+from structboost.files.checkpoint import CheckpointFile
+from structboost.files.schema import (
+    DamagedFileError,
+    Part,
+    Schema,
+    below,
+    damaged_content,
+    finite_number,
+    prefixed,
+    whole_number,
+)
+from structboost.masters.abilities import Resumable
+from structboost.masters.master import WeightedColumns
+from structboost.training.columns import (
+    STAGES_SCHEMA,
+    ColumnRegistry,
+    ColumnWeights,
+    stage_arrays,
+    stages_of,
+)
+from structboost.training.history import Record
+
+# Relative difference between sums of the same numbers in another order.
+_ROUNDING = 1e-9
+
+
+@dataclass
+class State:
+    """Data that a round hands to the next, beside the weights and the columns.
+
+    Parameters
+    ----------
+    history : list of dict
+        A record per round.
+    stages : list of ColumnWeights
+        The weights after each round.
+    bound : float or None
+        What the master and the edges found would prove if pricing saw every column.
+    smallest_C : float or None
+        Below this C the model is empty for certain.
+    exhausted : int
+        Rounds in a row without a violated column.
+    done : bool
+        Whether training came to its end before it ran out of rounds.
+    interrupted : bool
+        Whether Ctrl-C ended it.
+    ending : str
+        Why training ended, a key of :data:`~structboost.training.endings.ENDINGS`; masters
+        of your own may have further ones.
+    estimate : float or None
+        Bound over a part of the families, where the last round priced no more.
+    """
+
+    history: list[Record] = field(default_factory=list)
+    stages: list[ColumnWeights] = field(default_factory=list)
+    bound: float | None = None
+    smallest_C: float | None = None
+    exhausted: int = 0
+    done: bool = False
+    interrupted: bool = False
+    ending: str = "max_rounds"
+    estimate: float | None = None
+
+    def to_header(self) -> dict[str, Any]:
+        """The plain values that a checkpoint holds."""
+        names = ("history", "bound", "exhausted", "done", "ending", "estimate")
+        return {name: getattr(self, name) for name in names}
+
+    @classmethod
+    def of_header(
+        cls, header: Mapping[str, Any], stages: list[ColumnWeights], primal: float
+    ) -> State:
+        """Read what :meth:`to_header` returned, of weights with the objective ``primal``.
+
+        DamagedFileError if its rounds, its bound and this objective do not fit together.
+        """
+        with damaged_content():
+            history = list(header["history"])
+            for number, entry in enumerate(history):
+                if whole_number(entry["round"], "round") != number + 1:
+                    raise DamagedFileError("its rounds are not numbered in order")
+                for name in ("primal", "seconds"):
+                    finite_number(entry[name], name, 0.0)
+            bound = header["bound"]
+            # Where pricing is a search the header has an estimate, the record none.
+            if not history or history[-1]["bound"] not in (None, bound):
+                raise DamagedFileError("its bound is not that of its last round")
+            if bound is not None:
+                finite_number(bound, "bound", high=primal * (1 + _ROUNDING))
+            if abs(history[-1]["primal"] - primal) > _ROUNDING * primal:
+                raise DamagedFileError("its objective is not that of its weights")
+            exhausted = whole_number(header["exhausted"], "exhausted")
+            smallest_C = history[-1].get("smallest_C")
+            state = cls(history, stages, bound, smallest_C, exhausted, header["done"] is True)
+            # Checkpoints of version 0.2 do not say why.
+            state.ending = str(header.get("ending", state.ending))
+            if (estimate := header.get("estimate")) is not None:
+                state.estimate = finite_number(estimate, "estimate", 0.0)
+            return state
+
+
+class RunCheckpoint:
+    """Checkpoint of all that the next rounds of a run depend on.
+
+    Parameters
+    ----------
+    file : CheckpointFile
+    columns : ColumnRegistry
+    weighted : WeightedColumns
+        Its class is :class:`Resumable`.
+    """
+
+    def __init__(
+        self, file: CheckpointFile, columns: ColumnRegistry, weighted: WeightedColumns
+    ) -> None:
+        assert isinstance(weighted, Resumable)
+        self._file = file
+        self._columns = columns
+        self._weighted: WeightedColumns = weighted
+        self._resumable: Resumable = weighted
+
+    def write(self, state: State, *, is_last: bool) -> None:
+        """Write a state if it is due, or the last one of its run."""
+        if not (is_last or self._file.is_due()):
+            return
+        numbers, of_master = self._resumable.state()
+        learners, of_columns = self._columns.state()
+        arrays = {
+            **stage_arrays(state.stages),
+            **prefixed("master/", of_master),
+            **prefixed("columns/", of_columns),
+        }
+        header = {**state.to_header(), "master": numbers, **learners}
+        self._file.write(header, arrays, self._schema)
+
+    def restored(self, max_rounds: int, kinds: Mapping[str, PartKind]) -> State | None:
+        """Bring columns and weights to the state in the file and return it, or None without one."""
+        found = self._file.read(self._schema)
+        if found is None:
+            return None
+        header, arrays = found
+        n_rounds = len(header["history"])
+        self._file.check_rounds(n_rounds, max_rounds)
+        with self._file.refusing():
+            self._columns.restore(header, below("columns/", arrays), kinds)
+            for family in self._columns.families.values():
+                family.skip_rounds(n_rounds)
+            self._resumable.restore(header["master"], below("master/", arrays))
+            stages = stages_of(arrays, len(self._columns))
+            return State.of_header(header, stages, self._weighted.primal)
+
+    def _schema(self, header: Mapping[str, Any], names: Collection[str]) -> Schema:
+        """Names, types and shapes of the arrays of a checkpoint of this run."""
+        n_learners = {kind: len(header["learners"][kind]) for kind in self._columns.families}
+        of_master = dict(self._resumable.schema(n_learners))
+        own = of_master.pop("", Part({}))
+        arrays = {
+            **STAGES_SCHEMA,
+            **prefixed("columns/", self._columns.schema(header)),
+            **prefixed("master/", own.arrays),
+        }
+        shared = Part(arrays, {"n_rounds": len(header["history"]), **own.sizes})
+        return {"": shared, **prefixed("master/", of_master)}

@@ -1,0 +1,90 @@
+"""Checks of plug-ins, callbacks and estimators by what they have."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from structboost.exceptions import warn_user
+from structboost.validation.messages import shown
+
+
+def check_estimator(value: Any, attribute: str) -> None:
+    """Raise TypeError unless ``value`` may be a fitted estimator, which has ``attribute``."""
+    if isinstance(value, type) or not (hasattr(value, "fit") or hasattr(value, attribute)):
+        raise TypeError(f"estimator is {shown(value)}; give a fitted estimator.")
+
+
+def checked_callbacks(value: Any) -> list[Callable[..., Any]]:
+    """Return ``value``, None or a sequence of callables, as a list."""
+    if value is None:
+        return []
+    if not isinstance(value, Sequence):
+        raise TypeError(
+            f"callbacks is {shown(value)}; give a list of callables, such as [callback], or None."
+        )
+    for i, callback in enumerate(value):
+        if not callable(callback):
+            raise TypeError(
+                f"callbacks[{i}] is {shown(callback)}; give a callable(record, trainer)."
+            )
+    return list(value)
+
+
+def check_declares(plug_in: Any, flag: str, argument: str, remedy: str) -> None:
+    """Raise ValueError unless a plug-in has the ``flag`` that an argument of the trainer needs."""
+    if not getattr(plug_in, flag):
+        raise ValueError(
+            f"{argument} needs {flag}, which {type(plug_in).__name__} does not declare; {remedy}."
+        )
+
+
+def lacking(plug_in: type, protocol: type) -> list[str]:
+    """List the members of a protocol that a class lacks."""
+    members = [name for name in vars(protocol) if not name.startswith("_")]
+    return [name for name in members if not hasattr(plug_in, name)]
+
+
+def check_implements(product: type, by: Any, protocol: type, argument: str, remedy: str) -> None:
+    """Raise ValueError unless a class has the members that an argument of the trainer needs.
+
+    The members are those of ``protocol``, and ``product`` is the class of the objects that a
+    plug-in makes.  The error names the plug-in, ``by``, and the ``argument``, and ends in the
+    ``remedy``.
+    """
+    missing = lacking(product, protocol)
+    if missing:
+        raise ValueError(
+            f"{argument} needs {', '.join(missing)}, which {product.__name__} of "
+            f"{type(by).__name__} does not implement; {remedy}."
+        )
+
+
+def tell_of_old_flags(plug_in: type, replaced: Mapping[str, str]) -> None:
+    """Warn of class attributes that version 0.2 read and that are not read any more.
+
+    ``replaced`` has an instruction in the place of each flag.
+    """
+    for flag, remedy in replaced.items():
+        if flag in vars(plug_in):
+            warn_user(
+                f"{plug_in.__name__} declares {flag}, which is not read any more; {remedy}.",
+                FutureWarning,
+            )
+
+
+def check_takes_arguments(
+    value: Callable[..., Any], name: str, call: str, *arguments: Any, **named: Any
+) -> None:
+    """Raise TypeError unless ``value`` takes the arguments, shown as ``call`` in the error."""
+    try:
+        signature = inspect.signature(value)
+    except ValueError:  # some compiled functions have no signature
+        return
+    try:
+        signature.bind(*arguments, **named)
+    except TypeError as error:
+        raise TypeError(
+            f"{name} is {shown(value)}, which cannot be called as {call}: {error}."
+        ) from None
