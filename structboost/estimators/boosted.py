@@ -115,7 +115,9 @@ class StructBoostEstimator(BoostedEstimator):
         Relative gap ``(primal - bound) / primal``, below 1, at which training stops.  Not read by
         stage-wise objectives.
     formulation : {"auto", "one_slack", "m_slack"}
-        Program that is solved for the hinge, with the same optimum.  ``"auto"`` is ``"one_slack"``.
+        Program that is solved for the hinge, with the same optimum.  ``"auto"`` takes the one that
+        needs less time, by the numbers of examples and channels and by C
+        (:class:`structboost.masters.HingeBySize`).  ``formulation_`` is the result.
     stabilize : bool
         Whether the 1-slack program is stabilised; False is Algorithm 2 as printed.
     weak_learner : str, callable or list of these
@@ -194,6 +196,11 @@ class StructBoostEstimator(BoostedEstimator):
         members = self.model_.members.values()
         return ", ".join(dict.fromkeys(member.family for member in members))
 
+    @property
+    def formulation_(self) -> str:
+        """Formulation of the fit, empty if one linear function was fitted without boosting."""
+        return str(self.model_.metadata.get("formulation", ""))
+
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
         text = str(super().__repr__(N_CHAR_MAX))
         if "objective=" not in text:
@@ -209,7 +216,8 @@ class StructBoostEstimator(BoostedEstimator):
         """Describe objective, weak learners, choices and ending of the fit in words."""
         name = self.minimised_
         plural = "" if self.n_iter_ == 1 else "s"
-        words = f"minimised {name} over {self.learner_}, {self.n_iter_} round{plural}"
+        by = f" by {self.formulation_}" if name == HINGE and self.formulation_ else ""
+        words = f"minimised {name}{by} over {self.learner_}, {self.n_iter_} round{plural}"
         if hasattr(self, "learning_rate_"):
             words += f", learning rate {self.learning_rate_:.3g}"
         if hasattr(self, "max_features_"):
@@ -290,7 +298,7 @@ class StructBoostEstimator(BoostedEstimator):
             return "exponential"
         if self.objective == L1_LOG_LOSS:
             return "log"
-        return "one_slack" if is_same(self.formulation, AUTO) else self.formulation
+        return self.formulation
 
     def _settings(self, task: Task) -> dict[str, Any]:
         formulation = self._formulation()
