@@ -152,6 +152,8 @@ class StructBoostEstimator(BoostedEstimator):
         :class:`structboost.StructBoost`.
     C_path_end_ : str
         Only with ``C="auto"``.  Reason why no larger C was tried.
+    formulation_ : str
+        Formulation that trained, empty for one linear function without boosting.
     learner_ : str
         Names of the families of weak learners in the model.
     learning_rate_ : float
@@ -227,7 +229,7 @@ class StructBoostEstimator(BoostedEstimator):
         if np.isfinite(self.C_):
             words += f", C = {self.C_:.4g}"
         gap = self.history_[-1].get("gap") if self.history_ else None
-        words += "" if gap is None else f", gap {100 * gap:.2g} %"
+        words += "" if gap is None else f", gap {100 * gap:.2g} % {self.gap_text_}".rstrip()
         return f"{words}; {self.ending_text_}" if self.ending_ else words
 
     def _check_objective(self, weak_learner: Any) -> str:

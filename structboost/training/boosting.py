@@ -8,7 +8,7 @@ from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import partial
 from math import inf
 from os import PathLike
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 from structboost._typing import override
 from structboost.contract.one_output import warn_of_one_output
@@ -143,6 +143,10 @@ class StructBoost(Trainer):
         Reason why the fit ended, a key of :data:`structboost.training.endings.ENDINGS`.
     ending_text_ : str
         Sentence that explains why the fit ended.
+    gap_text_ : str
+        Weak learners that the last gap covers, in words; empty without a gap.
+    formulation_ : str
+        Name of the formulation that trained, where ``formulation="auto"`` took one.
     temperature_ : float or None
         Factor of the scores in :meth:`predict_marginals`, fitted on examples that rounds left out.
         None if none were left out, or the formulation does not use them.
@@ -200,11 +204,11 @@ class StructBoost(Trainer):
     C_: float = field(init=False)
     C_path_: list[dict[str, Any]] = field(init=False)
     C_path_end_: str = field(init=False)
+    # Formulation that trains, which ``formulation="auto"`` takes by the examples and C.
+    _trained_by: Formulation = field(init=False)
 
     # How an estimator calls what is minimised.
     _objective = ""
-    # Formulation that trains, which ``formulation="auto"`` takes by the examples and C.
-    _trained_by: ClassVar[Formulation | None] = None
 
     @committed
     def fit(
