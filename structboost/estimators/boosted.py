@@ -27,6 +27,7 @@ from structboost.estimators.objectives import (
     check_parameters,
     checked_objective,
     is_one_linear_function,
+    members_of,
     reads,
 )
 from structboost.estimators.parameters import estimator, is_same
@@ -235,10 +236,8 @@ class StructBoostEstimator(BoostedEstimator):
     def _check_objective(self, weak_learner: Any) -> str:
         """Return the name of the objective, if it reads all parameters with these weak learners.
 
-        Raises
-        ------
-        ValueError, TypeError
-            If there is no such objective, or it does not read a parameter that was set.
+        ValueError or TypeError if there is no such objective, or it does not read a parameter that
+        was set.
         """
         objective = checked_objective(self.objective, self._objectives)
         self._check_scoring(objective, weak_learner)
@@ -399,7 +398,7 @@ class StructBoostEstimator(BoostedEstimator):
     ) -> None:
         self._is_large = len(train[1]) > _LARGE
         if self._is_stage_wise and any(
-            is_text(name, "tree") for name in _names(self._weak_learners())
+            is_text(name, "tree") for name in members_of(self._weak_learners())
         ):
             self.max_features_ = self._chosen_features(task, train, sample_weight)
         super()._train(task, train, validation, sample_weight, whole, groups)
@@ -531,11 +530,6 @@ class StructBoostClassifier(TaxonomyClassifier, StructBoostEstimator, TableEstim
                 "pricing is 'label_augmented', which needs a taxonomy; give taxonomy=."
             )
         return LabelAugmented()
-
-
-def _names(weak_learner: Any) -> list[Any]:
-    """Return one or several weak learners as a list."""
-    return list(weak_learner) if isinstance(weak_learner, list | tuple) else [weak_learner]
 
 
 def _takes_infinite(formulation: Formulation) -> bool:

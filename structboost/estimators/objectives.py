@@ -48,10 +48,7 @@ _RENAMED = {"exponential": EXPONENTIAL, "log": L1_LOG_LOSS}
 def checked_objective(objective: Any, choices: Iterable[str]) -> str:
     """Return the name of an objective, or ``OWN`` for a Formulation.
 
-    Raises
-    ------
-    ValueError, TypeError
-        If it is neither a Formulation nor one of ``choices``.
+    ValueError or TypeError if it is neither a Formulation nor one of ``choices``.
     """
     if isinstance(objective, Formulation):
         return OWN
@@ -63,7 +60,9 @@ def checked_objective(objective: Any, choices: Iterable[str]) -> str:
 
 
 def is_linear(weak_learner: Any) -> bool:
-    """Whether weak learners are one linear function."""
+    """Whether weak learners are one linear function, whatever there is on vectors of tokens."""
+    if isinstance(weak_learner, Mapping) and "vector" in weak_learner:
+        return is_same(weak_learner.get("token"), "linear")
     return is_same(weak_learner, "linear")
 
 
@@ -71,11 +70,12 @@ def grows_trees(weak_learner: Any) -> bool:
     """Whether weak learners include trees, by name or by ``"auto"``."""
     members = weak_learner
     if isinstance(members, Mapping):
-        members = [one for of_kind in members.values() for one in _members(of_kind)]
-    return any(is_same(one, "tree") or is_same(one, AUTO) for one in _members(members))
+        members = [one for of_kind in members.values() for one in members_of(of_kind)]
+    return any(is_same(one, "tree") or is_same(one, AUTO) for one in members_of(members))
 
 
-def _members(weak_learner: Any) -> list[Any]:
+def members_of(weak_learner: Any) -> list[Any]:
+    """Return one or several weak learners as a list."""
     return list(weak_learner) if isinstance(weak_learner, list | tuple) else [weak_learner]
 
 
@@ -87,7 +87,8 @@ def is_one_linear_function(objective: str, weak_learner: Any) -> bool:
 def reads(objective: str, weak_learner: Any) -> tuple[str, ...]:
     """Return the parameters that an objective reads, of those that only some objectives read."""
     if objective == LOG_LOSS and is_linear(weak_learner):
-        return _READ_BY_LINEAR
+        of_trees = (*_OF_STEPS, *OF_TREES) if grows_trees(weak_learner) else ()
+        return (*_READ_BY_LINEAR, *of_trees)
     if objective in STAGE_WISE and not grows_trees(weak_learner):
         return tuple(name for name in _READ[objective] if name not in OF_TREES)
     return _READ[objective]

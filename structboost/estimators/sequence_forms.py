@@ -28,10 +28,8 @@ LARGEST_WHOLE = 2**53
 def listed_sequences(X: Any) -> list[Any]:
     """Return the sequences of a list, an array of three dimensions, a series or another container.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If it is one table, a mapping, a set, a string, an iterator, no container, or empty.
+    TypeError or ValueError if it is one table, a mapping, a set, a string, an iterator, no
+    container, or empty.
     """
     table = _one_table(X)
     if table:
@@ -144,10 +142,7 @@ def sequence_of(x: Any, i: int) -> Any:
 def numbers_of(x: Any, i: int) -> NDArray[Any]:
     """Return the tokens of sequence ``i`` as an array of numbers, of unchecked shape.
 
-    Raises
-    ------
-    ValueError
-        If it is no array of real numbers that floats can hold.
+    ValueError if it is no array of real numbers that floats can hold.
     """
     try:
         rows: NDArray[Any] = x.toarray() if sparse.issparse(x) else np.asarray(x)

@@ -23,6 +23,7 @@ from structboost.estimators.objectives import (
     HINGE,
     L1_LOG_LOSS,
     LOG_LOSS,
+    OF_TREES,
     SVM,
     checked_objective,
     reads,
@@ -39,6 +40,7 @@ from structboost.estimators.tokens import (
     tag_numbers,
     warn_of_unknown_tags,
 )
+from structboost.estimators.trees_of_vectors import scores_of_others, with_trees
 from structboost.exceptions import examples_numbered
 from structboost.files.schema import DamagedFileError, finite_number, whole_number
 from structboost.linear.dual_chain import chain_problem
@@ -47,7 +49,7 @@ from structboost.masters.newton_steps import NewtonSteps
 from structboost.masters.stage_wise_random_field import StageWiseRandomField
 from structboost.runtime.fitted_state import committed
 from structboost.selection.folds import Fold
-from structboost.tasks.chain import ChainTask, labelled_stretches
+from structboost.tasks.chain import ChainTask, labelled_stretches, runs_of
 from structboost.tasks.chunk_tags import SCHEMES, ChunkTags
 from structboost.training.boosting import AUTO
 from structboost.validation import (
@@ -66,6 +68,8 @@ _MANY_PAIRS, _ENOUGH_TOKENS = 1 << 22, 200
 # Neighbouring sequences that are held out together, and the least number of such runs: sequences of
 # one document are alike (docs/decisions/linear-likelihood.md).
 _RUN, _FEWEST_RUNS = 30, 100
+# A single sequence is cut into so many runs, of which some are held out.
+_RUNS_OF_ONE = 10
 # Scores of tags that are in memory together: 32 megabytes.
 _MOST_SCORES = 1 << 22
 
@@ -123,7 +127,11 @@ class StructBoostTagger(StructBoostEstimator):
         tokens of zeros and ones are single features, priced by one sparse product.  ``"linear"``
         with ``objective="log_loss"`` is one linear function, of such features unchanged and of
         others standardised.  Other families make such tokens dense.  ``"auto"`` with
-        ``objective="log_loss"`` is ``"linear"`` for such tokens, else trees.
+        ``objective="log_loss"`` is ``"linear"`` for such tokens, else trees.  Where tokens have
+        vectors or numbers beside names, ``{"token": "linear", "vector": ["linear", "tree"]}`` grows
+        trees on the numbers: with ``objective="log_loss"`` one linear function is fitted of names,
+        numbers and the scores of trees, which were grown on other sequences.  With ``{"token":
+        "stump", "vector": "tree"}`` single names and trees are boosted together.
     early_stopping : bool
         Whether to hold out whole sequences, stop when their error has not improved for
         ``n_iter_no_change`` rounds, and keep the best round.  The certificate then refers to the
@@ -185,7 +193,8 @@ class StructBoostTagger(StructBoostEstimator):
         groups : array-like, shape (n_sequences,), optional
             Group of each sequence, such as its document, which is held out as a whole where C is
             chosen or training stops early.  By default, runs of up to 30 neighbouring sequences
-            are held out together to choose C, if there are at least 200.
+            are held out together to choose C, if there are at least 200.  To choose C on one
+            sequence alone, it is cut into ten runs, which are then trained as sequences.
 
         Raises
         ------
@@ -197,11 +206,12 @@ class StructBoostTagger(StructBoostEstimator):
         ConstantPredictionWarning
             If ``y`` has one tag, which the model then always predicts.
         """
-        objective = checked_objective(self.objective, self._objectives)
+        checked_objective(self.objective, self._objectives)
         reader = TokenReader()
         rows = reader.fit(X, takes_active=self._takes_active)
         is_linear = is_same(self.weak_learner, AUTO) and self._is(LOG_LOSS) and reader.is_active
         self._check_parameters("linear" if is_linear else None)
+        self._check_kinds(reader)
         checked_choice(self.transitions, "transitions", ("all", "seen"))
         if not 0 <= checked_number(self.l1_ratio, "l1_ratio", "a number from 0 to below 1") < 1:
             raise ValueError(
@@ -224,8 +234,7 @@ class StructBoostTagger(StructBoostEstimator):
         check_allowed(tags, forbidden, classes)
         weights = checked_weights(sample_weight, len(rows))
         of_groups = None if groups is None else group_indices(groups, "groups", len(rows))
-        read = reads(objective, "linear" if is_linear else self.weak_learner)
-        chooses_C = is_same(self.C, AUTO) and "C" in read
+        chooses_C = self._chooses_C(reader.is_active)
         if groups is not None and not (chooses_C or self.early_stopping):
             raise ValueError(
                 "groups is set, and nothing is held out; leave it out, or write early_stopping="
@@ -247,11 +256,17 @@ class StructBoostTagger(StructBoostEstimator):
             stretches = labelled_stretches([rows[i] for i in at], [tags[i] for i in at])
             return *stretches, np.repeat(weights[list(at)], sizes)
 
+        trees = None
+        if self._grows_on_vectors:
+            rows, trees = self._with_tree_scores(rows, tags, training, weights, of_groups)
         run = min(_RUN, len(training) // _FEWEST_RUNS)
         if of_groups is None and run > 1:
             of_groups = np.arange(len(rows)) // run
         inputs, outputs, of_pieces = pieces(training)
-        if of_groups is not None:
+        if chooses_C and not held and len(inputs) == 1:
+            inputs, outputs = runs_of(inputs[0], outputs[0], _RUNS_OF_ONE)
+            of_pieces = np.ones(len(inputs))
+        elif of_groups is not None:
             of_groups = np.repeat(of_groups[training], [_n_pieces(tags[i]) for i in training])
         validation = pieces(held)[:2] if held else None
         whole = pieces(everything) if held else None
@@ -268,7 +283,76 @@ class StructBoostTagger(StructBoostEstimator):
             self._keep_constant(task, {"token": int(reader.n_features or 0), "step": 1})
             return self
         self._train(task, (inputs, outputs), validation, of_pieces, whole, of_groups)
+        if trees is not None:
+            self.model_ = with_trees(self.model_, trees, len(reader.vector_columns))
         return self
+
+    @property
+    def _members_on_vectors(self) -> set[Any]:
+        """Names of the weak learners on vectors, where these have others than names."""
+        if not isinstance(self.weak_learner, Mapping) or "vector" not in self.weak_learner:
+            return set()
+        of_vectors = self.weak_learner["vector"]
+        members = list(of_vectors) if isinstance(of_vectors, list | tuple) else [of_vectors]
+        return {one if isinstance(one, str) else type(one) for one in members}
+
+    @property
+    def _grows_on_vectors(self) -> bool:
+        """Whether linear functions combine the scores of trees on vectors."""
+        return self._is_one_linear_function and "tree" in self._members_on_vectors
+
+    def _check_kinds(self, reader: TokenReader) -> None:
+        """Raise ValueError if weak learners of names and vectors cannot be trained."""
+        members = self._members_on_vectors
+        if not members:
+            return
+        given = f"weak_learner is {shown(self.weak_learner)}"
+        if not len(reader.vector_columns):
+            raise ValueError(
+                f"{given}, and X has no numbers beside names of 0 and 1; name one weak learner."
+            )
+        own: Any = self.weak_learner
+        if set(own) != {"token", "vector"} or own["token"] not in ("linear", "stump"):
+            raise ValueError(
+                f"{given}; give a dict of 'token', which is 'linear' or 'stump', and 'vector'."
+            )
+        if self._is(SVM) or (self._is_one_linear_function and not members <= {"linear", "tree"}):
+            raise ValueError(
+                f"{given}, and objective={shown(self.objective)} has one linear function for each "
+                "tag; give 'linear', 'tree' or ['linear', 'tree'] for 'vector' with "
+                "objective='log_loss', or 'stump' for 'token'."
+            )
+
+    def _with_tree_scores(
+        self,
+        rows: list[Any],
+        tags: Sequence[IntArray],
+        training: Sequence[int],
+        weights: FloatArray,
+        groups: IntArray | None,
+    ) -> tuple[list[Any], StructBoostTagger]:
+        """Grow trees on the vectors, and return the rows with their scores as more columns.
+
+        A sequence gets the scores of trees that were grown on other groups of sequences.
+        """
+        names = ("learning_rate", "max_iter", "random_state", "verbose", *OF_TREES)
+        settings = {name: getattr(self, name) for name in names}
+        vectors = [rows[i][1] for i in training]
+        known = [[None if tag < 0 else tag for tag in tags[i].tolist()] for i in training]
+
+        def fit(at: Sequence[int]) -> StructBoostTagger:
+            return StructBoostTagger(weak_learner="tree", **settings).fit(
+                [vectors[k] for k in at], [known[k] for k in at], weights[training][at]
+            )
+
+        of_groups = np.arange(len(rows)) if groups is None else groups
+        n_tags = 1 + max(int(own.max(initial=-1)) for own in tags)
+        scores = scores_of_others(fit, vectors, of_groups[training], n_tags, self.random_state)
+        out = list(rows)
+        for i, own in zip(training, scores, strict=True):
+            columns = [rows[i][1]] if self._members_on_vectors != {"tree"} else []
+            out[i] = rows[i][0], np.hstack((*columns, own))
+        return out, fit(range(len(training)))
 
     def predict(self, X: Sequence[Any]) -> list[list[Any]]:
         """Return the tags of each sequence with the highest total score.
@@ -541,8 +625,20 @@ class StructBoostTagger(StructBoostEstimator):
     @property
     def _takes_active(self) -> bool:
         """Whether sparse tokens of zeros and ones may stay sparse."""
+        if isinstance(self.weak_learner, Mapping):
+            return "vector" in self.weak_learner
         names = (AUTO, "stump", "linear")
         return any(is_same(self.weak_learner, name) for name in names)
+
+    def _chooses_C(self, is_active: bool) -> bool:
+        """Whether C is chosen on held-out sequences, of active features or of others."""
+        is_linear = is_active and is_same(self.weak_learner, AUTO) and self._is(LOG_LOSS)
+        read = reads(self._objective_name(), "linear" if is_linear else self.weak_learner)
+        return is_same(self.C, AUTO) and "C" in read
+
+    def _holds_out(self) -> bool:
+        """Whether a fit of dicts with names holds sequences out."""
+        return bool(self.early_stopping) or self._chooses_C(self._takes_active)
 
     def _stage_wise(self) -> NewtonSteps:
         return StageWiseRandomField()
@@ -620,7 +716,9 @@ class StructBoostTagger(StructBoostEstimator):
         if self._reader.is_active:
             by_kind = dict.fromkeys(task.kinds, ActiveFeatureFamily)
             if "vector" in by_kind:
-                by_kind["vector"] = weak_learner
+                is_mapping = isinstance(weak_learner, Mapping)
+                own = weak_learner["vector"] if is_mapping else weak_learner
+                by_kind["vector"] = self._grown(own) if self._is_stage_wise else own
             return settings | {"weak_learner": by_kind}
         if self._is_stage_wise and not isinstance(weak_learner, Mapping):
             # Pairs of tags have one constant feature, on which trees are constants, too.

@@ -24,6 +24,7 @@ from structboost.estimators.sequence_forms import (
 from structboost.estimators.token_names import TokenNames
 from structboost.estimators.token_table import TokenTable, canonical, is_binary
 from structboost.exceptions import warn_user
+from structboost.tasks.chain import Stretch
 from structboost.validation import first_unusable, lacks_and_has, shown
 from structboost.weak.active_feature import active_features
 
@@ -294,7 +295,8 @@ class RowsReader(TokenReader):
 
     @override
     def read(self, X: Any) -> tuple[Any, FloatArray | None, IntArray]:
-        tables = [x if isinstance(x, tuple) else (x,) for x in X]
+        contents = [x.x if isinstance(x, Stretch) else x for x in X]
+        tables = [x if isinstance(x, tuple) else (x,) for x in contents]
         rows, *vectors = (np.concatenate(own) for own in zip(*tables, strict=True))
         return rows, vectors[0] if vectors else None, np.array([len(own[0]) for own in tables])
 

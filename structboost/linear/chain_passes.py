@@ -6,9 +6,9 @@ the number of tokens, however they are cut into sequences.
 
 All functions take the same groups of arrays:
 
-tokens : (ndarray of int32, ndarray of int64, ndarray of float64, ndarray (n_tokens, width))
-    Active features of all tokens, the first entry of each token, the value of each feature, and
-    the vectors of all tokens, of width 0 without any.
+tokens : (ndarray of int32, ndarray of int64, ndarray, ndarray (n_tokens, width), ndarray)
+    Active features of all tokens, the first entry of each token, the value of each feature, the
+    vectors of all tokens, of width 0 without any, and their squared norms.
 sequences : (ndarray of int64, ndarray of int64, ndarray of float64, ndarray of bool (n, 2))
     First token of each sequence, true tags of all tokens, C times the weight of each sequence, and
     whether each begins and ends where the sequence that it was cut from does.
@@ -88,7 +88,7 @@ def dual_pass(
     """
     starts, _, shares, _ = sequences
     of_tags, of_pairs, entropies, overlaps = duals
-    features, at, values, vectors = tokens
+    features, at, values, _vectors, norms = tokens
     n_tags = weights.shape[1]
     bias = len(weights) - 1
     space = _space(starts, n_tags)
@@ -123,8 +123,7 @@ def dual_pass(
             own = values[bias] * values[bias]
             for a in range(at[begin + t], at[begin + t + 1]):
                 own += values[features[a]] * values[features[a]]
-            for j in range(vectors.shape[1]):
-                own += vectors[begin + t, j] * vectors[begin + t, j]
+            own += norms[begin + t]
             squares += own * squared
         on_tokens, of_steps = moved, 0.0
         for k in range(n_tags * n_tags):
@@ -211,7 +210,7 @@ def _sums(
     ``powers`` come from :func:`exponentials`.  ``space`` gets the scores and the probabilities of
     tags; ``of_pairs`` gains.
     """
-    features, at, values, vectors = tokens
+    features, at, values, vectors, _norms = tokens
     starts, tags, _, ends = sequences
     n_tags = weights.shape[1]
     bias = len(weights) - 1
@@ -232,8 +231,9 @@ def _sums(
                 own[k] += value * weights[f, k]
         for j in range(vectors.shape[1]):
             value = vectors[begin + t, j]
+            row = weights[first + j]
             for k in range(n_tags):
-                own[k] += value * weights[first + j, k]
+                own[k] += value * row[k]
         true += own[tags[begin + t]]
         if t:
             true += transitions[0, tags[begin + t - 1] * n_tags + tags[begin + t]]
@@ -256,10 +256,12 @@ def _scatter(begin: int, n: int, tokens: Any, change: FloatArray, out: FloatArra
 
     Returns the sum of the products of the row with the row that it is added to, before that.
     """
-    features, at, values, vectors = tokens
+    features, at, values, vectors, _norms = tokens
     n_tags, bias = out.shape[1], len(out) - 1
     first = bias - vectors.shape[1]
     met = 0.0
+    # A sum for each tag, so that tags are added up side by side.
+    of_tags = np.zeros(n_tags)
     for t in range(n):
         own = change[t]
         value = values[bias]
@@ -274,9 +276,13 @@ def _scatter(begin: int, n: int, tokens: Any, change: FloatArray, out: FloatArra
                 out[f, k] += value * own[k]
         for j in range(vectors.shape[1]):
             value = vectors[begin + t, j]
+            row = out[first + j]
             for k in range(n_tags):
-                met += value * out[first + j, k] * own[k]
-                out[first + j, k] += value * own[k]
+                step = value * own[k]
+                of_tags[k] += step * row[k]
+                row[k] += step
+    for k in range(n_tags):
+        met += of_tags[k]
     return met
 
 
@@ -293,7 +299,7 @@ def _scatter_shrunk(
 
     Returns by how much half the squared norm of the weights, times the ridge, rises.
     """
-    features, at, values, vectors = tokens
+    features, at, values, vectors, _norms = tokens
     slopes, _, l1_ratio, ridge = of_weights
     n_tags, bias = weights.shape[1], len(weights) - 1
     first = bias - vectors.shape[1]

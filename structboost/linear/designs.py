@@ -20,6 +20,9 @@ from structboost.solvers.linear_scores import active_matrix, sparse_matrix
 from structboost.weak.linear_function import LinearFunctionTable
 from structboost.weak.standardisation import Standardisation
 
+# Sum of the variances of dense features beside active ones of the value 1.
+_MOST_VARIANCE = 5.0
+
 
 class Design(ABC):
     """Matrix of the features of one kind of parts, with the constant as last column.
@@ -56,9 +59,17 @@ class Design(ABC):
 
 @dataclass(frozen=True)
 class StandardisedDesign(Design):
-    """Dense features of mean 0 and standard deviation 1."""
+    """Dense features of mean 0 and one standard deviation.
+
+    Parameters
+    ----------
+    scale : Standardisation
+    std : float
+        Standard deviation of each feature.
+    """
 
     scale: Standardisation
+    std: float = 1.0
 
     @property
     def width(self) -> int:  # type: ignore[override]
@@ -67,7 +78,10 @@ class StandardisedDesign(Design):
 
     @override
     def matrix(self, rows: Any) -> FloatArray:
-        return self.scale.rows(rows)
+        out = self.scale.rows(rows)
+        if self.std != 1.0:
+            out[:, : len(self.scale.scales)] *= self.std
+        return out
 
     @override
     def features(self, rows: Any) -> FloatArray:
@@ -89,7 +103,7 @@ class StandardisedDesign(Design):
         z = self.scale
         if self._is_constant:
             return self._constant(weights[-1], first)
-        coefficients = weights[: len(z.scales)].T / z.scales
+        coefficients = self.std * weights[: len(z.scales)].T / z.scales
         intercept = -coefficients @ z.centers + (weights[-1] if z.bias else 0.0)
         deviations = np.where(np.isfinite(z.scales), z.scales, 0.0)
         table = LinearFunctionTable(coefficients, intercept, z.centers, deviations)
@@ -203,11 +217,21 @@ def designs_of(
     *,
     standardise: bool = True,
 ) -> dict[str, Design]:
-    """Return the designs of all kinds."""
-    return {
+    """Return the designs of all kinds.
+
+    Beside active features, the variances of the standardised features of a kind sum to at most
+    ``_MOST_VARIANCE``, so that many columns do not outweigh names (docs/decisions/vectors.md).
+    """
+    designs = {
         kind: design_of(stack.rows[kind], part, active=kind in active, standardise=standardise)
         for kind, part in kinds.items()
     }
+    for kind, own in designs.items():
+        if active and isinstance(own, StandardisedDesign):
+            n_features = max(1, len(own.scale.scales))
+            std = min(1.0, (_MOST_VARIANCE / n_features) ** 0.5)
+            designs[kind] = StandardisedDesign(own.scale, std)
+    return designs
 
 
 def linear_scores(

@@ -115,7 +115,8 @@ class DualChain:
             vectors = self.designs["vector"].matrix(stack.rows["vector"])
         # The columns of vectors and the constant have the value 1.
         values = np.concatenate((self._columns.values, np.ones(vectors.shape[1] + 1)))
-        self._tokens = (*self._columns.entries, values, vectors)
+        norms = np.einsum("tj,tj->t", vectors, vectors)
+        self._tokens = (*self._columns.entries, values, vectors, norms)
         self._sequences = (starts, tags, np.zeros(len(Y)), np.array(ends))
         n_tags = task.n_tags
         self._weights = np.zeros((len(values), n_tags))

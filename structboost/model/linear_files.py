@@ -28,10 +28,7 @@ _TRAINER = "StructuredSVM"
 def as_ensemble(header: Header, arrays: Arrays) -> tuple[Header, Arrays]:
     """Convert the header and arrays of a linear file to those of an ensemble.
 
-    Raises
-    ------
-    DamagedFileError
-        If a kind has no bias.
+    DamagedFileError if a kind has no bias.
     """
     facts = dict(header["metadata"])
     active = facts.get("parameters", {}).get("active", [])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Collection, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
@@ -18,7 +19,7 @@ from structboost.estimators.saved import SavedEstimator
 from structboost.estimators.sequence_forms import listed_tags
 from structboost.estimators.tagger import StructBoostTagger
 from structboost.estimators.tokens import tag_numbers
-from structboost.exceptions import ModelFileError
+from structboost.exceptions import ConstantPredictionWarning, ModelFileError
 from structboost.files.archive import ArchiveFormat
 from structboost.files.schema import Array, DamagedFileError, Part, Schema, whole_number
 from structboost.runtime.documentation import Documented
@@ -135,6 +136,8 @@ class TwoStageTagger(SavedEstimator, Documented, BaseEstimator):
             Weight of each sequence in the mean loss.
         documents : array-like, shape (n_sequences,), optional
             Document of each sequence.  The sequences of a document are nearby, and in one fold.
+            Where a :class:`structboost.StructBoostTagger` chooses C or stops early, it holds out
+            whole documents.
 
         Returns
         -------
@@ -157,35 +160,41 @@ class TwoStageTagger(SavedEstimator, Documented, BaseEstimator):
         of_documents = document_indices(documents, len(lengths))
         folds = self._folds(of_documents, len(lengths))
         weights = checked_weights(sample_weight, len(lengths))
-        first = clone(estimator).fit(X, y, sample_weight=sample_weight)
+        held_out = _groups(estimator, of_documents)
+        first = clone(estimator).fit(X, y, sample_weight=sample_weight, **held_out)
         self.classes_ = first.classes_
 
-        training = []
-        for fold in range(int(folds.max()) + 1):
-            others = np.flatnonzero((folds != fold) & (weights > 0))
-            C = _smaller_C(estimator, first, len(others) / max(1, int((weights > 0).sum())))
-            training.append((estimator, C, rows_of(X, others), rows_of(y, others), weights[others]))
-        place = np.repeat(np.arange(len(lengths)), lengths)
+        with warnings.catch_warnings():
+            if len(self.classes_) == 1:  # the first stage has warned
+                warnings.simplefilter("ignore", ConstantPredictionWarning)
+            training = []
+            for fold in range(int(folds.max()) + 1):
+                others = np.flatnonzero((folds != fold) & (weights > 0))
+                C = _smaller_C(estimator, first, len(others) / max(1, int((weights > 0).sum())))
+                training.append(
+                    (estimator, C, rows_of(X, others), rows_of(y, others), weights[others])
+                )
+            place = np.repeat(np.arange(len(lengths)), lengths)
 
-        def predict(tagger: Any, inside: NDArray[np.bool_]) -> FloatArray:
-            return self._probabilities(tagger, rows_of(X, np.unique(place[inside])))
+            def predict(tagger: Any, inside: NDArray[np.bool_]) -> FloatArray:
+                return self._probabilities(tagger, rows_of(X, np.unique(place[inside])))
 
-        _, probabilities = cross_fit(folds[place], _fitted, training, predict, n_jobs=n_jobs)
-        tags = np.concatenate(tag_numbers(y, lengths.tolist(), self.classes_)[1])
-        tags[tags == len(self.classes_)] = -1  # tags of sequences without weight alone
+            _, probabilities = cross_fit(folds[place], _fitted, training, predict, n_jobs=n_jobs)
+            tags = np.concatenate(tag_numbers(y, lengths.tolist(), self.classes_)[1])
+            tags[tags == len(self.classes_)] = -1  # tags of sequences without weight alone
 
-        def lexicon(at: NDArray[np.bool_]) -> TagLexicon:
-            of_words = [word for word, inside in zip(words, at.tolist(), strict=True) if inside]
-            return TagLexicon.of(of_words, tags[at], len(self.classes_), weights[place][at])
+            def lexicon(at: NDArray[np.bool_]) -> TagLexicon:
+                of_words = [word for word, inside in zip(words, at.tolist(), strict=True) if inside]
+                return TagLexicon.of(of_words, tags[at], len(self.classes_), weights[place][at])
 
-        self._lexicon = lexicon(np.ones(len(words), bool))
-        fractions = np.empty((len(words), len(self.classes_)))
-        for fold in range(int(folds.max()) + 1):
-            inside = folds[place] == fold
-            of_fold = lexicon(inside)
-            fractions[inside] = self._lexicon.fractions(words, of_fold)[inside]
-        inputs = self._with_tags(X, words, lengths, probabilities, fractions, of_documents)
-        self.second_ = clone(estimator).fit(inputs, y, sample_weight=sample_weight)
+            self._lexicon = lexicon(np.ones(len(words), bool))
+            fractions = np.empty((len(words), len(self.classes_)))
+            for fold in range(int(folds.max()) + 1):
+                inside = folds[place] == fold
+                of_fold = lexicon(inside)
+                fractions[inside] = self._lexicon.fractions(words, of_fold)[inside]
+            inputs = self._with_tags(X, words, lengths, probabilities, fractions, of_documents)
+            self.second_ = clone(estimator).fit(inputs, y, sample_weight=sample_weight, **held_out)
         self.first_ = first
         return self
 
@@ -386,6 +395,13 @@ def _smaller_C(estimator: Any, fitted: Any, fraction: float) -> float | None:
     if not isinstance(estimator, StructBoostTagger) or not isinstance(estimator.C, str):
         return None
     return float(fitted.C_) * fraction if np.isfinite(fitted.C_) else None
+
+
+def _groups(estimator: Any, documents: IntArray | None) -> dict[str, IntArray]:
+    """Return documents as an argument of ``fit`` where the tagger holds sequences out."""
+    if documents is None or not isinstance(estimator, StructBoostTagger):
+        return {}
+    return {"groups": documents} if estimator._holds_out() else {}
 
 
 def _fitted(estimator: Any, C: float | None, X: Any, y: Any, weights: FloatArray) -> Any:

@@ -48,10 +48,7 @@ def stage_arrays(stages: Sequence[ColumnWeights]) -> dict[str, NDArray[Any]]:
 def stages_of(arrays: Mapping[str, NDArray[Any]], n_columns: int) -> list[ColumnWeights]:
     """The stages that :func:`stage_arrays` was given, in a run of ``n_columns`` columns.
 
-    Raises
-    ------
-    DamagedFileError
-        If the arrays do not fit together.
+    DamagedFileError if the arrays do not fit together.
     """
     sizes, numbers = arrays["stage_sizes"], arrays["stage_numbers"]
     if sizes.sum() != len(numbers) or numbers.max(initial=-1) >= n_columns:
@@ -254,10 +251,7 @@ class ColumnRegistry:
     ) -> None:
         """Go to a state from a registry and a master without columns.
 
-        Raises
-        ------
-        DamagedFileError
-            If it is no state of a run on these features.
+        DamagedFileError if it is no state of a run on these features.
         """
         with damaged_content():
             learners = {

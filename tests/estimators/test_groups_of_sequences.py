@@ -1,5 +1,7 @@
 """Groups of sequences are never cut where a part is held out."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
@@ -120,3 +122,19 @@ def test_groups_that_are_not_one_for_each_sequence_are_named(groups):
     X, y, _ = documents()
     with pytest.raises(ValueError, match=r"^groups(\[0\])? (is|has) .*give"):
         StructBoostTagger().fit(X, y, groups=groups)
+
+
+def test_one_long_sequence_is_cut_into_runs_to_choose_C():
+    X, y, _ = documents()
+    tokens, tags = [token for x in X for token in x], [tag for own in y for tag in own]
+    tags[0] = tags[-1] = "A"
+    tagger = StructBoostTagger().fit([tokens], [tags])
+    assert len(tagger.C_path_) > 2
+    borders = np.linspace(0, len(tokens), 11).astype(int).tolist()
+    runs = StructBoostTagger(C=tagger.C_).fit(
+        [tokens[a:b] for a, b in pairwise(borders)], [tags[a:b] for a, b in pairwise(borders)]
+    )
+    assert tagger.objective_ == pytest.approx(runs.objective_, rel=0.01)
+    # Runs inside may begin and end with a tag that the sequence may not.
+    assert "B" in [tags[a] for a in borders[1:-1]]
+    StructBoostTagger(forbidden=[("B", None), (None, "B")]).fit([tokens], [tags])

@@ -195,6 +195,68 @@ def test_vectors_beside_names_add_their_linear_function(parameters, tmp_path):
     assert importances[names.index("place")] > 0
 
 
+def rings(n, seed=0):
+    """Tokens whose tag follows from a word, and from whether a point is in a ring."""
+    rng = np.random.default_rng(seed)
+    X, y = [], []
+    for _ in range(n):
+        words, points = rng.integers(30, size=6), rng.normal(size=(6, 2))
+        sizes = (points**2).sum(axis=1)
+        votes = 2.0 * (words % 3 - 1) + np.where((sizes > 0.5) & (sizes < 2.0), 2.0, -2.0)
+        X.append([{"w": str(w), "at": point} for w, point in zip(words, points, strict=True)])
+        y.append(np.where(votes + rng.normal(size=6) > 0, "in", "out").tolist())
+    return X, y
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "weak_learner",
+    [
+        {"token": "linear", "vector": ["linear", "tree"]},
+        {"token": "linear", "vector": "tree"},
+        {"token": "stump", "vector": "tree"},
+    ],
+    ids=str,
+)
+def test_trees_on_vectors_and_names_of_one_model_add_up(weak_learner, tmp_path):
+    X, y = rings(150)
+    new, tags = rings(150, seed=1)
+    y[3][2] = None
+    linear = StructBoostTagger(random_state=0).fit(X, y)
+    tagger = StructBoostTagger(random_state=0, weak_learner=weak_learner).fit(X, y)
+    assert tagger.score(new, tags) > linear.score(new, tags) + 0.06
+    tagger.save(tmp_path / "tagger")
+    loaded = StructBoostTagger.load(tmp_path / "tagger")
+    assert loaded.predict_marginals(new) == tagger.predict_marginals(new)
+    # The weak learners give the scores that the tags were chosen by.
+    rows, vectors, lengths = tagger._reader.read(new)
+    scores = tagger.model_.scorer("token").raw_scores(rows)
+    vector = tagger.model_.members["vector"]
+    scores = scores + vector.learners.responses(vectors).T @ tagger.model_.matrix("vector")
+    own = np.split(scores, np.cumsum(lengths)[:-1])
+    best = [tagger.classes_[viterbi(of, tagger.transitions_)].tolist() for of in own]
+    assert best == tagger.predict(new)
+    assert tagger.feature_importances_.sum() == pytest.approx(1)
+
+
+@pytest.mark.parametrize(
+    ("weak_learner", "objective", "message"),
+    [
+        ({"token": "tree", "vector": "tree"}, "log_loss", "'token', which is 'linear' or 'stump'"),
+        ({"token": "linear", "vector": "pair"}, "log_loss", "one linear function for each tag"),
+        ({"token": "linear", "vector": "tree"}, "svm", "one linear function for each tag"),
+    ],
+)
+def test_weak_learners_that_do_not_fit_names_or_vectors_are_refused(
+    weak_learner, objective, message
+):
+    X, y = rings(9)
+    with pytest.raises(ValueError, match=message):
+        StructBoostTagger(objective=objective, weak_learner=weak_learner).fit(X, y)
+    with pytest.raises(ValueError, match="no numbers beside names"):
+        StructBoostTagger(objective=objective, weak_learner=weak_learner).fit(*sentences(9))
+
+
 def test_weights_of_features_are_missing_where_trees_or_numbers_have_none():
     X, y = sentences(30)
     arrays = forms(X)[1]

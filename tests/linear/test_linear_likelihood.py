@@ -125,6 +125,7 @@ def test_risk_of_a_chain_is_the_enumerated_one_at_any_weights(seed, n_tags):
             np.cumsum([0] + [len(own) for own in entries]),
             np.ones(N_FEATURES + 1),
             np.zeros((len(entries), 0)),
+            np.zeros(len(entries)),
         ),
         (np.cumsum([0] + [len(y) for y in Y]), np.concatenate(Y), shares, np.ones((3, 2), bool)),
         (np.zeros(n_tags**2), np.zeros(n_tags), np.zeros(n_tags)),

@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.pipeline import make_pipeline
 
 from structboost import StructBoostTagger
-from structboost.exceptions import ModelFileError
+from structboost.exceptions import ConstantPredictionWarning, ModelFileError
 from structboost.tagging import TokenFeatures, TwoStageTagger, chunk_f1
 from structboost.tagging.nearby_tags import TagLexicon, nearby_means, read_tokens, with_tags
 
@@ -258,3 +258,29 @@ def test_unusable_inputs_and_parameters_raise_with_a_remedy(X, parameters, fit, 
     tagger = TwoStageTagger(**{"estimator": Recorder(), **parameters})
     with pytest.raises((TypeError, ValueError), match=match):
         tagger.fit(X, [["O"]] * 4, **fit)
+
+
+def test_documents_are_held_out_as_a_whole_where_a_stage_chooses(monkeypatch):
+    X, y, documents = corpus(0)
+    tokens = TokenFeatures().fit_transform(X)
+    groups = []
+    fit = StructBoostTagger.fit
+
+    def recorded(self, X, y, sample_weight=None, **more):
+        groups.append(more.get("groups"))
+        return fit(self, X, y, sample_weight, **more)
+
+    monkeypatch.setattr(StructBoostTagger, "fit", recorded)
+    TwoStageTagger(StructBoostTagger(), folds=2).fit(tokens, y, documents=documents)
+    assert [own is not None for own in groups] == [True, False, False, True]
+    assert len(set(groups[0])) == len(set(documents))
+    groups.clear()
+    TwoStageTagger(StructBoostTagger(C=3.0), folds=2).fit(tokens, y, documents=documents)
+    assert groups == [None] * 4
+
+
+def test_one_tag_is_warned_of_once():
+    tokens = TokenFeatures().fit_transform([["a", "b"]] * 4)
+    with pytest.warns(ConstantPredictionWarning) as warned:
+        TwoStageTagger(folds=2).fit(tokens, [["O", "O"]] * 4)
+    assert len(warned) == 1
