@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
@@ -44,6 +45,7 @@ from structboost.validation import (
     check_flag_or_none,
     check_implements,
     checked_example_weights,
+    is_text,
     shown,
 )
 from structboost.weak.base import WeakLearnerFamily
@@ -104,6 +106,19 @@ class Plan:
                 f"engine is {self.engine}, but {type(self.formulation).__name__} supports threads "
                 "only; take engine='threads' or formulation='one_slack'."
             )
+
+    def suited(self, runs: Sequence[Settings], X: Any) -> Plan:
+        """Plan with the formulation that suits the examples and the settings of all runs."""
+        is_plain = (
+            (isinstance(X, np.ndarray) and X.ndim == 2 and self.engine.in_process)
+            and (is_text(self.weak_learner, "stump") and is_text(self.pricing, "own"))
+            and (self.checkpoint is None and not any(settings.spread for settings in runs))
+        )
+        largest_C = max(float(settings.C) for settings in runs)
+        suited = self.formulation.suited(
+            self.task, len(X) if is_plain else 0, largest_C, is_plain=is_plain
+        )
+        return replace(self, formulation=suited)
 
     def loop(
         self,
