@@ -219,7 +219,7 @@ def rings(n, seed=0):
     ids=str,
 )
 def test_trees_on_vectors_and_names_of_one_model_add_up(weak_learner, tmp_path):
-    X, y = rings(150)
+    X, y = rings(100)
     new, tags = rings(150, seed=1)
     y[3][2] = None
     linear = StructBoostTagger(random_state=0).fit(X, y)
