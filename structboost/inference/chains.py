@@ -31,6 +31,9 @@ _ROUNDING = 1.5 * 2.0**52
 # Steps whose pairs are summed together, so that they stay in the cache of the processor.
 _STEPS_TOGETHER = 256
 
+# Functions without a form for calls from Python compile faster, and must not be called from it.
+_INSIDE: Any = {"no_cpython_wrapper": True}
+
 # Scores of pairs, which of them are allowed, row of the first step, rows from step to step, and the
 # space of many tags.
 _Steps = tuple[FloatArray, FloatArray, int, int, FloatArray | None]
@@ -238,7 +241,7 @@ def best_sequences(
     return -1
 
 
-@compiled(no_cpython_wrapper=True)
+@compiled(**_INSIDE)
 def _extend(
     before: FloatArray,
     pairs: FloatArray,
@@ -265,7 +268,7 @@ def _extend(
         best[k] += emissions[k]
 
 
-@compiled(no_cpython_wrapper=True)
+@compiled(**_INSIDE)
 def _tag_before(before: FloatArray, transitions: FloatArray, allowed: FloatArray, tag: int) -> int:
     """Search again, for one tag only, the tag from which the best sequence came to it."""
     n_tags = len(before)
@@ -446,7 +449,7 @@ def space_of_tags(n_tags: int) -> FloatArray | None:
     return np.empty(n_tags) if n_tags >= _MANY_TAGS else None
 
 
-@compiled(no_cpython_wrapper=True)
+@compiled(**_INSIDE)
 def exponentials(
     transitions: FloatArray,
     allowed: FloatArray,
@@ -489,7 +492,7 @@ def exponentials(
     return largest
 
 
-@compiled(fastmath={"contract"}, no_cpython_wrapper=True)
+@compiled(fastmath={"contract"})
 def _exponentiate(values: FloatArray, space: FloatArray) -> None:
     """Replace values, none of them positive, by their exponentials, in vector registers.
 
@@ -521,7 +524,7 @@ def _exponentiate(values: FloatArray, space: FloatArray) -> None:
         values[k] *= space[k]
 
 
-@compiled(no_cpython_wrapper=True)
+@compiled(**_INSIDE)
 def _scaled(
     emissions: FloatArray,
     steps: _Steps,
@@ -619,7 +622,7 @@ def _scaled(
     return True, log_sum
 
 
-@compiled(no_cpython_wrapper=True)
+@compiled(**_INSIDE)
 def _by_logarithms(
     emissions: FloatArray,
     steps: _Steps,
