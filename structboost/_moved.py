@@ -110,12 +110,8 @@ def with_old_names(
 ) -> Callable[[str], Any]:
     """Return a ``__getattr__`` of a package that also returns names of version 0.2, with a warning.
 
-    Parameters
-    ----------
-    package : str
-        The package, a key of `OLD_NAMES`.
-    getattr_of_today : callable, optional
-        The ``__getattr__`` for all other names.  Without it, they raise AttributeError.
+    The package is a key of `OLD_NAMES`.  All other names go to ``getattr_of_today``, without which
+    they raise AttributeError.
     """
     homes = {name: home for home, names in OLD_NAMES[package].items() for name in names.split()}
 

@@ -250,19 +250,9 @@ def note_examples(error: Exception, method: str, first: int, last: int, argument
     """Add a note with the examples of an error, unless the error names them already.
 
     The message of a TaskError of one example also begins with it, as in ``Y[37]``.  Other errors
-    keep their messages.
-
-    Parameters
-    ----------
-    error : Exception
-        Error that a method of a task raised.
-    method : str
-        Name of the method.
-    first, last : int
-        First and last example that may have caused it.
-    argument : str
-        Name of what holds the example.  Default: ``"Y"`` for methods that read the truth,
-        otherwise ``"X"``.
+    keep their messages.  ``first`` and ``last`` are the examples that may have caused the error in
+    a method of a task.  The ``argument`` that holds them is ``"Y"`` for methods that read the
+    truth, otherwise ``"X"``, if it is not given.
     """
     if names_examples(error):
         return

@@ -1,4 +1,4 @@
-"""Segmentation of photographs (StructBoost, Table 6): superpixels alone, and CRFs."""
+"""Segmentation as in Table 6 of StructBoost, on other data: superpixels alone, and CRFs."""
 
 import numpy as np
 

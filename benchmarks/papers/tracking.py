@@ -1,4 +1,4 @@
-"""Tracking (Tables 4 and 5, fig. 5 of StructBoost): overlap, centre error, speed."""
+"""Tracking as in Tables 4 and 5 of StructBoost, on four of its sequences and three others."""
 
 import operator
 

@@ -22,7 +22,8 @@ from structboost.conformance.watched_task import WatchedTask, by_kind, stacked
 from structboost.contract.equality import deeply_equal
 from structboost.contract.optional_methods import HasCodes
 from structboost.contract.parts import StackedParts
-from structboost.contract.separation import Separation, check_one_each, separation_at
+from structboost.contract.returned_outputs import check_one_each
+from structboost.contract.separation import Separation, separation_at
 from structboost.exceptions import TaskError, TooManyOutputsError
 
 # Rows up to which the m-slack form must list all its outputs.

@@ -19,8 +19,8 @@ from structboost.conformance.sampled_outputs import (
 )
 from structboost.conformance.watched_task import Scores, WatchedTask, by_kind, only, stacked
 from structboost.contract.equality import deeply_equal
+from structboost.contract.losses import check_loss_of_truth
 from structboost.contract.parts import check_known, stack_parts
-from structboost.contract.separation import check_loss_of_truth
 from structboost.contract.task import Task
 from structboost.exceptions import (
     TaskError,

@@ -15,18 +15,9 @@ from structboost.conformance.examples import BAD
 def _of_values(kind: str, name: str, values: str, argument: str, method: str) -> None:
     """Add the behaviour that a method takes or refuses each value of a kind of face.
 
-    Parameters
-    ----------
-    kind, name : str
-        Name of the behaviour.
-    values : str
-        Method of :class:`structboost.conformance.examples.Kind` that iterates over the values.
-        Spoilt ones are refused with the index of the example.  Others have the results of the
-        examples, or are refused by the name of the argument.
-    argument : {"X", "y"}
-        Examples that the values replace.
-    method : {"fit", "predict", "score"}
-        Method that gets them.
+    ``values`` is a method of :class:`structboost.conformance.examples.Kind` that iterates over the
+    values, which replace the ``argument``, X or y.  Spoilt ones are refused with the index of the
+    example.  Others have the results of the examples, or are refused by the name of the argument.
     """
 
     @behaviour(kind, name)

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from structboost._typing import FloatArray
 from structboost.conformance.sampled_outputs import Rated
 from structboost.contract.equality import deep_copy, deeply_equal
+from structboost.contract.losses import check_loss
 from structboost.contract.measures import SparseFeature, measure_of
 from structboost.contract.parts import StackedParts
-from structboost.contract.separation import check_loss
 from structboost.contract.task import Task
 from structboost.exceptions import TaskError
 

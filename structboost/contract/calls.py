@@ -11,6 +11,7 @@ import numpy as np
 from structboost._typing import FloatArray
 from structboost.contract.comparison import check_plain_argmax
 from structboost.contract.listed_outputs import Marginals
+from structboost.contract.losses import loss_of
 from structboost.contract.measures import OF_ARGMAX, joint_features
 from structboost.contract.parts import StackedParts, of_kind
 from structboost.contract.results import (
@@ -20,13 +21,8 @@ from structboost.contract.results import (
     refused_output,
     shaped_array,
 )
-from structboost.contract.separation import (
-    KeptTruth,
-    Separation,
-    check_one_each,
-    loss_of,
-    returned_none,
-)
+from structboost.contract.returned_outputs import check_one_each, returned_none
+from structboost.contract.separation import KeptTruth, Separation
 from structboost.contract.task import Task
 from structboost.exceptions import (
     TaskError,
@@ -242,10 +238,7 @@ def log_sums(
 ) -> FloatArray:
     """Call :meth:`Task.log_sums_batch` for all examples.
 
-    Raises
-    ------
-    TaskError
-        If the shape is wrong, or values are not finite; the message names the example.
+    TaskError if the shape is wrong, or values are not finite; the message names the example.
     """
 
     def alone(i: int) -> FloatArray:

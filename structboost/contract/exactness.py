@@ -19,16 +19,11 @@ from structboost._typing import FloatArray, IntArray
 from structboost.contract.calls import separation
 from structboost.contract.comparison import SLIP, beaten, check_found, compare_plain_argmax
 from structboost.contract.equality import deeply_equal
+from structboost.contract.losses import check_loss_of_truth, loss_of
 from structboost.contract.measures import SparseFeature, measure_of
 from structboost.contract.parts import StackedParts
-from structboost.contract.separation import (
-    KeptTruth,
-    Separation,
-    check_loss_of_truth,
-    loss_of,
-    returned_none,
-    separation_at,
-)
+from structboost.contract.returned_outputs import returned_none
+from structboost.contract.separation import KeptTruth, Separation, separation_at
 from structboost.contract.task import Task
 from structboost.exceptions import TaskError, examples_numbered, on_example
 
@@ -67,10 +62,7 @@ class LastOutputs:
     ) -> None:
         """Compare new outputs at ``scores`` with the last ones, and store the new ones.
 
-        Raises
-        ------
-        TaskError
-            If one of the last is better; the message names the example.
+        TaskError if one of the last is better; the message names the example.
         """
         if not task.exact_argmax or task.separates_in_batches:
             return

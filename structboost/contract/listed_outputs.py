@@ -75,10 +75,7 @@ class _Rated(NamedTuple):
 def best_listed(task: TaskMembers, x: Any, scores: Any, added: Callable[[Any], float]) -> Any:
     """Return the first of :meth:`Task.outputs` with the highest score plus ``added``.
 
-    Raises
-    ------
-    TaskError
-        If the task does not list its outputs, or has none.
+    TaskError if the task does not list its outputs, or has none.
     """
     rated = _rated_outputs(task, x, _by_kind(task, scores), _NEED_ARGMAX)
     # A plain sum, because ``sum`` of Python 3.12 rounds differently.
@@ -276,10 +273,7 @@ class KeptListings:
 def listed_marginals(task: TaskMembers, x: Any, scores: Any) -> tuple[dict[str, FloatArray], float]:
     """Return :class:`Marginals` of one example by a sum over :meth:`Task.outputs`.
 
-    Raises
-    ------
-    TaskError
-        If the task does not list its outputs, or has none.
+    TaskError if the task does not list its outputs, or has none.
     """
     by_kind = _by_kind(task, scores)
     return KeptListings().of(0, task, x, by_kind).marginals(by_kind)

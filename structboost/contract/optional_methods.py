@@ -51,10 +51,7 @@ class HasGains(Protocol):
 def codes_of(task: Any, Y: Sequence[Any]) -> OutputCodes:
     """Return the codes of a task that has them.
 
-    Raises
-    ------
-    TaskError
-        If it has none.
+    TaskError if it has none.
     """
     if not isinstance(task, HasCodes):
         raise _lacks(task, "codes(Y)")
@@ -64,10 +61,7 @@ def codes_of(task: Any, Y: Sequence[Any]) -> OutputCodes:
 def gains_of(task: Any, Y: Sequence[Any]) -> tuple[FloatArray, FloatArray]:
     """Return the gains and weights of the parts of a task that has them.
 
-    Raises
-    ------
-    TaskError
-        If it has none.
+    TaskError if it has none.
     """
     if not isinstance(task, HasGains):
         raise _lacks(task, "gains(Y)")

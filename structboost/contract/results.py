@@ -51,10 +51,7 @@ def hint(value: Any) -> str:
 def finite_array(value: Any, call: str, i: int | None = None, kind: str = "") -> FloatArray:
     """Return a result that is an array of real numbers up to :data:`LARGEST` as float64.
 
-    Raises
-    ------
-    TaskError
-        If entries are no real numbers, NaN, or larger; the message names the example.
+    TaskError if entries are no real numbers, NaN, or larger; the message names the example.
     """
     array = _array(value, call, i)
     if array.dtype.kind not in "biuf":
@@ -99,10 +96,7 @@ def check_finite(values: FloatArray, call: str, i: int | None = None, kind: str 
 def whole_array(value: Any, call: str, i: int | None = None, kind: str = "") -> IntArray:
     """Return a result that is an array of whole numbers, of any type, as int64.
 
-    Raises
-    ------
-    TaskError
-        If an entry is no whole number; the message names the example.
+    TaskError if an entry is no whole number; the message names the example.
     """
     array = _array(value, call, i)
     if array.dtype.kind in "biu":

@@ -11,13 +11,14 @@ from numpy.typing import NDArray
 
 from structboost._typing import FloatArray, IntArray
 from structboost.contract.listed_outputs import KeptListings
+from structboost.contract.losses import check_loss_of_truth, loss_of
 from structboost.contract.measures import OF_ARGMAX, SparseFeature, joint_features
 from structboost.contract.members import TaskMembers
 from structboost.contract.parts import StackedParts, check_known
-from structboost.contract.results import LARGEST, finite_array, hint, real_number, refused_output
-from structboost.exceptions import TaskError, note_examples, on_example
+from structboost.contract.results import finite_array
+from structboost.contract.returned_outputs import check_one_each, check_returned
+from structboost.exceptions import TaskError, on_example
 from structboost.runtime.compiled import compiled
-from structboost.validation import shown
 
 # Loss of a true output that may be rounding.
 _SLIP = 1e-6
@@ -332,100 +333,6 @@ def _merged_difference(true: SparseFeature, other: SparseFeature, n_channels: in
     values = np.bincount(where, weights=both.values, minlength=len(keys)).astype(np.float64)
     nonzero = np.flatnonzero(values)
     return SparseFeature(keys[nonzero] // n_channels, keys[nonzero] % n_channels, values[nonzero])
-
-
-def check_one_each(outputs: Any, n_examples: int, method: str = "argmax_batch") -> None:
-    """Raise TaskError unless a batch form gave one output per example."""
-    if isinstance(outputs, str) or not hasattr(outputs, "__len__"):
-        raise TaskError(
-            f"{method} gave {shown(outputs)}; give a list of outputs, one for each example"
-            f"{hint(outputs)}."
-        )
-    if len(outputs) != n_examples:
-        raise TaskError(
-            f"{method} gave {len(outputs)} outputs for {n_examples} examples; give one for each."
-        )
-
-
-def check_returned(
-    task: TaskMembers, X: Sequence[Any], Y: Sequence[Any], outputs: Sequence[Any]
-) -> None:
-    """Raise TaskError if None is no output of an example for which the argmax gave it.
-
-    It is an output if a true output is None, or if both ``joint_feature`` and ``loss`` take it.
-    """
-    if any(y is None for y in Y):
-        return
-    for i, output in enumerate(outputs):
-        if output is None and not _takes_none(task, X[i], Y[i]):
-            raise returned_none("argmax", i)
-
-
-def returned_none(method: str, i: int) -> TaskError:
-    """Make the error of a method that ends without return for example ``i``."""
-    return TaskError(
-        f"{method} returned None for X[{{sample}}], which is no output; end the method with return "
-        "and the best output.",
-        i,
-    )
-
-
-def _takes_none(task: TaskMembers, x: Any, y: Any) -> bool:
-    """Whether joint feature and loss take None as an output."""
-    try:
-        task.joint_feature(x, None)
-        task.loss(y, None)
-    except Exception:
-        return False
-    return True
-
-
-def loss_of(task: TaskMembers, i: int, y: Any, y_pred: Any) -> float:
-    """Return the loss of an output of example ``i`` as a float.
-
-    Raises
-    ------
-    TaskError
-        If the task returns no number, or one that is negative, not finite or too large.
-    """
-    try:
-        value = task.loss(y, y_pred)
-    except Exception as error:
-        takes_truth = _takes_truth(task, y)
-        if takes_truth and not isinstance(error, TaskError):
-            name = "The output for X[{sample}], by argmax or predict,"
-            raise refused_output(name, y_pred, "loss", error, i) from error
-        both = "Y[{sample}] and the output for X[{sample}]"
-        note_examples(error, "loss", i, i, both if takes_truth else "Y")
-        raise
-    return check_loss(real_number(value, "loss(Y[{sample}], y_pred)", i), i)
-
-
-def _takes_truth(task: TaskMembers, y: Any) -> bool:
-    """Whether ``loss`` takes a true output with itself, so that another one is at fault."""
-    try:
-        task.loss(y, y)
-    except Exception:
-        return False
-    return True
-
-
-def check_loss(value: float, i: int) -> float:
-    """Check that a loss of example ``i`` is finite and not negative, and return it."""
-    if not 0 <= value <= LARGEST:
-        wanted = f"<= {LARGEST:g}" if LARGEST < value < np.inf else "finite and >= 0"
-        raise TaskError(f"loss(Y[{{sample}}], y_pred) is {value}; a loss must be {wanted}.", i)
-    return value
-
-
-def check_loss_of_truth(loss: float, tolerance: float, i: int) -> None:
-    """Raise TaskError if the true output of example ``i`` has a loss."""
-    if loss > tolerance:
-        raise TaskError(
-            f"loss(Y[{{sample}}], Y[{{sample}}]) is {loss:.6g}; the loss of the true output must "
-            "be 0.",
-            i,
-        )
 
 
 @compiled

@@ -202,10 +202,7 @@ def _checked_network(
 ) -> tuple[IntArray, Sequence[Hashable], list[Hashable] | None, int, int]:
     """Return arcs between nodes that are counted from 0, nodes, names of arcs, and both ends.
 
-    Raises
-    ------
-    ValueError, TypeError
-        If they are malformed, or no path leads from one end to the other.
+    ValueError or TypeError if they are malformed, or no path leads from one end to the other.
     """
     nodes: Any = None
     names: list[Any] | None = None

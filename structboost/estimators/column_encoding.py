@@ -139,10 +139,7 @@ class ColumnEncoding:
     def from_plain(cls, values: Mapping[str, Any]) -> Self:
         """Restore an encoding from plain values of a model file.
 
-        Raises
-        ------
-        DamagedFileError
-            If the values do not belong together.
+        DamagedFileError if the values do not belong together.
         """
         sizes = [
             whole_number(n, "number of categories", -1, MOST_CATEGORIES)

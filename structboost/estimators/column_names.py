@@ -9,7 +9,7 @@ import numpy as np
 
 from structboost.estimators.table_forms import frame_of
 from structboost.exceptions import warn_user
-from structboost.validation import lacks_and_has
+from structboost.validation import is_whole, lacks_and_has
 
 # Text, or the whole numbers of frames of pandas.
 Labels = Sequence[Any]
@@ -36,26 +36,15 @@ def labels_of(features: Any) -> list[Any] | None:
             "supported if all input features have string names; write X.columns = "
             "X.columns.astype(str)."
         )
-    is_whole = all(
-        isinstance(one, int | np.integer) and not isinstance(one, bool) for one in labels
-    )
-    return labels if n_texts == len(labels) or is_whole else None
+    return labels if n_texts == len(labels) or all(map(is_whole, labels)) else None
 
 
 def by_name(features: Any, names: Labels | None, place: str, estimator: str) -> Any:
     """Return features in the order of their ``names`` in training, if there are any.
 
-    Errors and warnings call the features ``place``, and the class ``estimator``.
-
-    Raises
-    ------
-    ValueError
-        If names of training are missing, or others are there.
-
-    Warns
-    -----
-    UserWarning
-        If only one of the two has names.
+    Errors and warnings call the features ``place``, and the class ``estimator``.  ValueError if
+    names of training are missing, or others are there.  UserWarning if only one of the two has
+    names.
     """
     columns = labels_of(features)
     has_names, had_names = (of is not None and isinstance(of[0], str) for of in (columns, names))

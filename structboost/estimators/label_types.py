@@ -33,14 +33,9 @@ def label_vector(y: Any, wanted: str = "a label") -> Any:
 
     ``y`` is an array, list, tuple, series or data frame of one column, shape (n_samples,) or
     (n_samples, 1), which the labels keep.  None and arrays of no dimension are returned as they
-    are.  Errors say that each sample needs ``wanted``.
-
-    Raises
-    ------
-    TypeError
-        If ``y`` is of another type, or labels are of a type that no file could hold.
-    ValueError
-        If a label is missing, strings and numbers are mixed, or ``y`` has several columns.
+    are.  Errors say that each sample needs ``wanted``.  TypeError if ``y`` is of another type, or
+    labels are of a type that no file could hold.  ValueError if a label is missing, strings and
+    numbers are mixed, or ``y`` has several columns.
     """
     if y is None or hasattr(y, "__dask_graph__"):
         return y
@@ -218,10 +213,7 @@ def _check_exact(items: Any, labels: NDArray[Any]) -> None:
 def plain_classes(classes: NDArray[Any]) -> dict[str, Any]:
     """Return labels and their type as a header of a file holds them.
 
-    Raises
-    ------
-    TypeError
-        If a label is of a type that files do not hold.
+    TypeError if a label is of a type that files do not hold.
     """
     values = classes.view(np.int64) if classes.dtype.kind in "mM" else classes
     for label in values.tolist():

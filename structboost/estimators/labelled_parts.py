@@ -251,10 +251,7 @@ def rows_at(rows: Any, index: NDArray[Any]) -> Any:
 def hstack(responses: FloatArray, rows: Any) -> Any:
     """Append features to responses, as a sparse array if the features are sparse.
 
-    Raises
-    ------
-    ValueError
-        If columns of a data frame hold categories.
+    ValueError if columns of a data frame hold categories.
     """
     if frame_of(rows) is not None:
         names = [frame_of(rows).columns[f] for f in categorical_columns(rows, FROM_DTYPE)]

@@ -63,15 +63,8 @@ def classification_examples(
 ) -> tuple[NDArray[Any], NDArray[Any], Any, FloatArray]:
     """Return the classes, and the inputs, class indices and weights of the distinct examples.
 
-    Raises
-    ------
-    ValueError, TypeError
-        If a weight is out of its range, or weights leave one of several classes.
-
-    Warns
-    -----
-    ConstantPredictionWarning
-        If there is one class.
+    ValueError or TypeError if a weight is out of its range, or weights leave one of several
+    classes.  ConstantPredictionWarning if there is one class.
     """
     check_class_weight(class_weight)
     check_targets(y)
@@ -108,10 +101,7 @@ def classification_examples(
 def _weights_of_classes(class_weight: Mapping[Any, float], classes: NDArray[Any]) -> FloatArray:
     """Return the weight of each class, which is 1 where the dict has none.
 
-    Raises
-    ------
-    ValueError
-        If the dict has a label that is no class.
+    ValueError if the dict has a label that is no class.
     """
     index = {label: i for i, label in enumerate(classes)}
     weights = np.ones(len(classes))

@@ -48,10 +48,7 @@ _RENAMED = {"exponential": EXPONENTIAL, "log": L1_LOG_LOSS}
 def checked_objective(objective: Any, choices: Iterable[str]) -> str:
     """Return the name of an objective, or ``OWN`` for a Formulation.
 
-    Raises
-    ------
-    ValueError, TypeError
-        If it is neither a Formulation nor one of ``choices``.
+    ValueError or TypeError if it is neither a Formulation nor one of ``choices``.
     """
     if isinstance(objective, Formulation):
         return OWN
@@ -73,11 +70,12 @@ def grows_trees(weak_learner: Any) -> bool:
     """Whether weak learners include trees, by name or by ``"auto"``."""
     members = weak_learner
     if isinstance(members, Mapping):
-        members = [one for of_kind in members.values() for one in _members(of_kind)]
-    return any(is_same(one, "tree") or is_same(one, AUTO) for one in _members(members))
+        members = [one for of_kind in members.values() for one in members_of(of_kind)]
+    return any(is_same(one, "tree") or is_same(one, AUTO) for one in members_of(members))
 
 
-def _members(weak_learner: Any) -> list[Any]:
+def members_of(weak_learner: Any) -> list[Any]:
+    """Return one or several weak learners as a list."""
     return list(weak_learner) if isinstance(weak_learner, list | tuple) else [weak_learner]
 
 

@@ -357,11 +357,8 @@ def _ranking_weights(
 ) -> tuple[FloatArray, FloatArray]:
     """Return the weights of the queries and of the items.
 
-    Raises
-    ------
-    ValueError
-        If there is not one weight for each query or for each item, or a weight is negative or not
-        finite.
+    ValueError if there is not one weight for each query or for each item, or a weight is negative
+    or not finite.
     """
     if sample_weight is None:
         return np.ones(len(queries)), np.ones(n_items)

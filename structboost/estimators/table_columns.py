@@ -13,7 +13,7 @@ import numpy as np
 from structboost._typing import FloatArray
 from structboost.estimators.table_forms import frame_of, shape_of
 from structboost.exceptions import warn_user
-from structboost.validation import array_of, is_missing, shown
+from structboost.validation import array_of, is_missing, is_number, shown
 from structboost.weak.category_sets import MOST_CATEGORIES
 
 FROM_DTYPE = "from_dtype"
@@ -33,10 +33,7 @@ class RareCategories(tuple[Any, ...]):
 def categorical_columns(X: Any, wanted: Any) -> list[int]:
     """Return the indices of the categorical columns of a table.
 
-    Raises
-    ------
-    ValueError
-        If it names no columns of X.
+    ValueError if it names no columns of X.
     """
     frame = frame_of(X)
     if wanted is None or (isinstance(wanted, str) and wanted == FROM_DTYPE):
@@ -70,17 +67,9 @@ def categories_of(X: Any, columns: Sequence[int]) -> dict[int, list[Any]]:
     """Return the categories that occur in columns.
 
     If a column has too many, the most frequent ones, and of equally frequent ones the first in
-    order, have codes of their own.  The last entry holds the others.
-
-    Raises
-    ------
-    ValueError
-        If a column holds values that are no categories; the message names it.
-
-    Warns
-    -----
-    UserWarning
-        If categories of a column are grouped.
+    order, have codes of their own.  The last entry holds the others.  ValueError if a column holds
+    values that are no categories; the message names it.  UserWarning if categories of a column are
+    grouped.
     """
     categories = {}
     for f in columns:
@@ -107,7 +96,7 @@ def _grouped(ordered: list[Any], counts: Mapping[Any, int], name: str) -> list[A
     by_frequency = sorted(ordered, key=lambda value: -counts[value])
     rare = set(by_frequency[MOST_CATEGORIES - 1 :])
     n_rows = counts[by_frequency[MOST_CATEGORIES - 1]]
-    is_text = sum(isinstance(value, str) and _is_number(value) for value in ordered)
+    is_text = sum(isinstance(value, str) and is_number(value) for value in ordered)
     remedy = (
         "If the text stands for numbers, give pandas.to_numeric(column, errors='coerce')."
         if is_text > len(ordered) / 2
@@ -123,22 +112,10 @@ def _grouped(ordered: list[Any], counts: Mapping[Any, int], name: str) -> list[A
     return [*frequent, RareCategories(value for value in ordered if value in rare)]
 
 
-def _is_number(text: str) -> bool:
-    """Whether a text can be read as a number."""
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
-
-
 def codes_of(X: Any, categories: Categories, *, warn: bool = False) -> dict[int, FloatArray]:
     """Return the codes of categorical columns, NaN if missing or unknown.
 
-    Warns
-    -----
-    UserWarning
-        If ``warn`` and no value of a column is known.
+    UserWarning if ``warn`` and no value of a column is known.
     """
     codes = {}
     for f, of_column in categories.items():
@@ -193,8 +170,8 @@ def _codes(values: Sequence[Any], categories: Sequence[Any]) -> FloatArray:
     try:
         return np.array([code.get(value, np.nan) for value in values], np.float64)
     except TypeError:  # lists and the like are no categories
-        known = [value if isinstance(value, Hashable) else None for value in values]
-        return np.array([code.get(value, np.nan) for value in known], np.float64)
+        hashable = [value if isinstance(value, Hashable) else None for value in values]
+        return np.array([code.get(value, np.nan) for value in hashable], np.float64)
 
 
 def _values(X: Any, f: int) -> Sequence[Any]:

@@ -22,10 +22,7 @@ FORMS_OF_TABLES = (
 def frame_of(X: Any, name: str = "X") -> Any:
     """Return a narwhals data frame for a frame of any supported library, or else None.
 
-    Raises
-    ------
-    ValueError
-        If it is lazy, or two columns have one name.
+    ValueError if it is lazy, or two columns have one name.
     """
     X = nw.to_native(X, pass_through=True)  # narwhals warns of its own frames below
     if isinstance(X, np.ndarray | list | tuple) or sparse.issparse(X):

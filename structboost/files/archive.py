@@ -95,14 +95,9 @@ class ArchiveFormat:
     ) -> None:
         """Write an archive, whole or not at all.
 
-        Raises
-        ------
-        TypeError
-            If the header is not plain JSON.
-        ValueError
-            If the arrays do not fit the schema, so that they could not be read again.
-        OSError
-            If the file cannot be written, before any work.
+        TypeError if the header is not plain JSON.  ValueError if the arrays do not fit the schema,
+        so that they could not be read again.  OSError if the file cannot be written, before any
+        work.
         """
         checked_target(path)
         encoded = self._encoded(header, arrays)
@@ -133,10 +128,7 @@ class ArchiveFormat:
     def header(self, path: str | PathLike[str]) -> Header:
         """Read the header of a file, without its arrays and without comparing checksums.
 
-        Raises
-        ------
-        ValueError
-            From :meth:`read`.
+        ValueError from :meth:`read`.
         """
         regular_file(path, self.what, self.error)
         most_bytes = max(_ALWAYS_ALLOWED, _MOST_EXPANSION * os.stat(path).st_size)

@@ -127,13 +127,9 @@ def regular_file(path: Any, what: str = "file", error: type[Exception] = OSError
 def whole_file(path: str | PathLike[str]) -> Iterator[IO[bytes]]:
     """Open a file that replaces ``path`` at the end of the block, if the block succeeds.
 
-    A link stays a link, and its target is written.  An existing file keeps its mode.
-
-    Raises
-    ------
-    TypeError, ValueError, OSError
-        From :func:`checked_target`, or if the file cannot be written; the message names it, not its
-        neighbour.
+    A link stays a link, and its target is written.  An existing file keeps its mode.  TypeError,
+    ValueError or OSError from :func:`checked_target`, or if the file cannot be written; the message
+    names it, not its neighbour.
     """
     target = checked_target(path)
     _remove_abandoned(target)
@@ -156,10 +152,7 @@ def whole_file(path: str | PathLike[str]) -> Iterator[IO[bytes]]:
 def whole_folder(path: str | PathLike[str]) -> Iterator[Path]:
     """Create a folder that becomes ``path``, which must not exist, at the end of the block.
 
-    Raises
-    ------
-    TypeError, ValueError, OSError
-        From :func:`checked_folder`.
+    TypeError, ValueError or OSError from :func:`checked_folder`.
     """
     target = checked_folder(path)
     _remove_abandoned(target)

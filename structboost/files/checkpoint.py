@@ -152,10 +152,8 @@ class CheckpointFile:
     def read(self, schema: SchemaOfHeader) -> tuple[Header, Arrays] | None:
         """Read the state that was written last, or return None where there is no file.
 
-        Raises
-        ------
-        CheckpointError
-            If the file is damaged, not a checkpoint, of another version, or of another run.
+        CheckpointError if the file is damaged, not a checkpoint, of another version, or of another
+        run.
         """
         path = self._checkpoint.path
         return self._format(schema).read(path) if Path(path).exists() else None
@@ -206,10 +204,7 @@ def _format(schema: SchemaOfHeader) -> ArchiveFormat:
 def saved_choice(checkpoint: Checkpoint | None, make: Callable[[Header], T | None]) -> T | None:
     """Apply ``make`` to the choice in a checkpoint, or return None where there is none.
 
-    Raises
-    ------
-    CheckpointError
-        If the file is not a checkpoint, or is damaged.
+    CheckpointError if the file is not a checkpoint, or is damaged.
     """
     if checkpoint is None or not Path(checkpoint.path).exists():
         return None

@@ -17,19 +17,10 @@ class OutputError(ValueError):
 
 
 def check_outputs(outputs: Mapping[str, Path | None], inputs: Sequence[Path] = ()) -> None:
-    """Raise unless every output can be written and overwrites no input or other output.
+    """Raise OutputError unless every output can be written and overwrites no input or other output.
 
-    Parameters
-    ----------
-    outputs : dict of str to Path or None
-        Files to write, by their names in errors; None is skipped.
-    inputs : sequence of Path
-        Files that are read.  Links and other spellings of a path are followed.
-
-    Raises
-    ------
-    OutputError
-        If an output is bad; the message names it and the remedy.
+    The keys are the names of the outputs in errors, and None is skipped.  Links and other spellings
+    of a path are followed.
     """
     taken: dict[_Identity, str] = {}
     for name, path in outputs.items():

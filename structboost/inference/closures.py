@@ -111,10 +111,7 @@ def closure_marginals(scores: ArrayLike, edges: ArrayLike) -> tuple[FloatArray, 
 def checked_hierarchy(edges: ArrayLike, n_labels: int) -> tuple[IntArray, Hierarchy]:
     """Check a hierarchy, and return its different edges and its form for the searches.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If the edges are no pairs of labels, or form a cycle.
+    TypeError or ValueError if the edges are no pairs of labels, or form a cycle.
     """
     pairs = np.unique(node_pairs(edges, "edges", n_labels), axis=0)
     order = topological_order(pairs, n_labels)

@@ -93,12 +93,8 @@ class LinearTrainer(Trainer):
     ) -> Self:
         """Train on examples, after the choice of C on folds if it is ``"auto"``.
 
-        ``score`` is as in :meth:`structboost.StructBoost.fit`.
-
-        Raises
-        ------
-        ValueError, TypeError, TaskError
-            If a parameter or an argument is out of range.
+        ``score`` is as in :meth:`structboost.StructBoost.fit`.  ValueError, TypeError or TaskError
+        if a parameter or an argument is out of range.
         """
         self.C_path_, self.C_path_end_ = [], ""
         C = self._chosen_C(folds or [], score) if is_text(self.C, AUTO) else self.C

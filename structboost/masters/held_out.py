@@ -170,10 +170,7 @@ def fitted_temperature(
 def saved_temperature(metadata: Mapping[str, Any]) -> float | None:
     """Factor of scores stored in a model file, or None in files before 0.3.
 
-    Raises
-    ------
-    DamagedFileError
-        If it is not a number above 0.
+    DamagedFileError if it is not a number above 0.
     """
     factor = metadata.get("temperature")
     if factor is None:

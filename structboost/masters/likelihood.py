@@ -99,10 +99,7 @@ class Likelihood:
     def losses(self, rows: Mapping[str, FloatArray]) -> FloatArray:
         """Return the losses alone at scores of shape (n_parts, n_channels).
 
-        Raises
-        ------
-        TaskError
-            If the task has no marginals.
+        TaskError if the task has no marginals.
         """
         problem = self._problem
         scores = StackedParts(dict(rows), problem.offsets)
@@ -122,10 +119,7 @@ class Likelihood:
     def at(self, rows: Mapping[str, FloatArray]) -> LikelihoodAt:
         """Marginals and losses at scores of shape (n_parts, n_channels).
 
-        Raises
-        ------
-        TaskError
-            If the task has no marginals.
+        TaskError if the task has no marginals.
         """
         problem = self._problem
         scores = StackedParts(dict(rows), problem.offsets)

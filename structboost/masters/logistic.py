@@ -133,13 +133,8 @@ class LogisticMaster(RestrictedMaster):
     def objective_with(self, responses: FloatArray, edges: FloatArray, how: str) -> float:
         """Lowest objective with a few more learners (section 2.1), without changing the master.
 
-        Parameters
-        ----------
-        responses : ndarray, shape (n_new, n_examples)
-        edges : ndarray, shape (n_new, n_channels)
-            Minus the gradient by their weights.
-        how : {"line_search", "column_search", "refit"}
-            Search along ``edges``, over the new weights, or over all weights.
+        ``edges`` are minus the gradient by their weights.  The search is along the edges
+        ("line_search"), over the new weights ("column_search"), or over all weights ("refit").
         """
         matrix = self._matrix(self.weights)
         scores, held = self._scores(matrix), self._penalty(matrix)[0]

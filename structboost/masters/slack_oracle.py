@@ -45,12 +45,8 @@ class SlackOracle(ColumnOracle):
     ) -> tuple[Separation, FloatArray, float]:
         """Violated outputs of each slack, and the risk (by the 1-slack form, Theorem 2.1).
 
-        Returns
-        -------
-        found : Separation
-            Its ``weights`` are the weights of the slacks in the risk.
-        violations : ndarray, shape (n_outputs,)
-        risk : float
+        Returns the outputs, with the weights of the slacks in the risk, their violations, and the
+        risk.
         """
         found, violations, risk, scores = self.outputs_at(weights)
         if not self.one_slack_each:

@@ -32,23 +32,17 @@ def plain_functions(
     first: int,
     spread: tuple[FloatArray, FloatArray] | None = None,
 ) -> KindEnsemble:
-    """Return linear functions of unscaled features.
+    """Return linear functions of unscaled features, from index ``first`` of the columns on.
 
-    Parameters
-    ----------
-    weights : ndarray, shape (width, n_channels)
-        Weights, with those of the constant in the last row if the kind has one.
-    part : PartKind
-    first : int
-        Index of the first column.
-    spread : (ndarray, ndarray) of shape (n_features,), optional
-        Means and stds of the features in training, 0 and 1 if unknown.
+    ``weights`` has the shape (width, n_channels), with those of the constant in the last row if the
+    kind has one.  ``spread`` are the means and stds of the features in training, 0 and 1 if
+    unknown.
     """
     n_features = len(weights) - part.has_bias
     coefficients = np.ascontiguousarray(weights[:n_features].T)
     intercept = weights[-1].copy() if part.has_bias else np.zeros(part.n_channels)
-    known = spread if spread is not None else (np.zeros(n_features), np.ones(n_features))
-    table = LinearFunctionTable(coefficients, intercept, *known)
+    statistics = spread if spread is not None else (np.zeros(n_features), np.ones(n_features))
+    table = LinearFunctionTable(coefficients, intercept, *statistics)
     return one_function_each(table, n_features, first)
 
 

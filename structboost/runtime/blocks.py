@@ -58,14 +58,8 @@ def blocks_of(offsets: Mapping[str, IntArray], most_examples: int | None = None)
 
     A block begins with the first example whose rows of any kind begin beyond another multiple of
     `BLOCK_ROWS`, and with every ``most_examples``-th.  An example of more rows than that is split
-    into separate blocks.
-
-    Parameters
-    ----------
-    offsets : dict of str to ndarray of int64, shape (n_examples + 1,)
-        First row of each example, by kind (:class:`structboost.contract.StackedParts`).
-    most_examples : int, optional
-        Largest number of examples in a block.
+    into separate blocks.  ``offsets`` has the first row of each example, by kind
+    (:class:`structboost.contract.StackedParts`).
     """
     sizes = np.array([np.diff(starts) for starts in offsets.values()])
     n_pieces = np.maximum(1, -(-sizes.max(axis=0) // BLOCK_ROWS))

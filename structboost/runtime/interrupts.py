@@ -88,12 +88,8 @@ def deferred_interrupts(grace: float | None = GRACE) -> Iterator[None]:
     """Defer Ctrl-C in a block or function to :func:`raise_if_interrupted`, or to its end.
 
     Nothing is changed in other threads than the main one, inside another such block, and where
-    SIGINT has a handler of the user's.
-
-    Parameters
-    ----------
-    grace : float or None
-        Seconds after which Ctrl-C is raised in any case; with None only the second one is.
+    SIGINT has a handler of the user's.  After ``grace`` seconds Ctrl-C is raised in any case; with
+    None only the second one is.
     """
     global _current  # noqa: PLW0603 the process has one handler of SIGINT
     is_ours = threading.current_thread() is threading.main_thread()

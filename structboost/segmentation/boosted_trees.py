@@ -78,11 +78,8 @@ class BoostedTrees:
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> BoostedTrees:
         """Build the classifier from arrays of :meth:`to_arrays` that fit the schema.
 
-        Raises
-        ------
-        DamagedFileError
-            If a child does not come after its node, so that scoring might never end, or if the
-            number of sums does not fit the classes.
+        DamagedFileError if a child does not come after its node, so that scoring might never end,
+        or if the number of sums does not fit the classes.
         """
         trees = cls(**{**dict[str, Any](arrays), "n_classes": int(arrays["n_classes"])})
         inner = trees.feature >= 0

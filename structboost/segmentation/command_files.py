@@ -18,10 +18,7 @@ from structboost.segmentation.image_files import IMAGE_SUFFIXES, ImageFileError,
 def image_files(places: Sequence[Path]) -> list[Path]:
     """List the files among the places, and the images in the folders among them.
 
-    Raises
-    ------
-    ImageFileError
-        If a folder has no images.
+    ImageFileError if a folder has no images.
     """
     files: list[Path] = []
     for place in places:

@@ -58,13 +58,9 @@ class CRFModel:
         return cls(n_labels, by_kind)
 
     def energies(self, graph: SuperpixelGraph) -> tuple[FloatArray, FloatArray]:
-        """Compute the energies of an image.
+        """Compute the energies of labels, shape (n_superpixels, n_labels), and of edges.
 
-        Returns
-        -------
-        nodes : ndarray, shape (n_superpixels, n_labels)
-        edges : ndarray, shape (n_edges,)
-            Cost of an edge whose ends have different labels.
+        An edge has its cost if its ends have different labels.
         """
         scorers = (
             {kind: self.model.scorer(kind) for kind in self.model.members}
@@ -83,11 +79,7 @@ class CRFModel:
     def labels(self, graph: SuperpixelGraph, fixed: IntArray | None = None) -> IntArray:
         """Find the labels of least energy.
 
-        Parameters
-        ----------
-        graph : SuperpixelGraph
-        fixed : ndarray of int64, shape (n,), optional
-            Labels that the result must have, -1 where any is allowed.
+        ``fixed`` are labels that the result must have, -1 where any is allowed.
         """
         nodes, edges = self._energies(graph, fixed)
         return expanded_labels(nodes, graph.edges, edges)
@@ -136,10 +128,8 @@ class CRFModel:
     ) -> CRFModel:
         """Build the model from arrays of :meth:`to_arrays` that fit its schema.
 
-        Raises
-        ------
-        ModelFileError, DamagedFileError
-            If an ensemble is damaged, or is not of superpixels and edges.
+        ModelFileError or DamagedFileError if an ensemble is damaged, or is not of superpixels and
+        edges.
         """
         if _ENSEMBLE in arrays:
             with FORMAT.damage("crf/ensemble"):

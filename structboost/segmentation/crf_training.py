@@ -261,19 +261,9 @@ def tuned(
     """Choose C by threefold cross-validation over images.
 
     C of the linear function beside the stumps is chosen first.  Of equal mean IoU the smaller
-    held-out hinge decides, and then the smaller C.
-
-    Parameters
-    ----------
-    candidates : sequence of float, optional
-        Candidates for C, ascending; a single one is used as it is.  The default is `CANDIDATES`,
-        or `CANDIDATES_OF_MANY` for more than two labels.
-    random_state : int
-        Seed for the folds.
-    groups : sequence of int, optional
-        As in :func:`fit_crf`.
-    report : callable, optional
-        Called after each fit.
+    held-out hinge decides, and then the smaller C.  ``candidates`` are in ascending order; a single
+    one is used as it is.  The default is `CANDIDATES`, or `CANDIDATES_OF_MANY` for more than two
+    labels.  ``groups`` are as in :func:`fit_crf`, and ``report`` is called after each fit.
     """
     report = report or (lambda: None)
     tried = candidates or (CANDIDATES if counts[0].shape[1] == 2 else CANDIDATES_OF_MANY)

@@ -238,11 +238,8 @@ def learn_codebook(
 def word_histograms(image: DescribedImage, codebook: NDArray[np.float32]) -> NDArray[np.float32]:
     """Compute the fractions of the words in each superpixel and in those up to two steps away.
 
-    See Fulkerson et al., ICCV 2009, with neighbourhood size 2 (StructBoost, section 4.5).
-
-    Returns
-    -------
-    ndarray of float32, shape (n_superpixels, n_words)
+    See Fulkerson et al., ICCV 2009, with neighbourhood size 2 (StructBoost, section 4.5).  Their
+    shape is (n_superpixels, n_words).
     """
     points = image.point_descriptors.astype(np.float32)
     # |a - b|^2 without |a|^2, which is the same for all words.

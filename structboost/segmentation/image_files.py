@@ -55,10 +55,8 @@ class ReadWhenUsed(Sequence[Any]):
 def text_lines(path: str | PathLike[str], what: str) -> list[str]:
     """Read the lines of a text file.
 
-    Raises
-    ------
-    ImageFileError
-        If there is no such file, or it is not text; the message names ``what`` it should be.
+    ImageFileError if there is no such file, or it is not text; the message names ``what`` it should
+    be.
     """
     try:
         return (
@@ -141,20 +139,10 @@ def read_mask(
 def mask_of(mask: Any, name: str) -> Mask:
     """Convert a user's mask or scribbles into values of 0..255, shape (height, width).
 
-    Parameters
-    ----------
-    mask : ndarray of integers or bool, shape (height, width), or PIL.Image.Image
-        The values of a Pillow picture with a palette are its indices.  A picture is rotated by its
-        EXIF orientation.  Black and white of 16 bits, 0 and 65535, are 0 and 255.
-    name : str
-        Name in error messages.
-
-    Raises
-    ------
-    ValueError
-        If ``mask`` has another shape, is not of whole numbers, or has values beyond 0..255.
-    TypeError
-        If ``mask`` is the path of a file.
+    The mask is an array of whole numbers or bool, or a picture of Pillow.  The values of a picture
+    with a palette are its indices.  A picture is rotated by its EXIF orientation.  Black and white
+    of 16 bits, 0 and 65535, are 0 and 255.  ValueError if ``mask`` has another shape, is not of
+    whole numbers, or has values beyond 0..255.  TypeError if it is the path of a file.
     """
     if isinstance(mask, Image.Image):
         picture = ImageOps.exif_transpose(mask)
@@ -260,10 +248,7 @@ def resized_mask(mask: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
 def files_in(folder: Path, suffixes: Sequence[str] = IMAGE_SUFFIXES) -> list[Path]:
     """List the files of a folder with one of the suffixes, in order.
 
-    Raises
-    ------
-    ImageFileError
-        If there is no such folder.
+    ImageFileError if there is no such folder.
     """
     if not folder.is_dir():
         raise ImageFileError(f"There is no folder {folder}.")

@@ -87,10 +87,7 @@ def checked_pairs(
 def indices_of_groups(groups: Sequence[Any] | None) -> list[int] | None:
     """Return the index of each image's group.
 
-    Raises
-    ------
-    ValueError
-        If one is missing, or there is only one, without which no fold could be trained.
+    ValueError if one is missing, or there is only one, without which no fold could be trained.
     """
     if groups is None:
         return None

@@ -83,10 +83,7 @@ class JointClassifier:
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> JointClassifier:
         """Build the classifier from arrays of :meth:`to_arrays` that fit the schema.
 
-        Raises
-        ------
-        DamagedFileError
-            If there is no class.
+        DamagedFileError if there is no class.
         """
         if not len(arrays["classes"]):
             raise DamagedFileError("its joint classifier has no class")

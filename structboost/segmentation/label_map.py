@@ -249,10 +249,7 @@ def check_hard_edges(mask: Mask, name: str) -> None:
 def n_labels_of(values: set[int]) -> int:
     """Return the number of classes of masks with these values, at least 2.
 
-    Raises
-    ------
-    ValueError
-        If all pixels are of one class, or void.
+    ValueError if all pixels are of one class, or void.
     """
     present = sorted(values - {VOID})
     if not present:

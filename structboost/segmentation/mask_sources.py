@@ -50,10 +50,7 @@ class MaskSource(ABC):
     def values(self, name: str) -> Mask:
         """Return the values of an image's mask, shape (height, width).
 
-        Raises
-        ------
-        ImageFileError
-            If the file is damaged.
+        ImageFileError if the file is damaged.
         """
 
 

@@ -107,10 +107,7 @@ class OwnClassifiers:
 def own_features(features: Features, image: NDArray[np.uint8], described: DescribedImage) -> Any:
     """Compute and check the rows of a user's features.
 
-    Raises
-    ------
-    ValueError
-        If there is not one row of finite numbers for each superpixel.
+    ValueError if there is not one row of finite numbers for each superpixel.
     """
     rows = np.asarray(features(image, described.labels), np.float32)
     if rows.ndim != 2 or len(rows) != described.n_superpixels:

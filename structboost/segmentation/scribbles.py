@@ -45,10 +45,7 @@ def scribbled_labels(
 def checked_strokes(scribbles: Mask, name: str, *, of_both_kinds: bool = True) -> None:
     """Raise unless scribbles hold strokes, by default of both kinds, and nothing else.
 
-    Raises
-    ------
-    ImageFileError
-        If the strokes hold other values or only one kind.
+    ImageFileError if the strokes hold other values or only one kind.
     """
     values = set(np.unique(scribbles).tolist())
     if not values <= {NOTHING, OBJECT, BACKGROUND}:

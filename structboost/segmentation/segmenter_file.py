@@ -41,10 +41,7 @@ _MOST_FOLDS = 1000
 def write_segmenter(path: str | PathLike[str], parts: Mapping[str, Any]) -> None:
     """Write parameters and fitted attributes of a segmenter, as a whole file.
 
-    Raises
-    ------
-    OSError
-        If the file cannot be written.
+    OSError if the file cannot be written.
     """
     classifiers = parts["classifiers_"]
     header = {
@@ -76,12 +73,8 @@ def write_segmenter(path: str | PathLike[str], parts: Mapping[str, Any]) -> None
 def read_segmenter(path: str | PathLike[str]) -> dict[str, Any]:
     """Read the parts that :func:`write_segmenter` wrote.
 
-    Raises
-    ------
-    FileNotFoundError
-        If there is no such file.
-    ModelFileError
-        If the file is not a segmenter, is damaged, or is of another version or other features.
+    FileNotFoundError if there is no such file.  ModelFileError if the file is not a segmenter, is
+    damaged, or is of another version or other features.
     """
     with FORMAT.opened(path) as (header, arrays):
         sizes = _sizes(header)

@@ -148,10 +148,7 @@ class StrokeSession:
 class MouseScreen:
     """Window of OpenCV.
 
-    Raises
-    ------
-    ValueError
-        If there is no display.
+    ValueError if there is no display.
     """
 
     def __init__(self, title: str) -> None:

@@ -66,11 +66,7 @@ def checked_superpixels(values: Any, shape: tuple[int, ...]) -> NDArray[np.int32
 def adjacency(labels: NDArray[np.int32], values: NDArray[Any]) -> Adjacency:
     """Find which superpixels touch, along how many pixels, and with which step of values.
 
-    Parameters
-    ----------
-    labels : ndarray of int32, shape (height, width)
-        Indices 0..n-1.
-        values : ndarray, shape (height, width, n_planes)
+    ``labels`` are indices 0..n-1, and ``values`` planes of the same height and width.
     """
     n = int(labels.max()) + 1
     keys, steps = [], []

@@ -76,13 +76,8 @@ class TrainingSet(ABC):
     ) -> ShardGroup:
         """Cut the training set into shards, and start them.
 
-        Parameters
-        ----------
-        engine : Engine
-        example_weights : ndarray, shape (n_examples,)
-            They sum to 1.
-        in_shards : dict of str to ShardFeatures
-            :attr:`structboost.weak.WeakLearnerFamily.shard_features` of the kinds that have them.
+        The weights of the examples sum to 1.  ``in_shards`` are the
+        :attr:`structboost.weak.WeakLearnerFamily.shard_features` of the kinds that have them.
         """
         in_batches = self.task.separates_in_batches
         blocks = blocks_of(self.offsets, None if in_batches else PYTHON_EXAMPLES)

@@ -63,11 +63,8 @@ class ShardGroup:
     def learn(self, kind: str, learners: Any) -> int:
         """Append weak learners of a kind, and return the index of the first.
 
-        Parameters
-        ----------
-        learners : LearnersInShards, ndarray or csr_array
-            Learners where shards compute the responses, else responses on all parts, shape
-            (n_new, n_parts).
+        These are LearnersInShards where shards compute the responses, else responses on all parts,
+        shape (n_new, n_parts).
         """
         first = self.n_learners[kind]
         if kind in self.in_shards:

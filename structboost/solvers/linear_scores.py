@@ -267,10 +267,7 @@ def merge_kinds(
 ) -> FoundOutputs:
     """Flatten a separation made at ``scores`` of the examples from index ``first`` on.
 
-    Raises
-    ------
-    TaskError
-        Unless it has one output for each example.
+    TaskError unless it has one output for each example.
     """
     n = scores.n_examples
     losses = np.asarray(found.losses, dtype=np.float64)

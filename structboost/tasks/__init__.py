@@ -5,7 +5,7 @@ import lazy_loader
 # Names are imported when they are first used.  ``__init__.pyi`` has the same for type checkers.
 _NAMES = {
     "binary": ["BinaryTask"],
-    "boxes": ["BoxOverlapTask"],
+    "boxes": ["BoxChoice", "BoxOverlapTask", "BoxTable"],
     "chain": ["ChainTask", "Stretch", "labelled_stretches"],
     "coded": ["CodedTask"],
     "enumerated": ["EnumeratedTask"],

@@ -1,7 +1,9 @@
 """Public names, and where each is defined, for type checkers."""
 
 from .binary import BinaryTask as BinaryTask
+from .boxes import BoxChoice as BoxChoice
 from .boxes import BoxOverlapTask as BoxOverlapTask
+from .boxes import BoxTable as BoxTable
 from .chain import ChainTask as ChainTask
 from .chain import Stretch as Stretch
 from .chain import labelled_stretches as labelled_stretches

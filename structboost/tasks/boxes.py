@@ -96,7 +96,7 @@ class BoxOverlapTask(Task):
     Examples
     --------
     >>> from structboost import BoxOverlapTask
-    >>> from structboost.tasks.boxes import BoxChoice
+    >>> from structboost.tasks import BoxChoice
     >>> task = BoxOverlapTask()
     >>> task.loss(BoxChoice(0, (0, 0, 10, 10)), BoxChoice(1, (5, 0, 10, 10)))
     0.6666666666666667

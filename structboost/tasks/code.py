@@ -124,103 +124,99 @@ class CodeTask(TableTask):
         return checked_classes(Y, self.n_classes, type(self).__name__)
 
 
-@compiled
-def _rivals(scores: FloatArray, losses: FloatArray, labels: IntArray) -> IntArray:
-    """Find the best class of each row with its loss added, the other one in a tie with the truth.
-
-    Class after class and without branches: no processor could predict them, and each would cost as
-    much as the rest.
-    """
-    n = len(labels)
-    rivals, best = labels.copy(), np.empty(n)
-    for i in range(n):
-        best[i] = scores[i, labels[i]]
-    for c in range(scores.shape[1]):
-        added = losses[:, c].copy()
-        for i in range(n):
-            true, rival, before = labels[i], rivals[i], best[i]
-            value = scores[i, c] + added[true]
-            ties = (value == before) & (rival == true)
-            is_better = (c != true) & ((value > before) | ties)
-            best[i] = value if is_better else before
-            rivals[i] = c if is_better else rival
-    return rivals
-
-
-@compiled
 def _separated(
-    scores: FloatArray,
-    losses: FloatArray,
-    labels: IntArray,
-    codes: _Codes,
+    scores: FloatArray, losses: FloatArray, labels: IntArray, codes: _Codes
 ) -> tuple[FloatArray, IntArray, IntArray, FloatArray, IntArray]:
     """Return the losses of the best classes with their loss added, and where the codes differ.
 
     The differences are entries: rows, channels and values, and where those of each row begin.
     """
-    n, starts = len(labels), codes[0]
-    rivals = _rivals(scores, losses, labels)
-    of_rivals, n_entries = np.empty(n), 0
-    for i in range(n):
-        true, rival = labels[i], rivals[i]
-        of_rivals[i] = losses[true, rival]
-        size = starts[true + 1] - starts[true] + starts[rival + 1] - starts[rival]
-        n_entries += size if true != rival else 0
-    # As many as there are if no channel is in both codes, and room for two that do not count.
-    rows, channels = np.empty(n_entries + 2, np.int64), np.empty(n_entries + 2, np.int64)
-    values, indptr = np.empty(n_entries + 2), np.zeros(n + 1, np.int64)
-    end = 0
-    for i in range(n):
-        true, rival = labels[i], rivals[i]
-        a, b = starts[true], starts[rival]
-        if starts[true + 1] - a == 1 and starts[rival + 1] - b == 1:
-            rows[end] = rows[end + 1] = i
-            end = _write_pair(codes, a, b, channels, values, end)
-        elif true != rival:
-            first = end
-            end = _write_difference(codes, true, rival, channels, values, end)
-            rows[first:end] = i
-        indptr[i + 1] = end
+    # Python allocates, because numba compiles each kind of allocation anew.
+    n = len(labels)
+    rivals, best, of_rivals = labels.copy(), np.empty(n), np.empty(n)
+    room = _find_rivals(scores, losses, labels, codes[0], rivals, best, of_rivals)
+    rows, channels, values = np.empty(room, np.int64), np.empty(room, np.int64), np.empty(room)
+    indptr = np.zeros(n + 1, np.int64)
+    _write_differences(codes, labels, rivals, rows, channels, values, indptr)
+    end = indptr[-1]
     return of_rivals, rows[:end], channels[:end], values[:end], indptr
 
 
 @compiled
-def _write_pair(
-    codes: _Codes, a: int, b: int, channels: IntArray, values: FloatArray, end: int
+def _find_rivals(
+    scores: FloatArray,
+    losses: FloatArray,
+    labels: IntArray,
+    starts: IntArray,
+    rivals: IntArray,
+    best: FloatArray,
+    of_rivals: FloatArray,
 ) -> int:
-    """Write entry ``a`` less ``b``, each all of its class, from ``end`` to the new end."""
-    # Where classes are channels; without a branch, as above.
-    _, code_channels, code_values = codes
-    left, right = code_channels[a], code_channels[b]
-    value, other = code_values[a], -code_values[b]
-    is_one, in_order = left == right, left < right
-    channels[end], channels[end + 1] = min(left, right), max(left, right)
-    values[end] = value + other if is_one else value if in_order else other
-    values[end + 1] = other if in_order else value
-    return end + (int(value + other != 0.0) if is_one else 2)
+    """Find the best class of each row with its loss added, the other one in a tie with the truth.
+
+    The rivals begin as the truth.  Returns the most entries of differences of their codes, and two
+    more, which do not count.  Class after class and without branches: no processor could predict
+    them, and each would cost as much as the rest.
+    """
+    for i in range(len(labels)):
+        best[i] = scores[i, labels[i]]
+    for c in range(scores.shape[1]):
+        for i in range(len(labels)):
+            true, rival, before = labels[i], rivals[i], best[i]
+            value = scores[i, c] + losses[true, c]
+            ties = (value == before) & (rival == true)
+            is_better = (c != true) & ((value > before) | ties)
+            best[i] = value if is_better else before
+            rivals[i] = c if is_better else rival
+    room = 2
+    for i in range(len(labels)):
+        true, rival = labels[i], rivals[i]
+        of_rivals[i] = losses[true, rival]
+        size = starts[true + 1] - starts[true] + starts[rival + 1] - starts[rival]
+        room += size if true != rival else 0
+    return room
 
 
 @compiled
-def _write_difference(
-    codes: _Codes, true: int, rival: int, channels: IntArray, values: FloatArray, end: int
-) -> int:
-    """Write the code of class ``true`` less ``rival`` from ``end`` to the new end."""
+def _write_differences(
+    codes: _Codes,
+    labels: IntArray,
+    rivals: IntArray,
+    rows: IntArray,
+    channels: IntArray,
+    values: FloatArray,
+    indptr: IntArray,
+) -> None:
+    """Write the code of the true class less that of the rival, row by row."""
     starts, code_channels, code_values = codes
-    a, b = starts[true], starts[rival]
-    a_end, b_end = starts[true + 1], starts[rival + 1]
-    while a < a_end or b < b_end:
-        from_a = b == b_end or (a < a_end and code_channels[a] <= code_channels[b])
-        from_b = a == a_end or (b < b_end and code_channels[b] <= code_channels[a])
-        value = 0.0
-        if from_a:
-            channels[end] = code_channels[a]
-            value += code_values[a]
-            a += 1
-        if from_b:
-            channels[end] = code_channels[b]
-            value -= code_values[b]
-            b += 1
-        if value != 0.0:
-            values[end] = value
-            end += 1
-    return end
+    end = indptr[0]
+    for i in range(len(labels)):
+        a, b = starts[labels[i]], starts[rivals[i]]
+        a_end, b_end = starts[labels[i] + 1], starts[rivals[i] + 1]
+        if a_end - a == 1 and b_end - b == 1:
+            # Where classes are channels; without a branch, as above.
+            left, right = code_channels[a], code_channels[b]
+            value, other = code_values[a], -code_values[b]
+            is_one, in_order = left == right, left < right
+            rows[end] = rows[end + 1] = i
+            channels[end], channels[end + 1] = (left, right) if in_order else (right, left)
+            values[end] = value + other if is_one else value if in_order else other
+            values[end + 1] = other if in_order else value
+            end += (1 if value + other != 0.0 else 0) if is_one else 2
+        elif labels[i] != rivals[i]:
+            while a < a_end or b < b_end:
+                from_a = b == b_end or (a < a_end and code_channels[a] <= code_channels[b])
+                from_b = a == a_end or (b < b_end and code_channels[b] <= code_channels[a])
+                value = 0.0
+                if from_a:
+                    channels[end] = code_channels[a]
+                    value += code_values[a]
+                    a += 1
+                if from_b:
+                    channels[end] = code_channels[b]
+                    value -= code_values[b]
+                    b += 1
+                if value != 0.0:
+                    rows[end], values[end] = i, value
+                    end += 1
+        indptr[i + 1] = end

@@ -41,7 +41,7 @@ from typing import Any, NamedTuple
 import narwhals as nw
 import numpy as np
 
-from structboost.validation import is_missing, shown
+from structboost.validation import is_missing, is_whole, shown
 
 FORMS = (
     "give nested lists or dicts of labels, a dict of the parent of each label, pairs (parent, "
@@ -464,9 +464,7 @@ def _has_repeated(labels: Iterable[Any]) -> bool:
 
 def _is_parent_array(value: Sequence[Any]) -> bool:
     """Whether all are whole numbers, exactly one of them -1."""
-    are_whole = all(
-        isinstance(item, (int, np.integer)) and not isinstance(item, bool) for item in value
-    )
+    are_whole = all(is_whole(item) for item in value)
     return are_whole and sum(int(item == -1) for item in value) == 1
 
 

@@ -110,10 +110,7 @@ def label_tree(taxonomy: Any, classes: Sequence[Hashable]) -> LabelTree:
 def saved_tree(parents: Any, n_classes: int) -> LabelTree:
     """Return the tree of a file, whose nodes keep their order.
 
-    Raises
-    ------
-    ValueError
-        If the parents are those of no tree above ``n_classes`` classes.
+    ValueError if the parents are those of no tree above ``n_classes`` classes.
     """
     array = np.array(parents)
     if array.ndim != 1 or array.dtype.kind not in "iu" or len(array) <= n_classes:
@@ -127,10 +124,7 @@ def saved_tree(parents: Any, n_classes: int) -> LabelTree:
 def n_leaves(taxonomy: Any) -> int:
     """Count the leaves of a taxonomy whose classes are the indices 0..n_classes-1.
 
-    Raises
-    ------
-    ValueError, TypeError
-        From :func:`label_tree`, or if the form does not list its leaves.
+    ValueError or TypeError from :func:`label_tree`, or if the form does not list its leaves.
     """
     hierarchy = read_hierarchy(taxonomy, (), "taxonomy")
     if not hierarchy.edges or all(label is UNNAMED for label in hierarchy.labels):

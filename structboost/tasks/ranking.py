@@ -375,10 +375,7 @@ def _judged(y: Any, n_items: int | None = None, sample: int | None = None) -> _J
 def _levels(y: Any, sample: int | None) -> tuple[IntArray, int]:
     """Return relevance as dense ranks 0..n_levels-1, and their number.
 
-    Raises
-    ------
-    TaskError
-        If it is not of numbers, or has NaN.
+    TaskError if it is not of numbers, or has NaN.
     """
     array = as_array(y)
     if array is None or array.ndim == 0:

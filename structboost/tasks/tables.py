@@ -84,10 +84,7 @@ def _as_floats(row: Any, i: int) -> FloatArray:
 def checked_classes(Y: Sequence[Any], n_classes: int, task: str) -> IntArray:
     """Return labels as int64, each of them in 0..n_classes-1.
 
-    Raises
-    ------
-    TaskError
-        If one is not; the message names it and the task.
+    TaskError if one is not; the message names it and the task.
     """
     labels = as_array(Y)
     if labels is not None and labels.ndim > 1 and labels.dtype.kind != "O":
@@ -105,10 +102,7 @@ def checked_classes(Y: Sequence[Any], n_classes: int, task: str) -> IntArray:
 def checked_class(y: Any, n_classes: int, task: str, sample: int | None = None) -> int:
     """Return a label as an int, after a check that it is one of 0..n_classes-1.
 
-    Raises
-    ------
-    TaskError
-        If it is not; the message names the task.
+    TaskError if it is not; the message names the task.
     """
     if type(y) is int and 0 <= y < n_classes:
         return y

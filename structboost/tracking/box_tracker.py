@@ -32,7 +32,7 @@ from structboost.tracking.object_search import (
 from structboost.tracking.recognition import Recognition
 from structboost.tracking.rotation import RotatedView, Rotation, rotated_view
 from structboost.tracking.whole_frame_search import WholeFrameSearch
-from structboost.validation import checked_number, checked_seed, shown
+from structboost.validation import checked_number, checked_seed, is_whole, shown
 from structboost.vision.images import Pixels, checked_image
 
 _N_COLOURS = 16
@@ -117,7 +117,7 @@ class BoxTracker(Described):
         random_state: int = 0,
     ) -> None:
         for name, value, least in (("n_boxes", n_boxes, 20), ("every", every, 1)):
-            if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
+            if not is_whole(value) or value < least:
                 raise ValueError(f"{name} is {value!r}; give a whole number from {least}.")
         wanted = "a number from 0 to below 1"
         if not 0 <= checked_number(lost_below, "lost_below", wanted) < 1:

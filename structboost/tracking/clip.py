@@ -51,10 +51,7 @@ class Clip:
 def open_clip(options: argparse.Namespace, stack: ExitStack) -> Clip:
     """Open the clip of a command's options, whose source ``stack`` closes.
 
-    Raises
-    ------
-    ValueError, OSError
-        If source, boxes, truth or range are bad; the message names the option.
+    ValueError or OSError if source, boxes, truth or range are bad; the message names the option.
     """
     start, end = options.start, options.end
     if start < 0 or (end is not None and end <= start):

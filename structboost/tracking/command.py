@@ -89,12 +89,8 @@ def add_arguments(subparsers: Any) -> None:
 def run(options: argparse.Namespace) -> bool:
     """Track and return whether all frames were read.
 
-    Raises
-    ------
-    ValueError, OSError
-        If the input is bad or an output cannot be written.
-    KeyboardInterrupt
-        After Ctrl-C, when the frames tracked by then are written.
+    ValueError or OSError if the input is bad or an output cannot be written.  KeyboardInterrupt
+    after Ctrl-C, when the frames tracked by then are written.
     """
     _check(options)
     with ExitStack() as stack:

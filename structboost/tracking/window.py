@@ -66,10 +66,7 @@ class Window:
 def box_drawn_by_mouse(image: Pixels) -> FloatArray:
     """Return the box x, y, width, height that the user draws, in pixels of the image.
 
-    Raises
-    ------
-    ValueError
-        If there is no display, or no box was drawn; the message names the option.
+    ValueError if there is no display, or no box was drawn; the message names the option.
     """
     reason = "there is no display to draw it on"
     if has_display():

@@ -142,19 +142,10 @@ def choose_C(
 ) -> ChosenC:
     """Choose C and weak learners, by following a path for each of the weak learners.
 
-    Parameters
-    ----------
-    plan : Plan
-    weak_learners : sequence
-        Candidates, instead of those of the plan.  The first one is chosen unless another is
-        clearly better.
-    settings : Settings
-        Settings of the fit that needs C.
-    folds : sequence of Fold
-    report : callable
-        Called with a description of the current step.
-    score : callable, optional
-        ``score(model, fold)``, which replaces minus the held-out loss.
+    ``weak_learners`` are candidates, instead of those of the plan.  The first one is chosen unless
+    another is clearly better.  ``settings`` are those of the fit that needs C.  ``report`` is
+    called with a description of the current step.  ``score(model, fold)`` replaces minus the
+    held-out loss.
 
     Raises
     ------

@@ -27,6 +27,7 @@ from structboost.validation.outputs import first_missing as first_missing
 from structboost.validation.outputs import group_indices as group_indices
 from structboost.validation.outputs import group_numbers as group_numbers
 from structboost.validation.outputs import is_missing as is_missing
+from structboost.validation.outputs import is_number as is_number
 from structboost.validation.outputs import numeric_weights as numeric_weights
 from structboost.validation.parameters import check_axes as check_axes
 from structboost.validation.parameters import check_class_weight as check_class_weight

@@ -175,10 +175,7 @@ def checked_numbers(value: Any, name: str) -> FloatArray:
 def checked_array(value: Any, name: str, n_axes: int | None = None) -> NDArray[Any]:
     """Return ``value`` as an array of real numbers with so many axes, without a copy if it is one.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If it holds anything but real numbers, or has other axes.
+    TypeError or ValueError if it holds anything but real numbers, or has other axes.
     """
     axes = "" if n_axes is None else f" with {n_axes} {'axis' if n_axes == 1 else 'axes'}"
     try:

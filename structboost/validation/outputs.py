@@ -37,10 +37,7 @@ def checked_weights(sample_weight: Any, n_examples: int) -> FloatArray:
 def numeric_weights(sample_weight: Any) -> FloatArray:
     """Return weights in double precision, in their shape.
 
-    Raises
-    ------
-    ValueError
-        If they are not numbers.
+    ValueError if they are not numbers.
     """
     try:
         return _real_numbers(sample_weight)
@@ -57,12 +54,13 @@ def _real_numbers(values: Any) -> FloatArray:
     array = np.asarray(values)
     texts = [one for one in array.ravel() if isinstance(one, str)] if array.dtype == object else []
     if texts or array.dtype.kind not in "biufO":
-        what = next((one for one in texts or array.ravel() if not _is_number(one)), "text")
+        what = next((one for one in texts or array.ravel() if not is_number(one)), "text")
         raise TypeError(f"it holds {array.dtype}, such as {shown(what)}")
     return array.astype(np.float64)
 
 
-def _is_number(value: Any) -> bool:
+def is_number(value: Any) -> bool:
+    """Whether a value, perhaps a text, can be read as a number."""
     try:
         float(value)
     except (TypeError, ValueError):
@@ -140,10 +138,7 @@ def check_not_complex(values: NDArray[Any], name: str) -> None:
 def group_indices(groups: Any, name: str, n_examples: int) -> IntArray:
     """Return the index of the group of each example, in order of their first examples.
 
-    Raises
-    ------
-    ValueError
-        If there is not one group for each example, or one is missing.
+    ValueError if there is not one group for each example, or one is missing.
     """
     try:
         ids = np.asarray(groups)
@@ -164,10 +159,7 @@ def group_indices(groups: Any, name: str, n_examples: int) -> IntArray:
 def group_numbers(ids: NDArray[Any], name: str) -> IntArray:
     """Return the index of each entry's group, in ascending order of the names.
 
-    Raises
-    ------
-    ValueError
-        If an entry is missing, or strings and numbers are mixed.
+    ValueError if an entry is missing, or strings and numbers are mixed.
     """
     missing = first_missing(ids)
     if missing is not None:

@@ -150,13 +150,9 @@ def bin_features(
 ) -> BinnedFeatures:
     """Bin each feature between its distinct values (:func:`bin_thresholds`).
 
-    The codes of a sparse table are dense: a byte for each entry as a rule.
-
-    Raises
-    ------
-    TaskError
-        If a feature is infinite; the message names the row and the feature.  If the codes of a
-        sparse table would take more than a gigabyte.
+    The codes of a sparse table are dense: a byte for each entry as a rule.  TaskError, which names
+    the row and the feature, if a feature is infinite, or if the codes of a sparse table would take
+    more than a gigabyte.
     """
     n_rows = features.shape[0]
     if sparse.issparse(features):

@@ -43,9 +43,16 @@ def block_measure(
     The parts of ``measure`` count from the first row of the block.  Entries ``outputs[k]:outputs[k
     + 1]`` are those of output k, whose values ``weights[k]`` multiplies.
     """
-    parts, values, indptr = _group_by_channel(*measure, outputs, weights, n_channels)
-    codes, levels = _levels(values)
-    return BlockMeasure(parts, codes, levels, indptr)
+    # Python allocates, because numba compiles each kind of allocation anew.
+    indptr = np.zeros(n_channels + 1, np.int64)
+    _count_entries(measure.channels, measure.values, outputs, weights, indptr)
+    parts, values = np.empty(indptr[-1], np.uint16), np.empty(indptr[-1])
+    _group_by_channel(*measure, outputs, weights, indptr[:-1].copy(), parts, values)
+    codes, levels = np.empty(len(values), np.uint8), np.full(_MAX_LEVELS, np.nan)
+    n_levels = _find_levels(values, codes, levels)
+    if n_levels < 0:
+        return BlockMeasure(parts, codes[:0].copy(), values, indptr)
+    return BlockMeasure(parts, codes, levels[:n_levels].copy(), indptr)
 
 
 @compiled
@@ -76,26 +83,34 @@ def entry_values(codes: NDArray[np.uint8], levels: FloatArray) -> FloatArray:
 
 
 @compiled
+def _count_entries(
+    channels: IntArray, values: FloatArray, outputs: IntArray, weights: FloatArray, indptr: IntArray
+) -> None:
+    """Add where the entries of each channel that are not 0 will begin to zeros."""
+    for k in range(len(weights)):
+        if weights[k] != 0.0:
+            for e in range(outputs[k], outputs[k + 1]):
+                if values[e] != 0.0:
+                    indptr[channels[e] + 1] += 1
+    for c in range(len(indptr) - 1):
+        indptr[c + 1] += indptr[c]
+
+
+@compiled
 def _group_by_channel(
     parts: IntArray,
     channels: IntArray,
     values: FloatArray,
     outputs: IntArray,
     weights: FloatArray,
-    n_channels: int,
-) -> tuple[NDArray[np.uint16], FloatArray, IntArray]:
-    """Sort the entries by channel, keeping their order, those of output k times ``weights[k]``."""
-    indptr = np.zeros(n_channels + 1, np.int64)
-    for k in range(len(weights)):
-        if weights[k] != 0.0:
-            for e in range(outputs[k], outputs[k + 1]):
-                if values[e] != 0.0:
-                    indptr[channels[e] + 1] += 1
-    for c in range(n_channels):
-        indptr[c + 1] += indptr[c]
-    end = indptr[:-1].copy()
-    grouped_parts = np.empty(indptr[-1], np.uint16)
-    grouped_values = np.empty(indptr[-1])
+    end: IntArray,
+    grouped_parts: NDArray[np.uint16],
+    grouped_values: FloatArray,
+) -> None:
+    """Sort the entries by channel, keeping their order, those of output k times ``weights[k]``.
+
+    ``end`` are the first places of the channels, which are moved.
+    """
     for k in range(len(weights)):
         if weights[k] != 0.0:
             for e in range(outputs[k], outputs[k + 1]):
@@ -104,29 +119,26 @@ def _group_by_channel(
                     grouped_parts[at] = parts[e]
                     grouped_values[at] = weights[k] * values[e]
                     end[channels[e]] += 1
-    return grouped_parts, grouped_values, indptr
 
 
 @compiled
-def _levels(values: FloatArray) -> tuple[NDArray[np.uint8], FloatArray]:
-    """Code of each value and the distinct values.
+def _find_levels(values: FloatArray, codes: NDArray[np.uint8], levels: FloatArray) -> int:
+    """Fill the code of each value and the distinct values, and return their number.
 
-    If these are too many, returns no codes and all values.
+    It is -1 if they are too many.
     """
-    codes = np.empty(len(values), np.uint8)
-    levels = np.full(_MAX_LEVELS, np.nan)
     n_levels = 0
     for e in range(len(values)):
         # Mostly two values take turns, in an order that no branch can foretell.
-        at = int(values[e] == levels[1])
+        at = 1 if values[e] == levels[1] else 0
         if levels[at] != values[e]:
             at = 0
             while at < n_levels and levels[at] != values[e]:
                 at += 1
             if at == _MAX_LEVELS:
-                return codes[:0].copy(), values
+                return -1
             if at == n_levels:
                 levels[at] = values[e]
                 n_levels += 1
         codes[e] = at
-    return codes, levels[:n_levels].copy()
+    return n_levels

@@ -36,12 +36,8 @@ def checked_members(
 ) -> dict[str, list[WeakLearner]]:
     """Families to learn each kind of part with, as a union.
 
-    Raises
-    ------
-    ValueError
-        If a name or a kind does not exist, or a family is named twice.
-    TypeError
-        If a callable does not take the arguments, ``exact`` among them.
+    ValueError if a name or a kind does not exist, or a family is named twice.  TypeError if a
+    callable does not take the arguments, ``exact`` among them.
     """
     if isinstance(weak_learner, Mapping):
         if set(weak_learner) != set(kinds):
@@ -206,14 +202,8 @@ def families_of(
     """Make the families of weak learners of each kind, from what :func:`checked_members` returned.
 
     ``in_shards`` is whether features may stay in shards, and ``n_threads`` are those of families
-    that search features in memory.
-
-    Raises
-    ------
-    ValueError
-        If a family needs features in memory that are only in shards.
-    TypeError
-        If a callable does not return a family.
+    that search features in memory.  ValueError if a family needs features in memory that are only
+    in shards.  TypeError if a callable does not return a family.
     """
     made = {}
     for kind, of_kind in members.items():

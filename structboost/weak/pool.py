@@ -62,10 +62,7 @@ def responses_of(functions: Functions, X: Any) -> FloatArray:
 def repeatable_responses_of(functions: Functions, X: Any) -> FloatArray:
     """Compute the responses of functions, and call them again on the first rows.
 
-    Raises
-    ------
-    ValueError
-        If a function responds to these rows in another way, and as in :func:`responses_of`.
+    ValueError if a function responds to these rows in another way, and as in :func:`responses_of`.
     """
     responses = responses_of(functions, X)
     first = responses[:, :_N_REPEATED]

@@ -32,10 +32,7 @@ class SparseResponses(Responses):
     def instead_of(cls, held: Responses) -> SparseResponses:
         """Return ``held``, or a store of sparse responses in place of an empty one.
 
-        Raises
-        ------
-        TaskError
-            If ``held`` has dense responses: a family must always return one form.
+        TaskError if ``held`` has dense responses: a family must always return one form.
         """
         if isinstance(held, SparseResponses):
             return held

@@ -75,10 +75,7 @@ class Standardisation(NamedTuple):
     def rows(self, features: NDArray[Any]) -> FloatArray:
         """Standardise features, shape (n_parts, width).
 
-        Raises
-        ------
-        TaskError
-            If responses must not be negative, and a feature is.
+        TaskError if responses must not be negative, and a feature is.
         """
         self.check_signs(features)
         out = np.ones((len(features), self.width))

@@ -68,10 +68,7 @@ class UnionTable(LearnerTable):
     ) -> UnionTable:
         """Restore a table from the arrays of :meth:`to_arrays`, given the classes of the tables.
 
-        Raises
-        ------
-        DamagedFileError
-            If a table has more or fewer learners than it should.
+        DamagedFileError if a table has more or fewer learners than it should.
         """
         member = arrays["member"]
         tables = tuple(of(**below(f"{i}/", arrays)) for i, of in enumerate(classes))
