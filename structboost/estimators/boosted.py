@@ -217,6 +217,8 @@ class StructBoostEstimator(BoostedEstimator):
 
     def _summary(self) -> str:
         """Describe objective, weak learners, choices and ending of the fit in words."""
+        if not any(len(member.learners) for member in self.model_.members.values()):
+            return f"minimised nothing; {self.ending_text_}"
         name = self.minimised_
         plural = "" if self.n_iter_ == 1 else "s"
         by = f" by {self.formulation_}" if name == HINGE and self.formulation_ else ""
