@@ -132,7 +132,8 @@ class StructBoostEstimator(BoostedEstimator):
         If positive, training ends with weights of small norm whose relative gap is at most this,
         which usually lowers the test error.  It must be above ``tol``.  Early stopping ignores it.
     engine : {"serial", "threads", "processes", "dask"} or Engine
-        Engine of computations on the training set, which does not change the result.
+        Engine of computations on the training set, which does not change the result of a
+        formulation.  Only ``"one_slack"`` supports processes and Dask.
     checkpoint : str, path or Checkpoint, optional
         File to write the run to.  If it exists, :meth:`fit` resumes from it.
     scoring : str or callable, optional
@@ -217,6 +218,8 @@ class StructBoostEstimator(BoostedEstimator):
 
     def _summary(self) -> str:
         """Describe objective, weak learners, choices and ending of the fit in words."""
+        if not any(len(member.learners) for member in self.model_.members.values()):
+            return f"minimised nothing; {self.ending_text_}"
         name = self.minimised_
         plural = "" if self.n_iter_ == 1 else "s"
         by = f" by {self.formulation_}" if name == HINGE and self.formulation_ else ""

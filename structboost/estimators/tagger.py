@@ -90,8 +90,10 @@ class StructBoostTagger(StructBoostEstimator):
 
     By default it boosts trees on the tokens stage-wise for the likelihood of the tags
     (:class:`structboost.masters.StageWiseRandomField`), which needs no C and has no certificate.
-    For sparse or dict tokens of zeros and ones it fits one linear function by the same likelihood,
-    to a certified gap, and chooses C (docs/decisions/linear-likelihood.md). ``objective="hinge"``
+    For sparse or dict tokens that have features of zeros and ones it fits one linear function by
+    the same likelihood, to a certified gap, and chooses C (docs/decisions/linear-likelihood.md).
+    Features with other values, such as vectors, are dense columns beside them, whose variances sum
+    to at most 5 (docs/decisions/vectors.md).  ``objective="hinge"``
     minimises the hinge of the fraction of wrong tags, to a certified gap. Engines of several
     processes need it.
 
@@ -512,6 +514,9 @@ class StructBoostTagger(StructBoostEstimator):
         """
         member, matrix = self.model_.members[kind], self.model_.matrix(kind)
         learners = member.learners
+        n_features = len(self._columns_of_kinds()[kind])
+        if not len(learners):  # all tokens have one tag
+            return np.zeros((n_features, len(self.classes_))), np.zeros(len(self.classes_))
         if isinstance(learners, LinearFunctionTable):
             return learners.coefficients.T @ matrix, learners.intercept @ matrix
         if not isinstance(learners, ActiveFeatureTable):
@@ -520,7 +525,7 @@ class StructBoostTagger(StructBoostEstimator):
                 f"family {member.family!r}, whose parts do not add up; read feature_importances_."
             )
         used = learners.feature >= 0
-        weights = np.zeros((int(self.n_features_in_ or 0), len(self.classes_)))
+        weights = np.zeros((n_features, len(self.classes_)))
         np.add.at(
             weights,
             learners.feature[used],
