@@ -18,7 +18,7 @@ masters model plotting progress runtime segmentation selection shards solvers ta
 thinning tracking training validation vision warm_up weak
 """.split()
 # Packages of these whose variables do not have the names of the glossary yet.
-OLD_NAMES = {"linear", "masters", "solvers", "weak"}
+OLD_NAMES = {"linear", "masters", "weak"}
 # Modules of these packages that do not follow them yet.
 OPEN = {"engines/base", "inference/chains", "shards/shard"}
 FORBIDDEN_STARTS = ("What", "That", "Those", "These", "The same", "It", "They", "There", "None")

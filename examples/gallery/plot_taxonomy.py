@@ -64,7 +64,7 @@ for name, column in (("wrong", 0), ("in another branch", 1)):
 figure, (left, right) = plt.subplots(1, 2, figsize=(9, 4.2), layout="constrained")
 order = np.concatenate(taxonomy)
 counts = confusion_matrix(y_test, model.predict(X_test), labels=order)
-left.imshow(np.where(np.eye(10, dtype=bool), np.nan, counts), cmap="Reds")
+left.imshow(np.where(np.eye(10, dtype=bool), np.nan, counts), cmap="Reds", vmax=40)
 for row, column in np.argwhere(counts > 0):
     left.text(column, row, counts[row, column], ha="center", va="center", fontsize=7)
 start = 0

@@ -132,7 +132,8 @@ class StructBoostEstimator(BoostedEstimator):
         If positive, training ends with weights of small norm whose relative gap is at most this,
         which usually lowers the test error.  It must be above ``tol``.  Early stopping ignores it.
     engine : {"serial", "threads", "processes", "dask"} or Engine
-        Engine of computations on the training set, which does not change the result.
+        Engine of computations on the training set, which does not change the result of a
+        formulation.  Only ``"one_slack"`` supports processes and Dask.
     checkpoint : str, path or Checkpoint, optional
         File to write the run to.  If it exists, :meth:`fit` resumes from it.
     scoring : str or callable, optional
