@@ -30,6 +30,7 @@ from structboost.selection.scoring import Score, score_by
 from structboost.shards.training_sets import is_in_memory
 from structboost.training.boosting import AUTO, Callback, StructBoost
 from structboost.training.endings import ending_in_words
+from structboost.training.history import coverage_in_words
 from structboost.validation import (
     checked_callbacks,
     checked_flag,
@@ -100,6 +101,8 @@ class BoostedEstimator(SavedEstimator, Documented, BaseEstimator):
         Reason why training ended, a key of :data:`structboost.training.endings.ENDINGS`.
     ending_text_ : str
         Sentence that explains why training ended.
+    gap_text_ : str
+        Weak learners that the last gap covers, in words; empty without a gap.
     temperature_ : float or None
         Factor of the scores before they become probabilities, fitted on rows that rounds left out.
         It is below 1 if the scores are too confident.  None if it is not fitted, because the
@@ -161,6 +164,12 @@ class BoostedEstimator(SavedEstimator, Documented, BaseEstimator):
         """Sentence that explains why training ended."""
         check_is_fitted(self)
         return ending_in_words(self.ending_)
+
+    @property
+    def gap_text_(self) -> str:
+        """Names of the weak learners that the last gap covers, empty without a gap."""
+        check_is_fitted(self)
+        return coverage_in_words(self.history_)
 
     def _objective_name(self) -> str:
         """Return the name of the objective for the progress bar, or an empty string."""

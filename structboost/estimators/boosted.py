@@ -116,7 +116,9 @@ class StructBoostEstimator(BoostedEstimator):
         Relative gap ``(primal - bound) / primal``, below 1, at which training stops.  Not read by
         stage-wise objectives.
     formulation : {"auto", "one_slack", "m_slack"}
-        Program that is solved for the hinge, with the same optimum.  ``"auto"`` is ``"one_slack"``.
+        Program that is solved for the hinge, with the same optimum.  ``"auto"`` takes the one that
+        needs less time, by the numbers of examples and channels and by C
+        (:class:`structboost.masters.HingeBySize`).  ``formulation_`` is the result.
     stabilize : bool
         Whether the 1-slack program is stabilised; False is Algorithm 2 as printed.
     weak_learner : str, callable or list of these
@@ -130,7 +132,8 @@ class StructBoostEstimator(BoostedEstimator):
         If positive, training ends with weights of small norm whose relative gap is at most this,
         which usually lowers the test error.  It must be above ``tol``.  Early stopping ignores it.
     engine : {"serial", "threads", "processes", "dask"} or Engine
-        Engine of computations on the training set, which does not change the result.
+        Engine of computations on the training set, which does not change the result of a
+        formulation.  Only ``"one_slack"`` supports processes and Dask.
     checkpoint : str, path or Checkpoint, optional
         File to write the run to.  If it exists, :meth:`fit` resumes from it.
     scoring : str or callable, optional
@@ -151,6 +154,8 @@ class StructBoostEstimator(BoostedEstimator):
         :class:`structboost.StructBoost`.
     C_path_end_ : str
         Only with ``C="auto"``.  Reason why no larger C was tried.
+    formulation_ : str
+        Formulation that trained, empty for one linear function without boosting.
     learner_ : str
         Names of the families of weak learners in the model.
     learning_rate_ : float
@@ -195,6 +200,11 @@ class StructBoostEstimator(BoostedEstimator):
         members = self.model_.members.values()
         return ", ".join(dict.fromkeys(member.family for member in members))
 
+    @property
+    def formulation_(self) -> str:
+        """Formulation of the fit, empty if one linear function was fitted without boosting."""
+        return str(self.model_.metadata.get("formulation", ""))
+
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
         text = str(super().__repr__(N_CHAR_MAX))
         if "objective=" not in text:
@@ -208,9 +218,12 @@ class StructBoostEstimator(BoostedEstimator):
 
     def _summary(self) -> str:
         """Describe objective, weak learners, choices and ending of the fit in words."""
+        if not any(len(member.learners) for member in self.model_.members.values()):
+            return f"minimised nothing; {self.ending_text_}"
         name = self.minimised_
         plural = "" if self.n_iter_ == 1 else "s"
-        words = f"minimised {name} over {self.learner_}, {self.n_iter_} round{plural}"
+        by = f" by {self.formulation_}" if name == HINGE and self.formulation_ else ""
+        words = f"minimised {name}{by} over {self.learner_}, {self.n_iter_} round{plural}"
         if hasattr(self, "learning_rate_"):
             words += f", learning rate {self.learning_rate_:.3g}"
         if hasattr(self, "max_features_"):
@@ -220,7 +233,7 @@ class StructBoostEstimator(BoostedEstimator):
         if np.isfinite(self.C_):
             words += f", C = {self.C_:.4g}"
         gap = self.history_[-1].get("gap") if self.history_ else None
-        words += "" if gap is None else f", gap {100 * gap:.2g} %"
+        words += "" if gap is None else f", gap {100 * gap:.2g} % {self.gap_text_}".rstrip()
         return f"{words}; {self.ending_text_}" if self.ending_ else words
 
     def _check_objective(self, weak_learner: Any) -> str:
@@ -289,7 +302,7 @@ class StructBoostEstimator(BoostedEstimator):
             return "exponential"
         if self.objective == L1_LOG_LOSS:
             return "log"
-        return "one_slack" if is_same(self.formulation, AUTO) else self.formulation
+        return self.formulation
 
     def _settings(self, task: Task) -> dict[str, Any]:
         formulation = self._formulation()
@@ -401,17 +414,17 @@ class StructBoostEstimator(BoostedEstimator):
         """Warn if the default number of rounds ended training while the held-out loss fell."""
         is_default = self.max_rounds is None and is_same(self.max_iter, AUTO)
         losses = {entry["round"]: entry.get("held_out_loss") for entry in self.history_}
-        known = {n: loss for n, loss in losses.items() if loss is not None}
+        measured = {n: loss for n, loss in losses.items() if loss is not None}
         n_rounds = len(losses)
-        if self.ending_ != "max_rounds" or not is_default or n_rounds not in known:
+        if self.ending_ != "max_rounds" or not is_default or n_rounds not in measured:
             return
-        last = known[n_rounds]
-        if last > min(known.values()) or any(
-            last > (1.0 - fall) * known.get(n_rounds - back, -np.inf)
+        last = measured[n_rounds]
+        if last > min(measured.values()) or any(
+            last > (1.0 - fall) * measured.get(n_rounds - back, -np.inf)
             for back, fall in _STILL_FALLING.items()
         ):
             return
-        fall = 1.0 - last / known[n_rounds - 100]
+        fall = 1.0 - last / measured[n_rounds - 100]
         warn_user(
             f"Training ended after {n_rounds} rounds, the default, and the held-out loss fell by "
             f"{100 * fall:.0f} % in the last 100 of them: more rounds are likely to help. Give "

@@ -19,6 +19,7 @@ _NAMES = {
     "conditional_likelihood": ["ConditionalLikelihood"],
     "cut_oracle": ["Cut", "CutOracle"],
     "exponential": ["Exponential"],
+    "hinge_by_size": ["HingeBySize"],
     "logistic": ["Logistic"],
     "m_slack": ["MSlack"],
     "master": ["Booster", "RestrictedMaster", "WeightedColumns"],

@@ -188,6 +188,23 @@ class Formulation(Described):
         """Raise ValueError or TypeError if a parameter is out of range."""
         return
 
+    def suited(self, task: Task, n_examples: int, C: float, *, is_plain: bool) -> Formulation:
+        """Return the formulation that trains in place of this one, by default this one itself.
+
+        Parameters
+        ----------
+        task : Task
+            The task that is trained.
+        n_examples : int
+            Number of examples.
+        C : float
+            Largest C of the fit.
+        is_plain : bool
+            Whether stumps are searched on a dense table in one process, no weights are spread, and
+            no checkpoint is written.
+        """
+        return self
+
     def check_C(self, C: Any) -> None:
         """Raise if C is out of range, by default unless it is finite and above 0.
 

@@ -9,6 +9,7 @@ from structboost.validation import checked_flag
 FORMULATIONS = Registry(
     "formulation",
     {
+        "auto": "structboost.masters.hinge_by_size:HingeBySize",
         "one_slack": "structboost.masters.one_slack:OneSlack",
         "m_slack": "structboost.masters.m_slack:MSlack",
         "exponential": "structboost.masters.exponential:Exponential",

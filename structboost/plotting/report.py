@@ -125,6 +125,7 @@ def _certificate(estimator: Any) -> str:
     if last.get("bound") is not None:
         certified = "certified" if last["certified"] else "not certified"
         rows |= {"Lower bound": last["bound"], f"Relative gap ({certified})": last["gap"]}
+        rows["Bound and gap hold"] = getattr(estimator, "gap_text_", "")
     # The C of stage-wise fits is infinite; estimators whose C is a number have no C_.
     C = getattr(estimator, "C_", getattr(estimator, "C", None))
     if isinstance(C, int | float | np.number) and np.isfinite(C):

@@ -34,6 +34,11 @@ class Registry:
             place = self._places[name] = getattr(importlib.import_module(module), attribute)
         return place
 
+    def name_of(self, plug_in: type) -> str | None:
+        """Name of a class, or None if it is not registered."""
+        places = plug_in, f"{plug_in.__module__}:{plug_in.__name__}"
+        return next((name for name, place in self._places.items() if place in places), None)
+
     def add(self, name: str, plug_in: Any) -> None:
         """Register a plug-in, or raise ValueError if another one has its name."""
         if name in self._places and self[name] is not plug_in:

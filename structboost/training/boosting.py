@@ -19,7 +19,7 @@ from structboost.exceptions import InterruptedFitWarning, warn_user
 from structboost.files.checkpoint import Checkpoint, saved_choice
 from structboost.masters.base import Formulation
 from structboost.masters.held_out import saved_temperature
-from structboost.masters.registry import formulation_of
+from structboost.masters.registry import FORMULATIONS, formulation_of
 from structboost.model.ensemble import Ensemble
 from structboost.model.prediction import model_predictions
 from structboost.progress import Progress, ProgressBar
@@ -45,6 +45,8 @@ from structboost.weak.families import WeakLearners, alternatives
 from structboost.weak.pricing import PricingRule
 
 AUTO = "auto"
+# C by which the formulation of a path over C is chosen: most of its time is spent at larger ones.
+_TYPICAL_C = 100.0
 
 Callback = Callable[[Mapping[str, Any], "StructBoost"], Any]
 
@@ -81,11 +83,12 @@ class StructBoost(Trainer):
         With trees the objective of "one_slack" has a ridge (:class:`structboost.masters.OneSlack`).
         A list is the union of families, as ``["linear", "stump"]``.  A dict has the families of
         each kind of part: ``{"token": ["linear", "stump"], "transition": "stump"}``.
-    formulation : {"one_slack", "m_slack", "exponential", "log"} or Formulation
-        The restricted master.  The first two minimise the hinge loss and have the same optimum
-        (Theorem 2.1); the third minimises the exponential loss over all outputs
-        (:class:`structboost.masters.Exponential`); the fourth maximises the conditional likelihood
-        (:class:`structboost.masters.ConditionalLikelihood`).
+    formulation : {"auto", "one_slack", "m_slack", "exponential", "log"} or Formulation
+        The restricted master.  ``"one_slack"`` and ``"m_slack"`` minimise the hinge loss and have
+        the same optimum (Theorem 2.1), and ``"auto"`` takes the faster one
+        (:class:`structboost.masters.HingeBySize`).  ``"exponential"`` minimises the exponential
+        loss over all outputs (:class:`structboost.masters.Exponential`), and ``"log"`` maximises
+        the conditional likelihood (:class:`structboost.masters.ConditionalLikelihood`).
     stabilize : bool
         False selects Algorithm 2 as printed; it requires ``formulation="one_slack"`` by name.
     exact : bool or None
@@ -140,6 +143,10 @@ class StructBoost(Trainer):
         Reason why the fit ended, a key of :data:`structboost.training.endings.ENDINGS`.
     ending_text_ : str
         Sentence that explains why the fit ended.
+    gap_text_ : str
+        Weak learners that the last gap covers, in words; empty without a gap.
+    formulation_ : str
+        Name of the formulation that trained, where ``formulation="auto"`` took one.
     temperature_ : float or None
         Factor of the scores in :meth:`predict_marginals`, fitted on examples that rounds left out.
         None if none were left out, or the formulation does not use them.
@@ -197,6 +204,8 @@ class StructBoost(Trainer):
     C_: float = field(init=False)
     C_path_: list[dict[str, Any]] = field(init=False)
     C_path_end_: str = field(init=False)
+    # Formulation that trains, which ``formulation="auto"`` takes by the examples and C.
+    _trained_by: Formulation = field(init=False)
 
     # How an estimator calls what is minimised.
     _objective = ""
@@ -362,10 +371,21 @@ class StructBoost(Trainer):
             checkpoint=Checkpoint.of(self.checkpoint),
         )
 
+    def _name_of_formulation(self) -> str:
+        """Return the name of the formulation that trains, or its text without a name."""
+        if not is_text(self.formulation, AUTO):
+            return str(self.formulation)
+        return FORMULATIONS.name_of(type(self._trained_by)) or str(self._trained_by)
+
+    @property
+    def formulation_(self) -> str:
+        """Formulation of the fit, where ``formulation="auto"`` took one."""
+        return str(self._fitted().metadata.get("formulation", ""))
+
     def _summary(self, loop: Loop) -> str:
         """Describe objective or formulation, families of weak learners and C in words."""
-        formulation = self.formulation
-        name = formulation if isinstance(formulation, str) else type(formulation).__name__
+        by_name = isinstance(self.formulation, str)
+        name = self._name_of_formulation() if by_name else type(self.formulation).__name__
         name = self._objective or name
         families = dict.fromkeys(family.name for family in loop.columns.families.values())
         C = float(loop.settings.C)
@@ -405,7 +425,7 @@ class StructBoost(Trainer):
             "ending": self.ending_,
             "temperature": self.temperature_,
         }
-        self.model_ = loop.final_model({"formulation": str(self.formulation), **metadata})
+        self.model_ = loop.final_model({"formulation": self._name_of_formulation(), **metadata})
 
 
 class _AfterRound(StructBoost):
@@ -449,9 +469,13 @@ def _fit(
     """Fit trainers that differ only in C, with a choice of C for the checkpoint."""
     plan = replace(trainers[0]._plan(), choice=choice)
     checked_callbacks(trainers[0].callbacks)
-    runs = [(trainer._settings(), trainer._keep) for trainer in trainers]
-    plan.check([settings for settings, _ in runs])
-    train(plan, runs, X, Y, sample_weight)
+    settings = [trainer._settings() for trainer in trainers]
+    plan.check(settings)
+    plan = plan.suited(settings, X)
+    for trainer in trainers:
+        trainer._trained_by = plan.formulation
+    keeping = [trainer._keep for trainer in trainers]
+    train(plan, list(zip(settings, keeping, strict=True)), X, Y, sample_weight)
 
 
 def _fit_choosing(
@@ -477,12 +501,13 @@ def _fit_choosing(
     if folds is None:
         folds = _random_folds(X, Y, sample_weight, trainer.random_state)
     progress = Progress(visible=bool(trainer.verbose))
+    typical = replace(settings, C=_TYPICAL_C)
     try:
         report = partial(progress.show, fraction=None)
         # The choice depends on max_rounds, which may be larger now, so a checkpoint's has priority.
         chosen = saved_choice(
             plan.checkpoint, lambda plain: ChosenC.of_plain(plain, weak_learners, folds, score)
-        ) or choose_C(plan, weak_learners, settings, folds, report, score)
+        ) or choose_C(plan.suited([typical], X), weak_learners, settings, folds, report, score)
     finally:
         progress.close()
     with_C.C, with_C.weak_learner = chosen.C, chosen.weak_learner

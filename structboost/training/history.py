@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from structboost.exceptions import UncertifiedWarning, warn_user
@@ -67,6 +67,18 @@ def relative_gap(primal: float, bound: float | None) -> float | None:
     if bound is None:
         return None
     return max(0.0, (primal - bound) / primal) if primal > 0 else 0.0
+
+
+def coverage_in_words(history: Sequence[Mapping[str, Any]]) -> str:
+    """Describe the weak learners that the last gap covers, or return an empty text without one."""
+    last = history[-1] if history else {}
+    if last.get("gap") is None or "gap_all" not in last:
+        return ""
+    if last["gap_all"] is None:
+        return "over the learners searched, not over all of their kind"
+    if last["bound_all"] >= last["bound"]:
+        return "over all learners of their kind"
+    return f"over the learners searched, {100 * last['gap_all']:.2g} % over all of their kind"
 
 
 def contradicts(history: Sequence[Record], primal: float, bound: float | None) -> bool:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
@@ -44,6 +45,7 @@ from structboost.validation import (
     check_flag_or_none,
     check_implements,
     checked_example_weights,
+    is_text,
     shown,
 )
 from structboost.weak.base import WeakLearnerFamily
@@ -96,14 +98,27 @@ class Plan:
         checked_members(self.weak_learner, self.task.kinds, exact=self.exact)
         rule_of(self.pricing)
         if self.checkpoint is not None:
-            made, by = self.formulation.makes, self.formulation
-            check_implements(made, by, Resumable, "checkpoint", _RESUMABLE)
+            master, by = self.formulation.makes, self.formulation
+            check_implements(master, by, Resumable, "checkpoint", _RESUMABLE)
             check_declares(self.rule, "can_resume", "checkpoint", _RESUMABLE_RULES)
         if not (self.formulation.works_on_shards or self.engine.in_process):
             raise ValueError(
                 f"engine is {self.engine}, but {type(self.formulation).__name__} supports threads "
                 "only; take engine='threads' or formulation='one_slack'."
             )
+
+    def suited(self, runs: Sequence[Settings], X: Any) -> Plan:
+        """Plan with the formulation that suits the examples and the settings of all runs."""
+        is_plain = (
+            (isinstance(X, np.ndarray) and X.ndim == 2 and self.engine.in_process)
+            and (is_text(self.weak_learner, "stump") and is_text(self.pricing, "own"))
+            and (self.checkpoint is None and not any(settings.spread for settings in runs))
+        )
+        largest_C = max(float(settings.C) for settings in runs)
+        suited = self.formulation.suited(
+            self.task, len(X) if is_plain else 0, largest_C, is_plain=is_plain
+        )
+        return replace(self, formulation=suited)
 
     def loop(
         self,
@@ -332,8 +347,8 @@ def _warn_of_empty_models(empty: Sequence[Loop], smallest_C: float | None) -> No
         )
     if smallest_C is not None:
         remedy = f"Take C well above {smallest_C:.4g}, the smallest that gives a model."
-    given = ", ".join(f"{loop.settings.C:g}" for loop in empty)
+    tried = ", ".join(f"{loop.settings.C:g}" for loop in empty)
     warn_user(
-        f"The model is empty: C is {given}, and no weak learner is worth its weight. {remedy}",
+        f"The model is empty: C is {tried}, and no weak learner is worth its weight. {remedy}",
         EmptyModelWarning,
     )

@@ -25,6 +25,7 @@ from structboost.model.ensemble import FORMAT, Ensemble, read_model
 from structboost.model.prediction import model_marginals, model_predictions, model_scores
 from structboost.runtime.documentation import Documented
 from structboost.training.endings import ending_in_words
+from structboost.training.history import coverage_in_words
 from structboost.validation import (
     by_position,
     check_examples,
@@ -76,6 +77,12 @@ class Trainer(SavedToFile, Documented, BaseEstimator):
         """Sentence that explains why the fit ended."""
         self._fitted()
         return ending_in_words(self.ending_)
+
+    @property
+    def gap_text_(self) -> str:
+        """Names of the weak learners that the last gap covers, empty without a gap."""
+        self._fitted()
+        return coverage_in_words(self.history_)
 
     def scores(self, X: Sequence[Any]) -> StackedParts:
         """Return the scores of all parts of all inputs.

@@ -195,7 +195,7 @@ class PairTreeFamily(TreeFamily):
         is_chosen = np.zeros(len(sizes), np.bool_)
         is_chosen[np.argsort(-sizes, kind="stable")[:_COLUMNS_OF_PART]] = True
         first, second = self._pairs.T
-        return self._pairs[is_chosen[first] | is_chosen[second]]
+        return np.asarray(self._pairs[is_chosen[first] | is_chosen[second]])
 
     def _tree(
         self,
