@@ -15,10 +15,10 @@ CONTRIBUTING = Path(__file__).parents[1] / "CONTRIBUTING.md"
 DONE = """
 cli conformance contract decisions engines estimators exceptions export files inference linear
 masters model plotting progress runtime segmentation selection shards solvers tagging tasks
-tracking training validation vision warm_up weak
+thinning tracking training validation vision warm_up weak
 """.split()
 # Packages of these whose variables do not have the names of the glossary yet.
-OLD_NAMES = {"estimators", "linear", "masters", "model", "solvers", "training", "weak"}
+OLD_NAMES = {"linear", "masters", "weak"}
 # Modules of these packages that do not follow them yet.
 OPEN = {"engines/base", "inference/chains", "shards/shard"}
 FORBIDDEN_STARTS = ("What", "That", "Those", "These", "The same", "It", "They", "There", "None")

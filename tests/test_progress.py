@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 
 import pytest
+from numba.core import event
 
 from structboost import progress
 from structboost.progress import ProgressBar, ProgressLine
@@ -68,7 +69,7 @@ def test_invisible_progress_shows_nothing(capsys):
 @pytest.mark.parametrize(("patience", "lines"), [(0.0, 1), (60.0, 0)])
 def test_long_compilation_is_announced_once(patience, lines, monkeypatch):
     registered, said = {}, []
-    monkeypatch.setattr(compilation.event, "register", registered.__setitem__)
+    monkeypatch.setattr(event, "register", registered.__setitem__)
     compilation.when_compiling(lambda: said.append(True), patience)
     for _ in range(3):
         registered["numba:compile"].on_start(None)

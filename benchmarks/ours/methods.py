@@ -159,6 +159,16 @@ def stumps(gap):
     return Multiclass("structboost_1slack", gap)
 
 
+# Trees of two levels, certified: their certificate is over the trees on 32 bins.
+PAIR_TREES = {"weak_learner": "pair_tree", "exact": False}
+PAIR_RANKING = Ranking("structboost_pair_trees", 0.02, settings=PAIR_TREES)
+
+
+def pair_trees(gap):
+    """Class-specific trees of two levels."""
+    return Multiclass("structboost_pair_trees", gap, settings=PAIR_TREES)
+
+
 def perceptrons(gap, max_rounds=MAX_ROUNDS):
     """StructBoost-per of the paper: perceptrons (31), by a search that proves nothing."""
     own = {"weak_learner": "perceptron", "max_rounds": max_rounds, "columns_per_channel": 1}

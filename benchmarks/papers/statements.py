@@ -164,7 +164,7 @@ def powers(made, name):
     own = pick(made, metric=PASSES, varied=name)
     keys = dict.fromkeys((r["dataset"], r["method"]) for r in own)
     return [
-        {"dataset": s, "method": m, "varied": name, "value": exponent(points)}
+        {"dataset": s, "method": m, "by": WORDS[name], "value": exponent(points)}
         for s, m in keys
         for points in [[(r[name], r["value"]) for r in pick(own, dataset=s, method=m)]]
     ]
@@ -181,13 +181,13 @@ def show(made):
         listing(
             of_progress,
             *(field("", "dataset"), field("C", "C", "{:g}"), field("rounds of", "method")),
-            *(field("rounds", "added"), percent("lower the objective", "lower")),
+            *(field("rounds", "added", "{:.0f}"), percent("lower the objective", "lower")),
             *(percent("raise it", "rises"), percent("(43) holds", "holds")),
             *(percent("(43) is 0", "zero"), percent("(43), of all decrease", "promised")),
             percent("best steps, of all decrease", "steps"),
             field("objective", "objective", "{:.4g}"),
         ),
-        across("Exponent of the passes", exponents, form="{:.2f}", rows=("dataset", "varied")),
+        across("Exponent of the passes", exponents, form="{:.2f}", rows=("dataset", "by")),
         *(
             across(
                 f"Passes by {WORDS[name]}", pick(made, metric=PASSES, varied=name), form="{:.0f}",
@@ -261,7 +261,7 @@ def plot(made, path):
     gap.invert_xaxis()
     for axis in axes.ravel():
         axis.grid(visible=True, linewidth=0.3)
-        axis.legend(fontsize=7)
+        axis.legend(fontsize=7, loc="lower right" if axis is passes else "best")
     figure.savefig(path, dpi=110)
     plt.close(figure)
 

@@ -16,8 +16,8 @@ from structboost import StructBoostMultiLabelClassifier
 X, Y = make_multilabel_classification(1500, 12, n_classes=5, n_labels=2, random_state=3)
 train, test = slice(0, 300), slice(300, None)
 measures = {
-    "share of wrong labels": hamming_loss,
-    "share of wrong sets": zero_one_loss,
+    "fraction of wrong labels": hamming_loss,
+    "fraction of wrong sets": zero_one_loss,
     "1 - F1 of a set": lambda truth, found: (
         1 - f1_score(truth, found, average="samples", zero_division=1)
     ),

@@ -167,7 +167,7 @@ class BoostedEstimator(SavedEstimator, Documented, BaseEstimator):
 
     @property
     def gap_text_(self) -> str:
-        """Weak learners that the last gap covers, in words; empty without a gap."""
+        """Names of the weak learners that the last gap covers, empty without a gap."""
         check_is_fitted(self)
         return coverage_in_words(self.history_)
 

@@ -218,6 +218,8 @@ class StructBoostEstimator(BoostedEstimator):
 
     def _summary(self) -> str:
         """Describe objective, weak learners, choices and ending of the fit in words."""
+        if not any(len(member.learners) for member in self.model_.members.values()):
+            return f"minimised nothing; {self.ending_text_}"
         name = self.minimised_
         plural = "" if self.n_iter_ == 1 else "s"
         by = f" by {self.formulation_}" if name == HINGE and self.formulation_ else ""
@@ -412,17 +414,17 @@ class StructBoostEstimator(BoostedEstimator):
         """Warn if the default number of rounds ended training while the held-out loss fell."""
         is_default = self.max_rounds is None and is_same(self.max_iter, AUTO)
         losses = {entry["round"]: entry.get("held_out_loss") for entry in self.history_}
-        known = {n: loss for n, loss in losses.items() if loss is not None}
+        measured = {n: loss for n, loss in losses.items() if loss is not None}
         n_rounds = len(losses)
-        if self.ending_ != "max_rounds" or not is_default or n_rounds not in known:
+        if self.ending_ != "max_rounds" or not is_default or n_rounds not in measured:
             return
-        last = known[n_rounds]
-        if last > min(known.values()) or any(
-            last > (1.0 - fall) * known.get(n_rounds - back, -np.inf)
+        last = measured[n_rounds]
+        if last > min(measured.values()) or any(
+            last > (1.0 - fall) * measured.get(n_rounds - back, -np.inf)
             for back, fall in _STILL_FALLING.items()
         ):
             return
-        fall = 1.0 - last / known[n_rounds - 100]
+        fall = 1.0 - last / measured[n_rounds - 100]
         warn_user(
             f"Training ended after {n_rounds} rounds, the default, and the held-out loss fell by "
             f"{100 * fall:.0f} % in the last 100 of them: more rounds are likely to help. Give "

@@ -76,14 +76,14 @@ def _is_plain(value: Any) -> bool:
     return isinstance(value, (bool, int, float, str, type(None)))
 
 
-def saved_link(numbers: Any) -> SoftmaxLink | None:
+def saved_link(values: Any) -> SoftmaxLink | None:
     """Return the link of a saved classifier, or None if it has no probabilities."""
-    if numbers is None:
+    if values is None:
         return None
-    is_pair = isinstance(numbers, list) and len(numbers) == 2
-    if not is_pair or not all(isinstance(one, float) and math.isfinite(one) for one in numbers):
-        raise DamagedFileError(f"its link to probabilities is {shown(numbers)}")
-    return SoftmaxLink(*numbers)
+    is_pair = isinstance(values, list) and len(values) == 2
+    if not is_pair or not all(isinstance(one, float) and math.isfinite(one) for one in values):
+        raise DamagedFileError(f"its link to probabilities is {shown(values)}")
+    return SoftmaxLink(*values)
 
 
 def saved_names(names: Any, n_features: int) -> list[str] | None:

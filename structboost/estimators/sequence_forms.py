@@ -63,13 +63,18 @@ def listed_tags(y: Any, lengths: Sequence[int]) -> list[list[Any]]:
     return [_tags_of(tags, n, i) for i, (tags, n) in enumerate(zip(y, lengths, strict=True))]
 
 
-def _tags_of(given: Any, n: int, i: int) -> list[Any]:
-    is_column = isinstance(given, np.ndarray) and given.ndim != 1
-    if not _is_container(given) or is_column or sparse.issparse(given) or _frame(given) is not None:
-        raise ValueError(f"y[{i}] is {shown(given)}; give a tag for each of the {n} tokens.")
-    tags = _values(given)
+def _tags_of(labels: Any, n: int, i: int) -> list[Any]:
+    is_column = isinstance(labels, np.ndarray) and labels.ndim != 1
+    if (
+        not _is_container(labels)
+        or is_column
+        or sparse.issparse(labels)
+        or _frame(labels) is not None
+    ):
+        raise ValueError(f"y[{i}] is {shown(labels)}; give a tag for each of the {n} tokens.")
+    tags = _values(labels)
     if len(tags) != n:
-        raise ValueError(f"y[{i}] is {shown(given)}; give a tag for each of the {n} tokens.")
+        raise ValueError(f"y[{i}] is {shown(labels)}; give a tag for each of the {n} tokens.")
     return [tag if type(tag) is str else _tag(tag, i, t) for t, tag in enumerate(tags)]
 
 

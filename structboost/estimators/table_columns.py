@@ -170,8 +170,8 @@ def _codes(values: Sequence[Any], categories: Sequence[Any]) -> FloatArray:
     try:
         return np.array([code.get(value, np.nan) for value in values], np.float64)
     except TypeError:  # lists and the like are no categories
-        known = [value if isinstance(value, Hashable) else None for value in values]
-        return np.array([code.get(value, np.nan) for value in known], np.float64)
+        hashable = [value if isinstance(value, Hashable) else None for value in values]
+        return np.array([code.get(value, np.nan) for value in hashable], np.float64)
 
 
 def _values(X: Any, f: int) -> Sequence[Any]:

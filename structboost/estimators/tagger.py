@@ -90,8 +90,10 @@ class StructBoostTagger(StructBoostEstimator):
 
     By default it boosts trees on the tokens stage-wise for the likelihood of the tags
     (:class:`structboost.masters.StageWiseRandomField`), which needs no C and has no certificate.
-    For sparse or dict tokens of zeros and ones it fits one linear function by the same likelihood,
-    to a certified gap, and chooses C (docs/decisions/linear-likelihood.md). ``objective="hinge"``
+    For sparse or dict tokens that have features of zeros and ones it fits one linear function by
+    the same likelihood, to a certified gap, and chooses C (docs/decisions/linear-likelihood.md).
+    Features with other values, such as vectors, are dense columns beside them, whose variances sum
+    to at most 5 (docs/decisions/vectors.md).  ``objective="hinge"``
     minimises the hinge of the fraction of wrong tags, to a certified gap. Engines of several
     processes need it.
 
@@ -306,19 +308,19 @@ class StructBoostTagger(StructBoostEstimator):
         members = self._members_on_vectors
         if not members:
             return
-        given = f"weak_learner is {shown(self.weak_learner)}"
+        reason = f"weak_learner is {shown(self.weak_learner)}"
         if not len(reader.vector_columns):
             raise ValueError(
-                f"{given}, and X has no numbers beside names of 0 and 1; name one weak learner."
+                f"{reason}, and X has no numbers beside names of 0 and 1; name one weak learner."
             )
-        own: Any = self.weak_learner
-        if set(own) != {"token", "vector"} or own["token"] not in ("linear", "stump"):
+        family: Any = self.weak_learner
+        if set(family) != {"token", "vector"} or family["token"] not in ("linear", "stump"):
             raise ValueError(
-                f"{given}; give a dict of 'token', which is 'linear' or 'stump', and 'vector'."
+                f"{reason}; give a dict of 'token', which is 'linear' or 'stump', and 'vector'."
             )
         if self._is(SVM) or (self._is_one_linear_function and not members <= {"linear", "tree"}):
             raise ValueError(
-                f"{given}, and objective={shown(self.objective)} has one linear function for each "
+                f"{reason}, and objective={shown(self.objective)} has one linear function for each "
                 "tag; give 'linear', 'tree' or ['linear', 'tree'] for 'vector' with "
                 "objective='log_loss', or 'stump' for 'token'."
             )
@@ -338,20 +340,20 @@ class StructBoostTagger(StructBoostEstimator):
         names = ("learning_rate", "max_iter", "random_state", "verbose", *OF_TREES)
         settings = {name: getattr(self, name) for name in names}
         vectors = [rows[i][1] for i in training]
-        known = [[None if tag < 0 else tag for tag in tags[i].tolist()] for i in training]
+        complete = [[None if tag < 0 else tag for tag in tags[i].tolist()] for i in training]
 
         def fit(at: Sequence[int]) -> StructBoostTagger:
             return StructBoostTagger(weak_learner="tree", **settings).fit(
-                [vectors[k] for k in at], [known[k] for k in at], weights[training][at]
+                [vectors[k] for k in at], [complete[k] for k in at], weights[training][at]
             )
 
         of_groups = np.arange(len(rows)) if groups is None else groups
-        n_tags = 1 + max(int(own.max(initial=-1)) for own in tags)
+        n_tags = 1 + max(int(of_input.max(initial=-1)) for of_input in tags)
         scores = scores_of_others(fit, vectors, of_groups[training], n_tags, self.random_state)
         out = list(rows)
-        for i, own in zip(training, scores, strict=True):
+        for i, of_input in zip(training, scores, strict=True):
             columns = [rows[i][1]] if self._members_on_vectors != {"tree"} else []
-            out[i] = rows[i][0], np.hstack((*columns, own))
+            out[i] = rows[i][0], np.hstack((*columns, of_input))
         return out, fit(range(len(training)))
 
     def predict(self, X: Sequence[Any]) -> list[list[Any]]:
@@ -380,7 +382,10 @@ class StructBoostTagger(StructBoostEstimator):
 
         def tags(inputs: list[None], scores: StackedParts) -> list[list[Any]]:
             lower = lowered(scores, outside, offset)
-            return [self.classes_[own].tolist() for own in self.task_.argmax_batch(inputs, lower)]
+            return [
+                self.classes_[predicted].tolist()
+                for predicted in self.task_.argmax_batch(inputs, lower)
+            ]
 
         return self._by_blocks(X, tags)
 
@@ -457,15 +462,15 @@ class StructBoostTagger(StructBoostEstimator):
         """
         lengths = [len(tags) for tags in predicted]
         _, indices = tag_numbers(true, lengths, self.classes_)
-        known = np.concatenate(indices) >= 0
-        if not known.any():
+        is_tagged = np.concatenate(indices) >= 0
+        if not is_tagged.any():
             raise ValueError("y has no known tag; there is nothing to score.")
-        tags = label_vector(list(compress(chain.from_iterable(true), known)))
-        of_model = np.concatenate([np.asarray(tags) for tags in predicted])[known]
+        tags = label_vector(list(compress(chain.from_iterable(true), is_tagged)))
+        of_model = np.concatenate([np.asarray(tags) for tags in predicted])[is_tagged]
         if sample_weight is None:
             return tags, of_model, None
         weights = np.repeat(checked_weights(sample_weight, len(predicted)), lengths)
-        return tags, of_model, weights[known]
+        return tags, of_model, weights[is_tagged]
 
     @property
     def transitions_(self) -> FloatArray:
@@ -509,6 +514,9 @@ class StructBoostTagger(StructBoostEstimator):
         """
         member, matrix = self.model_.members[kind], self.model_.matrix(kind)
         learners = member.learners
+        n_features = len(self._columns_of_kinds()[kind])
+        if not len(learners):  # all tokens have one tag
+            return np.zeros((n_features, len(self.classes_))), np.zeros(len(self.classes_))
         if isinstance(learners, LinearFunctionTable):
             return learners.coefficients.T @ matrix, learners.intercept @ matrix
         if not isinstance(learners, ActiveFeatureTable):
@@ -517,7 +525,7 @@ class StructBoostTagger(StructBoostEstimator):
                 f"family {member.family!r}, whose parts do not add up; read feature_importances_."
             )
         used = learners.feature >= 0
-        weights = np.zeros((int(self.n_features_in_ or 0), len(self.classes_)))
+        weights = np.zeros((n_features, len(self.classes_)))
         np.add.at(
             weights,
             learners.feature[used],
@@ -717,8 +725,8 @@ class StructBoostTagger(StructBoostEstimator):
             by_kind = dict.fromkeys(task.kinds, ActiveFeatureFamily)
             if "vector" in by_kind:
                 is_mapping = isinstance(weak_learner, Mapping)
-                own = weak_learner["vector"] if is_mapping else weak_learner
-                by_kind["vector"] = self._grown(own) if self._is_stage_wise else own
+                vector = weak_learner["vector"] if is_mapping else weak_learner
+                by_kind["vector"] = self._grown(vector) if self._is_stage_wise else vector
             return settings | {"weak_learner": by_kind}
         if self._is_stage_wise and not isinstance(weak_learner, Mapping):
             # Pairs of tags have one constant feature, on which trees are constants, too.

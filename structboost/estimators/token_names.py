@@ -189,8 +189,10 @@ class _Reading:
             columns = np.array([self._places.get(key, _ABSENT) for key in keys], np.int32)
             rows = np.concatenate([np.asarray(of_block, np.int64) for of_block, _ in blocks])
             values = np.concatenate([of_block for _, of_block in blocks])
-            known = columns >= 0
-            out.append((columns[known], rows, values if known.all() else values[:, known]))
+            is_trained = columns >= 0
+            out.append(
+                (columns[is_trained], rows, values if is_trained.all() else values[:, is_trained])
+            )
         return out
 
     def _read_columns(
@@ -201,11 +203,11 @@ class _Reading:
         for names, rows in by_names.items():
             tokens = [self._tokens[row] for row in rows]
             columns = [*zip(*[token.values() for token in tokens], strict=True)]
-            own = self._columns(names, columns, rows)
+            chosen = self._columns(names, columns, rows)
             # In ascending order, as far as the first token shows.
-            own.sort(key=lambda column: int(column[0]))
-            if own:
-                codes[np.array(rows) - first, : len(own)] = np.array(own).T
+            chosen.sort(key=lambda column: int(column[0]))
+            if chosen:
+                codes[np.array(rows) - first, : len(chosen)] = np.array(chosen).T
         indices, counts = np.empty(codes.size, np.int32), np.empty(n, np.int64)
         self._is_ordered &= _compress(codes, indices, counts)
         self._indices.append(indices[: counts.sum()])
@@ -215,15 +217,15 @@ class _Reading:
         self, names: Sequence[Any], columns: Sequence[Sequence[Any]], rows: Sequence[int]
     ) -> list[NDArray[np.int32]]:
         """Return the codes of the values of names, of strings by the index if there is one."""
-        found: dict[int, NDArray[np.int32]] = {}
+        codes_of: dict[int, NDArray[np.int32]] = {}
         if self._index is not None:
             texts = [k for k, column in enumerate(columns) if type(column[0]) is str]
             texts = [k for k in texts if isinstance(names[k], str)]
             prefixes = [f"{str.__str__(names[k])}=" for k in texts]
             of_texts = self._index.find(prefixes, [columns[k] for k in texts])
-            found = {texts[k]: codes for k, codes in of_texts.items()}
+            codes_of = {texts[k]: codes for k, codes in of_texts.items()}
         return [
-            found[k] if k in found else self._column(names[k], column, rows)
+            codes_of[k] if k in codes_of else self._column(names[k], column, rows)
             for k, column in enumerate(columns)
         ]
 
@@ -312,10 +314,10 @@ class _Reading:
 
     def _read_entries(self, name: Any, value: Any, row: int) -> None:
         """Read the features of one entry of a token one by one."""
-        for key, number in self._entries(name, value, row):
+        for key, amount in self._entries(name, value, row):
             place = place_of(key, self._places, learns=self._learns)
             if place >= 0:
-                self._others.append(([row], [place], [number]))
+                self._others.append(([row], [place], [amount]))
 
     def _codes_of(self, name: Any, row: int) -> _Codes:
         codes = self._codes.get(name)
@@ -352,10 +354,10 @@ class _Reading:
             if all(isinstance(text, str) for text in items):
                 yield from ((f"{name}={str.__str__(text)}", 1.0) for text in items)
                 return
-            numbers = None if isinstance(value, set | frozenset) else _numbers(items)
-            if numbers is not None and numbers.ndim == 1:
-                for k, number in enumerate(numbers.tolist()):
-                    yield f"{name}[{k}]", self._number(f"{name}[{k}]", number, row)
+            amounts = None if isinstance(value, set | frozenset) else _numbers(items)
+            if amounts is not None and amounts.ndim == 1:
+                for k, amount in enumerate(amounts.tolist()):
+                    yield f"{name}[{k}]", self._number(f"{name}[{k}]", amount, row)
                 return
         raise self._refused(row, f"the value of {shown(name)} is {shown(value)}")
 
@@ -366,12 +368,12 @@ class _Reading:
                 "merge whole numbers", "write it as a string if it is a name",
             )  # fmt: skip
         try:
-            number = float(value)
+            amount = float(value)
         except (TypeError, ValueError, OverflowError):
             raise self._refused(row, f"the value of {shown(name)} is {shown(value)}") from None
-        if not math.isfinite(number):
+        if not math.isfinite(amount):
             raise self._missing(name, value, row)
-        return number
+        return amount
 
     def _missing(self, name: str, value: Any, row: int) -> ValueError:
         i, t = self._place_of_row(row)

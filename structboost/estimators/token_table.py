@@ -70,12 +70,12 @@ class TokenTable:
             others = entries.data[~inside], entries.indices[~inside]
             entries = sparse.csr_array((*others, ends.astype(entries.indptr.dtype)), self.shape)
             entries.has_canonical_format = self.entries.has_canonical_format
-        for own, rows, of_block in self.blocks:
-            at, inside = _places(own, columns)
+        for table, rows, of_block in self.blocks:
+            at, inside = _places(table, columns)
             if inside.any():
                 values[np.ix_(rows, at[inside])] += of_block[:, inside]
             if not inside.all():
-                outside = np.repeat(rows, (~inside).sum()), np.tile(own[~inside], len(rows))
+                outside = np.repeat(rows, (~inside).sum()), np.tile(table[~inside], len(rows))
                 more = sparse.csr_array((of_block[:, ~inside].ravel(), outside), self.shape)
                 entries = sparse.csr_array(entries + more)
         return canonical(entries), values

@@ -184,8 +184,8 @@ class TokenReader:
             )
         return table, lengths
 
-    def _table(self, given: Sequence[Any]) -> tuple[Any, IntArray]:
-        X = [sequence_of(x, i) for i, x in enumerate(given)]
+    def _table(self, sequences: Sequence[Any]) -> tuple[Any, IntArray]:
+        X = [sequence_of(x, i) for i, x in enumerate(sequences)]
         frames = [i for i, x in enumerate(X) if isinstance(x, nw.DataFrame)]
         if frames:
             self._read_frames(X, frames)
@@ -202,7 +202,7 @@ class TokenReader:
             first = of_dicts.index(True), of_dicts.index(False)
             raise ValueError(
                 f"X[{first[0]}] has dicts or columns of text as tokens, and X[{first[1]}] is "
-                f"{shown(given[first[1]])}; give all sequences in one form."
+                f"{shown(sequences[first[1]])}; give all sequences in one form."
             )
         tables = {i: x for i, x in enumerate(X) if not of_dicts[i] and not _is_empty(x)}
         width = self._width(tables)
@@ -297,8 +297,8 @@ class RowsReader(TokenReader):
     def read(self, X: Any) -> tuple[Any, FloatArray | None, IntArray]:
         contents = [x.x if isinstance(x, Stretch) else x for x in X]
         tables = [x if isinstance(x, tuple) else (x,) for x in contents]
-        rows, *vectors = (np.concatenate(own) for own in zip(*tables, strict=True))
-        return rows, vectors[0] if vectors else None, np.array([len(own[0]) for own in tables])
+        rows, *vectors = (np.concatenate(parts) for parts in zip(*tables, strict=True))
+        return rows, vectors[0] if vectors else None, np.array([len(parts[0]) for parts in tables])
 
 
 def tag_numbers(
@@ -399,12 +399,12 @@ def check_allowed(
 
 def _check_one_type(tags: Sequence[Any], lengths: IntArray) -> None:
     """Raise ValueError if some tags are strings and others numbers."""
-    known = [k for k, tag in enumerate(tags) if tag is not None]
-    for k in known:
-        if isinstance(tags[k], str) != isinstance(tags[known[0]], str):
+    tagged = [k for k, tag in enumerate(tags) if tag is not None]
+    for k in tagged:
+        if isinstance(tags[k], str) != isinstance(tags[tagged[0]], str):
             i, t = _place(k, lengths)
             raise ValueError(
-                f"y[{i}][{t}] is {shown(tags[k])}, and another tag is {shown(tags[known[0]])}: "
+                f"y[{i}][{t}] is {shown(tags[k])}, and another tag is {shown(tags[tagged[0]])}: "
                 "strings and numbers have no order; give strings."
             )
 

@@ -52,7 +52,7 @@ def scores_of_others(
             "trees that were grown on others; give more, or write weak_learner='linear'."
         )
     parts = balanced_parts_of_groups(groups, n_parts, 0 if random_state is None else random_state)
-    lengths = [len(own) for own in vectors]
+    lengths = [len(vector) for vector in vectors]
     training = [(np.flatnonzero(parts != k).tolist(),) for k in range(n_parts)]
     stacked = np.concatenate(vectors)
 
@@ -87,9 +87,9 @@ def with_trees(model: Ensemble, tagger: Any, n_columns: int) -> Ensemble:
     linear, n_tags = model.members["vector"], model.kinds["vector"].n_channels
     functions: Any = linear.learners
     trees = tagger.model_.members["token"]
-    own = tagger.model_.matrix("token")
-    of_tags = np.zeros((len(own), n_tags))
-    of_tags[:, tagger.classes_.astype(np.int64)] = own
+    of_trees = tagger.model_.matrix("token")
+    of_tags = np.zeros((len(of_trees), n_tags))
+    of_tags[:, tagger.classes_.astype(np.int64)] = of_trees
     weights = of_tags @ functions.coefficients[:, -n_tags:].T
     tree, channel = np.nonzero(weights)
     n_linear = functions.coefficients.shape[1] - n_tags

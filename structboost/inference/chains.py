@@ -31,8 +31,12 @@ _ROUNDING = 1.5 * 2.0**52
 # Steps whose pairs are summed together, so that they stay in the cache of the processor.
 _STEPS_TOGETHER = 256
 
-# Scores of pairs, which of them are allowed, row of the first step, and rows from step to step.
-_Steps = tuple[FloatArray, FloatArray, int, int]
+# Functions without a form for calls from Python compile faster, and must not be called from it.
+_INSIDE: Any = {"no_cpython_wrapper": True}
+
+# Scores of pairs, which of them are allowed, row of the first step, rows from step to step, and the
+# space of many tags.
+_Steps = tuple[FloatArray, FloatArray, int, int, FloatArray | None]
 
 
 def viterbi(emissions: ArrayLike, transitions: ArrayLike) -> IntArray:
@@ -124,7 +128,8 @@ def forward_backward(
     sequence = _one_sequence(emissions, transitions)
     of_tags, of_pairs = np.zeros(sequence[0].shape), np.zeros(sequence[1].shape)
     log_sums = np.zeros(1)
-    tag_probabilities(*sequence, of_tags, of_pairs, log_sums)
+    many = space_of_tags(sequence[0].shape[1])
+    tag_probabilities(*sequence, of_tags, of_pairs, log_sums, many)
     if log_sums[0] == -np.inf:
         raise _all_forbidden()
     return of_tags, of_pairs.reshape(np.shape(transitions)), float(log_sums[0])
@@ -236,7 +241,7 @@ def best_sequences(
     return -1
 
 
-@compiled
+@compiled(**_INSIDE)
 def _extend(
     before: FloatArray,
     pairs: FloatArray,
@@ -263,7 +268,7 @@ def _extend(
         best[k] += emissions[k]
 
 
-@compiled
+@compiled(**_INSIDE)
 def _tag_before(before: FloatArray, transitions: FloatArray, allowed: FloatArray, tag: int) -> int:
     """Search again, for one tag only, the tag from which the best sequence came to it."""
     n_tags = len(before)
@@ -286,6 +291,7 @@ def tag_probabilities(
     of_tags: FloatArray,
     of_pairs: FloatArray,
     log_sums: FloatArray,
+    many: FloatArray | None,
 ) -> None:
     """Compute the probabilities of all sequences, as :func:`forward_backward` does of one.
 
@@ -299,6 +305,8 @@ def tag_probabilities(
         Starts at zero; gains the probability of each pair of tags at each step.
     log_sums : ndarray, shape (n_sequences,)
         Filled with the logarithm of the sum; minus infinity if no tags are allowed.
+    many : ndarray or None
+        Result of :func:`space_of_tags`.
     """
     n_tags = emissions.shape[1]
     longest = 1
@@ -313,9 +321,9 @@ def tag_probabilities(
         first, n = starts[i], starts[i + 1] - starts[i]
         if not row_step and n > 1 and rows[i] != last_row:
             last_row = rows[i]
-            shift = exponentials(transitions[last_row], allowed, following, preceding)
+            shift = exponentials(transitions[last_row], allowed, following, preceding, many)
         log_sums[i] = sum_product(
-            emissions[first : first + n], (transitions, allowed, rows[i], row_step),
+            emissions[first : first + n], (transitions, allowed, rows[i], row_step, many),
             (forward, likely, following, preceding), shift, of_tags[first : first + n], of_pairs,
         )  # fmt: skip
 
@@ -336,7 +344,8 @@ def sum_product(
     emissions, of_tags, of_pairs
         As for :func:`tag_probabilities`.
     steps : tuple
-        Transitions and what is allowed, row of the first step, and rows from a step to the next.
+        Transitions and what is allowed, row of the first step, rows from a step to the next, and
+        the result of :func:`space_of_tags`.
     space : tuple
         Forward sums and likelihoods, of at least the shape of ``emissions``, to work in; then the
         two arrays of :func:`exponentials` for the one row of all steps.  Where rows differ, these
@@ -435,15 +444,28 @@ def sum_product_of_pairs(
     return float(log_sum)
 
 
-@compiled
+def space_of_tags(n_tags: int) -> FloatArray | None:
+    """Return space to compute the exponentials of pairs of many tags in, None for few tags."""
+    return np.empty(n_tags) if n_tags >= _MANY_TAGS else None
+
+
+@compiled(**_INSIDE)
 def exponentials(
-    transitions: FloatArray, allowed: FloatArray, following: FloatArray, preceding: FloatArray
+    transitions: FloatArray,
+    allowed: FloatArray,
+    following: FloatArray,
+    preceding: FloatArray,
+    space: FloatArray | None,
 ) -> float:
-    """Fill in ``exp(score - largest)`` of pairs and its transpose, and return the largest score."""
+    """Fill in ``exp(score - largest)`` of pairs and its transpose, and return the largest score.
+
+    ``space`` is that of :func:`space_of_tags`.
+    """
     n_tags = len(following)
     largest = -np.inf
-    if n_tags >= _MANY_TAGS:
-        of_tags = np.empty((1, n_tags))[0]
+    # Without space, numba leaves this out.
+    if space is not None:
+        of_tags = space
         for k in range(n_tags):
             of_tags[k] = -np.inf
         for j in range(n_tags):
@@ -502,7 +524,7 @@ def _exponentiate(values: FloatArray, space: FloatArray) -> None:
         values[k] *= space[k]
 
 
-@compiled
+@compiled(**_INSIDE)
 def _scaled(
     emissions: FloatArray,
     steps: _Steps,
@@ -516,7 +538,7 @@ def _scaled(
     Returns whether no number came near the ends of the range, and the logarithm of the sum.  If
     False, nothing was added to ``of_pairs``.
     """
-    transitions, allowed, row, row_step = steps
+    transitions, allowed, row, row_step, many = steps
     forward, likely, following, preceding = space
     n, n_tags = emissions.shape
     # Rows of tables: numba compiles once more for each way of allocating.
@@ -537,7 +559,7 @@ def _scaled(
         else:
             if row_step:
                 step = row + (t - 1) * row_step
-                shift = exponentials(transitions[step], allowed, following, preceding)
+                shift = exponentials(transitions[step], allowed, following, preceding, many)
             log_sum += shift
             for k in range(n_tags):
                 now[k] = 0.0
@@ -566,7 +588,7 @@ def _scaled(
             arrived[k] = likely[t + 1, k] * backward[k] / scales[t + 1]
             backward[k] = 0.0
         if row_step:
-            exponentials(transitions[row + t], allowed, following, preceding)
+            exponentials(transitions[row + t], allowed, following, preceding, many)
         largest = 0.0
         for k in range(n_tags):
             after = arrived[k]
@@ -600,7 +622,7 @@ def _scaled(
     return True, log_sum
 
 
-@compiled
+@compiled(**_INSIDE)
 def _by_logarithms(
     emissions: FloatArray,
     steps: _Steps,
@@ -609,7 +631,7 @@ def _by_logarithms(
     of_pairs: FloatArray,
 ) -> float:
     """Return the logarithm of the sum, computed by logarithms for scores of any size."""
-    transitions, allowed, first_row, row_step = steps
+    transitions, allowed, first_row, row_step, _ = steps
     n, n_tags = emissions.shape
     of_token = np.empty((2, n_tags))
     arrived, backward = of_token[0], of_token[1]

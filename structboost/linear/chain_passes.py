@@ -12,8 +12,9 @@ tokens : (ndarray of int32, ndarray of int64, ndarray, ndarray (n_tokens, width)
 sequences : (ndarray of int64, ndarray of int64, ndarray of float64, ndarray of bool (n, 2))
     First token of each sequence, true tags of all tokens, C times the weight of each sequence, and
     whether each begins and ends where the sequence that it was cut from does.
-penalties : (ndarray, ndarray, ndarray)
-    0, or minus infinity for forbidden pairs, first tags and last tags.
+penalties : (ndarray, ndarray, ndarray, ndarray or None)
+    0, or minus infinity for forbidden pairs, first tags and last tags; and the result of
+    :func:`structboost.inference.chains.space_of_tags`.
 weights : ndarray, shape (n_features, n_tags)
     Weights of active features, of the columns of vectors, and of the constant.
 transitions : ndarray, shape (1, n_tags * n_tags)
@@ -39,29 +40,6 @@ _TINY = 1e-300
 
 
 @compiled
-def risk_of(
-    tokens: Any, sequences: Any, penalties: Any, weights: FloatArray, transitions: FloatArray
-) -> float:
-    """Sum of minus the log-likelihoods of the true tags, each times its weight and C."""
-    starts, _, shares, _ = sequences
-    n_tags = weights.shape[1]
-    space = _space(starts, n_tags)
-    following, preceding = np.empty((n_tags, n_tags)), np.empty((n_tags, n_tags))
-    shift = exponentials(transitions[0], penalties[0], following, preceding)
-    of_pairs = np.empty((1, n_tags * n_tags))
-    for k in range(n_tags * n_tags):
-        of_pairs[0, k] = 0.0
-    total = 0.0
-    for i in range(len(shares)):
-        log_sum, true = _sums(
-            i, tokens, sequences, penalties, weights, transitions, (following, preceding, shift),
-            space, of_pairs,
-        )  # fmt: skip
-        total += shares[i] * (log_sum - true)
-    return total
-
-
-@compiled
 def dual_pass(
     tokens: Any,
     sequences: Any,
@@ -71,8 +49,13 @@ def dual_pass(
     transitions: FloatArray,
     duals: Any,
     slopes: Any,
-) -> None:
+    moves: bool,
+) -> float:
     """Run dual coordinate ascent over the sequences of ``order``, in place.
+
+    Returns the sum of minus the log-likelihoods of the true tags, each times its weight and C, at
+    the weights before the step on its sequence.  Unless it ``moves``, there are no steps: one
+    function serves both, since it takes seconds to compile.
 
     The weights are ``sum_i c_i (truth - p_i)``, where p_i are the features expected under the
     dual distribution of example i.  A step mixes p_i with the expectation q_i at the weights.
@@ -95,17 +78,23 @@ def dual_pass(
     following, preceding = np.empty((n_tags, n_tags)), np.empty((n_tags, n_tags))
     change = np.empty((1, n_tags * n_tags))
     ridge = 1.0 if slopes is None else slopes[3]
+    total, shift, is_new = 0.0, 0.0, True
     for i in order:
         begin, n = starts[i], starts[i + 1] - starts[i]
         if n == 0:
             continue
-        shift = exponentials(transitions[0], penalties[0], following, preceding)
+        if is_new:
+            shift = exponentials(transitions[0], penalties[0], following, preceding, penalties[3])
+            is_new = moves
         for k in range(n_tags * n_tags):
             change[0, k] = 0.0
-        log_sum, _ = _sums(
+        log_sum, true = _sums(
             i, tokens, sequences, penalties, weights, transitions, (following, preceding, shift),
             space, change,
         )  # fmt: skip
+        total += shares[i] * (log_sum - true)
+        if not moves:
+            continue
         emissions, found = space[2], space[3]
         # <scores, p>, <scores, q - p> on the tokens and in all; |q - p|^2 without overlaps.
         kept = moved = squares = 0.0
@@ -159,31 +148,10 @@ def dual_pass(
             rise = _scatter_shrunk(begin, n, tokens, found, slopes, weights)
             whole = 2.0 * (rise - factor * on_tokens)
         overlaps[i] = max(_LEAST_OVERLAP, whole / max(alone, _TINY))
+    return total
 
 
-@compiled
-def weights_of_duals(
-    tokens: Any, sequences: Any, duals: Any, weights: FloatArray, transitions: FloatArray
-) -> None:
-    """Fill weights of zero from the duals."""
-    starts, tags, shares, _ = sequences
-    of_tags, of_pairs, _, _ = duals
-    n_tags = weights.shape[1]
-    space = _space(starts, n_tags)
-    for i in range(len(shares)):
-        begin, n = starts[i], starts[i + 1] - starts[i]
-        for t in range(n):
-            for k in range(n_tags):
-                space[0][t, k] = -shares[i] * of_tags[begin + t, k]
-            space[0][t, tags[begin + t]] += shares[i]
-            if t:
-                transitions[0, tags[begin + t - 1] * n_tags + tags[begin + t]] += shares[i]
-        for k in range(n_tags * n_tags):
-            transitions[0, k] -= shares[i] * of_pairs[i, k]
-        _scatter(begin, n, tokens, space[0], weights)
-
-
-@compiled
+@compiled(no_cpython_wrapper=True)
 def _space(starts: Any, n_tags: int) -> Any:
     """Allocate arrays of the longest sequence for sums, products, emissions and probabilities."""
     longest = 1
@@ -244,13 +212,13 @@ def _sums(
             emissions[n - 1, k] += penalties[2][k]
     following, preceding, shift = powers
     log_sum = sum_product(
-        emissions[:n], (transitions, penalties[0], ONE_ROW, ONE_ROW),
+        emissions[:n], (transitions, penalties[0], ONE_ROW, ONE_ROW, penalties[3]),
         (forward, likely, following, preceding), shift, of_tags[:n], of_pairs,
     )  # fmt: skip
     return log_sum, true
 
 
-@compiled
+@compiled(no_cpython_wrapper=True)
 def _scatter(begin: int, n: int, tokens: Any, change: FloatArray, out: FloatArray) -> float:
     """Add a row to those of all active features of each token.
 
@@ -286,12 +254,12 @@ def _scatter(begin: int, n: int, tokens: Any, change: FloatArray, out: FloatArra
     return met
 
 
-@compiled
+@compiled(no_cpython_wrapper=True)
 def _shrunk(slope: float, threshold: float) -> float:
     return float(np.copysign(max(abs(slope) - threshold, 0.0), slope))
 
 
-@compiled
+@compiled(no_cpython_wrapper=True)
 def _scatter_shrunk(
     begin: int, n: int, tokens: Any, change: FloatArray, of_weights: Any, weights: FloatArray
 ) -> float:

@@ -6,12 +6,14 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from scipy.sparse import csr_array
 from sklearn.utils import check_random_state
 
 from structboost._typing import FloatArray, IntArray
 from structboost.contract.calls import stacked
 from structboost.contract.task import Task
-from structboost.linear.chain_passes import FIRST_OVERLAP, dual_pass, risk_of, weights_of_duals
+from structboost.inference.chains import space_of_tags
+from structboost.linear.chain_passes import FIRST_OVERLAP, dual_pass
 from structboost.linear.designs import designs_of
 from structboost.linear.elastic_net import ElasticNet
 from structboost.linear.primal_chain import PrimalChain
@@ -109,7 +111,7 @@ class DualChain:
         ends = [(x.begins, x.ends) if isinstance(x, Stretch) else (True, True) for x in X]
         self._random = check_random_state(0 if random_state is None else random_state)
         self._shares = shares
-        self._penalties = task.penalties
+        self._penalties = (*task.penalties, space_of_tags(task.n_tags))
         vectors = np.zeros((len(rows), 0))
         if "vector" in self.designs:
             vectors = self.designs["vector"].matrix(stack.rows["vector"])
@@ -153,10 +155,27 @@ class DualChain:
         ):
             own[at] = theirs
         self.begin(C)
-        for slopes in self._slopes:
-            slopes[:] = 0.0
-        weights_of_duals(self._tokens, self._sequences, self._duals, *self._slopes)
+        self._set_slopes()
         self._shrink()
+
+    def _set_slopes(self) -> None:
+        """Set the sums of features that the duals give."""
+        features, at, values, vectors, _ = self._tokens
+        starts, tags, shares, _ = self._sequences
+        of_tags, of_pairs = self._duals[:2]
+        n_tokens, n_tags = of_tags.shape
+        of_tokens = np.repeat(shares, np.diff(starts))
+        change = -of_tokens[:, None] * of_tags
+        change[np.arange(n_tokens), tags] += of_tokens
+        n_active = len(self._columns.values)
+        rows = csr_array((values[features], features, at), (n_tokens, n_active))
+        slopes, pairs = self._slopes
+        slopes[:n_active] = rows.T @ change
+        slopes[n_active:-1] = vectors.T @ change
+        slopes[-1] = change.sum(axis=0)
+        inner = np.flatnonzero(np.diff(np.repeat(np.arange(len(shares)), np.diff(starts))) == 0)
+        pairs[0] = -(shares @ of_pairs)
+        np.add.at(pairs[0], tags[inner] * n_tags + tags[inner + 1], of_tokens[inner])
 
     def _shrink(self) -> None:
         """Set the weights by their slopes."""
@@ -172,30 +191,30 @@ class DualChain:
 
     def improve(self) -> None:
         """Make a round of a few passes of dual ascent, and compute the exact objective."""
-        order: Any = None
         slopes: Any = None
         if self._penalty.l1_ratio:
             slopes = (*self._slopes, self._penalty.l1_ratio, self._penalty.ridge)
         for _ in range(_PASSES):
             raise_if_interrupted()
-            order = self._random.permutation(len(self._shares))
-            dual_pass(
-                self._tokens, self._sequences, self._penalties, order, self._weights,
-                self._transitions, self._duals, slopes,
-            )  # fmt: skip
+            self._pass(self._random.permutation(len(self._shares)), slopes, moves=True)
         raise_if_interrupted()
         penalty, conjugate = 0.0, 0.0
         for weights, of_weights, scale in self._by_kind():
             penalty += self._penalty.value(weights, scale)
             conjugate += self._penalty.conjugate(of_weights, scale)
-        risk = risk_of(
-            self._tokens, self._sequences, self._penalties, self._weights, self._transitions
-        )
+        risk = self._pass(np.arange(len(self._shares)), slopes, moves=False)
         entropy = float(self._sequences[2] @ self._duals[2])
         self.bound = max(self.bound, entropy - conjugate)
         if risk + penalty < self.primal:
             self.primal = risk + penalty
             self._best = self._weights.copy(), self._transitions.copy()
+
+    def _pass(self, order: IntArray, slopes: Any, *, moves: bool) -> float:
+        """Make a pass over the sequences, and return their weighted loss."""
+        return dual_pass(
+            self._tokens, self._sequences, self._penalties, order, self._weights,
+            self._transitions, self._duals, slopes, moves,
+        )  # fmt: skip
 
     def matrices(self) -> Mapping[str, FloatArray]:
         """Return the best weights so far, by kind."""

@@ -11,6 +11,7 @@ from structboost._typing import FloatArray, IntArray, override
 from structboost.inference.chains import (
     ONE_ROW,
     exponentials,
+    space_of_tags,
     sum_product,
     sum_product_of_pairs,
 )
@@ -59,7 +60,7 @@ class PrimalChain(PrimalLikelihood):
         tags = task.checked_tags(X, Y, sizes)
         ends = [(x.begins, x.ends) if isinstance(x, Stretch) else (True, True) for x in X]
         self._sequences = starts, tags, np.asarray(shares, np.float64), np.array(ends)
-        self._penalties = task.penalties
+        self._penalties = (*task.penalties, space_of_tags(task.n_tags))
         # Kept, since the system clears new memory of a long sequence at each use.
         shape = max(1, int(sizes.max(initial=0))), task.n_tags
         self._space = np.empty(shape), np.empty(shape), np.empty(shape), np.empty(shape)
@@ -137,8 +138,9 @@ def slopes_of(
     sequences : (ndarray of int64, ndarray of int64, ndarray, ndarray of bool (n, 2))
         First token of each sequence, true tags, weights, and whether each begins and ends where
         the sequence that it was cut from does.
-    penalties : (ndarray, ndarray, ndarray)
-        0, or minus infinity for forbidden pairs, first tags and last tags.
+    penalties : (ndarray, ndarray, ndarray, ndarray or None)
+        0, or minus infinity for forbidden pairs, first tags and last tags; and the result of
+        :func:`space_of_tags`.
     listed : ndarray of int64
         Indices of the pairs that may score other than 0; none means all.
     space : tuple of ndarray
@@ -155,7 +157,7 @@ def slopes_of(
     n_tags = scores.shape[1]
     forward, likely, emissions, probabilities = space
     following, preceding = np.empty((n_tags, n_tags)), np.empty((n_tags, n_tags))
-    shift = exponentials(transitions[0], penalties[0], following, preceding)
+    shift = exponentials(transitions[0], penalties[0], following, preceding, penalties[3])
     factor = 0.0
     for p in listed:
         factor = max(factor, transitions[0, p] + penalties[0][p])
@@ -184,7 +186,7 @@ def slopes_of(
                 )
             if np.isnan(log_sum):
                 log_sum = sum_product(
-                    emissions[:n], (transitions, penalties[0], ONE_ROW, ONE_ROW),
+                    emissions[:n], (transitions, penalties[0], ONE_ROW, ONE_ROW, penalties[3]),
                     (forward, likely, following, preceding), shift, probabilities[:n], together,
                 )  # fmt: skip
             true, expected = 0.0, 0.0

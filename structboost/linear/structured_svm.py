@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set, Sized
 from dataclasses import KW_ONLY, dataclass, field
@@ -12,30 +11,22 @@ from typing import Any, Self
 import numpy as np
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_random_state
 
-from structboost._typing import FloatArray, override
+from structboost._typing import override
 from structboost.contract.calls import check_nothing_missing, separation, stacked
-from structboost.contract.comparison import check_found
-from structboost.contract.exactness import probe_argmax
 from structboost.contract.one_output import warn_of_one_output
 from structboost.contract.parts import StackedParts
-from structboost.contract.separation import KeptTruth
 from structboost.contract.task import Task, check_is_task
-from structboost.exceptions import InterruptedFitWarning, TaskError, warn_user
+from structboost.exceptions import InterruptedFitWarning, warn_user
 from structboost.files.schema import DamagedFileError
 from structboost.linear.designs import Design, designs_of, linear_ensemble
-from structboost.linear.first_passes import pass_in_runs
+from structboost.linear.svm_run import Run
 from structboost.model.ensemble import Ensemble
 from structboost.model.linear_members import weights_of
-from structboost.progress import ProgressBar
 from structboost.runtime.blas_threads import one_blas_thread
 from structboost.runtime.fitted_state import committed, unfitted_copy
-from structboost.runtime.interrupts import deferred_interrupts, raise_if_interrupted
-from structboost.solvers.block_frank_wolfe import BlockFrankWolfe
-from structboost.solvers.linear_scores import LinearScores, merge_kinds
-from structboost.training.endings import ending_in_words, ending_of_passes
-from structboost.training.history import contradicts, record
+from structboost.runtime.interrupts import deferred_interrupts
+from structboost.training.endings import ending_of_passes
 from structboost.training.trainer import Trainer, iterated_Cs
 from structboost.validation import (
     by_position,
@@ -47,20 +38,6 @@ from structboost.validation import (
     shown,
 )
 
-# The problem restricted to the cached cuts is solved to this fraction of the gap after the last
-# exact pass.
-_INNER_SHARE = 0.2
-# The next exact pass is made between the best weights so far and the new ones: nearer to the new
-# ones after progress, nearer to the best after none (in-out separation).
-_MORE_NEW = 1.2
-_LESS_NEW = 0.6
-_LEAST_NEW = 0.1
-# With so many examples the first passes go in runs of examples.
-_MANY_EXAMPLES = 2000
-_FIRST_PASSES = 3
-_RUNS = 64
-# Largest size of features, and its inverse: sums of their squares are numbers.
-_LARGEST = 1e150
 # A fit that tells whether weights lower the hinge at all: its C in units of one at which examples
 # count much, its gap, and its most passes.
 _PROBE_STRENGTH, _PROBE_GAP, _PROBE_EPOCHS = 10.0, 0.1, 30
@@ -197,7 +174,7 @@ class StructuredSVM(Trainer):
         check_examples(X, Y)
         shares = checked_example_weights(sample_weight, len(X))
         with one_blas_thread():
-            self._train(_Run(self, X, Y, shares))
+            self._train(Run(self, X, Y, shares))
 
     def _is_empty_whatever_C(self, X: Sequence[Any], Y: Sequence[Any], sample_weight: Any) -> bool:
         """Whether a coarse fit at a large C proves that weights hardly lower the hinge."""
@@ -253,7 +230,7 @@ class StructuredSVM(Trainer):
         X, Y = by_position(X), by_position(Y)
         check_examples(X, Y)
         shares = checked_example_weights(sample_weight, len(X))
-        run: _Run | None = None
+        run: Run | None = None
         values: Iterable[Any] = iterated_Cs(Cs, checked_positive)
         if isinstance(Cs, Sized):
             values = list(values)
@@ -267,7 +244,7 @@ class StructuredSVM(Trainer):
             svm._check_parameters()
             with deferred_interrupts(), one_blas_thread():
                 if run is None:
-                    run = _Run(svm, X, Y, shares)
+                    run = Run(svm, X, Y, shares)
                 else:
                     run.continue_with(svm)
                 svm._train(run)
@@ -277,7 +254,7 @@ class StructuredSVM(Trainer):
         if run is None:
             raise ValueError("Cs is empty; give at least one C.")
 
-    def _train(self, run: _Run) -> None:
+    def _train(self, run: Run) -> None:
         self.interrupted_ = not run.optimise()
         self._keep(run)
         if self.interrupted_:
@@ -349,7 +326,7 @@ class StructuredSVM(Trainer):
     def _ending(self) -> str:
         return ending_of_passes(self.history_, self.tol, interrupted=self.interrupted_)
 
-    def _keep(self, run: _Run) -> None:
+    def _keep(self, run: Run) -> None:
         self.history_, self.objective_, self.C_ = run.history, run.primal, float(self.C)
         self.ending_ = self._ending()
         norm = 0.5 * float(run.best @ run.best)
@@ -367,144 +344,3 @@ class StructuredSVM(Trainer):
             "n_known": run.n_known,
         }
         self.model_ = linear_ensemble(self.task.kinds, run.designs, matrices, facts)
-
-
-def _check_sizes(rows: Mapping[str, Any]) -> None:
-    """Raise TaskError if squares of the features overflow, or all of them vanish."""
-    for kind, table in rows.items():
-        values = table.data if sparse.issparse(table) else table
-        size = float(max(values.max(initial=0), -values.min(initial=0)))
-        if size > _LARGEST or 0 < size < 1 / _LARGEST:
-            raise TaskError(
-                f"X has features up to {size:.2g} for kind {kind!r}, and a linear function takes "
-                f"from {1 / _LARGEST:g} to {_LARGEST:g} only; scale the features."
-            )
-
-
-class _Run:
-    """State of one fit, with the solver, the best weights so far, and their certificate."""
-
-    def __init__(
-        self, svm: StructuredSVM, X: Sequence[Any], Y: Sequence[Any], shares: FloatArray
-    ) -> None:
-        self.began = time.perf_counter()
-        self.svm, self.X, self.Y = svm, X, Y
-        self.tol = float(svm.tol)
-        self.budgets = float(svm.C) * shares
-        stack = svm._stack(X)
-        probe_argmax(svm.task, X, Y, stack.offsets)
-        self.designs = svm._designs(stack)
-        rows = {kind: own.features(stack.rows[kind]) for kind, own in self.designs.items()}
-        self.n_known = {kind: int(stack.rows[kind].max(initial=-1)) + 1 for kind in svm.active}
-        _check_sizes(rows)
-        self.parts = LinearScores(svm.task.kinds, StackedParts(rows, stack.offsets), self.n_known)
-        random = check_random_state(svm.random_state)
-        self.solver = BlockFrankWolfe(self.parts, self.budgets, random)
-        self._begin()
-        self.truth = KeptTruth()
-        self.n_first = self.n_added = 0
-
-    def _begin(self) -> None:
-        self.best = self.solver.weights.copy()
-        self.primal, self.bound = np.inf, -np.inf
-        self.certified = bool(self.svm.task.exact_argmax)
-        self.history: list[dict[str, Any]] = []
-
-    def continue_with(self, svm: StructuredSVM) -> None:
-        """Take the parameters of another fit, with the same cuts and scaled multipliers."""
-        factor = float(svm.C) / float(self.svm.C)
-        self.began, self.svm, self.tol = time.perf_counter(), svm, float(svm.tol)
-        self.budgets = factor * self.budgets
-        self.solver.scale_budgets(factor)
-        self.n_first = 0
-        self._begin()
-
-    @property
-    def gap(self) -> float:
-        return float(self.history[-1]["gap"])
-
-    def optimise(self) -> bool:
-        """Train, and return False if Ctrl-C ended it.
-
-        Raises KeyboardInterrupt if there was no exact pass yet.
-        """
-        label = f"{self.svm._objective} over linear, C {float(self.svm.C):.4g}  "
-        bar = ProgressBar(self.tol, self.svm.max_epochs, label) if self.svm.verbose else None
-        interrupted = False
-        try:
-            self._first_passes()
-            weights, share_of_new = self.solver.weights.copy(), 1.0
-            for _ in range(int(self.svm.max_epochs)):
-                raise_if_interrupted()
-                better = self._exact_pass(weights)
-                if bar is not None:
-                    bar(self.history[-1], self.svm)
-                if self.gap <= self.tol:
-                    break
-                mean = self.solver.improve(
-                    _INNER_SHARE * max(self.primal - self.bound, self.tol * self.primal)
-                )
-                if not self.svm.average:
-                    weights = self.solver.weights.copy()
-                    continue
-                factor = _MORE_NEW if better else _LESS_NEW
-                share_of_new = min(1.0, max(_LEAST_NEW, factor * share_of_new))
-                if not (better or self.n_added):
-                    # No better bound yet: only the newest weights give more information.
-                    weights = self.solver.weights.copy()
-                    continue
-                weights = (1.0 - share_of_new) * self.best + share_of_new * mean
-            raise_if_interrupted()
-        except KeyboardInterrupt:
-            if not self.history:
-                raise
-            interrupted = True
-        if bar is not None:
-            ending = ending_of_passes(self.history, self.tol, interrupted=interrupted)
-            bar.end(ending_in_words(ending))
-        return not interrupted
-
-    def _first_passes(self) -> None:
-        """Make passes in runs, if there are many examples and no cuts of another C."""
-        if self.parts.n_examples >= _MANY_EXAMPLES and not self.solver.n_cuts:
-            for _ in range(_FIRST_PASSES):
-                raise_if_interrupted()
-                pass_in_runs(self.svm.task, self.X, self.Y, self.parts, self.solver, _RUNS)
-                self.n_first += 1
-
-    def _exact_pass(self, weights: FloatArray) -> bool:
-        """Make an exact pass at ``weights``, and return whether they are the best so far."""
-        flat, scores = self.parts.scores(weights)
-        separated = separation(self.svm.task, self.X, self.Y, scores, truth=self.truth)
-        found = merge_kinds(separated, self.parts, scores)
-        hinges = np.maximum(found.violations, 0.0)
-        cached = self.solver.cached_violations(flat)
-        if self.svm.task.exact_argmax:
-            check_found(hinges, cached, found.losses, scores)
-        risk = float(self.budgets @ np.maximum(hinges, cached))
-        primal = 0.5 * float(weights @ weights) + risk
-        self.bound = max(self.bound, self.solver.dual_value)
-        better = primal < self.primal
-        if better:
-            self.primal, self.best = primal, weights
-        self._record()
-        if self.gap > self.tol:
-            self.n_added = self.solver.add(found, flat)
-        return better
-
-    def _record(self) -> None:
-        n = len(self.history) + 1
-        if self.certified:
-            self.certified = not contradicts(self.history, self.primal, self.bound)
-        self.history.append(
-            record(
-                n,
-                self.primal,
-                self.bound,
-                certified=self.certified,
-                cuts=self.solver.n_cuts,
-                columns=int(np.count_nonzero(self.best)),
-                oracle_calls=self.n_first + n,
-                seconds=time.perf_counter() - self.began,
-            )
-        )

@@ -196,13 +196,13 @@ class Ensemble:
             If the model has no such kind.
         """
         kind = self._kind(kind)
-        made = self._scorers.get(kind)
-        if made is None:
+        scorer = self._scorers.get(kind)
+        if scorer is None:
             member = self.members[kind]
-            made = member.learners.scorer(self.matrix(kind), member.n_features)
+            scorer = member.learners.scorer(self.matrix(kind), member.n_features)
             # Threads that get here together build equal forms; one of them stays.
-            self._scorers[kind] = made
-        return made
+            self._scorers[kind] = scorer
+        return scorer
 
     def compile(self, kind: str | None = None) -> LookupTable | LinearAndSteps | PairTables:
         """Compile a kind to look-up tables and slopes, which add up to the scores.
@@ -340,7 +340,7 @@ class Ensemble:
         """
         kinds, members = {}, {}
         for kind, entry in header["kinds"].items():
-            low, high = (finite_number(answer, "response") for answer in entry["response"])
+            low, high = (finite_number(end, "response") for end in entry["response"])
             kinds[kind] = PartKind(entry["n_channels"], (low, high))
             terms: dict[str, Any] = {name: arrays[f"{kind}/{name}"] for name in KindEnsemble.schema}
             members[kind] = KindEnsemble(

@@ -61,7 +61,7 @@ def as_ensemble(header: Header, arrays: Arrays) -> tuple[Header, Arrays]:
 def _kinds(header: Header) -> dict[str, PartKind]:
     kinds = {}
     for name, entry in header["kinds"].items():
-        low, high = (finite_number(answer, "response") for answer in entry["response"])
+        low, high = (finite_number(end, "response") for end in entry["response"])
         kinds[name] = PartKind(whole_number(entry["n_channels"], "n_channels", 1), (low, high))
     return kinds
 

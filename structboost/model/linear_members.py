@@ -41,8 +41,8 @@ def plain_functions(
     n_features = len(weights) - part.has_bias
     coefficients = np.ascontiguousarray(weights[:n_features].T)
     intercept = weights[-1].copy() if part.has_bias else np.zeros(part.n_channels)
-    known = spread if spread is not None else (np.zeros(n_features), np.ones(n_features))
-    table = LinearFunctionTable(coefficients, intercept, *known)
+    statistics = spread if spread is not None else (np.zeros(n_features), np.ones(n_features))
+    table = LinearFunctionTable(coefficients, intercept, *statistics)
     return one_function_each(table, n_features, first)
 
 

@@ -27,9 +27,9 @@ def model_marginals(
     """Marginals of each input at ``factor`` times the scores of ``model``, by kind if several."""
     X = by_position(X)
     scores = model_scores(task, model, X)
-    scores = StackedParts({k: factor * own for k, own in scores.rows.items()}, scores.offsets)
-    found = StackedParts(marginals(task, X, scores).expected, scores.offsets)
-    return [found.example(i) for i in range(len(X))]
+    scores = StackedParts({k: factor * rows for k, rows in scores.rows.items()}, scores.offsets)
+    expected = StackedParts(marginals(task, X, scores).expected, scores.offsets)
+    return [expected.example(i) for i in range(len(X))]
 
 
 def model_scores(task: Task, model: Ensemble, X: Sequence[Any]) -> StackedParts:

@@ -62,7 +62,8 @@ _ADVICE = {
         ("c1", "c2"),
         (
             "l1_ratio",
-            "for n sequences in training write C=n / (c1 + 2 * c2), l1_ratio=c1 / (c1 + 2 * c2)",
+            "for n sequences in training write C=n / (c1 + 2 * c2), l1_ratio=c1 / (c1 + 2 * c2); "
+            "without c2 write objective='l1_log_loss', C=n / c1",
         ),
     ),
     **dict.fromkeys(

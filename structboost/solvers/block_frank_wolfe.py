@@ -115,25 +115,27 @@ class BlockFrankWolfe:
         best: FloatArray = cached_violations(tuple(self._cuts), scores)
         return best
 
-    def add(self, found: FoundOutputs, scores: FloatArray) -> int:
+    def add(self, outputs: FoundOutputs, scores: FloatArray) -> int:
         """Cache the outputs that are violated by more than the cached ones, and drop idle cuts.
 
         Reads the flat ``scores`` at :attr:`touched` only.  Returns the number of new cuts.
         """
         old = self._cuts
         best = self.cached_violations(scores)
-        new = np.flatnonzero(found.violations > best + _NEW_CUT * (1.0 + np.abs(found.violations)))
+        new = np.flatnonzero(
+            outputs.violations > best + _NEW_CUT * (1.0 + np.abs(outputs.violations))
+        )
         new = new[self._budgets[new] > 0]
-        kept = np.flatnonzero(old.idle < self._max_idle)
+        in_use = np.flatnonzero(old.idle < self._max_idle)
         n = self._parts.n_examples
-        owner = np.concatenate((np.repeat(np.arange(n), np.diff(old.first_cut))[kept], new))
+        owner = np.concatenate((np.repeat(np.arange(n), np.diff(old.first_cut))[in_use], new))
         order = np.argsort(owner, kind="stable")
 
         def merged(of_old: NDArray[Any], of_new: NDArray[Any]) -> NDArray[Any]:
-            return np.concatenate((of_old[kept], of_new))[order]
+            return np.concatenate((of_old[in_use], of_new))[order]
 
-        lengths = merged(np.diff(old.first_entry), np.diff(found.first_entry)[new])
-        starts = merged(old.first_entry, found.first_entry[new] + len(old.entry_score))
+        lengths = merged(np.diff(old.first_entry), np.diff(outputs.first_entry)[new])
+        starts = merged(old.first_entry, outputs.first_entry[new] + len(old.entry_score))
         first_entry = starts_of(lengths)
         n_entries = int(first_entry[-1])
         entry_score, entry_value = np.empty(n_entries, np.int64), np.empty(n_entries)
@@ -141,8 +143,8 @@ class BlockFrankWolfe:
         touched = np.empty(n_entries, np.int64)
         n_touched = gather_entries(
             starts, first_entry,
-            np.concatenate((old.entry_score, found.entry_score)),
-            np.concatenate((old.entry_value, found.entry_value)),
+            np.concatenate((old.entry_score, outputs.entry_score)),
+            np.concatenate((old.entry_value, outputs.entry_value)),
             entry_score, entry_value, self._places, touched,
         )  # fmt: skip
         touched = touched[:n_touched]
@@ -151,7 +153,7 @@ class BlockFrankWolfe:
         first_cut, first_product = starts_of(counts), starts_of(counts**2)
         self._cuts = Cuts(
             first_cut,
-            merged(old.losses, found.losses[new]),
+            merged(old.losses, outputs.losses[new]),
             merged(old.multipliers, np.zeros(len(new))),
             merged(old.idle, np.zeros(len(new), np.int64)),
             first_entry,
@@ -163,8 +165,8 @@ class BlockFrankWolfe:
             support,
             *self._parts.place(support),
         )
-        numbers = merged(np.arange(len(old.losses)), np.full(len(new), -1))
-        self._fill_products(numbers, old)
+        old_indices = merged(np.arange(len(old.losses)), np.full(len(new), -1))
+        self._fill_products(old_indices, old)
         return len(new)
 
     def recenter(self, offset: FloatArray, loss_scale: float) -> None:
@@ -224,8 +226,8 @@ class BlockFrankWolfe:
         everyone = np.arange(self._parts.n_examples)
         self.visit(everyone)
         for _ in range(n_passes - 1):
-            share = _SHRINKING_SHARE * float(self._gaps.mean())
-            self.visit(np.flatnonzero(self._gaps > share))
+            least_gap = _SHRINKING_SHARE * float(self._gaps.mean())
+            self.visit(np.flatnonzero(self._gaps > least_gap))
         self._cuts.idle[:] = np.where(self._cuts.multipliers > 0, 0, self._cuts.idle + 1)
         self._n_rounded += 1
         if self._n_rounded == _ADD_UP_EVERY:
@@ -251,15 +253,15 @@ class BlockFrankWolfe:
         """
         n = self._parts.n_examples
         mean = np.zeros_like(self.weights)
-        share = _SHRINKING_SHARE * target / n
+        least_gap = _SHRINKING_SHARE * target / n
         full = True
-        for number in range(1, _MAX_PASSES + 1):
-            visited = np.arange(n) if full else np.flatnonzero(self._gaps > share)
+        for index in range(1, _MAX_PASSES + 1):
+            visited = np.arange(n) if full else np.flatnonzero(self._gaps > least_gap)
             gap, n_steps = self.visit(visited)
-            mean += 2.0 / (number + 1) * (self.weights - mean)
+            mean += 2.0 / (index + 1) * (self.weights - mean)
             if full and (gap <= target or n_steps == 0):
                 break
-            full = number % _FULL_PASS_EVERY == 0 or float(self._gaps.sum()) <= target
+            full = index % _FULL_PASS_EVERY == 0 or float(self._gaps.sum()) <= target
         self._cuts.idle[:] = np.where(self._cuts.multipliers > 0, 0, self._cuts.idle + 1)
         # A visit adds to the weights by small steps; the bound wants them exact.
         self._add_up()
@@ -278,13 +280,13 @@ class BlockFrankWolfe:
         )
         self._parts = parts
 
-    def _fill_products(self, numbers: IntArray, old: Cuts) -> None:
+    def _fill_products(self, old_indices: IntArray, old: Cuts) -> None:
         """Fill in the products of the cuts, with known ones by their ``numbers`` among ``old``.
 
         The number of a new cut is -1.
         """
         fill_products(
-            tuple(self._cuts), numbers, old.first_cut, old.first_product, old.products,
+            tuple(self._cuts), old_indices, old.first_cut, old.first_product, old.products,
             self._parts.features,
             np.zeros(self._parts.n_weights), self._score_scratch, self._step_scratch,
             self._places,

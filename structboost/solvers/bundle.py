@@ -101,9 +101,9 @@ class Bundle(ABC):
                 self.step_length *= 1.5
             elif rise > predicted:
                 self.step_length *= 0.8
-            kept = self.pool.in_use(self.max_idle, self.max_cuts)
-            if not kept.all():
-                self._keep_cuts(kept)
+            in_use = self.pool.in_use(self.max_idle, self.max_cuts)
+            if not in_use.all():
+                self._keep_cuts(in_use)
         return False
 
     def _objective(self, weights: FloatArray, risk: float) -> float:
@@ -121,12 +121,12 @@ class Bundle(ABC):
         pool = self.pool
         # Both squares are one, about a center nearer to zero.
         shortened = 1.0 / (self.ridge + 1.0 / step) if self.ridge else step
-        weights, _, _, found = proximal_step(
+        weights, _, _, curvature = proximal_step(
             pool.matrix, pool.losses, self.C, self.weights * (shortened / step), shortened,
             pool.multipliers, _STEP_ACCURACY * accuracy, _MAX_NEWTON_STEPS,
             pool.curvature_by_row(), ordered=self.ordered,
         )  # fmt: skip
-        pool.curvature = found._replace(cuts=pool.numbers[found.cuts])
+        pool.curvature = curvature._replace(cuts=pool.numbers[curvature.cuts])
         pool.age(pool.multipliers)
         return weights
 
@@ -142,6 +142,6 @@ class Bundle(ABC):
             self.weights, self.risk = weights.copy(), risk
         return objective
 
-    def _keep_cuts(self, kept: NDArray[np.bool_]) -> None:
+    def _keep_cuts(self, in_use: NDArray[np.bool_]) -> None:
         """Drop the cuts that are not ``kept``."""
-        self.pool.keep(kept)
+        self.pool.keep(in_use)

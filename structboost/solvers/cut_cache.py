@@ -152,7 +152,7 @@ def _score_support(
     cuts: Cuts, i: int, features: Features, sums: FloatArray, scores: FloatArray, has_bounds: bool
 ) -> None:
     """Scores of example i that its cuts touch, at the weights ``max(sums, 0)`` if bounded."""
-    values, numbers = features
+    values, indices = features
     for s in range(cuts.first_support[i], cuts.first_support[i + 1]):
         x = cuts.support_feature[s]
         w = cuts.support_weight[s]
@@ -160,11 +160,11 @@ def _score_support(
         total = 0.0
         if cuts.support_form[s] == ACTIVE:
             for f in range(x, x + cuts.support_length[s]):
-                weight = sums[w + numbers[f]]
+                weight = sums[w + indices[f]]
                 total += max(weight, 0.0) if bounded else weight
         elif cuts.support_form[s] == SPARSE:
             for f in range(x, x + cuts.support_length[s]):
-                weight = sums[w + numbers[f]]
+                weight = sums[w + indices[f]]
                 total += values[f] * (max(weight, 0.0) if bounded else weight)
         elif bounded:
             n = cuts.support_length[s]
@@ -193,7 +193,7 @@ def add_cuts(fields: CutFields, steps: FloatArray) -> None:
 @compiled
 def _add_steps(cuts: Cuts, i: int, features: Features, steps: FloatArray, sums: FloatArray) -> None:
     """Add ``steps`` times features to ``sums`` for example i, and reset ``steps`` to zero."""
-    values, numbers = features
+    values, indices = features
     for s in range(cuts.first_support[i], cuts.first_support[i + 1]):
         step = steps[cuts.support_score[s]]
         if step != 0.0:
@@ -202,10 +202,10 @@ def _add_steps(cuts: Cuts, i: int, features: Features, steps: FloatArray, sums: 
             w = cuts.support_weight[s]
             if cuts.support_form[s] == ACTIVE:
                 for f in range(x, x + cuts.support_length[s]):
-                    sums[w + numbers[f]] += step
+                    sums[w + indices[f]] += step
             elif cuts.support_form[s] == SPARSE:
                 for f in range(x, x + cuts.support_length[s]):
-                    sums[w + numbers[f]] += step * values[f]
+                    sums[w + indices[f]] += step * values[f]
             else:
                 n = cuts.support_length[s]
                 _add_times(step, values[x : x + n], sums[w : w + n])
@@ -245,7 +245,7 @@ def fill_products(
         n = cuts.first_cut[i + 1] - first
         products = cuts.products[cuts.first_product[i] : cuts.first_product[i + 1]].reshape((n, n))
         n_old = old_first_cut[i + 1] - old_first_cut[i]
-        known = old_products[old_first_product[i] : old_first_product[i + 1]].reshape(
+        old_block = old_products[old_first_product[i] : old_first_product[i + 1]].reshape(
             (n_old, n_old)
         )
         n_new = _NOTHING
@@ -256,7 +256,7 @@ def fill_products(
             a = old[first + c] - old_first_cut[i]
             for d in range(n):
                 if old[first + d] >= 0:
-                    products[c, d] = known[a, old[first + d] - old_first_cut[i]]
+                    products[c, d] = old_block[a, old[first + d] - old_first_cut[i]]
         if n_new > 1 and _has_few_pairs(cuts, i, n_new):
             _products_by_scores(cuts, i, old, features[0], places, products)
         elif n_new:
@@ -299,17 +299,17 @@ def _products_by_scores(
     feature, weight = cuts.support_feature[first:last], cuts.support_weight[first:last]
     # A channel without features begins where the next one does: its scores are left out.
     n = 0
-    own = np.empty(len(score), np.int64)
+    order = np.empty(len(score), np.int64)
     for s in range(len(score)):
         if length[s]:
             places[score[s]] = n
-            own[n] = s
+            order[n] = s
             n += 1
     of_scores = np.empty((n, n))
     for a in range(n):
-        s = own[a]
+        s = order[a]
         for b in range(a + 1):
-            t = own[b]
+            t = order[b]
             of_scores[a, b] = of_scores[b, a] = 0.0
             if weight[s] == weight[t]:
                 of_s = values[feature[s] : feature[s] + length[s]]
@@ -338,7 +338,7 @@ def _products_by_scores(
             products[c, d] = total
             products[d, c] = total
     for a in range(n):
-        places[score[own[a]]] = -1
+        places[score[order[a]]] = -1
 
 
 @compiled
@@ -353,7 +353,7 @@ def _products_by_weights(
     products: FloatArray,
 ) -> None:
     """Compute the products of the new cuts of example i by the weights of each of them."""
-    first, numbers = cuts.first_cut[i], features[1]
+    first, indices = cuts.first_cut[i], features[1]
     for c in range(len(products)):
         if old[first + c] >= 0:
             continue
@@ -367,7 +367,7 @@ def _products_by_weights(
             w = cuts.support_weight[s]
             for f in range(cuts.support_length[s]):
                 x = cuts.support_feature[s] + f
-                one_cut[w + numbers[x] if cuts.support_form[s] else w + f] = 0.0
+                one_cut[w + indices[x] if cuts.support_form[s] else w + f] = 0.0
 
 
 @compiled
@@ -380,7 +380,7 @@ def _pairwise_steps(
     """
     n = len(gradient) - 1
     first = -1.0
-    for number in range(_MAX_BLOCK_STEPS):
+    for n_done in range(_MAX_BLOCK_STEPS):
         up = 0
         for c in range(1, n + 1):
             if gradient[c] > gradient[up]:
@@ -399,8 +399,8 @@ def _pairwise_steps(
                     down, step, most = c, t, gain
         if first < 0.0:
             first = width
-        if down < 0 or (number > 0 and width <= _BLOCK_ACCURACY * first):
-            return number
+        if down < 0 or (n_done > 0 and width <= _BLOCK_ACCURACY * first):
+            return n_done
         multipliers[up] += step
         multipliers[down] -= step
         if multipliers[down] < 1e-14 * budget:
@@ -474,9 +474,9 @@ def sweep(
         if cuts.first_cut[i] == cuts.first_cut[i + 1]:
             gaps[i] = 0.0
             continue
-        gaps[i], made = _visit(
+        gaps[i], n_of_visit = _visit(
             i, cuts, loss_scale, budgets[i], features, sums, scores, steps, has_bounds
         )
         total += gaps[i]
-        n_steps += made
+        n_steps += n_of_visit
     return total, n_steps

@@ -95,13 +95,13 @@ class CutPool:
             of_new = new.get(name, np.zeros(len(losses), old.dtype))
             setattr(self, name, np.concatenate((old, of_new)))
 
-    def keep(self, kept: BoolArray) -> list[Any]:
+    def keep(self, in_use: BoolArray) -> list[Any]:
         """Drop the cuts that are not ``kept``, and return the dropped entries of ``cuts``."""
-        gone = [cut for cut, stays in zip(self.cuts, kept, strict=True) if not stays]
-        self.cuts = [cut for cut, stays in zip(self.cuts, kept, strict=True) if stays]
-        self._products.keep(kept)
+        gone = [cut for cut, stays in zip(self.cuts, in_use, strict=True) if not stays]
+        self.cuts = [cut for cut, stays in zip(self.cuts, in_use, strict=True) if stays]
+        self._products.keep(in_use)
         for name in _OF_CUTS:
-            setattr(self, name, getattr(self, name)[kept])
+            setattr(self, name, getattr(self, name)[in_use])
         return gone
 
     def add_columns(self, products: FloatArray) -> None:
@@ -111,9 +111,9 @@ class CutPool:
         positive = np.concatenate((self.curvature.positive, new))
         self.curvature = self.curvature._replace(positive=positive)
 
-    def keep_columns(self, kept: NDArray[Any]) -> None:
+    def keep_columns(self, in_use: NDArray[Any]) -> None:
         """Drop the columns that are not ``kept``, a mask or the indices in their new order."""
-        self._products.keep_columns(kept)
+        self._products.keep_columns(in_use)
         self.forget_curvature()
 
     def forget_curvature(self) -> None:
@@ -140,8 +140,8 @@ class CutPool:
         Of more than ``most`` cuts, those without a multiplier are dropped earlier, the idlest
         first.
         """
-        kept = (self.idle <= max_idle) | (self.duals > 0)
-        if most is not None and (excess := int(kept.sum()) - most) > 0:
-            rest = np.flatnonzero(kept & (self.idle > 0) & (self.duals == 0))
-            kept[rest[np.argsort(-self.idle[rest], kind="stable")[:excess]]] = False
-        return kept
+        in_use = (self.idle <= max_idle) | (self.duals > 0)
+        if most is not None and (excess := int(in_use.sum()) - most) > 0:
+            rest = np.flatnonzero(in_use & (self.idle > 0) & (self.duals == 0))
+            in_use[rest[np.argsort(-self.idle[rest], kind="stable")[:excess]]] = False
+        return in_use

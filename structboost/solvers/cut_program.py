@@ -110,13 +110,15 @@ class CutProgram:
         self._norm = norm
         _checked(self._highs.changeRowBounds(0, -_FREE, norm))
 
-    def keep_columns(self, kept: NDArray[np.bool_]) -> None:
+    def keep_columns(self, in_use: NDArray[np.bool_]) -> None:
         """Drop the weights that are not ``kept``, as the pool does."""
-        kept = kept[: len(self._weight_at)]
-        gone = np.sort(self._weight_at[~kept]).astype(np.int32)
+        in_use = in_use[: len(self._weight_at)]
+        gone = np.sort(self._weight_at[~in_use]).astype(np.int32)
         if len(gone):
             _checked(self._highs.deleteCols(len(gone), gone))
-            self._weight_at = self._weight_at[kept] - np.searchsorted(gone, self._weight_at[kept])
+            self._weight_at = self._weight_at[in_use] - np.searchsorted(
+                gone, self._weight_at[in_use]
+            )
             self._slack_at = self._slack_at - np.searchsorted(gone, self._slack_at)
 
     def solve(self, *, cold: bool = False) -> CutSolution:
@@ -191,9 +193,9 @@ class CutProgram:
         _, usual = self._highs.getOptionValue(_STRATEGY)
         _checked(self._highs.clearSolver())
         _checked(self._highs.setOptionValue(_STRATEGY, _PRIMAL))
-        found = self._run()
+        status = self._run()
         _checked(self._highs.setOptionValue(_STRATEGY, usual))
-        return found
+        return status
 
     def _run(self) -> tuple[CutSolution | None, str]:
         """Solve and check, and return a description of the failure or an empty text."""
@@ -201,9 +203,9 @@ class CutProgram:
         status = self._highs.getModelStatus()
         if status not in _SOLVED:
             return None, f"HiGHS ended with the status {self._highs.modelStatusToString(status)!r}"
-        answer, pool = self._highs.getSolution(), self._pool
-        weights = np.maximum(np.array(answer.col_value)[self._weight_at], 0.0)
-        duals = np.maximum(np.array(answer.row_dual)[self._n_above :], 0.0)
+        solution, pool = self._highs.getSolution(), self._pool
+        weights = np.maximum(np.array(solution.col_value)[self._weight_at], 0.0)
+        duals = np.maximum(np.array(solution.row_dual)[self._n_above :], 0.0)
         spent = np.bincount(pool.slacks, weights=duals, minlength=len(self.slack_costs))
         duals /= np.maximum(spent / np.maximum(self.slack_costs, 1e-300), 1.0)[pool.slacks]
         largest_edge = float((pool.matrix.T @ duals).max(initial=0.0))

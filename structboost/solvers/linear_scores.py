@@ -101,21 +101,21 @@ class LinearScores:
         self.offsets = stack.offsets
         self.layouts: list[KindLayout] = []
         self._matrices: dict[str, sparse.csr_array] = {}
-        values, numbers = [np.zeros(0)], [np.zeros(0, np.int64)]
+        values, indices = [np.zeros(0)], [np.zeros(0, np.int64)]
         n_values = n_numbers = self.n_weights = self.n_scores = 0
         for kind, part in kinds.items():
-            bounded, own = not part.has_bias, stack.rows[kind]
+            bounded, rows = not part.has_bias, stack.rows[kind]
             if kind in active:
                 form = ACTIVE
-                matrix = active_matrix(own, active[kind], with_bias=not bounded)
+                matrix = active_matrix(rows, active[kind], with_bias=not bounded)
                 self._matrices[kind] = matrix
                 n_rows, n_columns = matrix.shape
                 first_feature = n_numbers
-                numbers.append(matrix.indices.astype(np.int64))
+                indices.append(matrix.indices.astype(np.int64))
                 n_numbers += matrix.nnz
-            elif sparse.issparse(own):
+            elif sparse.issparse(rows):
                 form = SPARSE
-                matrix = sparse_matrix(own, with_bias=not bounded)
+                matrix = sparse_matrix(rows, with_bias=not bounded)
                 if bounded:
                     self._check_not_negative(kind, matrix)
                 self._matrices[kind] = matrix
@@ -123,13 +123,13 @@ class LinearScores:
                 # Values and numbers stand at the same places.
                 first_feature = max(n_values, n_numbers)
                 values += [np.zeros(first_feature - n_values), matrix.data]
-                numbers += [
+                indices += [
                     np.zeros(first_feature - n_numbers, np.int64), matrix.indices.astype(np.int64),
                 ]  # fmt: skip
                 n_values = n_numbers = first_feature + matrix.nnz
             else:
                 form = DENSE
-                rows = np.asarray(own, dtype=np.float64)
+                rows = np.asarray(rows, dtype=np.float64)
                 if bounded:
                     self._check_not_negative(kind, rows)
                 else:
@@ -144,7 +144,7 @@ class LinearScores:
             self.n_weights += n_columns * part.n_channels
             self.n_scores += n_rows * part.n_channels
         self.has_bounds = any(a.bounded for a in self.layouts)
-        self.features = np.concatenate(values), np.concatenate(numbers)
+        self.features = np.concatenate(values), np.concatenate(indices)
 
     @property
     def n_examples(self) -> int:
@@ -207,12 +207,12 @@ class LinearScores:
         row, channel = np.divmod(scores - starts[of_kind], column("n_channels"))
         first_weight = column("first_weight") + channel * lengths
         first_feature = column("first_feature") + row * lengths
-        for number, a in enumerate(self.layouts):
+        for index, a in enumerate(self.layouts):
             if a.form != DENSE:
-                own = np.flatnonzero(of_kind == number)
+                members = np.flatnonzero(of_kind == index)
                 at = self._matrices[a.kind].indptr.astype(np.int64)
-                first_feature[own] = a.first_feature + at[row[own]]
-                lengths[own] = np.diff(at)[row[own]]
+                first_feature[members] = a.first_feature + at[row[members]]
+                lengths[members] = np.diff(at)[row[members]]
         form = column("form").astype(np.int8)
         return first_feature, first_weight, lengths, column("bounded"), form
 
@@ -230,13 +230,13 @@ class LinearScores:
 
 def active_matrix(rows: NDArray[Any], n_features: int, *, with_bias: bool) -> sparse.csr_array:
     """Convert rows of indices to a 0/1 matrix, with ones for the bias as last column."""
-    known = np.where(rows < n_features, rows, -1).astype(np.int64)
+    columns = np.where(rows < n_features, rows, -1).astype(np.int64)
     if with_bias:
-        known = np.column_stack((known, np.full(len(rows), n_features)))
-    used = known >= 0
+        columns = np.column_stack((columns, np.full(len(rows), n_features)))
+    used = columns >= 0
     indptr = np.concatenate(([0], np.cumsum(used.sum(axis=1))))
     entries = np.ones(int(indptr[-1]))
-    return sparse.csr_array((entries, known[used], indptr), (len(rows), n_features + with_bias))
+    return sparse.csr_array((entries, columns[used], indptr), (len(rows), n_features + with_bias))
 
 
 def sparse_matrix(rows: Any, *, with_bias: bool) -> sparse.csr_array:
@@ -263,22 +263,22 @@ class FoundOutputs(NamedTuple):
 
 
 def merge_kinds(
-    found: Separation, parts: Scores, scores: StackedParts, first: int = 0
+    separation: Separation, parts: Scores, scores: StackedParts, first: int = 0
 ) -> FoundOutputs:
     """Flatten a separation made at ``scores`` of the examples from index ``first`` on.
 
     TaskError unless it has one output for each example.
     """
     n = scores.n_examples
-    losses = np.asarray(found.losses, dtype=np.float64)
+    losses = np.asarray(separation.losses, dtype=np.float64)
     if len(losses) != n:
         raise TaskError(
             f"separate gave {len(losses)} outputs for {n} examples; it must give one for each."
         )
     owners, entries, values = [], [], []
     for a in parts.layouts:
-        difference = found.differences[a.kind]
-        owners.append(np.repeat(np.arange(n), np.diff(found.indptr[a.kind])))
+        difference = separation.differences[a.kind]
+        owners.append(np.repeat(np.arange(n), np.diff(separation.indptr[a.kind])))
         rows = difference.parts + int(parts.offsets[a.kind][first])
         entries.append(a.first_score + rows * a.n_channels + difference.channels)
         values.append(difference.values)
@@ -286,7 +286,7 @@ def merge_kinds(
     if len(parts.layouts) > 1:
         order = np.argsort(owner, kind="stable")
         owner, entry, value = owner[order], entry[order], value[order]
-    violations = found.violations(scores)
+    violations = separation.violations(scores)
     bad = np.flatnonzero(~np.isfinite(violations))
     if len(bad):
         raise TaskError(

@@ -166,10 +166,10 @@ class PricedCrossEntropy:
         out = np.zeros((len(working), len(working)))
         means = np.zeros((len(working), n))
         for functions, channel, scores in self.blocks:
-            own = np.flatnonzero(place[functions] >= 0)
-            at, p = place[functions[own]], probabilities[:, channel]
-            means[at] += scores[own] * p
-            rows = scores[own] * np.sqrt(p)
+            chosen = np.flatnonzero(place[functions] >= 0)
+            at, p = place[functions[chosen]], probabilities[:, channel]
+            means[at] += scores[chosen] * p
+            rows = scores[chosen] * np.sqrt(p)
             out[np.ix_(at, at)] += rows @ rows.T
         return (out - means @ means.T) / n
 

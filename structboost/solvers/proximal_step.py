@@ -55,7 +55,7 @@ def proximal_step(
     multipliers: FloatArray,
     tolerance: float,
     max_iterations: int,
-    known: Curvature,
+    curvature: Curvature,
     *,
     ordered: bool = False,
 ) -> tuple[FloatArray, float, int, Curvature]:
@@ -91,7 +91,7 @@ def proximal_step(
     curvature : Curvature
     """
     n_cuts = len(losses)
-    weights, positive = np.empty(len(center)), known.positive.copy()
+    weights, positive = np.empty(len(center)), curvature.positive.copy()
     order, gram = np.empty(n_cuts, np.int64), np.empty((n_cuts, n_cuts))
     gap, n_iterations, n = _proximal_step(
         (matrix.reshape(-1), losses),
@@ -99,7 +99,7 @@ def proximal_step(
         center,
         multipliers,
         (tolerance, max_iterations),
-        (known.cuts, known.gram.reshape(-1)),
+        (curvature.cuts, curvature.gram.reshape(-1)),
         weights,
         (order, gram.reshape(-1), positive),
         (np.empty(n_cuts, np.int64), np.empty(n_cuts + 1, np.int32)),
@@ -115,7 +115,7 @@ def _proximal_step(
     center: FloatArray,
     multipliers: FloatArray,
     limits: tuple[float, int],
-    known: tuple[IntArray, FloatArray],
+    products: tuple[IntArray, FloatArray],
     weights: FloatArray,
     curvature: tuple[IntArray, FloatArray, NDArray[np.bool_]],
     space: tuple[IntArray, IntArray],
@@ -135,14 +135,14 @@ def _proximal_step(
     # cuts finds the next.
     n_cuts, n_columns = len(losses), len(center)
     rows = np.empty(n_cuts * n_columns)
-    level, own = np.empty(n_cuts), np.empty(n_cuts)
+    level, in_order = np.empty(n_cuts), np.empty(n_cuts)
     slope, direction = np.empty(n_cuts), np.empty(n_cuts)
     unclipped, change = np.empty(n_columns), np.empty(n_columns)
-    n_known, n_free = _free_cuts(multipliers, known[0], known[1], order, gram)
+    n_known, n_free = _free_cuts(multipliers, products[0], products[1], order, gram)
     for i in range(n_free):
-        own[i] = multipliers[order[i]]
+        in_order[i] = multipliers[order[i]]
         _take_in(matrix, losses, order[i], i, level, rows, n_columns)
-    weighted_rows(n_free, n_columns, own, rows, unclipped, sums)
+    weighted_rows(n_free, n_columns, in_order, rows, unclipped, sums)
     for j in range(n_columns):
         unclipped[j] = center[j] - step + step * unclipped[j]
     n_iterations = 0
@@ -154,18 +154,18 @@ def _proximal_step(
         for i in range(n_free):
             direction[i] = slope[order[i]]
             is_free |= order[i] == steepest
-        gap = budget * (slope[steepest] - inner_product(n_free, own, direction, sums) / budget)
+        gap = budget * (slope[steepest] - inner_product(n_free, in_order, direction, sums) / budget)
         if gap <= tolerance or stuck or n_iterations >= max_iterations:
             break
         if not is_free:
             order[n_free] = steepest
-            own[n_free] = 0.0
+            in_order[n_free] = 0.0
             _take_in(matrix, losses, steepest, n_free, level, rows, n_columns)
             n_free += 1
         begun = n_iterations
         while True:
             entering = _shortfalls(n_free, level, rows, weights, slope, sums)
-            slack = inner_product(n_free, own, slope, sums) / budget
+            slack = inner_product(n_free, in_order, slope, sums) / budget
             left = budget * (slope[entering] - slack)
             at_rest = left <= max(0.1 * gap, 0.5 * tolerance) or n_iterations >= max_iterations
             if at_rest and n_iterations > begun:
@@ -175,22 +175,29 @@ def _proximal_step(
             _extend_gram(n_known, n_free, n_cuts, rows, positive, gram, sums)
             n_known = n_free
             _newton_direction(
-                n_free, (n_cuts, gram, step), own, (slope, slack), entering, direction, space, sums
+                n_free,
+                (n_cuts, gram, step),
+                in_order,
+                (slope, slack),
+                entering,
+                direction,
+                space,
+                sums,
             )
             weighted_rows(n_free, n_columns, direction, rows, change, sums)
             gain = inner_product(n_free, level, direction, sums)
-            length = _step_length(n_free, gain, change, unclipped, step, own, direction)
+            length = _step_length(n_free, gain, change, unclipped, step, in_order, direction)
             if length <= 0:
                 stuck = True
                 break
-            _move(n_free, own, direction, length, budget)
+            _move(n_free, in_order, direction, length, budget)
             for j in range(n_columns):
                 unclipped[j] += (length * step) * change[j]
             _clip(unclipped, weights)
     for i in range(n_cuts):
         multipliers[i] = 0.0
     for i in range(n_free):
-        multipliers[order[i]] = own[i]
+        multipliers[order[i]] = in_order[i]
     return gap, n_iterations, n_known
 
 
@@ -386,17 +393,17 @@ def _newton_direction(
 
 @compiled
 def _move(
-    n_free: int, own: FloatArray, direction: FloatArray, length: float, budget: float
+    n_free: int, in_order: FloatArray, direction: FloatArray, length: float, budget: float
 ) -> None:
     total = 0.0
     for i in range(n_free):
-        own[i] += length * direction[i]
-        if own[i] < 1e-14 * budget:
-            own[i] = 0.0
-        total += own[i]
+        in_order[i] += length * direction[i]
+        if in_order[i] < 1e-14 * budget:
+            in_order[i] = 0.0
+        total += in_order[i]
     scale = budget / total
     for i in range(n_free):
-        own[i] *= scale
+        in_order[i] *= scale
 
 
 @compiled

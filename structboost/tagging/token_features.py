@@ -290,8 +290,7 @@ class TokenFeatures(SavedTransformer):
     @override
     def _check_parameters(self) -> None:
         for name in ("window", "prefixes", "suffixes", "column_ngrams"):
-            if not _is_zero(getattr(self, name)):
-                checked_whole_number(getattr(self, name), name)
+            checked_whole_number(getattr(self, name), name, least=0)
         checked_whole_number(self.word_ngrams, "word_ngrams")
         checked_flag(self.shape, "shape")
         checked_flag(self.case, "case")
@@ -469,7 +468,3 @@ def _add_spans(
 
 def _tokens(sentence: Any) -> Iterable[Any]:
     return () if isinstance(sentence, str) or not isinstance(sentence, Iterable) else sentence
-
-
-def _is_zero(value: Any) -> bool:
-    return not isinstance(value, bool) and isinstance(value, int | np.integer) and value == 0

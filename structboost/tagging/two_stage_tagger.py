@@ -344,7 +344,7 @@ class TwoStageTagger(SavedEstimator, Documented, BaseEstimator):
 
     def _folds(self, documents: IntArray | None, n_sequences: int) -> IntArray:
         """Return the fold of each sequence, such that folds are runs of documents."""
-        checked_whole_number(self.folds, "folds")
+        checked_whole_number(self.folds, "folds", least=2)
         of_documents = np.arange(n_sequences) if documents is None else documents
         n_documents = int(of_documents.max(initial=-1)) + 1
         if not 2 <= self.folds <= n_documents:

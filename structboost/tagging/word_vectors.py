@@ -81,9 +81,7 @@ class WordVectors(SavedTransformer):
         Least number of occurrences of a word in the vocabulary.
     n_classes : int or None
         Number of classes of words.  If given, tokens get the class of the word, a string, in place
-        of its vector.  The classes are those of k-means on vectors of unit length.  They are
-        features of 0 and 1, which a tagger keeps sparse beside many names.  Vectors make its table
-        dense.
+        of its vector.  The classes are those of k-means on vectors of unit length.
     word : str
         Feature that holds the word, where tokens are dicts with it, as those of ``TokenFeatures``.
         Dicts without it hold the word as ``"word"``, as those of ``read_tagged``.

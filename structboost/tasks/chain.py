@@ -16,7 +16,7 @@ from structboost.contract.measures import SparseFeature
 from structboost.contract.parts import PartKind, StackedParts
 from structboost.contract.separation import Separation
 from structboost.exceptions import TaskError, on_example
-from structboost.inference.chains import best_sequences, tag_probabilities
+from structboost.inference.chains import best_sequences, space_of_tags, tag_probabilities
 from structboost.tasks.batch_task import BatchTask, alone
 from structboost.tasks.checks import (
     as_array,
@@ -315,7 +315,7 @@ class ChainTask(BatchTask):
         inputs = self._search_inputs(X, scores, merges_steps=False)
         of_tokens, of_steps = (np.zeros(scores.rows[kind].shape) for kind in ("token", "step"))
         log_sums = np.zeros(len(X))
-        tag_probabilities(*inputs, of_tokens, of_steps, log_sums)
+        tag_probabilities(*inputs, of_tokens, of_steps, log_sums, space_of_tags(self.n_tags))
         impossible = np.flatnonzero(log_sums == -np.inf)
         if len(impossible):
             raise _impossible(scores, int(impossible[0]))
@@ -350,7 +350,8 @@ class ChainTask(BatchTask):
         """Return the probabilities of tags and the logarithms of sums, without those of pairs."""
         inputs = self._search_inputs(X, scores)
         of_tags, log_sums = np.zeros(inputs[0].shape), np.zeros(len(X))
-        tag_probabilities(*inputs, of_tags, np.zeros(inputs[1].shape), log_sums)
+        of_pairs, many = np.zeros(inputs[1].shape), space_of_tags(self.n_tags)
+        tag_probabilities(*inputs, of_tags, of_pairs, log_sums, many)
         impossible = np.flatnonzero(log_sums == -np.inf)
         if len(impossible):
             raise _impossible(scores, int(impossible[0]))

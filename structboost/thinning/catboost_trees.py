@@ -79,14 +79,14 @@ class CatBoostTrees:
             leaves = float(weights[index]) * np.asarray(self._trees[index]["leaf_values"])
             trees.append({**self._trees[index], "leaf_values": leaves.tolist()})
         bias = offset if self._per > 1 else np.array([offset[1] - offset[0]])
-        made = {
+        document = {
             **self._json,
             "oblivious_trees": trees,
             "scale_and_bias": [self._scale, bias.tolist()],
         }
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder, "model.json")
-            path.write_text(json.dumps(made))
+            path.write_text(json.dumps(document))
             model = type(self._model)()
             model.load_model(str(path), format="json")
         # A model that was read from a file has no importances until they are set.

@@ -87,9 +87,9 @@ class HeldOutRows:
 
     def without(self, held: IntArray) -> PricedCrossEntropy:
         """Problem without some of the rows, but with all that have no label."""
-        kept = np.ones(len(self.problem.targets), bool)
-        kept[held] = False
-        return self.problem.of_rows(np.flatnonzero(kept))
+        is_used = np.ones(len(self.problem.targets), bool)
+        is_used[held] = False
+        return self.problem.of_rows(np.flatnonzero(is_used))
 
     def offset_at(self, weights: FloatArray) -> FloatArray:
         """Scores without any tree, for trees whose responses are not centred."""
@@ -124,7 +124,7 @@ def _blocks(values: FloatArray, channels: IntArray | None) -> list[ScoreBlock]:
             for channel in range(values.shape[2])
         ]
     return [
-        ScoreBlock(own, int(channel), np.ascontiguousarray(values[own]))
+        ScoreBlock(members, int(channel), np.ascontiguousarray(values[members]))
         for channel in np.unique(channels)
-        for own in [np.flatnonzero(channels == channel)]
+        for members in [np.flatnonzero(channels == channel)]
     ]

@@ -104,8 +104,8 @@ class LightGBMTrees:
         return model
 
     def _line(self, name: str) -> str:
-        found = re.search(rf"^{name}=(.*)$", self._head, re.MULTILINE)
-        return found.group(1) if found else ""
+        match = re.search(rf"^{name}=(.*)$", self._head, re.MULTILINE)
+        return match.group(1) if match else ""
 
     def _check_columns(self, X: Any) -> None:
         """Raise if a frame has other names than the model, which LightGBM itself ignores."""
@@ -138,12 +138,12 @@ class LightGBMTrees:
 
 
 def _leaf_values(tree: str) -> FloatArray:
-    found = _LEAVES.search(tree)
-    return np.array(found.group(1).split() if found else [0.0], np.float64)
+    match = _LEAVES.search(tree)
+    return np.array(match.group(1).split() if match else [0.0], np.float64)
 
 
 def _scaled(tree: str, factor: float, shift: float) -> str:
     """Return the text of a tree whose leaves are multiplied and shifted."""
     leaves = factor * _leaf_values(tree) + shift
     values = " ".join(repr(float(value)) for value in leaves)
-    return _LEAVES.sub(lambda found: f"leaf_value={values}", tree, count=1)
+    return _LEAVES.sub(lambda match: f"leaf_value={values}", tree, count=1)

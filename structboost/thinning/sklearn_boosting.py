@@ -74,7 +74,7 @@ class BoostedTrees:
         trees = self._model._predictors if self._by_histograms else self._model.estimators_
         rate = 1.0 if self._by_histograms else float(self._model.learning_rate)
         scaled = _scaled_predictor if self._by_histograms else _scaled_tree
-        made = [
+        copies = [
             [
                 scaled(
                     trees[max(index, 0) // self._per][channel],
@@ -86,10 +86,10 @@ class BoostedTrees:
             for turn, row in enumerate(iterations)
         ]
         if self._by_histograms:
-            model._predictors = made
+            model._predictors = copies
         else:
-            model.estimators_ = np.array(made, object).reshape(len(made), self._per)
-            model.n_estimators = model.n_estimators_ = len(made)
+            model.estimators_ = np.array(copies, object).reshape(len(copies), self._per)
+            model.n_estimators = model.n_estimators_ = len(copies)
         return model
 
     def _channels(self) -> IntArray:
@@ -105,16 +105,16 @@ class BoostedTrees:
 
 def _scaled_predictor(predictor: Any, factor: float, shift: float) -> Any:
     """Copy a tree of histograms with scaled leaves, or its root as a leaf for the factor 0."""
-    made = copy(predictor)
-    made.nodes = predictor.nodes.copy() if factor else predictor.nodes[:1].copy()
+    copied = copy(predictor)
+    copied.nodes = predictor.nodes.copy() if factor else predictor.nodes[:1].copy()
     if not factor:
-        made.nodes["is_leaf"] = True
-    made.nodes["value"] = factor * made.nodes["value"] + shift
-    return made
+        copied.nodes["is_leaf"] = True
+    copied.nodes["value"] = factor * copied.nodes["value"] + shift
+    return copied
 
 
 def _scaled_tree(tree: Any, factor: float, shift: float) -> Any:
-    made = deepcopy(tree)
-    values = made.tree_.value
+    copied = deepcopy(tree)
+    values = copied.tree_.value
     values[:] = factor * values + shift
-    return made
+    return copied

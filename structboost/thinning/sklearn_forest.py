@@ -62,7 +62,7 @@ class ForestTrees:
 
 
 def _scaled(tree: Any, factor: float) -> Any:
-    made = deepcopy(tree)
+    copied = deepcopy(tree)
     # A view of the values that the compiled tree reads.
-    made.tree_.value[:] *= factor
-    return made
+    copied.tree_.value[:] *= factor
+    return copied

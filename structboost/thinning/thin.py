@@ -59,7 +59,7 @@ def thin(
     tol: float = 0.001,
     random_state: Any = None,
 ) -> ThinnedModel:
-    """Thin a trained classifier: find few of its trees, with new weights, that predict as well.
+    """Find few trees of a trained classifier, with new weights, that predict as well.
 
     The result has the fewest trees along a path for which the log-loss on held-out rows rises by at
     most ``margin``, with a certificate over all weightings of all trees, and the model in its own
@@ -326,17 +326,19 @@ def _strata(labels: IntArray) -> IntArray:
 def _codes(y: Any, classes: Any, n_rows: int) -> IntArray:
     """Places of the labels among the classes of the model."""
     check_labels(y)
-    given = np.asarray(y)
-    if given.shape != (n_rows,):
-        raise ValueError(f"y has shape {given.shape}; give a label for each of {n_rows} rows of X.")
+    labels = np.asarray(y)
+    if labels.shape != (n_rows,):
+        raise ValueError(
+            f"y has shape {labels.shape}; give a label for each of {n_rows} rows of X."
+        )
     if n_rows < 2 * _N_FOLDS:
         raise ValueError(f"X has {n_rows} rows; give at least {2 * _N_FOLDS}.")
     place_of = {label: place for place, label in enumerate(classes.tolist())}
-    codes = np.array([place_of.get(label, -1) for label in given.tolist()], np.int64)
+    codes = np.array([place_of.get(label, -1) for label in labels.tolist()], np.int64)
     if (codes < 0).any():
         index = int(np.argmax(codes < 0))
         raise ValueError(
-            f"y[{index}] is {shown(given[index])}, which is no class of the model; give labels "
+            f"y[{index}] is {shown(labels[index])}, which is no class of the model; give labels "
             f"among {shown(classes.tolist())}, or leave the row out."
         )
     return codes

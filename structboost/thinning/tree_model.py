@@ -110,10 +110,10 @@ def tree_model_of(model: Any) -> TreeModel:
     """
     for name in _READERS:
         module, reader = name.split(":")
-        found = getattr(import_module(f"structboost.thinning.{module}"), reader)
-        if found.takes(model):
-            made: TreeModel = found(model)
-            return made
+        class_ = getattr(import_module(f"structboost.thinning.{module}"), reader)
+        if class_.takes(model):
+            tree_model: TreeModel = class_(model)
+            return tree_model
     raise TypeError(
         f"model is {shown(model)}; give a fitted classifier of LightGBM, XGBoost, CatBoost or "
         "scikit-learn (RandomForest, ExtraTrees, GradientBoosting, HistGradientBoosting), a "
@@ -185,8 +185,8 @@ def scores_of(responses: TreeResponses, weights: FloatArray, offset: FloatArray)
     if channels is None:
         return np.asarray(out + np.tensordot(weights, values, 1))
     for channel in np.unique(channels):
-        own = channels == channel
-        out[:, channel] += weights[own] @ values[own]
+        members = channels == channel
+        out[:, channel] += weights[members] @ values[members]
     return out
 
 

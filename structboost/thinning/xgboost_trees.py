@@ -72,18 +72,18 @@ class XGBoostTrees:
                 factor = float(weights[index]) if index >= 0 else 0.0
                 shift = float(shifts[channel]) if turn == 0 else 0.0
                 trees.append(_scaled(self._trees[index], factor, shift, len(trees)))
-        made = {**self._json, "learner": deepcopy(self._json["learner"])}
-        of_trees = made["learner"]["gradient_booster"]["model"]
+        document = {**self._json, "learner": deepcopy(self._json["learner"])}
+        of_trees = document["learner"]["gradient_booster"]["model"]
         of_trees["trees"] = trees
         of_trees["tree_info"] = list(range(per)) * len(iterations)
         of_trees["iteration_indptr"] = list(range(0, len(trees) + 1, per))
         of_trees["gbtree_model_param"].update(num_trees=str(len(trees)), num_parallel_tree="1")
-        made["learner"]["attributes"] = {
+        document["learner"]["attributes"] = {
             name: value
-            for name, value in made["learner"].get("attributes", {}).items()
+            for name, value in document["learner"].get("attributes", {}).items()
             if name not in ("best_iteration", "best_score")
         }
-        booster = type(self._booster)(model_file=bytearray(json.dumps(made).encode()))
+        booster = type(self._booster)(model_file=bytearray(json.dumps(document).encode()))
         if booster.__class__ is self._model.__class__:
             return booster
         model = copy(self._model)
@@ -94,7 +94,7 @@ class XGBoostTrees:
         """Make the matrix of rows that boosters take, with the class of the user's library."""
         xgboost = import_module(type(self._booster).__module__.partition(".")[0])
         is_frame = hasattr(X, "dtypes") and hasattr(X, "columns")
-        own = (
+        members = (
             {}
             if is_frame
             else {
@@ -103,7 +103,7 @@ class XGBoostTrees:
             }
         )
         missing = getattr(self._model, "missing", np.nan)
-        return xgboost.DMatrix(X, missing=missing, enable_categorical=True, **own)
+        return xgboost.DMatrix(X, missing=missing, enable_categorical=True, **members)
 
     def _leaf_values(self, matrix: Any) -> FloatArray:
         leaves = self._booster.predict(matrix, pred_leaf=True)
@@ -139,25 +139,25 @@ class XGBoostTrees:
 
 
 def _scaled(tree: Any, factor: float, shift: float, index: int) -> Any:
-    """Copy a tree with leaves multiplied and shifted; with factor 0, keep its root as a leaf."""
-    made = deepcopy(tree)
-    made["id"] = index
+    """Copy a tree with leaves multiplied and shifted, or its root as a leaf for the factor 0."""
+    copied = deepcopy(tree)
+    copied["id"] = index
     if not factor:
-        for name, value in made.items():
+        for name, value in copied.items():
             if name.startswith("categories"):
-                made[name] = []
+                copied[name] = []
             elif isinstance(value, list) and value:
-                made[name] = value[:1]
-        made["tree_param"]["num_nodes"] = "1"
-        made["left_children"], made["right_children"] = [-1], [-1]
-        made["split_conditions"], made["base_weights"] = [shift], [shift]
-        made["split_indices"], made["split_type"], made["default_left"] = [0], [0], [0]
-        return made
-    is_leaf = np.array(made["left_children"]) == -1
-    values = np.array(made["split_conditions"], np.float64)
+                copied[name] = value[:1]
+        copied["tree_param"]["num_nodes"] = "1"
+        copied["left_children"], copied["right_children"] = [-1], [-1]
+        copied["split_conditions"], copied["base_weights"] = [shift], [shift]
+        copied["split_indices"], copied["split_type"], copied["default_left"] = [0], [0], [0]
+        return copied
+    is_leaf = np.array(copied["left_children"]) == -1
+    values = np.array(copied["split_conditions"], np.float64)
     values[is_leaf] = factor * values[is_leaf] + shift
-    made["split_conditions"] = values.tolist()
-    weights = np.array(made["base_weights"], np.float64)
+    copied["split_conditions"] = values.tolist()
+    weights = np.array(copied["base_weights"], np.float64)
     weights[is_leaf] = values[is_leaf]
-    made["base_weights"] = weights.tolist()
-    return made
+    copied["base_weights"] = weights.tolist()
+    return copied

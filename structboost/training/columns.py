@@ -50,11 +50,11 @@ def stages_of(arrays: Mapping[str, NDArray[Any]], n_columns: int) -> list[Column
 
     DamagedFileError if the arrays do not fit together.
     """
-    sizes, numbers = arrays["stage_sizes"], arrays["stage_numbers"]
-    if sizes.sum() != len(numbers) or numbers.max(initial=-1) >= n_columns:
+    sizes, indices = arrays["stage_sizes"], arrays["stage_numbers"]
+    if sizes.sum() != len(indices) or indices.max(initial=-1) >= n_columns:
         raise DamagedFileError("its rounds refer to columns that it does not hold")
     by_stage = (
-        np.split(array, np.cumsum(sizes)[:-1]) for array in (numbers, arrays["stage_weights"])
+        np.split(array, np.cumsum(sizes)[:-1]) for array in (indices, arrays["stage_weights"])
     )
     return [ColumnWeights(*stage) for stage in zip(*by_stage, strict=True)]
 
@@ -102,17 +102,17 @@ class ColumnRegistry:
             fresh, again = [], []
             for column in of_kind:
                 n_known = len(self._numbers)
-                number = self._numbers.setdefault((kind, column.terms), n_known)
-                if number < n_known and live is None:
-                    known = np.concatenate((self._live, np.array(added, np.int64))).tolist()
-                    live = {number: place for place, number in enumerate(known)}
-                place = None if number == n_known or live is None else live.get(number)
+                index = self._numbers.setdefault((kind, column.terms), n_known)
+                if index < n_known and live is None:
+                    live_and_new = np.concatenate((self._live, np.array(added, np.int64))).tolist()
+                    live = {index: place for place, index in enumerate(live_and_new)}
+                place = None if index == n_known or live is None else live.get(index)
                 if place is None:
                     place = n_live + len(added)
-                    added.append(number)
+                    added.append(index)
                     fresh.append(column)
                     if live is not None:
-                        live[number] = place
+                        live[index] = place
                 else:
                     again.append(column)
                 selected.append(place)
@@ -136,30 +136,32 @@ class ColumnRegistry:
         """Give the master the responses of selected columns on parts they were not fitted to."""
         places = iter(self.selected.tolist())
         for kind, of_kind in priced.items():
-            family, own = self.families[kind], [next(places) for _ in of_kind]
+            family, of_kind_places = self.families[kind], [next(places) for _ in of_kind]
             parts = family.left_out()
             terms = [
-                (at, term) for at, column in zip(own, of_kind, strict=True) for term in column.terms
+                (at, term)
+                for at, column in zip(of_kind_places, of_kind, strict=True)
+                for term in column.terms
             ]
-            found = [family.held_out_response(term.learner, term.channel) for _, term in terms]
-            answers = [
-                term.coefficient * answer
-                for (_, term), answer in zip(terms, found, strict=True)
-                if answer is not None
+            of_terms = [family.held_out_response(term.learner, term.channel) for _, term in terms]
+            responses = [
+                term.coefficient * response
+                for (_, term), response in zip(terms, of_terms, strict=True)
+                if response is not None
             ]
-            if parts is None or len(answers) < len(terms):
+            if parts is None or len(responses) < len(terms):
                 continue
             channels = [term.channel for _, term in terms]
-            held_out = HeldOut(parts, [at for at, _ in terms], channels, answers)
+            held_out = HeldOut(parts, [at for at, _ in terms], channels, responses)
             learning.add_held_out(kind, held_out)
 
     def drop_idle(self, max_idle: int) -> None:
         """Drop columns that had no weight for more than ``max_idle`` rounds."""
         self._idle = np.where(self._master.weights != 0, 0, self._idle + 1)
-        kept = self._idle <= max_idle
-        if not kept.all():
-            self._master.keep_columns(kept)
-            self._live, self._idle = self._live[kept], self._idle[kept]
+        is_live = self._idle <= max_idle
+        if not is_live.all():
+            self._master.keep_columns(is_live)
+            self._live, self._idle = self._live[is_live], self._idle[is_live]
 
     def weights(self) -> ColumnWeights:
         """The live columns with a weight, by their number."""
@@ -176,21 +178,21 @@ class ColumnRegistry:
     ) -> Ensemble:
         """Return the model of every column that had a weight in a stage or has one now."""
         used = np.unique(np.concatenate([final.numbers, *(stage.numbers for stage in stages)]))
-        place = {number: i for i, number in enumerate(used.tolist())}
+        place = {index: i for i, index in enumerate(used.tolist())}
         stage_weights = np.zeros((len(stages), len(used)))
         rows = np.repeat(np.arange(len(stages)), [len(stage.numbers) for stage in stages])
         places = np.searchsorted(used, np.concatenate([stage.numbers for stage in stages]))
         stage_weights[rows, places] = np.concatenate([stage.weights for stage in stages])
         weights = np.zeros(len(used))
         weights[np.searchsorted(used, final.numbers)] = final.weights
-        keys = {number: key for key, number in self._numbers.items() if number in place}
+        keys = {index: key for key, index in self._numbers.items() if index in place}
         members = {}
         for kind, family in self.families.items():
             placed = [
-                (place[number], term)
-                for number in place
-                if keys[number][0] == kind
-                for term in keys[number][1]
+                (place[index], term)
+                for index in place
+                if keys[index][0] == kind
+                for term in keys[index][1]
             ]
             learners = list(dict.fromkeys(term.learner for _, term in placed))
             columns, of_terms, channels, coefficients = Terms.of(
@@ -209,16 +211,16 @@ class ColumnRegistry:
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Return every column ever added and which are live, as plain JSON and arrays."""
-        known = self._learners
+        by_kind = self._learners
         terms, kinds = Terms.none(), []
         for i, kind in enumerate(self.families):
             placed = [
-                (number, term)
-                for (of_kind, key), number in self._numbers.items()
+                (index, term)
+                for (of_kind, key), index in self._numbers.items()
                 if of_kind == kind
                 for term in key
             ]
-            terms = terms.joined(Terms.of(placed, known[kind]), 0)
+            terms = terms.joined(Terms.of(placed, by_kind[kind]), 0)
             kinds += [i] * len(placed)
         order = np.argsort(terms.columns, kind="stable")
         terms = terms.take(order)
@@ -228,7 +230,7 @@ class ColumnRegistry:
             "term_kinds": np.array(kinds, np.int64)[order],
             **{f"term_{name}": getattr(terms, name) for name in Terms._fields},
         }
-        return {"learners": {kind: list(learners) for kind, learners in known.items()}}, arrays
+        return {"learners": {kind: list(learners) for kind, learners in by_kind.items()}}, arrays
 
     def schema(self, header: Mapping[str, Any]) -> dict[str, Array]:
         """Names, types and shapes of the arrays of a state, given its header."""
@@ -260,7 +262,7 @@ class ColumnRegistry:
             }
             of_column = self._columns(learners, arrays, kinds)
             self._numbers = {
-                (kind, tuple(terms)): number for number, (kind, terms) in of_column.items()
+                (kind, tuple(terms)): index for index, (kind, terms) in of_column.items()
             }
             if len(self._numbers) != len(of_column) or len(np.unique(arrays["live"])) != len(
                 arrays["live"]
@@ -274,12 +276,15 @@ class ColumnRegistry:
             self._learners[kind] = {learner: i for i, learner in enumerate(of_kind)}
         self._live, self._idle = arrays["live"], arrays["idle"]
         added: dict[str, list[tuple[int, Term]]] = {}
-        for place, number in enumerate(self._live.tolist()):
-            kind, terms = of_column[number]
+        for place, index in enumerate(self._live.tolist()):
+            kind, terms = of_column[index]
             added.setdefault(kind, []).extend((place, term) for term in terms)
         if len(self._live):
             self._master.add_columns(
-                {kind: Terms.of(own, self._learners[kind]) for kind, own in added.items()},
+                {
+                    kind: Terms.of(terms_of_kind, self._learners[kind])
+                    for kind, terms_of_kind in added.items()
+                },
                 len(self._live),
             )
 
@@ -292,15 +297,15 @@ class ColumnRegistry:
         """Kind and terms of each column by its number, from 0 without holes."""
         names = list(self.families)
         of_column: dict[int, tuple[str, list[Term]]] = {}
-        for column, number, learner, channel, coefficient in zip(
+        for column, index, learner, channel, coefficient in zip(
             *(
                 arrays[f"term_{name}"].tolist()
                 for name in ("columns", "kinds", "learners", "channels", "coefficients")
             ),
             strict=True,
         ):
-            kind, terms = of_column.setdefault(column, (names[number], []))
-            if kind != names[number] or channel >= kinds[kind].n_channels:
+            kind, terms = of_column.setdefault(column, (names[index], []))
+            if kind != names[index] or channel >= kinds[kind].n_channels:
                 raise DamagedFileError(
                     "a column has terms of several kinds, or a channel beyond those of its kind"
                 )
@@ -311,23 +316,23 @@ class ColumnRegistry:
 
     def _terms(self, kind: str, fresh: Sequence[Column], first: int) -> Terms:
         """Return the terms of columns from index ``first``, and give learners to the master."""
-        known = self._learners[kind]
-        own = [(first + i, term) for i, column in enumerate(fresh) for term in column.terms]
-        learners = list(dict.fromkeys(term.learner for _, term in own))
-        new = [learner for learner in learners if learner not in known]
+        indices = self._learners[kind]
+        numbered = [(first + i, term) for i, column in enumerate(fresh) for term in column.terms]
+        learners = list(dict.fromkeys(term.learner for _, term in numbered))
+        new = [learner for learner in learners if learner not in indices]
         if len(new) < len(learners) and self._recalling is not None:
             # Learners of earlier rounds, on other channels now.
-            self._recall(kind, [learner for learner in learners if learner in known])
+            self._recall(kind, [learner for learner in learners if learner in indices])
         if new:
             start = self._add_learners(kind, new)
-            known.update({learner: start + i for i, learner in enumerate(new)})
-        return Terms.of(own, known)
+            indices.update({learner: start + i for i, learner in enumerate(new)})
+        return Terms.of(numbered, indices)
 
     def _recall(self, kind: str, learners: Sequence[Any]) -> None:
         """Give the master the responses of learners that it had before."""
         assert self._recalling is not None
-        numbers = np.array([self._learners[kind][learner] for learner in learners], np.int64)
-        self._recalling.hold_responses(kind, numbers, _dense(self._responses(kind, learners)))
+        indices = np.array([self._learners[kind][learner] for learner in learners], np.int64)
+        self._recalling.hold_responses(kind, indices, _dense(self._responses(kind, learners)))
 
     def _add_learners(self, kind: str, learners: Sequence[Any]) -> int:
         """Give the master new learners, and return the index of the first."""

@@ -116,26 +116,26 @@ class Loop(ABC):
         may_improve = self._advance(n_new)
         priced = self._price()
         self._record()
-        found = n_new or priced.largest_edge > self._min_edge or may_improve
-        self.state.exhausted = 0 if found else self.state.exhausted + 1
+        has_found = n_new or priced.largest_edge > self._min_edge or may_improve
+        self.state.exhausted = 0 if has_found else self.state.exhausted + 1
         return priced
 
     def _observe(self, observe: Observer) -> None:
         """Tell of the last record, and see whether training is done."""
         last = self.state.history[-1]
-        asked = observe(last)
+        is_ending = observe(last)
         reached = last["gap"] is not None and last["gap"] <= self.settings.tol
         # Where no edge is large enough, another search finds nothing either.
         exhausted = self.state.exhausted >= self._patience or np.isinf(self._min_edge)
         reasons = {
-            asked if isinstance(asked, str) else "callback": bool(asked),
+            is_ending if isinstance(is_ending, str) else "callback": bool(is_ending),
             "gap": reached,
             "stalled": self._stalls(),
             self._exhaustion: exhausted,
         }
-        found = [reason for reason, is_true in reasons.items() if is_true]
-        self.state.done = bool(found)
-        self.state.ending = found[0] if found else "max_rounds"
+        true_reasons = [reason for reason, is_true in reasons.items() if is_true]
+        self.state.done = bool(true_reasons)
+        self.state.ending = true_reasons[0] if true_reasons else "max_rounds"
 
     def _end(self) -> None:
         """Leave the run as it is."""

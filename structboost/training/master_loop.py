@@ -171,8 +171,11 @@ class MasterLoop(Loop):
         """Whether an edge is the rounding of duals that cancel out, as within a query."""
         if edge > _SMALL_EDGE * float(self.settings.C):
             return False
-        arrays = (own if isinstance(own, np.ndarray) else own.gathered() for own in duals.values())
-        return edge <= _NO_EDGE * sum(float(np.abs(own).sum()) for own in arrays)
+        arrays = (
+            of_kind if isinstance(of_kind, np.ndarray) else of_kind.gathered()
+            for of_kind in duals.values()
+        )
+        return edge <= _NO_EDGE * sum(float(np.abs(of_kind).sum()) for of_kind in arrays)
 
     @property
     @override

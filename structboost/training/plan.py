@@ -98,8 +98,8 @@ class Plan:
         checked_members(self.weak_learner, self.task.kinds, exact=self.exact)
         rule_of(self.pricing)
         if self.checkpoint is not None:
-            made, by = self.formulation.makes, self.formulation
-            check_implements(made, by, Resumable, "checkpoint", _RESUMABLE)
+            master, by = self.formulation.makes, self.formulation
+            check_implements(master, by, Resumable, "checkpoint", _RESUMABLE)
             check_declares(self.rule, "can_resume", "checkpoint", _RESUMABLE_RULES)
         if not (self.formulation.works_on_shards or self.engine.in_process):
             raise ValueError(
@@ -347,8 +347,8 @@ def _warn_of_empty_models(empty: Sequence[Loop], smallest_C: float | None) -> No
         )
     if smallest_C is not None:
         remedy = f"Take C well above {smallest_C:.4g}, the smallest that gives a model."
-    given = ", ".join(f"{loop.settings.C:g}" for loop in empty)
+    tried = ", ".join(f"{loop.settings.C:g}" for loop in empty)
     warn_user(
-        f"The model is empty: C is {given}, and no weak learner is worth its weight. {remedy}",
+        f"The model is empty: C is {tried}, and no weak learner is worth its weight. {remedy}",
         EmptyModelWarning,
     )

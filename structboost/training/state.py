@@ -85,8 +85,8 @@ class State:
         """
         with damaged_content():
             history = list(header["history"])
-            for number, entry in enumerate(history):
-                if whole_number(entry["round"], "round") != number + 1:
+            for index, entry in enumerate(history):
+                if whole_number(entry["round"], "round") != index + 1:
                     raise DamagedFileError("its rounds are not numbered in order")
                 for name in ("primal", "seconds"):
                     finite_number(entry[name], name, 0.0)
@@ -132,22 +132,22 @@ class RunCheckpoint:
         """Write a state if it is due, or the last one of its run."""
         if not (is_last or self._file.is_due()):
             return
-        numbers, of_master = self._resumable.state()
+        values, of_master = self._resumable.state()
         learners, of_columns = self._columns.state()
         arrays = {
             **stage_arrays(state.stages),
             **prefixed("master/", of_master),
             **prefixed("columns/", of_columns),
         }
-        header = {**state.to_header(), "master": numbers, **learners}
+        header = {**state.to_header(), "master": values, **learners}
         self._file.write(header, arrays, self._schema)
 
     def restored(self, max_rounds: int, kinds: Mapping[str, PartKind]) -> State | None:
         """Bring columns and weights to the state in the file and return it, or None without one."""
-        found = self._file.read(self._schema)
-        if found is None:
+        content = self._file.read(self._schema)
+        if content is None:
             return None
-        header, arrays = found
+        header, arrays = content
         n_rounds = len(header["history"])
         self._file.check_rounds(n_rounds, max_rounds)
         with self._file.refusing():
@@ -162,11 +162,11 @@ class RunCheckpoint:
         """Names, types and shapes of the arrays of a checkpoint of this run."""
         n_learners = {kind: len(header["learners"][kind]) for kind in self._columns.families}
         of_master = dict(self._resumable.schema(n_learners))
-        own = of_master.pop("", Part({}))
+        part = of_master.pop("", Part({}))
         arrays = {
             **STAGES_SCHEMA,
             **prefixed("columns/", self._columns.schema(header)),
-            **prefixed("master/", own.arrays),
+            **prefixed("master/", part.arrays),
         }
-        shared = Part(arrays, {"n_rounds": len(header["history"]), **own.sizes})
+        shared = Part(arrays, {"n_rounds": len(header["history"]), **part.sizes})
         return {"": shared, **prefixed("master/", of_master)}

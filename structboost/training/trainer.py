@@ -80,7 +80,7 @@ class Trainer(SavedToFile, Documented, BaseEstimator):
 
     @property
     def gap_text_(self) -> str:
-        """Weak learners that the last gap covers, in words; empty without a gap."""
+        """Names of the weak learners that the last gap covers, empty without a gap."""
         self._fitted()
         return coverage_in_words(self.history_)
 

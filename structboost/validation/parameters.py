@@ -70,15 +70,15 @@ def _checked_range(as_float: float, value: Any, name: str, is_inside: bool, reme
     return as_float
 
 
-def checked_whole_number(value: Any, name: str, largest: int | None = None) -> int:
-    """Return ``value`` as an int from 1, refusing floats as scikit-learn does."""
-    wanted = "a whole number from 1" + ("" if largest is None else f" to {largest}")
+def checked_whole_number(value: Any, name: str, largest: int | None = None, least: int = 1) -> int:
+    """Return ``value`` as an int from ``least``, refusing floats as scikit-learn does."""
+    wanted = f"a whole number from {least}" + ("" if largest is None else f" to {largest}")
     if isinstance(value, (float, np.floating)):
-        suggestion = f", such as {int(value)}" if np.isfinite(value) and value >= 1 else ""
+        suggestion = f", such as {int(value)}" if np.isfinite(value) and value >= least else ""
         raise ValueError(f"{name} is {shown(value)}; give {wanted}, as an int{suggestion}.")
     if not is_whole(value):
         raise TypeError(f"{name} is {shown(value)}; give {wanted}.")
-    if value < 1 or (largest is not None and value > largest):
+    if value < least or (largest is not None and value > largest):
         raise ValueError(f"{name} is {shown(value)}; give {wanted}.")
     return int(value)
 

@@ -117,6 +117,8 @@ class LookupTable:
 
     def raw_scores(self, rows: NDArray[Any]) -> FloatArray:
         """Scores of checked rows."""
+        if not len(self.features):  # which needs no compiled code
+            return np.tile(self.bias, (len(rows), 1))
         out = np.empty((len(rows), len(self.bias)))
         missing = np.zeros((len(self.features), len(self.bias)))
         _add_up(

@@ -5,7 +5,8 @@ The edge of a tree whose leaves have the sums s of the duals is ``mid sum(s) + h
 has the largest sum of ``|s|``.  A child with the sum T, split into l and T - l, adds
 ``|l| + |T - l| = max(|T|, |2l - T|)``: the largest and the smallest l are all that is needed.  The
 sums of all children of all cuts of a root are in the histogram over pairs of bins, added up along
-both features (the depth-two routine of MurTree, Demirovic et al., JMLR 2022).
+both features (the depth-two routine of MurTree, Demirovic et al., JMLR 2022).  Where most rows are
+in the first bin of a feature, as in pixels, only the others are visited.
 """
 
 from __future__ import annotations
@@ -55,6 +56,7 @@ def best_children(
     children : ndarray of int32, shape (2, n_bins)
         Columns of these children.
     """
+    ends, rows, margins = _rows_beside_first(codes, duals, starts)
     for p in range(len(pairs)):
         a, b = pairs[p, 0], pairs[p, 1]
         n_a, n_b = starts[a + 1] - starts[a], starts[b + 1] - starts[b]
@@ -63,8 +65,14 @@ def best_children(
             for j in range(n_b):
                 by_a[i, j] = 0.0
         of_a, of_b = codes[a], codes[b]
-        for row in range(len(duals)):
-            by_a[of_a[row], of_b[row]] += duals[row]
+        own, other = rows[ends[a] : ends[a + 1]], rows[ends[b] : ends[b + 1]]
+        if 2 * min(len(own), len(other)) > len(duals) or a == b:
+            for row in range(len(duals)):
+                by_a[of_a[row], of_b[row]] += duals[row]
+        elif len(other) <= len(own):
+            _fill_beside_first(by_a, of_a, of_b, other, duals, margins[starts[a] : starts[a + 1]])
+        else:
+            _fill_beside_first(by_a.T, of_b, of_a, own, duals, margins[starts[b] : starts[b + 1]])
         if sides[a] != BY_SETS:
             _add_up(by_a)
         for i in range(n_a):
@@ -85,6 +93,41 @@ def best_children(
                 by_a, work, sides[b] == BY_SETS, sides[a], a, sizes[:, starts[b] :],
                 children[:, starts[b] :],
             )  # fmt: skip
+
+
+@compiled
+def _rows_beside_first(
+    codes: NDArray[Any], duals: FloatArray, starts: IntArray
+) -> tuple[IntArray, NDArray[np.int32], FloatArray]:
+    """Return the rows outside the first bin of each column, and the sums of all bins."""
+    n_columns, n_rows = codes.shape
+    ends, margins = np.zeros(n_columns + 1, np.int64), np.zeros(starts[-1])
+    rows = np.empty(n_columns * n_rows, np.int32)
+    for f in range(n_columns):
+        code, end = codes[f], ends[f]
+        for row in range(n_rows):
+            margins[starts[f] + code[row]] += duals[row]
+            if code[row] > 0:
+                rows[end] = row
+                end += 1
+        ends[f + 1] = end
+    return ends, rows, margins
+
+
+@compiled
+def _fill_beside_first(
+    sums: FloatArray,
+    of_rows: NDArray[Any],
+    of_columns: NDArray[Any],
+    rows: NDArray[np.int32],
+    duals: FloatArray,
+    margins: FloatArray,
+) -> None:
+    """Add up the rows outside the first column of a histogram, and subtract for the first."""
+    for row in rows:
+        sums[of_rows[row], of_columns[row]] += duals[row]
+    for i in range(len(margins)):
+        sums[i, 0] = margins[i] - sums[i, 1:].sum()
 
 
 @compiled

@@ -101,8 +101,9 @@ class PairTreeFamily(TreeFamily):
         self._starts = np.append(0, np.cumsum(n_bins)).astype(np.int64)
         most = int(n_bins.max(initial=1))
         self._work = np.empty((2, most + 5, most))
-        first, second = np.triu_indices(len(n_bins))
-        self._pairs = np.column_stack((first, second)).astype(np.int64)
+        # Columns of one bin split nothing.
+        splitting = np.flatnonzero(n_bins > 1)
+        self._pairs = splitting[np.column_stack(np.triu_indices(len(splitting)))].astype(np.int64)
         self._feature_of = self._feature(np.arange(len(n_bins)))
         self._is_part = False
 
@@ -193,7 +194,8 @@ class PairTreeFamily(TreeFamily):
         stump_sizes(codes, duals, self._starts, self._sides, self._work[0, 0], sizes)
         is_chosen = np.zeros(len(sizes), np.bool_)
         is_chosen[np.argsort(-sizes, kind="stable")[:_COLUMNS_OF_PART]] = True
-        return self._pairs[is_chosen[self._pairs].any(axis=1)]
+        first, second = self._pairs.T
+        return np.asarray(self._pairs[is_chosen[first] | is_chosen[second]])
 
     def _tree(
         self,
@@ -210,7 +212,7 @@ class PairTreeFamily(TreeFamily):
             goes_left = codes[column] == bin_ if by_set else codes[column] <= bin_
         root = _Child(column, BY_SET if by_set else bin_, 1 << bin_ if by_set else 0, (0.0, 0.0))
         found = [
-            self._best_split(codes[:, side], duals[side], int(of_child))
+            self._best_split(codes[max(of_child, 0), side], duals[side], int(of_child))
             for of_child, side in zip(of_children, (goes_left, ~goes_left), strict=True)
         ]
         nodes = [root, *(child for child, _ in found)]
@@ -227,7 +229,7 @@ class PairTreeFamily(TreeFamily):
     def _best_split(
         self, codes: NDArray[Any], duals: FloatArray, column: int
     ) -> tuple[_Child, float]:
-        """Best child of some rows on a column, or that of one response, and its edge."""
+        """Best child of rows with these codes of a column, or one response, and its edge."""
         total = float(duals.sum())
         if column < 0:
             leaf = self.high if column == _HIGH else self.low
@@ -235,7 +237,7 @@ class PairTreeFamily(TreeFamily):
         side, n_bins = self._sides[column], int(self._n_bins[column])
         leaf = self.high if total > 0 else self.low
         best = _Child(column, -1, 0, (leaf, leaf))
-        sums = np.bincount(codes[column], duals, n_bins)
+        sums = np.bincount(codes, duals, n_bins)
         if side == BY_SETS:
             inside = np.zeros(64 * N_WORDS, np.bool_)
             inside[:n_bins] = sums > 0

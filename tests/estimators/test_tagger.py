@@ -219,7 +219,7 @@ def rings(n, seed=0):
     ids=str,
 )
 def test_trees_on_vectors_and_names_of_one_model_add_up(weak_learner, tmp_path):
-    X, y = rings(150)
+    X, y = rings(100)
     new, tags = rings(150, seed=1)
     y[3][2] = None
     linear = StructBoostTagger(random_state=0).fit(X, y)
@@ -619,3 +619,11 @@ def test_one_tag_gives_a_constant_model_with_a_warning(parameters, of_dicts, tmp
         assert model.predict_marginals(X[1:]) == [[{"O": 1.0}]]
         assert model.score(X, [["O", "B"], ["O"]]) == pytest.approx(2 / 3)
         np.testing.assert_array_equal(model.transitions_, [[0.0]])
+
+
+def test_a_tagger_of_one_tag_minimises_nothing():
+    with pytest.warns(ConstantPredictionWarning):
+        tagger = StructBoostTagger().fit([[{"a": "x"}, {"a": "y"}]] * 3, [["O", "O"]] * 3)
+    assert "# minimised nothing; ended because y has one class or tag" in repr(tagger)
+    assert tagger.feature_weights_.tolist() == [[0.0]] * 2
+    assert tagger.intercept_.tolist() == [0.0]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from structboost import ChainTask, PartKind, StructuredSVM
-from structboost.linear import structured_svm
+from structboost.linear import svm_run
 from structboost.weak import active_features
 
 
@@ -55,8 +55,8 @@ def test_first_passes_in_runs_lead_to_the_same_optimum(monkeypatch):
     plain = model.fit(rows, Y).objective_
     n_plain = model.history_[-1]["oracle_calls"]
     assert n_plain == len(model.history_)
-    monkeypatch.setattr(structured_svm, "_MANY_EXAMPLES", 10)
-    monkeypatch.setattr(structured_svm, "_RUNS", 7)
+    monkeypatch.setattr(svm_run, "_MANY_EXAMPLES", 10)
+    monkeypatch.setattr(svm_run, "_RUNS", 7)
     model.fit(rows, Y)
     assert model.objective_ == pytest.approx(plain, rel=2e-6)
     assert model.history_[-1]["gap"] <= 1e-6

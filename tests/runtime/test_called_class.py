@@ -91,7 +91,7 @@ def test_a_wrong_argument_names_the_class_and_a_remedy(call, message):
 
 def test_signatures_copies_and_pickles_are_those_without_the_check():
     assert list(inspect.signature(ChainTask).parameters) == [
-        "n_tags", "step_features", "forbidden"
+        "n_tags", "step_features", "vectors", "forbidden"
     ]  # fmt: skip
     assert list(inspect.signature(StructBoost).parameters)[:2] == ["task", "C"]
     trainer = StructBoost(ChainTask(3), C=2.0)

@@ -15,7 +15,6 @@ import numba
 import numpy as np
 import pytest
 from numba import types
-from numba.core.dispatcher import Dispatcher
 from sklearn.datasets import load_iris
 
 from structboost import (
@@ -25,6 +24,7 @@ from structboost import (
     StructuredSVMClassifier,
 )
 from structboost.runtime import numba_cache
+from structboost.runtime.compiled import CompiledFunction
 from tests.helpers.source import PACKAGE, tree_of
 
 MODULES = {
@@ -80,7 +80,7 @@ def test_no_compiled_function_that_python_calls_takes_or_returns_a_named_tuple()
     found = list(entries())
     assert len(found) > 50
     for dispatcher, node in found:
-        assert isinstance(dispatcher, Dispatcher), node.name
+        assert isinstance(dispatcher, CompiledFunction), node.name
         signature = ast.unparse(node.args) + (ast.unparse(node.returns) if node.returns else "")
         assert not word.search(signature), node.name
 
@@ -146,6 +146,18 @@ def test_numbers_of_numpy_compile_nothing_anew_and_change_nothing(Trainer, param
     assert all(type(getattr(estimator, name)) is type(value) for name, value in own.items())
     assert estimator.objective_ == plain.objective_
     assert np.array_equal(estimator.decision_function(X), plain.decision_function(X))
+
+
+def test_numba_is_not_imported_before_the_first_call():
+    code = """
+import sys
+import structboost
+for name in structboost.__all__:
+    getattr(structboost, name)
+from structboost.estimators import StructBoostTagger
+assert not {"numba", "llvmlite"} & set(sys.modules)
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_numba_is_used_only_through_compiled():
@@ -327,6 +339,7 @@ def test_files_that_numba_wrote_itself_are_replaced_without_a_warning(cached_squ
 def test_a_cache_folder_that_can_no_longer_be_written_is_named_once(cached_square, monkeypatch):
     new, cache = cached_square
     square = new()
+    assert square.stats.cache_path.startswith(str(cache))  # which makes the folder
     (folder,) = cache.iterdir()
     folder.rmdir()
     folder.touch()  # a file in its place: closed even to the administrator

@@ -254,3 +254,8 @@ def test_data_frames_as_output_of_other_transformers_leave_tokens_alone(library)
         features = TokenFeatures().fit_transform(X)
         assert make_pipeline(TokenFeatures(), StructBoostTagger()).fit(X, y).score(X, y) == 1.0
     assert features == TokenFeatures().fit_transform(X)
+
+
+def test_numbers_that_may_be_zero_are_asked_for_from_zero():
+    with pytest.raises(ValueError, match="window is -1; give a whole number from 0"):
+        TokenFeatures(window=-1).fit([["a"]])

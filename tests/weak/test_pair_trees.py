@@ -107,8 +107,11 @@ def test_each_cut_of_each_root_gets_its_best_children():
     n_bins = np.array([4, 3, 5, 2])
     starts = np.append(0, np.cumsum(n_bins))
     pairs = np.column_stack(np.triu_indices(4)).astype(np.int64)
-    for trial in range(20):
+    for trial in range(40):
         codes = np.array([rng.integers(0, n, 30) for n in n_bins], np.uint8)
+        # In some columns most rows are in the first bin.
+        is_sparse = rng.random((4, 1)) < trial % 3 / 2
+        codes[is_sparse & (rng.random(codes.shape) < 0.7)] = 0
         own, sides = rng.normal(size=30), rng.choice([-1, 0, 1, BY_SETS], 4).astype(np.int8)
         sizes, children = np.full((2, 14), -np.inf), np.zeros((2, 14), np.int32)
         room = np.empty((2, 10, 5))

@@ -1,0 +1,200 @@
+"""Run of a structured SVM, which alternates exact passes and steps on the cuts that they found.
+
+::
+
+    repeat
+        exact pass at w     the most violated outputs, the primal value, new cuts
+        stop when the gap to the dual value is small enough
+        steps on the cuts so far, until they leave a fraction of the gap
+        w = between the best weights so far and the new ones
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.utils import check_random_state
+
+from structboost._typing import FloatArray
+from structboost.contract.calls import separation
+from structboost.contract.comparison import check_found
+from structboost.contract.exactness import probe_argmax
+from structboost.contract.parts import StackedParts
+from structboost.contract.separation import KeptTruth
+from structboost.exceptions import TaskError
+from structboost.linear.first_passes import pass_in_runs
+from structboost.progress import ProgressBar
+from structboost.runtime.interrupts import raise_if_interrupted
+from structboost.solvers.block_frank_wolfe import BlockFrankWolfe
+from structboost.solvers.linear_scores import LinearScores, merge_kinds
+from structboost.training.endings import ending_in_words, ending_of_passes
+from structboost.training.history import contradicts, record
+
+# The problem restricted to the cached cuts is solved to this fraction of the gap after the last
+# exact pass.
+_INNER_SHARE = 0.2
+# The next exact pass is made between the best weights so far and the new ones: nearer to the new
+# ones after progress, nearer to the best after none (in-out separation).
+_MORE_NEW = 1.2
+_LESS_NEW = 0.6
+_LEAST_NEW = 0.1
+# With so many examples the first passes go in runs of examples.
+_MANY_EXAMPLES = 2000
+_FIRST_PASSES = 3
+_RUNS = 64
+# Largest size of features, and its inverse: sums of their squares are numbers.
+_LARGEST = 1e150
+
+
+class Run:
+    """State of one fit, with the solver, the best weights so far, and their certificate.
+
+    Parameters
+    ----------
+    svm : StructuredSVM
+        Its parameters are those of the run, and were checked.
+    X, Y : sequence
+        Inputs and true outputs.
+    shares : ndarray, shape (n_examples,)
+        Weights of the examples, which sum to 1.
+    """
+
+    def __init__(self, svm: Any, X: Sequence[Any], Y: Sequence[Any], shares: FloatArray) -> None:
+        self.began = time.perf_counter()
+        self.svm, self.X, self.Y = svm, X, Y
+        self.tol = float(svm.tol)
+        self.budgets = float(svm.C) * shares
+        stack = svm._stack(X)
+        probe_argmax(svm.task, X, Y, stack.offsets)
+        self.designs = svm._designs(stack)
+        rows = {kind: own.features(stack.rows[kind]) for kind, own in self.designs.items()}
+        self.n_known = {kind: int(stack.rows[kind].max(initial=-1)) + 1 for kind in svm.active}
+        _check_sizes(rows)
+        self.parts = LinearScores(svm.task.kinds, StackedParts(rows, stack.offsets), self.n_known)
+        random = check_random_state(svm.random_state)
+        self.solver = BlockFrankWolfe(self.parts, self.budgets, random)
+        self._begin()
+        self.truth = KeptTruth()
+        self.n_first = self.n_added = 0
+
+    def _begin(self) -> None:
+        self.best = self.solver.weights.copy()
+        self.primal, self.bound = np.inf, -np.inf
+        self.certified = bool(self.svm.task.exact_argmax)
+        self.history: list[dict[str, Any]] = []
+
+    def continue_with(self, svm: Any) -> None:
+        """Take the parameters of another fit, with the same cuts and scaled multipliers."""
+        factor = float(svm.C) / float(self.svm.C)
+        self.began, self.svm, self.tol = time.perf_counter(), svm, float(svm.tol)
+        self.budgets = factor * self.budgets
+        self.solver.scale_budgets(factor)
+        self.n_first = 0
+        self._begin()
+
+    @property
+    def gap(self) -> float:
+        """Relative gap of the last exact pass."""
+        return float(self.history[-1]["gap"])
+
+    def optimise(self) -> bool:
+        """Train, and return False if Ctrl-C ended it.
+
+        Raises KeyboardInterrupt if there was no exact pass yet.
+        """
+        label = f"{self.svm._objective} over linear, C {float(self.svm.C):.4g}  "
+        bar = ProgressBar(self.tol, self.svm.max_epochs, label) if self.svm.verbose else None
+        interrupted = False
+        try:
+            self._first_passes()
+            weights, share_of_new = self.solver.weights.copy(), 1.0
+            for _ in range(int(self.svm.max_epochs)):
+                raise_if_interrupted()
+                better = self._exact_pass(weights)
+                if bar is not None:
+                    bar(self.history[-1], self.svm)
+                if self.gap <= self.tol:
+                    break
+                mean = self.solver.improve(
+                    _INNER_SHARE * max(self.primal - self.bound, self.tol * self.primal)
+                )
+                if not self.svm.average:
+                    weights = self.solver.weights.copy()
+                    continue
+                factor = _MORE_NEW if better else _LESS_NEW
+                share_of_new = min(1.0, max(_LEAST_NEW, factor * share_of_new))
+                if not (better or self.n_added):
+                    # No better bound yet: only the newest weights give more information.
+                    weights = self.solver.weights.copy()
+                    continue
+                weights = (1.0 - share_of_new) * self.best + share_of_new * mean
+            raise_if_interrupted()
+        except KeyboardInterrupt:
+            if not self.history:
+                raise
+            interrupted = True
+        if bar is not None:
+            ending = ending_of_passes(self.history, self.tol, interrupted=interrupted)
+            bar.end(ending_in_words(ending))
+        return not interrupted
+
+    def _first_passes(self) -> None:
+        """Make passes in runs, if there are many examples and no cuts of another C."""
+        if self.parts.n_examples >= _MANY_EXAMPLES and not self.solver.n_cuts:
+            for _ in range(_FIRST_PASSES):
+                raise_if_interrupted()
+                pass_in_runs(self.svm.task, self.X, self.Y, self.parts, self.solver, _RUNS)
+                self.n_first += 1
+
+    def _exact_pass(self, weights: FloatArray) -> bool:
+        """Make an exact pass at ``weights``, and return whether they are the best so far."""
+        flat, scores = self.parts.scores(weights)
+        separated = separation(self.svm.task, self.X, self.Y, scores, truth=self.truth)
+        found = merge_kinds(separated, self.parts, scores)
+        hinges = np.maximum(found.violations, 0.0)
+        cached = self.solver.cached_violations(flat)
+        if self.svm.task.exact_argmax:
+            check_found(hinges, cached, found.losses, scores)
+        risk = float(self.budgets @ np.maximum(hinges, cached))
+        primal = 0.5 * float(weights @ weights) + risk
+        self.bound = max(self.bound, self.solver.dual_value)
+        better = primal < self.primal
+        if better:
+            self.primal, self.best = primal, weights
+        self._record()
+        if self.gap > self.tol:
+            self.n_added = self.solver.add(found, flat)
+        return better
+
+    def _record(self) -> None:
+        n = len(self.history) + 1
+        if self.certified:
+            self.certified = not contradicts(self.history, self.primal, self.bound)
+        self.history.append(
+            record(
+                n,
+                self.primal,
+                self.bound,
+                certified=self.certified,
+                cuts=self.solver.n_cuts,
+                columns=int(np.count_nonzero(self.best)),
+                oracle_calls=self.n_first + n,
+                seconds=time.perf_counter() - self.began,
+            )
+        )
+
+
+def _check_sizes(rows: Mapping[str, Any]) -> None:
+    """Raise TaskError if squares of the features overflow, or all of them vanish."""
+    for kind, table in rows.items():
+        values = table.data if sparse.issparse(table) else table
+        size = float(max(values.max(initial=0), -values.min(initial=0)))
+        if size > _LARGEST or 0 < size < 1 / _LARGEST:
+            raise TaskError(
+                f"X has features up to {size:.2g} for kind {kind!r}, and a linear function takes "
+                f"from {1 / _LARGEST:g} to {_LARGEST:g} only; scale the features."
+            )

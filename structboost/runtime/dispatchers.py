@@ -1,0 +1,124 @@
+"""Dispatchers of numba for compiled functions, cached where possible.
+
+numba caches beside the source file, in the user's cache folder, or in ``NUMBA_CACHE_DIR``.  Where
+none of them can be written, it raises an error.  There the cache goes to a private folder under the
+system's temporary directory.  Its files are checked before they are run
+(:mod:`structboost.runtime.numba_cache`).
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import stat
+import tempfile
+import threading
+from pathlib import Path
+from typing import Any
+
+import numba
+
+# Matrix products and solvers of compiled code import these at their first call, where numba cannot
+# pass on a pending Ctrl-C.
+import scipy.linalg.cython_blas
+import scipy.linalg.cython_lapack  # noqa: F401
+from numba.core import event
+from numba.core.dispatcher import Dispatcher
+from numba.core.registry import cpu_target
+from numba.extending import typeof_impl
+
+# New operations must be there before a compilation begins.
+import structboost.runtime.blas_intrinsics  # noqa: F401
+from structboost._typing import override
+from structboost.runtime.numba_cache import CheckedCache
+from structboost.runtime.numba_values import NumbaValue
+
+# numba would also compile a form for calls from C, which takes a sixth of the time.
+_OPTIONS: dict[str, Any] = {"nogil": True, "no_cfunc_wrapper": True}
+
+
+class _CollectorPause(event.Listener):
+    """Pause of the garbage collector while numba compiles.
+
+    numba makes many small objects, which the collector visits over and over: a tenth of the time of
+    a first fit.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._depth = 0
+        self._is_ours = False
+
+    @override
+    def on_start(self, event: Any) -> None:
+        with self._lock:
+            self._depth += 1
+            if self._depth == 1 and gc.isenabled():
+                self._is_ours = True
+                gc.disable()
+
+    @override
+    def on_end(self, event: Any) -> None:
+        with self._lock:
+            self._depth -= 1
+            if self._depth == 0 and self._is_ours:
+                self._is_ours = False
+                gc.enable()
+
+
+_register: Any = event.register
+_register("numba:compile", _CollectorPause())
+
+
+_register_type: Any = typeof_impl.register
+
+
+@_register_type(NumbaValue)
+def _type_of_value(value: NumbaValue, context: Any) -> Any:
+    """Return the type of the object that a global value of compiled code stands for."""
+    typing_context: Any = cpu_target.typing_context
+    return typing_context.resolve_value_type(value.value)
+
+
+def dispatcher_of(function: Any, options: dict[str, Any]) -> Any:
+    """Return numba's dispatcher of a function, with a checked cache."""
+    dispatcher = numba.njit(**_OPTIONS, **options)(function)
+    cache = _cache_of(function)
+    if cache is not None and isinstance(dispatcher, Dispatcher):
+        vars(dispatcher)["_cache"] = cache
+    return dispatcher
+
+
+def _cache_of(function: Any) -> CheckedCache | None:
+    """Return the cache of a function, which may be in the private folder, or None without any."""
+    try:
+        return CheckedCache(function)
+    except RuntimeError:  # there is no folder for the cache
+        folder = _private_folder()
+    if folder is None:
+        return None
+    config: Any = numba.config
+    before = config.CACHE_DIR
+    config.CACHE_DIR = str(folder)
+    try:
+        return CheckedCache(function)
+    except RuntimeError:
+        return None
+    finally:
+        config.CACHE_DIR = before
+
+
+def _private_folder() -> Path | None:
+    """Create a temporary folder that only this user can write, because cached code is run."""
+    try:
+        owner = os.getuid() if hasattr(os, "getuid") else os.environ.get("USERNAME", "")
+        folder = Path(tempfile.gettempdir()) / f"structboost-{owner}"
+        folder.mkdir(mode=0o700, exist_ok=True)
+        status = folder.lstat()
+    except OSError:
+        return None
+    if not stat.S_ISDIR(status.st_mode):
+        return None
+    if hasattr(os, "getuid") and (status.st_uid != os.getuid() or status.st_mode & 0o077):
+        return None
+    return folder
