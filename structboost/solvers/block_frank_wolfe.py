@@ -222,8 +222,9 @@ class BlockFrankWolfe:
         return out
 
     def sweep(self, n_passes: int) -> None:
-        """Make passes over the examples that have cached cuts."""
-        self.visit(np.flatnonzero(np.diff(self._cuts.first_cut)))
+        """Make passes over the cached cuts of all examples."""
+        everyone = np.arange(self._parts.n_examples)
+        self.visit(everyone)
         for _ in range(n_passes - 1):
             least_gap = _SHRINKING_SHARE * float(self._gaps.mean())
             self.visit(np.flatnonzero(self._gaps > least_gap))

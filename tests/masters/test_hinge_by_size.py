@@ -37,6 +37,7 @@ def test_auto_keeps_one_slack_for_pairs_and_the_printed_algorithm():
     assert printed == OneSlack(stabilize=False)
 
 
+@pytest.mark.slow
 def test_both_formulations_bound_the_same_optimum(tmp_path):
     fits = {
         name: StructBoostClassifier(objective="hinge", C=150.0, tol=0.02, formulation=name).fit(
@@ -61,7 +62,7 @@ def test_both_formulations_bound_the_same_optimum(tmp_path):
         {"spread": 0.3},
         {"pricing": "best"},
         {"weak_learner": "linear"},
-        {"engine": "processes", "n_jobs": 1},
+        pytest.param({"engine": "processes", "n_jobs": 1}, marks=pytest.mark.slow),
         {"checkpoint": "run"},
     ],
 )
