@@ -261,7 +261,7 @@ def plot(made, path):
     gap.invert_xaxis()
     for axis in axes.ravel():
         axis.grid(visible=True, linewidth=0.3)
-        axis.legend(fontsize=7, loc="lower right" if axis is passes else "best")
+        axis.legend(fontsize=7, loc="upper center" if axis is passes else "best")
     figure.savefig(path, dpi=110)
     plt.close(figure)
 

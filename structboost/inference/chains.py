@@ -32,7 +32,7 @@ _ROUNDING = 1.5 * 2.0**52
 _STEPS_TOGETHER = 256
 
 # Functions without a form for calls from Python compile faster, and must not be called from it.
-_INSIDE: Any = {"no_cpython_wrapper": True}
+INSIDE: Any = {"no_cpython_wrapper": True}
 
 # Scores of pairs, which of them are allowed, row of the first step, rows from step to step, and the
 # space of many tags.
@@ -241,7 +241,7 @@ def best_sequences(
     return -1
 
 
-@compiled(**_INSIDE)
+@compiled(**INSIDE)
 def _extend(
     before: FloatArray,
     pairs: FloatArray,
@@ -268,7 +268,7 @@ def _extend(
         best[k] += emissions[k]
 
 
-@compiled(**_INSIDE)
+@compiled(**INSIDE)
 def _tag_before(before: FloatArray, transitions: FloatArray, allowed: FloatArray, tag: int) -> int:
     """Search again, for one tag only, the tag from which the best sequence came to it."""
     n_tags = len(before)
@@ -449,7 +449,7 @@ def space_of_tags(n_tags: int) -> FloatArray | None:
     return np.empty(n_tags) if n_tags >= _MANY_TAGS else None
 
 
-@compiled(**_INSIDE)
+@compiled(**INSIDE)
 def exponentials(
     transitions: FloatArray,
     allowed: FloatArray,
@@ -524,7 +524,7 @@ def _exponentiate(values: FloatArray, space: FloatArray) -> None:
         values[k] *= space[k]
 
 
-@compiled(**_INSIDE)
+@compiled(**INSIDE)
 def _scaled(
     emissions: FloatArray,
     steps: _Steps,
@@ -622,7 +622,7 @@ def _scaled(
     return True, log_sum
 
 
-@compiled(**_INSIDE)
+@compiled(**INSIDE)
 def _by_logarithms(
     emissions: FloatArray,
     steps: _Steps,

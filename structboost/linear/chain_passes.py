@@ -30,7 +30,7 @@ from typing import Any
 import numpy as np
 
 from structboost._typing import FloatArray
-from structboost.inference.chains import ONE_ROW, exponentials, sum_product
+from structboost.inference.chains import INSIDE, ONE_ROW, exponentials, sum_product
 from structboost.runtime.compiled import compiled
 
 # Overlap of a sequence that no step was made on yet.
@@ -151,7 +151,7 @@ def dual_pass(
     return total
 
 
-@compiled(no_cpython_wrapper=True)
+@compiled(**INSIDE)
 def _space(starts: Any, n_tags: int) -> Any:
     """Allocate arrays of the longest sequence for sums, products, emissions and probabilities."""
     longest = 1
@@ -218,7 +218,7 @@ def _sums(
     return log_sum, true
 
 
-@compiled(no_cpython_wrapper=True)
+@compiled(**INSIDE)
 def _scatter(begin: int, n: int, tokens: Any, change: FloatArray, out: FloatArray) -> float:
     """Add a row to those of all active features of each token.
 
@@ -254,12 +254,12 @@ def _scatter(begin: int, n: int, tokens: Any, change: FloatArray, out: FloatArra
     return met
 
 
-@compiled(no_cpython_wrapper=True)
+@compiled(**INSIDE)
 def _shrunk(slope: float, threshold: float) -> float:
     return float(np.copysign(max(abs(slope) - threshold, 0.0), slope))
 
 
-@compiled(no_cpython_wrapper=True)
+@compiled(**INSIDE)
 def _scatter_shrunk(
     begin: int, n: int, tokens: Any, change: FloatArray, of_weights: Any, weights: FloatArray
 ) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -173,9 +174,14 @@ class DualChain:
         slopes[:n_active] = rows.T @ change
         slopes[n_active:-1] = vectors.T @ change
         slopes[-1] = change.sum(axis=0)
-        inner = np.flatnonzero(np.diff(np.repeat(np.arange(len(shares)), np.diff(starts))) == 0)
-        pairs[0] = -(shares @ of_pairs)
-        np.add.at(pairs[0], tags[inner] * n_tags + tags[inner + 1], of_tokens[inner])
+        pairs[0] = 0.0
+        of_steps = tags[:-1] * n_tags + tags[1:]
+        # Sequence by sequence, so that sums do not depend on how BLAS adds.
+        for share, own, (first, last) in zip(
+            shares, of_pairs, pairwise(starts.tolist()), strict=True
+        ):
+            np.add.at(pairs[0], of_steps[first : max(first, last - 1)], share)
+            pairs[0] -= share * own
 
     def _shrink(self) -> None:
         """Set the weights by their slopes."""
