@@ -192,8 +192,8 @@ def _of_tagger(tagger: StructBoostTagger, inputs: GraphInputs) -> dict[str, str]
     scores = scores_of(graph, tagger.model_.scorer("token"), rows, n_tags)
     if len(columns := tagger._reader.vector_columns):
         vectors = graph.columns(rows, columns)
-        own = scores_of(graph, tagger.model_.scorer("vector"), vectors, n_tags)
-        scores = graph.add("Add", scores, own)
+        of_vectors = scores_of(graph, tagger.model_.scorer("vector"), vectors, n_tags)
+        scores = graph.add("Add", scores, of_vectors)
     if tagger.outside_offset_:
         is_outside = np.arange(n_tags) == ChunkTags(tagger.classes_).outside
         lowered = graph.constant(tagger.outside_offset_ * is_outside)
