@@ -305,6 +305,12 @@ class StructBoostTagger(StructBoostEstimator):
 
     def _check_kinds(self, reader: TokenReader) -> None:
         """Raise ValueError if weak learners of names and vectors cannot be trained."""
+        kinds = set(self.weak_learner) if isinstance(self.weak_learner, Mapping) else set()
+        if kinds - {"token", "vector", "step"}:
+            raise ValueError(
+                f"weak_learner is for the kinds {sorted(kinds, key=str)}; give a dict of 'token' "
+                "and 'vector', the kind of all numbers, whatever their names in tokens."
+            )
         members = self._members_on_vectors
         if not members:
             return
