@@ -281,11 +281,12 @@ a frame. A dash means that the page does not measure it. The best peer is the on
 ratio of errors is highest. Which method of structboost is shown was fixed beforehand. Ratios end at
 10, because one of the two may make no error. *Missed* counts the targets that a page misses.
 *Commit* is where a page was measured, or where a sample of it was last computed anew with the same
-result; later changes are not in the figures. `python -m benchmarks index` makes this page from the others.
+result; later changes are not in the figures. `python -m benchmarks index` makes this page from the
+others.
 
 *Interval* is a 95 % confidence interval of the ratio of errors. With {FEWEST_SETS} data sets or
-more it is that of the median over such data sets, by order statistics. With fewer it is that of these
-sets alone, by the deviation over their splits; it is unknown where a set has one split."""
+more it is that of the median over such data sets, by order statistics. With fewer it is that of
+these sets alone, by the deviation over their splits; it is unknown where a set has one split."""
 RANKED = """\
 ## Classifiers without settings, by rank
 
