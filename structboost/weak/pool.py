@@ -80,9 +80,9 @@ def repeatable_responses_of(functions: Functions, X: Any) -> FloatArray:
         index, row = np.argwhere(differs)[0].tolist()
         raise ValueError(
             f"{_name(functions, index)} is {first[index, row]:.6g} for row {row} of X, and "
-            f"{repeated[index, row]:.6g} when called with the first {first.shape[1]} rows only. A certificate requires the "
-            "same response to a row in every call, whatever the other rows; fix the seed of a "
-            "random function, and compute statistics of rows beforehand."
+            f"{repeated[index, row]:.6g} when called with the first {first.shape[1]} rows only. "
+            "A certificate requires the same response to a row in every call, whatever the other "
+            "rows; fix the seed of a random function, and compute statistics of rows beforehand."
         )
     return responses
 
