@@ -79,7 +79,7 @@ def test_long_compilation_is_announced_once(patience, lines, monkeypatch):
 
 def test_the_line_goes_to_standard_error(capsys, monkeypatch):
     monkeypatch.setattr(compilation, "when_compiling", lambda say: say())
-    compilation.announce_compilation.__wrapped__()
+    compilation._announce.__wrapped__()
     assert capsys.readouterr().err.count("once per installation") == 1
 
 

@@ -354,9 +354,8 @@ class _Reading:
             if all(isinstance(text, str) for text in items):
                 yield from ((f"{name}={str.__str__(text)}", 1.0) for text in items)
                 return
-            amounts = None if isinstance(value, set | frozenset) else _numbers(items)
-            if amounts is not None and amounts.ndim == 1:
-                for k, amount in enumerate(amounts.tolist()):
+            if not isinstance(value, set | frozenset) and all(map(_is_number, items)):
+                for k, amount in enumerate(items):
                     yield f"{name}[{k}]", self._number(f"{name}[{k}]", amount, row)
                 return
         raise self._refused(row, f"the value of {shown(name)} is {shown(value)}")
@@ -423,13 +422,18 @@ def _numbers(values: Sequence[Any]) -> NDArray[np.float64] | None:
     return array.astype(np.float64)
 
 
+def _is_number(value: Any) -> bool:
+    """Whether a value of a vector is a real number, not a bool."""
+    return isinstance(value, Number) and not isinstance(value, bool | complex)
+
+
 def _is_vector(value: Any) -> bool:
     """Whether a value looks like a vector of numbers."""
     if isinstance(value, np.ndarray):
         return value.ndim == 1 and value.dtype.kind in "iuf" and len(value) > 0
     if not isinstance(value, list | tuple) or not len(value):
         return False
-    return isinstance(value[0], Number) and not isinstance(value[0], bool | complex)
+    return _is_number(value[0])
 
 
 def place_of(key: str, places: dict[str, int], *, learns: bool) -> int:

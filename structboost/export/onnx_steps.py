@@ -33,6 +33,7 @@ def insert_steps(graph: Graph, steps: Pipeline, types: Mapping[str, Any], n_feat
         If skl2onnx has no converter for a step.
     """
     require("onnx", "to_onnx of steps of scikit-learn", "skl2onnx")
+    from onnx.checker import check_model
     from skl2onnx import convert_sklearn
     from skl2onnx.common import data_types
 
@@ -55,14 +56,19 @@ def insert_steps(graph: Graph, steps: Pipeline, types: Mapping[str, Any], n_feat
             custom_conversion_functions={SimpleImputer: _convert_imputer},
             custom_shape_calculators={SimpleImputer: _set_type_of_imputed},
         )
+        # It mixes both precisions in some steps, which no runtime loads.
+        check_model(model, full_check=True)
         width = model.graph.output[0].type.tensor_type.shape.dim[1].dim_value
         if width not in (0, n_features):
             raise TypeError(f"it makes {width} columns, and scikit-learn {n_features}")
         rows = graph.cast(graph.insert(model)[0])
     except Exception as error:  # skl2onnx has many of its own
+        is_double = np.dtype(graph.dtype) == np.float64
+        remedy = "Leave dtype out, or export" if is_double else "Export"
         raise TypeError(
-            f"The steps {', '.join(map(repr, steps.named_steps))} have no form in ONNX: {error}. "
-            "Export the last step alone, and prepare its rows elsewhere."
+            f"The steps {', '.join(map(repr, steps.named_steps))} have no form in ONNX with "
+            f"dtype={np.dtype(graph.dtype).name!r}: {str(error).strip().rstrip('.')}. {remedy} "
+            "the last step alone, and prepare its rows elsewhere."
         ) from error
     # Some steps do not declare how many columns they make.
     return graph.add("Reshape", rows, graph.constant(np.array([0, n_features])))

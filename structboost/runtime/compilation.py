@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Callable
 from functools import cache
 from typing import Any
 
 from tqdm.auto import tqdm
+
+_lock = threading.Lock()
 
 
 def when_compiling(say: Callable[[], None], patience: float = 1.0) -> None:
@@ -15,6 +18,8 @@ def when_compiling(say: Callable[[], None], patience: float = 1.0) -> None:
 
     A single function for one more type of an array compiles faster, without a call.
     """
+    # A thread that asks for numba.core first does not wait for another one that imports numba.
+    import numba  # noqa: F401
     from numba.core import event
 
     from structboost.runtime.compilation_notice import Notice
@@ -23,9 +28,14 @@ def when_compiling(say: Callable[[], None], patience: float = 1.0) -> None:
     register("numba:compile", Notice(say, patience))
 
 
-@cache
 def announce_compilation() -> None:
     """Print once why the first use takes long."""
+    with _lock:
+        _announce()
+
+
+@cache
+def _announce() -> None:
     text = "structboost compiles its inner loops, once per installation: up to a minute"
     when_compiling(lambda: tqdm.write(text, file=sys.stderr))
 

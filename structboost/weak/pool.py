@@ -22,6 +22,8 @@ Functions = Callable[[Any], Any] | Sequence[Callable[[Any], Any]]
 # Rows on which functions are called again, and the part of the largest response by which products
 # of matrices of other sizes may differ.
 _N_REPEATED, _REPEATED_WITHIN = 16, 1e-4
+# Largest response, beyond which the solvers of the hinge refuse sums of them.
+_LARGEST = 1e10
 
 
 def responses_of(functions: Functions, X: Any) -> FloatArray:
@@ -76,14 +78,18 @@ def repeatable_responses_of(functions: Functions, X: Any) -> FloatArray:
     differs = np.abs(repeated - first) > _REPEATED_WITHIN * sizes
     if differs.any():
         index, row = np.argwhere(differs)[0].tolist()
-        name = f"functions(X)[:, {index}]" if callable(functions) else f"functions[{index}](X)"
         raise ValueError(
-            f"{name} is {first[index, row]:.6g} for row {row} of X, and {repeated[index, row]:.6g} "
-            f"when called with the first {first.shape[1]} rows only. A certificate requires the "
-            "same response to a row in every call, whatever the other rows; fix the seed of a "
-            "random function, and compute statistics of rows beforehand."
+            f"{_name(functions, index)} is {first[index, row]:.6g} for row {row} of X, and "
+            f"{repeated[index, row]:.6g} when called with the first {first.shape[1]} rows only. "
+            "A certificate requires the same response to a row in every call, whatever the other "
+            "rows; fix the seed of a random function, and compute statistics of rows beforehand."
         )
     return responses
+
+
+def _name(functions: Functions, index: int) -> str:
+    """Return the expression for the responses of one function."""
+    return f"functions(X)[:, {index}]" if callable(functions) else f"functions[{index}](X)"
 
 
 def _call(function: Callable[[Any], Any], X: Any, name: str) -> Any:
@@ -177,7 +183,7 @@ class PoolFamily(WeakLearnerFamily):
     ------
     ValueError
         If a function responds to the first rows in another way when it is called again with these
-        rows only, as random ones and those that look at other rows do.
+        rows only, as random ones and those that look at other rows do, or has responses above 1e10.
 
     Notes
     -----
@@ -219,6 +225,13 @@ class PoolFamily(WeakLearnerFamily):
         self.functions = functions
         self.both_signs = both_signs
         self._responses = repeatable_responses_of(functions, features)
+        sizes = np.abs(self._responses).max(axis=1, initial=0.0)
+        large = np.flatnonzero(sizes > _LARGEST)
+        if len(large):
+            raise ValueError(
+                f"{_name(functions, int(large[0]))} has responses up to {sizes[large[0]]:.2g}; "
+                f"scale the function, so that none is above {_LARGEST:g}."
+            )
 
     @override
     def price(self, duals: FloatArray, per_channel: int) -> Sequence[Candidate]:

@@ -143,3 +143,21 @@ def test_a_missing_number_in_a_vector_is_named(others):
     bad = [[{"v": [1.0, 2.0]}], [{**others, "v": np.array([0.5, 1.0])}, {"v": [0.5, np.nan]}]]
     with pytest.raises(ValueError, match=r"X\[1\]\[1\] has the value nan for the feature 'v\[1\]'"):
         TokenNames().learn(bad)
+
+
+@pytest.mark.parametrize("form", [list, tuple, np.array])
+def test_an_infinite_number_in_a_vector_is_named(form):
+    bad = [[{"v": form([1.0, 2.0])}], [{"v": form([0.5, np.inf])}]]
+    with pytest.raises(ValueError, match=r"X\[1\]\[0\] has the value inf for the feature 'v\[1\]'"):
+        TokenNames().learn(bad)
+
+
+@pytest.mark.parametrize("form", [list, tuple, np.array])
+def test_large_numbers_of_a_vector_are_read_as_those_without_one(form):
+    table = TokenNames().learn([[{"v": form([1e16, -2.0])}, {"v": form([1e200, 0.5])}]])
+    np.testing.assert_array_equal(table.whole().toarray(), [[1e16, -2.0], [1e200, 0.5]])
+
+
+def test_a_whole_number_of_a_vector_that_floats_merge_is_named():
+    with pytest.raises(TypeError, match=r"'v\[1\]' is 9007199254740993, beyond 2\*\*53"):
+        TokenNames().learn([[{"v": [0.5, 2**53 + 1]}]])

@@ -14,7 +14,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.impute import SimpleImputer
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import Pipeline, make_pipeline
-from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from sklearn.preprocessing import OneHotEncoder, PolynomialFeatures, StandardScaler
 
 from structboost import PredictThenOptimize, StructBoostMultiLabelClassifier, StructBoostTagger
 from structboost.decisions import Choose, DecisionInput
@@ -343,6 +343,15 @@ def test_what_has_no_form_is_refused_with_a_remedy():
         session_of(model, dtype="float16")
     with pytest.raises(ValueError, match="kind is 'x'"):
         session_of(model, kind="x")
+
+
+def test_steps_that_skl2onnx_converts_to_mixed_precision_are_refused():
+    pytest.importorskip("skl2onnx")
+    pipeline = Pipeline([("powers", PolynomialFeatures(2)), ("model", FACES["StructBoost"]())])
+    pipeline.fit(TABLE, THREE)
+    session_of(pipeline, dtype="float32")
+    with pytest.raises(TypeError, match=r"'powers' have no form .*'float64': .*Leave dtype out"):
+        session_of(pipeline, dtype="float64")
 
 
 def test_steps_that_skl2onnx_does_not_convert_are_named(monkeypatch):

@@ -160,6 +160,34 @@ assert not {"numba", "llvmlite"} & set(sys.modules)
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
+def test_first_fits_in_several_threads_import_numba_once_and_announce_it_once():
+    code = """
+import sys, threading, time
+from concurrent.futures import ThreadPoolExecutor
+from structboost.runtime import compilation
+
+class Finder:
+    def find_spec(self, name, path=None, target=None):
+        if name.startswith("numba"):
+            importing.add(threading.get_ident())
+            time.sleep(0.001)  # other threads run meanwhile
+
+def announce(_):
+    barrier.wait()
+    compilation.announce_compilation()
+    compilation.when_compiling(print)
+
+importing, barrier = set(), threading.Barrier(4)
+sys.meta_path.insert(0, Finder())
+with ThreadPoolExecutor(4) as threads:
+    list(threads.map(announce, range(4)))
+assert len(importing) == 1, importing
+from numba.core import event
+assert len(event._registered["numba:compile"]) == 1 + 4, event._registered
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=100)
+
+
 def test_numba_is_used_only_through_compiled():
     for module, tree in MODULES.items():
         imported = [

@@ -120,6 +120,26 @@ def test_error_of_a_function_names_its_index():
     assert caught.value.__notes__ == ["Raised by functions[1](X)."]
 
 
+@pytest.mark.parametrize("scale", [1e14, 1e200])
+def test_functions_too_large_for_the_solvers_are_named(scale):
+    X, y = table(0)
+    pools = {
+        r"functions\[1\]\(X\) has": [WAVES[0], lambda X: scale * np.cos(X[:, 0])],
+        r"functions\(X\)\[:, 0\] has": lambda X: scale * np.cos(X),
+    }
+    for message, functions in pools.items():
+        family = partial(PoolFamily, functions=functions)
+        with pytest.raises(ValueError, match=f"{message} responses up to .*; scale the function"):
+            StructBoost(MulticlassTask(2), C=20.0, weak_learner=family).fit(X, y)
+
+
+def test_functions_of_the_largest_size_are_trained_on():
+    X, y = table(0)
+    family = partial(PoolFamily, functions=lambda X: 9e9 * np.tanh(waves(X)))
+    fitted = StructBoost(MulticlassTask(2), C=20.0, weak_learner=family).fit(X, y)
+    assert fitted.history_[-1]["gap"] <= 0.01
+
+
 @pytest.mark.parametrize(
     ("functions", "message"),
     [
