@@ -222,8 +222,9 @@ class StructBoostEstimator(BoostedEstimator):
             return f"minimised nothing; {self.ending_text_}"
         name = self.minimised_
         plural = "" if self.n_iter_ == 1 else "s"
-        by = f" by {self.formulation_}" if name == HINGE and self.formulation_ else ""
-        words = f"minimised {name}{by} over {self.learner_}, {self.n_iter_} round{plural}"
+        words = f"minimised {name} over {self.learner_}, {self.n_iter_} round{plural}"
+        if name == HINGE and self.formulation_:
+            words += f" of {self.formulation_}"
         if hasattr(self, "learning_rate_"):
             words += f", learning rate {self.learning_rate_:.3g}"
         if hasattr(self, "max_features_"):

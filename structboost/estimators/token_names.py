@@ -17,6 +17,7 @@ from scipy import sparse
 from structboost._typing import IntArray
 from structboost.estimators.string_index import StringIndex
 from structboost.estimators.token_table import Block, TokenTable
+from structboost.exceptions import warn_user
 from structboost.runtime.compiled import compiled
 from structboost.validation import shown
 
@@ -190,6 +191,13 @@ class _Reading:
             rows = np.concatenate([np.asarray(of_block, np.int64) for of_block, _ in blocks])
             values = np.concatenate([of_block for _, of_block in blocks])
             is_trained = columns >= 0
+            if is_trained.any() and not is_trained.all():
+                n_trained = int(is_trained.sum())
+                warn_user(
+                    f"{name!r} of a token has {width} numbers, and had at most {n_trained} in "
+                    "training.  The others are not read.  Are these vectors of the same kind?",
+                    UserWarning,
+                )
             out.append(
                 (columns[is_trained], rows, values if is_trained.all() else values[:, is_trained])
             )

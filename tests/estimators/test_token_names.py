@@ -117,6 +117,14 @@ def written_out(token):
     return out
 
 
+def test_longer_vectors_than_those_of_training_warn():
+    names = TokenNames()
+    names.learn([[{"of word": [1.0, 2.0]}, {"of word": [1.0]}]])
+    with pytest.warns(UserWarning, match=r"'of word' of a token has 3 numbers, and had at most 2"):
+        names.table([[{"of word": [1.0, 2.0, 3.0]}]])
+
+
+@pytest.mark.filterwarnings("ignore:.* of a token has .* numbers, and had at most")
 @given(*2 * [st.lists(st.lists(WITH_VECTORS, max_size=3), min_size=1, max_size=4)], st.data())
 @settings(max_examples=50, deadline=None)
 def test_vectors_are_numbers_with_an_index_in_their_names(seen, new, data):
