@@ -270,21 +270,23 @@ SUMMARY = """\
 After reading this page you know where structboost errs less or trains faster than the best peer,
 and where not.
 
-Ours over the best peer, task by task: below 1 ours is better, above 1 the peer is. Ours has less
-error on {n_better} of {n} lines, and more on {n_worse} (bold). On the others the interval has 1 in
-it or is not known, so the line counts as neither. Ours takes longer on {n_slower} (bold)."""
+Each ratio is structboost's figure divided by that of the best peer: below 1 structboost is better.
+Its error is lower on {n_better} of {n} tasks and higher on {n_worse} (bold). On the others the
+interval contains 1 or is unknown, so they count as neither.
+It takes longer on {n_slower} (bold)."""
 NOTE = f"""\
-Figures are medians over the data sets of a page. Time is CPU time of a fit with its chosen settings
-on one thread, or what the line says; for boxes in a video it is the wall time of a frame. A dash
-means that the page does not measure it. The best peer is the one against which our ratio of errors
-is highest. Which of our methods is shown was fixed beforehand. Ratios of errors end at 10, because
-one of the two may make no error. *Missed* counts the targets that a page misses. *Commit* is where
-a page was measured, or where a sample of it was last computed anew with the same result; later
-changes are not in the figures. `python -m benchmarks index` makes this page from the others.
+Figures are medians over the data sets of a page. Time is the CPU time of a fit with its chosen
+settings on one thread, unless the line says otherwise; for boxes in a video it is the wall time of
+a frame. A dash means that the page does not measure it. The best peer is the one against which the
+ratio of errors is highest. Which method of structboost is shown was fixed beforehand. Ratios end at
+10, because one of the two may make no error. *Missed* counts the targets that a page misses.
+*Commit* is where a page was measured, or where a sample of it was last computed anew with the same
+result; later changes are not in the figures. `python -m benchmarks index` makes this page from the
+others.
 
-*Interval* has the true ratio of errors with 95 %. Of {FEWEST_SETS} data sets or more it is that of
-the median over such sets, by order statistics. Fewer sets are taken as they are, with the deviation
-of their splits; where a set has one split, it is not known."""
+*Interval* is a 95 % confidence interval of the ratio of errors. With {FEWEST_SETS} data sets or
+more it is that of the median over such data sets, by order statistics. With fewer it is that of
+these sets alone, by the deviation over their splits; it is unknown where a set has one split."""
 RANKED = """\
 ## Classifiers without settings, by rank
 

@@ -32,7 +32,7 @@ from structboost.engines.failure import Failure
 from structboost.exceptions import EngineError
 from structboost.runtime.blocks import NodeSum, join_siblings, share_of_block
 from structboost.runtime.described import Described
-from structboost.validation import tell_of_old_flags
+from structboost.validation import warn_of_old_flags
 
 
 class OnCluster(Protocol):
@@ -309,7 +309,7 @@ class Engine(Described, ABC):
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        tell_of_old_flags(cls, {"takes_dask": "define client(), which returns the Dask client"})
+        warn_of_old_flags(cls, {"takes_dask": "define client(), which returns the Dask client"})
 
     @classmethod
     def by_name(cls, n_jobs: int | None) -> Engine:

@@ -34,7 +34,7 @@ from structboost.training.history import coverage_in_words
 from structboost.validation import (
     checked_callbacks,
     checked_flag,
-    checked_share,
+    checked_fraction,
     checked_whole_number,
     is_text,
     shown,
@@ -203,7 +203,7 @@ class BoostedEstimator(SavedEstimator, Documented, BaseEstimator):
 
     def _check_parameters(self) -> None:
         """Raise if a parameter is out of its range, before any work is done."""
-        checked_share(self.validation_fraction, "validation_fraction")
+        checked_fraction(self.validation_fraction, "validation_fraction")
         checked_whole_number(self.n_iter_no_change, "n_iter_no_change")
         if checked_flag(self.early_stopping, "early_stopping"):
             return

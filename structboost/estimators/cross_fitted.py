@@ -37,7 +37,7 @@ from structboost.validation import (
     checked_flag,
     checked_n_jobs,
     checked_whole_number,
-    group_numbers,
+    group_indices_by_name,
     shown,
 )
 
@@ -322,7 +322,7 @@ class CrossFitted(TransformerMixin, Documented, BaseEstimator):
             raise ValueError(
                 f"groups has shape {groups.shape}; give one for each of {n_examples} examples."
             )
-        groups = group_numbers(groups, "groups")
+        groups = group_indices_by_name(groups, "groups")
         n_groups = len(np.unique(groups))
         if not 2 <= self.folds <= n_groups:
             raise ValueError(

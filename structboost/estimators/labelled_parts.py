@@ -21,7 +21,7 @@ from structboost.estimators.sequence_forms import is_of_dicts
 from structboost.estimators.table_columns import FROM_DTYPE, categorical_columns
 from structboost.estimators.table_forms import checked_form, frame_of, shape_of
 from structboost.estimators.table_numbers import numbers_of
-from structboost.estimators.tokens import TokenReader, tag_numbers
+from structboost.estimators.tokens import TokenReader, tag_indices
 from structboost.estimators.validated_table import check_outputs, check_width
 from structboost.exceptions import TaskError, on_example
 from structboost.validation import first_unusable, shown
@@ -183,7 +183,7 @@ class _SequenceForm(Form):
         return PartTable(rows.astype(np.float64, copy=False), lengths)
 
     def labels(self, X: Any, y: Any, parts: PartTable) -> tuple[NDArray[Any], IntArray]:
-        classes, tags = tag_numbers(y, parts.lengths.tolist())
+        classes, tags = tag_indices(y, parts.lengths.tolist())
         return classes, np.concatenate(tags)
 
     def with_rows(self, X: Any, parts: PartTable, rows: Any) -> Any:

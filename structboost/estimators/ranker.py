@@ -34,7 +34,7 @@ from structboost.validation import (
     check_finite,
     check_relevance,
     checked_weights,
-    group_numbers,
+    group_indices_by_name,
     numeric_weights,
     shown,
 )
@@ -450,6 +450,6 @@ def _split_queries(y: NDArray[Any], qid: Any) -> list[IntArray]:
     ids = _column(qid, "qid")
     if len(ids) != len(y):
         raise ValueError(f"qid has {len(ids)} entries for {len(y)} samples; give one for each.")
-    indices = group_numbers(ids, "qid")
+    indices = group_indices_by_name(ids, "qid")
     order = np.argsort(indices, kind="stable")
     return np.split(order, np.flatnonzero(np.diff(indices[order])) + 1)

@@ -36,8 +36,8 @@ from structboost.estimators.tokens import (
     RowsReader,
     TokenReader,
     check_allowed,
-    forbidden_numbers,
-    tag_numbers,
+    forbidden_indices,
+    tag_indices,
     warn_of_unknown_tags,
 )
 from structboost.estimators.trees_of_vectors import scores_of_others, with_trees
@@ -228,10 +228,10 @@ class StructBoostTagger(StructBoostEstimator):
                 "of features of 0 and 1 reads; leave it out."
             )
         lengths = [len(of[0] if isinstance(of, tuple) else of) for of in rows]
-        classes, tags = tag_numbers(y, lengths)
+        classes, tags = tag_indices(y, lengths)
         scheme = scheme_of_tags(self.scheme, classes, tags)
-        forbidden_numbers(self.forbidden, classes)
-        forbidden = forbidden_numbers(with_scheme(self.forbidden, scheme, classes), classes)
+        forbidden_indices(self.forbidden, classes)
+        forbidden = forbidden_indices(with_scheme(self.forbidden, scheme, classes), classes)
         warn_of_unknown_tags(self.forbidden, classes)
         check_allowed(tags, forbidden, classes)
         weights = checked_weights(sample_weight, len(rows))
@@ -305,6 +305,12 @@ class StructBoostTagger(StructBoostEstimator):
 
     def _check_kinds(self, reader: TokenReader) -> None:
         """Raise ValueError if weak learners of names and vectors cannot be trained."""
+        kinds = set(self.weak_learner) if isinstance(self.weak_learner, Mapping) else set()
+        if kinds - {"token", "vector", "step"}:
+            raise ValueError(
+                f"weak_learner is for the kinds {sorted(kinds, key=str)}; give a dict of 'token' "
+                "and 'vector', the kind of all numbers, whatever their names in tokens."
+            )
         members = self._members_on_vectors
         if not members:
             return
@@ -444,8 +450,8 @@ class StructBoostTagger(StructBoostEstimator):
         """
         predicted = self.predict(X)
         lengths = [len(tags) for tags in predicted]
-        _, true = tag_numbers(y, lengths, self.classes_)
-        _, indices = tag_numbers(predicted, lengths, self.classes_)
+        _, true = tag_indices(y, lengths, self.classes_)
+        _, indices = tag_indices(predicted, lengths, self.classes_)
         right = np.concatenate(indices) == np.concatenate(true)
         weights = np.repeat(checked_weights(sample_weight, len(predicted)), lengths)
         weights[np.concatenate(true) < 0] = 0.0
@@ -461,7 +467,7 @@ class StructBoostTagger(StructBoostEstimator):
         Tokens whose true tag is None are left out.
         """
         lengths = [len(tags) for tags in predicted]
-        _, indices = tag_numbers(true, lengths, self.classes_)
+        _, indices = tag_indices(true, lengths, self.classes_)
         is_tagged = np.concatenate(indices) >= 0
         if not is_tagged.any():
             raise ValueError("y has no known tag; there is nothing to score.")
@@ -611,7 +617,7 @@ class StructBoostTagger(StructBoostEstimator):
         self.task_ = ChainTask(
             len(self.classes_),
             vectors=len(vector_columns) > 0,
-            forbidden=forbidden_numbers(pairs, self.classes_),
+            forbidden=forbidden_indices(pairs, self.classes_),
         )
         if dict(self.task_.kinds) != dict(self.model_.kinds):
             raise DamagedFileError("its model is of other tags")

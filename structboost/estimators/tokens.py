@@ -301,7 +301,7 @@ class RowsReader(TokenReader):
         return rows, vectors[0] if vectors else None, np.array([len(parts[0]) for parts in tables])
 
 
-def tag_numbers(
+def tag_indices(
     y: Sequence[Any], lengths: Sequence[int], classes: NDArray[Any] | None = None
 ) -> tuple[NDArray[Any], list[IntArray]]:
     """Convert tags to indices, -1 for None or NaN.
@@ -334,7 +334,7 @@ def tag_numbers(
     return classes, np.split(indices, np.cumsum(lengths)[:-1])
 
 
-def forbidden_numbers(
+def forbidden_indices(
     forbidden: Sequence[tuple[Any, Any]] | None, classes: NDArray[Any]
 ) -> list[tuple[int | None, int | None]]:
     """Convert forbidden pairs of tags to indices, without pairs whose tags never occur.

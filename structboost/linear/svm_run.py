@@ -36,7 +36,7 @@ from structboost.training.history import contradicts, record
 
 # The problem restricted to the cached cuts is solved to this fraction of the gap after the last
 # exact pass.
-_INNER_SHARE = 0.2
+_INNER_FRACTION = 0.2
 # The next exact pass is made between the best weights so far and the new ones: nearer to the new
 # ones after progress, nearer to the best after none (in-out separation).
 _MORE_NEW = 1.2
@@ -59,19 +59,21 @@ class Run:
         Its parameters are those of the run, and were checked.
     X, Y : sequence
         Inputs and true outputs.
-    shares : ndarray, shape (n_examples,)
+    example_weights : ndarray, shape (n_examples,)
         Weights of the examples, which sum to 1.
     """
 
-    def __init__(self, svm: Any, X: Sequence[Any], Y: Sequence[Any], shares: FloatArray) -> None:
+    def __init__(
+        self, svm: Any, X: Sequence[Any], Y: Sequence[Any], example_weights: FloatArray
+    ) -> None:
         self.began = time.perf_counter()
         self.svm, self.X, self.Y = svm, X, Y
         self.tol = float(svm.tol)
-        self.budgets = float(svm.C) * shares
+        self.budgets = float(svm.C) * example_weights
         stack = svm._stack(X)
         probe_argmax(svm.task, X, Y, stack.offsets)
         self.designs = svm._designs(stack)
-        rows = {kind: own.features(stack.rows[kind]) for kind, own in self.designs.items()}
+        rows = {kind: design.features(stack.rows[kind]) for kind, design in self.designs.items()}
         self.n_known = {kind: int(stack.rows[kind].max(initial=-1)) + 1 for kind in svm.active}
         _check_sizes(rows)
         self.parts = LinearScores(svm.task.kinds, StackedParts(rows, stack.offsets), self.n_known)
@@ -111,7 +113,7 @@ class Run:
         interrupted = False
         try:
             self._first_passes()
-            weights, share_of_new = self.solver.weights.copy(), 1.0
+            weights, fraction_of_new = self.solver.weights.copy(), 1.0
             for _ in range(int(self.svm.max_epochs)):
                 raise_if_interrupted()
                 better = self._exact_pass(weights)
@@ -120,18 +122,18 @@ class Run:
                 if self.gap <= self.tol:
                     break
                 mean = self.solver.improve(
-                    _INNER_SHARE * max(self.primal - self.bound, self.tol * self.primal)
+                    _INNER_FRACTION * max(self.primal - self.bound, self.tol * self.primal)
                 )
                 if not self.svm.average:
                     weights = self.solver.weights.copy()
                     continue
                 factor = _MORE_NEW if better else _LESS_NEW
-                share_of_new = min(1.0, max(_LEAST_NEW, factor * share_of_new))
+                fraction_of_new = min(1.0, max(_LEAST_NEW, factor * fraction_of_new))
                 if not (better or self.n_added):
                     # No better bound yet: only the newest weights give more information.
                     weights = self.solver.weights.copy()
                     continue
-                weights = (1.0 - share_of_new) * self.best + share_of_new * mean
+                weights = (1.0 - fraction_of_new) * self.best + fraction_of_new * mean
             raise_if_interrupted()
         except KeyboardInterrupt:
             if not self.history:

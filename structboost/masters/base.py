@@ -37,7 +37,7 @@ from structboost.masters.cut_oracle import CutOracle
 from structboost.masters.master import Booster, RestrictedMaster, WeightedColumns
 from structboost.masters.softmax_link import SoftmaxLink
 from structboost.runtime.described import Described
-from structboost.validation import checked_positive, checked_regularisation, tell_of_old_flags
+from structboost.validation import checked_positive, checked_regularisation, warn_of_old_flags
 from structboost.weak.base import WeakLearnerFamily
 
 # Flags that plug-ins of version 0.2 declared.
@@ -135,7 +135,7 @@ class Formulation(Described):
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        tell_of_old_flags(cls, _OLD_FLAGS_OF_FORMULATIONS)
+        warn_of_old_flags(cls, _OLD_FLAGS_OF_FORMULATIONS)
 
     @classmethod
     def by_name(cls, name: str, *, stabilize: bool) -> Self:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from structboost._typing import IntArray, override
 from structboost.contract.task import Task
 from structboost.runtime.described import Described
-from structboost.validation import tell_of_old_flags
+from structboost.validation import warn_of_old_flags
 from structboost.weak.terms import Terms
 
 # Flags that masters of version 0.2 declared.
@@ -121,7 +121,7 @@ class RestrictedMaster(WeightedColumns, ABC):
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        tell_of_old_flags(cls, _OLD_FLAGS_OF_MASTERS)
+        warn_of_old_flags(cls, _OLD_FLAGS_OF_MASTERS)
 
     @property
     @override

@@ -11,7 +11,7 @@ from structboost.progress import Phase
 from structboost.segmentation.image_files import Mask, Photograph, check_one_size, mask_of
 from structboost.segmentation.label_map import check_hard_edges
 from structboost.segmentation.scribbles import BACKGROUND, OBJECT
-from structboost.validation import group_numbers
+from structboost.validation import group_indices_by_name
 from structboost.vision.images import as_rgb, checked_image
 
 
@@ -91,7 +91,7 @@ def indices_of_groups(groups: Sequence[Any] | None) -> list[int] | None:
     """
     if groups is None:
         return None
-    indices = group_numbers(np.asarray(groups), "groups").tolist()
+    indices = group_indices_by_name(np.asarray(groups), "groups").tolist()
     if max(indices, default=1) == 0:
         raise ValueError(
             f"All {len(indices)} images are of the group {groups[0]}; give at least two groups, "

@@ -388,7 +388,8 @@ class TokenFeatures(SavedTransformer):
                     raise ValueError(
                         f"X[{i}][{t}] is {shown(token)}, whose column {name!r} is {shown(value)}; "
                         f"give a dict with {self.word!r} and a string for {name!r}, or fit "
-                        f"{type(self).__name__}(columns=[]) and the tagger without this column."
+                        f"{type(self).__name__}(columns=[]) and the tagger without this column.  "
+                        "Add vectors to the tokens that transform returns."
                     )
                 values.append(str(value))
         return words, columns

@@ -18,7 +18,7 @@ from structboost._typing import FloatArray, IntArray, override
 from structboost.estimators.saved import SavedEstimator
 from structboost.estimators.sequence_forms import listed_tags
 from structboost.estimators.tagger import StructBoostTagger
-from structboost.estimators.tokens import tag_numbers
+from structboost.estimators.tokens import tag_indices
 from structboost.exceptions import ConstantPredictionWarning, ModelFileError
 from structboost.files.archive import ArchiveFormat
 from structboost.files.schema import Array, DamagedFileError, Part, Schema, whole_number
@@ -180,7 +180,7 @@ class TwoStageTagger(SavedEstimator, Documented, BaseEstimator):
                 return self._probabilities(tagger, rows_of(X, np.unique(place[inside])))
 
             _, probabilities = cross_fit(folds[place], _fitted, training, predict, n_jobs=n_jobs)
-            tags = np.concatenate(tag_numbers(y, lengths.tolist(), self.classes_)[1])
+            tags = np.concatenate(tag_indices(y, lengths.tolist(), self.classes_)[1])
             tags[tags == len(self.classes_)] = -1  # tags of sequences without weight alone
 
             def lexicon(at: NDArray[np.bool_]) -> TagLexicon:

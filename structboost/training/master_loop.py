@@ -18,29 +18,29 @@ from structboost.weak.pricing import Priced
 # A column of positive weight has edge exactly 1 at the optimum, so (8) as printed never holds.
 _EDGE_TOLERANCE = 1e-6
 # Solving a restricted master far below the gap that pricing leaves is wasted.
-_INNER_SHARE = 0.5
-# Without new columns the gap is the master's own: this share of tol is enough to end.
-_LAST_SHARE = 0.9
+_INNER_FRACTION = 0.5
+# Without new columns the gap is that of the master alone: this fraction of tol is enough to end.
+_LAST_FRACTION = 0.9
 # Finer than this a restricted master is not solved, whatever tol.
 _FINEST = 1e-7
 # Where pricing is a search: rounds in which the primal must fall by tol.
 _STALL_ROUNDS = 20
-# Edges are looked at that are below this share of C.  Where they are below the second share of the
-# sizes of the duals that they add up, they are 0 but for rounding.
+# Only edges below this fraction of C are compared with their duals.  If an edge is also below the
+# second fraction of the sum of the sizes of these duals, it is 0 but for rounding.
 _SMALL_EDGE, _NO_EDGE = 1e-9, 1e-12
 
 
 class MasterLoop(Loop):
     """Rounds of a restricted master, which is solved anew each time and gives a lower bound."""
 
+    # Whether a bound exceeded the objective.
+    _contradicts = False
+
     @property
     def master(self) -> RestrictedMaster:
         """The master."""
         assert isinstance(self.weighted, RestrictedMaster)
         return self.weighted
-
-    # Whether a bound exceeded the objective.
-    _contradicts = False
 
     @override
     def repeat(self, settings: Settings) -> Self:
@@ -83,19 +83,19 @@ class MasterLoop(Loop):
         if np.isfinite(self.master.max_idle_rounds):
             self.columns.drop_idle(int(self.master.max_idle_rounds))
         # A master that was solved loosely may be solved better, and then find columns again.
-        return tolerance > max(_LAST_SHARE * float(self.settings.tol), _FINEST)
+        return tolerance > max(_LAST_FRACTION * float(self.settings.tol), _FINEST)
 
     def _tolerance(self, n_new: int) -> float:
         """Relative gap to which the master is solved after so many new columns."""
         tol = float(self.settings.tol)
         if not n_new and self.bound is None:
-            return max(_INNER_SHARE * tol, _FINEST)
+            return max(_INNER_FRACTION * tol, _FINEST)
         bound = self.state.bound
         if bound is not None and self.state.estimate is not None:
             bound = max(bound, self.state.estimate)
         left = relative_gap(self.master.primal, bound) or 0.0
-        finest = (_INNER_SHARE if n_new else _LAST_SHARE) * tol
-        return max(_INNER_SHARE * left, finest, _FINEST)
+        finest = (_INNER_FRACTION if n_new else _LAST_FRACTION) * tol
+        return max(_INNER_FRACTION * left, finest, _FINEST)
 
     @override
     def _end(self) -> None:
@@ -152,7 +152,7 @@ class MasterLoop(Loop):
 
     @override
     def _price(self) -> Priced:
-        # Edges give a lower bound, too (fact 5).
+        # Edges give a lower bound, too (docs/method.md).
         state, duals = self.state, self.master.duals()
         priced = self._priced(duals)
         bound = self.master.bound(priced.largest_edge)

@@ -25,7 +25,7 @@ from structboost.validation.outputs import checked_example_weights as checked_ex
 from structboost.validation.outputs import checked_weights as checked_weights
 from structboost.validation.outputs import first_missing as first_missing
 from structboost.validation.outputs import group_indices as group_indices
-from structboost.validation.outputs import group_numbers as group_numbers
+from structboost.validation.outputs import group_indices_by_name as group_indices_by_name
 from structboost.validation.outputs import is_missing as is_missing
 from structboost.validation.outputs import is_number as is_number
 from structboost.validation.outputs import numeric_weights as numeric_weights
@@ -35,6 +35,7 @@ from structboost.validation.parameters import check_common_parameters as check_c
 from structboost.validation.parameters import check_flag_or_none as check_flag_or_none
 from structboost.validation.parameters import checked_choice as checked_choice
 from structboost.validation.parameters import checked_flag as checked_flag
+from structboost.validation.parameters import checked_fraction as checked_fraction
 from structboost.validation.parameters import checked_list as checked_list
 from structboost.validation.parameters import checked_n_jobs as checked_n_jobs
 from structboost.validation.parameters import checked_not_negative as checked_not_negative
@@ -45,7 +46,6 @@ from structboost.validation.parameters import checked_records as checked_records
 from structboost.validation.parameters import checked_regularisation as checked_regularisation
 from structboost.validation.parameters import checked_relative_gap as checked_relative_gap
 from structboost.validation.parameters import checked_seed as checked_seed
-from structboost.validation.parameters import checked_share as checked_share
 from structboost.validation.parameters import checked_text_or_none as checked_text_or_none
 from structboost.validation.parameters import checked_verbose as checked_verbose
 from structboost.validation.parameters import checked_whole_number as checked_whole_number
@@ -57,4 +57,4 @@ from structboost.validation.plug_ins import check_implements as check_implements
 from structboost.validation.plug_ins import check_takes_arguments as check_takes_arguments
 from structboost.validation.plug_ins import checked_callbacks as checked_callbacks
 from structboost.validation.plug_ins import lacking as lacking
-from structboost.validation.plug_ins import tell_of_old_flags as tell_of_old_flags
+from structboost.validation.plug_ins import warn_of_old_flags as warn_of_old_flags

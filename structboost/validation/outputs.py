@@ -150,13 +150,13 @@ def group_indices(groups: Any, name: str, n_examples: int) -> IntArray:
         raise ValueError(
             f"{name} has shape {ids.shape}; give one for each of {n_examples} examples."
         )
-    by_name = group_numbers(ids, name)
+    by_name = group_indices_by_name(ids, name)
     # Other names for the same groups change nothing.
     first = np.unique(by_name, return_index=True)[1]
     return np.asarray(np.argsort(np.argsort(first))[by_name], np.int64)
 
 
-def group_numbers(ids: NDArray[Any], name: str) -> IntArray:
+def group_indices_by_name(ids: NDArray[Any], name: str) -> IntArray:
     """Return the index of each entry's group, in ascending order of the names.
 
     ValueError if an entry is missing, or strings and numbers are mixed.

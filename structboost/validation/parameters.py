@@ -57,7 +57,7 @@ def checked_relative_gap(value: Any, name: str) -> float:
     return _checked_range(as_float, value, name, 0 <= as_float < 1, f"give {wanted}, such as 0.01")
 
 
-def checked_share(value: Any, name: str) -> float:
+def checked_fraction(value: Any, name: str) -> float:
     """Return ``value`` as a number between 0 and 1."""
     wanted = "a fraction between 0 and 1"
     as_float = checked_number(value, name, wanted)

@@ -61,7 +61,7 @@ def check_implements(product: type, by: Any, protocol: type, argument: str, reme
         )
 
 
-def tell_of_old_flags(plug_in: type, replaced: Mapping[str, str]) -> None:
+def warn_of_old_flags(plug_in: type, replaced: Mapping[str, str]) -> None:
     """Warn of class attributes that version 0.2 read and that are not read any more.
 
     ``replaced`` has an instruction in the place of each flag.

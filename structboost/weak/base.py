@@ -40,7 +40,7 @@ from structboost.validation import (
     checked_whole_number,
     is_whole,
     shown,
-    tell_of_old_flags,
+    warn_of_old_flags,
 )
 from structboost.weak.binning import Thresholds
 from structboost.weak.responses import ShardFeatures
@@ -173,7 +173,7 @@ class WeakLearnerFamily(Described, ABC):
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         remedy = "register it by register_weak_learner(..., sparse=...)"
-        tell_of_old_flags(cls, {"takes_sparse": remedy, "vary": "name it resample"})
+        warn_of_old_flags(cls, {"takes_sparse": remedy, "vary": "name it resample"})
 
     @abstractmethod
     def price(self, duals: FloatArray, per_channel: int) -> Sequence[Candidate]:

@@ -49,8 +49,8 @@ def checked_members(
     else:
         of_kinds = dict.fromkeys(kinds, weak_learner)
     members = {
-        kind: list(given) if isinstance(given, list | tuple) else [given]
-        for kind, given in of_kinds.items()
+        kind: list(union) if isinstance(union, list | tuple) else [union]
+        for kind, union in of_kinds.items()
     }
     for of_kind in members.values():
         names = [member for member in of_kind if isinstance(member, str)]

@@ -23,7 +23,7 @@ import numpy as np
 
 from structboost._typing import FloatArray, override
 from structboost.runtime.described import Described
-from structboost.validation import checked_choice, shown, tell_of_old_flags
+from structboost.validation import checked_choice, shown, warn_of_old_flags
 from structboost.weak.base import Candidate, Column, WeakLearnerFamily
 from structboost.weak.terms import Term
 
@@ -55,7 +55,7 @@ class PricingRule(Described, ABC):
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        tell_of_old_flags(cls, {"prices_in_shards": "derive the rule from CandidateRule"})
+        warn_of_old_flags(cls, {"prices_in_shards": "derive the rule from CandidateRule"})
 
     def bind(self, master: Any) -> None:
         """Take the master or booster of a run, which most rules do not need.

@@ -18,10 +18,10 @@ from structboost.files.schema import Array, DamagedFileError, whole_number
 from structboost.runtime.compiled import compiled
 from structboost.validation import (
     checked_flag,
+    checked_fraction,
     checked_not_negative,
     checked_number,
     checked_random_state,
-    checked_share,
     checked_whole_number,
     shown,
 )
@@ -249,7 +249,7 @@ class TreeFamily(WeakLearnerFamily):
         checked_flag(honest, "honest")
         self._is_left_open = row_share is None
         all_rows = row_share is None or row_share == 1
-        self._draw_rows(1.0 if all_rows else checked_share(row_share, "row_share"), random_state)
+        self._draw_rows(1.0 if all_rows else checked_fraction(row_share, "row_share"), random_state)
         self.max_bins = checked_whole_number(max_bins, "max_bins", MAX_BINS)
         self.binned = bin_features(
             features, exact=bool(exact), categorical=categorical, max_bins=self.max_bins

@@ -257,6 +257,12 @@ def test_weak_learners_that_do_not_fit_names_or_vectors_are_refused(
         StructBoostTagger(objective=objective, weak_learner=weak_learner).fit(*sentences(9))
 
 
+def test_kinds_named_as_a_feature_are_refused():
+    weak_learner = {"token": "linear", "where": "tree"}
+    with pytest.raises(ValueError, match="the kind of all numbers, whatever their names"):
+        StructBoostTagger(weak_learner=weak_learner).fit(*rings(9))
+
+
 def test_weights_of_features_are_missing_where_trees_or_numbers_have_none():
     X, y = sentences(30)
     arrays = forms(X)[1]
