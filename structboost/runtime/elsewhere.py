@@ -23,7 +23,7 @@ _SAME = {
         ),
         _ALIKE,
     ),
-    **dict.fromkeys(("delta", "epsilon"), ("tol",)),
+    "delta": ("tol",),
     **dict.fromkeys(("eta", "shrinkage_rate"), ("learning_rate",)),
     **dict.fromkeys(("loss", "algorithm", "boosting_type", "boosting"), ("objective",)),
     **dict.fromkeys(

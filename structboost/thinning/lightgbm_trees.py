@@ -31,7 +31,8 @@ class LightGBMTrees:
 
     def __init__(self, model: Any) -> None:
         self._model = model
-        is_classifier = hasattr(model, "booster_") or hasattr(model, "classes_")
+        is_classifier = hasattr(model, "fit")
+        # LightGBM raises its error where there is none yet.
         self._booster = model.booster_ if is_classifier else model
         best = self._booster.best_iteration
         self._iterations = best if best > 0 else self._booster.current_iteration()

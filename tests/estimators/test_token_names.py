@@ -167,5 +167,7 @@ def test_large_numbers_of_a_vector_are_read_as_those_without_one(form):
 
 
 def test_a_whole_number_of_a_vector_that_floats_merge_is_named():
-    with pytest.raises(TypeError, match=r"'v\[1\]' is 9007199254740993, beyond 2\*\*53"):
+    with pytest.raises(
+        TypeError, match=r"the value of 'v\[1\]' is 9007199254740993, beyond 2\*\*53"
+    ):
         TokenNames().learn([[{"v": [0.5, 2**53 + 1]}]])

@@ -89,6 +89,12 @@ def test_booster_of_xgboost_goes_through_a_file(tmp_path):
     assert predicted == pytest.approx(thinned.predict_proba(X), abs=1e-6)
 
 
+@pytest.mark.parametrize("classifier", [lightgbm, xgboost, catboost])
+def test_classifiers_that_are_not_fitted_are_refused(classifier):
+    with pytest.raises(ValueError, match=r"\bfit(ted)?\b"):
+        thin(classifier(), [[0.0]] * 20, [0, 1] * 10)
+
+
 def test_frame_whose_columns_are_in_another_order_is_refused_for_lightgbm():
     pandas = pytest.importorskip("pandas")
     X, y = table(2)
