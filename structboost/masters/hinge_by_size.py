@@ -14,6 +14,8 @@ from structboost.masters.one_slack import OneSlack
 # that a slack for each example is faster: half of ten tables decided, half checked
 # (docs/decisions/cost-of-certificates.md).  Larger tables were not tried.
 _SMALLEST_C, _EXAMPLES_PER_CHANNEL = 100.0, 0.5
+# At C of 1e10 the linear program of the slacks of wine is not solved exactly.
+_LARGEST_C = 1e8
 _MOST_EXAMPLES = 20_000
 _FEWEST_CHANNELS = 3
 
@@ -24,7 +26,7 @@ class HingeBySize(OneSlack):
 
     A slack for each example is taken for stumps on a dense table of at most 20,000 rows, in one
     process, if the task has at least three channels, and C is at least 100 and half of the number
-    of rows per channel.  Both have the same optimum (Theorem 2.1 of StructBoost).
+    of rows per channel, and at most 1e8.  Both have the same optimum (Theorem 2.1 of StructBoost).
     """
 
     @override
@@ -33,6 +35,7 @@ class HingeBySize(OneSlack):
         smallest_C = max(_SMALLEST_C, _EXAMPLES_PER_CHANNEL * n_examples / n_channels)
         has_slack_each = task.defines("separate") and not task.defines("separate_slacks")
         is_small = n_channels >= _FEWEST_CHANNELS and n_examples <= _MOST_EXAMPLES
-        if is_plain and self.stabilize and has_slack_each and is_small and C >= smallest_C:
+        is_large_C = smallest_C <= C <= _LARGEST_C
+        if is_plain and self.stabilize and has_slack_each and is_small and is_large_C:
             return MSlack()
         return OneSlack(self.stabilize, self.ridge)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from scipy import sparse
-from sklearn.datasets import load_digits
+from sklearn.datasets import load_digits, load_wine
 
 from structboost import MulticlassTask, RankingTask, StructBoost, StructBoostClassifier
 from structboost.masters import HingeBySize, MSlack, OneSlack
@@ -22,6 +22,8 @@ X, y = X[:200], y[:200]
         (10, 20_001, 1e6, True, OneSlack),
         (2, 200, 1e6, True, OneSlack),
         (10, 200, 1e6, False, OneSlack),
+        (10, 200, 1e8, True, MSlack),
+        (10, 200, 1e9, True, OneSlack),
     ],
 )
 def test_auto_takes_a_slack_for_each_example_at_large_C(
@@ -29,6 +31,13 @@ def test_auto_takes_a_slack_for_each_example_at_large_C(
 ):
     task = MulticlassTask(n_classes)
     assert type(HingeBySize().suited(task, n_examples, C, is_plain=is_plain)) is expected
+
+
+@pytest.mark.parametrize("C", [1e8, 1e10, 1e12])
+def test_auto_certifies_fits_of_separable_classes_at_any_C(C):
+    table, classes = load_wine(return_X_y=True)
+    fit = StructBoostClassifier(objective="hinge", C=C).fit(table, classes)
+    assert fit.history_[-1]["gap"] <= 0.01
 
 
 def test_auto_keeps_one_slack_for_pairs_and_the_printed_algorithm():
