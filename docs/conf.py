@@ -114,7 +114,7 @@ def link_names(app: Sphinx, doctree: nodes.document) -> None:
 
 
 class PlainNodes(SphinxPostTransform):
-    """Replace nodes that the copies of the pages in Markdown would lose; images are shared."""
+    """Replace nodes that the copies of the pages in Markdown would lose."""
 
     default_priority = 900  # after the links
     formats = ("markdown",)
@@ -146,7 +146,7 @@ def leave_out_of_search(app: Sphinx, doctree: nodes.document) -> None:
 
 
 def setup(app: Sphinx) -> None:
-    """Link names; leave out what scikit-learn adds, and pages for contributors in the search."""
+    """Link names, and keep what scikit-learn adds and contributors' pages out of the search."""
     app.add_post_transform(PlainNodes)
     app.connect("doctree-read", link_names)
     app.connect("doctree-read", leave_out_of_search)

@@ -37,7 +37,7 @@ ERRORS: dict[str, Callable[[float], float | None]] = {
 
 
 class Figure(NamedTuple):
-    """Error and seconds of a method on a data set, or on a part of one; None where not measured.
+    """Error and seconds of a method on a data set or a part of it, or None.
 
     ``deviation`` is the standard error of a mean error over ``repeats`` splits.
     """
@@ -171,7 +171,7 @@ def line(headline: Headline, page: Source, special: Figures | None = None) -> Li
 
 
 def interval(pairs: Sequence[tuple[Figure, Figure]]) -> tuple[float, float] | None:
-    """95 % interval of the median ratio of errors; None if it is not known.
+    """95 % interval of the median ratio of errors, or None.
 
     Of six sets or more it is that of the median over all such sets, by order statistics, which
     holds for any distribution.  Fewer sets are taken as they are, and their figures have the errors
@@ -225,7 +225,7 @@ def write_index(
     pages: Sequence[str],
     readme: Path | None = None,
 ) -> list[Line]:
-    """Write index.md and its pictures for a folder of pages; returns the lines.
+    """Write index.md and its pictures for a folder of pages, and return the lines.
 
     ``readme`` is a file whose lines of results are renewed, too.
     """

@@ -31,7 +31,7 @@ class Ranks(NamedTuple):
 
 
 def mean_ranks(records: Sequence[Record], metric: str, methods: Sequence[str]) -> Ranks:
-    """Rank learners by a loss on the sets that all have; Nemenyi's critical difference at 5 %."""
+    """Rank learners by a loss on the sets that all have, with Nemenyi's difference at 5 %."""
     at = by(pick(records, metric=metric), "dataset", "method")
     sets = dict.fromkeys(name for name, _ in at)
     rows = [[at.get((name, method), {}).get("value") for method in methods] for name in sets]

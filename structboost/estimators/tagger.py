@@ -523,21 +523,13 @@ class StructBoostTagger(StructBoostEstimator):
         n_features = len(self._columns_of_kinds()[kind])
         if not len(learners):  # all tokens have one tag
             return np.zeros((n_features, len(self.classes_))), np.zeros(len(self.classes_))
-        if isinstance(learners, LinearFunctionTable):
-            return learners.coefficients.T @ matrix, learners.intercept @ matrix
-        if not isinstance(learners, ActiveFeatureTable):
+        linear = learners.as_linear(matrix, n_features)
+        if linear is None:
             raise AttributeError(
                 f"feature_weights_ and intercept_ are missing, because the learners are of the "
                 f"family {member.family!r}, whose parts do not add up; read feature_importances_."
             )
-        used = learners.feature >= 0
-        weights = np.zeros((n_features, len(self.classes_)))
-        np.add.at(
-            weights,
-            learners.feature[used],
-            (learners.present - learners.absent)[used, None] * matrix[used],
-        )
-        return weights, np.where(used, learners.absent, learners.present) @ matrix
+        return linear
 
     @property
     @override

@@ -124,6 +124,14 @@ class ActiveFeatureTable(LearnerTable):
         return np.full((len(self), n_features), 1.0 / n_features)
 
     @override
+    def as_linear(self, weights: FloatArray, n_features: int) -> tuple[FloatArray, FloatArray]:
+        used = self.feature >= 0
+        coefficients = np.zeros((n_features, weights.shape[1]))
+        steps = (self.present - self.absent)[used, None] * weights[used]
+        np.add.at(coefficients, self.feature[used], steps)
+        return coefficients, np.where(used, self.absent, self.present) @ weights
+
+    @override
     def scorer(self, weights: FloatArray, n_features: int) -> ActiveFeatureScores:
         constant = self.feature < 0
         base = np.where(constant, self.present, self.absent) @ weights

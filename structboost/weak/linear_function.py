@@ -96,6 +96,10 @@ class LinearFunctionTable(LearnerTable):
         return shares_of_coefficients(self.coefficients * self.scales)
 
     @override
+    def as_linear(self, weights: FloatArray, n_features: int) -> tuple[FloatArray, FloatArray]:
+        return self.coefficients.T @ weights, self.intercept @ weights
+
+    @override
     def scorer(self, weights: FloatArray, n_features: int) -> LinearAndSteps:
         constant = LookupTable.constant(self.intercept @ weights, n_features)
         half = _SPAN * self.scales

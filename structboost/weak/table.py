@@ -148,6 +148,26 @@ class LearnerTable(Described, ABC):
         """
         return {name: array for name, array in vars(self).items() if array is not None}
 
+    def as_linear(
+        self, weights: FloatArray, n_features: int
+    ) -> tuple[FloatArray, FloatArray] | None:
+        """Return the weighted sum of the learners as a linear function, if it is one.
+
+        Parameters
+        ----------
+        weights : ndarray, shape (n_learners, n_channels)
+            Weight of each learner on each channel.
+        n_features : int
+            Number of features.
+
+        Returns
+        -------
+        coefficients : ndarray, shape (n_features, n_channels)
+        intercepts : ndarray, shape (n_channels,)
+            Or None in place of both, if learners of this family do not add up to a linear function.
+        """
+        return None
+
     def scorer(self, weights: FloatArray, n_features: int) -> Scorer:
         """Make the scorer of parts by these learners.
 

@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 from structboost import ChainTask, PartKind, StructuredSVM
+from structboost.contract.parts import StackedParts
 from structboost.linear import svm_run
+from structboost.linear.designs import designs_of
 from structboost.weak import active_features
 
 
@@ -72,3 +74,13 @@ def test_kinds_that_the_task_lacks_are_named():
             ValueError, match=r"active is .*the task, which has \['token', 'step'\]"
         ):
             StructuredSVM(ChainTask(3), active=active).fit(tables, Y)
+
+
+def test_the_variances_of_columns_beside_names_sum_to_five():
+    rng = np.random.default_rng(0)
+    rows = {"token": rng.integers(0, 9, (40, 3)), "vector": rng.normal(size=(40, 50))}
+    stack = StackedParts(rows, dict.fromkeys(rows, np.arange(0, 41, 10)))
+    kinds = dict.fromkeys(rows, PartKind(2))
+    for active, total in ((["token"], 5.0), ([], 50.0)):
+        design = designs_of(kinds, stack, active)["vector"]
+        assert np.isclose(design.features(rows["vector"]).var(axis=0).sum(), total)
