@@ -1,8 +1,9 @@
 """Sequences of tags: the best one (Viterbi), and probabilities of tags (forward-backward).
 
 All sequences of a batch are searched in one compiled call, which releases the interpreter's lock.
-A sequence is a run of rows of ``emissions``.  Its steps read consecutive rows of ``transitions``,
-or one and the same row: ``row_step`` is 1 or 0.
+A sequence is a run of rows of ``emissions``.  Its steps read one and the same row of
+``transitions``, or, if ``row_step`` is 1 and not None, consecutive rows.  Arrays to work in come
+from Python: numba compiles ``np.empty`` for each function that allocates.
 """
 
 from __future__ import annotations
@@ -19,8 +20,7 @@ from structboost.runtime.compiled import compiled
 # Beyond these, products may have lost what counts: logarithms are taken.
 _SMALLEST = 1e-250
 _LARGEST = 1e250
-# First row, and rows from step to step, where all steps share one.  numba compiles once more for a
-# literal 0.
+# First row of one that all sequences share.  numba compiles once more for a literal 0.
 ONE_ROW: Any = np.int64(0)
 # Number of tags from which on exponentials of pairs are computed several at once.
 _MANY_TAGS = 64
@@ -34,9 +34,15 @@ _STEPS_TOGETHER = 256
 # Functions without a form for calls from Python compile faster, and must not be called from it.
 INSIDE: Any = {"no_cpython_wrapper": True}
 
-# Scores of pairs, which of them are allowed, row of the first step, rows from step to step, and the
-# space of many tags.
-_Steps = tuple[FloatArray, FloatArray, int, int, FloatArray | None]
+# Scores of pairs, which of them are allowed, and the row of the first step.
+_Steps = tuple[FloatArray, FloatArray, int]
+# Scores of tags and of pairs, allowed pairs, first token and first row of each sequence, row_step.
+Sequences = tuple[FloatArray, FloatArray, FloatArray, IntArray, IntArray, int | None]
+# Result of space_of_sums.
+Space = tuple[
+    FloatArray, FloatArray, FloatArray, FloatArray, FloatArray, FloatArray, FloatArray,
+    FloatArray, FloatArray | None,
+]  # fmt: skip
 
 
 def viterbi(emissions: ArrayLike, transitions: ArrayLike) -> IntArray:
@@ -78,7 +84,7 @@ def viterbi(emissions: ArrayLike, transitions: ArrayLike) -> IntArray:
     """
     sequence = _one_sequence(emissions, transitions)
     tags = np.zeros(len(sequence[0]), np.int64)
-    if best_sequences(*sequence, tags) >= 0:
+    if best_sequences(*sequence, tags, *space_of_search(*sequence)) >= 0:
         raise _all_forbidden()
     return tags
 
@@ -128,16 +134,14 @@ def forward_backward(
     sequence = _one_sequence(emissions, transitions)
     of_tags, of_pairs = np.zeros(sequence[0].shape), np.zeros(sequence[1].shape)
     log_sums = np.zeros(1)
-    many = space_of_tags(sequence[0].shape[1])
-    tag_probabilities(*sequence, of_tags, of_pairs, log_sums, many)
+    space = space_of_sums(sequence[3], sequence[0].shape[1])
+    tag_probabilities(*sequence, of_tags, of_pairs, log_sums, space)
     if log_sums[0] == -np.inf:
         raise _all_forbidden()
     return of_tags, of_pairs.reshape(np.shape(transitions)), float(log_sums[0])
 
 
-def _one_sequence(
-    emissions: ArrayLike, transitions: ArrayLike
-) -> tuple[FloatArray, FloatArray, FloatArray, IntArray, IntArray, int]:
+def _one_sequence(emissions: ArrayLike, transitions: ArrayLike) -> Sequences:
     """Check a sequence, and return it as a batch of one."""
     of_tokens = real_array(emissions, "emissions", ("n_tokens", "n_tags"), forbids=True)
     n, n_tags = of_tokens.shape
@@ -148,7 +152,8 @@ def _one_sequence(
     check_sum(of_steps, "transitions")
     rows = of_steps.reshape(shape[0] if has_steps else 1, n_tags**2)
     starts = np.array([0, n], np.int64)
-    return of_tokens, rows, np.zeros(n_tags**2), starts, np.zeros(1, np.int64), int(has_steps)
+    row_step = 1 if has_steps else None
+    return of_tokens, rows, np.zeros(n_tags**2), starts, np.zeros(1, np.int64), row_step
 
 
 def _all_forbidden() -> ValueError:
@@ -164,8 +169,11 @@ def best_sequences(
     allowed: FloatArray,
     starts: IntArray,
     rows: IntArray,
-    row_step: int,
+    row_step: int | None,
     tags: IntArray,
+    best: FloatArray,
+    pairs: FloatArray,
+    ends: FloatArray | None,
 ) -> int:
     """Find the tags of the highest score of every sequence, as :func:`viterbi` does of one.
 
@@ -181,10 +189,12 @@ def best_sequences(
         First token of each sequence.
     rows : ndarray of int64, shape (n_sequences,)
         Row of the first step of each sequence.
-    row_step : int
-        Rows from a step to the next: 0 or 1.
+    row_step : int or None
+        None where all steps of a sequence have one row, 1 where each has the next one.
     tags : ndarray of int64, shape (n_tokens,)
         Filled with the tags.
+    best, pairs, ends
+        Result of :func:`space_of_search`.
 
     Returns
     -------
@@ -192,16 +202,9 @@ def best_sequences(
         First sequence that has no allowed tags, or -1.
     """
     n_tags = emissions.shape[1]
-    longest = 1
-    for i in range(len(rows)):
-        longest = max(longest, starts[i + 1] - starts[i])
-    best = np.empty((longest, n_tags))
-    pairs = np.empty((n_tags, n_tags))
-    # Most and least score of a tag and a next one, where they are worth their time.
-    ends = np.empty((2, n_tags))
-    most, least = ends[0], ends[1]
-    prunes = n_tags >= _MANY_TAGS and not row_step
+    rows_per_step = 0 if row_step is None else 1
     row_of_pairs = -1
+    bound = -np.inf
     for i in range(len(rows)):
         first, n = starts[i], starts[i + 1] - starts[i]
         if n <= 0:
@@ -209,24 +212,36 @@ def best_sequences(
         for k in range(n_tags):
             best[0, k] = emissions[first, k]
         for t in range(1, n):
-            row = rows[i] + (t - 1) * row_step
+            row = rows[i] + (t - 1) * rows_per_step
             if row != row_of_pairs:
                 row_of_pairs = row
                 for j in range(n_tags):
-                    most[j], least[j] = -np.inf, np.inf
                     for k in range(n_tags):
                         at = j * n_tags + k
                         pairs[j, k] = transitions[row, at] + allowed[at]
-                        if prunes:
-                            most[j], least[j] = (
-                                max(most[j], pairs[j, k]),
-                                min(least[j], pairs[j, k]),
-                            )
-            bound = -np.inf
-            if prunes:
+                if ends is not None:
+                    for j in range(n_tags):
+                        ends[0, j], ends[1, j] = -np.inf, np.inf
+                        for k in range(n_tags):
+                            ends[0, j] = max(ends[0, j], pairs[j, k])
+                            ends[1, j] = min(ends[1, j], pairs[j, k])
+            if ends is not None:
+                bound = -np.inf
                 for j in range(n_tags):
-                    bound = max(bound, best[t - 1, j] + least[j])
-            _extend(best[t - 1], pairs, emissions[first + t], best[t], most, bound)
+                    bound = max(bound, best[t - 1, j] + ends[1, j])
+            # Tags are left out if their sequences are below the bound with any next tag, where some
+            # sequence has at least that with every next tag.
+            for k in range(n_tags):
+                best[t, k] = -np.inf
+            for j in range(n_tags):
+                start = best[t - 1, j]
+                if ends is not None:
+                    if bound > -np.inf and start + ends[0, j] < bound:
+                        continue
+                for k in range(n_tags):
+                    best[t, k] = np.maximum(best[t, k], start + pairs[j, k])  # in vector registers
+            for k in range(n_tags):
+                best[t, k] += emissions[first + t, k]
         tag = ONE_ROW
         for k in range(1, n_tags):
             if best[n - 1, k] > best[n - 1, tag]:
@@ -235,49 +250,44 @@ def best_sequences(
             return i
         for t in range(n - 1, 0, -1):
             tags[first + t] = tag
-            row = rows[i] + (t - 1) * row_step
-            tag = _tag_before(best[t - 1], transitions[row], allowed, tag)
+            row = rows[i] + (t - 1) * rows_per_step
+            # The tag from which the best sequence came is searched again, for one tag only.
+            before, largest = ONE_ROW, -np.inf
+            for j in range(n_tags):
+                value = best[t - 1, j] + (
+                    transitions[row, j * n_tags + tag] + allowed[j * n_tags + tag]
+                )
+                if value > largest:
+                    before, largest = j, value
+            tag = before
         tags[first] = tag
     return -1
 
 
-@compiled(**INSIDE)
-def _extend(
-    before: FloatArray,
-    pairs: FloatArray,
+def space_of_search(
     emissions: FloatArray,
-    best: FloatArray,
-    most: FloatArray,
-    bound: float,
-) -> None:
-    """Compute the best scores of sequences up to a token, by its tag.
+    transitions: FloatArray,
+    allowed: FloatArray,
+    starts: IntArray,
+    rows: IntArray,
+    row_step: int | None,
+) -> tuple[FloatArray, FloatArray, FloatArray | None]:
+    """Allocate what :func:`best_sequences` of these sequences works in.
 
-    Tags before it are left out if their sequences are below ``bound`` with any next tag, where some
-    sequence has at least ``bound`` with every next tag.  So the result is the same.
+    Scores by token and tag, scores of pairs, and the most and the least of a tag and a next one,
+    where they are worth their time.
     """
-    n_tags = len(before)
-    for k in range(n_tags):
-        best[k] = -np.inf
-    for j in range(n_tags):
-        start = before[j]
-        if bound > -np.inf and start + most[j] < bound:
-            continue
-        for k in range(n_tags):
-            best[k] = np.maximum(best[k], start + pairs[j, k])  # in vector registers
-    for k in range(n_tags):
-        best[k] += emissions[k]
+    n_tags = emissions.shape[1]
+    is_pruned = n_tags >= _MANY_TAGS and row_step is None
+    return (
+        np.empty((_longest(starts), n_tags)),
+        np.empty((n_tags, n_tags)),
+        np.empty((2, n_tags)) if is_pruned else None,
+    )
 
 
-@compiled(**INSIDE)
-def _tag_before(before: FloatArray, transitions: FloatArray, allowed: FloatArray, tag: int) -> int:
-    """Search again, for one tag only, the tag from which the best sequence came to it."""
-    n_tags = len(before)
-    best, largest = 0, -np.inf
-    for j in range(n_tags):
-        value = before[j] + (transitions[j * n_tags + tag] + allowed[j * n_tags + tag])
-        if value > largest:
-            best, largest = j, value
-    return best
+def _longest(starts: IntArray) -> int:
+    return int(np.diff(starts).max(initial=1))
 
 
 @compiled
@@ -287,11 +297,11 @@ def tag_probabilities(
     allowed: FloatArray,
     starts: IntArray,
     rows: IntArray,
-    row_step: int,
+    row_step: int | None,
     of_tags: FloatArray,
     of_pairs: FloatArray,
     log_sums: FloatArray,
-    many: FloatArray | None,
+    space: Space,
 ) -> None:
     """Compute the probabilities of all sequences, as :func:`forward_backward` does of one.
 
@@ -305,67 +315,144 @@ def tag_probabilities(
         Starts at zero; gains the probability of each pair of tags at each step.
     log_sums : ndarray, shape (n_sequences,)
         Filled with the logarithm of the sum; minus infinity if no tags are allowed.
-    many : ndarray or None
-        Result of :func:`space_of_tags`.
+    space : tuple
+        Result of :func:`space_of_sums`.
     """
-    n_tags = emissions.shape[1]
-    longest = 1
-    for i in range(len(rows)):
-        longest = max(longest, starts[i + 1] - starts[i])
-    forward = np.empty((longest, n_tags))
-    likely = np.empty((longest, n_tags))
-    following = np.empty((n_tags, n_tags))
-    preceding = np.empty((n_tags, n_tags))
     last_row, shift = -1, 0.0
     for i in range(len(rows)):
         first, n = starts[i], starts[i + 1] - starts[i]
-        if not row_step and n > 1 and rows[i] != last_row:
-            last_row = rows[i]
-            shift = exponentials(transitions[last_row], allowed, following, preceding, many)
+        if row_step is None:
+            if n > 1 and rows[i] != last_row:
+                last_row = rows[i]
+                shift = exponentials(transitions, last_row, allowed, space[3], space[4], space[8])
         log_sums[i] = sum_product(
-            emissions[first : first + n], (transitions, allowed, rows[i], row_step, many),
-            (forward, likely, following, preceding), shift, of_tags[first : first + n], of_pairs,
+            emissions, first, n, (transitions, allowed, rows[i]), space, shift, of_tags, of_pairs,
+            row_step,
         )  # fmt: skip
 
 
-@compiled(inline="always")
+@compiled(**INSIDE)
 def sum_product(
     emissions: FloatArray,
+    first: int,
+    n: int,
     steps: _Steps,
-    space: tuple[FloatArray, FloatArray, FloatArray, FloatArray],
+    space: Space,
     shift: float,
     of_tags: FloatArray,
     of_pairs: FloatArray,
+    row_step: int | None,
 ) -> float:
     """Compute the probabilities of one sequence, and return the logarithm of the sum.
+
+    Each token is summed on its scale (Rabiner 1989, section V.A), or by logarithms where a number
+    comes near the ends of the range.
 
     Parameters
     ----------
     emissions, of_tags, of_pairs
         As for :func:`tag_probabilities`.
+    first, n : int
+        First token of the sequence, and how many it has.
     steps : tuple
-        Transitions and what is allowed, row of the first step, rows from a step to the next, and
-        the result of :func:`space_of_tags`.
+        Transitions and what is allowed, and the row of the first step.
     space : tuple
-        Forward sums and likelihoods, of at least the shape of ``emissions``, to work in; then the
-        two arrays of :func:`exponentials` for the one row of all steps.  Where rows differ, these
-        are space to work in, too.
+        Result of :func:`space_of_sums`.  Without ``row_step``, it has the exponentials of the one
+        row of all steps.
     shift : float
         Largest score that :func:`exponentials` returned.
+    row_step
+        As for :func:`best_sequences`.
     """
-    if not len(emissions):
+    transitions, allowed, row = steps
+    forward, likely, scales, following, preceding, arrived, backward, _values, many = space
+    n_tags = emissions.shape[1]
+    if n <= 0:
         return 0.0
-    is_accurate, log_sum = _scaled(emissions, steps, space, shift, of_tags, of_pairs)
-    if is_accurate:
-        return float(log_sum)
-    return float(_by_logarithms(emissions, steps, space[0], of_tags, of_pairs))
+    log_sum = 0.0
+    for t in range(n):
+        largest = -np.inf
+        for k in range(n_tags):
+            largest = max(largest, emissions[first + t, k])
+        log_sum += largest
+        for k in range(n_tags):
+            likely[t, k] = np.exp(emissions[first + t, k] - largest)
+    for t in range(n):
+        if t == 0:
+            for k in range(n_tags):
+                forward[t, k] = likely[0, k]
+        else:
+            if row_step is not None:
+                shift = exponentials(transitions, row + t - 1, allowed, following, preceding, many)
+            log_sum += shift
+            for k in range(n_tags):
+                forward[t, k] = 0.0
+            for j in range(n_tags):
+                before = forward[t - 1, j]
+                for k in range(n_tags):
+                    forward[t, k] += before * following[j, k]
+            for k in range(n_tags):
+                forward[t, k] *= likely[t, k]
+        total = 0.0
+        for k in range(n_tags):
+            total += forward[t, k]
+        if not total > _SMALLEST:
+            log_sum = np.nan
+            break
+        for k in range(n_tags):
+            forward[t, k] /= total
+        scales[t] = total
+        log_sum += np.log(total)
+    for k in range(n_tags):
+        backward[k] = 1.0
+        of_tags[first + n - 1, k] = forward[n - 1, k]
+    for t in range(-1 if np.isnan(log_sum) else n - 2, -1, -1):
+        for k in range(n_tags):
+            arrived[k] = likely[t + 1, k] * backward[k] / scales[t + 1]
+            backward[k] = 0.0
+        if row_step is not None:
+            exponentials(transitions, row + t, allowed, following, preceding, many)
+        largest = 0.0
+        for k in range(n_tags):
+            after = arrived[k]
+            for j in range(n_tags):
+                backward[j] += after * preceding[k, j]
+        for j in range(n_tags):
+            largest = max(largest, backward[j])
+            of_tags[first + t, j] = forward[t, j] * backward[j]
+        if not largest < _LARGEST:
+            if row_step is not None:
+                for later in range(t + 1, n - 1):
+                    of_pairs[row + later] = 0.0
+            log_sum = np.nan
+            break
+        if row_step is not None:
+            for j in range(n_tags):
+                for k in range(n_tags):
+                    of_pairs[row + t, j * n_tags + k] = forward[t, j] * following[j, k] * arrived[k]
+        if row_step is None:
+            for k in range(n_tags):
+                likely[t + 1, k] = arrived[k]
+    if np.isnan(log_sum):
+        return float(_by_logarithms(emissions, first, n, steps, space, of_tags, of_pairs, row_step))
+    if row_step is None:
+        for last in range(n - 2, -1, -_STEPS_TOGETHER):
+            for j in range(n_tags):
+                for k in range(n_tags):
+                    arrived[k] = 0.0
+                for t in range(last, max(-1, last - _STEPS_TOGETHER), -1):
+                    for k in range(n_tags):
+                        arrived[k] += forward[t, j] * likely[t + 1, k]
+                for k in range(n_tags):
+                    of_pairs[row, j * n_tags + k] += arrived[k] * following[j, k]
+    return float(log_sum)
 
 
 @compiled
 def sum_product_of_pairs(
     emissions: FloatArray,
     pairs: tuple[IntArray, FloatArray, float, float],
-    space: tuple[FloatArray, FloatArray],
+    space: Space,
     of_tags: FloatArray,
     of_pairs: FloatArray,
 ) -> float:
@@ -381,7 +468,7 @@ def sum_product_of_pairs(
         Indices ``from * n_tags + to`` of the listed pairs, the exponentials of their scores, that
         of the score 0, all divided by one factor, and the logarithm of the factor.
     space : tuple
-        Forward sums and likelihoods, of at least the shape of ``emissions``, to work in.
+        Result of :func:`space_of_sums`, to work in.
 
     Returns
     -------
@@ -390,11 +477,10 @@ def sum_product_of_pairs(
         added to ``of_pairs``.
     """
     listed, powers, base, shift = pairs
-    forward, likely = space
+    forward, likely, scales, arrived, backward = space[0], space[1], space[2], space[5], space[6]
     n, n_tags = emissions.shape
     if n == 0:
         return 0.0
-    scales = np.empty(n)
     log_sum = shift * (n - 1)
     for t in range(n):
         largest = -np.inf
@@ -419,9 +505,9 @@ def sum_product_of_pairs(
             now[k] /= total
         scales[t] = total
         log_sum += np.log(total)
-    arrived, backward = np.empty(n_tags), np.ones(n_tags)
     together = np.zeros(len(listed))
     for k in range(n_tags):
+        backward[k] = 1.0
         of_tags[n - 1, k] = forward[n - 1, k]
     for t in range(n - 2, -1, -1):
         total = 0.0
@@ -444,50 +530,72 @@ def sum_product_of_pairs(
     return float(log_sum)
 
 
-def space_of_tags(n_tags: int) -> FloatArray | None:
-    """Return space to compute the exponentials of pairs of many tags in, None for few tags."""
-    return np.empty(n_tags) if n_tags >= _MANY_TAGS else None
+def space_of_sums(starts: IntArray, n_tags: int) -> Space:
+    """Allocate what sums over the tags of sequences are computed in.
+
+    Parameters
+    ----------
+    starts : ndarray of int64, shape (n_sequences + 1,)
+        First token of each sequence.
+    n_tags : int
+
+    Returns
+    -------
+    forward, likely, scales : ndarray
+        Sums up to a token, likelihoods and scales, of the longest sequence.
+    following, preceding : ndarray, shape (n_tags, n_tags)
+        For :func:`exponentials`.
+    arrived, backward, values : ndarray, shape (n_tags,)
+    many : ndarray or None
+        Numbers for each of many tags, None for few tags.
+    """
+    longest, pairs = _longest(starts), (n_tags, n_tags)
+    return (
+        np.empty((longest, n_tags)), np.empty((longest, n_tags)), np.empty(longest),
+        np.empty(pairs), np.empty(pairs), np.empty(n_tags), np.empty(n_tags), np.empty(n_tags),
+        np.empty(n_tags) if n_tags >= _MANY_TAGS else None,
+    )  # fmt: skip
 
 
 @compiled(**INSIDE)
 def exponentials(
     transitions: FloatArray,
+    row: int,
     allowed: FloatArray,
     following: FloatArray,
     preceding: FloatArray,
-    space: FloatArray | None,
+    many: FloatArray | None,
 ) -> float:
     """Fill in ``exp(score - largest)`` of pairs and its transpose, and return the largest score.
 
-    ``space`` is that of :func:`space_of_tags`.
+    The arrays are those of :func:`space_of_sums`.
     """
     n_tags = len(following)
     largest = -np.inf
-    # Without space, numba leaves this out.
-    if space is not None:
-        of_tags = space
+    # Without many tags, numba leaves this out.
+    if many is not None:
         for k in range(n_tags):
-            of_tags[k] = -np.inf
+            many[k] = -np.inf
         for j in range(n_tags):
             for k in range(n_tags):
                 at = j * n_tags + k
-                following[j, k] = transitions[at] + allowed[at]
-                of_tags[k] = np.maximum(of_tags[k], following[j, k])
+                following[j, k] = transitions[row, at] + allowed[at]
+                many[k] = np.maximum(many[k], following[j, k])
         for k in range(n_tags):
-            largest = max(largest, of_tags[k])
+            largest = max(largest, many[k])
         for j in range(n_tags):
             for k in range(n_tags):
                 following[j, k] -= largest
-            _exponentiate(following[j], of_tags)
+            _exponentiate(following[j], many)
             for k in range(n_tags):
                 preceding[k, j] = following[j, k]
         return largest
     for at in range(n_tags * n_tags):
-        largest = max(largest, transitions[at] + allowed[at])
+        largest = max(largest, transitions[row, at] + allowed[at])
     for j in range(n_tags):
         for k in range(n_tags):
             at = j * n_tags + k
-            following[j, k] = np.exp(transitions[at] + allowed[at] - largest)
+            following[j, k] = np.exp(transitions[row, at] + allowed[at] - largest)
             preceding[k, j] = following[j, k]
     return largest
 
@@ -525,159 +633,49 @@ def _exponentiate(values: FloatArray, space: FloatArray) -> None:
 
 
 @compiled(**INSIDE)
-def _scaled(
-    emissions: FloatArray,
-    steps: _Steps,
-    space: tuple[FloatArray, FloatArray, FloatArray, FloatArray],
-    shift: float,
-    of_tags: FloatArray,
-    of_pairs: FloatArray,
-) -> tuple[bool, float]:
-    """Sum over one sequence by products, each token on its scale (Rabiner 1989, section V.A).
-
-    Returns whether no number came near the ends of the range, and the logarithm of the sum.  If
-    False, nothing was added to ``of_pairs``.
-    """
-    transitions, allowed, row, row_step, many = steps
-    forward, likely, following, preceding = space
-    n, n_tags = emissions.shape
-    # Rows of tables: numba compiles once more for each way of allocating.
-    scales = np.empty((1, n))[0]
-    log_sum = 0.0
-    for t in range(n):
-        largest = -np.inf
-        for k in range(n_tags):
-            largest = max(largest, emissions[t, k])
-        log_sum += largest
-        for k in range(n_tags):
-            likely[t, k] = np.exp(emissions[t, k] - largest)
-    for t in range(n):
-        now = forward[t]
-        if t == 0:
-            for k in range(n_tags):
-                now[k] = likely[0, k]
-        else:
-            if row_step:
-                step = row + (t - 1) * row_step
-                shift = exponentials(transitions[step], allowed, following, preceding, many)
-            log_sum += shift
-            for k in range(n_tags):
-                now[k] = 0.0
-            for j in range(n_tags):
-                before = forward[t - 1, j]
-                for k in range(n_tags):
-                    now[k] += before * following[j, k]
-            for k in range(n_tags):
-                now[k] *= likely[t, k]
-        total = 0.0
-        for k in range(n_tags):
-            total += now[k]
-        if not total > _SMALLEST:
-            return False, log_sum
-        for k in range(n_tags):
-            now[k] /= total
-        scales[t] = total
-        log_sum += np.log(total)
-    of_token = np.empty((2, n_tags))
-    arrived, backward = of_token[0], of_token[1]
-    for k in range(n_tags):
-        backward[k] = 1.0
-        of_tags[n - 1, k] = forward[n - 1, k]
-    for t in range(n - 2, -1, -1):
-        for k in range(n_tags):
-            arrived[k] = likely[t + 1, k] * backward[k] / scales[t + 1]
-            backward[k] = 0.0
-        if row_step:
-            exponentials(transitions[row + t], allowed, following, preceding, many)
-        largest = 0.0
-        for k in range(n_tags):
-            after = arrived[k]
-            for j in range(n_tags):
-                backward[j] += after * preceding[k, j]
-        for j in range(n_tags):
-            largest = max(largest, backward[j])
-            of_tags[t, j] = forward[t, j] * backward[j]
-        if not largest < _LARGEST:
-            if row_step:
-                for later in range(t + 1, n - 1):
-                    of_pairs[row + later] = 0.0
-            return False, log_sum
-        if row_step:
-            for j in range(n_tags):
-                for k in range(n_tags):
-                    of_pairs[row + t, j * n_tags + k] = forward[t, j] * following[j, k] * arrived[k]
-        else:
-            for k in range(n_tags):
-                likely[t + 1, k] = arrived[k]
-    if not row_step:
-        for last in range(n - 2, -1, -_STEPS_TOGETHER):
-            for j in range(n_tags):
-                for k in range(n_tags):
-                    arrived[k] = 0.0
-                for t in range(last, max(-1, last - _STEPS_TOGETHER), -1):
-                    for k in range(n_tags):
-                        arrived[k] += forward[t, j] * likely[t + 1, k]
-                for k in range(n_tags):
-                    of_pairs[row, j * n_tags + k] += arrived[k] * following[j, k]
-    return True, log_sum
-
-
-@compiled(**INSIDE)
 def _by_logarithms(
     emissions: FloatArray,
+    first: int,
+    n: int,
     steps: _Steps,
-    forward: FloatArray,
+    space: Space,
     of_tags: FloatArray,
     of_pairs: FloatArray,
+    row_step: int | None,
 ) -> float:
     """Return the logarithm of the sum, computed by logarithms for scores of any size."""
-    transitions, allowed, first_row, row_step, _ = steps
-    n, n_tags = emissions.shape
-    of_token = np.empty((2, n_tags))
-    arrived, backward = of_token[0], of_token[1]
-    for k in range(n_tags):
-        forward[0, k] = emissions[0, k]
-    for t in range(1, n):
-        row = first_row + (t - 1) * row_step
+    transitions, allowed, first_row = steps
+    forward, arrived, backward, values = space[0], space[5], space[6], space[7]
+    n_tags = emissions.shape[1]
+    rows_per_step = 0 if row_step is None else 1
+    for t in range(n):
+        row = first_row + (t - 1) * rows_per_step
         for k in range(n_tags):
-            largest = -np.inf
-            for j in range(n_tags):
-                at = j * n_tags + k
-                value = forward[t - 1, j] + transitions[row, at] + allowed[at]
-                largest = max(largest, value)
-            total = 0.0
-            if largest > -np.inf:
+            forward[t, k] = emissions[first + t, k]
+            if t:
                 for j in range(n_tags):
                     at = j * n_tags + k
-                    value = forward[t - 1, j] + transitions[row, at] + allowed[at]
-                    total += np.exp(value - largest)
-                largest += np.log(total)
-            forward[t, k] = largest + emissions[t, k]
-    log_sum = log_sum_exp(forward[n - 1])
+                    values[j] = forward[t - 1, j] + transitions[row, at] + allowed[at]
+                forward[t, k] += log_sum_exp(values)
+    for k in range(n_tags):
+        values[k] = forward[n - 1, k]
+    log_sum = log_sum_exp(values)
     if log_sum == -np.inf:
         return log_sum
-    for k in range(n_tags):
-        backward[k] = 0.0
-        of_tags[n - 1, k] = np.exp(forward[n - 1, k] - log_sum)
-    for t in range(n - 2, -1, -1):
-        row = first_row + t * row_step
-        for k in range(n_tags):
-            arrived[k] = backward[k] + emissions[t + 1, k]
+    for t in range(n - 1, -1, -1):
+        row = first_row + t * rows_per_step
         for j in range(n_tags):
-            largest = -np.inf
-            for k in range(n_tags):
-                at = j * n_tags + k
-                largest = max(largest, arrived[k] + transitions[row, at] + allowed[at])
-            total = 0.0
-            if largest > -np.inf:
+            after = 0.0
+            if t < n - 1:
                 for k in range(n_tags):
                     at = j * n_tags + k
-                    value = arrived[k] + transitions[row, at] + allowed[at]
-                    total += np.exp(value - largest)
-                    of_pairs[row, at] += np.exp(forward[t, j] + value - log_sum)
-                largest += np.log(total)
-            backward[j] = largest
-            of_tags[t, j] = np.exp(forward[t, j] + largest - log_sum)
+                    values[k] = arrived[k] + transitions[row, at] + allowed[at]
+                    of_pairs[row, at] += np.exp(forward[t, j] + values[k] - log_sum)
+                after = log_sum_exp(values)
+            backward[j] = after + emissions[first + t, j]
+            of_tags[first + t, j] = np.exp(forward[t, j] + after - log_sum)
+        for k in range(n_tags):
+            arrived[k] = backward[k]
     return float(log_sum)
 
 
@@ -685,11 +683,11 @@ def _by_logarithms(
 def log_sum_exp(values: FloatArray) -> float:
     """Compute the logarithm of a sum of exponentials, which may be minus infinity."""
     largest = -np.inf
-    for value in values:
-        largest = max(largest, value)
+    for k in range(len(values)):
+        largest = max(largest, values[k])
     if largest == -np.inf:
         return largest
     total = 0.0
-    for value in values:
-        total += np.exp(value - largest)
+    for k in range(len(values)):
+        total += np.exp(values[k] - largest)
     return float(largest + np.log(total))

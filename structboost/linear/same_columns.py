@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from structboost._typing import FloatArray, IntArray
-from structboost.runtime.compiled import compiled
+from structboost._typing import FloatArray
 
 # A random number of 63 bits for each part: sums of equal size are of the same parts.
 _LARGEST = 2**62
@@ -35,7 +34,8 @@ class SameColumns:
     def __init__(self, rows: NDArray[np.integer], n_features: int) -> None:
         numbers = np.random.RandomState(0).randint(1, _LARGEST, len(rows))
         sums = np.zeros(n_features, np.int64)
-        _add_numbers(rows, numbers, sums)
+        used = rows >= 0
+        np.add.at(sums, rows[used], np.repeat(numbers, used.sum(axis=1)))
         _, first, groups, sizes = np.unique(
             sums, return_index=True, return_inverse=True, return_counts=True
         )
@@ -48,7 +48,6 @@ class SameColumns:
         is_first = np.zeros(n_features, bool)
         is_first[first] = True
         # Of each group one feature is looked at; the others stand at the same parts.
-        used = rows >= 0
         used[used] = is_first[rows[used]]
         starts = np.concatenate(([0], np.cumsum(used.sum(axis=1)))).astype(np.int64)
         self.entries = self._groups[rows[used]], starts
@@ -56,11 +55,3 @@ class SameColumns:
     def spread(self, weights: FloatArray) -> FloatArray:
         """Return the weights of all features from the weights of the groups, by rows."""
         return np.asarray((weights / self.values[:, None])[self._groups])
-
-
-@compiled
-def _add_numbers(rows: NDArray[np.integer], numbers: IntArray, sums: IntArray) -> None:
-    for p in range(rows.shape[0]):
-        for s in range(rows.shape[1]):
-            if rows[p, s] >= 0:
-                sums[rows[p, s]] += numbers[p]
