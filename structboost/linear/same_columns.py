@@ -33,9 +33,9 @@ class SameColumns:
     """
 
     def __init__(self, rows: NDArray[np.integer], n_features: int) -> None:
-        numbers = np.random.RandomState(0).randint(1, _LARGEST, len(rows))
+        hashes = np.random.RandomState(0).randint(1, _LARGEST, len(rows))
         sums = np.zeros(n_features, np.int64)
-        _add_numbers(rows, numbers, sums)
+        _add_numbers(rows, hashes, sums)
         _, first, groups, sizes = np.unique(
             sums, return_index=True, return_inverse=True, return_counts=True
         )
@@ -59,8 +59,8 @@ class SameColumns:
 
 
 @compiled
-def _add_numbers(rows: NDArray[np.integer], numbers: IntArray, sums: IntArray) -> None:
+def _add_numbers(rows: NDArray[np.integer], hashes: IntArray, sums: IntArray) -> None:
     for p in range(rows.shape[0]):
         for s in range(rows.shape[1]):
             if rows[p, s] >= 0:
-                sums[rows[p, s]] += numbers[p]
+                sums[rows[p, s]] += hashes[p]

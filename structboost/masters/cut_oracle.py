@@ -95,15 +95,15 @@ class ColumnOracle(ABC):
         """
         self.columns.add(terms, n_new)
 
-    def keep_columns(self, kept: NDArray[np.bool_]) -> None:
+    def keep_columns(self, mask: NDArray[np.bool_]) -> None:
         """Drop columns and renumber the others.
 
         Parameters
         ----------
-        kept : ndarray of bool, shape (n_columns,)
+        mask : ndarray of bool, shape (n_columns,)
             Which columns to keep.
         """
-        self.columns.keep(kept)
+        self.columns.keep(mask)
 
 
 class CutOracle(Described, ColumnOracle):
