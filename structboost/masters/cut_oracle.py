@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from structboost._typing import FloatArray
 from structboost.contract.separation import KeptTruth
+from structboost.exceptions import warn_user
 from structboost.files.schema import Schema
 from structboost.runtime.described import Described
 from structboost.weak.terms import Terms, TermsByKind
@@ -21,14 +22,20 @@ class Cut(NamedTuple):
 
     Parameters
     ----------
-    number : int
+    key : int
         Key under which the oracle stores the measure.
     loss : float
         Mean loss of the outputs of the cut.
     """
 
-    number: int
+    key: int
     loss: float
+
+    @property
+    def number(self) -> int:
+        """The ``key``, by its name in version 0.2."""
+        warn_user("number of a cut is named key now; write key.", FutureWarning)
+        return self.key
 
 
 class ColumnOracle(ABC):
