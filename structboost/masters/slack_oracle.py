@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from structboost._typing import FloatArray, IntArray, override
 from structboost.contract.calls import separation, slack_separation
 from structboost.contract.exactness import probe_argmax
+from structboost.contract.optional_methods import HasSlacks
 from structboost.contract.parts import StackedParts
 from structboost.contract.separation import Separation, separation_of
 from structboost.exceptions import TaskError
@@ -38,7 +39,7 @@ class SlackOracle(ColumnOracle):
     @property
     def one_slack_each(self) -> bool:
         """Whether the m-slack form of the task has one slack for each example."""
-        return not self._problem.task.defines("separate_slacks")
+        return not isinstance(self._problem.task, HasSlacks)
 
     def slack_cuts_at(
         self, weights: FloatArray, limit: int
@@ -49,8 +50,8 @@ class SlackOracle(ColumnOracle):
         risk.
         """
         separated, violations, risk, scores = self.outputs_at(weights)
-        if not self.one_slack_each:
-            problem = self._problem
+        problem = self._problem
+        if isinstance(problem.task, HasSlacks):
             separated = slack_separation(problem.task, problem.X, problem.Y, scores, limit)
             violations = separated.violations(scores)
         slacks = np.arange(len(separated.losses)) if separated.slacks is None else separated.slacks
