@@ -480,8 +480,8 @@ class TreeFamily(WeakLearnerFamily):
         columns = self._is_category, self._directions.of_columns
         limits = self.min_samples_leaf, ridge
         grow(
-            tuple(self._table), columns, duals, is_drawn, self._room, (features, bins), sets, counts,
-            limits, draw,
+            tuple(self._table), columns, duals, is_drawn, self._room, (features, bins), sets,
+            counts, limits, draw,
         )  # fmt: skip
         numbers = np.empty((n_channels, self.binned.n_rows), np.int16)
         leaves, weights, of_drawn = self._grown_leaves(
