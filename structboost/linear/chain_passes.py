@@ -77,10 +77,10 @@ def dual_pass(
     are None, and the weights are this sum.  The dual has half the squared norm of the weights times
     ``ridge``, and the overlap is that of its change beyond the slope.
     """
-    starts, tags, shares, ends = sequences
+    starts, tags, example_weights, ends = sequences
     of_tags, of_pairs, entropies, overlaps = duals
     features, at, values, vectors, norms = tokens
-    emissions, found, change, of_sums = space
+    emissions, changes, change, of_sums = space
     n_tags = weights.shape[1]
     bias = len(weights) - 1
     first_vector = bias - vectors.shape[1]
@@ -118,44 +118,44 @@ def dual_pass(
             if ends[i, 1]:
                 emissions[n - 1, k] += penalties[2][k]
         log_sum = sum_product(
-            emissions, ONE_ROW, n, (transitions, penalties[0], ONE_ROW), of_sums, shift, found,
+            emissions, ONE_ROW, n, (transitions, penalties[0], ONE_ROW), of_sums, shift, changes,
             change, None,
         )  # fmt: skip
-        total += shares[i] * (log_sum - true)
+        total += example_weights[i] * (log_sum - true)
         if not moves:
             continue
         # <scores, p>, <scores, q - p> on the tokens and in all; |q - p|^2 without overlaps.
-        kept = moved = squares = 0.0
+        old_score = moved = squares = 0.0
         for t in range(n):
-            own = squared = 0.0
+            of_row = squared = 0.0
             for k in range(n_tags):
                 p = of_tags[begin + t, k]
-                difference = found[t, k] - p
-                found[t, k] = difference
+                difference = changes[t, k] - p
+                changes[t, k] = difference
                 if p > 0.0:
-                    kept += p * emissions[t, k]
+                    old_score += p * emissions[t, k]
                 if difference != 0.0:
                     moved += difference * emissions[t, k]
                 squared += difference * difference
-            own = values[bias] * values[bias]
+            of_row = values[bias] * values[bias]
             for a in range(at[begin + t], at[begin + t + 1]):
-                own += values[features[a]] * values[features[a]]
-            own += norms[begin + t]
-            squares += own * squared
+                of_row += values[features[a]] * values[features[a]]
+            of_row += norms[begin + t]
+            squares += of_row * squared
         on_tokens, of_steps = moved, 0.0
         for k in range(n_tags * n_tags):
             difference = change[0, k] - of_pairs[i, k]
             change[0, k] = difference
-            kept += of_pairs[i, k] * transitions[0, k]
+            old_score += of_pairs[i, k] * transitions[0, k]
             moved += difference * transitions[0, k]
             of_steps += difference * difference
-        gap = log_sum - entropies[i] - kept
-        norm = shares[i] * (overlaps[i] * squares + of_steps / ridge)
+        gap = log_sum - entropies[i] - old_score
+        norm = example_weights[i] * (overlaps[i] * squares + of_steps / ridge)
         beta = min(1.0, gap / max(norm, _TINY))
         if not beta > 0.0:
             continue
-        entropies[i] += beta * (log_sum - kept - moved - entropies[i])
-        factor = -shares[i] * beta
+        entropies[i] += beta * (log_sum - old_score - moved - entropies[i])
+        factor = -example_weights[i] * beta
         for k in range(n_tags * n_tags):
             of_pairs[i, k] += beta * change[0, k]
             if slopes is None:
@@ -165,15 +165,15 @@ def dual_pass(
                 transitions[0, k] = _shrunk(slopes[1][0, k], slopes[2]) / ridge
         for t in range(n):
             for k in range(n_tags):
-                of_tags[begin + t, k] += beta * found[t, k]
-                found[t, k] *= factor
+                of_tags[begin + t, k] += beta * changes[t, k]
+                changes[t, k] *= factor
         alone = factor * factor * squares
         if slopes is None:
-            met = _scatter(begin, n, tokens, found, weights, of_sums[7])
+            met = _scatter(begin, n, tokens, changes, weights, of_sums[7])
             # met is <weights, d> + (|d|^2 - |d|^2 without overlaps) / 2 for the change d.
             whole = 2.0 * (met - factor * on_tokens) + alone
         else:
-            rise = _scatter_shrunk(begin, n, tokens, found, slopes, weights)
+            rise = _scatter_shrunk(begin, n, tokens, changes, slopes, weights)
             whole = 2.0 * (rise - factor * on_tokens)
         overlaps[i] = max(_LEAST_OVERLAP, whole / max(alone, _TINY))
     return total
@@ -220,6 +220,18 @@ def _scatter(
     for k in range(n_tags):
         met += of_tags[k]
     return met
+
+
+@compiled
+def add_sums(tokens: Any, change: FloatArray, out: FloatArray) -> None:
+    """Add the rows of all tokens to those of their active features, times the values of these."""
+    features, at, values, _vectors, _norms = tokens
+    for t in range(len(change)):
+        for a in range(at[t], at[t + 1]):
+            f = features[a]
+            value = values[f]
+            for k in range(change.shape[1]):
+                out[f, k] += value * change[t, k]
 
 
 @compiled(**INSIDE)
