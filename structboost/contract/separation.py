@@ -124,7 +124,9 @@ class Separation:
         """
         out = np.array(self.losses, dtype=np.float64)
         for kind, difference in self.differences.items():
-            _subtract_products(*difference, self.indptr[kind], scores.rows[kind], out)
+            # Views with gaps are another type to compile for.
+            entries = map(np.ascontiguousarray, difference)
+            _subtract_products(*entries, self.indptr[kind], scores.rows[kind], out)
         return out
 
     def only(self, i: int, first_rows: Mapping[str, int]) -> Separation:
