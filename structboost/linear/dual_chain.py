@@ -7,17 +7,17 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from scipy.sparse import csr_array
 from sklearn.utils import check_random_state
 
 from structboost._typing import FloatArray, IntArray
 from structboost.contract.calls import stacked
 from structboost.contract.task import Task
 from structboost.inference.exponentials import space_of_tags
-from structboost.linear.chain_passes import FIRST_OVERLAP, dual_pass
+from structboost.linear.chain_passes import FIRST_OVERLAP, add_sums, dual_pass
 from structboost.linear.designs import designs_of
 from structboost.linear.elastic_net import ElasticNet
 from structboost.linear.primal_chain import PrimalChain
+from structboost.linear.primal_likelihood import FoldResult
 from structboost.linear.same_columns import SameColumns
 from structboost.runtime.interrupts import raise_if_interrupted
 from structboost.tasks.chain import Stretch
@@ -118,6 +118,7 @@ class DualChain:
         vectors = np.zeros((len(rows), 0))
         if "vector" in self.designs:
             vectors = self.designs["vector"].matrix(stack.rows["vector"])
+        del stack, rows  # which are large
         # The columns of vectors and the constant have the value 1.
         values = np.concatenate((self._columns.values, np.ones(vectors.shape[1] + 1)))
         norms = np.einsum("tj,tj->t", vectors, vectors)
@@ -144,9 +145,13 @@ class DualChain:
         self._C = C
         self.primal, self.bound = np.inf, -np.inf
 
-    def adopt(self, other: Any, rows: IntArray, C: float) -> None:
+    def result(self) -> FoldResult:
+        """Return the dual distributions and the best weights so far."""
+        return FoldResult(self.matrices(), self._duals)
+
+    def adopt(self, result: FoldResult, rows: IntArray, C: float) -> None:
         """Start at C from the distributions of a problem with the examples ``rows``."""
-        if not isinstance(other, DualChain):
+        if not result.duals:
             self.begin(C)
             return
         starts = self._sequences[0]
@@ -154,7 +159,7 @@ class DualChain:
         first = np.repeat(starts[rows] - (np.cumsum(sizes) - sizes), sizes)
         tokens = first + np.arange(len(first))
         for ours, theirs, at in zip(
-            self._duals, other._duals, (tokens, rows, rows, rows), strict=True
+            self._duals, result.duals, (tokens, rows, rows, rows), strict=True
         ):
             ours[at] = theirs
         self.begin(C)
@@ -163,7 +168,7 @@ class DualChain:
 
     def _set_slopes(self) -> None:
         """Set the sums of features that the duals give."""
-        features, at, values, vectors, _ = self._tokens
+        vectors = self._tokens[3]
         starts, tags, weights, _ = self._sequences
         of_tags, of_pairs = self._duals[:2]
         n_tokens, n_tags = of_tags.shape
@@ -171,9 +176,9 @@ class DualChain:
         change = -of_tokens[:, None] * of_tags
         change[np.arange(n_tokens), tags] += of_tokens
         n_active = len(self._columns.values)
-        rows = csr_array((values[features], features, at), (n_tokens, n_active))
         slopes, pairs = self._slopes
-        slopes[:n_active] = rows.T @ change
+        slopes[:n_active] = 0.0
+        add_sums(self._tokens, change, slopes)
         slopes[n_active:-1] = vectors.T @ change
         slopes[-1] = change.sum(axis=0)
         pairs[0] = 0.0

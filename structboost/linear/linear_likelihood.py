@@ -17,7 +17,7 @@ from structboost.contract.parts import StackedParts
 from structboost.contract.task import Task, check_is_task
 from structboost.exceptions import InterruptedFitWarning, examples_numbered, warn_user
 from structboost.linear.designs import Design, linear_ensemble, linear_scores
-from structboost.linear.primal_likelihood import PrimalLikelihood
+from structboost.linear.primal_likelihood import FoldResult, PrimalLikelihood
 from structboost.masters.base import Problem
 from structboost.masters.held_out import fitted_temperature
 from structboost.masters.likelihood import Likelihood
@@ -74,7 +74,10 @@ class LikelihoodProblem(Protocol):
     def begin(self, C: float) -> None:
         """Continue with another C, from the result of the previous one."""
 
-    def adopt(self, other: Any, rows: IntArray, C: float) -> None:
+    def result(self) -> FoldResult:
+        """Return the result so far, which is small and shares no memory with the examples."""
+
+    def adopt(self, result: FoldResult, rows: IntArray, C: float) -> None:
         """Start at C from the result of a problem with the examples ``rows``."""
 
     def improve(self) -> None:
@@ -184,7 +187,7 @@ class LinearLikelihoodTrainer(Trainer):
         X, Y = by_position(X), by_position(Y)
         example_weights = checked_example_weights(sample_weight, len(X))
         with one_blas_thread():
-            start: tuple[LikelihoodProblem, Fold] | None = None
+            start: tuple[FoldResult, Fold] | None = None
             C = self.C
             if is_text(C, AUTO):
                 C, start = self._chosen_C(folds or [], score)
@@ -194,12 +197,17 @@ class LinearLikelihoodTrainer(Trainer):
             else:
                 problem.adopt(start[0], np.asarray(start[1].rows), float(C))
             start = None
-            self._train(problem, float(C), began)
+            facts = self._train(problem, float(C), began)
+            designs, weights = problem.designs, problem.matrices()
+            del problem  # which is large
+            self.model_ = linear_ensemble(self.task.kinds, designs, weights, facts)
+            self._warn()
         if not self.interrupted_:
             warn_of_one_output(self.task, X, Y, self.scores)
         return self
 
-    def _train(self, problem: LikelihoodProblem, C: float, began: float) -> None:
+    def _train(self, problem: LikelihoodProblem, C: float, began: float) -> dict[str, Any]:
+        """Run rounds until an end, and return the facts that are saved with the model."""
         label = f"{self._objective} over linear, C {C:.4g}  "
         bar = ProgressBar(self.tol, self.max_rounds, label) if self.verbose else None
         self.history_, self.interrupted_, certified = [], False, True
@@ -232,14 +240,12 @@ class LinearLikelihoodTrainer(Trainer):
         self.ending_ = ending_of_passes(self.history_, self.tol, interrupted=self.interrupted_)
         if bar is not None:
             bar.end(ending_in_words(self.ending_))
-        facts = {
+        return {
             "C": C,
             "history": self.history_,
             "objective": self.objective_,
             "temperature": self.temperature_,
         }
-        self.model_ = linear_ensemble(self.task.kinds, problem.designs, problem.matrices(), facts)
-        self._warn()
 
     def _warn(self) -> None:
         n = len(self.history_)
@@ -258,8 +264,8 @@ class LinearLikelihoodTrainer(Trainer):
 
     def _chosen_C(
         self, folds: Sequence[Fold], score: Score | None
-    ) -> tuple[float, tuple[LikelihoodProblem, Fold]]:
-        """Return the best C on the folds, and the problem of the first fold."""
+    ) -> tuple[float, tuple[FoldResult, Fold]]:
+        """Return the best C on the folds, and the result on the first fold."""
         held = np.cumsum([len(fold.held_Y) for fold in folds])
         folds = folds[: int(np.searchsorted(held, _ENOUGH)) + 1]
         fits = _FoldFits(self, folds, score)
@@ -274,7 +280,7 @@ class LinearLikelihoodTrainer(Trainer):
         self.temperature_ = fits.temperature(C)
         if self.on_held_out is not None:
             self.on_held_out(folds, fits.scores[C])
-        return C, (fits.problems[0], folds[0])
+        return C, (fits.problems[0].result(), folds[0])
 
     def _problem(self, X: Any, Y: Any, example_weights: FloatArray) -> LikelihoodProblem:
         problem: LikelihoodProblem = self.problem(

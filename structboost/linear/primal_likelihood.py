@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -22,6 +22,16 @@ from structboost.solvers.quasi_newton import Evaluate, QuasiNewton
 _STEPS = 3
 # Means of two dual points are found this exactly.
 _FINE_MEAN = 1e-3
+
+
+class FoldResult(NamedTuple):
+    """Result of a problem, from which one with more examples starts.
+
+    ``matrices`` are weights by kind, and ``duals`` the dual distributions, if it has these.
+    """
+
+    matrices: Mapping[str, FloatArray]
+    duals: tuple[FloatArray, ...] = ()
 
 
 class PrimalLikelihood:
@@ -130,12 +140,15 @@ class PrimalLikelihood:
         weights = self._solver.weights
         return np.subtract(*np.split(weights, 2)) if self._penalty.l1_ratio else weights
 
-    def adopt(self, other: Any, rows: IntArray, C: float) -> None:
+    def result(self) -> FoldResult:
+        """Return the best weights so far."""
+        return FoldResult(self.matrices())
+
+    def adopt(self, result: FoldResult, rows: IntArray, C: float) -> None:
         """Start at C from the weights of a problem with the examples ``rows``."""
-        matrices = other.matrices()
         parts = []
         for kind, shape in self._shapes.items():
-            matrix, theirs = np.zeros(shape), matrices[kind]
+            matrix, theirs = np.zeros(shape), result.matrices[kind]
             # Active features may be more here; the constant comes last.
             n = min(shape[0], len(theirs)) - 1
             matrix[:n], matrix[-1] = theirs[:n], theirs[-1]
