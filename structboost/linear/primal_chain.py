@@ -8,13 +8,9 @@ from typing import Any
 import numpy as np
 
 from structboost._typing import FloatArray, IntArray, override
-from structboost.inference.chains import (
-    ONE_ROW,
-    exponentials,
-    space_of_tags,
-    sum_product,
-    sum_product_of_pairs,
-)
+from structboost.inference.best_sequences import ONE_ROW
+from structboost.inference.exponentials import exponentials, space_of_tags
+from structboost.inference.sum_product import sum_product, sum_product_of_pairs
 from structboost.linear.primal_likelihood import PrimalLikelihood
 from structboost.runtime.compiled import compiled
 from structboost.tasks.chain import Stretch
