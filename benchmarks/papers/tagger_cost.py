@@ -187,6 +187,7 @@ def targets(made):
 
     def over_crfsuite(fact):
         return ratio(*(spanish.get(method, {}).get(fact) for method in (OURS, CRFSUITE)))
+
     return [
         reach("fit: power of the tokens", slope("tokens", "value"), "<=", 1.1),
         reach("prediction: power of the tokens", slope("tokens", "cpu_of_test"), "<=", 1.1),
