@@ -408,7 +408,7 @@ class StructBoost(Trainer):
             return str(getattr(ending[0], "ending", "callback")) if ending else ""
 
         try:
-            loop.run(observe)
+            loop.run(observe if callbacks else None)
             if bar is not None:
                 bar.end(ending_in_words(loop.state.ending))
         finally:

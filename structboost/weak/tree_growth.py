@@ -19,6 +19,7 @@ from structboost._typing import FloatArray, IntArray
 from structboost.runtime.compiled import compiled
 from structboost.weak.binning import BinnedFeatures
 from structboost.weak.category_sets import is_in_set
+from structboost.weak.leaf_sums import SURE, confident_leaves, sum_leaves
 
 # An impurity counts as smaller only by more than rounding: by this fraction of the node's.
 _ROUNDING = 1e-10
@@ -67,6 +68,42 @@ class CountedTable(NamedTuple):
     rare_indptr: IntArray
     rare_rows: NDArray[np.int32]
     rare_codes: NDArray[Any]
+
+
+class Growth(NamedTuple):
+    """Data from which compiled code grows the trees of rounds, and room for them.
+
+    Parameters
+    ----------
+    setup : tuple
+        Arguments of :func:`grow` that no round changes: ``table``, ``columns``, ``room``,
+        ``limits``, and ``draw`` without the seed.
+    is_drawn : ndarray of bool, shape (n_rounds, n_rows)
+        Rows that the trees of each round are grown on.
+    seeds : ndarray of int64, shape (n_rounds,)
+    counts : ndarray of int64, optional
+        As for :func:`grow`.
+    trees : tuple of ndarray, shapes (n_rounds, n_channels, n_nodes) twice and \
+            (n_rounds, 2, n_channels, n_leaves)
+        Filled with features, bins, and the responses of leaves of all and of the drawn rows.
+    sets : ndarray of uint64, shape (n_rounds, n_channels, n_nodes, n_words), optional
+    sums : ndarray, shape (n_rounds, 4, n_channels, n_leaves)
+        Filled by :func:`structboost.weak.leaf_sums.sum_leaves`.
+    numbers : ndarray of int16, shape (n_channels, n_rows)
+        Work array for the leaf of each row.
+    fractions : (float, float)
+        As for :func:`structboost.weak.leaf_sums.confident_leaves`.
+    """
+
+    setup: tuple[Any, ...]
+    is_drawn: NDArray[np.bool_]
+    seeds: IntArray
+    counts: IntArray | None
+    trees: tuple[IntArray, IntArray, FloatArray]
+    sets: NDArray[np.uint64] | None
+    sums: FloatArray
+    numbers: NDArray[np.int16]
+    fractions: tuple[float, float]
 
 
 def counted_table(binned: BinnedFeatures, row_share: float) -> CountedTable:
@@ -128,11 +165,7 @@ def work_arrays(depth: int, n_bins: int, n_rows: int) -> Room:
 
 @compiled
 def _pack(
-    duals: FloatArray,
-    is_drawn: NDArray[np.bool_] | None,
-    channel: int,
-    packed: IntArray,
-    rows: NDArray[np.int32],
+    duals: FloatArray, is_drawn: NDArray[np.bool_], packed: IntArray, rows: NDArray[np.int32]
 ) -> tuple[int, int, int]:
     """Fill ``packed`` with the duals of a channel as integers.
 
@@ -140,17 +173,13 @@ def _pack(
     are listed in ``rows``.  Returns their count, sum and largest absolute value.
     """
     n_rows = len(packed)
-    size_of_all, takes = 0.0, 1.0
+    size_of_all = 0.0
     for i in range(n_rows):
-        if is_drawn is not None:
-            takes = 1.0 if is_drawn[i] else 0.0
-        size_of_all += takes * abs(duals[i, channel])
+        size_of_all += (1.0 if is_drawn[i] else 0.0) * abs(duals[i])
     scale = (_TOTAL - n_rows) / size_of_all if size_of_all > 0.0 else 0.0
     n, total, largest = 0, 0, 0
     for i in range(n_rows):
-        if is_drawn is not None:
-            takes = 1.0 if is_drawn[i] else 0.0
-        scaled = takes * scale * duals[i, channel]
+        scaled = (1.0 if is_drawn[i] else 0.0) * scale * duals[i]
         size: Any = np.int64(abs(scaled) + 0.5)
         packed[i] = size << _SHIFT if scaled > 0.0 else size
         rows[n] = i
@@ -204,13 +233,13 @@ def grow(
     table: tuple[NDArray[Any], ...],
     columns: tuple[NDArray[np.bool_], NDArray[np.int8]],
     duals: FloatArray,
-    is_drawn: NDArray[np.bool_] | None,
+    is_drawn: NDArray[np.bool_],
     room: Room,
     nodes: tuple[IntArray, IntArray],
     sets: NDArray[np.uint64] | None,
     counts: IntArray | None,
     limits: tuple[int, float],
-    draw: tuple[int, int, IntArray, NDArray[np.bool_]] | None,
+    draw: tuple[int, int, IntArray, NDArray[np.bool_]],
 ) -> None:
     """Grow a tree for each channel, with splits of least Gini impurity.
 
@@ -219,9 +248,9 @@ def grow(
     table : CountedTable, as a plain tuple
     columns : (ndarray of bool, ndarray of int8), shape (n_columns,)
         Flags of categorical columns, and directions, as for :func:`split_of_node`.
-    duals : ndarray, shape (n_rows, n_channels)
-    is_drawn : ndarray of bool, shape (n_rows,), optional
-        Rows that the trees are grown on; None for all.
+    duals : ndarray, shape (n_channels, n_rows)
+    is_drawn : ndarray of bool, shape (n_rows,)
+        Rows that the trees are grown on.
     room : tuple of ndarrays
         Work arrays of :func:`work_arrays`.
     nodes : (ndarray of int64, ndarray of int64), shape (n_channels, 2^depth - 1)
@@ -234,9 +263,9 @@ def grow(
     limits : (int, float)
         Fewest rows of a leaf, and what fraction of a channel's absolute weight is added to
         each side of a split.
-    draw : (int, int, ndarray of int64, ndarray of bool), optional
+    draw : (int, int, ndarray of int64, ndarray of bool)
         Seed, number of features that a node may split, feature of each column, and a work array
-        for the columns that a node may split.  None if it may split all.
+        for the columns that a node may split, which are all at first.
     """
     codes, starts = table[0], table[1]
     histograms, weights, row_numbers, todo, at_once = room
@@ -244,13 +273,14 @@ def grow(
     min_rows, share = limits
     n_nodes = features.shape[1]
     rows, other = row_numbers[0], row_numbers[1]
+    draws, is_open = draw[1] <= draw[2][-1], draw[3]
     # Weights of a channel, and those of a node whose rows are counted, zero elsewhere.
     own, masked = weights[0], weights[1]
     left_set = None
     if sets is not None:
         left_set = np.zeros(sets.shape[2], np.uint64)
     for c in range(len(features)):
-        n, total, largest = _pack(duals, is_drawn, c, own, rows)
+        n, total, largest = _pack(duals[c], is_drawn, own, rows)
         _count(table, own, masked, rows[:n], histograms[0], at_once)
         ridge = share * ((total >> _SHIFT) + (total & _MASK))
         features[c] = 0
@@ -261,9 +291,7 @@ def grow(
             n_todo -= 1
             node, place = todo[n_todo, 0], todo[n_todo, 1]
             begin, end, total = todo[n_todo, 2], todo[n_todo, 3], todo[n_todo, 4]
-            is_open = None
-            if draw is not None:
-                is_open = draw[3]
+            if draws:
                 _draw_columns(draw, c * n_nodes + node)
             f, b, left_total = split_of_node(
                 histograms[place], starts, columns, (total, ridge), left_set, is_open,
@@ -357,7 +385,7 @@ def split_of_node(
     columns: tuple[NDArray[np.bool_], NDArray[np.int8]],
     node: tuple[int, float],
     left_set: NDArray[np.uint64] | None,
-    is_open: NDArray[np.bool_] | None,
+    is_open: NDArray[np.bool_],
     codes: NDArray[Any],
     rows: NDArray[np.int32],
     counts: IntArray | None,
@@ -395,7 +423,7 @@ def split_of_node(
     # Sides of less weight may have too few rows.
     enough = float(min_rows) * largest
     for f in range(len(directions)):
-        if is_open is not None and not is_open[f]:
+        if not is_open[f]:
             continue
         first, n_bins = starts[f], starts[f + 1] - starts[f]
         if left_set is not None and is_category[f]:
@@ -569,6 +597,35 @@ def leaf_numbers(
                     is_right = not is_in_set(sets[t, k], np.int64(codes[features[t, k], i]))
                 k = 2 * k + 1 + is_right
             out[t, i] = k - n_nodes
+
+
+@compiled
+def grow_round(
+    setup: tuple[Any, ...],
+    round_: tuple[FloatArray, NDArray[np.bool_], int],
+    counts: IntArray | None,
+    trees: tuple[IntArray, IntArray, FloatArray],
+    sets: NDArray[np.uint64] | None,
+    sums: FloatArray,
+    numbers: NDArray[np.int16],
+    fractions: tuple[float, float],
+) -> None:
+    """Grow confident trees, one for each channel, and respond.
+
+    Arguments are the fields of :class:`Growth` for a round, whose duals, rows and seed are
+    ``round_``.
+    """
+    table, columns, room, limits, drawing = setup
+    duals, is_drawn, seed = round_
+    features, bins, responses = trees
+    draw = seed, drawing[0], drawing[1], drawing[2]
+    grow(table, columns, duals, is_drawn, room, (features, bins), sets, counts, limits, draw)
+    leaf_numbers(table[0], features, bins, sets, numbers)
+    sum_leaves(numbers, duals, is_drawn, sums)
+    confident_leaves(sums, fractions, responses)
+    for t in range(len(numbers)):
+        for k in range(responses.shape[2]):
+            responses[0, t, k] = np.rint(SURE * responses[0, t, k])
 
 
 def row_hashes(codes: NDArray[Any]) -> NDArray[np.uint64]:
