@@ -17,7 +17,8 @@ from structboost.masters.base import Problem
 from structboost.masters.newton_steps import HeldOutBooster, NewtonSteps
 from structboost.masters.pair_margins import PAIR_LINK
 from structboost.runtime.compiled import compiled
-from structboost.weak.tree_growth import Growth, grow_round
+from structboost.weak.leaf_sums import SURE, confident_leaves, sum_leaves
+from structboost.weak.tree_growth import Growth, grow, leaf_numbers
 
 _TINY = float(np.finfo(np.float64).tiny)
 
@@ -153,52 +154,62 @@ def run_rounds(
     setup, is_drawn, seeds, counts, trees, sets, sums, numbers, fractions = growth
     scores, derivatives, held_out, n_left_out = state
     features, bins, responses = trees
+    table, columns, room, limits, (n_drawn, of_columns, is_open) = setup
+    n_channels, n_rows = scores.shape
     for r in range(len(seeds)):
-        grow_round(
-            setup, (derivatives[0], is_drawn[r], seeds[r]), counts,
-            (features[r], bins[r], responses[r]), _of_round(sets, r), sums[r], numbers, fractions,
-        )  # fmt: skip
-        if not (responses[r, 0] * sums[r, 0] > 0.0).any():
+        drawn, draw = is_drawn[r], (seeds[r], n_drawn, of_columns, is_open)
+        nodes, of_round = (features[r], bins[r]), _of_round(sets, r)
+        grow(table, columns, derivatives[0], drawn, room, nodes, of_round, counts, limits, draw)
+        leaf_numbers(table[0], features[r], bins[r], of_round, numbers)
+        sum_leaves(numbers, derivatives[0], drawn, sums[r])
+        confident_leaves(sums[r], fractions, responses[r])
+        has_column = False
+        for c in range(n_channels):
+            for k in range(responses.shape[3]):
+                responses[r, 0, c, k] = np.rint(SURE * responses[r, 0, c, k])
+                has_column |= responses[r, 0, c, k] * sums[r, 0, c, k] > 0.0
+        if not has_column:
             return r
-        for c in range(len(scores)):
-            of_all, of_drawn = responses[r, 0, c], responses[r, 1, c]
-            step = _step_along(of_all, numbers[c], derivatives[:, c], settings)
+        for c in range(n_channels):
+            step = _step_along(
+                responses[r, 0, c], numbers[c], derivatives[0, c], derivatives[1, c], settings
+            )
             steps[r, c] = step
-            for i in range(scores.shape[1]):
-                leaf = numbers[c, i]
-                scores[c, i] += step * of_all[leaf]
-                if not is_drawn[r, i]:
-                    held_out[c, i] += step * of_drawn[leaf]
-        for i in range(scores.shape[1]):
-            n_left_out[i] += not is_drawn[r, i]
+            for i in range(n_rows):
+                scores[c, i] += step * responses[r, 0, c, numbers[c, i]]
+                if not drawn[i]:
+                    held_out[c, i] += step * responses[r, 1, c, numbers[c, i]]
+        for i in range(n_rows):
+            n_left_out[i] += not drawn[i]
         risks[r] = measure(loss, scores, derivatives)
         if risks[r] <= settings[2]:
             return r + 1
     return len(seeds)
 
 
-@compiled
+@compiled(no_cpython_wrapper=True)
 def _of_round(sets: NDArray[np.uint64] | None, round_: int) -> NDArray[np.uint64] | None:
     return None if sets is None else sets[round_]
 
 
-@compiled
+@compiled(no_cpython_wrapper=True)
 def _step_along(
     responses: FloatArray,
     numbers: NDArray[np.int16],
-    derivatives: FloatArray,
+    slopes: FloatArray,
+    curvatures: FloatArray,
     settings: tuple[float, float, float],
 ) -> float:
     """Shrunken Newton step along a tree, whose leaves have these responses."""
     slope, curvature, largest = 0.0, 0.0, _TINY
     for i in range(len(numbers)):
         response = responses[numbers[i]]
-        slope += response * derivatives[0, i]
-        curvature += response * response * derivatives[1, i]
+        slope += response * slopes[i]
+        curvature += response * response * curvatures[i]
     if slope <= 0.0:
         return 0.0
-    for response in responses:
-        largest = max(largest, abs(response))
+    for k in range(len(responses)):
+        largest = max(largest, abs(responses[k]))
     longest = settings[1] / largest
     newton = slope / curvature if curvature > 0.0 else longest
     return float(settings[0] * min(newton, longest))

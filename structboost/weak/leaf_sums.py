@@ -29,7 +29,8 @@ def sum_leaves(
         Filled with sums and masses of all rows, and with those of the drawn rows.
     """
     for t in range(len(numbers)):
-        sums[:, t] = 0.0
+        for k in range(sums.shape[2]):
+            sums[0, t, k] = sums[1, t, k] = sums[2, t, k] = sums[3, t, k] = 0.0
         for i in range(numbers.shape[1]):
             k, dual = numbers[t, i], duals[t, i]
             sums[0, t, k] += dual
@@ -60,31 +61,22 @@ def confident_leaves(
         total = 0.0
         for k in range(len(masses)):
             total += fractions[0] * masses[k]
-        of_row = _pairwise_sum(sums[3, t]) * fractions[1]
+        of_drawn, of_tree = sums[3, t], 0.0
+        if len(of_drawn) < 8:
+            for k in range(len(of_drawn)):
+                of_tree += of_drawn[k]
+        else:
+            # In the order of numpy, by eight partial sums.
+            eight = responses[1, t]
+            for k in range(len(of_drawn)):
+                eight[k % 8] = of_drawn[k] if k < 8 else eight[k % 8] + of_drawn[k]
+            of_tree = (eight[0] + eight[1]) + (eight[2] + eight[3])
+            of_tree += (eight[4] + eight[5]) + (eight[6] + eight[7])
+        of_row = of_tree * fractions[1]
         for k in range(len(masses)):
             masses[k] = max(masses[k] + total, _TINY)
             responses[0, t, k] = sums[0, t, k] / masses[k]
-            responses[1, t, k] = SURE * sums[2, t, k] / max(sums[3, t, k] + of_row, _TINY)
-
-
-@compiled
-def _pairwise_sum(values: FloatArray) -> float:
-    """Sum in the order of numpy: by eight partial sums, if there are 8 to 128 values."""
-    if len(values) < 8:
-        return _sum_of_every(values, 0, 1)
-    total = 0.0
-    for k in range(0, 8, 4):
-        first = _sum_of_every(values, k, 8) + _sum_of_every(values, k + 1, 8)
-        total += first + (_sum_of_every(values, k + 2, 8) + _sum_of_every(values, k + 3, 8))
-    return total
-
-
-@compiled
-def _sum_of_every(values: FloatArray, first: int, step: int) -> float:
-    total = 0.0
-    for k in range(first, len(values), step):
-        total += values[k]
-    return total
+            responses[1, t, k] = SURE * sums[2, t, k] / max(of_drawn[k] + of_row, _TINY)
 
 
 def add_agreement(sums: FloatArray, of_others: FloatArray) -> None:

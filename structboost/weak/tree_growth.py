@@ -19,7 +19,6 @@ from structboost._typing import FloatArray, IntArray
 from structboost.runtime.compiled import compiled
 from structboost.weak.binning import BinnedFeatures
 from structboost.weak.category_sets import is_in_set
-from structboost.weak.leaf_sums import SURE, confident_leaves, sum_leaves
 
 # An impurity counts as smaller only by more than rounding: by this fraction of the node's.
 _ROUNDING = 1e-10
@@ -163,7 +162,7 @@ def work_arrays(depth: int, n_bins: int, n_rows: int) -> Room:
     )
 
 
-@compiled
+@compiled(no_cpython_wrapper=True)
 def _pack(
     duals: FloatArray, is_drawn: NDArray[np.bool_], packed: IntArray, rows: NDArray[np.int32]
 ) -> tuple[int, int, int]:
@@ -189,7 +188,7 @@ def _pack(
     return n, total, largest
 
 
-@compiled
+@compiled(no_cpython_wrapper=True)
 def _count_dense(
     by_row: NDArray[Any],
     dense: IntArray,
@@ -333,13 +332,13 @@ def grow(
                 n_todo += 1
 
 
-@compiled
+@compiled(no_cpython_wrapper=True)
 def _may_split(total: int, n_rows: int, min_rows: int) -> bool:
     """Whether a node has weight of both signs, and enough rows."""
     return bool(total >> _SHIFT > 0 and total & _MASK > 0 and n_rows >= 2 * min_rows)
 
 
-@compiled
+@compiled(no_cpython_wrapper=True)
 def _count(
     table: tuple[NDArray[Any], ...],
     own: IntArray,
@@ -378,7 +377,7 @@ def _count(
             masked[rows[j]] = 0
 
 
-@compiled
+@compiled(no_cpython_wrapper=True)
 def split_of_node(
     histogram: IntArray,
     starts: IntArray,
@@ -464,7 +463,7 @@ def split_of_node(
     return best_feature, best_bin, best_left
 
 
-@compiled
+@compiled(no_cpython_wrapper=True)
 def _best_set(
     histogram: IntArray,
     total: int,
@@ -521,7 +520,7 @@ def _best_set(
     return limit, best_left
 
 
-@compiled
+@compiled(no_cpython_wrapper=True)
 def _draw_columns(draw: tuple[int, int, IntArray, NDArray[np.bool_]], node: int) -> None:
     """Open the columns of ``draw`` features, drawn anew for each node."""
     seed, n_drawn, feature_of, is_open = draw
@@ -543,7 +542,7 @@ def _draw_columns(draw: tuple[int, int, IntArray, NDArray[np.bool_]], node: int)
         is_open[j] = is_drawn
 
 
-@compiled
+@compiled(no_cpython_wrapper=True)
 def _rows_parted(
     code: NDArray[Any],
     bin_: int,
@@ -569,7 +568,7 @@ def _rows_parted(
     return n_left
 
 
-@compiled
+@compiled(no_cpython_wrapper=True)
 def _count_rows(code: NDArray[Any], rows: NDArray[np.int32], counts: IntArray) -> None:
     for b in range(len(counts)):
         counts[b] = 0
@@ -597,35 +596,6 @@ def leaf_numbers(
                     is_right = not is_in_set(sets[t, k], np.int64(codes[features[t, k], i]))
                 k = 2 * k + 1 + is_right
             out[t, i] = k - n_nodes
-
-
-@compiled
-def grow_round(
-    setup: tuple[Any, ...],
-    round_: tuple[FloatArray, NDArray[np.bool_], int],
-    counts: IntArray | None,
-    trees: tuple[IntArray, IntArray, FloatArray],
-    sets: NDArray[np.uint64] | None,
-    sums: FloatArray,
-    numbers: NDArray[np.int16],
-    fractions: tuple[float, float],
-) -> None:
-    """Grow confident trees, one for each channel, and respond.
-
-    Arguments are the fields of :class:`Growth` for a round, whose duals, rows and seed are
-    ``round_``.
-    """
-    table, columns, room, limits, drawing = setup
-    duals, is_drawn, seed = round_
-    features, bins, responses = trees
-    draw = seed, drawing[0], drawing[1], drawing[2]
-    grow(table, columns, duals, is_drawn, room, (features, bins), sets, counts, limits, draw)
-    leaf_numbers(table[0], features, bins, sets, numbers)
-    sum_leaves(numbers, duals, is_drawn, sums)
-    confident_leaves(sums, fractions, responses)
-    for t in range(len(numbers)):
-        for k in range(responses.shape[2]):
-            responses[0, t, k] = np.rint(SURE * responses[0, t, k])
 
 
 def row_hashes(codes: NDArray[Any]) -> NDArray[np.uint64]:
