@@ -80,11 +80,11 @@ class StageWiseLikelihoodBooster(HeldOutBooster):
         codes = codes_of(problem.task, problem.Y)
         self._code = csr_array(codes.codes.astype(np.float64))
         places = (self._code.indptr, self._code.indices)
-        entries = *(own.astype(np.int64) for own in places), self._code.data
+        entries = *(indices.astype(np.int64) for indices in places), self._code.data
         n_outputs, n_channels = self._code.shape
         room = np.empty(n_outputs), np.empty((3, n_channels))
-        self._labels, self._shares = codes.labels, problem.example_weights
-        self._loss = entries, self._labels, self._shares, room
+        self._labels, self._example_weights = codes.labels, problem.example_weights
+        self._loss = entries, self._labels, self._example_weights, room
         self._kind = problem.only_kind()
         super().__init__(formulation, {self._kind: (n_channels, len(self._labels))})
         self._measure()
@@ -97,7 +97,7 @@ class StageWiseLikelihoodBooster(HeldOutBooster):
 
         def loss(factor: float) -> float:
             sums = np.exp(factor * of_classes).sum(axis=0)
-            return float((np.log(sums) - factor * of_truth) @ self._shares)
+            return float((np.log(sums) - factor * of_truth) @ self._example_weights)
 
         return loss, len(self._labels)
 
@@ -116,7 +116,7 @@ class StageWiseLikelihoodBooster(HeldOutBooster):
         state = self._scores[kind], self._derivatives, *self._held_out.arrays_of(kind)
         n_done = run_rounds(tuple(growth), self._loss, state, settings, steps, risks)
         self._ahead.extend(zip(steps[:n_done].tolist(), risks[:n_done].tolist(), strict=True))
-        self._answers.clear()
+        self._responses.clear()
         return int(n_done)
 
 
@@ -151,7 +151,7 @@ def run_rounds(
     risks : ndarray, shape (n_rounds,)
         Filled with the mean loss after each round.
     """
-    setup, is_drawn, seeds, counts, trees, sets, sums, numbers, fractions = growth
+    setup, is_drawn, seeds, counts, trees, sets, sums, leaf_of, fractions = growth
     scores, derivatives, held_out, n_left_out = state
     features, bins, responses = trees
     table, columns, room, limits, (n_drawn, of_columns, is_open) = setup
@@ -160,8 +160,8 @@ def run_rounds(
         drawn, draw = is_drawn[r], (seeds[r], n_drawn, of_columns, is_open)
         nodes, of_round = (features[r], bins[r]), _of_round(sets, r)
         grow(table, columns, derivatives[0], drawn, room, nodes, of_round, counts, limits, draw)
-        leaf_numbers(table[0], features[r], bins[r], of_round, numbers)
-        sum_leaves(numbers, derivatives[0], drawn, sums[r])
+        leaf_numbers(table[0], features[r], bins[r], of_round, leaf_of)
+        sum_leaves(leaf_of, derivatives[0], drawn, sums[r])
         confident_leaves(sums[r], fractions, responses[r])
         has_column = False
         for c in range(n_channels):
@@ -172,13 +172,13 @@ def run_rounds(
             return r
         for c in range(n_channels):
             step = _step_along(
-                responses[r, 0, c], numbers[c], derivatives[0, c], derivatives[1, c], settings
+                responses[r, 0, c], leaf_of[c], derivatives[0, c], derivatives[1, c], settings
             )
             steps[r, c] = step
             for i in range(n_rows):
-                scores[c, i] += step * responses[r, 0, c, numbers[c, i]]
+                scores[c, i] += step * responses[r, 0, c, leaf_of[c, i]]
                 if not drawn[i]:
-                    held_out[c, i] += step * responses[r, 1, c, numbers[c, i]]
+                    held_out[c, i] += step * responses[r, 1, c, leaf_of[c, i]]
         for i in range(n_rows):
             n_left_out[i] += not drawn[i]
         risks[r] = measure(loss, scores, derivatives)
@@ -195,15 +195,15 @@ def _of_round(sets: NDArray[np.uint64] | None, round_: int) -> NDArray[np.uint64
 @compiled(no_cpython_wrapper=True)
 def _step_along(
     responses: FloatArray,
-    numbers: NDArray[np.int16],
+    leaf_of: NDArray[np.int16],
     slopes: FloatArray,
     curvatures: FloatArray,
     settings: tuple[float, float, float],
 ) -> float:
     """Shrunken Newton step along a tree, whose leaves have these responses."""
     slope, curvature, largest = 0.0, 0.0, _TINY
-    for i in range(len(numbers)):
-        response = responses[numbers[i]]
+    for i in range(len(leaf_of)):
+        response = responses[leaf_of[i]]
         slope += response * slopes[i]
         curvature += response * response * curvatures[i]
     if slope <= 0.0:
@@ -229,7 +229,7 @@ def measure(loss: Loss, scores: FloatArray, derivatives: FloatArray) -> float:
     derivatives : ndarray, shape (2, n_channels, n_parts)
         Filled with the slopes and the curvatures.
     """
-    (starts, channels, values), labels, shares, (chances, of_channels) = loss
+    (starts, channels, values), labels, example_weights, (probabilities, of_channels) = loss
     n_outputs, n_channels = len(starts) - 1, len(scores)
     expected, squares, truth = of_channels[0], of_channels[1], of_channels[2]
     slopes, curvatures = derivatives[0], derivatives[1]
@@ -242,10 +242,10 @@ def measure(loss: Loss, scores: FloatArray, derivatives: FloatArray) -> float:
             odds = math.exp(-abs(of_second))
             total = 1.0 + odds
             of_truth = min(of_second if is_second else -of_second, 0.0)
-            risk += shares[i] * (math.log(total) - of_truth)
-            chance = (1.0 if of_second > 0.0 else odds) / total
-            slopes[0, i] = 2.0 * shares[i] * ((1.0 if is_second else 0.0) - chance)
-            curvatures[0, i] = 4.0 * shares[i] * (chance - chance * chance)
+            risk += example_weights[i] * (math.log(total) - of_truth)
+            probability = (1.0 if of_second > 0.0 else odds) / total
+            slopes[0, i] = 2.0 * example_weights[i] * ((1.0 if is_second else 0.0) - probability)
+            curvatures[0, i] = 4.0 * example_weights[i] * (probability - probability * probability)
         return risk
     for i in range(len(labels)):
         largest = -np.inf
@@ -253,23 +253,25 @@ def measure(loss: Loss, scores: FloatArray, derivatives: FloatArray) -> float:
             score = 0.0
             for e in range(starts[y], starts[y + 1]):
                 score += values[e] * scores[channels[e], i]
-            chances[y] = 2.0 * score
-            largest = max(largest, chances[y])
-        of_truth, total = chances[labels[i]] - largest, 0.0
+            probabilities[y] = 2.0 * score
+            largest = max(largest, probabilities[y])
+        of_truth, total = probabilities[labels[i]] - largest, 0.0
         for y in range(n_outputs):
-            chances[y] = 1.0 if chances[y] == largest else math.exp(chances[y] - largest)
-            total += chances[y]
-        risk += shares[i] * (math.log(total) - of_truth)
+            probabilities[y] = (
+                1.0 if probabilities[y] == largest else math.exp(probabilities[y] - largest)
+            )
+            total += probabilities[y]
+        risk += example_weights[i] * (math.log(total) - of_truth)
         for c in range(n_channels):
             expected[c] = squares[c] = truth[c] = 0.0
         for y in range(n_outputs):
             for e in range(starts[y], starts[y + 1]):
-                part = values[e] * chances[y] / total
+                part = values[e] * probabilities[y] / total
                 expected[channels[e]] += part
                 squares[channels[e]] += values[e] * part
         for e in range(starts[labels[i]], starts[labels[i] + 1]):
             truth[channels[e]] = values[e]
         for c in range(n_channels):
-            slopes[c, i] = 2.0 * shares[i] * (truth[c] - expected[c])
-            curvatures[c, i] = 4.0 * shares[i] * (squares[c] - expected[c] * expected[c])
+            slopes[c, i] = 2.0 * example_weights[i] * (truth[c] - expected[c])
+            curvatures[c, i] = 4.0 * example_weights[i] * (squares[c] - expected[c] * expected[c])
     return risk

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from structboost._typing import override
+from structboost._typing import IntArray, override
 from structboost.masters.abilities import GrowsRounds
 from structboost.masters.master import Booster
 from structboost.runtime.interrupts import raise_if_interrupted
 from structboost.training.loop import Loop
 from structboost.weak.pricing import Priced, single
+from structboost.weak.tree_growth import Growth
 
 _UNPRICED = Priced({}, 0.0)
 
@@ -58,14 +60,23 @@ class BoosterLoop(Loop):
         growth = self.rule.growth(family, n_rounds, n_channels, per_channel)
         if growth is None or others or not (n_rounds := booster.grow_rounds(kind, growth)):
             return 0
-        columns = [
-            [single(candidate) for candidate in candidates if candidate.edge > 0.0]
-            for candidates in family.grown(growth, n_rounds)
-        ]
-        for selected in self.columns.add_grown(kind, columns, booster):
+        family.skip_drawn(n_rounds)
+        for selected in self._columns_of(kind, growth, n_rounds, booster):
             booster.take_round(selected)
             self._record()
         return n_rounds
+
+    def _columns_of(
+        self, kind: str, growth: Growth, n_rounds: int, booster: GrowsRounds
+    ) -> Sequence[IntArray]:
+        """Add the columns of rounds that ran ahead, and return the places of each."""
+        if self.is_trial:
+            return [np.zeros(0, np.int64)] * n_rounds
+        columns = [
+            [single(candidate) for candidate in candidates if candidate.edge > 0.0]
+            for candidates in self.columns.families[kind].grown(growth, n_rounds)
+        ]
+        return self.columns.add_grown(kind, columns, booster)
 
     @override
     def _advance(self, n_new: int) -> bool:

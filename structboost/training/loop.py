@@ -47,6 +47,8 @@ class Loop(ABC):
 
     # What is proved of the columns, where the way of a round proves anything.
     certified = False
+    # Whether only its loss is of interest, so that no columns need to be kept.
+    is_trial = False
 
     def __init__(
         self,

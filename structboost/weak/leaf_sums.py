@@ -15,24 +15,24 @@ _TINY = float(np.finfo(np.float64).tiny)
 
 @compiled
 def sum_leaves(
-    numbers: NDArray[np.int16], duals: FloatArray, is_drawn: NDArray[np.bool_], sums: FloatArray
+    leaf_of: NDArray[np.int16], duals: FloatArray, is_drawn: NDArray[np.bool_], sums: FloatArray
 ) -> None:
     """Sum the duals, and their absolute values (masses), in the leaves of new trees.
 
     Parameters
     ----------
-    numbers : ndarray of int16, shape (n_trees, n_rows)
+    leaf_of : ndarray of int16, shape (n_trees, n_rows)
         Leaf of each row in the tree of each channel.
     duals : ndarray, shape (n_trees, n_rows)
     is_drawn : ndarray of bool, shape (n_rows,)
     sums : ndarray, shape (4, n_trees, n_leaves)
         Filled with sums and masses of all rows, and with those of the drawn rows.
     """
-    for t in range(len(numbers)):
+    for t in range(len(leaf_of)):
         for k in range(sums.shape[2]):
             sums[0, t, k] = sums[1, t, k] = sums[2, t, k] = sums[3, t, k] = 0.0
-        for i in range(numbers.shape[1]):
-            k, dual = numbers[t, i], duals[t, i]
+        for i in range(leaf_of.shape[1]):
+            k, dual = leaf_of[t, i], duals[t, i]
             sums[0, t, k] += dual
             sums[1, t, k] += abs(dual)
             if is_drawn[i]:
@@ -93,14 +93,14 @@ def add_agreement(sums: FloatArray, of_others: FloatArray) -> None:
         Sums and masses of the rows that are not drawn.
     """
     own_weights, own_masses, (weights, masses) = sums[2], sums[3], of_others
-    own, others = _totals(own_masses), _totals(masses)
+    of_drawn, others = _totals(own_masses), _totals(masses)
     with np.errstate(all="ignore"):
         responses = np.where(own_masses > 0.0, own_weights / own_masses, 0.0)
-        on_own = _totals(responses * own_weights / own)
+        on_own = _totals(responses * own_weights / of_drawn)
         on_others = _totals(np.where(others > 0.0, responses * weights / others, 0.0))
         agreement = np.where(on_own > 0.0, np.clip(on_others / on_own, 0.0, 1.0), 0.0)
         agreement = np.where(others > 0.0, agreement, 1.0)
-        scale = np.where(own > 0.0, (own + others) / (agreement * own + others), 1.0)
+        scale = np.where(of_drawn > 0.0, (of_drawn + others) / (agreement * of_drawn + others), 1.0)
     sums[0] = scale * (weights + agreement * own_weights)
     sums[1] = scale * (masses + agreement * own_masses)
 

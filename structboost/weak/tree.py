@@ -49,6 +49,7 @@ from structboost.weak.leaf_sums import SURE, add_agreement, confident_leaves, su
 from structboost.weak.monotone_trees import Directions
 from structboost.weak.table import LearnerTable, comparable
 from structboost.weak.tree_growth import (
+    CountedTable,
     Growth,
     Room,
     counted_table,
@@ -274,8 +275,6 @@ class TreeFamily(WeakLearnerFamily):
         self._n_bins = self.binned.bins.n_bins
         # Words of the set of a node.
         self._n_words = N_WORDS if self._is_category.any() else 0
-        # Numbers in a histogram.
-        self._n_entries = int(self._n_bins.sum())
         # After the thresholds of all features that of a node that does not split.
         self._values = np.append(self.binned.bins.values, np.inf)
         # Rows and seeds of the next rounds, where they are drawn ahead.
@@ -317,12 +316,12 @@ class TreeFamily(WeakLearnerFamily):
         self._seed, self._random = random_state, check_random_state(random_state)
 
     @cached_property
-    def _table(self) -> tuple[NDArray[Any], ...]:
-        return tuple(counted_table(self.binned, self.row_share))
+    def _table(self) -> CountedTable:
+        return counted_table(self.binned, self.row_share)
 
     @cached_property
     def _room(self) -> Room:
-        return work_arrays(self.depth, self._n_entries, self.binned.n_rows)
+        return work_arrays(self.depth, self._table)
 
     @cached_property
     def _equal_rows(self) -> tuple[IntArray, int]:
@@ -403,7 +402,7 @@ class TreeFamily(WeakLearnerFamily):
         sets = np.zeros((*nodes.shape[1:], self._n_words), np.uint64) if self._n_words else None
         n_leaves = 2**self.depth
         return Growth(
-            (self._table, self._columns, self._room, self._limits, self._room_to_draw),
+            (tuple(self._table), self._columns, self._room, self._limits, self._room_to_draw),
             (np.array(drawn) if self._draws else np.array([self._all_rows] * n_rounds)),
             np.array(seeds),
             self._room_to_count,
@@ -415,11 +414,14 @@ class TreeFamily(WeakLearnerFamily):
         )
 
     @override
+    def skip_drawn(self, n_rounds: int) -> None:
+        for _ in range(n_rounds):
+            self._ahead.popleft()
+
+    @override
     def grown(self, growth: Growth, n_rounds: int) -> list[list[Candidate]]:
         features, bins, responses = (array[:n_rounds] for array in growth.trees)
         sets = None if growth.sets is None else growth.sets[:n_rounds]
-        for _ in range(n_rounds):
-            self._ahead.popleft()
         leaves = responses[:, 0]
         edges = (leaves * growth.sums[:n_rounds, 0]).sum(axis=2)
         n_channels = edges.shape[1]
@@ -542,7 +544,7 @@ class TreeFamily(WeakLearnerFamily):
         features, bins = nodes
         rows = self._all_rows if is_drawn is None else is_drawn
         grow(
-            self._table, self._columns, duals, rows, self._room, (features, bins), sets,
+            tuple(self._table), self._columns, duals, rows, self._room, (features, bins), sets,
             self._room_to_count, self._limits, (seed, *self._room_to_draw),
         )  # fmt: skip
         numbers = np.empty((n_channels, self.binned.n_rows), np.int16)
