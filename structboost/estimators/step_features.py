@@ -50,7 +50,7 @@ class StepFeatures:
     def of_sequences(self, rows: Sequence[NDArray[Any]]) -> list[NDArray[np.int32]]:
         """Return the features of the steps of sequences, as rows of active features."""
         tokens = active_features(self.of_tokens(np.concatenate(rows)))
-        return [own[1:] for own in np.split(tokens, np.cumsum([*map(len, rows)])[:-1])]
+        return [table[1:] for table in np.split(tokens, np.cumsum([*map(len, rows)])[:-1])]
 
 
 def chosen_columns(features: Any, reader: TokenReader) -> IntArray:

@@ -192,13 +192,13 @@ class LinearLikelihoodTrainer(Trainer):
         began = time.perf_counter()
         self.C_path_, self.C_path_end_, self.temperature_ = [], "", None
         X, Y = by_position(X), by_position(Y)
-        shares = checked_example_weights(sample_weight, len(X))
+        example_weights = checked_example_weights(sample_weight, len(X))
         with one_blas_thread():
             start: tuple[FoldResult, Fold] | None = None
             C = self.C
             if is_text(C, AUTO):
                 C, start = self._chosen_C(folds or [], score)
-            problem = self._problem(X, Y, shares)
+            problem = self._problem(X, Y, example_weights)
             if start is None or start[1].rows is None:
                 problem.begin(float(C))
             else:
@@ -289,11 +289,11 @@ class LinearLikelihoodTrainer(Trainer):
             self.on_held_out(folds, fits.scores[C])
         return C, (fits.problems[0].result(), folds[0])
 
-    def _problem(self, X: Any, Y: Any, shares: FloatArray) -> LikelihoodProblem:
-        made: LikelihoodProblem = self.problem(
-            self.task, X, Y, shares, active=self.active, random_state=self.random_state
+    def _problem(self, X: Any, Y: Any, example_weights: FloatArray) -> LikelihoodProblem:
+        problem: LikelihoodProblem = self.problem(
+            self.task, X, Y, example_weights, active=self.active, random_state=self.random_state
         )
-        return made
+        return problem
 
     def _check_parameters(self) -> None:
         check_is_task(self.task)
@@ -319,15 +319,15 @@ class _FoldFits:
         self._stacks: list[StackedParts] = []
         self._likelihoods: list[Likelihood] = []
         for fold in folds:
-            shares = checked_example_weights(fold.sample_weight, len(fold.Y))
+            example_weights = checked_example_weights(fold.sample_weight, len(fold.Y))
             with examples_numbered(fold.rows):
-                self.problems.append(trainer._problem(fold.X, fold.Y, shares))
+                self.problems.append(trainer._problem(fold.X, fold.Y, example_weights))
             with examples_numbered(fold.held_rows):
                 stack = stacked_inputs(trainer.task, fold.held_X)
-                shares = checked_example_weights(fold.held_weight, len(fold.held_Y))
+                example_weights = checked_example_weights(fold.held_weight, len(fold.held_Y))
                 random = np.random.RandomState(0)
                 problem = Problem(
-                    trainer.task, fold.held_X, fold.held_Y, stack.offsets, shares, random
+                    trainer.task, fold.held_X, fold.held_Y, stack.offsets, example_weights, random
                 )
                 self._stacks.append(stack)
                 self._likelihoods.append(Likelihood(problem, probes=False))
@@ -343,10 +343,10 @@ class _FoldFits:
                 problem.begin(C)
                 n_rounds = self._approached(problem, tol)
             rounds.append(n_rounds)
-            own_scores, own_losses, found = self._measured(k, problem)
+            own_scores, own_losses, held_out = self._measured(k, problem)
             scores.append(own_scores)
             losses.append(own_losses)
-            measured.append(found)
+            measured.append(held_out)
         facts = {
             "weak_learner": "linear",
             "columns": float(np.mean([_n_columns(problem) for problem in self.problems])),
@@ -381,8 +381,8 @@ class _FoldFits:
 
     def _why_it_ends(self, C: float, measured: Sequence[HeldOut]) -> str:
         """Reason to end the path, empty unless the likelihood is clearly below the best."""
-        best = min(self._losses, key=lambda own: float(self._losses[own].mean()))
-        if self._score is not None or all(own.is_constant for own in measured):
+        best = min(self._losses, key=lambda tried: float(self._losses[tried].mean()))
+        if self._score is not None or all(fold.is_constant for fold in measured):
             return ""
         differences = self._losses[C] - self._losses[best]
         error = float(differences.std()) / len(differences) ** 0.5
@@ -411,7 +411,7 @@ class _FoldFits:
             scores = linear_scores(problem.designs, problem.matrices(), self._stacks[k])
             outputs = predictions(task, X, scores)
             losses = self._likelihoods[k].losses(scores.rows)
-            found = HeldOut(
+            held_out = HeldOut(
                 mean_loss(task, Y, outputs, weights),
                 float(np.average(losses, weights=weights)),
                 is_constant(task, X, Y, outputs, scores),
@@ -420,12 +420,12 @@ class _FoldFits:
             model = linear_ensemble(
                 task.kinds, problem.designs, problem.matrices(), {"C": 0.0, "history": []}
             )
-            found = found._replace(score=checked_score(self._score, model, fold))
-        return scores, losses, found
+            held_out = held_out._replace(score=checked_score(self._score, model, fold))
+        return scores, losses, held_out
 
 
 def _n_columns(problem: LikelihoodProblem) -> int:
-    return sum(own.width for own in problem.designs.values())
+    return sum(design.width for design in problem.designs.values())
 
 
 def _boldest(records: Sequence[Mapping[str, Any]]) -> float:

@@ -131,7 +131,7 @@ class LinearTrainer(Trainer):
         return path.value
 
     def _svm(self, C: Any, tol: float) -> _Standardised:
-        made = _Standardised(
+        svm = _Standardised(
             self.task,
             C=C,
             tol=tol,
@@ -141,8 +141,8 @@ class LinearTrainer(Trainer):
             verbose=self.verbose,
             active=self.active,
         )
-        made._objective = self._objective
-        return made
+        svm._objective = self._objective
+        return svm
 
 
 class _FoldFits:
@@ -162,13 +162,13 @@ class _FoldFits:
         """Continue with ``C``, and measure."""
         began = time.perf_counter()
         self._C = C
-        histories, folds, shares = [], [], []
+        histories, folds, loss_fractions = [], [], []
         for fold, path in zip(self._folds, self._paths, strict=True):
             with warnings.catch_warnings(), examples_numbered(fold.rows):
                 warnings.simplefilter("ignore", ConvergenceWarning)
                 svm: Any = uninterrupted(partial(next, path))
             histories.append(svm.history_)
-            shares.append(svm.share_of_loss_)
+            loss_fractions.append(svm.share_of_loss_)
             folds.append(measured_model(self._task, fold, svm.model_, score=self._score))
         facts = {
             "weak_learner": "linear",
@@ -176,7 +176,7 @@ class _FoldFits:
             "rounds": float(np.mean([len(history) for history in histories])),
             "seconds": time.perf_counter() - began,
         }
-        return Trial(folds, facts, end=SATISFIED if max(shares) <= SATISFIED_SHARE else "")
+        return Trial(folds, facts, end=SATISFIED if max(loss_fractions) <= SATISFIED_SHARE else "")
 
 
 class _Standardised(StructuredSVM):

@@ -33,9 +33,9 @@ class SameColumns:
     """
 
     def __init__(self, rows: NDArray[np.integer], n_features: int) -> None:
-        numbers = np.random.RandomState(0).randint(1, _LARGEST, len(rows))
+        hashes = np.random.RandomState(0).randint(1, _LARGEST, len(rows))
         sums, counts = np.zeros(n_features, np.int64), np.zeros(n_features, np.int64)
-        _add_numbers(rows, numbers, sums, counts)
+        _add_hashes(rows, hashes, sums, counts)
         _, first, groups, sizes = np.unique(
             sums, return_index=True, return_inverse=True, return_counts=True
         )
@@ -58,13 +58,13 @@ class SameColumns:
 
 
 @compiled
-def _add_numbers(
-    rows: NDArray[np.integer], numbers: IntArray, sums: IntArray, counts: IntArray
+def _add_hashes(
+    rows: NDArray[np.integer], hashes: IntArray, sums: IntArray, counts: IntArray
 ) -> None:
     for p in range(rows.shape[0]):
         for s in range(rows.shape[1]):
             if rows[p, s] >= 0:
-                sums[rows[p, s]] += numbers[p]
+                sums[rows[p, s]] += hashes[p]
                 counts[rows[p, s]] += 1
 
 

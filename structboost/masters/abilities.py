@@ -95,7 +95,7 @@ class Resumable(Protocol):
 
         Returns
         -------
-        numbers : dict of str to object
+        scalars : dict of str to object
             Plain JSON.
         arrays : dict of str to ndarray
             They fit :meth:`schema`.
@@ -115,14 +115,14 @@ class Resumable(Protocol):
             Their names, types and shapes.
         """
 
-    def restore(self, numbers: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
+    def restore(self, scalars: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
         """Restore a state that :meth:`schema` accepted.
 
         The master or booster already has the columns of the state, and has solved nothing.
 
         Parameters
         ----------
-        numbers : dict of str to object
+        scalars : dict of str to object
             The plain values of the state.
         arrays : dict of str to ndarray
             Its arrays.

@@ -74,9 +74,9 @@ class StageWiseLikelihoodBooster(HeldOutBooster):
         codes = codes_of(problem.task, problem.Y)
         self._code = csr_array(codes.codes.astype(np.float64))
         places = (self._code.indptr, self._code.indices)
-        self._entries = *(own.astype(np.int64) for own in places), self._code.data
+        self._entries = *(indices.astype(np.int64) for indices in places), self._code.data
         self._labels = codes.labels
-        self._shares = problem.example_weights
+        self._example_weights = problem.example_weights
         self._kind = problem.only_kind()
         super().__init__(formulation, {self._kind: (self._code.shape[1], len(self._labels))})
         self._measure()
@@ -89,7 +89,7 @@ class StageWiseLikelihoodBooster(HeldOutBooster):
 
         def loss(factor: float) -> float:
             sums = np.exp(factor * of_classes).sum(axis=0)
-            return float((np.log(sums) - factor * of_truth) @ self._shares)
+            return float((np.log(sums) - factor * of_truth) @ self._example_weights)
 
         return loss, len(self._labels)
 
@@ -98,7 +98,7 @@ class StageWiseLikelihoodBooster(HeldOutBooster):
         scores = self._scores[self._kind]
         steps = np.empty((2, *scores.shape))
         room = np.empty(self._code.shape[0]), np.empty((3, len(scores)))
-        self.risk = measure(self._entries, self._labels, self._shares, scores, steps, room)
+        self.risk = measure(self._entries, self._labels, self._example_weights, scores, steps, room)
         slopes, curvatures = steps
         self._slopes[self._kind], self._curvatures[self._kind] = slopes, curvatures
 
@@ -107,7 +107,7 @@ class StageWiseLikelihoodBooster(HeldOutBooster):
 def measure(
     code: tuple[IntArray, IntArray, FloatArray],
     labels: IntArray,
-    shares: FloatArray,
+    example_weights: FloatArray,
     scores: FloatArray,
     steps: FloatArray,
     room: tuple[FloatArray, FloatArray],
@@ -121,7 +121,7 @@ def measure(
         of each output, channels and values.
     labels : ndarray of int64, shape (n_parts,)
         The true outputs.
-    shares : ndarray, shape (n_parts,)
+    example_weights : ndarray, shape (n_parts,)
         Weights of the examples.
     scores : ndarray, shape (n_channels, n_parts)
     steps : ndarray, shape (2, n_channels, n_parts)
@@ -131,7 +131,7 @@ def measure(
     """
     starts, channels, values = code
     n_outputs, n_channels = len(starts) - 1, len(scores)
-    chances, of_channels = room
+    probabilities, of_channels = room
     expected, squares, truth = of_channels[0], of_channels[1], of_channels[2]
     slopes, curvatures = steps[0], steps[1]
     risk = 0.0
@@ -141,23 +141,25 @@ def measure(
             score = 0.0
             for e in range(starts[y], starts[y + 1]):
                 score += values[e] * scores[channels[e], i]
-            chances[y] = 2.0 * score
-            largest = max(largest, chances[y])
-        of_truth, total = chances[labels[i]] - largest, 0.0
+            probabilities[y] = 2.0 * score
+            largest = max(largest, probabilities[y])
+        of_truth, total = probabilities[labels[i]] - largest, 0.0
         for y in range(n_outputs):
-            chances[y] = 1.0 if chances[y] == largest else math.exp(chances[y] - largest)
-            total += chances[y]
-        risk += shares[i] * (math.log(total) - of_truth)
+            probabilities[y] = (
+                1.0 if probabilities[y] == largest else math.exp(probabilities[y] - largest)
+            )
+            total += probabilities[y]
+        risk += example_weights[i] * (math.log(total) - of_truth)
         for c in range(n_channels):
             expected[c] = squares[c] = truth[c] = 0.0
         for y in range(n_outputs):
             for e in range(starts[y], starts[y + 1]):
-                part = values[e] * chances[y] / total
+                part = values[e] * probabilities[y] / total
                 expected[channels[e]] += part
                 squares[channels[e]] += values[e] * part
         for e in range(starts[labels[i]], starts[labels[i] + 1]):
             truth[channels[e]] = values[e]
         for c in range(n_channels):
-            slopes[c, i] = 2.0 * shares[i] * (truth[c] - expected[c])
-            curvatures[c, i] = 4.0 * shares[i] * (squares[c] - expected[c] * expected[c])
+            slopes[c, i] = 2.0 * example_weights[i] * (truth[c] - expected[c])
+            curvatures[c, i] = 4.0 * example_weights[i] * (squares[c] - expected[c] * expected[c])
     return risk

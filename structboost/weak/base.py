@@ -286,7 +286,7 @@ class WeakLearnerFamily(Described, ABC):
 
         Returns
         -------
-        found : sequence of (learner, ndarray of shape (n_channels,))
+        priced : sequence of (learner, ndarray of shape (n_channels,))
             At least one learner, each with its edge on every channel.
 
         Raises
@@ -316,7 +316,7 @@ class WeakLearnerFamily(Described, ABC):
         groups : sequence of sequence of (learner, ndarray of shape (n_channels,))
             Best group first.
         """
-        return [[found] for found in self.price_shared(duals, n_groups)]
+        return [[candidate] for candidate in self.price_shared(duals, n_groups)]
 
     def left_out(self) -> NDArray[np.bool_] | None:
         """Training parts that the learners of the last :meth:`price` were not grown on.
@@ -340,7 +340,7 @@ class WeakLearnerFamily(Described, ABC):
 
         Returns
         -------
-        answers : ndarray, shape (n_parts,), or None
+        responses : ndarray, shape (n_parts,), or None
             0 on the parts that it was grown on.  None if :meth:`left_out` is None, or if the last
             :meth:`price` did not return the learner for this channel.
         """

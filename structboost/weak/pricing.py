@@ -131,13 +131,13 @@ class PricingRule(Described, ABC):
         priced : Priced
             The columns by kind, and the largest edge over all kinds.
         """
-        found = {
+        by_kind = {
             kind: self.columns(family, duals[kind], per_channel, min_edge)
             for kind, family in families.items()
         }
         return Priced(
-            {kind: columns for kind, (columns, _) in found.items()},
-            max(largest for _, largest in found.values()),
+            {kind: columns for kind, (columns, _) in by_kind.items()},
+            max(largest for _, largest in by_kind.values()),
         )
 
 
@@ -152,8 +152,8 @@ class PerChannel(CandidateRule):
     def columns(
         self, family: WeakLearnerFamily, duals: FloatArray, per_channel: int, min_edge: float
     ) -> tuple[list[Column], float]:
-        found = family.price(duals, per_channel)
-        return [_single(c) for c in found if c.edge > min_edge], found[0].edge
+        candidates = family.price(duals, per_channel)
+        return [_single(c) for c in candidates if c.edge > min_edge], candidates[0].edge
 
     @override
     def largest_edge(self, of_channels: FloatArray) -> float | None:
@@ -167,11 +167,13 @@ class BestChannel(CandidateRule):
     def columns(
         self, family: WeakLearnerFamily, duals: FloatArray, per_channel: int, min_edge: float
     ) -> tuple[list[Column], float]:
-        found = family.price(duals, per_channel)
-        learners = list(dict.fromkeys(c.learner for c in found if c.edge > min_edge))[:per_channel]
-        return [_single(c) for learner in learners for c in family.refine(learner, duals)], found[
-            0
-        ].edge
+        candidates = family.price(duals, per_channel)
+        learners = list(dict.fromkeys(c.learner for c in candidates if c.edge > min_edge))[
+            :per_channel
+        ]
+        return [
+            _single(c) for learner in learners for c in family.refine(learner, duals)
+        ], candidates[0].edge
 
     @override
     def largest_edge(self, of_channels: FloatArray) -> float | None:
@@ -238,15 +240,15 @@ class BestCode(PricingRule):
     def columns(
         self, family: WeakLearnerFamily, duals: FloatArray, per_channel: int, min_edge: float
     ) -> tuple[list[Column], float]:
-        found = family.price_shared(duals, per_channel)
-        made = [
+        candidates = family.price_shared(duals, per_channel)
+        columns = [
             Column(
                 tuple(Term(learner, c, 1.0 if edge >= 0 else -1.0) for c, edge in enumerate(edges)),
                 float(np.abs(edges).sum()),
             )
-            for learner, edges in found
+            for learner, edges in candidates
         ]
-        return [column for column in made if column.edge > min_edge], made[0].edge
+        return [column for column in columns if column.edge > min_edge], columns[0].edge
 
 
 RULES: dict[str, type[PricingRule]] = {"own": PerChannel, "best": BestChannel}

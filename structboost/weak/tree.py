@@ -47,6 +47,7 @@ from structboost.weak.leaf_sums import add_to_leaves, fill_leaves
 from structboost.weak.monotone_trees import Directions
 from structboost.weak.table import LearnerTable, comparable
 from structboost.weak.tree_growth import (
+    CountedTable,
     Room,
     counted_table,
     grow,
@@ -272,8 +273,6 @@ class TreeFamily(WeakLearnerFamily):
         self._n_bins = self.binned.bins.n_bins
         # Words of the set of a node.
         self._n_words = N_WORDS if self._is_category.any() else 0
-        # Numbers in a histogram.
-        self._n_entries = int(self._n_bins.sum())
         # After the thresholds of all features that of a node that does not split.
         self._values = np.append(self.binned.bins.values, np.inf)
         # Leaves of all rows in the trees of this round, by their splits.
@@ -315,12 +314,12 @@ class TreeFamily(WeakLearnerFamily):
         self._seed, self._random = random_state, check_random_state(random_state)
 
     @cached_property
-    def _table(self) -> tuple[NDArray[Any], ...]:
-        return tuple(counted_table(self.binned, self.row_share))
+    def _table(self) -> CountedTable:
+        return counted_table(self.binned, self.row_share)
 
     @cached_property
     def _room(self) -> Room:
-        return work_arrays(self.depth, self._n_entries, self.binned.n_rows)
+        return work_arrays(self.depth, self._table)
 
     @cached_property
     def _equal_rows(self) -> tuple[IntArray, int]:
@@ -481,8 +480,8 @@ class TreeFamily(WeakLearnerFamily):
         columns = self._is_category, self._directions.of_columns
         limits = self.min_samples_leaf, ridge
         grow(
-            self._table, columns, duals, is_drawn, self._room, (features, bins), sets, counts,
-            limits, draw,
+            tuple(self._table), columns, duals, is_drawn, self._room, (features, bins), sets,
+            counts, limits, draw,
         )  # fmt: skip
         numbers = np.empty((n_channels, self.binned.n_rows), np.int16)
         leaves, weights, of_drawn = self._grown_leaves(

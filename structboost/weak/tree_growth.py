@@ -3,8 +3,9 @@
 A histogram holds the positive and the negative weight of every bin, as integers in the halves of
 one number of 64 bits.  So an addition counts both, and sums do not depend on their order.  Below
 the root only the rows of the smaller child are counted; its sibling has the difference to the
-parent.  Columns with one common bin are counted from their sparse form, all others from a table of
-codes with one line per row.
+parent.  Columns are counted from a table of codes with one line per row.  A column with one common
+bin has only one entry, the weight of its other bins: from that follows a bound on what its splits
+can gain, and its bins are counted only where they may be better than the best split so far.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ _GROUP_COLUMNS = 128
 _ROWS_AT_ONCE = 64
 
 
-Room = tuple[IntArray, IntArray, NDArray[np.int32], IntArray, IntArray]
+Room = tuple[IntArray, IntArray, NDArray[np.int32], IntArray, IntArray, IntArray]
 
 
 class CountedTable(NamedTuple):
@@ -44,29 +45,33 @@ class CountedTable(NamedTuple):
     Parameters
     ----------
     codes : ndarray, shape (n_columns, n_rows)
-    starts : ndarray of int64, shape (n_columns + 1,)
-        First bin of each column in a histogram, and their number.
+    columns : ndarray of int64, shape (n_columns, 4)
+        First entry of each column in a histogram and its number of bins.  Then the index among the
+        sparse columns and the common bin, or -1 if it is dense.
     by_row : ndarray, shape (n_rows, n_dense)
         Codes of the dense columns.
     dense : ndarray of int64, shape (n_dense,)
-        Their first bins in a histogram.
-    sparse : ndarray of int64, shape (n_columns - n_dense, 2)
-        All other columns, and their common bins.
-    rare_indptr : ndarray of int64, shape (n_columns - n_dense + 1,)
+        Their first entries in a histogram.
+    rare_indptr : ndarray of int64, shape (n_sparse + 1,)
     rare_rows : ndarray of int32
         Rows outside the common bin of sparse column k, at ``rare_indptr[k]`` and on.
     rare_codes : ndarray
         Their bins.
+    row_indptr : ndarray of int64, shape (n_rows + 1,)
+    row_entries : ndarray of int32
+        Entries in a histogram of the sparse columns with row i outside their common bins, at
+        ``row_indptr[i]`` and on.
     """
 
     codes: NDArray[Any]
-    starts: IntArray
+    columns: IntArray
     by_row: NDArray[Any]
     dense: IntArray
-    sparse: IntArray
     rare_indptr: IntArray
     rare_rows: NDArray[np.int32]
     rare_codes: NDArray[Any]
+    row_indptr: IntArray
+    row_entries: NDArray[np.int32]
 
 
 def counted_table(binned: BinnedFeatures, row_share: float) -> CountedTable:
@@ -76,38 +81,45 @@ def counted_table(binned: BinnedFeatures, row_share: float) -> CountedTable:
     sizes = np.diff(indptr).reshape(n_blocks, n_columns)
     is_sparse = (common == common[:1]).all(axis=0) & (common[0] >= 0)
     is_sparse &= sizes.sum(axis=0) < row_share * binned.n_rows
-    columns = np.flatnonzero(is_sparse)
+    sparse, dense = np.flatnonzero(is_sparse), np.flatnonzero(~is_sparse)
     rows, codes = [np.zeros(0, np.int32)], [np.zeros(0, binned.codes.dtype)]
-    for f in columns:
+    for f in sparse:
         for block in range(n_blocks):
             own = slice(*indptr[block * n_columns + f : block * n_columns + f + 2])
             rows.append((binned.blocks[block] + binned.rare.rows[own]).astype(np.int32))
             codes.append(binned.rare.codes[own])
-    dense = np.flatnonzero(~is_sparse)
-    starts = np.append(0, np.cumsum(binned.bins.n_bins))
+    columns = np.full((n_columns, 4), -1, np.int64)
+    columns[:, 1] = binned.bins.n_bins
+    columns[dense, 0] = np.cumsum(columns[dense, 1]) - columns[dense, 1]
+    columns[sparse, 0] = columns[dense, 1].sum() + np.arange(len(sparse))
+    columns[sparse, 2], columns[sparse, 3] = np.arange(len(sparse)), common[0, sparse]
     by_row = np.empty((binned.n_rows, len(dense)), binned.codes.dtype)
     for a, b in pairwise(binned.blocks.tolist()):
         by_row[a:b] = binned.codes[dense, a:b].T
+    rare_rows = np.concatenate(rows)
+    lengths = sizes[:, sparse].sum(axis=0)
+    by_entry = np.repeat(columns[sparse, 0].astype(np.int32), lengths)
     return CountedTable(
         binned.codes,
-        starts,
+        columns,
         by_row,
-        starts[dense],
-        np.column_stack((columns, common[0, columns])),
-        np.append(0, np.cumsum(sizes[:, columns].sum(axis=0))),
-        np.concatenate(rows),
+        columns[dense, 0],
+        np.append(0, np.cumsum(lengths)),
+        rare_rows,
         np.concatenate(codes),
+        np.append(0, np.cumsum(np.bincount(rare_rows, minlength=binned.n_rows))),
+        by_entry[np.argsort(rare_rows, kind="stable")],
     )
 
 
-def work_arrays(depth: int, n_bins: int, n_rows: int) -> Room:
+def work_arrays(depth: int, table: CountedTable) -> Room:
     """Allocate what :func:`grow` works in.
 
     Compiled code that allocates takes a tenth of a second more to compile, for each type of array.
 
     Returns
     -------
-    histograms : ndarray of int64, shape (depth, n_bins)
+    histograms : ndarray of int64, shape (depth, n_entries)
         Histograms on the way to a leaf.
     weights : ndarray of int64, shape (2, n_rows)
         Packed weights, and zeros.
@@ -116,13 +128,18 @@ def work_arrays(depth: int, n_bins: int, n_rows: int) -> Room:
         Nodes to split: index, place of the histogram, first and last row, weight.
     at_once : ndarray of int64
         Weights of neighbouring rows.
+    bins : ndarray of int64
+        Weights of the bins of a sparse column.
     """
+    n_rows, n_bins = len(table.by_row), table.columns[:, 1]
+    is_sparse = table.columns[:, 2] >= 0
     return (
-        np.empty((depth, n_bins), np.int64),
+        np.empty((depth, int(np.where(is_sparse, 1, n_bins).sum())), np.int64),
         np.zeros((2, n_rows), np.int64),
         np.empty((2, n_rows), np.int32),
         np.empty((depth + 1, 5), np.int64),
         np.empty(_ROWS_AT_ONCE, np.int64),
+        np.empty(n_bins[is_sparse].max(initial=1), np.int64),
     )
 
 
@@ -238,8 +255,8 @@ def grow(
         Seed, number of features that a node may split, feature of each column, and a work array
         for the columns that a node may split.  None if it may split all.
     """
-    codes, starts = table[0], table[1]
-    histograms, weights, row_numbers, todo, at_once = room
+    codes = table[0]
+    histograms, weights, row_numbers, todo, at_once, of_bins = room
     features, bins = nodes
     min_rows, share = limits
     n_nodes = features.shape[1]
@@ -251,7 +268,7 @@ def grow(
         left_set = np.zeros(sets.shape[2], np.uint64)
     for c in range(len(features)):
         n, total, largest = _pack(duals, is_drawn, c, own, rows)
-        _count(table, own, masked, rows[:n], histograms[0], at_once)
+        _count(table, own, rows[:n], histograms[0], at_once)
         ridge = share * ((total >> _SHIFT) + (total & _MASK))
         features[c] = 0
         bins[c] = -1
@@ -266,8 +283,8 @@ def grow(
                 is_open = draw[3]
                 _draw_columns(draw, c * n_nodes + node)
             f, b, left_total = split_of_node(
-                histograms[place], starts, columns, (total, ridge), left_set, is_open,
-                codes, rows[begin:end], counts, (min_rows, largest),
+                table, histograms[place], columns, (total, ridge), left_set, is_open,
+                rows[begin:end], (own, masked, of_bins), counts, (min_rows, largest),
             )  # fmt: skip
             if b == -1:
                 continue
@@ -288,7 +305,7 @@ def grow(
             may_larger = _may_split(weight_of_larger, larger[2] - larger[1], min_rows)
             if may_smaller or may_larger:
                 of_smaller = rows[smaller[1] : smaller[2]]
-                _count(table, own, masked, of_smaller, histograms[place + 1], at_once)
+                _count(table, own, of_smaller, histograms[place + 1], at_once)
             # The larger child takes the place of its parent, and comes last: the smaller one uses
             # no place but those below its own.
             if may_larger:
@@ -315,51 +332,76 @@ def _may_split(total: int, n_rows: int, min_rows: int) -> bool:
 def _count(
     table: tuple[NDArray[Any], ...],
     own: IntArray,
-    masked: IntArray,
     rows: NDArray[np.int32],
     histogram: IntArray,
     at_once: IntArray,
 ) -> None:
-    codes, starts, by_row, dense, sparse, rare_indptr, rare_rows, rare_codes = table
+    _, _, by_row, dense, _, _, _, row_indptr, row_entries = table
     for b in range(len(histogram)):
         histogram[b] = 0
     for begin in range(0, len(dense), _GROUP_COLUMNS):
         end = len(dense) if len(dense) - begin < _GROUP_COLUMNS else begin + _GROUP_COLUMNS
         _count_dense(by_row, dense, begin, end, own, rows, histogram, at_once)
-    total, is_masked = 0, False
-    for k in range(len(sparse)):
-        first, code = starts[sparse[k, 0]], codes[sparse[k, 0]]
-        if rare_indptr[k + 1] - rare_indptr[k] >= len(rows):
-            for j in range(len(rows)):
-                histogram[first + np.int64(code[rows[j]])] += own[rows[j]]
-            continue
-        if not is_masked:
-            is_masked = True
-            for j in range(len(rows)):
-                masked[rows[j]] = own[rows[j]]
-                total += own[rows[j]]
-        rest = total
-        for e in range(rare_indptr[k], rare_indptr[k + 1]):
-            weight = masked[rare_rows[e]]
-            histogram[first + np.int64(rare_codes[e])] += weight
-            rest -= weight
-        # The common bin gets the rest.
-        histogram[first + sparse[k, 1]] = rest
-    if is_masked:
+    if len(row_entries):
         for j in range(len(rows)):
-            masked[rows[j]] = 0
+            row = rows[j]
+            for e in range(row_indptr[row], row_indptr[row + 1]):
+                histogram[row_entries[e]] += own[row]
+
+
+@compiled
+def _count_sparse(
+    table: tuple[NDArray[Any], ...],
+    f: int,
+    rows: NDArray[np.int32],
+    weights: tuple[IntArray, IntArray, IntArray],
+    total: int,
+    rest: int,
+) -> None:
+    """Count the bins of a sparse column in the rows of a node, whose masked weights are set."""
+    codes, columns, _, _, rare_indptr, rare_rows, rare_codes, _, _ = table
+    own, masked, bins = weights
+    k, common = columns[f, 2], columns[f, 3]
+    n_bins = columns[f, 1]
+    if n_bins == 2:
+        bins[1 - common] = rest
+    else:
+        for b in range(n_bins):
+            bins[b] = 0
+        if rare_indptr[k + 1] - rare_indptr[k] < len(rows):
+            for e in range(rare_indptr[k], rare_indptr[k + 1]):
+                bins[np.int64(rare_codes[e])] += masked[rare_rows[e]]
+        else:
+            code = codes[f]
+            for j in range(len(rows)):
+                bins[np.int64(code[rows[j]])] += own[rows[j]]
+    bins[common] = total - rest
+
+
+@compiled
+def _least_weight(positive: float, negative: float, limit: float, half: float) -> float:
+    """Positive weight that one side needs for a split with an impurity below the limit.
+
+    A side without negative weight has the least impurity.  That of the other side is then
+    ``a b / (a + b)``, with what is left of the positive weight as a.
+    """
+    b, other = negative + half, limit - 0.5 * half
+    if b <= other:
+        return 0.0
+    least = positive + half - other * b / (b - other)
+    return least - _ROUNDING * (positive + negative + half)
 
 
 @compiled
 def split_of_node(
+    table: tuple[NDArray[Any], ...],
     histogram: IntArray,
-    starts: IntArray,
     columns: tuple[NDArray[np.bool_], NDArray[np.int8]],
     node: tuple[int, float],
     left_set: NDArray[np.uint64] | None,
     is_open: NDArray[np.bool_] | None,
-    codes: NDArray[Any],
     rows: NDArray[np.int32],
+    weights: tuple[IntArray, IntArray, IntArray],
     counts: IntArray | None,
     limits: tuple[int, int],
 ) -> tuple[int, int, int]:
@@ -377,9 +419,16 @@ def split_of_node(
     each side and in the node.  So the impurity falls by a fourth of the growth of
     ``(p - n)^2 / (p + n + ridge)``.  Only columns that are open are split.
 
-    ``limits`` are the fewest ``rows`` of a side, and the largest weight of a row.  The rows of a
-    column are counted, with ``counts`` as room, where they are too light to be enough for certain.
+    One side of a split of a sparse column has none of its common bin.  If it has the larger
+    fraction of positive weight, the impurity would be smaller without its negative weight, and the
+    other way around.  So a column is passed over if its other bins have too little of both.
+
+    ``weights`` are those of all rows, zeros, and room for the bins of a sparse column.  ``limits``
+    are the fewest ``rows`` of a side, and the largest weight of a row.  The rows of a column are
+    counted, with ``counts`` as room, where they are too light to be enough for certain.
     """
+    codes, of_columns = table[0], table[1]
+    own_weights, masked, of_bins = weights
     is_category, directions = columns
     total, ridge = node
     best_feature, best_bin, best_left = 0, -1, 0
@@ -394,14 +443,33 @@ def split_of_node(
     min_rows, largest = limits
     # Sides of less weight may have too few rows.
     enough = float(min_rows) * largest
+    is_masked, of_limit, needed_p, needed_n = False, np.inf, 0.0, 0.0
     for f in range(len(directions)):
         if is_open is not None and not is_open[f]:
             continue
-        first, n_bins = starts[f], starts[f + 1] - starts[f]
+        first, n_bins = of_columns[f, 0], of_columns[f, 1]
+        if of_columns[f, 2] >= 0:
+            rest = histogram[first]
+            if rest == 0:
+                continue
+            if of_limit != limit:
+                of_limit = limit
+                needed_p = _least_weight(positive, negative, limit, half)
+                needed_n = _least_weight(negative, positive, limit, half)
+            if float(rest >> _SHIFT) < needed_p and float(rest & _MASK) < needed_n:
+                continue
+            if not is_masked:
+                is_masked = True
+                for j in range(len(rows)):
+                    masked[rows[j]] = own_weights[rows[j]]
+            _count_sparse(table, f, rows, weights, total, rest)
+            own = of_bins[:n_bins]
+        else:
+            own = histogram[first : first + n_bins]
         if left_set is not None and is_category[f]:
             if counts is not None:
                 _count_rows(codes[f], rows, counts[:n_bins])
-            own, needed = histogram[first : first + n_bins], (len(rows), min_rows)
+            needed = (len(rows), min_rows)
             found, left = _best_set(own, total, (limit, margin, half), left_set, counts, needed)
             if found < limit:
                 limit = found
@@ -410,7 +478,7 @@ def split_of_node(
         left, is_counted = 0, False
         for b in range(n_bins - 1):
             # An empty bin makes no other split.
-            weight = histogram[first + b]
+            weight = own[b]
             if weight == 0:
                 continue
             left += weight
@@ -433,6 +501,9 @@ def split_of_node(
                         continue
                 limit = value / ((p + n) * (q + m)) - margin
                 best_feature, best_bin, best_left = f, b, left
+    if is_masked:
+        for j in range(len(rows)):
+            masked[rows[j]] = 0
     return best_feature, best_bin, best_left
 
 

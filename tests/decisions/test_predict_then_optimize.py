@@ -20,12 +20,13 @@ from structboost.decisions import (
     Tour,
 )
 from structboost.decisions.inputs import FeatureReader
+from structboost.decisions.instances import DecisionInputs
 from structboost.decisions.model import Preparation, costs_of
 from structboost.decisions.problem import DecisionProblem
-from structboost.decisions.task import DecisionInputs
 from structboost.decisions.training import LinearFits, _Fit, _Part, normalized_regret
 from structboost.exceptions import TaskError
 from structboost.selection.folds import random_folds
+from structboost.selection.held_out import HeldOut
 from tests.helpers.scikit_learn import check_battery
 
 ROUTES = GridPath(3, 3)
@@ -149,7 +150,8 @@ def test_smaller_c_are_tried_as_long_as_they_are_better(monkeypatch):
     regret_at = {1.0: 0.5, 3.0: 0.6, 10.0: 0.7, 30.0: 0.8, 0.3: 0.4, 0.1: 0.3, 0.03: 0.2}
 
     def fit(self, C):
-        return _Fit(self.preparation, None, regret_at.get(C, 0.3), False)
+        regret = regret_at.get(C, 0.3)
+        return _Fit(self.preparation, None, HeldOut(regret, regret, False, -regret))
 
     monkeypatch.setattr(_Part, "fit", fit)
     x, costs = travel(10)
