@@ -14,7 +14,7 @@ sequences : (ndarray of int64, ndarray of int64, ndarray of float64, ndarray of 
     whether each begins and ends where the sequence that it was cut from does.
 penalties : (ndarray, ndarray, ndarray, ndarray or None)
     0, or minus infinity for forbidden pairs, first tags and last tags; and the result of
-    :func:`structboost.inference.chains.space_of_tags`.
+    :func:`structboost.inference.exponentials.space_of_tags`.
 weights : ndarray, shape (n_features, n_tags)
     Weights of active features, of the columns of vectors, and of the constant.
 transitions : ndarray, shape (1, n_tags * n_tags)
@@ -30,7 +30,9 @@ from typing import Any
 import numpy as np
 
 from structboost._typing import FloatArray
-from structboost.inference.chains import INSIDE, ONE_ROW, exponentials, sum_product
+from structboost.inference.best_sequences import ONE_ROW
+from structboost.inference.exponentials import INSIDE, exponentials
+from structboost.inference.sum_product import sum_product
 from structboost.runtime.compiled import compiled
 
 # Overlap of a sequence that no step was made on yet.

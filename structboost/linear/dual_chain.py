@@ -12,7 +12,7 @@ from sklearn.utils import check_random_state
 from structboost._typing import FloatArray, IntArray
 from structboost.contract.calls import stacked
 from structboost.contract.task import Task
-from structboost.inference.chains import space_of_tags
+from structboost.inference.exponentials import space_of_tags
 from structboost.linear.chain_passes import FIRST_OVERLAP, add_sums, dual_pass
 from structboost.linear.designs import designs_of
 from structboost.linear.elastic_net import ElasticNet
@@ -49,7 +49,7 @@ def chain_problem(
     those of :class:`DualChain` and :class:`PrimalChain`.
     """
     if task.step_features:
-        return StepChain(task, X, Y, shares, **settings)
+        return StepChain(task, X, Y, example_weights, **settings)
     if transitions == "seen":
         return PrimalChain(task, X, Y, example_weights, transitions=transitions, **settings)
     lengths = np.array([len(y) for y in Y], np.float64)

@@ -21,7 +21,6 @@ from structboost.linear.primal_likelihood import FoldResult, PrimalLikelihood
 from structboost.masters.base import Problem
 from structboost.masters.held_out import fitted_temperature
 from structboost.masters.likelihood import Likelihood
-from structboost.model.ensemble import Ensemble
 from structboost.progress import ProgressBar
 from structboost.runtime.blas_threads import one_blas_thread
 from structboost.runtime.fitted_state import committed
@@ -138,12 +137,6 @@ class LinearLikelihoodTrainer(Trainer):
     active: Collection[str] = ()
     problem: Callable[..., Any] = PrimalLikelihood
     on_held_out: Observer | None = None
-    model_: Ensemble = field(init=False)
-    history_: list[dict[str, Any]] = field(init=False)
-    objective_: float = field(init=False)
-    interrupted_: bool = field(init=False)
-    ending_: str = field(init=False)
-    C_: float = field(init=False)
     C_path_: list[dict[str, Any]] = field(init=False)
     C_path_end_: str = field(init=False)
     temperature_: float | None = field(init=False)

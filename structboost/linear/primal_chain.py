@@ -8,13 +8,9 @@ from typing import Any
 import numpy as np
 
 from structboost._typing import FloatArray, IntArray, override
-from structboost.inference.chains import (
-    ONE_ROW,
-    exponentials,
-    space_of_tags,
-    sum_product,
-    sum_product_of_pairs,
-)
+from structboost.inference.best_sequences import ONE_ROW
+from structboost.inference.exponentials import exponentials, space_of_tags
+from structboost.inference.sum_product import sum_product, sum_product_of_pairs
 from structboost.linear.primal_likelihood import PrimalLikelihood
 from structboost.runtime.compiled import compiled
 from structboost.tasks.chain import Stretch
@@ -101,7 +97,7 @@ class PrimalChain(PrimalLikelihood):
             scores += self._matrices[kind] @ by_kind[kind]
         rising = np.zeros(len(weights))
         slopes = self._split(rising)
-        loss, entropy = self._add_slopes(scores, by_kind["step"], slopes["step"])
+        loss, entropy = self._slopes(scores, by_kind["step"], slopes["step"])
         for kind in self._of_tokens:
             slopes[kind][:] = self._matrices[kind].T @ scores
         self._mix(rising, entropy)
@@ -109,7 +105,7 @@ class PrimalChain(PrimalLikelihood):
         value = self._C * loss + 0.5 * ridge * float(weights @ weights)
         return value, self._scale * (ridge * weights - self._C * rising)
 
-    def _add_slopes(
+    def _slopes(
         self, scores: FloatArray, weights: FloatArray, out: FloatArray
     ) -> tuple[float, float]:
         """Replace the scores of tags by their slopes, and write those of the weights of steps.

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from structboost._typing import FloatArray, override
-from structboost.inference.chains import ONE_ROW, sum_product
+from structboost.inference.best_sequences import ONE_ROW
+from structboost.inference.sum_product import sum_product
 from structboost.linear.primal_chain import PrimalChain
 from structboost.runtime.compiled import compiled
 
@@ -27,16 +28,21 @@ class StepChain(PrimalChain):
     X, Y : sequence
         Tokens and steps as indices of active features, with vectors between them if the task has
         these, and tags.
-    shares : ndarray, shape (n_examples,)
+    example_weights : ndarray, shape (n_examples,)
         Weights of the examples, which sum to 1.
     **settings
         As for :class:`PrimalLikelihood`.
     """
 
     def __init__(
-        self, task: Any, X: Sequence[Any], Y: Sequence[Any], shares: FloatArray, **settings: Any
+        self,
+        task: Any,
+        X: Sequence[Any],
+        Y: Sequence[Any],
+        example_weights: FloatArray,
+        **settings: Any,
     ) -> None:
-        super().__init__(task, X, Y, shares, **settings)
+        super().__init__(task, X, Y, example_weights, **settings)
         matrix, starts = self._matrices["step"], self._offsets["step"]
         self._steps = matrix.indices.astype(np.int32), matrix.indptr.astype(np.int64), starts
         shape = len(self._space[0]), task.n_tags**2
@@ -48,7 +54,7 @@ class StepChain(PrimalChain):
         curvature[:] = np.outer(frequencies, curvature[-1])
 
     @override
-    def _add_slopes(
+    def _slopes(
         self, scores: FloatArray, weights: FloatArray, out: FloatArray
     ) -> tuple[float, float]:
         return slopes_of_steps(

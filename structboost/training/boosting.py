@@ -194,14 +194,8 @@ class StructBoost(Trainer):
     verbose: int = 0
     callbacks: Sequence[Callback] | None = None
 
-    model_: Ensemble = field(init=False)
-    history_: list[dict[str, Any]] = field(init=False)
-    objective_: float = field(init=False)
-    interrupted_: bool = field(init=False)
-    ending_: str = field(init=False)
     temperature_: float | None = field(init=False)
     held_out_loss_: float | None = field(init=False)
-    C_: float = field(init=False)
     C_path_: list[dict[str, Any]] = field(init=False)
     C_path_end_: str = field(init=False)
     # Formulation that trains, which ``formulation="auto"`` takes by the examples and C.
