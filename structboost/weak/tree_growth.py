@@ -395,7 +395,7 @@ def _least_weight(positive: float, negative: float, limit: float, half: float) -
     if b <= other:
         return 0
     least = positive + half - other * b / (b - other)
-    return np.int64(max(0.0, least - _ROUNDING * (positive + negative + half)))
+    return int(max(0.0, least - _ROUNDING * (positive + negative + half)))
 
 
 @compiled
