@@ -43,6 +43,7 @@ sphinx_gallery_conf = {
     "examples_dirs": "../examples/gallery",
     "gallery_dirs": "gallery",
     "show_memory": False,
+    "write_computation_times": False,
     "capture_repr": ("_repr_html_",),  # the address of a display says nothing
     "abort_on_example_error": True,
 }

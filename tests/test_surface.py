@@ -75,6 +75,11 @@ def test_may_part_of_fit_is_can_split_and_warns():
         trainer.fit([[0.0], [1.0]], [-1, 1], may_part=False)
 
 
+def test_number_of_a_cut_is_its_key_and_warns():
+    with pytest.warns(FutureWarning, match="write key"):
+        assert structboost.masters.Cut(3, 0.5).number == 3
+
+
 def test_a_family_that_defines_vary_is_told_to_name_it_resample():
     with pytest.warns(FutureWarning, match="declares vary, .*; name it resample"):
         type("Old", (structboost.weak.StumpFamily,), {"vary": lambda self, random_state: None})

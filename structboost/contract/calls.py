@@ -13,6 +13,7 @@ from structboost.contract.comparison import check_plain_argmax
 from structboost.contract.listed_outputs import Marginals
 from structboost.contract.losses import loss_of
 from structboost.contract.measures import OF_ARGMAX, joint_features
+from structboost.contract.optional_methods import HasSlacks
 from structboost.contract.parts import StackedParts, of_kind
 from structboost.contract.results import (
     LARGEST,
@@ -141,9 +142,9 @@ def _check_separation(task: Task, result: Any, scores: StackedParts) -> None:
 
 
 def slack_separation(
-    task: Task, X: Sequence[Any], Y: Sequence[Any], scores: StackedParts, limit: int
+    task: HasSlacks, X: Sequence[Any], Y: Sequence[Any], scores: StackedParts, limit: int
 ) -> Separation:
-    """Call :meth:`Task.separate_slacks` for all examples."""
+    """Call :meth:`HasSlacks.separate_slacks` for all examples."""
 
     def alone(i: int) -> Separation:
         return task.separate_slacks([X[i]], [Y[i]], scores.only(i), limit)

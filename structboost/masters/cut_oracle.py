@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from structboost._typing import FloatArray
 from structboost.contract.separation import KeptTruth
+from structboost.exceptions import warn_user
 from structboost.files.schema import Schema
 from structboost.runtime.described import Described
 from structboost.weak.terms import Terms, TermsByKind
@@ -21,14 +22,20 @@ class Cut(NamedTuple):
 
     Parameters
     ----------
-    number : int
+    key : int
         Key under which the oracle stores the measure.
     loss : float
         Mean loss of the outputs of the cut.
     """
 
-    number: int
+    key: int
     loss: float
+
+    @property
+    def number(self) -> int:
+        """The ``key``, by its name in version 0.2."""
+        warn_user("number of a cut is named key now; write key.", FutureWarning)
+        return self.key
 
 
 class ColumnOracle(ABC):
@@ -95,15 +102,15 @@ class ColumnOracle(ABC):
         """
         self.columns.add(terms, n_new)
 
-    def keep_columns(self, kept: NDArray[np.bool_]) -> None:
+    def keep_columns(self, mask: NDArray[np.bool_]) -> None:
         """Drop columns and renumber the others.
 
         Parameters
         ----------
-        kept : ndarray of bool, shape (n_columns,)
+        mask : ndarray of bool, shape (n_columns,)
             Which columns to keep.
         """
-        self.columns.keep(kept)
+        self.columns.keep(mask)
 
 
 class CutOracle(Described, ColumnOracle):

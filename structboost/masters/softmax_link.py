@@ -51,9 +51,9 @@ class SoftmaxLink:
         probabilities : ndarray, shape (n_samples, n_classes)
             Rows sum to 1.
         """
-        share = softmax(self.sharpness * scores, axis=1)
+        probabilities = softmax(self.sharpness * scores, axis=1)
         if not self.margin:
-            return np.asarray(share)
+            return np.asarray(probabilities)
         factor = math.exp(self.margin)
-        out = share * (factor - (factor - 1.0) * share)
+        out = probabilities * (factor - (factor - 1.0) * probabilities)
         return np.asarray(out / out.sum(axis=1, keepdims=True))

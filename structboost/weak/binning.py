@@ -228,12 +228,12 @@ def bin_thresholds(
             _raise_infinite(_column(features, f), f)
         if f in categorical:
             distinct, has_gaps = _categories(distinct, f), False
-            own = distinct + HALF
+            cuts = distinct + HALF
         else:
-            own = _thresholds(distinct, counts, max(1, max_bins - has_gaps), exact=exact)
-        of_columns += [np.append(own, ABOVE_ALL), own] if has_gaps else [own]
+            cuts = _thresholds(distinct, counts, max(1, max_bins - has_gaps), exact=exact)
+        of_columns += [np.append(cuts, ABOVE_ALL), cuts] if has_gaps else [cuts]
         n_columns = 1 + has_gaps
-        thinned += [sampled or len(own) < len(distinct) - 1] * n_columns
+        thinned += [sampled or len(cuts) < len(distinct) - 1] * n_columns
         feature += [f] * n_columns
     sizes = [len(thresholds) for thresholds in of_columns]
     flat = np.concatenate(of_columns) if of_columns else np.zeros(0)
@@ -298,12 +298,12 @@ def bin_codes(features: Any, bins: Thresholds) -> NDArray[Any]:
         column = _column(features, f)
         if np.isinf(column).any():
             _raise_infinite(column, f)
-        own = bins.values[bins.indptr[j] : bins.indptr[j + 1]]
-        n_steps = len(own).bit_length()
+        of_column = bins.values[bins.indptr[j] : bins.indptr[j + 1]]
+        n_steps = len(of_column).bit_length()
         padded = np.full(1 << n_steps, np.inf)
-        padded[: len(own)] = own
+        padded[: len(of_column)] = of_column
         is_low = bins.gaps is not None and bool(bins.gaps.low[j])
-        _fill_codes(column, padded, n_steps, 0 if is_low else len(own), codes[j])
+        _fill_codes(column, padded, n_steps, 0 if is_low else len(of_column), codes[j])
     return codes
 
 
@@ -325,13 +325,13 @@ def _fill_codes(
 
 def _categories(distinct: FloatArray, f: int) -> FloatArray:
     """Categories of a feature, the integers from 0 to the largest that occurs."""
-    known = distinct[~np.isnan(distinct)]
-    if len(known) and (known[0] < 0 or known[-1] >= MOST_CATEGORIES or (known % 1).any()):
+    present = distinct[~np.isnan(distinct)]
+    if len(present) and (present[0] < 0 or present[-1] >= MOST_CATEGORIES or (present % 1).any()):
         raise TaskError(
-            f"Feature {f} is categorical and holds values such as {known[-1]:g}; give numbers of "
+            f"Feature {f} is categorical and holds values such as {present[-1]:g}; give numbers of "
             f"categories from 0 to {MOST_CATEGORIES - 1}, or leave it out of the categorical ones."
         )
-    return np.arange(0 if not len(known) else known[-1] + 1)
+    return np.arange(0 if not len(present) else present[-1] + 1)
 
 
 def _raise_infinite(column: NDArray[Any], f: int) -> None:

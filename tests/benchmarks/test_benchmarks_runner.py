@@ -324,11 +324,17 @@ def test_pages_of_older_versions_are_read_and_their_units_are_told_apart():
 # Versions, records, tables, targets, limits
 
 
-def test_a_version_follows_the_code_and_its_imports_and_no_folder(tmp_path, monkeypatch):
+def test_a_version_follows_the_code_and_its_imports_and_no_folder_and_no_words(
+    tmp_path, monkeypatch
+):
     versions = {}
-    for folder, task in (("one", "ranking"), ("two", "ranking"), ("three", "boxes")):
+    texts = {
+        "one": "from structboost.tasks.ranking import *",
+        "two": '"""Words."""  # and a comment\n\nfrom structboost.tasks.ranking import *',
+        "three": "from structboost.tasks.boxes import *",
+    }
+    for folder, text in texts.items():
         (tmp_path / folder).mkdir()
-        text = f"from structboost.tasks.{task} import *"
         (tmp_path / folder / "own_module.py").write_text(text)
         with monkeypatch.context() as here:
             here.syspath_prepend(tmp_path / folder)
