@@ -125,7 +125,7 @@ class Separation:
         out = np.array(self.losses, dtype=np.float64)
         for kind, difference in self.differences.items():
             # Views with gaps are another type to compile for.
-            entries = map(np.ascontiguousarray, difference)
+            entries: Any = map(np.ascontiguousarray, difference)
             _subtract_products(*entries, self.indptr[kind], scores.rows[kind], out)
         return out
 

@@ -31,13 +31,9 @@ from typing import Any
 import numpy as np
 
 from structboost._typing import FloatArray, IntArray
-from structboost.inference.chains import (
-    INSIDE,
-    ONE_ROW,
-    exponentials,
-    space_of_sums,
-    sum_product,
-)
+from structboost.inference.best_sequences import ONE_ROW
+from structboost.inference.exponentials import INSIDE, exponentials
+from structboost.inference.sum_product import space_of_sums, sum_product
 from structboost.runtime.compiled import compiled
 
 # Overlap of a sequence that no step was made on yet.
@@ -183,7 +179,7 @@ def space_of_pass(starts: IntArray, n_tags: int) -> Any:
     """Allocate what :func:`dual_pass` works in.
 
     Emissions and probabilities of the longest sequence, the change of pairs, and the result of
-    :func:`structboost.inference.chains.space_of_sums`.
+    :func:`structboost.inference.sum_product.space_of_sums`.
     """
     of_sums = space_of_sums(starts, n_tags)
     shape = of_sums[0].shape

@@ -21,7 +21,6 @@ from structboost.linear.primal_likelihood import FoldResult, PrimalLikelihood
 from structboost.masters.base import Problem
 from structboost.masters.held_out import fitted_temperature
 from structboost.masters.likelihood import Likelihood
-from structboost.model.ensemble import Ensemble
 from structboost.progress import ProgressBar
 from structboost.runtime.blas_threads import one_blas_thread
 from structboost.runtime.fitted_state import committed
@@ -138,12 +137,6 @@ class LinearLikelihoodTrainer(Trainer):
     active: Collection[str] = ()
     problem: Callable[..., Any] = PrimalLikelihood
     on_held_out: Observer | None = None
-    model_: Ensemble = field(init=False)
-    history_: list[dict[str, Any]] = field(init=False)
-    objective_: float = field(init=False)
-    interrupted_: bool = field(init=False)
-    ending_: str = field(init=False)
-    C_: float = field(init=False)
     C_path_: list[dict[str, Any]] = field(init=False)
     C_path_end_: str = field(init=False)
     temperature_: float | None = field(init=False)
@@ -315,6 +308,7 @@ class _FoldFits:
         # Scores of the held-out parts of each fold, by C.
         self.scores: dict[float, list[StackedParts]] = {}
         self._losses: dict[float, FloatArray] = {}
+        self._surrogates: dict[float, float] = {}
         self._stacks: list[StackedParts] = []
         self._likelihoods: list[Likelihood] = []
         for fold in folds:
@@ -353,6 +347,11 @@ class _FoldFits:
             "seconds": time.perf_counter() - began,
         }
         self.scores[C], self._losses[C] = scores, np.concatenate(losses)
+        if self._score is None:
+            # The C that is chosen is at least the most likely one, and scores may be large.
+            self._surrogates[C] = float(np.mean([of_fold.surrogate for of_fold in measured]))
+            likeliest = min(self._surrogates, key=self._surrogates.__getitem__)
+            self.scores = {of_C: held for of_C, held in self.scores.items() if of_C >= likeliest}
         return Trial(measured, facts, end=self._why_it_ends(C, measured))
 
     def temperature(self, C: float) -> float:

@@ -19,7 +19,6 @@ from structboost.contract.task import Task
 from structboost.exceptions import examples_numbered
 from structboost.linear.designs import Design, designs_of
 from structboost.linear.structured_svm import StructuredSVM
-from structboost.model.ensemble import Ensemble
 from structboost.runtime.fitted_state import committed
 from structboost.runtime.interrupts import uninterrupted
 from structboost.selection.folds import Fold
@@ -70,12 +69,6 @@ class LinearTrainer(Trainer):
     random_state: Any = None
     verbose: int = 0
     active: Sequence[str] = ()
-    model_: Ensemble = field(init=False)
-    history_: list[dict[str, Any]] = field(init=False)
-    objective_: float = field(init=False)
-    interrupted_: bool = field(init=False)
-    ending_: str = field(init=False)
-    C_: float = field(init=False)
     C_path_: list[dict[str, Any]] = field(init=False)
     C_path_end_: str = field(init=False)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set, Sized
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from typing import Any, Self
 
@@ -125,12 +125,6 @@ class StructuredSVM(Trainer):
     average: bool = True
     random_state: Any = None
     verbose: int = 0
-    model_: Ensemble = field(init=False)
-    history_: list[dict[str, Any]] = field(init=False)
-    objective_: float = field(init=False)
-    interrupted_: bool = field(init=False)
-    ending_: str = field(init=False)
-    C_: float = field(init=False)
 
     # How an estimator calls what is minimised.
     _objective = "svm"

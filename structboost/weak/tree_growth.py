@@ -32,6 +32,8 @@ _SHIFT = 32
 _MASK = (1 << 32) - 1
 # Columns that are counted together: the histograms of 256 bins fit in the cache.
 _GROUP_COLUMNS = 128
+# Sparse columns that are passed over together.
+_COLUMNS_AT_ONCE = 32
 # Rows that are prefetched together.
 _ROWS_AT_ONCE = 64
 
@@ -52,6 +54,8 @@ class CountedTable(NamedTuple):
         Codes of the dense columns.
     dense : ndarray of int64, shape (n_dense,)
         Their first entries in a histogram.
+    sparse : ndarray of int64, shape (n_sparse,)
+        The other columns.
     rare_indptr : ndarray of int64, shape (n_sparse + 1,)
     rare_rows : ndarray of int32
         Rows outside the common bin of sparse column k, at ``rare_indptr[k]`` and on.
@@ -67,11 +71,48 @@ class CountedTable(NamedTuple):
     columns: IntArray
     by_row: NDArray[Any]
     dense: IntArray
+    sparse: IntArray
     rare_indptr: IntArray
     rare_rows: NDArray[np.int32]
     rare_codes: NDArray[Any]
     row_indptr: IntArray
     row_entries: NDArray[np.int32]
+
+
+class Growth(NamedTuple):
+    """Data from which compiled code grows the trees of rounds, and room for them.
+
+    Parameters
+    ----------
+    setup : tuple
+        Arguments of :func:`grow` that no round changes: ``table``, ``columns``, ``room``,
+        ``limits``, and ``draw`` without the seed.
+    is_drawn : ndarray of bool, shape (n_rounds, n_rows)
+        Rows that the trees of each round are grown on.
+    seeds : ndarray of int64, shape (n_rounds,)
+    counts : ndarray of int64, optional
+        As for :func:`grow`.
+    trees : tuple of ndarray, shapes (n_rounds, n_channels, n_nodes) twice and \
+            (n_rounds, 2, n_channels, n_leaves)
+        Filled with features, bins, and the responses of leaves of all and of the drawn rows.
+    sets : ndarray of uint64, shape (n_rounds, n_channels, n_nodes, n_words), optional
+    sums : ndarray, shape (n_rounds, 4, n_channels, n_leaves)
+        Filled by :func:`structboost.weak.leaf_sums.sum_leaves`.
+    numbers : ndarray of int16, shape (n_channels, n_rows)
+        Work array for the leaf of each row.
+    fractions : (float, float)
+        As for :func:`structboost.weak.leaf_sums.confident_leaves`.
+    """
+
+    setup: tuple[Any, ...]
+    is_drawn: NDArray[np.bool_]
+    seeds: IntArray
+    counts: IntArray | None
+    trees: tuple[IntArray, IntArray, FloatArray]
+    sets: NDArray[np.uint64] | None
+    sums: FloatArray
+    numbers: NDArray[np.int16]
+    fractions: tuple[float, float]
 
 
 def counted_table(binned: BinnedFeatures, row_share: float) -> CountedTable:
@@ -104,6 +145,7 @@ def counted_table(binned: BinnedFeatures, row_share: float) -> CountedTable:
         columns,
         by_row,
         columns[dense, 0],
+        sparse,
         np.append(0, np.cumsum(lengths)),
         rare_rows,
         np.concatenate(codes),
@@ -143,13 +185,9 @@ def work_arrays(depth: int, table: CountedTable) -> Room:
     )
 
 
-@compiled
+@compiled(no_cpython_wrapper=True)
 def _pack(
-    duals: FloatArray,
-    is_drawn: NDArray[np.bool_] | None,
-    channel: int,
-    packed: IntArray,
-    rows: NDArray[np.int32],
+    duals: FloatArray, is_drawn: NDArray[np.bool_], packed: IntArray, rows: NDArray[np.int32]
 ) -> tuple[int, int, int]:
     """Fill ``packed`` with the duals of a channel as integers.
 
@@ -157,17 +195,13 @@ def _pack(
     are listed in ``rows``.  Returns their count, sum and largest absolute value.
     """
     n_rows = len(packed)
-    size_of_all, takes = 0.0, 1.0
+    size_of_all = 0.0
     for i in range(n_rows):
-        if is_drawn is not None:
-            takes = 1.0 if is_drawn[i] else 0.0
-        size_of_all += takes * abs(duals[i, channel])
+        size_of_all += (1.0 if is_drawn[i] else 0.0) * abs(duals[i])
     scale = (_TOTAL - n_rows) / size_of_all if size_of_all > 0.0 else 0.0
     n, total, largest = 0, 0, 0
     for i in range(n_rows):
-        if is_drawn is not None:
-            takes = 1.0 if is_drawn[i] else 0.0
-        scaled = takes * scale * duals[i, channel]
+        scaled = (1.0 if is_drawn[i] else 0.0) * scale * duals[i]
         size: Any = np.int64(abs(scaled) + 0.5)
         packed[i] = size << _SHIFT if scaled > 0.0 else size
         rows[n] = i
@@ -177,7 +211,7 @@ def _pack(
     return n, total, largest
 
 
-@compiled
+@compiled(no_cpython_wrapper=True)
 def _count_dense(
     by_row: NDArray[Any],
     dense: IntArray,
@@ -221,13 +255,13 @@ def grow(
     table: tuple[NDArray[Any], ...],
     columns: tuple[NDArray[np.bool_], NDArray[np.int8]],
     duals: FloatArray,
-    is_drawn: NDArray[np.bool_] | None,
+    is_drawn: NDArray[np.bool_],
     room: Room,
     nodes: tuple[IntArray, IntArray],
     sets: NDArray[np.uint64] | None,
     counts: IntArray | None,
     limits: tuple[int, float],
-    draw: tuple[int, int, IntArray, NDArray[np.bool_]] | None,
+    draw: tuple[int, int, IntArray, NDArray[np.bool_]],
 ) -> None:
     """Grow a tree for each channel, with splits of least Gini impurity.
 
@@ -236,9 +270,9 @@ def grow(
     table : CountedTable, as a plain tuple
     columns : (ndarray of bool, ndarray of int8), shape (n_columns,)
         Flags of categorical columns, and directions, as for :func:`split_of_node`.
-    duals : ndarray, shape (n_rows, n_channels)
-    is_drawn : ndarray of bool, shape (n_rows,), optional
-        Rows that the trees are grown on; None for all.
+    duals : ndarray, shape (n_channels, n_rows)
+    is_drawn : ndarray of bool, shape (n_rows,)
+        Rows that the trees are grown on.
     room : tuple of ndarrays
         Work arrays of :func:`work_arrays`.
     nodes : (ndarray of int64, ndarray of int64), shape (n_channels, 2^depth - 1)
@@ -251,9 +285,9 @@ def grow(
     limits : (int, float)
         Fewest rows of a leaf, and what fraction of a channel's absolute weight is added to
         each side of a split.
-    draw : (int, int, ndarray of int64, ndarray of bool), optional
+    draw : (int, int, ndarray of int64, ndarray of bool)
         Seed, number of features that a node may split, feature of each column, and a work array
-        for the columns that a node may split.  None if it may split all.
+        for the columns that a node may split, which are all at first.
     """
     codes = table[0]
     histograms, weights, row_numbers, todo, at_once, of_bins = room
@@ -261,13 +295,14 @@ def grow(
     min_rows, share = limits
     n_nodes = features.shape[1]
     rows, other = row_numbers[0], row_numbers[1]
+    draws, is_open = draw[1] <= draw[2][-1], draw[3]
     # Weights of a channel, and those of a node whose rows are counted, zero elsewhere.
     own, masked = weights[0], weights[1]
     left_set = None
     if sets is not None:
         left_set = np.zeros(sets.shape[2], np.uint64)
     for c in range(len(features)):
-        n, total, largest = _pack(duals, is_drawn, c, own, rows)
+        n, total, largest = _pack(duals[c], is_drawn, own, rows)
         _count(table, own, rows[:n], histograms[0], at_once)
         ridge = share * ((total >> _SHIFT) + (total & _MASK))
         features[c] = 0
@@ -278,9 +313,7 @@ def grow(
             n_todo -= 1
             node, place = todo[n_todo, 0], todo[n_todo, 1]
             begin, end, total = todo[n_todo, 2], todo[n_todo, 3], todo[n_todo, 4]
-            is_open = None
-            if draw is not None:
-                is_open = draw[3]
+            if draws:
                 _draw_columns(draw, c * n_nodes + node)
             f, b, left_total = split_of_node(
                 table, histograms[place], columns, (total, ridge), left_set, is_open,
@@ -322,13 +355,13 @@ def grow(
                 n_todo += 1
 
 
-@compiled
+@compiled(no_cpython_wrapper=True)
 def _may_split(total: int, n_rows: int, min_rows: int) -> bool:
     """Whether a node has weight of both signs, and enough rows."""
     return bool(total >> _SHIFT > 0 and total & _MASK > 0 and n_rows >= 2 * min_rows)
 
 
-@compiled
+@compiled(no_cpython_wrapper=True)
 def _count(
     table: tuple[NDArray[Any], ...],
     own: IntArray,
@@ -336,7 +369,7 @@ def _count(
     histogram: IntArray,
     at_once: IntArray,
 ) -> None:
-    _, _, by_row, dense, _, _, _, row_indptr, row_entries = table
+    _, _, by_row, dense, _, _, _, _, row_indptr, row_entries = table
     for b in range(len(histogram)):
         histogram[b] = 0
     for begin in range(0, len(dense), _GROUP_COLUMNS):
@@ -359,7 +392,7 @@ def _count_sparse(
     rest: int,
 ) -> None:
     """Count the bins of a sparse column in the rows of a node, whose masked weights are set."""
-    codes, columns, _, _, rare_indptr, rare_rows, rare_codes, _, _ = table
+    codes, columns, _, _, _, rare_indptr, rare_rows, rare_codes, _, _ = table
     own, masked, bins = weights
     k, common = columns[f, 2], columns[f, 3]
     n_bins = columns[f, 1]
@@ -379,7 +412,7 @@ def _count_sparse(
 
 
 @compiled
-def _least_weight(positive: float, negative: float, limit: float, half: float) -> float:
+def _least_weight(positive: float, negative: float, limit: float, half: float) -> int:
     """Positive weight that one side needs for a split with an impurity below the limit.
 
     A side without negative weight has the least impurity.  That of the other side is then
@@ -387,19 +420,91 @@ def _least_weight(positive: float, negative: float, limit: float, half: float) -
     """
     b, other = negative + half, limit - 0.5 * half
     if b <= other:
-        return 0.0
+        return 0
     least = positive + half - other * b / (b - other)
-    return least - _ROUNDING * (positive + negative + half)
+    return int(max(0.0, least - _ROUNDING * (positive + negative + half)))
 
 
 @compiled
+def _needed(node: tuple[int, float], limit: float) -> tuple[int, int]:
+    """Weights outside the common bin that a better split needs, either of which is enough.
+
+    One side of a split has none of the common bin.  If it has the larger fraction of positive
+    weight, the impurity would be smaller without its negative weight, and the other way around.
+    The positive one is shifted as in a histogram.
+    """
+    total, ridge = node
+    positive, negative = float(total >> _SHIFT), float(total & _MASK)
+    half = 0.5 * ridge
+    of_positive = _least_weight(positive, negative, limit, half) << _SHIFT
+    return of_positive, _least_weight(negative, positive, limit, half)
+
+
+@compiled
+def _any_enough(weights: IntArray, needed: tuple[int, int]) -> bool:
+    """Whether any weight has enough of a sign.
+
+    It is a loop that LLVM makes vector code of: a sum is negative if one of its terms is enough.
+    """
+    signs = 0
+    for i in range(len(weights)):
+        signs |= (needed[0] - 1 - weights[i]) | (needed[1] - 1 - (weights[i] & _MASK))
+    return signs < 0
+
+
+@compiled
+def _limit_by_common_bins(
+    table: tuple[NDArray[Any], ...],
+    histogram: IntArray,
+    columns: tuple[NDArray[np.bool_], NDArray[np.int8]],
+    node: tuple[int, float],
+    is_open: NDArray[np.bool_],
+    limits: tuple[float, float],
+) -> float:
+    """Lower a limit to the least impurity where common bins alone are one side of a split.
+
+    Only splits that are certainly allowed count: ``limits`` are the limit, and the weight that is
+    enough for a side.
+    """
+    of_columns, sparse = table[1], table[4]
+    is_category, directions = columns
+    total, ridge = node
+    limit, enough = limits
+    half = 0.5 * ridge
+    positive, negative = float(total >> _SHIFT), float(total & _MASK)
+    needed = _needed(node, limit)
+    for begin in range(0, len(sparse), _COLUMNS_AT_ONCE):
+        end = min(len(sparse), begin + _COLUMNS_AT_ONCE)
+        first = of_columns[sparse[begin], 0]
+        if not _any_enough(histogram[first : first + end - begin], needed):
+            continue
+        for k in range(begin, end):
+            f, rest = sparse[k], histogram[first + k - begin]
+            if rest < needed[0] and (rest & _MASK) < needed[1]:
+                continue
+            at_end = of_columns[f, 3] == 0 or of_columns[f, 3] == of_columns[f, 1] - 1
+            if not at_end or is_category[f] or directions[f] != 0:
+                continue
+            if not is_open[f]:
+                continue
+            p, n = float(rest >> _SHIFT) + half, float(rest & _MASK) + half
+            q, m = positive + ridge - p, negative + ridge - n
+            value = p * n * (q + m) + q * m * (p + n)
+            is_enough = min(p + n, q + m) - ridge >= enough
+            if is_enough and value < limit * ((p + n) * (q + m)):
+                limit = value / ((p + n) * (q + m))
+                needed = _needed(node, limit)
+    return limit
+
+
+@compiled(no_cpython_wrapper=True)
 def split_of_node(
     table: tuple[NDArray[Any], ...],
     histogram: IntArray,
     columns: tuple[NDArray[np.bool_], NDArray[np.int8]],
     node: tuple[int, float],
     left_set: NDArray[np.uint64] | None,
-    is_open: NDArray[np.bool_] | None,
+    is_open: NDArray[np.bool_],
     rows: NDArray[np.int32],
     weights: tuple[IntArray, IntArray, IntArray],
     counts: IntArray | None,
@@ -419,9 +524,8 @@ def split_of_node(
     each side and in the node.  So the impurity falls by a fourth of the growth of
     ``(p - n)^2 / (p + n + ridge)``.  Only columns that are open are split.
 
-    One side of a split of a sparse column has none of its common bin.  If it has the larger
-    fraction of positive weight, the impurity would be smaller without its negative weight, and the
-    other way around.  So a column is passed over if its other bins have too little of both.
+    Sparse columns whose bins other than the common one have too little weight are passed over
+    (:func:`_needed`).
 
     ``weights`` are those of all rows, zeros, and room for the bins of a sparse column.  ``limits``
     are the fewest ``rows`` of a side, and the largest weight of a row.  The rows of a column are
@@ -443,26 +547,41 @@ def split_of_node(
     min_rows, largest = limits
     # Sides of less weight may have too few rows.
     enough = float(min_rows) * largest
-    is_masked, of_limit, needed_p, needed_n = False, np.inf, 0.0, 0.0
-    for f in range(len(directions)):
-        if is_open is not None and not is_open[f]:
-            continue
+    # Sparse columns are passed over by this limit; ten margins, since each split is below the last
+    # one by a margin.
+    cap, is_masked, needed = limit, False, (0, 0)
+    if len(table[4]):
+        cap = _limit_by_common_bins(
+            table, histogram, columns, node, is_open, (limit, enough if counts is not None else 0.0)
+        )
+        cap = min(limit, cap + 10.0 * margin)
+        needed = _needed(node, cap)
+    next_f = 0
+    while next_f < len(directions):
+        f = next_f
+        next_f += 1
         first, n_bins = of_columns[f, 0], of_columns[f, 1]
-        if of_columns[f, 2] >= 0:
+        is_sparse = of_columns[f, 2] >= 0
+        if is_sparse:
+            if limit < cap:
+                cap = limit
+                needed = _needed(node, cap)
+            last = f + _COLUMNS_AT_ONCE - 1
+            if last < len(directions) and of_columns[last, 2] == of_columns[f, 2] + last - f:
+                if not _any_enough(histogram[first : first + _COLUMNS_AT_ONCE], needed):
+                    next_f = last + 1
+                    continue
             rest = histogram[first]
-            if rest == 0:
+            if rest == 0 or (rest < needed[0] and (rest & _MASK) < needed[1]):
                 continue
-            if of_limit != limit:
-                of_limit = limit
-                needed_p = _least_weight(positive, negative, limit, half)
-                needed_n = _least_weight(negative, positive, limit, half)
-            if float(rest >> _SHIFT) < needed_p and float(rest & _MASK) < needed_n:
-                continue
+        if not is_open[f]:
+            continue
+        if is_sparse:
             if not is_masked:
                 is_masked = True
                 for j in range(len(rows)):
                     masked[rows[j]] = own_weights[rows[j]]
-            _count_sparse(table, f, rows, weights, total, rest)
+            _count_sparse(table, f, rows, weights, total, histogram[first])
             own = of_bins[:n_bins]
         else:
             own = histogram[first : first + n_bins]
@@ -507,7 +626,7 @@ def split_of_node(
     return best_feature, best_bin, best_left
 
 
-@compiled
+@compiled(no_cpython_wrapper=True)
 def _best_set(
     histogram: IntArray,
     total: int,
@@ -564,7 +683,7 @@ def _best_set(
     return limit, best_left
 
 
-@compiled
+@compiled(no_cpython_wrapper=True)
 def _draw_columns(draw: tuple[int, int, IntArray, NDArray[np.bool_]], node: int) -> None:
     """Open the columns of ``draw`` features, drawn anew for each node."""
     seed, n_drawn, feature_of, is_open = draw
@@ -586,7 +705,7 @@ def _draw_columns(draw: tuple[int, int, IntArray, NDArray[np.bool_]], node: int)
         is_open[j] = is_drawn
 
 
-@compiled
+@compiled(no_cpython_wrapper=True)
 def _rows_parted(
     code: NDArray[Any],
     bin_: int,
@@ -612,7 +731,7 @@ def _rows_parted(
     return n_left
 
 
-@compiled
+@compiled(no_cpython_wrapper=True)
 def _count_rows(code: NDArray[Any], rows: NDArray[np.int32], counts: IntArray) -> None:
     for b in range(len(counts)):
         counts[b] = 0

@@ -17,7 +17,7 @@ from sklearn.linear_model import LogisticRegression
 from structboost.contract.parts import PartKind, StackedParts
 from structboost.contract.task import Task
 from structboost.exceptions import InterruptedFitWarning, TaskError
-from structboost.inference.chains import space_of_sums
+from structboost.inference.sum_product import space_of_sums
 from structboost.linear.chain_passes import dual_pass, space_of_pass
 from structboost.linear.dual_chain import DualChain, chain_problem
 from structboost.linear.linear_likelihood import LinearLikelihoodTrainer
