@@ -201,7 +201,7 @@ class _Limits(NamedTuple):
 
 
 class _Fit(NamedTuple):
-    """Both fits at a value of C, and the prices of the second one."""
+    """Two fits at one value of C, and the prices of the weights in the second one."""
 
     C: float
     first: PricedSolution
