@@ -19,6 +19,7 @@ from structboost.linear.elastic_net import ElasticNet
 from structboost.linear.primal_chain import PrimalChain
 from structboost.linear.primal_likelihood import FoldResult
 from structboost.linear.same_columns import SameColumns
+from structboost.linear.step_chain import StepChain
 from structboost.runtime.interrupts import raise_if_interrupted
 from structboost.tasks.chain import Stretch
 
@@ -41,10 +42,14 @@ def chain_problem(
 ) -> DualChain | PrimalChain:
     """Return the fastest solver, which is dual ascent unless sequences are long or tags many.
 
+    Transitions that depend on features are solved by :class:`.StepChain`.
+
     A step of dual ascent changes one sequence, so that it needs many passes over a few long ones
     (docs/decisions/linear-likelihood.md), and it stores the pairs of tags of each.  Parameters are
     those of :class:`DualChain` and :class:`PrimalChain`.
     """
+    if task.step_features:
+        return StepChain(task, X, Y, shares, **settings)
     if transitions == "seen":
         return PrimalChain(task, X, Y, example_weights, transitions=transitions, **settings)
     lengths = np.array([len(y) for y in Y], np.float64)

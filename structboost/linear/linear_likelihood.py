@@ -308,6 +308,7 @@ class _FoldFits:
         # Scores of the held-out parts of each fold, by C.
         self.scores: dict[float, list[StackedParts]] = {}
         self._losses: dict[float, FloatArray] = {}
+        self._surrogates: dict[float, float] = {}
         self._stacks: list[StackedParts] = []
         self._likelihoods: list[Likelihood] = []
         for fold in folds:
@@ -346,6 +347,11 @@ class _FoldFits:
             "seconds": time.perf_counter() - began,
         }
         self.scores[C], self._losses[C] = scores, np.concatenate(losses)
+        if self._score is None:
+            # The C that is chosen is at least the most likely one, and scores may be large.
+            self._surrogates[C] = float(np.mean([own.surrogate for own in measured]))
+            likeliest = min(self._surrogates, key=self._surrogates.__getitem__)
+            self.scores = {own: of for own, of in self.scores.items() if own >= likeliest}
         return Trial(measured, facts, end=self._why_it_ends(C, measured))
 
     def temperature(self, C: float) -> float:

@@ -26,7 +26,7 @@ class PrimalChain(PrimalLikelihood):
     Parameters
     ----------
     task : ChainTask
-        Without features of the steps.
+        Without features of the steps (:class:`.StepChain` takes these).
     X, Y : sequence
         Tokens as indices of active features, with vectors if the task has them, and tags.
     example_weights : ndarray, shape (n_examples,)
@@ -95,23 +95,33 @@ class PrimalChain(PrimalLikelihood):
         scores = np.asarray(self._matrices["token"] @ by_kind["token"])
         for kind in self._of_tokens[1:]:
             scores += self._matrices[kind] @ by_kind[kind]
-        transitions = np.ascontiguousarray(by_kind["step"][-1:])
+        rising = np.zeros(len(weights))
+        slopes = self._split(rising)
+        loss, entropy = self._slopes(scores, by_kind["step"], slopes["step"])
+        for kind in self._of_tokens:
+            slopes[kind][:] = self._matrices[kind].T @ scores
+        self._mix(rising, entropy)
+        ridge = self._penalty.ridge
+        value = self._C * loss + 0.5 * ridge * float(weights @ weights)
+        return value, self._scale * (ridge * weights - self._C * rising)
+
+    def _slopes(
+        self, scores: FloatArray, weights: FloatArray, out: FloatArray
+    ) -> tuple[float, float]:
+        """Replace the scores of tags by their slopes, and write those of the weights of steps.
+
+        Returns loss and entropy.
+        """
+        transitions = np.ascontiguousarray(weights[-1:])
         of_pairs = np.zeros(transitions.shape)
-        loss, entropy = slopes_of(
+        sums = slopes_of(
             scores, transitions, self._sequences, self._penalties, self._listed, self._space,
             of_pairs,
         )  # fmt: skip
         if len(self._listed):
             of_pairs *= self._has_weight
-        rising = np.zeros(len(weights))
-        slopes = self._split(rising)
-        for kind in self._of_tokens:
-            slopes[kind][:] = self._matrices[kind].T @ scores
-        slopes["step"][-1] = of_pairs[0]
-        self._mix(rising, entropy)
-        ridge = self._penalty.ridge
-        value = self._C * loss + 0.5 * ridge * float(weights @ weights)
-        return value, self._scale * (ridge * weights - self._C * rising)
+        out[-1] = of_pairs[0]
+        return sums
 
 
 @compiled

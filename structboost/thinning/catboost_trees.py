@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from structboost._typing import FloatArray
+from structboost.thinning.leaf_refit import LeafAdditions, of_leaves
 from structboost.thinning.tree_model import TreeResponses, class_of_name, library_of
 
 _LOSSES = ("Logloss", "CrossEntropy", "MultiClass")
@@ -64,19 +65,24 @@ class CatBoostTrees:
         values = np.stack([table[leaves[:, index]] for index, table in enumerate(tables)])
         if self._per == 1:
             channels = np.ones(self.n_trees, np.int64)
-            return TreeResponses(values[:, :, 0], channels, np.append(0.0, self._bias))
-        return TreeResponses(values, None, self._bias)
+            return TreeResponses(values[:, :, 0], channels, np.append(0.0, self._bias), leaves.T)
+        return TreeResponses(values, None, self._bias, leaves.T)
 
     def probabilities(self, X: Any) -> FloatArray:
         """Probabilities that the model predicts."""
         # Unlike predict_proba, the base class has it, too.
         return np.asarray(self._model.predict(X, prediction_type="Probability"), np.float64)
 
-    def rewritten(self, weights: FloatArray, offset: FloatArray) -> Any:
+    def rewritten(
+        self, weights: FloatArray, offset: FloatArray, additions: LeafAdditions | None
+    ) -> Any:
         """Make a model of the trees with scaled leaves, and the offset as the bias."""
         trees = []
-        for index in np.flatnonzero(weights > 0):
-            leaves = float(weights[index]) * np.asarray(self._trees[index]["leaf_values"])
+        for index in np.flatnonzero(weights > 0).tolist():
+            before = np.asarray(self._trees[index]["leaf_values"], np.float64)
+            before = before.reshape(-1, self._per)
+            added = of_leaves(additions, index, before) / self._scale
+            leaves = (float(weights[index]) * before + added).ravel()
             trees.append({**self._trees[index], "leaf_values": leaves.tolist()})
         bias = offset if self._per > 1 else np.array([offset[1] - offset[0]])
         document = {

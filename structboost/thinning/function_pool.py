@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from structboost._typing import FloatArray
+from structboost.thinning.leaf_refit import LeafAdditions
 from structboost.thinning.tree_model import TreeResponses, whole_probabilities
 from structboost.weak.pool import repeatable_responses_of
 
@@ -27,12 +28,14 @@ class FunctionPool:
     def responses(self, X: Any) -> TreeResponses:
         """Responses of the functions."""
         values = repeatable_responses_of(self._functions, X)
-        return TreeResponses(values, np.ones(self.n_trees, np.int64), np.zeros(2))
+        return TreeResponses(values, np.ones(self.n_trees, np.int64), np.zeros(2), None)
 
     def probabilities(self, X: Any) -> FloatArray:
         """Probabilities by a softmax of the summed responses."""
         return whole_probabilities(self.responses(X))
 
-    def rewritten(self, weights: FloatArray, offset: FloatArray) -> Any:
+    def rewritten(
+        self, weights: FloatArray, offset: FloatArray, additions: LeafAdditions | None
+    ) -> Any:
         """Return None, because functions have no format."""
         return None

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from structboost._typing import FloatArray
+from structboost.thinning.leaf_refit import LeafAdditions, of_leaves
 from structboost.thinning.tree_model import (
     TreeResponses,
     class_of_name,
@@ -71,13 +72,15 @@ class LightGBMTrees:
             values[index] = self._sharpness * _leaf_values(tree)[leaves[:, index]]
         per = self._n_per_iteration
         channels = np.arange(self.n_trees) % per if per > 1 else np.ones(self.n_trees, np.int64)
-        return TreeResponses(values, channels, np.zeros(len(self.classes)))
+        return TreeResponses(values, channels, np.zeros(len(self.classes)), leaves.T)
 
     def probabilities(self, X: Any) -> FloatArray:
         """Probabilities by the link of the objective."""
         return whole_probabilities(self.responses(X))
 
-    def rewritten(self, weights: FloatArray, offset: FloatArray) -> Any:
+    def rewritten(
+        self, weights: FloatArray, offset: FloatArray, additions: LeafAdditions | None
+    ) -> Any:
         """Make a model of scaled trees, of which the first of each class has its offset."""
         per = self._n_per_iteration
         channels = np.arange(self.n_trees) % per
@@ -91,7 +94,7 @@ class LightGBMTrees:
                 block = (
                     _CONSTANT.format(repr(shift))
                     if tree < 0
-                    else _scaled(self._trees[tree], float(weights[tree]), shift)
+                    else self._changed(tree, float(weights[tree]), shift, additions)
                 )
                 blocks.append(f"Tree={len(blocks)}\n{block}")
         sizes = " ".join(str(len(block.encode())) for block in blocks)
@@ -103,6 +106,16 @@ class LightGBMTrees:
         model = copy(self._model)
         model._Booster, model._best_iteration = booster, 0
         return model
+
+    def _changed(
+        self, index: int, factor: float, shift: float, additions: LeafAdditions | None
+    ) -> str:
+        """Text of a tree whose leaves are multiplied, shifted and changed one by one."""
+        tree = self._trees[index]
+        before = _leaf_values(tree)
+        leaves = factor * before + shift + of_leaves(additions, index, before) / self._sharpness
+        values = " ".join(repr(float(value)) for value in leaves)
+        return _LEAVES.sub(lambda match: f"leaf_value={values}", tree, count=1)
 
     def _line(self, name: str) -> str:
         match = re.search(rf"^{name}=(.*)$", self._head, re.MULTILINE)
@@ -141,10 +154,3 @@ class LightGBMTrees:
 def _leaf_values(tree: str) -> FloatArray:
     match = _LEAVES.search(tree)
     return np.array(match.group(1).split() if match else [0.0], np.float64)
-
-
-def _scaled(tree: str, factor: float, shift: float) -> str:
-    """Return the text of a tree whose leaves are multiplied and shifted."""
-    leaves = factor * _leaf_values(tree) + shift
-    values = " ".join(repr(float(value)) for value in leaves)
-    return _LEAVES.sub(lambda match: f"leaf_value={values}", tree, count=1)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from copy import copy, deepcopy
+from functools import partial
 from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from structboost._typing import FloatArray, IntArray
+from structboost.thinning.leaf_refit import LeafAdditions, of_leaves
 from structboost.thinning.tree_model import TreeResponses, class_of_name, in_turns, per_class
 
 _BY_HISTOGRAMS = "HistGradientBoostingClassifier"
@@ -54,16 +57,19 @@ class BoostedTrees:
             np.stack([np.repeat(start[:, None], staged[0].shape[1], 1), *staged]), axis=0
         )
         values = values.reshape(self.n_trees, -1)
+        leaves = self._leaves(X)
         if self._per == 1:
             channels = np.ones(self.n_trees, np.int64)
-            return TreeResponses(values, channels, np.append(0.0, start))
-        return TreeResponses(values, self._channels(), start)
+            return TreeResponses(values, channels, np.append(0.0, start), leaves)
+        return TreeResponses(values, self._channels(), start, leaves)
 
     def probabilities(self, X: Any) -> FloatArray:
         """Probabilities that the model predicts."""
         return np.asarray(self._model.predict_proba(X), np.float64)
 
-    def rewritten(self, weights: FloatArray, offset: FloatArray) -> Any:
+    def rewritten(
+        self, weights: FloatArray, offset: FloatArray, additions: LeafAdditions | None
+    ) -> Any:
         """Make a model of scaled trees, of which the first of each class has its offset."""
         shifts = offset if self._per > 1 else np.array([offset[1] - offset[0]])
         shifts = shifts - self._start()
@@ -73,13 +79,14 @@ class BoostedTrees:
             vars(model).pop(name, None)
         trees = self._model._predictors if self._by_histograms else self._model.estimators_
         rate = 1.0 if self._by_histograms else float(self._model.learning_rate)
-        scaled = _scaled_predictor if self._by_histograms else _scaled_tree
+        changed = _changed_predictor if self._by_histograms else _changed_tree
         copies = [
             [
-                scaled(
+                changed(
                     trees[max(index, 0) // self._per][channel],
                     float(weights[index]) if index >= 0 else 0.0,
                     float(shifts[channel]) / rate if turn == 0 else 0.0,
+                    partial(_over, rate, additions, index),
                 )
                 for channel, index in enumerate(row.tolist())
             ]
@@ -92,6 +99,22 @@ class BoostedTrees:
             model.n_estimators = model.n_estimators_ = len(copies)
         return model
 
+    def _leaves(self, X: Any) -> IntArray:
+        """Node that each row reaches in each tree, shape (n_trees, n_rows)."""
+        if not self._by_histograms:
+            reached = np.asarray(self._model.apply(X), np.int64)
+            return np.ascontiguousarray(reached.reshape(len(reached), -1).T)
+        model = copy(self._model)
+        # Nodes have their index as the value, which each iteration adds to the scores.
+        model._predictors = [[_indexed(tree) for tree in row] for row in self._model._predictors]
+        before = np.broadcast_to(self._start(), (1, self._per))
+        out = []
+        for scores in model.staged_decision_function(X):
+            after = np.asarray(scores, np.float64).reshape(-1, self._per)
+            out.append(np.rint(after - before).astype(np.int64).T)
+            before = after
+        return np.concatenate(out)
+
     def _channels(self) -> IntArray:
         return np.arange(self.n_trees) % self._per
 
@@ -103,18 +126,38 @@ class BoostedTrees:
         return np.asarray(self._model._raw_predict_init(rows), np.float64).reshape(self._per)
 
 
-def _scaled_predictor(predictor: Any, factor: float, shift: float) -> Any:
-    """Copy a tree of histograms with scaled leaves, or its root as a leaf for the factor 0."""
+def _over(rate: float, additions: LeafAdditions | None, index: int, like: FloatArray) -> FloatArray:
+    """Additions to the nodes of a tree whose values are multiplied by the rate."""
+    return of_leaves(additions, index, like) / rate
+
+
+def _indexed(predictor: Any) -> Any:
+    """Copy a tree of histograms with the indices of its nodes as their values."""
+    copied = copy(predictor)
+    copied.nodes = predictor.nodes.copy()
+    copied.nodes["value"] = np.arange(len(copied.nodes))
+    return copied
+
+
+def _changed_predictor(
+    predictor: Any, factor: float, shift: float, added: Callable[[FloatArray], FloatArray]
+) -> Any:
+    """Copy a tree of histograms with changed leaves, or its root as a leaf for the factor 0."""
     copied = copy(predictor)
     copied.nodes = predictor.nodes.copy() if factor else predictor.nodes[:1].copy()
     if not factor:
         copied.nodes["is_leaf"] = True
-    copied.nodes["value"] = factor * copied.nodes["value"] + shift
+        copied.nodes["value"] = shift
+        return copied
+    values = copied.nodes["value"]
+    copied.nodes["value"] = factor * values + shift + added(values)
     return copied
 
 
-def _scaled_tree(tree: Any, factor: float, shift: float) -> Any:
+def _changed_tree(
+    tree: Any, factor: float, shift: float, added: Callable[[FloatArray], FloatArray]
+) -> Any:
     copied = deepcopy(tree)
     values = copied.tree_.value
-    values[:] = factor * values + shift
+    values[:] = factor * values + shift + (added(values) if factor else 0.0)
     return copied

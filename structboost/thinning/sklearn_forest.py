@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from structboost._typing import FloatArray
+from structboost.thinning.leaf_refit import LeafAdditions
 from structboost.thinning.tree_model import TreeResponses, class_of_name
 
 _NAMES = ("RandomForestClassifier", "ExtraTreesClassifier")
@@ -40,13 +41,15 @@ class ForestTrees:
         """Responses as the probabilities of each tree, over the number of trees."""
         rows = self._model._validate_X_predict(X)
         values = [tree.predict_proba(rows, check_input=False) for tree in self._model.estimators_]
-        return TreeResponses(np.stack(values) / self.n_trees, None, None)
+        return TreeResponses(np.stack(values) / self.n_trees, None, None, None)
 
     def probabilities(self, X: Any) -> FloatArray:
         """Probabilities that the forest predicts."""
         return np.asarray(self._model.predict_proba(X), np.float64)
 
-    def rewritten(self, weights: FloatArray, offset: FloatArray) -> Any:
+    def rewritten(
+        self, weights: FloatArray, offset: FloatArray, additions: LeafAdditions | None
+    ) -> Any:
         """Make a forest of the trees, whose leaves hold weighted probabilities."""
         model = copy(self._model)
         chosen = np.flatnonzero(weights > 0)

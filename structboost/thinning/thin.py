@@ -4,7 +4,8 @@ The trees are weighed by a weighted cross-entropy (:mod:`structboost.solvers.pri
 Its targets mix the probabilities of the whole model, at the sharpness that suits the rows best,
 with the labels.  The price of a tree is the standard deviation of its responses.  Along a path of
 rising C a first fit selects trees, and a second one, in which the selected trees cost a tenth,
-weighs them.  Figures: docs/decisions/thinning.md.
+weighs them.  At last the leaves of these trees are fitted anew
+(:mod:`structboost.thinning.leaf_refit`).  Figures: docs/decisions/thinning.md.
 """
 
 from __future__ import annotations
@@ -21,10 +22,12 @@ from structboost.exceptions import NotThinnedWarning, warn_user
 from structboost.selection.folds import shuffled_parts
 from structboost.solvers.priced_cross_entropy import PricedCrossEntropy, PricedSolution
 from structboost.thinning.held_out_rows import HeldOutRows, mean_loss, row_losses
+from structboost.thinning.leaf_refit import LeafAdditions
 from structboost.thinning.thinned_model import ThinnedModel
 from structboost.thinning.tree_model import check_is_table, tree_model_of
 from structboost.validation import (
     check_labels,
+    checked_flag,
     checked_not_negative,
     checked_random_state,
     checked_relative_gap,
@@ -56,6 +59,7 @@ def thin(
     n_errors: float = 1.0,
     n_trees: int | None = None,
     unlabelled: Any = None,
+    refit_leaves: bool = True,
     tol: float = 0.001,
     random_state: Any = None,
 ) -> ThinnedModel:
@@ -86,6 +90,9 @@ def thin(
     unlabelled : array-like, shape (n_more_rows, n_features), optional
         Further rows, on which the trees shall score as the whole model does.  They may be those
         that it was trained on, and help where X has less than some 300 rows.
+    refit_leaves : bool
+        Whether the leaves of the selected trees are fitted anew, too.  Those of forests and
+        callables stay as they are.
     tol : float
         Relative gap at which each fit stops.
     random_state : int, RandomState or None
@@ -114,8 +121,10 @@ def thin(
     -----
     With prices p, targets q and n rows, the weights minimise ``sum_t p_t w_t + C/n sum_i
     [log sum_c exp(F_ic) - <q_i, F_i>]`` over ``w >= 0``.  ``gap`` bounds how far they are from the
-    optimum over all trees.  It does not bound the loss on other rows: for this the log-loss is
-    cross-validated on X, row by row against that of the whole model.
+    optimum over all trees.  Additions to the leaves and to the offsets then minimise a
+    cross-entropy with more weight on the labels, and ``leaf_gap`` bounds how far they are from its
+    optimum over all additions to these trees.  Neither bounds the loss on other rows: for this the
+    log-loss is cross-validated on X, row by row against that of the whole model.
 
     Examples
     --------
@@ -145,7 +154,8 @@ def thin(
     more = None if unlabelled is None else reader.responses(unlabelled)
     rows = HeldOutRows(responses, labels, len(reader.classes), more)
     _check_rows(rows, reader.classes)
-    path = _Path(rows, tol, 0 if random_state is None else random_state)
+    refits = checked_flag(refit_leaves, "refit_leaves") and rows.has_leaves
+    path = _Path(rows, tol, 0 if random_state is None else random_state, refits)
     trials, ending, is_within = (
         _within_margin(path, limits, reader.n_trees)
         if limits.n_trees is None
@@ -155,6 +165,7 @@ def thin(
     facts: dict[str, Any] = {
         "path": [trial.record for trial in trials],
         "label_weight": rows.label_weight,
+        "leaf_label_weight": rows.leaf_label_weight if refits else nan,
         "sharpness": rows.sharpness,
         "loss_as_it_is": mean_loss(reader.probabilities(X), labels),
         "loss_before": float(rows.losses.mean()),
@@ -171,26 +182,29 @@ def thin(
         facts["loss_as_written"] = facts["loss_as_it_is"]
         return ThinnedModel(
             model=model, weights=np.ones(reader.n_trees), offset=rows.offset, thinned=False,
-            objective=nan, bound=nan, gap=nan, C=nan, prices=rows.prices, **changes, **facts,
+            objective=nan, bound=nan, gap=nan, leaf_gap=nan, C=nan, prices=rows.prices,
+            additions=None, **changes, **facts,
         )  # fmt: skip
     fit, record = trials[-1].fit, trials[-1].record
-    if fit.second.gap > tol:
-        warn_user(
-            f"The weights have a relative gap of {fit.second.gap:.2g}, above tol={tol:g}; give a "
-            "larger tol.",
-            ConvergenceWarning,
-        )
+    leaf_gap = nan if fit.additions is None else fit.additions.gap
+    for name, gap in (("weights", fit.second.gap), ("leaves", leaf_gap)):
+        if gap > tol:
+            warn_user(
+                f"The {name} have a relative gap of {gap:.2g}, above tol={tol:g}; give a larger "
+                "tol.",
+                ConvergenceWarning,
+            )
     changes = {name: record[name] for name in _CHANGES}
     weights = fit.second.weights
-    offset = rows.offset_at(weights)
-    written = reader.rewritten(weights, offset)
+    offset = rows.offset_at(weights, fit.additions)
+    written = reader.rewritten(weights, offset, fit.additions)
     facts["loss_as_written"] = (
         nan if written is None else mean_loss(tree_model_of(written).probabilities(X), labels)
     )
     return ThinnedModel(
         model=written, weights=weights, offset=offset, thinned=True,
-        objective=fit.second.objective, bound=fit.second.bound, gap=fit.second.gap, C=fit.C,
-        prices=fit.prices, **changes, **facts,
+        objective=fit.second.objective, bound=fit.second.bound, gap=fit.second.gap,
+        leaf_gap=leaf_gap, C=fit.C, prices=fit.prices, additions=fit.additions, **changes, **facts,
     )  # fmt: skip
 
 
@@ -201,12 +215,13 @@ class _Limits(NamedTuple):
 
 
 class _Fit(NamedTuple):
-    """Two fits at one value of C, and the prices of the weights in the second one."""
+    """Two fits at one value of C, the prices of weights in the second one, and changes of leaves."""
 
     C: float
     first: PricedSolution
     second: PricedSolution
     prices: FloatArray
+    additions: LeafAdditions | None = None
 
     @property
     def n_trees(self) -> int:
@@ -224,10 +239,15 @@ class _Trial(NamedTuple):
 class _Path:
     """Fits at rising values of C, on all rows and without each fold."""
 
-    def __init__(self, rows: HeldOutRows, tol: float, seed: Any) -> None:
-        self._rows, self._tol = rows, tol
+    def __init__(self, rows: HeldOutRows, tol: float, seed: Any, refits_leaves: bool) -> None:
+        self._rows, self._tol, self._refits_leaves = rows, tol, refits_leaves
+        self._every = np.arange(len(rows.problem.targets))
         parts = shuffled_parts(len(rows.labels), _N_FOLDS, seed, strata=_strata(rows.labels))
-        self._folds = [(rows.without(held), held) for _, held in parts]
+        self._folds = [
+            (own, rows.problem.of_rows(own), held)
+            for _, held in parts
+            for own in (rows.without(held),)
+        ]
         # No tree has weight at this C or below.
         slope = float((rows.problem.edges(np.zeros(rows.n_trees)) / rows.prices).max())
         self.smallest_C = 1.0 / max(slope, 1e-300)
@@ -239,13 +259,14 @@ class _Path:
         return self._fit(self._rows.problem, C, start)
 
     def measured(self, fit: _Fit, before: Sequence[_Fit | None]) -> _Trial:
-        """Fit without each fold, too, and measure on what was left out."""
+        """Fit the leaves, do all without each fold, too, and measure on what was left out."""
+        fit = self._with_leaves(fit, self._every)
         rows = self._rows
         losses, is_wrong = np.empty(len(rows.labels)), np.empty(len(rows.labels))
         folds = []
-        for (problem, held), start in zip(self._folds, before, strict=True):
-            folds.append(self._fit(problem, fit.C, start))
-            scores = rows.problem.of_rows(held).scores(folds[-1].second.weights)
+        for (own, problem, held), start in zip(self._folds, before, strict=True):
+            folds.append(self._with_leaves(self._fit(problem, fit.C, start), own))
+            scores = rows.scores(folds[-1].second.weights, folds[-1].additions, held)
             losses[held] = row_losses(scores, rows.labels[held])
             is_wrong[held] = scores.argmax(axis=1) != rows.labels[held]
         changes = (
@@ -254,6 +275,11 @@ class _Path:
         )
         record = {"C": fit.C, "trees": fit.n_trees, **dict(zip(_CHANGES, changes, strict=True))}
         return _Trial({**record, "gap": fit.second.gap}, fit, folds)
+
+    def _with_leaves(self, fit: _Fit, rows: IntArray) -> _Fit:
+        if not self._refits_leaves or not fit.n_trees:
+            return fit
+        return fit._replace(additions=self._rows.refitted(fit.second.weights, rows, self._tol))
 
     def _fit(self, problem: PricedCrossEntropy, C: float, start: _Fit | None) -> _Fit:
         """Select trees, then weigh them at a lower price."""

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structboost._typing import FloatArray, IntArray
+from structboost.thinning.leaf_refit import LeafAdditions, added_scores
 from structboost.thinning.tree_model import TreeModel, scores_of, softmax_of
 
 
@@ -22,7 +23,7 @@ class ThinnedModel:
         The model in its own format, for use in place of the one that was thinned.  The model
         itself if it was not thinned; None if its format is not known.
     weights : ndarray, shape (n_trees_before,)
-        Weight of each tree; 0 for those that were dropped.
+        Weight of each tree, before additions to its leaves; 0 for those that were dropped.
     offset : ndarray, shape (n_classes,)
         Scores without any tree.
     thinned : bool
@@ -32,12 +33,19 @@ class ThinnedModel:
     objective, bound, gap : float
         Weighted cross-entropy of the weights, a lower bound over all weightings of all trees, and
         their relative gap; NaN if the model was not thinned.
+    leaf_gap : float
+        Relative gap of the additions to the leaves; NaN if leaves stayed as they were.
+    additions : LeafAdditions or None
+        Additions to the scores of the leaves: ``additions.trees[t]`` those of tree t.  None if
+        leaves stayed as they were.
     C : float
         Weight of the mean cross-entropy against the prices.
     prices : ndarray, shape (n_trees_before,)
         Price of a unit of weight of each tree.
     label_weight : float
         Weight of the labels in the targets; the rest is that of the model's probabilities.
+    leaf_label_weight : float
+        The same where leaves are fitted anew; NaN if they stayed as they were.
     sharpness : float
         Factor of the scores of the whole model at which its log-loss on the rows is lowest, from
         exp(-4) to exp(4).
@@ -67,9 +75,11 @@ class ThinnedModel:
     objective: float
     bound: float
     gap: float
+    leaf_gap: float
     C: float
     prices: FloatArray
     label_weight: float
+    leaf_label_weight: float
     sharpness: float
     loss_as_it_is: float
     loss_as_written: float
@@ -80,6 +90,7 @@ class ThinnedModel:
     error_change: float
     error_change_error: float
     path: list[dict[str, float]]
+    additions: LeafAdditions | None = field(repr=False)
     _reader: TreeModel = field(repr=False)
 
     @property
@@ -110,7 +121,11 @@ class ThinnedModel:
         X : array-like, shape (n_rows, n_features)
             Rows in a form that the whole model takes.
         """
-        return scores_of(self._reader.responses(X), self.weights, self.offset)
+        responses = self._reader.responses(X)
+        scores = scores_of(responses, self.weights, self.offset)
+        if self.additions is None or responses.leaves is None:
+            return scores
+        return scores + added_scores(self.additions, responses.leaves, responses.channels)
 
     def predict_proba(self, X: Any) -> FloatArray:
         """Probabilities of the classes by a softmax of the scores.
@@ -153,6 +168,11 @@ class ThinnedModel:
                 f"{self.gap:.2%} below that of these weights, at C = {self.C:.4g} and these "
                 "prices.",
             ]
+        if self.additions is not None:
+            lines.append(
+                "Then the leaves of these trees were changed. No other additions to them have an "
+                f"objective more than {self.leaf_gap:.2%} lower."
+            )
         if self.thinned and self.model is None:
             lines.append("The format of the model is not known: predict with this object.")
         return "\n".join(lines)

@@ -4,7 +4,7 @@ Calls of a run, in this order::
 
     reader = tree_model_of(model)         by the first reader that takes the model
     reader.responses(X)                   of the rows to weigh the trees on
-    reader.rewritten(weights, offset)     once, for the thinned model
+    reader.rewritten(weights, offset, additions)  once, for the thinned model
 
 A reader imports nothing of the library that trained the model: it uses the methods of the model.
 """
@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from scipy.special import softmax
 
 from structboost._typing import FloatArray, IntArray
+from structboost.thinning.leaf_refit import LeafAdditions
 from structboost.validation import shown
 
 
@@ -34,11 +35,14 @@ class TreeResponses(NamedTuple):
         Class that each tree scores; None where each scores all.
     offset : ndarray, shape (n_classes,), or None
         Scores without any tree; None if the format of the model has no place for it.
+    leaves : ndarray of int, shape (n_trees, n_rows), or None
+        Index of the leaf that each row reaches; None if leaves cannot be changed one by one.
     """
 
     values: FloatArray
     channels: IntArray | None
     offset: FloatArray | None
+    leaves: IntArray | None
 
 
 class TreeModel(Protocol):
@@ -70,7 +74,9 @@ class TreeModel(Protocol):
     def probabilities(self, X: Any) -> FloatArray:
         """Probabilities that the model itself gives to the classes, shape (n_rows, n_classes)."""
 
-    def rewritten(self, weights: FloatArray, offset: FloatArray) -> Any:
+    def rewritten(
+        self, weights: FloatArray, offset: FloatArray, additions: LeafAdditions | None
+    ) -> Any:
         """Make the model of the trees of positive weight, in the format of the model.
 
         Parameters
@@ -79,6 +85,8 @@ class TreeModel(Protocol):
             Not negative.
         offset : ndarray, shape (n_classes,)
             Scores without any tree.
+        additions : LeafAdditions or None
+            Additions to the scores of single leaves; None where responses have no leaves.
 
         Returns
         -------
@@ -180,7 +188,7 @@ def softmax_of(scores: FloatArray) -> FloatArray:
 
 def scores_of(responses: TreeResponses, weights: FloatArray, offset: FloatArray) -> FloatArray:
     """Scores of the classes, shape (n_rows, n_classes), at weights of the trees."""
-    values, channels, _ = responses
+    values, channels = responses.values, responses.channels
     out = np.repeat(offset[None], values.shape[1], axis=0)
     if channels is None:
         return np.asarray(out + np.tensordot(weights, values, 1))

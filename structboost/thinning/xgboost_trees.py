@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from structboost._typing import FloatArray
+from structboost._typing import FloatArray, IntArray
+from structboost.thinning.leaf_refit import LeafAdditions, of_leaves
 from structboost.thinning.tree_model import (
     TreeResponses,
     class_of_name,
@@ -50,18 +51,20 @@ class XGBoostTrees:
 
     def responses(self, X: Any) -> TreeResponses:
         """Responses as the values of the leaves that rows reach."""
-        values = self._leaf_values(self._matrix(X))
+        leaves = self._leaves(self._matrix(X))
+        values = self._leaf_values(leaves)
         if self._per == 1:
-            return TreeResponses(
-                values, np.ones(self.n_trees, np.int64), np.append(0.0, self._base)
-            )
-        return TreeResponses(values, self._channels, self._base)
+            channels = np.ones(self.n_trees, np.int64)
+            return TreeResponses(values, channels, np.append(0.0, self._base), leaves)
+        return TreeResponses(values, self._channels, self._base, leaves)
 
     def probabilities(self, X: Any) -> FloatArray:
         """Probabilities that the booster predicts."""
         return whole_probabilities(self.responses(X))
 
-    def rewritten(self, weights: FloatArray, offset: FloatArray) -> Any:
+    def rewritten(
+        self, weights: FloatArray, offset: FloatArray, additions: LeafAdditions | None
+    ) -> Any:
         """Make a model of scaled trees, of which the first of each class has its offset."""
         per = self._per
         shifts = (offset if per > 1 else np.array([offset[1] - offset[0]])) - self._base
@@ -71,7 +74,9 @@ class XGBoostTrees:
             for channel, index in enumerate(row):
                 factor = float(weights[index]) if index >= 0 else 0.0
                 shift = float(shifts[channel]) if turn == 0 else 0.0
-                trees.append(_scaled(self._trees[index], factor, shift, len(trees)))
+                trees.append(
+                    _changed(self._trees[index], factor, shift, len(trees), index, additions)
+                )
         document = {**self._json, "learner": deepcopy(self._json["learner"])}
         of_trees = document["learner"]["gradient_booster"]["model"]
         of_trees["trees"] = trees
@@ -105,16 +110,18 @@ class XGBoostTrees:
         missing = getattr(self._model, "missing", np.nan)
         return xgboost.DMatrix(X, missing=missing, enable_categorical=True, **members)
 
-    def _leaf_values(self, matrix: Any) -> FloatArray:
+    def _leaves(self, matrix: Any) -> IntArray:
         leaves = self._booster.predict(matrix, pred_leaf=True)
-        leaves = np.asarray(leaves, np.int64).reshape(matrix.num_row(), self.n_trees)
+        return np.asarray(leaves, np.int64).reshape(matrix.num_row(), self.n_trees).T
+
+    def _leaf_values(self, leaves: IntArray) -> FloatArray:
         tables = [np.asarray(tree["split_conditions"], np.float64) for tree in self._trees]
-        return np.stack([table[leaves[:, index]] for index, table in enumerate(tables)])
+        return np.stack([table[own] for table, own in zip(tables, leaves, strict=True)])
 
     def _base_scores(self) -> FloatArray:
         """Scores without any tree, which versions of XGBoost store in different ways."""
         matrix = self._matrix(np.zeros((1, self._booster.num_features())))
-        values = self._leaf_values(matrix)[:, 0]
+        values = self._leaf_values(self._leaves(matrix))[:, 0]
         margin = np.asarray(self._booster.predict(matrix, output_margin=True), np.float64).ravel()
         return margin - np.bincount(self._channels, values, self._per)
 
@@ -138,8 +145,13 @@ class XGBoostTrees:
             )
 
 
-def _scaled(tree: Any, factor: float, shift: float, index: int) -> Any:
-    """Copy a tree with leaves multiplied and shifted, or its root as a leaf for the factor 0."""
+def _changed(
+    tree: Any, factor: float, shift: float, index: int, before: int, additions: LeafAdditions | None
+) -> Any:
+    """Copy a tree with changed leaves, or its root as a leaf for the factor 0.
+
+    ``index`` is that of the copy, and ``before`` that of the tree in the whole model.
+    """
     copied = deepcopy(tree)
     copied["id"] = index
     if not factor:
@@ -155,7 +167,9 @@ def _scaled(tree: Any, factor: float, shift: float, index: int) -> Any:
         return copied
     is_leaf = np.array(copied["left_children"]) == -1
     values = np.array(copied["split_conditions"], np.float64)
-    values[is_leaf] = factor * values[is_leaf] + shift
+    values = np.where(
+        is_leaf, factor * values + shift + of_leaves(additions, before, values), values
+    )
     copied["split_conditions"] = values.tolist()
     weights = np.array(copied["base_weights"], np.float64)
     weights[is_leaf] = values[is_leaf]

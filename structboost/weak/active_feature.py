@@ -124,6 +124,12 @@ class ActiveFeatureTable(LearnerTable):
         return np.full((len(self), n_features), 1.0 / n_features)
 
     @override
+    def feature_sizes(self, weights: FloatArray, n_features: int) -> FloatArray:
+        used, sizes = self.feature >= 0, np.zeros(n_features)
+        np.add.at(sizes, self.feature[used], np.abs(weights)[used].sum(axis=1))
+        return sizes
+
+    @override
     def as_linear(self, weights: FloatArray, n_features: int) -> tuple[FloatArray, FloatArray]:
         used = self.feature >= 0
         coefficients = np.zeros((n_features, weights.shape[1]))

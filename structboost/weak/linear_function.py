@@ -96,6 +96,10 @@ class LinearFunctionTable(LearnerTable):
         return shares_of_coefficients(self.coefficients * self.scales)
 
     @override
+    def feature_sizes(self, weights: FloatArray, n_features: int) -> FloatArray:
+        return np.asarray(np.abs(self.coefficients.T @ weights).sum(axis=1) * self.scales)
+
+    @override
     def as_linear(self, weights: FloatArray, n_features: int) -> tuple[FloatArray, FloatArray]:
         return self.coefficients.T @ weights, self.intercept @ weights
 

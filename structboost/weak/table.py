@@ -120,6 +120,23 @@ class LearnerTable(Described, ABC):
             Not negative; each row sums to 1, or to 0 for a learner that uses no feature.
         """
 
+    def feature_sizes(self, weights: FloatArray, n_features: int) -> FloatArray:
+        """Return the absolute weight on each feature of a part.
+
+        Parameters
+        ----------
+        weights : ndarray, shape (n_learners, n_channels)
+            Weight of each learner on each channel.
+        n_features : int
+            Number of features.
+
+        Returns
+        -------
+        sizes : ndarray, shape (n_features,)
+            Those of linear functions are for one standard deviation of the feature.
+        """
+        return np.asarray(np.abs(weights).sum(axis=1) @ self.feature_shares(n_features))
+
     def select(self, index: NDArray[Any]) -> Self:
         """Select the learners at an index.
 

@@ -82,6 +82,8 @@ def test_no_weights_of_all_trees_have_an_objective_below_the_bound(fitted, case)
     responses = thinned._reader.responses(X)
     values = responses.values
     offset = thinned.offset
+    if thinned.additions is not None:
+        offset = offset - thinned.additions.offset
     if values.ndim == 2:
         full = np.zeros((*values.shape, len(thinned.classes_)))
         full[np.arange(len(values)), :, responses.channels] = values
@@ -111,7 +113,10 @@ def test_no_weights_of_all_trees_have_an_objective_below_the_bound(fitted, case)
 
 def test_fewest_trees_within_the_margin_and_more_for_a_smaller_one(fitted):
     model, X, y = fitted["histograms", 2]
-    results = [thin(model, X, y, margin=margin, n_errors=0.0) for margin in (0.3, 0.05, 0.01)]
+    results = [
+        thin(model, X, y, margin=margin, n_errors=0.0, refit_leaves=False)
+        for margin in (0.3, 0.05, 0.01)
+    ]
     for result, margin in zip(results, (0.3, 0.05, 0.01), strict=True):
         assert result.thinned
         assert result.loss_change <= margin
@@ -181,6 +186,23 @@ def test_rows_without_labels_take_part(fitted):
     assert whole.shape == (150, 3)
     assert distances[1] <= distances[0]
     assert joined.loss_before == alone.loss_before
+
+
+@pytest.mark.parametrize("case", [("histograms", 3), ("gradient", 2), ("gradient", 3)])
+def test_leaves_are_fitted_anew_for_boosted_trees_only(fitted, case):
+    model, X, y = fitted[case]
+    weighed = thin(model, X, y, n_trees=8, refit_leaves=False)
+    refitted = thin(model, X, y, n_trees=8)
+    assert weighed.additions is None
+    assert np.isnan(weighed.leaf_gap)
+    assert (weighed.weights == refitted.weights).all()
+    assert refitted.leaf_gap <= 0.001
+    assert "No other additions" in refitted.report()
+    codes = np.searchsorted(model.classes_, y)
+    losses = [log_loss(codes, t.predict_proba(X)) for t in (weighed, refitted)]
+    assert losses[1] < losses[0]
+    forest, X, y = fitted["forest", 3]
+    assert thin(forest, X, y, n_trees=8).additions is None
 
 
 def test_callables_are_weighed_without_a_format():
