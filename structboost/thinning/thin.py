@@ -215,7 +215,7 @@ class _Limits(NamedTuple):
 
 
 class _Fit(NamedTuple):
-    """Two fits at one value of C, the prices of weights in the second one, and changes of leaves."""
+    """Two fits at one value of C, the prices of weights in the second, and changes of leaves."""
 
     C: float
     first: PricedSolution
