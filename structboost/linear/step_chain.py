@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from structboost._typing import FloatArray, override
-from structboost.inference.chains import ONE_ROW, sum_product
+from structboost.inference.best_sequences import ONE_ROW
+from structboost.inference.sum_product import sum_product
 from structboost.linear.primal_chain import PrimalChain
 from structboost.runtime.compiled import compiled
 
@@ -27,25 +28,30 @@ class StepChain(PrimalChain):
     X, Y : sequence
         Tokens and steps as indices of active features, with vectors between them if the task has
         these, and tags.
-    shares : ndarray, shape (n_examples,)
+    example_weights : ndarray, shape (n_examples,)
         Weights of the examples, which sum to 1.
     **settings
         As for :class:`PrimalLikelihood`.
     """
 
     def __init__(
-        self, task: Any, X: Sequence[Any], Y: Sequence[Any], shares: FloatArray, **settings: Any
+        self,
+        task: Any,
+        X: Sequence[Any],
+        Y: Sequence[Any],
+        example_weights: FloatArray,
+        **settings: Any,
     ) -> None:
-        super().__init__(task, X, Y, shares, **settings)
+        super().__init__(task, X, Y, example_weights, **settings)
         matrix, starts = self._matrices["step"], self._offsets["step"]
         self._steps = matrix.indices.astype(np.int32), matrix.indptr.astype(np.int64), starts
         shape = len(self._space[0]), task.n_tags**2
         self._pairs = np.empty(shape), np.empty(shape)
-        own = self._split(self._curvature)["step"]
+        curvature = self._split(self._curvature)["step"]
         of_steps = np.repeat(self._sequences[2], np.diff(starts))
         # That of a feature is that of all pairs, by its frequency among the steps.
         frequencies = np.asarray(matrix.T @ of_steps) / max(of_steps.sum(), 1e-300)
-        own[:] = np.outer(frequencies, own[-1])
+        curvature[:] = np.outer(frequencies, curvature[-1])
 
     @override
     def _slopes(
@@ -123,12 +129,12 @@ def slopes_of_steps(
         )  # fmt: skip
         true, expected = 0.0, 0.0
         for t in range(n):
-            own = tags[begin + t]
-            true += scores[begin + t, own]
+            tag = tags[begin + t]
+            true += scores[begin + t, tag]
             for k in range(n_tags):
                 expected += probabilities[t, k] * scores[begin + t, k]
                 scores[begin + t, k] = -weight * probabilities[t, k]
-            scores[begin + t, own] += weight
+            scores[begin + t, tag] += weight
         for t in range(n - 1):
             step = first_steps[i] + t
             pair = tags[begin + t] * n_tags + tags[begin + t + 1]
