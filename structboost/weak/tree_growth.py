@@ -32,6 +32,8 @@ _SHIFT = 32
 _MASK = (1 << 32) - 1
 # Columns that are counted together: the histograms of 256 bins fit in the cache.
 _GROUP_COLUMNS = 128
+# Sparse columns that are passed over together.
+_COLUMNS_AT_ONCE = 32
 # Rows that are prefetched together.
 _ROWS_AT_ONCE = 64
 
@@ -52,6 +54,8 @@ class CountedTable(NamedTuple):
         Codes of the dense columns.
     dense : ndarray of int64, shape (n_dense,)
         Their first entries in a histogram.
+    sparse : ndarray of int64, shape (n_sparse,)
+        The other columns.
     rare_indptr : ndarray of int64, shape (n_sparse + 1,)
     rare_rows : ndarray of int32
         Rows outside the common bin of sparse column k, at ``rare_indptr[k]`` and on.
@@ -67,6 +71,7 @@ class CountedTable(NamedTuple):
     columns: IntArray
     by_row: NDArray[Any]
     dense: IntArray
+    sparse: IntArray
     rare_indptr: IntArray
     rare_rows: NDArray[np.int32]
     rare_codes: NDArray[Any]
@@ -104,6 +109,7 @@ def counted_table(binned: BinnedFeatures, row_share: float) -> CountedTable:
         columns,
         by_row,
         columns[dense, 0],
+        sparse,
         np.append(0, np.cumsum(lengths)),
         rare_rows,
         np.concatenate(codes),
@@ -336,7 +342,7 @@ def _count(
     histogram: IntArray,
     at_once: IntArray,
 ) -> None:
-    _, _, by_row, dense, _, _, _, row_indptr, row_entries = table
+    _, _, by_row, dense, _, _, _, _, row_indptr, row_entries = table
     for b in range(len(histogram)):
         histogram[b] = 0
     for begin in range(0, len(dense), _GROUP_COLUMNS):
@@ -359,7 +365,7 @@ def _count_sparse(
     rest: int,
 ) -> None:
     """Count the bins of a sparse column in the rows of a node, whose masked weights are set."""
-    codes, columns, _, _, rare_indptr, rare_rows, rare_codes, _, _ = table
+    codes, columns, _, _, _, rare_indptr, rare_rows, rare_codes, _, _ = table
     own, masked, bins = weights
     k, common = columns[f, 2], columns[f, 3]
     n_bins = columns[f, 1]
@@ -379,7 +385,7 @@ def _count_sparse(
 
 
 @compiled
-def _least_weight(positive: float, negative: float, limit: float, half: float) -> float:
+def _least_weight(positive: float, negative: float, limit: float, half: float) -> int:
     """Positive weight that one side needs for a split with an impurity below the limit.
 
     A side without negative weight has the least impurity.  That of the other side is then
@@ -387,9 +393,81 @@ def _least_weight(positive: float, negative: float, limit: float, half: float) -
     """
     b, other = negative + half, limit - 0.5 * half
     if b <= other:
-        return 0.0
+        return 0
     least = positive + half - other * b / (b - other)
-    return least - _ROUNDING * (positive + negative + half)
+    return int(max(0.0, least - _ROUNDING * (positive + negative + half)))
+
+
+@compiled
+def _needed(node: tuple[int, float], limit: float) -> tuple[int, int]:
+    """Weights outside the common bin that a better split needs, either of which is enough.
+
+    One side of a split has none of the common bin.  If it has the larger fraction of positive
+    weight, the impurity would be smaller without its negative weight, and the other way around.
+    The positive one is shifted as in a histogram.
+    """
+    total, ridge = node
+    positive, negative = float(total >> _SHIFT), float(total & _MASK)
+    half = 0.5 * ridge
+    of_positive = _least_weight(positive, negative, limit, half) << _SHIFT
+    return of_positive, _least_weight(negative, positive, limit, half)
+
+
+@compiled
+def _any_enough(weights: IntArray, needed: tuple[int, int]) -> bool:
+    """Whether any weight has enough of a sign.
+
+    It is a loop that LLVM makes vector code of: a sum is negative if one of its terms is enough.
+    """
+    signs = 0
+    for i in range(len(weights)):
+        signs |= (needed[0] - 1 - weights[i]) | (needed[1] - 1 - (weights[i] & _MASK))
+    return signs < 0
+
+
+@compiled
+def _limit_by_common_bins(
+    table: tuple[NDArray[Any], ...],
+    histogram: IntArray,
+    columns: tuple[NDArray[np.bool_], NDArray[np.int8]],
+    node: tuple[int, float],
+    is_open: NDArray[np.bool_] | None,
+    limits: tuple[float, float],
+) -> float:
+    """Lower a limit to the least impurity where common bins alone are one side of a split.
+
+    Only splits that are certainly allowed count: ``limits`` are the limit, and the weight that is
+    enough for a side.
+    """
+    of_columns, sparse = table[1], table[4]
+    is_category, directions = columns
+    total, ridge = node
+    limit, enough = limits
+    half = 0.5 * ridge
+    positive, negative = float(total >> _SHIFT), float(total & _MASK)
+    needed = _needed(node, limit)
+    for begin in range(0, len(sparse), _COLUMNS_AT_ONCE):
+        end = min(len(sparse), begin + _COLUMNS_AT_ONCE)
+        first = of_columns[sparse[begin], 0]
+        if not _any_enough(histogram[first : first + end - begin], needed):
+            continue
+        for k in range(begin, end):
+            f, rest = sparse[k], histogram[first + k - begin]
+            if rest < needed[0] and (rest & _MASK) < needed[1]:
+                continue
+            at_end = of_columns[f, 3] == 0 or of_columns[f, 3] == of_columns[f, 1] - 1
+            if not at_end or is_category[f] or directions[f] != 0:
+                continue
+            if is_open is not None and not is_open[f]:
+                continue
+            p, n = float(rest >> _SHIFT) + half, float(rest & _MASK) + half
+            q, m = positive + ridge - p, negative + ridge - n
+            value = p * n * (q + m) + q * m * (p + n)
+            is_enough = min(p + n, q + m) - ridge >= enough
+            if is_enough and value < limit * ((p + n) * (q + m)):
+                limit = value / ((p + n) * (q + m))
+                needed = _needed(node, limit)
+    return limit
 
 
 @compiled
@@ -419,9 +497,8 @@ def split_of_node(
     each side and in the node.  So the impurity falls by a fourth of the growth of
     ``(p - n)^2 / (p + n + ridge)``.  Only columns that are open are split.
 
-    One side of a split of a sparse column has none of its common bin.  If it has the larger
-    fraction of positive weight, the impurity would be smaller without its negative weight, and the
-    other way around.  So a column is passed over if its other bins have too little of both.
+    Sparse columns whose bins other than the common one have too little weight are passed over
+    (:func:`_needed`).
 
     ``weights`` are those of all rows, zeros, and room for the bins of a sparse column.  ``limits``
     are the fewest ``rows`` of a side, and the largest weight of a row.  The rows of a column are
@@ -443,26 +520,41 @@ def split_of_node(
     min_rows, largest = limits
     # Sides of less weight may have too few rows.
     enough = float(min_rows) * largest
-    is_masked, of_limit, needed_p, needed_n = False, np.inf, 0.0, 0.0
-    for f in range(len(directions)):
+    # Sparse columns are passed over by this limit; ten margins, since each split is below the last
+    # one by a margin.
+    cap, is_masked, needed = limit, False, (0, 0)
+    if len(table[4]):
+        cap = _limit_by_common_bins(
+            table, histogram, columns, node, is_open, (limit, enough if counts is not None else 0.0)
+        )
+        cap = min(limit, cap + 10.0 * margin)
+        needed = _needed(node, cap)
+    next_f = 0
+    while next_f < len(directions):
+        f = next_f
+        next_f += 1
+        first, n_bins = of_columns[f, 0], of_columns[f, 1]
+        is_sparse = of_columns[f, 2] >= 0
+        if is_sparse:
+            if limit < cap:
+                cap = limit
+                needed = _needed(node, cap)
+            last = f + _COLUMNS_AT_ONCE - 1
+            if last < len(directions) and of_columns[last, 2] == of_columns[f, 2] + last - f:
+                if not _any_enough(histogram[first : first + _COLUMNS_AT_ONCE], needed):
+                    next_f = last + 1
+                    continue
+            rest = histogram[first]
+            if rest == 0 or (rest < needed[0] and (rest & _MASK) < needed[1]):
+                continue
         if is_open is not None and not is_open[f]:
             continue
-        first, n_bins = of_columns[f, 0], of_columns[f, 1]
-        if of_columns[f, 2] >= 0:
-            rest = histogram[first]
-            if rest == 0:
-                continue
-            if of_limit != limit:
-                of_limit = limit
-                needed_p = _least_weight(positive, negative, limit, half)
-                needed_n = _least_weight(negative, positive, limit, half)
-            if float(rest >> _SHIFT) < needed_p and float(rest & _MASK) < needed_n:
-                continue
+        if is_sparse:
             if not is_masked:
                 is_masked = True
                 for j in range(len(rows)):
                     masked[rows[j]] = own_weights[rows[j]]
-            _count_sparse(table, f, rows, weights, total, rest)
+            _count_sparse(table, f, rows, weights, total, histogram[first])
             own = of_bins[:n_bins]
         else:
             own = histogram[first : first + n_bins]
