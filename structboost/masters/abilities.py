@@ -11,8 +11,10 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from structboost._typing import IntArray
 from structboost.files.schema import Schema
 from structboost.masters.held_out import HeldOut, Temperature
+from structboost.weak.tree_growth import Growth
 
 
 @runtime_checkable
@@ -70,6 +72,53 @@ class LearnsFromHeldOut(Protocol):
     @property
     def held_out_loss(self) -> float | None:
         """Mean loss of the left-out parts after the last round, or None if it was not measured."""
+
+
+@runtime_checkable
+class GrowsRounds(Protocol):
+    """Ability to run several rounds in compiled code, which also grows the learners.
+
+    Calls, in this order::
+
+        booster.grow_rounds(kind, growth)          as many rounds as it can
+        booster.add_grown(kind, n_learners)        for the learners of all these rounds
+        booster.add_columns(terms, n_new)
+        booster.take_round(selected)               for each of these rounds
+    """
+
+    @property
+    def rounds_ahead(self) -> int:
+        """Largest number of rounds of the next :meth:`grow_rounds`."""
+
+    def grow_rounds(self, kind: str, growth: Growth) -> int:
+        """Grow the learners of rounds, and step along them.
+
+        Ends early after a round that ends training, and before one that finds no column.
+
+        Parameters
+        ----------
+        kind : str
+            Kind of the parts.
+        growth : Growth
+            Data of a family, which is filled.
+
+        Returns
+        -------
+        n_rounds : int
+            Number of rounds that were run.
+        """
+
+    def add_grown(self, kind: str, n_learners: int) -> int:
+        """Append learners without responses, as ``add_responses`` does with them."""
+
+    def take_round(self, selected: IntArray) -> None:
+        """Add the steps of the next of these rounds to the weights, and set the risk.
+
+        Parameters
+        ----------
+        selected : ndarray of int64
+            Columns of the round.
+        """
 
 
 @runtime_checkable

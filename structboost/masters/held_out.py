@@ -102,6 +102,10 @@ class HeldOutScores:
             self._counts[kind] += held_out.parts
         self.forget_round()
 
+    def arrays_of(self, kind: str) -> tuple[FloatArray, NDArray[np.int64]]:
+        """Return sums and counts of the parts of a kind, which may be changed in place."""
+        return self._sums[kind], self._counts[kind]
+
     def forget_round(self) -> None:
         """Drop the responses of a round that took no step."""
         self._waiting.clear()

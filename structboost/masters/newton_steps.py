@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -117,6 +118,11 @@ class NewtonBooster(Booster):
         self._n_learners[kind] += len(responses)
         self.hold_responses(kind, np.arange(first, self._n_learners[kind]), responses)
         return first
+
+    def add_grown(self, kind: str, n_learners: int) -> int:
+        """Append learners without responses, and return the index of the first."""
+        self._n_learners[kind] += n_learners
+        return self._n_learners[kind] - n_learners
 
     def hold_responses(self, kind: str, learners: IntArray, responses: NDArray[np.generic]) -> None:
         """Store responses until those of other learners come after the next step."""
@@ -241,6 +247,8 @@ class HeldOutBooster(NewtonBooster):
     def __init__(self, formulation: NewtonSteps, shapes: Mapping[str, tuple[int, int]]) -> None:
         super().__init__(formulation, shapes)
         self._held_out = HeldOutScores(shapes)
+        # Steps of the channels and risk of each round that has been run, but not been taken.
+        self._ahead: deque[tuple[list[float], float]] = deque()
         # The last temperature of the parts left out, the least loss on them, and its round.
         self._factor, self._least_loss, self._best_round = 1.0, np.inf, 0
         self._measured: float | None = None
@@ -274,13 +282,30 @@ class HeldOutBooster(NewtonBooster):
             self._held_out.forget_round()
             return
         self._held_out.step(self._steps(selected))
-        if self.formulation.patience is not None and self._calls % _LOOK == 0:
-            self._look()
+        self._look_if_due()
+
+    @property
+    def rounds_ahead(self) -> int:
+        """Number of rounds until the held-out loss is looked at."""
+        return _LOOK - self._calls % _LOOK
+
+    def take_round(self, selected: IntArray) -> None:
+        """Take the next round that ran ahead, with its steps and its risk."""
+        self._measured = None
+        steps, self.risk = self._ahead.popleft()
+        self._calls += 1
+        for column in selected.tolist():
+            self.weights[column] += steps[self._terms[column][0][2]]
+        self._look_if_due()
 
     def temperature(self) -> Temperature | None:
         """Temperature of the parts left out, fitted to the current scores."""
         fitted = self._fitted(None)
         return fitted and fitted.damped()
+
+    def _look_if_due(self) -> None:
+        if self.formulation.patience is not None and self._calls % _LOOK == 0:
+            self._look()
 
     def _look(self) -> None:
         """Check whether the loss on the parts left out is lower than ever."""

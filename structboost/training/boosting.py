@@ -402,7 +402,7 @@ class StructBoost(Trainer):
             return str(getattr(ending[0], "ending", "callback")) if ending else ""
 
         try:
-            loop.run(observe)
+            loop.run(observe if callbacks else None)
             if bar is not None:
                 bar.end(ending_in_words(loop.state.ending))
         finally:
@@ -470,6 +470,34 @@ def _fit(
         trainer._trained_by = plan.formulation
     keeping = [trainer._keep for trainer in trainers]
     train(plan, list(zip(settings, keeping, strict=True)), X, Y, sample_weight)
+
+
+def held_out_loss(
+    trainer: StructBoost, X: Sequence[Any], Y: Sequence[Any], sample_weight: Any
+) -> float | None:
+    """Train without making a model, and return the loss on the parts that rounds left out.
+
+    It is ``held_out_loss_`` of a fit.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        On Ctrl-C.
+    """
+    losses: list[float | None] = []
+
+    def keep(loop: Loop) -> None:
+        loop.is_trial = True
+        loop.run()
+        if loop.state.interrupted:
+            raise KeyboardInterrupt
+        temperature = loop.temperature()
+        losses.append(None if temperature is None else temperature.loss)
+
+    plan, settings = trainer._plan(), trainer._settings()
+    plan.check([settings])
+    train(plan.suited([settings], X), [(settings, keep)], X, Y, sample_weight)
+    return losses[0]
 
 
 def _fit_choosing(

@@ -26,6 +26,7 @@ from structboost.runtime.described import Described
 from structboost.validation import checked_choice, shown, warn_of_old_flags
 from structboost.weak.base import Candidate, Column, WeakLearnerFamily
 from structboost.weak.terms import Term
+from structboost.weak.tree_growth import Growth
 
 
 class Priced(NamedTuple):
@@ -93,6 +94,21 @@ class PricingRule(Described, ABC):
             ``min_edge``.
         """
 
+    def growth(
+        self, family: WeakLearnerFamily, n_rounds: int, n_channels: int, per_channel: int
+    ) -> Growth | None:
+        """Growth of a family, if each channel gets its own best learner, or None, as by default.
+
+        Parameters
+        ----------
+        family : WeakLearnerFamily
+        n_rounds, n_channels
+            As for :meth:`WeakLearnerFamily.growth`.
+        per_channel : int
+            As for :meth:`columns`.
+        """
+        return None
+
     def largest_edge(self, of_channels: FloatArray) -> float | None:
         """Largest edge of a column, given the largest edge of a learner on each channel.
 
@@ -153,7 +169,13 @@ class PerChannel(CandidateRule):
         self, family: WeakLearnerFamily, duals: FloatArray, per_channel: int, min_edge: float
     ) -> tuple[list[Column], float]:
         candidates = family.price(duals, per_channel)
-        return [_single(c) for c in candidates if c.edge > min_edge], candidates[0].edge
+        return [single(c) for c in candidates if c.edge > min_edge], candidates[0].edge
+
+    @override
+    def growth(
+        self, family: WeakLearnerFamily, n_rounds: int, n_channels: int, per_channel: int
+    ) -> Growth | None:
+        return family.growth(n_rounds, n_channels) if per_channel == 1 else None
 
     @override
     def largest_edge(self, of_channels: FloatArray) -> float | None:
@@ -172,7 +194,7 @@ class BestChannel(CandidateRule):
             :per_channel
         ]
         return [
-            _single(c) for learner in learners for c in family.refine(learner, duals)
+            single(c) for learner in learners for c in family.refine(learner, duals)
         ], candidates[0].edge
 
     @override
@@ -261,5 +283,6 @@ def rule_of(pricing: str | PricingRule) -> PricingRule:
     return RULES[checked_choice(pricing, "pricing", tuple(RULES))]()
 
 
-def _single(candidate: Candidate) -> Column:
+def single(candidate: Candidate) -> Column:
+    """Column of one learner on its channel."""
     return Column((Term(candidate.learner, candidate.channel, 1.0),), candidate.edge)

@@ -79,6 +79,42 @@ class CountedTable(NamedTuple):
     row_entries: NDArray[np.int32]
 
 
+class Growth(NamedTuple):
+    """Data from which compiled code grows the trees of rounds, and room for them.
+
+    Parameters
+    ----------
+    setup : tuple
+        Arguments of :func:`grow` that no round changes: ``table``, ``columns``, ``room``,
+        ``limits``, and ``draw`` without the seed.
+    is_drawn : ndarray of bool, shape (n_rounds, n_rows)
+        Rows that the trees of each round are grown on.
+    seeds : ndarray of int64, shape (n_rounds,)
+    counts : ndarray of int64, optional
+        As for :func:`grow`.
+    trees : tuple of ndarray, shapes (n_rounds, n_channels, n_nodes) twice and \
+            (n_rounds, 2, n_channels, n_leaves)
+        Filled with features, bins, and the responses of leaves of all and of the drawn rows.
+    sets : ndarray of uint64, shape (n_rounds, n_channels, n_nodes, n_words), optional
+    sums : ndarray, shape (n_rounds, 4, n_channels, n_leaves)
+        Filled by :func:`structboost.weak.leaf_sums.sum_leaves`.
+    numbers : ndarray of int16, shape (n_channels, n_rows)
+        Work array for the leaf of each row.
+    fractions : (float, float)
+        As for :func:`structboost.weak.leaf_sums.confident_leaves`.
+    """
+
+    setup: tuple[Any, ...]
+    is_drawn: NDArray[np.bool_]
+    seeds: IntArray
+    counts: IntArray | None
+    trees: tuple[IntArray, IntArray, FloatArray]
+    sets: NDArray[np.uint64] | None
+    sums: FloatArray
+    numbers: NDArray[np.int16]
+    fractions: tuple[float, float]
+
+
 def counted_table(binned: BinnedFeatures, row_share: float) -> CountedTable:
     """Table with sparse columns where they are shorter than the drawn rows."""
     common, indptr = binned.rare.common, binned.rare.indptr
@@ -149,13 +185,9 @@ def work_arrays(depth: int, table: CountedTable) -> Room:
     )
 
 
-@compiled
+@compiled(no_cpython_wrapper=True)
 def _pack(
-    duals: FloatArray,
-    is_drawn: NDArray[np.bool_] | None,
-    channel: int,
-    packed: IntArray,
-    rows: NDArray[np.int32],
+    duals: FloatArray, is_drawn: NDArray[np.bool_], packed: IntArray, rows: NDArray[np.int32]
 ) -> tuple[int, int, int]:
     """Fill ``packed`` with the duals of a channel as integers.
 
@@ -163,17 +195,13 @@ def _pack(
     are listed in ``rows``.  Returns their count, sum and largest absolute value.
     """
     n_rows = len(packed)
-    size_of_all, takes = 0.0, 1.0
+    size_of_all = 0.0
     for i in range(n_rows):
-        if is_drawn is not None:
-            takes = 1.0 if is_drawn[i] else 0.0
-        size_of_all += takes * abs(duals[i, channel])
+        size_of_all += (1.0 if is_drawn[i] else 0.0) * abs(duals[i])
     scale = (_TOTAL - n_rows) / size_of_all if size_of_all > 0.0 else 0.0
     n, total, largest = 0, 0, 0
     for i in range(n_rows):
-        if is_drawn is not None:
-            takes = 1.0 if is_drawn[i] else 0.0
-        scaled = takes * scale * duals[i, channel]
+        scaled = (1.0 if is_drawn[i] else 0.0) * scale * duals[i]
         size: Any = np.int64(abs(scaled) + 0.5)
         packed[i] = size << _SHIFT if scaled > 0.0 else size
         rows[n] = i
@@ -183,7 +211,7 @@ def _pack(
     return n, total, largest
 
 
-@compiled
+@compiled(no_cpython_wrapper=True)
 def _count_dense(
     by_row: NDArray[Any],
     dense: IntArray,
@@ -227,13 +255,13 @@ def grow(
     table: tuple[NDArray[Any], ...],
     columns: tuple[NDArray[np.bool_], NDArray[np.int8]],
     duals: FloatArray,
-    is_drawn: NDArray[np.bool_] | None,
+    is_drawn: NDArray[np.bool_],
     room: Room,
     nodes: tuple[IntArray, IntArray],
     sets: NDArray[np.uint64] | None,
     counts: IntArray | None,
     limits: tuple[int, float],
-    draw: tuple[int, int, IntArray, NDArray[np.bool_]] | None,
+    draw: tuple[int, int, IntArray, NDArray[np.bool_]],
 ) -> None:
     """Grow a tree for each channel, with splits of least Gini impurity.
 
@@ -242,9 +270,9 @@ def grow(
     table : CountedTable, as a plain tuple
     columns : (ndarray of bool, ndarray of int8), shape (n_columns,)
         Flags of categorical columns, and directions, as for :func:`split_of_node`.
-    duals : ndarray, shape (n_rows, n_channels)
-    is_drawn : ndarray of bool, shape (n_rows,), optional
-        Rows that the trees are grown on; None for all.
+    duals : ndarray, shape (n_channels, n_rows)
+    is_drawn : ndarray of bool, shape (n_rows,)
+        Rows that the trees are grown on.
     room : tuple of ndarrays
         Work arrays of :func:`work_arrays`.
     nodes : (ndarray of int64, ndarray of int64), shape (n_channels, 2^depth - 1)
@@ -257,9 +285,9 @@ def grow(
     limits : (int, float)
         Fewest rows of a leaf, and what fraction of a channel's absolute weight is added to
         each side of a split.
-    draw : (int, int, ndarray of int64, ndarray of bool), optional
+    draw : (int, int, ndarray of int64, ndarray of bool)
         Seed, number of features that a node may split, feature of each column, and a work array
-        for the columns that a node may split.  None if it may split all.
+        for the columns that a node may split, which are all at first.
     """
     codes = table[0]
     histograms, weights, row_numbers, todo, at_once, of_bins = room
@@ -267,13 +295,14 @@ def grow(
     min_rows, share = limits
     n_nodes = features.shape[1]
     rows, other = row_numbers[0], row_numbers[1]
+    draws, is_open = draw[1] <= draw[2][-1], draw[3]
     # Weights of a channel, and those of a node whose rows are counted, zero elsewhere.
     own, masked = weights[0], weights[1]
     left_set = None
     if sets is not None:
         left_set = np.zeros(sets.shape[2], np.uint64)
     for c in range(len(features)):
-        n, total, largest = _pack(duals, is_drawn, c, own, rows)
+        n, total, largest = _pack(duals[c], is_drawn, own, rows)
         _count(table, own, rows[:n], histograms[0], at_once)
         ridge = share * ((total >> _SHIFT) + (total & _MASK))
         features[c] = 0
@@ -284,9 +313,7 @@ def grow(
             n_todo -= 1
             node, place = todo[n_todo, 0], todo[n_todo, 1]
             begin, end, total = todo[n_todo, 2], todo[n_todo, 3], todo[n_todo, 4]
-            is_open = None
-            if draw is not None:
-                is_open = draw[3]
+            if draws:
                 _draw_columns(draw, c * n_nodes + node)
             f, b, left_total = split_of_node(
                 table, histograms[place], columns, (total, ridge), left_set, is_open,
@@ -328,13 +355,13 @@ def grow(
                 n_todo += 1
 
 
-@compiled
+@compiled(no_cpython_wrapper=True)
 def _may_split(total: int, n_rows: int, min_rows: int) -> bool:
     """Whether a node has weight of both signs, and enough rows."""
     return bool(total >> _SHIFT > 0 and total & _MASK > 0 and n_rows >= 2 * min_rows)
 
 
-@compiled
+@compiled(no_cpython_wrapper=True)
 def _count(
     table: tuple[NDArray[Any], ...],
     own: IntArray,
@@ -431,7 +458,7 @@ def _limit_by_common_bins(
     histogram: IntArray,
     columns: tuple[NDArray[np.bool_], NDArray[np.int8]],
     node: tuple[int, float],
-    is_open: NDArray[np.bool_] | None,
+    is_open: NDArray[np.bool_],
     limits: tuple[float, float],
 ) -> float:
     """Lower a limit to the least impurity where common bins alone are one side of a split.
@@ -458,7 +485,7 @@ def _limit_by_common_bins(
             at_end = of_columns[f, 3] == 0 or of_columns[f, 3] == of_columns[f, 1] - 1
             if not at_end or is_category[f] or directions[f] != 0:
                 continue
-            if is_open is not None and not is_open[f]:
+            if not is_open[f]:
                 continue
             p, n = float(rest >> _SHIFT) + half, float(rest & _MASK) + half
             q, m = positive + ridge - p, negative + ridge - n
@@ -470,14 +497,14 @@ def _limit_by_common_bins(
     return limit
 
 
-@compiled
+@compiled(no_cpython_wrapper=True)
 def split_of_node(
     table: tuple[NDArray[Any], ...],
     histogram: IntArray,
     columns: tuple[NDArray[np.bool_], NDArray[np.int8]],
     node: tuple[int, float],
     left_set: NDArray[np.uint64] | None,
-    is_open: NDArray[np.bool_] | None,
+    is_open: NDArray[np.bool_],
     rows: NDArray[np.int32],
     weights: tuple[IntArray, IntArray, IntArray],
     counts: IntArray | None,
@@ -547,7 +574,7 @@ def split_of_node(
             rest = histogram[first]
             if rest == 0 or (rest < needed[0] and (rest & _MASK) < needed[1]):
                 continue
-        if is_open is not None and not is_open[f]:
+        if not is_open[f]:
             continue
         if is_sparse:
             if not is_masked:
@@ -599,7 +626,7 @@ def split_of_node(
     return best_feature, best_bin, best_left
 
 
-@compiled
+@compiled(no_cpython_wrapper=True)
 def _best_set(
     histogram: IntArray,
     total: int,
@@ -656,7 +683,7 @@ def _best_set(
     return limit, best_left
 
 
-@compiled
+@compiled(no_cpython_wrapper=True)
 def _draw_columns(draw: tuple[int, int, IntArray, NDArray[np.bool_]], node: int) -> None:
     """Open the columns of ``draw`` features, drawn anew for each node."""
     seed, n_drawn, feature_of, is_open = draw
@@ -678,7 +705,7 @@ def _draw_columns(draw: tuple[int, int, IntArray, NDArray[np.bool_]], node: int)
         is_open[j] = is_drawn
 
 
-@compiled
+@compiled(no_cpython_wrapper=True)
 def _rows_parted(
     code: NDArray[Any],
     bin_: int,
@@ -704,7 +731,7 @@ def _rows_parted(
     return n_left
 
 
-@compiled
+@compiled(no_cpython_wrapper=True)
 def _count_rows(code: NDArray[Any], rows: NDArray[np.int32], counts: IntArray) -> None:
     for b in range(len(counts)):
         counts[b] = 0

@@ -224,7 +224,7 @@ def test_honest_leaves_count_the_drawn_rows_as_far_as_the_others_agree(signal):
     duals = rng.normal(size=(300, 2)) + signal * np.sign(X[:, :1] - 4)
     options = {"depth": 2, "row_share": 0.5, "random_state": 1, "confident": True}
     family = TreeFamily(X, (-1, 1), **options, honest=True)
-    is_drawn = TreeFamily(X, (-1, 1), **options)._draw()
+    is_drawn = TreeFamily(X, (-1, 1), **options)._draw_round()[0]
     shares = []
     for found in family.price(duals, 1):
         tree, d = found.learner, duals[:, found.channel]
