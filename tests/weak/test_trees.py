@@ -68,6 +68,18 @@ def test_every_split_is_the_best_one(seed, depth, n_channels, share_of_zeros):
     check_growth(X, duals, depth)
 
 
+@settings(max_examples=12, deadline=None)
+@given(st.integers(0, 9999), st.sampled_from([0.03, 0.2]), st.booleans())
+def test_sparse_columns_that_are_passed_over_have_no_better_split(seed, share, is_signal):
+    """Many columns with few entries, between dense ones, with the common value at any place."""
+    rng = np.random.default_rng(seed)
+    X = rng.integers(-2, 3, size=(90, 80)) * (rng.random((90, 80)) < share).astype(float)
+    X[:, [0, 40, 41]] = rng.integers(0, 9, size=(90, 3))
+    X[:, 50:] = np.abs(X[:, 50:])
+    duals = rng.normal(size=(90, 2)) + 2.0 * is_signal * np.sign(X[:, [60, 1]])
+    check_growth(X, duals, 3)
+
+
 def test_splits_are_the_best_over_several_blocks_of_rows():
     """The commonest bin differs from block to block, or is common in one of them only."""
     rng = np.random.default_rng(0)
