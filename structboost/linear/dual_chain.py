@@ -49,7 +49,7 @@ def chain_problem(
     those of :class:`DualChain` and :class:`PrimalChain`.
     """
     if task.step_features:
-        return StepChain(task, X, Y, shares, **settings)
+        return StepChain(task, X, Y, example_weights, **settings)
     if transitions == "seen":
         return PrimalChain(task, X, Y, example_weights, transitions=transitions, **settings)
     lengths = np.array([len(y) for y in Y], np.float64)

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from structboost._typing import FloatArray, override
-from structboost.inference.chains import ONE_ROW, sum_product
+from structboost.inference.best_sequences import ONE_ROW
+from structboost.inference.sum_product import sum_product
 from structboost.linear.primal_chain import PrimalChain
 from structboost.runtime.compiled import compiled
 

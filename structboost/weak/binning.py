@@ -261,12 +261,21 @@ def _distinct_values(features: Any, f: int) -> tuple[FloatArray, IntArray]:
         distinct, counts = np.unique(features[:, f], return_counts=True)
         return distinct.astype(np.float64), counts
     stored = features.data[features.indptr[f] : features.indptr[f + 1]]
-    n_zeros = features.shape[0] - np.count_nonzero(stored)
-    distinct, counts = np.unique(stored[stored != 0], return_counts=True)
-    distinct = distinct.astype(np.float64)
+    stored = stored[stored != 0].astype(np.float64)
+    stored.sort()
+    n_zeros = features.shape[0] - len(stored)
+    # NaN comes last, and counts as one value.
+    is_last = np.ones(len(stored), np.bool_)
+    np.not_equal(stored[1:], stored[:-1], out=is_last[:-1])
+    if len(stored) and np.isnan(stored[-1]):
+        is_last[:-1] &= ~np.isnan(stored[:-1])
+    lasts = is_last.nonzero()[0]
+    distinct, counts = stored[lasts], lasts + 1
+    counts[1:] -= lasts[:-1] + 1
     if n_zeros:
-        place = int(np.searchsorted(distinct, 0.0))
-        distinct, counts = np.insert(distinct, place, 0.0), np.insert(counts, place, n_zeros)
+        place = int(distinct.searchsorted(0.0))
+        distinct = np.concatenate((distinct[:place], [0.0], distinct[place:]))
+        counts = np.concatenate((counts[:place], [n_zeros], counts[place:]))
     return distinct, counts
 
 

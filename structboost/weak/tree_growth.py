@@ -32,11 +32,13 @@ _SHIFT = 32
 _MASK = (1 << 32) - 1
 # Columns that are counted together: the histograms of 256 bins fit in the cache.
 _GROUP_COLUMNS = 128
+# Sparse columns that are passed over together.
+_COLUMNS_AT_ONCE = 32
 # Rows that are prefetched together.
 _ROWS_AT_ONCE = 64
 
 
-Room = tuple[IntArray, IntArray, NDArray[np.int32], IntArray, IntArray, IntArray]
+Room = tuple[IntArray, IntArray, NDArray[np.int32], IntArray, IntArray, IntArray | None]
 
 
 class CountedTable(NamedTuple):
@@ -52,6 +54,8 @@ class CountedTable(NamedTuple):
         Codes of the dense columns.
     dense : ndarray of int64, shape (n_dense,)
         Their first entries in a histogram.
+    sparse : ndarray of int64, shape (n_sparse,)
+        The other columns.
     rare_indptr : ndarray of int64, shape (n_sparse + 1,)
     rare_rows : ndarray of int32
         Rows outside the common bin of sparse column k, at ``rare_indptr[k]`` and on.
@@ -67,6 +71,7 @@ class CountedTable(NamedTuple):
     columns: IntArray
     by_row: NDArray[Any]
     dense: IntArray
+    sparse: IntArray
     rare_indptr: IntArray
     rare_rows: NDArray[np.int32]
     rare_codes: NDArray[Any]
@@ -140,6 +145,7 @@ def counted_table(binned: BinnedFeatures, row_share: float) -> CountedTable:
         columns,
         by_row,
         columns[dense, 0],
+        sparse,
         np.append(0, np.cumsum(lengths)),
         rare_rows,
         np.concatenate(codes),
@@ -164,8 +170,8 @@ def work_arrays(depth: int, table: CountedTable) -> Room:
         Nodes to split: index, place of the histogram, first and last row, weight.
     at_once : ndarray of int64
         Weights of neighbouring rows.
-    bins : ndarray of int64
-        Weights of the bins of a sparse column.
+    bins : ndarray of int64, optional
+        Weights of the bins of a sparse column, or None without one.
     """
     n_rows, n_bins = len(table.by_row), table.columns[:, 1]
     is_sparse = table.columns[:, 2] >= 0
@@ -175,7 +181,7 @@ def work_arrays(depth: int, table: CountedTable) -> Room:
         np.empty((2, n_rows), np.int32),
         np.empty((depth + 1, 5), np.int64),
         np.empty(_ROWS_AT_ONCE, np.int64),
-        np.empty(n_bins[is_sparse].max(initial=1), np.int64),
+        np.empty(n_bins[is_sparse].max(), np.int64) if is_sparse.any() else None,
     )
 
 
@@ -310,8 +316,8 @@ def grow(
             if draws:
                 _draw_columns(draw, c * n_nodes + node)
             f, b, left_total = split_of_node(
-                table, histograms[place], columns, (total, ridge), left_set, is_open,
-                rows[begin:end], (own, masked, of_bins), counts, (min_rows, largest),
+                table, histograms[place], (columns[0], columns[1], is_open), (total, ridge),
+                left_set, rows[begin:end], (own, masked), of_bins, counts, (min_rows, largest),
             )  # fmt: skip
             if b == -1:
                 continue
@@ -363,7 +369,7 @@ def _count(
     histogram: IntArray,
     at_once: IntArray,
 ) -> None:
-    _, _, by_row, dense, _, _, _, row_indptr, row_entries = table
+    _, _, by_row, dense, _, _, _, _, row_indptr, row_entries = table
     for b in range(len(histogram)):
         histogram[b] = 0
     for begin in range(0, len(dense), _GROUP_COLUMNS):
@@ -376,7 +382,7 @@ def _count(
                 histogram[row_entries[e]] += own[row]
 
 
-@compiled
+@compiled(no_cpython_wrapper=True)
 def _count_sparse(
     table: tuple[NDArray[Any], ...],
     f: int,
@@ -386,7 +392,7 @@ def _count_sparse(
     rest: int,
 ) -> None:
     """Count the bins of a sparse column in the rows of a node, whose masked weights are set."""
-    codes, columns, _, _, rare_indptr, rare_rows, rare_codes, _, _ = table
+    codes, columns, _, _, _, rare_indptr, rare_rows, rare_codes, _, _ = table
     own, masked, bins = weights
     k, common = columns[f, 2], columns[f, 3]
     n_bins = columns[f, 1]
@@ -405,8 +411,8 @@ def _count_sparse(
     bins[common] = total - rest
 
 
-@compiled
-def _least_weight(positive: float, negative: float, limit: float, half: float) -> float:
+@compiled(no_cpython_wrapper=True)
+def _least_weight(positive: float, negative: float, limit: float, half: float) -> int:
     """Positive weight that one side needs for a split with an impurity below the limit.
 
     A side without negative weight has the least impurity.  That of the other side is then
@@ -414,21 +420,92 @@ def _least_weight(positive: float, negative: float, limit: float, half: float) -
     """
     b, other = negative + half, limit - 0.5 * half
     if b <= other:
-        return 0.0
+        return 0
     least = positive + half - other * b / (b - other)
-    return least - _ROUNDING * (positive + negative + half)
+    return int(max(0.0, least - _ROUNDING * (positive + negative + half)))
+
+
+@compiled(no_cpython_wrapper=True)
+def _needed(node: tuple[int, float], limit: float) -> tuple[int, int]:
+    """Weights outside the common bin that a better split needs, either of which is enough.
+
+    One side of a split has none of the common bin.  If it has the larger fraction of positive
+    weight, the impurity would be smaller without its negative weight, and the other way around.
+    The positive one is shifted as in a histogram.
+    """
+    total, ridge = node
+    positive, negative = float(total >> _SHIFT), float(total & _MASK)
+    half = 0.5 * ridge
+    of_positive = _least_weight(positive, negative, limit, half) << _SHIFT
+    return of_positive, _least_weight(negative, positive, limit, half)
+
+
+@compiled(no_cpython_wrapper=True)
+def _any_enough(weights: IntArray, needed: tuple[int, int]) -> bool:
+    """Whether any weight has enough of a sign.
+
+    It is a loop that LLVM makes vector code of: a sum is negative if one of its terms is enough.
+    """
+    signs = 0
+    for i in range(len(weights)):
+        signs |= (needed[0] - 1 - weights[i]) | (needed[1] - 1 - (weights[i] & _MASK))
+    return signs < 0
+
+
+@compiled(no_cpython_wrapper=True)
+def _limit_by_common_bins(
+    table: tuple[NDArray[Any], ...],
+    histogram: IntArray,
+    columns: tuple[NDArray[np.bool_], NDArray[np.int8], NDArray[np.bool_]],
+    node: tuple[int, float],
+    limits: tuple[float, float],
+) -> float:
+    """Lower a limit to the least impurity where common bins alone are one side of a split.
+
+    Only splits that are certainly allowed count: ``limits`` are the limit, and the weight that is
+    enough for a side.
+    """
+    of_columns, sparse = table[1], table[4]
+    is_category, directions, is_open = columns
+    total, ridge = node
+    limit, enough = limits
+    half = 0.5 * ridge
+    positive, negative = float(total >> _SHIFT), float(total & _MASK)
+    needed = _needed(node, limit)
+    for begin in range(0, len(sparse), _COLUMNS_AT_ONCE):
+        end = min(len(sparse), begin + _COLUMNS_AT_ONCE)
+        first = of_columns[sparse[begin], 0]
+        if not _any_enough(histogram[first : first + end - begin], needed):
+            continue
+        for k in range(begin, end):
+            f, rest = sparse[k], histogram[first + k - begin]
+            if rest < needed[0] and (rest & _MASK) < needed[1]:
+                continue
+            at_end = of_columns[f, 3] == 0 or of_columns[f, 3] == of_columns[f, 1] - 1
+            if not at_end or is_category[f] or directions[f] != 0:
+                continue
+            if not is_open[f]:
+                continue
+            p, n = float(rest >> _SHIFT) + half, float(rest & _MASK) + half
+            q, m = positive + ridge - p, negative + ridge - n
+            value = p * n * (q + m) + q * m * (p + n)
+            is_enough = min(p + n, q + m) - ridge >= enough
+            if is_enough and value < limit * ((p + n) * (q + m)):
+                limit = value / ((p + n) * (q + m))
+                needed = _needed(node, limit)
+    return limit
 
 
 @compiled(no_cpython_wrapper=True)
 def split_of_node(
     table: tuple[NDArray[Any], ...],
     histogram: IntArray,
-    columns: tuple[NDArray[np.bool_], NDArray[np.int8]],
+    columns: tuple[NDArray[np.bool_], NDArray[np.int8], NDArray[np.bool_]],
     node: tuple[int, float],
     left_set: NDArray[np.uint64] | None,
-    is_open: NDArray[np.bool_],
     rows: NDArray[np.int32],
-    weights: tuple[IntArray, IntArray, IntArray],
+    weights: tuple[IntArray, IntArray],
+    of_bins: IntArray | None,
     counts: IntArray | None,
     limits: tuple[int, int],
 ) -> tuple[int, int, int]:
@@ -446,17 +523,16 @@ def split_of_node(
     each side and in the node.  So the impurity falls by a fourth of the growth of
     ``(p - n)^2 / (p + n + ridge)``.  Only columns that are open are split.
 
-    One side of a split of a sparse column has none of its common bin.  If it has the larger
-    fraction of positive weight, the impurity would be smaller without its negative weight, and the
-    other way around.  So a column is passed over if its other bins have too little of both.
+    Sparse columns whose bins other than the common one have too little weight are passed over
+    (:func:`_needed`).
 
-    ``weights`` are those of all rows, zeros, and room for the bins of a sparse column.  ``limits``
+    ``weights`` are those of all rows, and zeros.  ``of_bins`` is room for the bins of a sparse
+    column, or None without one, which avoids the compilation of their code.  ``limits``
     are the fewest ``rows`` of a side, and the largest weight of a row.  The rows of a column are
     counted, with ``counts`` as room, where they are too light to be enough for certain.
     """
     codes, of_columns = table[0], table[1]
-    own_weights, masked, of_bins = weights
-    is_category, directions = columns
+    is_category, directions, is_open = columns
     total, ridge = node
     best_feature, best_bin, best_left = 0, -1, 0
     positive, negative = float(total >> _SHIFT), float(total & _MASK)
@@ -470,29 +546,47 @@ def split_of_node(
     min_rows, largest = limits
     # Sides of less weight may have too few rows.
     enough = float(min_rows) * largest
-    is_masked, of_limit, needed_p, needed_n = False, np.inf, 0.0, 0.0
-    for f in range(len(directions)):
+    # Sparse columns are passed over by this limit; ten margins, since each split is below the last
+    # one by a margin.
+    cap, is_masked, needed = limit, False, (0, 0)
+    if of_bins is not None:
+        cap = _limit_by_common_bins(
+            table, histogram, columns, node, (limit, enough if counts is not None else 0.0)
+        )
+        cap = min(limit, cap + 10.0 * margin)
+        needed = _needed(node, cap)
+    next_f = 0
+    while next_f < len(directions):
+        f = next_f
+        next_f += 1
+        first, n_bins = of_columns[f, 0], of_columns[f, 1]
+        is_sparse = of_columns[f, 2] >= 0
+        if of_bins is not None:
+            if is_sparse:
+                if limit < cap:
+                    cap = limit
+                    needed = _needed(node, cap)
+                last = f + _COLUMNS_AT_ONCE - 1
+                if last < len(directions) and of_columns[last, 2] == of_columns[f, 2] + last - f:
+                    if not _any_enough(histogram[first : first + _COLUMNS_AT_ONCE], needed):
+                        next_f = last + 1
+                        continue
+                rest = histogram[first]
+                if rest == 0 or (rest < needed[0] and (rest & _MASK) < needed[1]):
+                    continue
         if not is_open[f]:
             continue
-        first, n_bins = of_columns[f, 0], of_columns[f, 1]
-        if of_columns[f, 2] >= 0:
-            rest = histogram[first]
-            if rest == 0:
-                continue
-            if of_limit != limit:
-                of_limit = limit
-                needed_p = _least_weight(positive, negative, limit, half)
-                needed_n = _least_weight(negative, positive, limit, half)
-            if float(rest >> _SHIFT) < needed_p and float(rest & _MASK) < needed_n:
-                continue
-            if not is_masked:
-                is_masked = True
-                for j in range(len(rows)):
-                    masked[rows[j]] = own_weights[rows[j]]
-            _count_sparse(table, f, rows, weights, total, rest)
-            own = of_bins[:n_bins]
-        else:
-            own = histogram[first : first + n_bins]
+        own = histogram[first : first + n_bins]
+        if of_bins is not None:
+            if is_sparse:
+                if not is_masked:
+                    is_masked = True
+                    for j in range(len(rows)):
+                        weights[1][rows[j]] = weights[0][rows[j]]
+                _count_sparse(
+                    table, f, rows, (weights[0], weights[1], of_bins), total, histogram[first]
+                )
+                own = of_bins[:n_bins]
         if left_set is not None and is_category[f]:
             if counts is not None:
                 _count_rows(codes[f], rows, counts[:n_bins])
@@ -528,9 +622,10 @@ def split_of_node(
                         continue
                 limit = value / ((p + n) * (q + m)) - margin
                 best_feature, best_bin, best_left = f, b, left
-    if is_masked:
-        for j in range(len(rows)):
-            masked[rows[j]] = 0
+    if of_bins is not None:
+        if is_masked:
+            for j in range(len(rows)):
+                weights[1][rows[j]] = 0
     return best_feature, best_bin, best_left
 
 
