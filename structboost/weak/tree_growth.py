@@ -38,7 +38,7 @@ _COLUMNS_AT_ONCE = 32
 _ROWS_AT_ONCE = 64
 
 
-Room = tuple[IntArray, IntArray, NDArray[np.int32], IntArray, IntArray, IntArray]
+Room = tuple[IntArray, IntArray, NDArray[np.int32], IntArray, IntArray, IntArray | None]
 
 
 class CountedTable(NamedTuple):
@@ -170,8 +170,8 @@ def work_arrays(depth: int, table: CountedTable) -> Room:
         Nodes to split: index, place of the histogram, first and last row, weight.
     at_once : ndarray of int64
         Weights of neighbouring rows.
-    bins : ndarray of int64
-        Weights of the bins of a sparse column.
+    bins : ndarray of int64, optional
+        Weights of the bins of a sparse column, or None without one.
     """
     n_rows, n_bins = len(table.by_row), table.columns[:, 1]
     is_sparse = table.columns[:, 2] >= 0
@@ -181,7 +181,7 @@ def work_arrays(depth: int, table: CountedTable) -> Room:
         np.empty((2, n_rows), np.int32),
         np.empty((depth + 1, 5), np.int64),
         np.empty(_ROWS_AT_ONCE, np.int64),
-        np.empty(n_bins[is_sparse].max(initial=1), np.int64),
+        np.empty(n_bins[is_sparse].max(), np.int64) if is_sparse.any() else None,
     )
 
 
@@ -316,8 +316,8 @@ def grow(
             if draws:
                 _draw_columns(draw, c * n_nodes + node)
             f, b, left_total = split_of_node(
-                table, histograms[place], columns, (total, ridge), left_set, is_open,
-                rows[begin:end], (own, masked, of_bins), counts, (min_rows, largest),
+                table, histograms[place], (columns[0], columns[1], is_open), (total, ridge),
+                left_set, rows[begin:end], (own, masked), of_bins, counts, (min_rows, largest),
             )  # fmt: skip
             if b == -1:
                 continue
@@ -382,7 +382,7 @@ def _count(
                 histogram[row_entries[e]] += own[row]
 
 
-@compiled
+@compiled(no_cpython_wrapper=True)
 def _count_sparse(
     table: tuple[NDArray[Any], ...],
     f: int,
@@ -411,7 +411,7 @@ def _count_sparse(
     bins[common] = total - rest
 
 
-@compiled
+@compiled(no_cpython_wrapper=True)
 def _least_weight(positive: float, negative: float, limit: float, half: float) -> int:
     """Positive weight that one side needs for a split with an impurity below the limit.
 
@@ -425,7 +425,7 @@ def _least_weight(positive: float, negative: float, limit: float, half: float) -
     return int(max(0.0, least - _ROUNDING * (positive + negative + half)))
 
 
-@compiled
+@compiled(no_cpython_wrapper=True)
 def _needed(node: tuple[int, float], limit: float) -> tuple[int, int]:
     """Weights outside the common bin that a better split needs, either of which is enough.
 
@@ -440,7 +440,7 @@ def _needed(node: tuple[int, float], limit: float) -> tuple[int, int]:
     return of_positive, _least_weight(negative, positive, limit, half)
 
 
-@compiled
+@compiled(no_cpython_wrapper=True)
 def _any_enough(weights: IntArray, needed: tuple[int, int]) -> bool:
     """Whether any weight has enough of a sign.
 
@@ -452,13 +452,12 @@ def _any_enough(weights: IntArray, needed: tuple[int, int]) -> bool:
     return signs < 0
 
 
-@compiled
+@compiled(no_cpython_wrapper=True)
 def _limit_by_common_bins(
     table: tuple[NDArray[Any], ...],
     histogram: IntArray,
-    columns: tuple[NDArray[np.bool_], NDArray[np.int8]],
+    columns: tuple[NDArray[np.bool_], NDArray[np.int8], NDArray[np.bool_]],
     node: tuple[int, float],
-    is_open: NDArray[np.bool_],
     limits: tuple[float, float],
 ) -> float:
     """Lower a limit to the least impurity where common bins alone are one side of a split.
@@ -467,7 +466,7 @@ def _limit_by_common_bins(
     enough for a side.
     """
     of_columns, sparse = table[1], table[4]
-    is_category, directions = columns
+    is_category, directions, is_open = columns
     total, ridge = node
     limit, enough = limits
     half = 0.5 * ridge
@@ -501,12 +500,12 @@ def _limit_by_common_bins(
 def split_of_node(
     table: tuple[NDArray[Any], ...],
     histogram: IntArray,
-    columns: tuple[NDArray[np.bool_], NDArray[np.int8]],
+    columns: tuple[NDArray[np.bool_], NDArray[np.int8], NDArray[np.bool_]],
     node: tuple[int, float],
     left_set: NDArray[np.uint64] | None,
-    is_open: NDArray[np.bool_],
     rows: NDArray[np.int32],
-    weights: tuple[IntArray, IntArray, IntArray],
+    weights: tuple[IntArray, IntArray],
+    of_bins: IntArray | None,
     counts: IntArray | None,
     limits: tuple[int, int],
 ) -> tuple[int, int, int]:
@@ -527,13 +526,13 @@ def split_of_node(
     Sparse columns whose bins other than the common one have too little weight are passed over
     (:func:`_needed`).
 
-    ``weights`` are those of all rows, zeros, and room for the bins of a sparse column.  ``limits``
+    ``weights`` are those of all rows, and zeros.  ``of_bins`` is room for the bins of a sparse
+    column, or None without one, which avoids the compilation of their code.  ``limits``
     are the fewest ``rows`` of a side, and the largest weight of a row.  The rows of a column are
     counted, with ``counts`` as room, where they are too light to be enough for certain.
     """
     codes, of_columns = table[0], table[1]
-    own_weights, masked, of_bins = weights
-    is_category, directions = columns
+    is_category, directions, is_open = columns
     total, ridge = node
     best_feature, best_bin, best_left = 0, -1, 0
     positive, negative = float(total >> _SHIFT), float(total & _MASK)
@@ -550,9 +549,9 @@ def split_of_node(
     # Sparse columns are passed over by this limit; ten margins, since each split is below the last
     # one by a margin.
     cap, is_masked, needed = limit, False, (0, 0)
-    if len(table[4]):
+    if of_bins is not None:
         cap = _limit_by_common_bins(
-            table, histogram, columns, node, is_open, (limit, enough if counts is not None else 0.0)
+            table, histogram, columns, node, (limit, enough if counts is not None else 0.0)
         )
         cap = min(limit, cap + 10.0 * margin)
         needed = _needed(node, cap)
@@ -562,29 +561,32 @@ def split_of_node(
         next_f += 1
         first, n_bins = of_columns[f, 0], of_columns[f, 1]
         is_sparse = of_columns[f, 2] >= 0
-        if is_sparse:
-            if limit < cap:
-                cap = limit
-                needed = _needed(node, cap)
-            last = f + _COLUMNS_AT_ONCE - 1
-            if last < len(directions) and of_columns[last, 2] == of_columns[f, 2] + last - f:
-                if not _any_enough(histogram[first : first + _COLUMNS_AT_ONCE], needed):
-                    next_f = last + 1
+        if of_bins is not None:
+            if is_sparse:
+                if limit < cap:
+                    cap = limit
+                    needed = _needed(node, cap)
+                last = f + _COLUMNS_AT_ONCE - 1
+                if last < len(directions) and of_columns[last, 2] == of_columns[f, 2] + last - f:
+                    if not _any_enough(histogram[first : first + _COLUMNS_AT_ONCE], needed):
+                        next_f = last + 1
+                        continue
+                rest = histogram[first]
+                if rest == 0 or (rest < needed[0] and (rest & _MASK) < needed[1]):
                     continue
-            rest = histogram[first]
-            if rest == 0 or (rest < needed[0] and (rest & _MASK) < needed[1]):
-                continue
         if not is_open[f]:
             continue
-        if is_sparse:
-            if not is_masked:
-                is_masked = True
-                for j in range(len(rows)):
-                    masked[rows[j]] = own_weights[rows[j]]
-            _count_sparse(table, f, rows, weights, total, histogram[first])
-            own = of_bins[:n_bins]
-        else:
-            own = histogram[first : first + n_bins]
+        own = histogram[first : first + n_bins]
+        if of_bins is not None:
+            if is_sparse:
+                if not is_masked:
+                    is_masked = True
+                    for j in range(len(rows)):
+                        weights[1][rows[j]] = weights[0][rows[j]]
+                _count_sparse(
+                    table, f, rows, (weights[0], weights[1], of_bins), total, histogram[first]
+                )
+                own = of_bins[:n_bins]
         if left_set is not None and is_category[f]:
             if counts is not None:
                 _count_rows(codes[f], rows, counts[:n_bins])
@@ -620,9 +622,10 @@ def split_of_node(
                         continue
                 limit = value / ((p + n) * (q + m)) - margin
                 best_feature, best_bin, best_left = f, b, left
-    if is_masked:
-        for j in range(len(rows)):
-            masked[rows[j]] = 0
+    if of_bins is not None:
+        if is_masked:
+            for j in range(len(rows)):
+                weights[1][rows[j]] = 0
     return best_feature, best_bin, best_left
 
 
