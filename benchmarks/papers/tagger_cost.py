@@ -80,7 +80,7 @@ def _cost(report, source, learner, text):
         predict, cpu = min(fits, key=lambda fit: fit[1])
         predictions = [cpu_timed(predict, test.X) for _ in range(3)]
         predicted, cpu_of_test = min(predictions, key=lambda one: one[1])
-        added = peak_memory() - before
+        peak = peak_memory()
         times = []
         for x in test.X[: 0 if text else CALLS]:
             began = time.perf_counter()
@@ -88,7 +88,8 @@ def _cost(report, source, learner, text):
             times.append(time.perf_counter() - began)
     n_tokens = sum(map(len, test.Y))
     right = sum(np.sum(np.array(a) == b) for a, b in zip(test.Y, predicted, strict=True))
-    facts = {"cpu": cpu, "cpu_of_test": cpu_of_test, "peak_bytes": added}
+    facts = {"cpu": cpu, "cpu_of_test": cpu_of_test, "peak_bytes": peak - before}
+    facts["whole_bytes"] = peak
     facts |= {"tokens_per_cpu": n_tokens / cpu_of_test, "right": float(right / n_tokens)}
     if not text:
         facts |= {"tokens": n_tokens, "tags": len({t for y in train.Y for t in y})}
@@ -133,6 +134,7 @@ def show(made):
         table("CPU seconds of the fit", made, form="{:.2f}"),
         table("CPU seconds of the prediction", made, "cpu_of_test", "{:.3f}"),
         table("Added memory, MB", made, "peak_bytes", "{:.0f}", factor=1e-6),
+        table("Peak of the process, MB", made, "whole_bytes", "{:.0f}", factor=1e-6),
         table("Tokens a CPU second, prediction", made, "tokens_per_cpu", "{:,.0f}"),
         table("Right tags, % (of the training text, if it is made)", made, "right", "{:.1%}"),
         table("Milliseconds of one sentence", made, "latency_ms", "{:.2f}"),
@@ -182,7 +184,10 @@ def targets(made):
     many = "tags", *TEXTS["tags"][-1]
     spanish = {r["method"]: r for r in pick(made, dataset=SPANISH)}
     real = spanish.get(OURS, {})
-    peaks = [spanish.get(method, {}).get("peak_bytes") for method in (OURS, CRFSUITE)]
+
+    def over_crfsuite(fact):
+        return ratio(*(spanish.get(method, {}).get(fact) for method in (OURS, CRFSUITE)))
+
     return [
         reach("fit: power of the tokens", slope("tokens", "value"), "<=", 1.1),
         reach("prediction: power of the tokens", slope("tokens", "cpu_of_test"), "<=", 1.1),
@@ -190,7 +195,7 @@ def targets(made):
         reach("fit: 1 sequence over 200", times("sequences", "value", 3, 1), "<=", 2.0),
         reach("prediction: 1 over 200", times("sequences", "cpu_of_test", 3, 1), "<=", 2.0),
         reach("fit with 320 tags over CRFsuite's", over(many), "<=", 1.0),
-        reach("Spanish: added memory over CRFsuite's", ratio(*peaks), "<=", 1.0),
+        reach("Spanish: added memory over CRFsuite's", over_crfsuite("peak_bytes"), "<=", 1.0),
         reach("Spanish: tokens a second", real.get("tokens_per_cpu"), ">=", 200_000, "{:,.0f}"),
         reach("Spanish: ms of one sentence", real.get("latency_ms"), "<=", 1.0),
     ]

@@ -267,9 +267,6 @@ def write_index(
 
 
 SUMMARY = """\
-After reading this page you know where structboost errs less or trains faster than the best peer,
-and where not.
-
 Each ratio is structboost's figure divided by that of the best peer: below 1 structboost is better.
 Its error is lower on {n_better} of {n} tasks and higher on {n_worse} (bold). On the others the
 interval contains 1 or is unknown, so they count as neither.

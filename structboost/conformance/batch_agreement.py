@@ -20,7 +20,7 @@ from structboost.conformance.marginals import check_marginals_batch, has_margina
 from structboost.conformance.sampled_outputs import TOLERANCE
 from structboost.conformance.watched_task import WatchedTask, by_kind, stacked
 from structboost.contract.equality import deeply_equal
-from structboost.contract.optional_methods import HasCodes
+from structboost.contract.optional_methods import HasCodes, HasSlacks
 from structboost.contract.parts import StackedParts
 from structboost.contract.returned_outputs import check_one_each
 from structboost.contract.separation import Separation, separation_at
@@ -62,10 +62,12 @@ def check_batch_forms(
             if isinstance(task, HasCodes):
                 codes = watched.batch("codes", watched.Y)
                 check_codes(task, codes, scores, separation.violations(scores))
-        slacks = watched.batch("separate_slacks", watched.X, watched.Y, scores, 2 * len(watched.X))
-        check_slacks(task, slacks, scores)
-        if task.exact_argmax:
-            _check_all_slacks(watched, separation, scores)
+        if isinstance(task, HasSlacks):
+            most = 2 * len(watched.X)
+            slacks = watched.batch("separate_slacks", watched.X, watched.Y, scores, most)
+            check_slacks(task, slacks, scores)
+            if task.exact_argmax:
+                _check_all_slacks(watched, separation, scores)
 
 
 def _check_batch_values(

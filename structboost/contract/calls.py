@@ -13,6 +13,7 @@ from structboost.contract.comparison import check_plain_argmax
 from structboost.contract.listed_outputs import Marginals
 from structboost.contract.losses import loss_of
 from structboost.contract.measures import OF_ARGMAX, joint_features
+from structboost.contract.optional_methods import HasSlacks
 from structboost.contract.parts import StackedParts, of_kind
 from structboost.contract.results import (
     LARGEST,
@@ -141,9 +142,9 @@ def _check_separation(task: Task, result: Any, scores: StackedParts) -> None:
 
 
 def slack_separation(
-    task: Task, X: Sequence[Any], Y: Sequence[Any], scores: StackedParts, limit: int
+    task: HasSlacks, X: Sequence[Any], Y: Sequence[Any], scores: StackedParts, limit: int
 ) -> Separation:
-    """Call :meth:`Task.separate_slacks` for all examples."""
+    """Call :meth:`HasSlacks.separate_slacks` for all examples."""
 
     def alone(i: int) -> Separation:
         return task.separate_slacks([X[i]], [Y[i]], scores.only(i), limit)
@@ -290,7 +291,7 @@ def _noted(
     whole: Callable[[], T],
     alone: Callable[[int], Any],
 ) -> T:
-    """Call a batch form, with errors that name the example that raises them alone, too.
+    """Call a batch form, and name the example in an error that it raises alone as well.
 
     ``whole`` calls the method for ``n`` examples, the first of which has index ``first``; ``alone``
     calls it for one.  A TaskError that begins with X or Y is about all of them.

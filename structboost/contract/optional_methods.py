@@ -7,6 +7,8 @@ from typing import Any, Protocol, runtime_checkable
 
 from structboost._typing import FloatArray
 from structboost.contract.listed_outputs import OutputCodes
+from structboost.contract.parts import StackedParts
+from structboost.contract.separation import Separation
 from structboost.exceptions import TaskError
 
 
@@ -45,6 +47,33 @@ class HasGains(Protocol):
         -------
         gains, weights : ndarray, shape (n_parts,)
             Values of the parts of all examples, one after the other, without a unit.
+        """
+
+
+@runtime_checkable
+class HasSlacks(Protocol):
+    """Task whose loss is a sum of independent hinges, such as one for each pair of a ranking.
+
+    The m-slack form (StructBoost, (14)) then has one slack per hinge; that of other tasks has one
+    per example.
+    """
+
+    def separate_slacks(
+        self, X: Sequence[Any], Y: Sequence[Any], scores: StackedParts, limit: int
+    ) -> Separation:
+        """Find violated outputs with a slack for each.
+
+        Parameters
+        ----------
+        X, Y, scores
+            As for :meth:`structboost.Task.separate`.
+        limit : int
+            Approximate maximum number of outputs.
+
+        Returns
+        -------
+        separation : Separation
+            Its ``slacks`` and ``weights`` are set where an example has several slacks.
         """
 
 

@@ -500,29 +500,6 @@ class Task(Described, ABC):
         """
         return separation_at(self, X, Y, scores)
 
-    def separate_slacks(
-        self, X: Sequence[Any], Y: Sequence[Any], scores: StackedParts, limit: int
-    ) -> Separation:
-        """Find violated outputs with a slack for each (m-slack form, StructBoost, (14)).
-
-        By default an example has one slack.  A task whose loss is a sum of independent hinges
-        (pairs of a ranking) gives one slack per hinge, so that the m-slack master solves (14) as
-        printed.
-
-        Parameters
-        ----------
-        X, Y, scores
-            As for :meth:`separate`.
-        limit : int
-            Approximate maximum number of outputs.
-
-        Returns
-        -------
-        separation : Separation
-            Its ``slacks`` and ``weights`` are set where an example has several slacks.
-        """
-        return self.separate(X, Y, scores)
-
     # -- derived from the methods above ------------------------------------------------------
 
     @property

@@ -13,7 +13,7 @@ from structboost._typing import FloatArray
 from structboost.estimators.exact_numbers import check_exact
 from structboost.estimators.table_forms import frame_of
 from structboost.exceptions import TaskError
-from structboost.validation import is_missing, lacks_and_has, shown
+from structboost.validation import is_missing, lacks_and_has, shown, without_mask
 
 Names = Sequence[Hashable]
 
@@ -21,32 +21,10 @@ Names = Sequence[Hashable]
 def read_costs(
     costs: Any, n: int, n_items: int | None, names: Names | None = None
 ) -> tuple[FloatArray, list[Hashable] | None]:
-    """Read costs as a table, and the names of the items.
+    """Read costs of n instances as a table of n rows, and the names of the items, if there are any.
 
-    Parameters
-    ----------
-    costs : array-like or data frame, shape (n, n_items)
-        Columns of a data frame are matched with ``names``.
-    n : int
-        Number of instances.
-    n_items : int or None
-        Number of items, where it is known.
-    names : sequence of hashable, optional
-        Names of the items, by the problem or by training.  A column may also have the text of one.
-
-    Returns
-    -------
-    table : ndarray, shape (n, n_items)
-        Finite costs.
-    names : list or None
-        Names of the items, where the frame or ``names`` has them.
-
-    Raises
-    ------
-    ValueError, TypeError
-        If the shape does not fit, or names are missing or unknown.
-    TaskError
-        If a cost is no finite number; the message names the instance and the item.
+    Columns of a data frame are matched with ``names``, those of the problem or of training, or with
+    their text.  TaskError, which names instance and item, if a cost is no finite number.
     """
     values, names = _by_item(nw.to_native(costs, pass_through=True), n, names)
     if values.ndim != 2 or len(values) != n:
@@ -67,11 +45,6 @@ def read_costs(
     return np.ascontiguousarray(table), names
 
 
-def item_of(names: Names | None, item: int) -> str:
-    """Return what errors call an item."""
-    return f"item {item}" if names is None else f"item {names[item]!r}"
-
-
 def _by_item(costs: Any, n: int, names: Names | None) -> tuple[Any, list[Hashable] | None]:
     """Return costs as an array with the items in order, and their names."""
     ordered = None if names is None else list(names)
@@ -89,18 +62,14 @@ def _by_item(costs: Any, n: int, names: Names | None) -> tuple[Any, list[Hashabl
         raise ValueError(str(error).replace("X", "costs")) from None
     if frame is None:
         return _array(costs, form), ordered
-    columns = list(getattr(costs, "columns", frame.columns)) if hasattr(costs, "iloc") else list(
-        frame.columns
-    )  # fmt: skip
+    columns = list(costs.columns if hasattr(costs, "iloc") else frame.columns)
     counted: list[Any] = list(range(len(columns)))
-    is_counted = set(columns) == set(counted)
-    has_names = not is_counted
-    # Labels that pandas gives to columns without names, perhaps in another order.
-    order = [columns.index(item) for item in counted] if is_counted else counted
-    if has_names and ordered is not None and columns != ordered:
+    if set(columns) == set(counted):
+        # Labels that pandas gives to columns without names, perhaps in another order.
+        order = [columns.index(item) for item in counted]
+    else:
+        ordered = ordered or columns
         order = _order(columns, ordered)
-    if has_names and ordered is None:
-        ordered = columns
     table = np.empty((len(frame), len(order)), object)
     for place, column in enumerate(order):
         table[:, place] = frame[:, column].to_list()
@@ -125,9 +94,7 @@ def _order(columns: list[Any], names: list[Hashable]) -> list[int]:
 def _array(costs: Any, form: str) -> Any:
     """Return an array, perhaps of objects, and name the first row that is no row of numbers."""
     try:
-        values = np.ma.filled(np.ma.asarray(costs, np.float64), np.nan) if isinstance(
-            costs, np.ma.MaskedArray
-        ) else np.asarray(costs)  # fmt: skip
+        values = np.asarray(without_mask(costs))
     except (TypeError, ValueError):
         values = None
     if values is None or (values.dtype.kind == "O" and values.ndim < 2):
@@ -138,12 +105,8 @@ def _array(costs: Any, form: str) -> Any:
 
 def _raise_for_row(costs: Any, form: str) -> None:
     """Raise ValueError for the first row that is none, or that is of another length."""
-    if (
-        isinstance(costs, type)
-        or not hasattr(costs, "__len__")
-        or not len(costs)
-        or not hasattr(costs, "__iter__")
-    ):
+    is_sized = hasattr(costs, "__len__") and hasattr(costs, "__iter__")
+    if isinstance(costs, type) or not is_sized or not len(costs):
         raise TypeError(f"costs is {shown(costs)}; {form}.")
     lengths = [len(row) if hasattr(row, "__len__") else None for row in costs]
     for i, length in enumerate(lengths):
@@ -159,26 +122,26 @@ def _numbers(values: Any, names: Names | None) -> FloatArray:
     """Return floats of an array, and name the first entry that is no real number."""
     if values.dtype.kind in "biuf":
         return np.asarray(values, np.float64)
-    table = np.empty(values.shape)
-    for i, row in enumerate(values):
-        for item, value in enumerate(row.tolist()):
+    table = np.full(values.shape, np.nan)
+    for i, row in enumerate(values.tolist()):
+        for item, value in enumerate(row):
             if is_missing(value):
-                table[i, item] = np.nan
-            elif isinstance(value, str | bytes | complex) or hasattr(value, "year"):
+                continue
+            try:
+                if isinstance(value, str | bytes | complex) or hasattr(value, "year"):
+                    raise TypeError
+                table[i, item] = float(value)
+            except (TypeError, ValueError, OverflowError):
                 _raise_for_entry(values, names, i, item)
-            else:
-                try:
-                    table[i, item] = float(value)
-                except (TypeError, ValueError, OverflowError):
-                    _raise_for_entry(values, names, i, item)
     return table
 
 
 def _raise_for_entry(values: Any, names: Names | None, i: int, item: int) -> None:
     value = values[i, item]
     text = value if isinstance(value, float) else shown(value)
+    name = item if names is None else repr(names[item])
     raise TaskError(
-        f"The costs of X[{{sample}}] have {text} for {item_of(names, item)}; leave the input out, "
+        f"The costs of X[{{sample}}] have {text} for item {name}; leave the input out, "
         "or fill the cost in.",
         i,
     )

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from structboost._typing import FloatArray
-from structboost.decisions.task import DecisionInput, DecisionInputs
+from structboost.decisions.instances import DecisionInput, DecisionInputs
 from structboost.estimators.column_encoding import ColumnEncoding
 from structboost.estimators.column_names import by_name, labels_of
 from structboost.estimators.table_columns import (
@@ -37,21 +37,9 @@ FACE = "PredictThenOptimize"
 # Kinds of features, which are of the instance or of its items, and the axes of their tables.
 _AXES = {"instance": 2, "items": 3}
 
-# By the kind of features.
-Tables = Mapping[str, FloatArray]
-
 
 class _Stack:
-    """Features of one kind of all instances, as one table.
-
-    Parameters
-    ----------
-    table : native data frame, ndarray of two axes, or sparse array
-        Rows of the first instance, then those of the second one.
-    n : int
-        Number of instances.
-    kind : {"instance", "items"}
-    """
+    """Features of one kind of all n instances as one table, one instance after the other."""
 
     def __init__(self, table: Any, n: int, kind: str) -> None:
         self.table, self.n, self.kind = table, n, kind
@@ -71,23 +59,18 @@ class _Stack:
         if sparse.issparse(rows):
             check_memory(8.0 * self.n_rows * self.n_features, "Entries of X", "take fewer columns")
             rows = rows.toarray()
-        kind = np.asarray(rows).dtype.kind
-        if kind not in "biuf":
-            raise ValueError(
-                f"Complex data not supported: X holds {np.asarray(rows).dtype}; give real numbers."
-            )
+        dtype = np.asarray(rows).dtype
+        if dtype.kind not in "biuf":
+            raise ValueError(f"Complex data not supported: X holds {dtype}; give real numbers.")
         table: FloatArray = np.ascontiguousarray(rows, np.float64)
-        is_infinite = ~np.isfinite(table)
-        if is_infinite.any():
-            is_infinite &= ~np.isnan(table)
+        is_infinite = ~(np.isfinite(table) | np.isnan(table))
         if is_infinite.any():
             row, column = np.argwhere(is_infinite)[0].tolist()
             each = self.n_rows // self.n
             where = f" of item {row % each}" if self.kind == "items" else ""
-            labels = labels_of(self.table)
-            feature = column if labels is None else repr(labels[column])
+            name = (labels_of(self.table) or range(self.n_features))[column]
             raise TaskError(
-                f"X[{{sample}}] has {table[row, column]} in feature {feature}{where}; give finite "
+                f"X[{{sample}}] has {table[row, column]} in feature {name!r}{where}; give finite "
                 "numbers. Missing ones may be NaN.",
                 row // each,
             )
@@ -107,20 +90,14 @@ class _Stack:
                 raise type(reason)(f"X[{i}] has items that are refused: {reason}") from error
 
 
+def plain_labels(labels: Sequence[Any] | None) -> list[Any] | None:
+    """Return labels as text and whole numbers of Python, which files hold."""
+    return None if labels is None else [x if isinstance(x, str) else int(x) for x in labels]
+
+
 @dataclass(frozen=True)
 class FeatureColumns:
-    """Columns of one kind of features, as training had them.
-
-    Parameters
-    ----------
-    n_features : int
-    labels : list of str or of int, or None
-        Labels of the columns, where data frames have them.
-    categories : dict of int to list
-        Categories of each column that has some.
-    encoding : ColumnEncoding or None
-        Columns of 0 and 1 for categories and missing values, if there are any.
-    """
+    """Columns of one kind of features, as training had them."""
 
     n_features: int
     labels: list[Any] | None = None
@@ -140,12 +117,9 @@ class FeatureColumns:
 
     def to_plain(self) -> dict[str, Any]:
         """Return the columns as plain values of a model file."""
-        labels = None
-        if self.labels is not None:
-            labels = [one if isinstance(one, str) else int(one) for one in self.labels]
         return {
             "n_features": self.n_features,
-            "labels": labels,
+            "labels": plain_labels(self.labels),
             "categories": plain_categories(self.categories or {}),
             "encoding": None if self.encoding is None else self.encoding.to_plain(),
         }
@@ -153,29 +127,26 @@ class FeatureColumns:
     @classmethod
     def from_plain(cls, values: Mapping[str, Any]) -> Self:
         """Restore columns from plain values of a model file."""
-        encoding, labels = values["encoding"], values["labels"]
+        encoding = values["encoding"]
         return cls(
             whole_number(values["n_features"], "number of features", 1),
-            None if labels is None else [x if isinstance(x, str) else int(x) for x in labels],
+            plain_labels(values["labels"]),
             saved_categories(values["categories"]),
             None if encoding is None else ColumnEncoding.from_plain(encoding),
         )
 
 
 class FeatureReader:
-    """Reader of features by the columns of training.
+    """Reader of features by the columns that each kind had in training.
 
-    Missing numbers become means of their columns in training.  Columns with missing values in
-    training are followed by one that marks them.  Categories become columns of 0 and 1.
-
-    Parameters
-    ----------
-    columns : dict of str to FeatureColumns
-        Columns of each kind of features.
+    ``names`` has the names of all columns, and is None where some have none.
     """
 
     def __init__(self, columns: Mapping[str, FeatureColumns]) -> None:
         self.columns = dict(columns)
+        self.n_features = sum(one.n_features for one in columns.values())
+        names = [one.names or [] for one in columns.values()]
+        self.names = [name for of_kind in names for name in of_kind] if all(names) else None
 
     @classmethod
     def fit(cls, X: Any, categorical_features: Any) -> tuple[Self, DecisionInputs]:
@@ -207,22 +178,21 @@ class FeatureReader:
         stacks = _stacks(X, {kind: columns.labels for kind, columns in self.columns.items()})
         sizes = {kind: stack.n_features for kind, stack in stacks.items()}
         trained = {kind: columns.n_features for kind, columns in self.columns.items()}
+        if sizes.keys() != trained.keys():
+            raise ValueError(
+                f"X has features of the {' and the '.join(sizes)}, and {FACE} was trained with "
+                f"features of the {' and the '.join(trained)}; give those of training."
+            )
         if sizes != trained:
-            if sizes.keys() != trained.keys():
-                raise ValueError(
-                    f"X has features of the {' and the '.join(sizes)}, and {FACE} was trained with "
-                    f"features of the {' and the '.join(trained)}; give those of training."
-                )
             raise ValueError(
                 f"X has {sum(sizes.values())} features, but {FACE} is expecting "
-                f"{sum(trained.values())} features as input: {trained}."
+                f"{self.n_features} features as input: {trained}."
             )
         tables = {}
         for kind, stack in stacks.items():
             columns = self.columns[kind]
-            tables[kind] = _encoded(
-                stack, columns, stack.numbers(columns.categories or {}, warn=True)
-            )
+            rows = stack.numbers(columns.categories or {}, warn=True)
+            tables[kind] = _encoded(stack, columns, rows)
         return DecisionInputs(**tables)
 
 

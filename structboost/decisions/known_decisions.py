@@ -9,9 +9,10 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from structboost._typing import FloatArray, override
+from structboost.decisions.instances import DecisionInputs, TrueDecisions
 from structboost.decisions.model import costs_of
 from structboost.decisions.problem import BatchProblem, DecisionProblem
-from structboost.decisions.task import DecisionInputs, TrueDecisions, check_best
+from structboost.decisions.task import check_best
 from structboost.exceptions import examples_numbered, warn_user
 from structboost.runtime.interrupts import uninterrupted
 from structboost.training.trainer import Trainer
@@ -68,13 +69,7 @@ def fit_on_known_decisions(
     fit; once these few have such a gap, all others are solved too.  Every decision is known for all
     instances from then on.  The maximum of the hinge over known decisions is at most that over all,
     so the bound of each fit holds for the whole problem; solving all gives the primal value.
-
-    Returns
-    -------
-    passes : list of dict
-        One per fit: ``round``, ``primal``, ``bound``, ``gap``, ``certified`` (whether all instances
-        were solved; else primal and gap are estimates), ``exact_solves`` so far, ``decisions``
-        known.
+    Returns a record per fit; where it is not ``certified``, primal and gap are estimates.
     """
     task: Any = trainer.task
     problem: DecisionProblem = task.problem

@@ -16,9 +16,10 @@ from sklearn.multioutput import MultiOutputRegressor
 from threadpoolctl import threadpool_limits
 
 from structboost._typing import FloatArray
-from structboost.decisions.inputs import FeatureColumns, FeatureReader
+from structboost.decisions.inputs import FeatureColumns, FeatureReader, plain_labels
+from structboost.decisions.instances import DecisionInputs
 from structboost.decisions.problem import DecisionProblem
-from structboost.decisions.task import DecisionInputs, PredictThenOptimizeTask, flat_costs
+from structboost.decisions.task import PredictThenOptimizeTask, flat_costs
 from structboost.estimators.saved import saved_names
 from structboost.exceptions import ModelFileError, TaskError
 from structboost.files.archive import ArchiveFormat, Header
@@ -48,15 +49,9 @@ class Preparation:
     """Standardised features, and perhaps a prediction by squared error as one more of each item.
 
     The prediction, called the start, is one function of all items, and a function of the instance
-    for each item, which predicts what the first leaves.
-
-    Parameters
-    ----------
-    arrays : dict of str to ndarray
-        As in a file: means and standard deviations of the features, the mean and the standard
-        deviation of the start, and the coefficients of least squares, intercepts last.
-    trees : dict of str to regressor, optional
-        Boosted trees of each kind of features, in place of coefficients.
+    for each item, which predicts what the first leaves.  ``arrays`` are those of a file: means and
+    standard deviations of the features and of the start, and coefficients of least squares,
+    intercepts last.  ``trees`` are boosted ones of each kind of features, in their place.
     """
 
     def __init__(
@@ -191,22 +186,10 @@ def costs_of(trainer: Trainer, X: DecisionInputs) -> FloatArray:
 
 @dataclass(frozen=True)
 class DecisionModel:
-    """A fitted trainer, with the preparation of features and the scale of its costs.
+    """A trainer that was fitted to prepared features and to costs in units of ``scale``.
 
-    Parameters
-    ----------
-    trainer : Trainer
-        Trained on prepared features and scaled costs.
-    preparation : Preparation
-    reader : FeatureReader
-        Reader of features by the columns of training.
-    item_names : list or None
-        Names of the items, where the problem or a data frame of costs has them.
-    scale : float
-        Unit of the costs that the trainer predicts.
-    facts : dict
-        ``C``, ``history``, ``passes``, ``path`` and ``path_end``, as attributes of
-        :class:`PredictThenOptimize` with an underscore behind.
+    ``facts`` are ``C``, ``history``, ``passes``, ``path`` and ``path_end``, as attributes of
+    :class:`PredictThenOptimize` with an underscore behind.
     """
 
     trainer: Trainer
@@ -256,7 +239,7 @@ class DecisionModel:
                     "names that are text or whole numbers. Write costs.columns = [str(one) for one "
                     "in costs.columns] before the fit, or keep this model with joblib.dump."
                 )
-        return None if names is None else [x if isinstance(x, str) else int(x) for x in names]
+        return plain_labels(names)
 
     @classmethod
     def load(
@@ -299,14 +282,8 @@ class DecisionModel:
                 raise DamagedFileError("its items have other names")
             if problem.item_names is not None:
                 item_names = list(problem.item_names)
-            loaded = cls(
-                trainer_of(model, task),
-                preparation,
-                reader,
-                item_names,
-                finite_number(header["scale"], "scale"),
-                facts,
-            )
+            scale = finite_number(header["scale"], "scale")
+            loaded = cls(trainer_of(model, task), preparation, reader, item_names, scale, facts)
             # Parts that do not fit together raise here, not at the first prediction.
             loaded.costs(basis)
         return loaded, header["parameters"]

@@ -13,9 +13,10 @@ from sklearn.utils.validation import check_is_fitted
 from structboost._typing import FloatArray, override
 from structboost.decisions.costs import read_costs
 from structboost.decisions.inputs import FeatureReader
+from structboost.decisions.instances import TrueDecisions
 from structboost.decisions.model import FORMAT, DecisionModel
 from structboost.decisions.problem import DecisionProblem, problem_of
-from structboost.decisions.task import PredictThenOptimizeTask, TrueDecisions
+from structboost.decisions.task import PredictThenOptimizeTask
 from structboost.decisions.training import normalized_regret, train
 from structboost.engines.base import Engine
 from structboost.engines.registry import engine_of
@@ -303,14 +304,11 @@ class PredictThenOptimize(SavedToFile, Documented, BaseEstimator):
 
     def _commit(self, model: DecisionModel) -> Self:
         """Take a model that is trained or loaded."""
-        columns = model.reader.columns.values()
-        all_names = [one.names for one in columns]
-        names = [name for of_kind in all_names if of_kind for name in of_kind]
         facts: dict[str, Any] = {f"{name}_": fact for name, fact in model.facts.items()}
         facts |= {"_model": model, "trainer_": model.trainer}
-        facts["n_features_in_"] = sum(one.n_features for one in columns)
-        if None not in all_names:
-            facts["feature_names_in_"] = np.array(names, object)
+        facts["n_features_in_"] = model.reader.n_features
+        if model.reader.names is not None:
+            facts["feature_names_in_"] = np.array(model.reader.names, object)
         if model.item_names is not None:
             facts["item_names_"] = model.item_names
         self.__dict__.update(facts)

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from structboost._typing import FloatArray, IntArray, override
 from structboost.contract.measures import SparseFeature
 from structboost.contract.parts import PartKind, StackedParts
 from structboost.contract.separation import Separation
 from structboost.contract.task import Task
+from structboost.decisions.instances import (
+    Decision,
+    DecisionInput,
+    DecisionInputs,
+    TrueDecisions,
+)
 from structboost.decisions.problem import DecisionProblem, problem_of
 from structboost.exceptions import TaskError, on_example
 from structboost.validation import checked_choice, shown
@@ -21,80 +26,6 @@ from structboost.validation import checked_choice, shown
 _SOLVER_SLIP = 1e-6
 # Examples of which the solver's decisions are compared with the true ones of all examples.
 _PROBED = 8
-
-
-class DecisionInput(NamedTuple):
-    """An input of :class:`PredictThenOptimizeTask` that needs more than one array.
-
-    Parameters
-    ----------
-    instance : ndarray, shape (n_features,), optional
-        Features of the instance.
-    items : ndarray, shape (n_items, n_item_features), optional
-        Features of its items.
-    problem : DecisionProblem, optional
-        Problem of this instance, where instances differ in what is feasible.
-    """
-
-    instance: NDArray[Any] | None = None
-    items: NDArray[Any] | None = None
-    problem: DecisionProblem | None = None
-
-
-class Decision(NamedTuple):
-    """An output of :class:`PredictThenOptimizeTask`.
-
-    Parameters
-    ----------
-    chosen : ndarray, shape (n_items,)
-        The decision z.
-    costs : ndarray, shape (n_items,), optional
-        The true costs c of a true output; None in a predicted one.
-    """
-
-    chosen: FloatArray
-    costs: FloatArray | None = None
-
-
-class _Tables(Sequence[Any]):
-    """Examples of one shape, as tables that have a row for each and are attributes, too."""
-
-    entry: type[Any]
-
-    def __init__(self, **tables: NDArray[Any]) -> None:
-        self.tables = tables
-        vars(self).update(tables)
-
-    def __len__(self) -> int:
-        return len(next(iter(self.tables.values())))
-
-    def __getitem__(self, index: Any) -> Any:
-        rows = {name: table[index] for name, table in self.tables.items()}
-        return (self.entry if isinstance(index, int | np.integer) else type(self))(**rows)
-
-
-class DecisionInputs(_Tables):
-    """Inputs of finite features, as tables of the ``instance``, of the ``items``, or of both."""
-
-    entry = DecisionInput
-
-    @property
-    def features(self) -> str:
-        """Name of the kinds of features for the task."""
-        return "both" if len(self.tables) > 1 else next(iter(self.tables))
-
-    @property
-    def n_items(self) -> int | None:
-        """Number of items, if they have features."""
-        return self.tables["items"].shape[1] if "items" in self.tables else None
-
-
-class TrueDecisions(_Tables):
-    """True outputs of problems with equally many items, as tables ``chosen`` and ``costs``."""
-
-    entry = Decision
-    chosen: FloatArray
-    costs: FloatArray
 
 
 class PredictThenOptimizeTask(Task):

@@ -11,9 +11,10 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from structboost._typing import FloatArray, IntArray
+from structboost.decisions.instances import DecisionInputs, TrueDecisions
 from structboost.decisions.known_decisions import KnownDecisions, fit_on_known_decisions
 from structboost.decisions.model import Preparation, costs_of
-from structboost.decisions.task import DecisionInputs, PredictThenOptimizeTask, TrueDecisions
+from structboost.decisions.task import PredictThenOptimizeTask
 from structboost.exceptions import InterruptedFitWarning, examples_numbered
 from structboost.linear.designs import plain_ensemble
 from structboost.linear.structured_svm import StructuredSVM
@@ -96,8 +97,7 @@ class _Fit(NamedTuple):
 
     preparation: Preparation
     svm: StructuredSVM
-    regret: float
-    is_constant: bool
+    held_out: HeldOut
 
 
 class _Setting(NamedTuple):
@@ -109,7 +109,7 @@ class _Setting(NamedTuple):
 
     @property
     def regret(self) -> float:
-        return float(np.mean([fit.regret for fit in self.fits]))
+        return float(np.mean([fit.held_out.loss for fit in self.fits]))
 
 
 class _Part:
@@ -138,20 +138,16 @@ class _Part:
         best = self._held_truth.chosen
         regret = normalized_regret(self._held_truth.costs, chosen, best)
         is_constant = bool((chosen == chosen[:1]).all() and not (best == best[:1]).all())
-        return _Fit(self.preparation, svm, regret, is_constant)
+        # No surrogate: it would call the solver some more times for each instance.
+        held_out = HeldOut(regret, regret, is_constant, -regret)
+        return _Fit(self.preparation, svm, held_out)
 
 
 class LinearFits:
     """Fits of linear functions over C and starts, each with one fold of the instances held out.
 
-    Where solves are spared, the only decisions are the true ones of all instances.
-
-    Attributes
-    ----------
-    path : list of dict
-        ``C``, ``start`` and held-out ``regret`` of each setting.
-    end : str
-        Reason why no other C was tried, for each start, upwards and downwards.
+    Where solves are spared, the only decisions are the true ones of all instances.  ``path`` has a
+    record per setting, and ``end`` the reason why no other C was tried, for each start.
     """
 
     def __init__(
@@ -190,10 +186,7 @@ class LinearFits:
         def fit(C: float) -> Trial:
             setting = _Setting(C, start, [part.fit(C) for part in parts])
             self.settings.append(setting)
-            # No surrogate: it would call the solver some more times for each instance.
-            return Trial(
-                [HeldOut(f.regret, f.regret, f.is_constant, -f.regret) for f in setting.fits]
-            )
+            return Trial([fit.held_out for fit in setting.fits])
 
         for Cs, direction in ((_UPWARDS, "largest"), (_DOWNWARDS, "smallest")):
             for part in parts:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from structboost.exceptions import ConstantPredictionWarning, InterruptedFitWarning
 from structboost.masters.newton_steps import NewtonSteps
+from structboost.training.boosting import held_out_loss
 
 # The fractions, a third and all of the features.
 _FEW, ALL_FEATURES = 1 / 3, 1.0
@@ -47,14 +46,7 @@ def chosen_fraction(
             formulation=replace(formulation, shrinkage=_RATE_OF_TRIAL),
             max_rounds=_ROUNDS_OF_TRIAL,
         )
-        with warnings.catch_warnings():
-            # The fit itself warns, too.
-            warnings.simplefilter("ignore", ConstantPredictionWarning)
-            warnings.simplefilter("ignore", InterruptedFitWarning)
-            trainer.fit(X, Y, sample_weight=weights)
-        if trainer.interrupted_:
-            raise KeyboardInterrupt
-        loss = trainer.held_out_loss_
+        loss = held_out_loss(trainer, X, Y, weights)
         if loss is None:
             return ALL_FEATURES
         losses[fraction] = loss

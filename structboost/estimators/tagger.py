@@ -4,21 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from itertools import chain, compress, pairwise
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy import sparse
 from sklearn.model_selection import GroupShuffleSplit, train_test_split
 from sklearn.utils.validation import check_is_fitted
 
 from structboost._typing import FloatArray, IntArray, override
 from structboost.contract.parts import StackedParts
 from structboost.contract.task import Task
-from structboost.estimators.boosted import StructBoostEstimator
 from structboost.estimators.constant_model import warn_of_one_class
-from structboost.estimators.label_types import label_vector, saved_classes
+from structboost.estimators.label_types import saved_classes
 from structboost.estimators.objectives import (
     HINGE,
     L1_LOG_LOSS,
@@ -28,10 +24,13 @@ from structboost.estimators.objectives import (
     checked_objective,
     reads,
 )
-from structboost.estimators.outside_offset import chosen_offset, lowered
+from structboost.estimators.outside_offset import chosen_offset
 from structboost.estimators.parameters import estimator, is_same
 from structboost.estimators.saved import saved_names
+from structboost.estimators.step_features import StepFeatures, chosen_columns
+from structboost.estimators.tag_prediction import TagPrediction
 from structboost.estimators.tag_schemes import scheme_of_tags, with_scheme
+from structboost.estimators.token_weights import TokenWeights
 from structboost.estimators.tokens import (
     RowsReader,
     TokenReader,
@@ -40,8 +39,12 @@ from structboost.estimators.tokens import (
     tag_indices,
     warn_of_unknown_tags,
 )
-from structboost.estimators.trees_of_vectors import scores_of_others, with_trees
-from structboost.exceptions import examples_numbered
+from structboost.estimators.trees_of_vectors import (
+    check_kinds,
+    members_on_vectors,
+    scores_of_others,
+    with_trees,
+)
 from structboost.files.schema import DamagedFileError, finite_number, whole_number
 from structboost.linear.dual_chain import chain_problem
 from structboost.linear.primal_likelihood import PrimalLikelihood
@@ -59,9 +62,8 @@ from structboost.validation import (
     group_indices,
     shown,
 )
-from structboost.weak.active_feature import ActiveFeatureFamily, ActiveFeatureTable
+from structboost.weak.active_feature import ActiveFeatureFamily
 from structboost.weak.families import WeakLearners
-from structboost.weak.linear_function import LinearFunctionTable
 
 # With more pairs of tags of all sequences, C is chosen on folds of so many tokens in all.
 _MANY_PAIRS, _ENOUGH_TOKENS = 1 << 22, 200
@@ -70,12 +72,10 @@ _MANY_PAIRS, _ENOUGH_TOKENS = 1 << 22, 200
 _RUN, _FEWEST_RUNS = 30, 100
 # A single sequence is cut into so many runs, of which some are held out.
 _RUNS_OF_ONE = 10
-# Scores of tags that are in memory together: 32 megabytes.
-_MOST_SCORES = 1 << 22
 
 
 @estimator
-class StructBoostTagger(StructBoostEstimator):
+class StructBoostTagger(TagPrediction, TokenWeights):
     """Tagger of sequences by a boosted first-order chain (:class:`structboost.ChainTask`).
 
     A sequence is an array (n_tokens, n_features), a sparse matrix of that shape, a data frame of
@@ -112,6 +112,14 @@ class StructBoostTagger(StructBoostEstimator):
         0.  ``"seen"`` is for hundreds of tags.  Then training takes a time for each token that is
         proportional to the number of tags and pairs, not to the square of the tags.  It is read by
         ``objective="log_loss"`` over one linear function of features of 0 and 1.
+    transition_features : sequence of str or of int, or callable, optional
+        Features of a token that also score pairs of its tag and the tag before.  A list of names of
+        the entries of tokens stands for all their strings.  For sparse matrices give indices of
+        columns.  A function of the name of a feature is true for the chosen ones, such as
+        ``re.compile("word=").match``.  By default, a pair of tags has one score everywhere.  It is
+        read by ``objective="log_loss"`` and ``"svm"`` over one linear function of features of 0
+        and 1.  Memory and time of such a feature grow with the square of the tags
+        (docs/decisions/transition-features.md).
     l1_ratio : float
         Weight of the l1 norm of the weights, from 0 to below 1, as in scikit-learn: the penalty is
         ``(1 - l1_ratio) / 2 |w|^2 + l1_ratio |w|_1``.  Above 0, most weights are zero, and the
@@ -157,7 +165,12 @@ class StructBoostTagger(StructBoostEstimator):
     scheme_ : str or None
         Scheme that predictions follow, if any.
     transitions_ : ndarray, shape (n_classes, n_classes)
-        Score of each tag (row) before each tag (column).
+        Score of each tag (row) before each tag (column), without features.
+    transition_columns_ : ndarray of int64, shape (n_transition_features,)
+        Indices of the features of ``transition_features``, in ascending order.
+    transition_weights_ : ndarray, shape (n_transition_features, n_classes, n_classes)
+        Amount that each of them adds to the score of each tag before each tag, of which the second
+        is that of the token with the feature.
 
     Examples
     --------
@@ -174,6 +187,7 @@ class StructBoostTagger(StructBoostEstimator):
     forbidden: Sequence[tuple[Any, Any]] | None = None
     scheme: str | None = None
     transitions: str = "all"
+    transition_features: Sequence[str] | Sequence[int] | Callable[[str], Any] | None = None
     l1_ratio: float = 0.0
 
     _objectives: ClassVar[tuple[str, ...]] = (LOG_LOSS, HINGE, SVM, L1_LOG_LOSS)
@@ -213,7 +227,13 @@ class StructBoostTagger(StructBoostEstimator):
         rows = reader.fit(X, takes_active=self._takes_active)
         is_linear = is_same(self.weak_learner, AUTO) and self._is(LOG_LOSS) and reader.is_active
         self._check_parameters("linear" if is_linear else None)
-        self._check_kinds(reader)
+        check_kinds(
+            self.weak_learner,
+            self.objective,
+            has_vectors=len(reader.vector_columns) > 0,
+            is_linear=self._is_one_linear_function,
+            is_svm=self._is(SVM),
+        )
         checked_choice(self.transitions, "transitions", ("all", "seen"))
         if not 0 <= checked_number(self.l1_ratio, "l1_ratio", "a number from 0 to below 1") < 1:
             raise ValueError(
@@ -227,6 +247,7 @@ class StructBoostTagger(StructBoostEstimator):
                 "transitions is 'seen', which only objective='log_loss' over one linear function "
                 "of features of 0 and 1 reads; leave it out."
             )
+        steps = self._chosen_steps(reader)
         lengths = [len(of[0] if isinstance(of, tuple) else of) for of in rows]
         classes, tags = tag_indices(y, lengths)
         scheme = scheme_of_tags(self.scheme, classes, tags)
@@ -261,6 +282,10 @@ class StructBoostTagger(StructBoostEstimator):
         trees = None
         if self._grows_on_vectors:
             rows, trees = self._with_tree_scores(rows, tags, training, weights, of_groups)
+        if steps is not None:
+            tables = [of if isinstance(of, tuple) else (of,) for of in rows]
+            of_steps = steps.of_sequences([of[0] for of in tables])
+            rows = [(*of, step) for of, step in zip(tables, of_steps, strict=True)]
         run = min(_RUN, len(training) // _FEWEST_RUNS)
         if of_groups is None and run > 1:
             of_groups = np.arange(len(rows)) // run
@@ -273,14 +298,20 @@ class StructBoostTagger(StructBoostEstimator):
         validation = pieces(held)[:2] if held else None
         whole = pieces(everything) if held else None
         has_vectors = len(reader.vector_columns) > 0
-        task = ChainTask(len(classes), vectors=has_vectors, forbidden=forbidden)
+        task = ChainTask(
+            len(classes),
+            step_features=steps is not None,
+            vectors=has_vectors,
+            forbidden=forbidden,
+        )
         self.classes_, self.scheme_ = classes, scheme
-        self._keep_reader(reader)
+        self._keep_reader(reader, steps)
         self.outside_offset_ = 0.0
         if len(classes) == 1:
             warn_of_one_class(classes[0].item(), "tag", "tags")
             # There are no learners of such features.
             reader.is_active, reader.vector_columns = False, np.zeros(0, np.int64)
+            self._steps = None
             task = ChainTask(1, forbidden=forbidden)
             self._keep_constant(task, {"token": int(reader.n_features or 0), "step": 1})
             return self
@@ -289,47 +320,32 @@ class StructBoostTagger(StructBoostEstimator):
             self.model_ = with_trees(self.model_, trees, len(reader.vector_columns))
         return self
 
-    @property
-    def _members_on_vectors(self) -> set[Any]:
-        """Names of the weak learners on vectors, where these have others than names."""
-        if not isinstance(self.weak_learner, Mapping) or "vector" not in self.weak_learner:
-            return set()
-        of_vectors = self.weak_learner["vector"]
-        members = list(of_vectors) if isinstance(of_vectors, list | tuple) else [of_vectors]
-        return {one if isinstance(one, str) else type(one) for one in members}
+    def _chosen_steps(self, reader: TokenReader) -> StepFeatures | None:
+        """Return the features on which pairs of tags depend, if there are any."""
+        if self.transition_features is None:
+            return None
+        is_read = self._is(SVM) or (
+            self._is(LOG_LOSS)
+            and (is_same(self.weak_learner, AUTO) or self._is_one_linear_function)
+        )
+        if not reader.is_active or not is_read:
+            raise ValueError(
+                "transition_features is set, which only objective='log_loss' and 'svm' over one "
+                "linear function of features of 0 and 1 read, such as strings in dicts or sparse "
+                "matrices; leave it out, or write weak_learner='linear'."
+            )
+        if self.transitions == "seen":
+            raise ValueError(
+                "transition_features is set, and transitions is 'seen'; write transitions='all', "
+                "or leave transition_features out."
+            )
+        columns = chosen_columns(self.transition_features, reader)
+        return StepFeatures(columns, int(reader.n_features or 0))
 
     @property
     def _grows_on_vectors(self) -> bool:
         """Whether linear functions combine the scores of trees on vectors."""
-        return self._is_one_linear_function and "tree" in self._members_on_vectors
-
-    def _check_kinds(self, reader: TokenReader) -> None:
-        """Raise ValueError if weak learners of names and vectors cannot be trained."""
-        kinds = set(self.weak_learner) if isinstance(self.weak_learner, Mapping) else set()
-        if kinds - {"token", "vector", "step"}:
-            raise ValueError(
-                f"weak_learner is for the kinds {sorted(kinds, key=str)}; give a dict of 'token' "
-                "and 'vector', the kind of all numbers, whatever their names in tokens."
-            )
-        members = self._members_on_vectors
-        if not members:
-            return
-        reason = f"weak_learner is {shown(self.weak_learner)}"
-        if not len(reader.vector_columns):
-            raise ValueError(
-                f"{reason}, and X has no numbers beside names of 0 and 1; name one weak learner."
-            )
-        family: Any = self.weak_learner
-        if set(family) != {"token", "vector"} or family["token"] not in ("linear", "stump"):
-            raise ValueError(
-                f"{reason}; give a dict of 'token', which is 'linear' or 'stump', and 'vector'."
-            )
-        if self._is(SVM) or (self._is_one_linear_function and not members <= {"linear", "tree"}):
-            raise ValueError(
-                f"{reason}, and objective={shown(self.objective)} has one linear function for each "
-                "tag; give 'linear', 'tree' or ['linear', 'tree'] for 'vector' with "
-                "objective='log_loss', or 'stump' for 'token'."
-            )
+        return self._is_one_linear_function and "tree" in members_on_vectors(self.weak_learner)
 
     def _with_tree_scores(
         self,
@@ -358,204 +374,9 @@ class StructBoostTagger(StructBoostEstimator):
         scores = scores_of_others(fit, vectors, of_groups[training], n_tags, self.random_state)
         out = list(rows)
         for i, of_input in zip(training, scores, strict=True):
-            columns = [rows[i][1]] if self._members_on_vectors != {"tree"} else []
+            columns = [rows[i][1]] if members_on_vectors(self.weak_learner) != {"tree"} else []
             out[i] = rows[i][0], np.hstack((*columns, of_input))
         return out, fit(range(len(training)))
-
-    def predict(self, X: Sequence[Any]) -> list[list[Any]]:
-        """Return the tags of each sequence with the highest total score.
-
-        If tags mark chunks, the score of O is first lowered by ``outside_offset_``.
-
-        Parameters
-        ----------
-        X : sequence, shape (n_sequences,)
-            Sequences of tokens, as in :meth:`fit`.
-
-        Returns
-        -------
-        tags : list of list, shape (n_sequences,)
-            A tag for each token.
-
-        Raises
-        ------
-        ValueError
-            If tokens have another number of features than in training.
-        """
-        check_is_fitted(self)
-        offset = self.outside_offset_
-        outside = ChunkTags(self.classes_).outside if offset else 0
-
-        def tags(inputs: list[None], scores: StackedParts) -> list[list[Any]]:
-            lower = lowered(scores, outside, offset)
-            return [
-                self.classes_[predicted].tolist()
-                for predicted in self.task_.argmax_batch(inputs, lower)
-            ]
-
-        return self._by_blocks(X, tags)
-
-    def predict_marginals(self, X: Sequence[Any]) -> list[list[dict[Any, float]]]:
-        """Return the probability of each tag of each token, as a dict per token.
-
-        A sequence of tags has the probability ``~ exp(score)``, which ``"log_loss"`` and
-        ``"l1_log_loss"`` fit.  After training for the hinge, these numbers are not calibrated.
-
-        Parameters
-        ----------
-        X : sequence, shape (n_sequences,)
-            Sequences of tokens, as in :meth:`fit`.
-
-        Returns
-        -------
-        probabilities : list of list of dict, shape (n_sequences,)
-            The probability of each tag for each token.  Those of a token sum to 1.
-
-        Raises
-        ------
-        ValueError
-            If tokens have another number of features than in training.
-        """
-        check_is_fitted(self)
-        tags = self.classes_.tolist()
-
-        def marginals(inputs: list[None], scores: StackedParts) -> list[list[dict[Any, float]]]:
-            task: Any = self.task_
-            probabilities = task.tag_marginals(inputs, scores).tolist()
-            by_token = [dict(zip(tags, of_token, strict=True)) for of_token in probabilities]
-            starts = scores.offsets["token"].tolist()
-            return [by_token[a:b] for a, b in pairwise(starts)]
-
-        return self._by_blocks(X, marginals, self.temperature_ or 1.0)
-
-    def score(self, X: Sequence[Any], y: Sequence[Any], sample_weight: Any = None) -> float:
-        """Return the fraction of correct tags, without tokens whose true tag is None.
-
-        Parameters
-        ----------
-        X, y : sequences
-            Sequences, and their tags.
-        sample_weight : array-like, shape (n_sequences,), optional
-            Weight of the tokens of each sequence.
-
-        Returns
-        -------
-        score : float
-            From 0 to 1.
-
-        Raises
-        ------
-        ValueError
-            If the tags do not fit the tokens, or no known tag has a weight above 0.
-        """
-        predicted = self.predict(X)
-        lengths = [len(tags) for tags in predicted]
-        _, true = tag_indices(y, lengths, self.classes_)
-        _, indices = tag_indices(predicted, lengths, self.classes_)
-        right = np.concatenate(indices) == np.concatenate(true)
-        weights = np.repeat(checked_weights(sample_weight, len(predicted)), lengths)
-        weights[np.concatenate(true) < 0] = 0.0
-        if not weights.any():
-            raise ValueError("y has no known tag of a weight above 0; there is nothing to score.")
-        return float(np.average(right, weights=weights))
-
-    def outputs_for_metrics(
-        self, true: Any, predicted: Any, sample_weight: Any
-    ) -> tuple[NDArray[Any], NDArray[Any], Any]:
-        """Return tags of all tokens for :func:`structboost.selection.structured_scorer`.
-
-        Tokens whose true tag is None are left out.
-        """
-        lengths = [len(tags) for tags in predicted]
-        _, indices = tag_indices(true, lengths, self.classes_)
-        is_tagged = np.concatenate(indices) >= 0
-        if not is_tagged.any():
-            raise ValueError("y has no known tag; there is nothing to score.")
-        tags = label_vector(list(compress(chain.from_iterable(true), is_tagged)))
-        of_model = np.concatenate([np.asarray(tags) for tags in predicted])[is_tagged]
-        if sample_weight is None:
-            return tags, of_model, None
-        weights = np.repeat(checked_weights(sample_weight, len(predicted)), lengths)
-        return tags, of_model, weights[is_tagged]
-
-    @property
-    def transitions_(self) -> FloatArray:
-        """Score of each tag (row) before each tag (column), shape (n_tags, n_tags)."""
-        check_is_fitted(self)
-        n_tags = len(self.classes_)
-        return self.model_.scores(np.ones((1, 1)), "step").reshape(n_tags, n_tags)
-
-    @property
-    def feature_weights_(self) -> FloatArray:
-        """Amount that each feature (row) adds to the score of each tag (column).
-
-        That is where the feature is present, and for each unit of a number.
-        """
-        kinds = self._columns_of_kinds()
-        weights, _ = self._linear_weights("token")
-        if "vector" in kinds:
-            weights[kinds["vector"]] += self._linear_weights("vector")[0]
-        return weights
-
-    @property
-    def intercept_(self) -> FloatArray:
-        """Score of each tag of a token whose features are all 0, shape (n_tags,)."""
-        of_kinds = [self._linear_weights(kind)[1] for kind in self._columns_of_kinds()]
-        return np.asarray(np.sum(of_kinds, axis=0))
-
-    def _columns_of_kinds(self) -> dict[str, IntArray]:
-        """Return the kinds of parts of tokens, and the columns of features that they have."""
-        check_is_fitted(self)
-        columns = self._reader.vector_columns
-        kinds = {"token": np.arange(int(self.n_features_in_ or 0))}
-        return kinds | ({"vector": columns} if len(columns) else {})
-
-    def _linear_weights(self, kind: str) -> tuple[FloatArray, FloatArray]:
-        """Return the weights of the features of a kind, and the score without them.
-
-        Raises
-        ------
-        AttributeError
-            If learners are neither single features nor linear functions.
-        """
-        member, matrix = self.model_.members[kind], self.model_.matrix(kind)
-        learners = member.learners
-        n_features = len(self._columns_of_kinds()[kind])
-        if not len(learners):  # all tokens have one tag
-            return np.zeros((n_features, len(self.classes_))), np.zeros(len(self.classes_))
-        linear = learners.as_linear(matrix, n_features)
-        if linear is None:
-            raise AttributeError(
-                f"feature_weights_ and intercept_ are missing, because the learners are of the "
-                f"family {member.family!r}, whose parts do not add up; read feature_importances_."
-            )
-        return linear
-
-    @property
-    @override
-    def feature_importances_(self) -> FloatArray:
-        check_is_fitted(self)
-        learners = self.model_.members["token"].learners
-        if not isinstance(learners, ActiveFeatureTable):
-            return self.model_.feature_importances("token")
-        n_features = int(self.n_features_in_ or 0)
-        sizes = np.zeros(n_features)
-        used = learners.feature >= 0
-        np.add.at(
-            sizes, learners.feature[used], np.abs(self.model_.matrix("token"))[used].sum(axis=1)
-        )
-        if "vector" in self.model_.members:
-            sizes[self._reader.vector_columns] += self._sizes_of_vectors()
-        return np.asarray(sizes / sizes.sum() if sizes.sum() > 0 else sizes)
-
-    def _sizes_of_vectors(self) -> FloatArray:
-        """Return the absolute weight on each column of the vectors, for one std of linear ones."""
-        member, matrix = self.model_.members["vector"], self.model_.matrix("vector")
-        learners = member.learners
-        if isinstance(learners, LinearFunctionTable):
-            of_tags = np.abs(learners.coefficients.T @ matrix).sum(axis=1)
-            return np.asarray(of_tags * learners.scales)
-        return np.asarray(self.model_.feature_importances("vector") * np.abs(matrix).sum())
 
     @override
     def _facts(self) -> dict[str, Any]:
@@ -565,6 +386,7 @@ class StructBoostTagger(StructBoostEstimator):
             "n_token_features": reader.n_features,
             "is_active": reader.is_active,
             "vector_columns": reader.vector_columns.tolist(),
+            "transition_columns": self.transition_columns_.tolist(),
             "columns": reader.columns,
             "outside_offset": self.outside_offset_,
             "scheme": self.scheme_,
@@ -588,13 +410,18 @@ class StructBoostTagger(StructBoostEstimator):
         columns = facts.get("columns")
         if columns is not None:
             columns = saved_names(columns, len(columns))
-        vector_columns = np.array(
-            [
-                whole_number(column, "column of vectors", low=0, high=n_features - 1)
-                for column in facts.get("vector_columns", ())
-            ],
-            np.int64,
-        )
+
+        def indices(name: str) -> IntArray:
+            """Return saved indices of features."""
+            return np.array(
+                [
+                    whole_number(column, "index of a feature", low=0, high=n_features - 1)
+                    for column in facts.get(name, ())
+                ],
+                np.int64,
+            )
+
+        vector_columns, columns_of_steps = indices("vector_columns"), indices("transition_columns")
         reader = TokenReader(
             names,
             n_features,
@@ -602,21 +429,24 @@ class StructBoostTagger(StructBoostEstimator):
             columns=columns,
             vector_columns=vector_columns,
         )
-        self._keep_reader(reader)
+        steps = StepFeatures(columns_of_steps, n_features) if len(columns_of_steps) else None
+        self._keep_reader(reader, steps)
         scheme = facts.get("scheme")
         self.scheme_ = None if scheme is None else checked_choice(scheme, "scheme", SCHEMES)
         pairs = with_scheme(self.forbidden, self.scheme_, self.classes_)
         self.task_ = ChainTask(
             len(self.classes_),
+            step_features=steps is not None,
             vectors=len(vector_columns) > 0,
             forbidden=forbidden_indices(pairs, self.classes_),
         )
         if dict(self.task_.kinds) != dict(self.model_.kinds):
             raise DamagedFileError("its model is of other tags")
 
-    def _keep_reader(self, reader: TokenReader) -> None:
+    def _keep_reader(self, reader: TokenReader, steps: StepFeatures | None) -> None:
         """Set the attributes of features."""
         self._reader, self.n_features_in_ = reader, reader.n_features
+        self._steps = steps
         if reader.names is not None:
             self.feature_names_ = reader.names
         elif reader.columns is not None:
@@ -660,7 +490,8 @@ class StructBoostTagger(StructBoostEstimator):
         return hasattr(self, "_reader") and self._reader.is_active
 
     def _linear_trainer(self, task: Task, active: Sequence[str] = ()) -> Any:
-        return super()._linear_trainer(task, ["token"] if self._is_active else ())
+        of_steps = ["step"] if self._steps is not None else []
+        return super()._linear_trainer(task, ["token", *of_steps] if self._is_active else ())
 
     def _of_likelihood(self, task: Task) -> dict[str, Any]:
         problem: Any = partial(PrimalLikelihood, l1_ratio=float(self.l1_ratio))
@@ -680,7 +511,8 @@ class StructBoostTagger(StructBoostEstimator):
         return words + f", {n} weights are not zero"
 
     def _prepare_to_score(self) -> None:
-        self._reader = RowsReader(self._reader.is_active)
+        has_vectors = "vector" in self.task_.kinds
+        self._reader = RowsReader(self._reader.is_active, has_vectors=has_vectors)
 
     def _as_given(self, Y: Any, task: Task) -> list[list[Any]]:
         return [self.classes_[tags].tolist() for tags in Y]
@@ -730,46 +562,6 @@ class StructBoostTagger(StructBoostEstimator):
             # Pairs of tags have one constant feature, on which trees are constants, too.
             return settings | {"weak_learner": {"token": weak_learner, "step": "stump"}}
         return settings
-
-    def _by_blocks(
-        self,
-        X: Any,
-        predict: Callable[[list[None], StackedParts], list[Any]],
-        factor: float = 1.0,
-    ) -> list[Any]:
-        """Predict sequences from their scores times ``factor``, with few scores in memory."""
-        rows, vectors, lengths = self._reader.read(X)
-        transitions = factor * self.transitions_.reshape(1, -1)
-        ends = np.cumsum(lengths)
-        is_dense = not self._reader.is_active
-        per_block = _MOST_SCORES // max(len(self.classes_), rows.shape[1] if is_dense else 1)
-        out: list[Any] = []
-        while len(out) < len(lengths):
-            first = len(out)
-            start = int(ends[first - 1]) if first else 0
-            last = max(first + 1, int(np.searchsorted(ends, start + per_block, side="right")))
-            here = slice(start, int(ends[last - 1]))
-            tokens = rows[here]
-            if self._reader.is_active:
-                # A token may have more active features than any in training.
-                of_tokens = self.model_.scorer("token").raw_scores(tokens)
-            else:
-                dense = tokens.toarray() if sparse.issparse(tokens) else tokens
-                of_tokens = self.model_.scores(dense, "token")
-            if vectors is not None:
-                of_tokens = of_tokens + self.model_.scores(vectors[here], "vector")
-            of_tokens = of_tokens if factor == 1.0 else factor * of_tokens
-            n = last - first
-            # One row in memory, for all sequences.
-            steps = np.broadcast_to(transitions, (n, transitions.shape[1]))
-            starts = np.concatenate(([0], ends[first:last] - start)).astype(np.int64)
-            offsets = {"token": starts, "step": np.arange(n + 1, dtype=np.int64)}
-            scores = StackedParts({"token": of_tokens, "step": steps}, offsets)
-            # Those of vectors are among the scores of the tokens.
-            # The task reads of its inputs only where they are pieces of sequences.
-            with examples_numbered(range(first, last)):
-                out += predict([None] * n, scores)
-        return out
 
 
 def _n_pieces(tags: IntArray) -> int:

@@ -26,6 +26,8 @@ _ABSENT, _OTHER = -1, -2
 _ABSENTS = repeat(_ABSENT)
 # Tokens that are read together, so that their values stay in the cache of the processor.
 _BLOCK = 512
+# Entries that get their last indices together.
+_ENTRIES = 1 << 18
 # Tokens that share their names, on average, from which on they are read column by column.
 _FEW = 4
 # Whole numbers beyond this are not distinct as floats.
@@ -82,7 +84,11 @@ class TokenNames:
         new = np.empty(len(names), np.int32)
         new[order] = np.arange(len(names), dtype=np.int32)
         self._set([names[k] for k in order])
-        table = sparse.csr_array((table.data, new[table.indices], table.indptr), table.shape)
+        # Block by block: numpy makes 64-bit integers of indices first.
+        for first in range(0, len(table.indices), _ENTRIES):
+            block = table.indices[first : first + _ENTRIES]
+            block[:] = new[block]
+        table = sparse.csr_array((table.data, table.indices, table.indptr), table.shape)
         table.sum_duplicates()
         blocks = [(new[columns], rows, values) for columns, rows, values in vectors]
         return TokenTable(table, blocks)
@@ -167,6 +173,7 @@ class _Reading:
                 self._read_tokens(first, block)
             self._read_vectors()
         indices = np.concatenate(self._indices)
+        self._indices.clear()
         indptr = np.concatenate(([0], np.cumsum(np.concatenate(self._counts)))).astype(np.int64)
         shape = len(self._tokens), len(self._places)
         if max(len(indices), *shape) < 2**31:

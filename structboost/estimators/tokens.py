@@ -126,12 +126,13 @@ class TokenReader:
             i, token = _place(int(np.searchsorted(rows.indptr, bad, side="right")) - 1, lengths)
             raise ValueError(
                 f"X[{i}] has the value {rows.data[bad]} for feature "
-                f"{self._feature(int(rows.indices[bad]))} of token {token}; it was 0 or 1 in all "
+                f"{self.name_of(int(rows.indices[bad]))} of token {token}; it was 0 or 1 in all "
                 "training, and may be nothing else now."
             )
         return rows, vectors if len(self.vector_columns) else None, lengths
 
-    def _feature(self, column: int) -> str:
+    def name_of(self, column: int) -> str:
+        """Return the name of a feature, or its index."""
         return str(column) if self.names is None else repr(self.names[column])
 
     def _check_size(
@@ -148,7 +149,7 @@ class TokenReader:
                 f"X becomes {size}; write weak_learner='auto', 'stump' or 'linear', which keep "
                 "features of zeros and ones sparse."
             )
-        names = ", ".join(self._feature(int(column)) for column in numeric[:3])
+        names = ", ".join(self.name_of(int(column)) for column in numeric[:3])
         raise ValueError(
             f"X has features of other values than 0 and 1, such as {names}, which become {size}.  "
             "Write such numbers as strings that name their ranges, such as '2-4', or leave some."
@@ -288,17 +289,19 @@ class TokenReader:
 
 
 class RowsReader(TokenReader):
-    """Reader of sequences that are already rows."""
+    """Reader of sequences that are already rows, with vectors or without."""
 
-    def __init__(self, is_active: bool) -> None:
+    def __init__(self, is_active: bool, *, has_vectors: bool) -> None:
         super().__init__(is_active=is_active)
+        self._has_vectors = has_vectors
 
     @override
     def read(self, X: Any) -> tuple[Any, FloatArray | None, IntArray]:
         contents = [x.x if isinstance(x, Stretch) else x for x in X]
         tables = [x if isinstance(x, tuple) else (x,) for x in contents]
-        rows, *vectors = (np.concatenate(parts) for parts in zip(*tables, strict=True))
-        return rows, vectors[0] if vectors else None, np.array([len(parts[0]) for parts in tables])
+        rows = np.concatenate([parts[0] for parts in tables])
+        vectors = np.concatenate([parts[1] for parts in tables]) if self._has_vectors else None
+        return rows, vectors, np.array([len(parts[0]) for parts in tables])
 
 
 def tag_indices(

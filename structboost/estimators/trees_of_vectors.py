@@ -1,8 +1,8 @@
-"""Trees on the vectors of tokens, whose scores linear functions combine, as parts of one model."""
+"""Weak learners on the vectors of tokens, and trees whose scores linear functions combine."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,11 +13,61 @@ from structboost.model.ensemble import Ensemble
 from structboost.model.kind_ensemble import KindEnsemble
 from structboost.selection.cross_fitting import cross_fit
 from structboost.selection.folds import balanced_parts_of_groups
+from structboost.validation import shown
 from structboost.weak.linear_function import LinearFunctionTable
 from structboost.weak.union import UNION, UnionTable
 
 # Folds, each of which is scored by trees that were grown on the others.
 _FOLDS = 5
+
+
+def members_on_vectors(weak_learner: Any) -> set[Any]:
+    """Return the names of the weak learners on vectors, where these have others than names."""
+    if not isinstance(weak_learner, Mapping) or "vector" not in weak_learner:
+        return set()
+    of_vectors = weak_learner["vector"]
+    members = list(of_vectors) if isinstance(of_vectors, list | tuple) else [of_vectors]
+    return {one if isinstance(one, str) else type(one) for one in members}
+
+
+def check_kinds(
+    weak_learner: Any, objective: Any, *, has_vectors: bool, is_linear: bool, is_svm: bool
+) -> None:
+    """Raise ValueError if weak learners of names and vectors cannot be trained.
+
+    Parameters
+    ----------
+    weak_learner, objective : object
+        Parameters of the tagger.
+    has_vectors : bool
+        Whether tokens have numbers beside names.
+    is_linear, is_svm : bool
+        Whether the likelihood or the hinge of one linear function is minimised.
+    """
+    kinds = set(weak_learner) if isinstance(weak_learner, Mapping) else set()
+    if kinds - {"token", "vector", "step"}:
+        raise ValueError(
+            f"weak_learner is for the kinds {sorted(kinds, key=str)}; give a dict of 'token' "
+            "and 'vector', the kind of all numbers, whatever their names in tokens."
+        )
+    members = members_on_vectors(weak_learner)
+    if not members:
+        return
+    reason = f"weak_learner is {shown(weak_learner)}"
+    if not has_vectors:
+        raise ValueError(
+            f"{reason}, and X has no numbers beside names of 0 and 1; name one weak learner."
+        )
+    if kinds != {"token", "vector"} or weak_learner["token"] not in ("linear", "stump"):
+        raise ValueError(
+            f"{reason}; give a dict of 'token', which is 'linear' or 'stump', and 'vector'."
+        )
+    if is_svm or (is_linear and not members <= {"linear", "tree"}):
+        raise ValueError(
+            f"{reason}, and objective={shown(objective)} has one linear function for each "
+            "tag; give 'linear', 'tree' or ['linear', 'tree'] for 'vector' with "
+            "objective='log_loss', or 'stump' for 'token'."
+        )
 
 
 def scores_of_others(

@@ -181,6 +181,11 @@ def _of_label_sets(
 
 @outputs_of.register
 def _of_tagger(tagger: StructBoostTagger, inputs: GraphInputs) -> dict[str, str]:
+    if len(tagger.transition_columns_):
+        raise TypeError(
+            "transition_features was set, and ONNX files have one score for each pair of tags; "
+            "train without it, or save the tagger by save()."
+        )
     graph, n_tags = inputs.graph, len(tagger.classes_)
     n_features = int(tagger.n_features_in_ or 0)
     names = getattr(tagger, "feature_names_in_", None)

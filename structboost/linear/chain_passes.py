@@ -14,7 +14,7 @@ sequences : (ndarray of int64, ndarray of int64, ndarray of float64, ndarray of 
     whether each begins and ends where the sequence that it was cut from does.
 penalties : (ndarray, ndarray, ndarray, ndarray or None)
     0, or minus infinity for forbidden pairs, first tags and last tags; and the result of
-    :func:`structboost.inference.chains.space_of_tags`.
+    :func:`structboost.inference.exponentials.space_of_tags`.
 weights : ndarray, shape (n_features, n_tags)
     Weights of active features, of the columns of vectors, and of the constant.
 transitions : ndarray, shape (1, n_tags * n_tags)
@@ -30,7 +30,9 @@ from typing import Any
 import numpy as np
 
 from structboost._typing import FloatArray
-from structboost.inference.chains import INSIDE, ONE_ROW, exponentials, sum_product
+from structboost.inference.best_sequences import ONE_ROW
+from structboost.inference.exponentials import INSIDE, exponentials
+from structboost.inference.sum_product import sum_product
 from structboost.runtime.compiled import compiled
 
 # Overlap of a sequence that no step was made on yet.
@@ -69,7 +71,7 @@ def dual_pass(
     are None, and the weights are this sum.  The dual has half the squared norm of the weights times
     ``ridge``, and the overlap is that of its change beyond the slope.
     """
-    starts, _, shares, _ = sequences
+    starts, _, example_weights, _ = sequences
     of_tags, of_pairs, entropies, overlaps = duals
     features, at, values, _vectors, norms = tokens
     n_tags = weights.shape[1]
@@ -92,42 +94,42 @@ def dual_pass(
             i, tokens, sequences, penalties, weights, transitions, (following, preceding, shift),
             space, change,
         )  # fmt: skip
-        total += shares[i] * (log_sum - true)
+        total += example_weights[i] * (log_sum - true)
         if not moves:
             continue
-        emissions, found = space[2], space[3]
+        emissions, changes = space[2], space[3]
         # <scores, p>, <scores, q - p> on the tokens and in all; |q - p|^2 without overlaps.
-        kept = moved = squares = 0.0
+        old_score = moved = squares = 0.0
         for t in range(n):
-            own = squared = 0.0
+            of_row = squared = 0.0
             for k in range(n_tags):
                 p = of_tags[begin + t, k]
-                difference = found[t, k] - p
-                found[t, k] = difference
+                difference = changes[t, k] - p
+                changes[t, k] = difference
                 if p > 0.0:
-                    kept += p * emissions[t, k]
+                    old_score += p * emissions[t, k]
                 if difference != 0.0:
                     moved += difference * emissions[t, k]
                 squared += difference * difference
-            own = values[bias] * values[bias]
+            of_row = values[bias] * values[bias]
             for a in range(at[begin + t], at[begin + t + 1]):
-                own += values[features[a]] * values[features[a]]
-            own += norms[begin + t]
-            squares += own * squared
+                of_row += values[features[a]] * values[features[a]]
+            of_row += norms[begin + t]
+            squares += of_row * squared
         on_tokens, of_steps = moved, 0.0
         for k in range(n_tags * n_tags):
             difference = change[0, k] - of_pairs[i, k]
             change[0, k] = difference
-            kept += of_pairs[i, k] * transitions[0, k]
+            old_score += of_pairs[i, k] * transitions[0, k]
             moved += difference * transitions[0, k]
             of_steps += difference * difference
-        gap = log_sum - entropies[i] - kept
-        norm = shares[i] * (overlaps[i] * squares + of_steps / ridge)
+        gap = log_sum - entropies[i] - old_score
+        norm = example_weights[i] * (overlaps[i] * squares + of_steps / ridge)
         beta = min(1.0, gap / max(norm, _TINY))
         if not beta > 0.0:
             continue
-        entropies[i] += beta * (log_sum - kept - moved - entropies[i])
-        factor = -shares[i] * beta
+        entropies[i] += beta * (log_sum - old_score - moved - entropies[i])
+        factor = -example_weights[i] * beta
         for k in range(n_tags * n_tags):
             of_pairs[i, k] += beta * change[0, k]
             if slopes is None:
@@ -137,15 +139,15 @@ def dual_pass(
                 transitions[0, k] = _shrunk(slopes[1][0, k], slopes[2]) / ridge
         for t in range(n):
             for k in range(n_tags):
-                of_tags[begin + t, k] += beta * found[t, k]
-                found[t, k] *= factor
+                of_tags[begin + t, k] += beta * changes[t, k]
+                changes[t, k] *= factor
         alone = factor * factor * squares
         if slopes is None:
-            met = _scatter(begin, n, tokens, found, weights)
+            met = _scatter(begin, n, tokens, changes, weights)
             # met is <weights, d> + (|d|^2 - |d|^2 without overlaps) / 2 for the change d.
             whole = 2.0 * (met - factor * on_tokens) + alone
         else:
-            rise = _scatter_shrunk(begin, n, tokens, found, slopes, weights)
+            rise = _scatter_shrunk(begin, n, tokens, changes, slopes, weights)
             whole = 2.0 * (rise - factor * on_tokens)
         overlaps[i] = max(_LEAST_OVERLAP, whole / max(alone, _TINY))
     return total
@@ -189,20 +191,20 @@ def _sums(
     forward, likely, emissions, of_tags = space
     true = 0.0
     for t in range(n):
-        own = emissions[t]
+        scores = emissions[t]
         for k in range(n_tags):
-            own[k] = values[bias] * weights[bias, k]
+            scores[k] = values[bias] * weights[bias, k]
         for a in range(at[begin + t], at[begin + t + 1]):
             f = features[a]
             value = values[f]
             for k in range(n_tags):
-                own[k] += value * weights[f, k]
+                scores[k] += value * weights[f, k]
         for j in range(vectors.shape[1]):
             value = vectors[begin + t, j]
             row = weights[first + j]
             for k in range(n_tags):
-                own[k] += value * row[k]
-        true += own[tags[begin + t]]
+                scores[k] += value * row[k]
+        true += scores[tags[begin + t]]
         if t:
             true += transitions[0, tags[begin + t - 1] * n_tags + tags[begin + t]]
     for k in range(n_tags):
@@ -231,27 +233,39 @@ def _scatter(begin: int, n: int, tokens: Any, change: FloatArray, out: FloatArra
     # A sum for each tag, so that tags are added up side by side.
     of_tags = np.zeros(n_tags)
     for t in range(n):
-        own = change[t]
+        of_token = change[t]
         value = values[bias]
         for k in range(n_tags):
-            met += value * out[bias, k] * own[k]
-            out[bias, k] += value * own[k]
+            met += value * out[bias, k] * of_token[k]
+            out[bias, k] += value * of_token[k]
         for a in range(at[begin + t], at[begin + t + 1]):
             f = features[a]
             value = values[f]
             for k in range(n_tags):
-                met += value * out[f, k] * own[k]
-                out[f, k] += value * own[k]
+                met += value * out[f, k] * of_token[k]
+                out[f, k] += value * of_token[k]
         for j in range(vectors.shape[1]):
             value = vectors[begin + t, j]
             row = out[first + j]
             for k in range(n_tags):
-                step = value * own[k]
+                step = value * of_token[k]
                 of_tags[k] += step * row[k]
                 row[k] += step
     for k in range(n_tags):
         met += of_tags[k]
     return met
+
+
+@compiled
+def add_sums(tokens: Any, change: FloatArray, out: FloatArray) -> None:
+    """Add the rows of all tokens to those of their active features, times the values of these."""
+    features, at, values, _vectors, _norms = tokens
+    for t in range(len(change)):
+        for a in range(at[t], at[t + 1]):
+            f = features[a]
+            value = values[f]
+            for k in range(change.shape[1]):
+                out[f, k] += value * change[t, k]
 
 
 @compiled(**INSIDE)

@@ -111,14 +111,14 @@ class StandardisedDesign(Design):
 
     def _constant(self, values: FloatArray, first: int) -> KindEnsemble:
         """Return one constant function for all channels, since pairs of many tags are very many."""
-        numbers: NDArray[np.int64] = np.arange(len(values))
+        channels: NDArray[np.int64] = np.arange(len(values))
         zeros = np.zeros(len(self.scale.scales))
         return KindEnsemble(
             family="linear",
             learners=LinearFunctionTable(zeros[None], np.ones(1), self.scale.centers, zeros),
-            columns=first + numbers,
-            term_learners=np.zeros(len(numbers), np.int64),
-            channels=numbers,
+            columns=first + channels,
+            term_learners=np.zeros(len(channels), np.int64),
+            channels=channels,
             coefficients=values,
             n_features=len(zeros),
         )
@@ -226,11 +226,11 @@ def designs_of(
         kind: design_of(stack.rows[kind], part, active=kind in active, standardise=standardise)
         for kind, part in kinds.items()
     }
-    for kind, own in designs.items():
-        if active and isinstance(own, StandardisedDesign):
-            n_features = max(1, len(own.scale.scales))
+    for kind, design in designs.items():
+        if active and isinstance(design, StandardisedDesign):
+            n_features = max(1, len(design.scale.scales))
             std = min(1.0, (_MOST_VARIANCE / n_features) ** 0.5)
-            designs[kind] = StandardisedDesign(own.scale, std)
+            designs[kind] = StandardisedDesign(design.scale, std)
     return designs
 
 
@@ -238,7 +238,9 @@ def linear_scores(
     designs: Mapping[str, Design], weights: Mapping[str, FloatArray], stack: StackedParts
 ) -> StackedParts:
     """Return the scores of parts by linear functions."""
-    rows = {kind: own.scores(stack.rows[kind], weights[kind]) for kind, own in designs.items()}
+    rows = {
+        kind: design.scores(stack.rows[kind], weights[kind]) for kind, design in designs.items()
+    }
     return StackedParts(rows, stack.offsets)
 
 

@@ -7,18 +7,19 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from scipy.sparse import csr_array
 from sklearn.utils import check_random_state
 
 from structboost._typing import FloatArray, IntArray
 from structboost.contract.calls import stacked
 from structboost.contract.task import Task
-from structboost.inference.chains import space_of_tags
-from structboost.linear.chain_passes import FIRST_OVERLAP, dual_pass
+from structboost.inference.exponentials import space_of_tags
+from structboost.linear.chain_passes import FIRST_OVERLAP, add_sums, dual_pass
 from structboost.linear.designs import designs_of
 from structboost.linear.elastic_net import ElasticNet
 from structboost.linear.primal_chain import PrimalChain
+from structboost.linear.primal_likelihood import FoldResult
 from structboost.linear.same_columns import SameColumns
+from structboost.linear.step_chain import StepChain
 from structboost.runtime.interrupts import raise_if_interrupted
 from structboost.tasks.chain import Stretch
 
@@ -34,23 +35,29 @@ def chain_problem(
     task: Any,
     X: Sequence[Any],
     Y: Sequence[Any],
-    shares: FloatArray,
+    example_weights: FloatArray,
     *,
     transitions: str = "all",
     **settings: Any,
 ) -> DualChain | PrimalChain:
     """Return the fastest solver, which is dual ascent unless sequences are long or tags many.
 
+    Transitions that depend on features are solved by :class:`.StepChain`.
+
     A step of dual ascent changes one sequence, so that it needs many passes over a few long ones
     (docs/decisions/linear-likelihood.md), and it stores the pairs of tags of each.  Parameters are
     those of :class:`DualChain` and :class:`PrimalChain`.
     """
+    if task.step_features:
+        return StepChain(task, X, Y, example_weights, **settings)
     if transitions == "seen":
-        return PrimalChain(task, X, Y, shares, transitions=transitions, **settings)
+        return PrimalChain(task, X, Y, example_weights, transitions=transitions, **settings)
     lengths = np.array([len(y) for y in Y], np.float64)
     is_long = float(lengths @ lengths) > _LONG * float(lengths.sum())
     is_large = len(Y) * task.n_tags**2 > _MOST_PAIRS
-    return (PrimalChain if is_long or is_large else DualChain)(task, X, Y, shares, **settings)
+    return (PrimalChain if is_long or is_large else DualChain)(
+        task, X, Y, example_weights, **settings
+    )
 
 
 class DualChain:
@@ -71,7 +78,7 @@ class DualChain:
         Without features of the steps.
     X, Y : sequence
         Tokens as indices of active features, with vectors if the task has them, and tags.
-    shares : ndarray, shape (n_examples,)
+    example_weights : ndarray, shape (n_examples,)
         Weights of the examples, which sum to 1.
     active : collection of str
         ``["token"]``.
@@ -96,7 +103,7 @@ class DualChain:
         task: Any,
         X: Sequence[Any],
         Y: Sequence[Any],
-        shares: FloatArray,
+        example_weights: FloatArray,
         *,
         active: Collection[str],
         l1_ratio: float = 0.0,
@@ -111,11 +118,12 @@ class DualChain:
         self._columns = SameColumns(rows, self.designs["token"].width - 1)
         ends = [(x.begins, x.ends) if isinstance(x, Stretch) else (True, True) for x in X]
         self._random = check_random_state(0 if random_state is None else random_state)
-        self._shares = shares
+        self._example_weights = example_weights
         self._penalties = (*task.penalties, space_of_tags(task.n_tags))
         vectors = np.zeros((len(rows), 0))
         if "vector" in self.designs:
             vectors = self.designs["vector"].matrix(stack.rows["vector"])
+        del stack, rows  # which are large
         # The columns of vectors and the constant have the value 1.
         values = np.concatenate((self._columns.values, np.ones(vectors.shape[1] + 1)))
         norms = np.einsum("tj,tj->t", vectors, vectors)
@@ -134,7 +142,7 @@ class DualChain:
 
     def begin(self, C: float) -> None:
         """Continue with another C, from the same dual distributions."""
-        self._sequences[2][:] = C * self._shares
+        self._sequences[2][:] = C * self._example_weights
         if self._C:
             for slopes in self._slopes:
                 slopes *= C / self._C
@@ -142,46 +150,50 @@ class DualChain:
         self._C = C
         self.primal, self.bound = np.inf, -np.inf
 
-    def adopt(self, other: Any, rows: IntArray, C: float) -> None:
+    def result(self) -> FoldResult:
+        """Return the dual distributions and the best weights so far."""
+        return FoldResult(self.matrices(), self._duals)
+
+    def adopt(self, result: FoldResult, rows: IntArray, C: float) -> None:
         """Start at C from the distributions of a problem with the examples ``rows``."""
-        if not isinstance(other, DualChain):
+        if not result.duals:
             self.begin(C)
             return
         starts = self._sequences[0]
         sizes = np.diff(starts)[rows]
         first = np.repeat(starts[rows] - (np.cumsum(sizes) - sizes), sizes)
         tokens = first + np.arange(len(first))
-        for own, theirs, at in zip(
-            self._duals, other._duals, (tokens, rows, rows, rows), strict=True
+        for ours, theirs, at in zip(
+            self._duals, result.duals, (tokens, rows, rows, rows), strict=True
         ):
-            own[at] = theirs
+            ours[at] = theirs
         self.begin(C)
         self._set_slopes()
         self._shrink()
 
     def _set_slopes(self) -> None:
         """Set the sums of features that the duals give."""
-        features, at, values, vectors, _ = self._tokens
-        starts, tags, shares, _ = self._sequences
+        vectors = self._tokens[3]
+        starts, tags, weights, _ = self._sequences
         of_tags, of_pairs = self._duals[:2]
         n_tokens, n_tags = of_tags.shape
-        of_tokens = np.repeat(shares, np.diff(starts))
+        of_tokens = np.repeat(weights, np.diff(starts))
         change = -of_tokens[:, None] * of_tags
         change[np.arange(n_tokens), tags] += of_tokens
         n_active = len(self._columns.values)
-        rows = csr_array((values[features], features, at), (n_tokens, n_active))
         slopes, pairs = self._slopes
-        slopes[:n_active] = rows.T @ change
+        slopes[:n_active] = 0.0
+        add_sums(self._tokens, change, slopes)
         slopes[n_active:-1] = vectors.T @ change
         slopes[-1] = change.sum(axis=0)
         pairs[0] = 0.0
         of_steps = tags[:-1] * n_tags + tags[1:]
         # Sequence by sequence, so that sums do not depend on how BLAS adds.
-        for share, own, (first, last) in zip(
-            shares, of_pairs, pairwise(starts.tolist()), strict=True
+        for weight, of_pair, (first, last) in zip(
+            weights, of_pairs, pairwise(starts.tolist()), strict=True
         ):
-            np.add.at(pairs[0], of_steps[first : max(first, last - 1)], share)
-            pairs[0] -= share * own
+            np.add.at(pairs[0], of_steps[first : max(first, last - 1)], weight)
+            pairs[0] -= weight * of_pair
 
     def _shrink(self) -> None:
         """Set the weights by their slopes."""
@@ -202,13 +214,13 @@ class DualChain:
             slopes = (*self._slopes, self._penalty.l1_ratio, self._penalty.ridge)
         for _ in range(_PASSES):
             raise_if_interrupted()
-            self._pass(self._random.permutation(len(self._shares)), slopes, moves=True)
+            self._pass(self._random.permutation(len(self._example_weights)), slopes, moves=True)
         raise_if_interrupted()
         penalty, conjugate = 0.0, 0.0
         for weights, of_weights, scale in self._by_kind():
             penalty += self._penalty.value(weights, scale)
             conjugate += self._penalty.conjugate(of_weights, scale)
-        risk = self._pass(np.arange(len(self._shares)), slopes, moves=False)
+        risk = self._pass(np.arange(len(self._example_weights)), slopes, moves=False)
         entropy = float(self._sequences[2] @ self._duals[2])
         self.bound = max(self.bound, entropy - conjugate)
         if risk + penalty < self.primal:

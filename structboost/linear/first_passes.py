@@ -38,25 +38,25 @@ def pass_in_runs(
         if first == last:
             continue
         scores = parts.scores_of_run(solver.weights, first, last, flat)
-        own = separation(
+        separated = separation(
             task, [X[i] for i in range(first, last)], [Y[i] for i in range(first, last)], scores,
             first,
         )  # fmt: skip
-        found = merge_kinds(own, parts, scores, first)
-        solver.add(_among_all(found, first, n), flat)
+        outputs = merge_kinds(separated, parts, scores, first)
+        solver.add(_among_all(outputs, first, n), flat)
         solver.visit(np.arange(first, last))
 
 
-def _among_all(found: FoundOutputs, first: int, n: int) -> FoundOutputs:
-    m = len(found.losses)
+def _among_all(outputs: FoundOutputs, first: int, n: int) -> FoundOutputs:
+    m = len(outputs.losses)
 
     def padded(values: FloatArray, fill: float) -> FloatArray:
         out = np.full(n, fill)
         out[first : first + m] = values
         return out
 
-    counts = padded(np.diff(found.first_entry), 0.0)
+    counts = padded(np.diff(outputs.first_entry), 0.0)
     return FoundOutputs(
-        padded(found.losses, 0.0), padded(found.violations, -1.0), starts_of(counts),
-        found.entry_score, found.entry_value,
+        padded(outputs.losses, 0.0), padded(outputs.violations, -1.0), starts_of(counts),
+        outputs.entry_score, outputs.entry_value,
     )  # fmt: skip

@@ -17,11 +17,10 @@ from structboost.contract.parts import StackedParts
 from structboost.contract.task import Task, check_is_task
 from structboost.exceptions import InterruptedFitWarning, examples_numbered, warn_user
 from structboost.linear.designs import Design, linear_ensemble, linear_scores
-from structboost.linear.primal_likelihood import PrimalLikelihood
+from structboost.linear.primal_likelihood import FoldResult, PrimalLikelihood
 from structboost.masters.base import Problem
 from structboost.masters.held_out import fitted_temperature
 from structboost.masters.likelihood import Likelihood
-from structboost.model.ensemble import Ensemble
 from structboost.progress import ProgressBar
 from structboost.runtime.blas_threads import one_blas_thread
 from structboost.runtime.fitted_state import committed
@@ -75,7 +74,10 @@ class LikelihoodProblem(Protocol):
     def begin(self, C: float) -> None:
         """Continue with another C, from the result of the previous one."""
 
-    def adopt(self, other: Any, rows: IntArray, C: float) -> None:
+    def result(self) -> FoldResult:
+        """Return the result so far, which is small and shares no memory with the examples."""
+
+    def adopt(self, result: FoldResult, rows: IntArray, C: float) -> None:
         """Start at C from the result of a problem with the examples ``rows``."""
 
     def improve(self) -> None:
@@ -135,12 +137,6 @@ class LinearLikelihoodTrainer(Trainer):
     active: Collection[str] = ()
     problem: Callable[..., Any] = PrimalLikelihood
     on_held_out: Observer | None = None
-    model_: Ensemble = field(init=False)
-    history_: list[dict[str, Any]] = field(init=False)
-    objective_: float = field(init=False)
-    interrupted_: bool = field(init=False)
-    ending_: str = field(init=False)
-    C_: float = field(init=False)
     C_path_: list[dict[str, Any]] = field(init=False)
     C_path_end_: str = field(init=False)
     temperature_: float | None = field(init=False)
@@ -189,24 +185,29 @@ class LinearLikelihoodTrainer(Trainer):
         began = time.perf_counter()
         self.C_path_, self.C_path_end_, self.temperature_ = [], "", None
         X, Y = by_position(X), by_position(Y)
-        shares = checked_example_weights(sample_weight, len(X))
+        example_weights = checked_example_weights(sample_weight, len(X))
         with one_blas_thread():
-            start: tuple[LikelihoodProblem, Fold] | None = None
+            start: tuple[FoldResult, Fold] | None = None
             C = self.C
             if is_text(C, AUTO):
                 C, start = self._chosen_C(folds or [], score)
-            problem = self._problem(X, Y, shares)
+            problem = self._problem(X, Y, example_weights)
             if start is None or start[1].rows is None:
                 problem.begin(float(C))
             else:
                 problem.adopt(start[0], np.asarray(start[1].rows), float(C))
             start = None
-            self._train(problem, float(C), began)
+            facts = self._train(problem, float(C), began)
+            designs, weights = problem.designs, problem.matrices()
+            del problem  # which is large
+            self.model_ = linear_ensemble(self.task.kinds, designs, weights, facts)
+            self._warn()
         if not self.interrupted_:
             warn_of_one_output(self.task, X, Y, self.scores)
         return self
 
-    def _train(self, problem: LikelihoodProblem, C: float, began: float) -> None:
+    def _train(self, problem: LikelihoodProblem, C: float, began: float) -> dict[str, Any]:
+        """Run rounds until an end, and return the facts that are saved with the model."""
         label = f"{self._objective} over linear, C {C:.4g}  "
         bar = ProgressBar(self.tol, self.max_rounds, label) if self.verbose else None
         self.history_, self.interrupted_, certified = [], False, True
@@ -239,14 +240,12 @@ class LinearLikelihoodTrainer(Trainer):
         self.ending_ = ending_of_passes(self.history_, self.tol, interrupted=self.interrupted_)
         if bar is not None:
             bar.end(ending_in_words(self.ending_))
-        facts = {
+        return {
             "C": C,
             "history": self.history_,
             "objective": self.objective_,
             "temperature": self.temperature_,
         }
-        self.model_ = linear_ensemble(self.task.kinds, problem.designs, problem.matrices(), facts)
-        self._warn()
 
     def _warn(self) -> None:
         n = len(self.history_)
@@ -265,8 +264,8 @@ class LinearLikelihoodTrainer(Trainer):
 
     def _chosen_C(
         self, folds: Sequence[Fold], score: Score | None
-    ) -> tuple[float, tuple[LikelihoodProblem, Fold]]:
-        """Return the best C on the folds, and the problem of the first fold."""
+    ) -> tuple[float, tuple[FoldResult, Fold]]:
+        """Return the best C on the folds, and the result on the first fold."""
         held = np.cumsum([len(fold.held_Y) for fold in folds])
         folds = folds[: int(np.searchsorted(held, _ENOUGH)) + 1]
         fits = _FoldFits(self, folds, score)
@@ -281,13 +280,13 @@ class LinearLikelihoodTrainer(Trainer):
         self.temperature_ = fits.temperature(C)
         if self.on_held_out is not None:
             self.on_held_out(folds, fits.scores[C])
-        return C, (fits.problems[0], folds[0])
+        return C, (fits.problems[0].result(), folds[0])
 
-    def _problem(self, X: Any, Y: Any, shares: FloatArray) -> LikelihoodProblem:
-        made: LikelihoodProblem = self.problem(
-            self.task, X, Y, shares, active=self.active, random_state=self.random_state
+    def _problem(self, X: Any, Y: Any, example_weights: FloatArray) -> LikelihoodProblem:
+        problem: LikelihoodProblem = self.problem(
+            self.task, X, Y, example_weights, active=self.active, random_state=self.random_state
         )
-        return made
+        return problem
 
     def _check_parameters(self) -> None:
         check_is_task(self.task)
@@ -309,18 +308,19 @@ class _FoldFits:
         # Scores of the held-out parts of each fold, by C.
         self.scores: dict[float, list[StackedParts]] = {}
         self._losses: dict[float, FloatArray] = {}
+        self._surrogates: dict[float, float] = {}
         self._stacks: list[StackedParts] = []
         self._likelihoods: list[Likelihood] = []
         for fold in folds:
-            shares = checked_example_weights(fold.sample_weight, len(fold.Y))
+            example_weights = checked_example_weights(fold.sample_weight, len(fold.Y))
             with examples_numbered(fold.rows):
-                self.problems.append(trainer._problem(fold.X, fold.Y, shares))
+                self.problems.append(trainer._problem(fold.X, fold.Y, example_weights))
             with examples_numbered(fold.held_rows):
                 stack = stacked_inputs(trainer.task, fold.held_X)
-                shares = checked_example_weights(fold.held_weight, len(fold.held_Y))
+                example_weights = checked_example_weights(fold.held_weight, len(fold.held_Y))
                 random = np.random.RandomState(0)
                 problem = Problem(
-                    trainer.task, fold.held_X, fold.held_Y, stack.offsets, shares, random
+                    trainer.task, fold.held_X, fold.held_Y, stack.offsets, example_weights, random
                 )
                 self._stacks.append(stack)
                 self._likelihoods.append(Likelihood(problem, probes=False))
@@ -336,10 +336,10 @@ class _FoldFits:
                 problem.begin(C)
                 n_rounds = self._approached(problem, tol)
             rounds.append(n_rounds)
-            own_scores, own_losses, found = self._measured(k, problem)
+            own_scores, own_losses, held_out = self._measured(k, problem)
             scores.append(own_scores)
             losses.append(own_losses)
-            measured.append(found)
+            measured.append(held_out)
         facts = {
             "weak_learner": "linear",
             "columns": float(np.mean([_n_columns(problem) for problem in self.problems])),
@@ -347,6 +347,11 @@ class _FoldFits:
             "seconds": time.perf_counter() - began,
         }
         self.scores[C], self._losses[C] = scores, np.concatenate(losses)
+        if self._score is None:
+            # The C that is chosen is at least the most likely one, and scores may be large.
+            self._surrogates[C] = float(np.mean([of_fold.surrogate for of_fold in measured]))
+            likeliest = min(self._surrogates, key=self._surrogates.__getitem__)
+            self.scores = {of_C: held for of_C, held in self.scores.items() if of_C >= likeliest}
         return Trial(measured, facts, end=self._why_it_ends(C, measured))
 
     def temperature(self, C: float) -> float:
@@ -369,8 +374,8 @@ class _FoldFits:
 
     def _why_it_ends(self, C: float, measured: Sequence[HeldOut]) -> str:
         """Reason to end the path, empty unless the likelihood is clearly below the best."""
-        best = min(self._losses, key=lambda own: float(self._losses[own].mean()))
-        if self._score is not None or all(own.is_constant for own in measured):
+        best = min(self._losses, key=lambda tried: float(self._losses[tried].mean()))
+        if self._score is not None or all(fold.is_constant for fold in measured):
             return ""
         differences = self._losses[C] - self._losses[best]
         error = float(differences.std()) / len(differences) ** 0.5
@@ -399,7 +404,7 @@ class _FoldFits:
             scores = linear_scores(problem.designs, problem.matrices(), self._stacks[k])
             outputs = predictions(task, X, scores)
             losses = self._likelihoods[k].losses(scores.rows)
-            found = HeldOut(
+            held_out = HeldOut(
                 mean_loss(task, Y, outputs, weights),
                 float(np.average(losses, weights=weights)),
                 is_constant(task, X, Y, outputs, scores),
@@ -408,12 +413,12 @@ class _FoldFits:
             model = linear_ensemble(
                 task.kinds, problem.designs, problem.matrices(), {"C": 0.0, "history": []}
             )
-            found = found._replace(score=checked_score(self._score, model, fold))
-        return scores, losses, found
+            held_out = held_out._replace(score=checked_score(self._score, model, fold))
+        return scores, losses, held_out
 
 
 def _n_columns(problem: LikelihoodProblem) -> int:
-    return sum(own.width for own in problem.designs.values())
+    return sum(design.width for design in problem.designs.values())
 
 
 def _boldest(records: Sequence[Mapping[str, Any]]) -> float:

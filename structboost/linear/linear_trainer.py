@@ -19,12 +19,11 @@ from structboost.contract.task import Task
 from structboost.exceptions import examples_numbered
 from structboost.linear.designs import Design, designs_of
 from structboost.linear.structured_svm import StructuredSVM
-from structboost.model.ensemble import Ensemble
 from structboost.runtime.fitted_state import committed
 from structboost.runtime.interrupts import uninterrupted
 from structboost.selection.folds import Fold
 from structboost.selection.held_out import measured_model
-from structboost.selection.path import SATISFIED, SATISFIED_SHARE, Path, Trial, upwards
+from structboost.selection.path import SATISFIED, SATISFIED_FRACTION, Path, Trial, upwards
 from structboost.selection.scoring import Score
 from structboost.training.trainer import Trainer
 from structboost.validation import is_text
@@ -70,12 +69,6 @@ class LinearTrainer(Trainer):
     random_state: Any = None
     verbose: int = 0
     active: Sequence[str] = ()
-    model_: Ensemble = field(init=False)
-    history_: list[dict[str, Any]] = field(init=False)
-    objective_: float = field(init=False)
-    interrupted_: bool = field(init=False)
-    ending_: str = field(init=False)
-    C_: float = field(init=False)
     C_path_: list[dict[str, Any]] = field(init=False)
     C_path_end_: str = field(init=False)
 
@@ -131,7 +124,7 @@ class LinearTrainer(Trainer):
         return path.value
 
     def _svm(self, C: Any, tol: float) -> _Standardised:
-        made = _Standardised(
+        svm = _Standardised(
             self.task,
             C=C,
             tol=tol,
@@ -141,8 +134,8 @@ class LinearTrainer(Trainer):
             verbose=self.verbose,
             active=self.active,
         )
-        made._objective = self._objective
-        return made
+        svm._objective = self._objective
+        return svm
 
 
 class _FoldFits:
@@ -162,13 +155,13 @@ class _FoldFits:
         """Continue with ``C``, and measure."""
         began = time.perf_counter()
         self._C = C
-        histories, folds, shares = [], [], []
+        histories, folds, loss_fractions = [], [], []
         for fold, path in zip(self._folds, self._paths, strict=True):
             with warnings.catch_warnings(), examples_numbered(fold.rows):
                 warnings.simplefilter("ignore", ConvergenceWarning)
                 svm: Any = uninterrupted(partial(next, path))
             histories.append(svm.history_)
-            shares.append(svm.share_of_loss_)
+            loss_fractions.append(svm.loss_fraction_)
             folds.append(measured_model(self._task, fold, svm.model_, score=self._score))
         facts = {
             "weak_learner": "linear",
@@ -176,7 +169,9 @@ class _FoldFits:
             "rounds": float(np.mean([len(history) for history in histories])),
             "seconds": time.perf_counter() - began,
         }
-        return Trial(folds, facts, end=SATISFIED if max(shares) <= SATISFIED_SHARE else "")
+        return Trial(
+            folds, facts, end=SATISFIED if max(loss_fractions) <= SATISFIED_FRACTION else ""
+        )
 
 
 class _Standardised(StructuredSVM):

@@ -8,13 +8,9 @@ from typing import Any
 import numpy as np
 
 from structboost._typing import FloatArray, IntArray, override
-from structboost.inference.chains import (
-    ONE_ROW,
-    exponentials,
-    space_of_tags,
-    sum_product,
-    sum_product_of_pairs,
-)
+from structboost.inference.best_sequences import ONE_ROW
+from structboost.inference.exponentials import exponentials, space_of_tags
+from structboost.inference.sum_product import sum_product, sum_product_of_pairs
 from structboost.linear.primal_likelihood import PrimalLikelihood
 from structboost.runtime.compiled import compiled
 from structboost.tasks.chain import Stretch
@@ -30,10 +26,10 @@ class PrimalChain(PrimalLikelihood):
     Parameters
     ----------
     task : ChainTask
-        Without features of the steps.
+        Without features of the steps (:class:`.StepChain` takes these).
     X, Y : sequence
         Tokens as indices of active features, with vectors if the task has them, and tags.
-    shares : ndarray, shape (n_examples,)
+    example_weights : ndarray, shape (n_examples,)
         Weights of the examples, which sum to 1.
     transitions : {"all", "seen"}
         Pairs of tags that have a weight, all of them or those that ``Y`` has.  Others score 0, and
@@ -49,17 +45,17 @@ class PrimalChain(PrimalLikelihood):
         task: Any,
         X: Sequence[Any],
         Y: Sequence[Any],
-        shares: FloatArray,
+        example_weights: FloatArray,
         *,
         transitions: str = "all",
         **settings: Any,
     ) -> None:
-        super().__init__(task, X, Y, shares, **settings)
+        super().__init__(task, X, Y, example_weights, **settings)
         starts = self._offsets["token"]
         sizes = np.diff(starts)
         tags = task.checked_tags(X, Y, sizes)
         ends = [(x.begins, x.ends) if isinstance(x, Stretch) else (True, True) for x in X]
-        self._sequences = starts, tags, np.asarray(shares, np.float64), np.array(ends)
+        self._sequences = starts, tags, np.asarray(example_weights, np.float64), np.array(ends)
         self._penalties = (*task.penalties, space_of_tags(task.n_tags))
         # Kept, since the system clears new memory of a long sequence at each use.
         shape = max(1, int(sizes.max(initial=0))), task.n_tags
@@ -72,11 +68,11 @@ class PrimalChain(PrimalLikelihood):
             seen[tags[inner] * task.n_tags + tags[inner + 1]] = True
             self._has_weight = seen.astype(np.float64)
             self._listed = np.flatnonzero(seen | (self._penalties[0] < 0)).astype(np.int64)
-        of_tokens = np.repeat(shares, sizes)
+        of_tokens = np.repeat(example_weights, sizes)
         frequencies = np.bincount(tags, of_tokens, task.n_tags)
         frequencies = (frequencies + 1e-9) / (frequencies + 1e-9).sum()
         pairs = np.outer(frequencies, frequencies).ravel()
-        n_pairs = float(shares @ np.maximum(sizes - 1, 0))
+        n_pairs = float(example_weights @ np.maximum(sizes - 1, 0))
         self._of_tokens = [kind for kind in task.kinds if kind != "step"]
         self._curvature = np.zeros(sum(a * b for a, b in self._shapes.values()))
         by_kind = self._split(self._curvature)
@@ -99,23 +95,33 @@ class PrimalChain(PrimalLikelihood):
         scores = np.asarray(self._matrices["token"] @ by_kind["token"])
         for kind in self._of_tokens[1:]:
             scores += self._matrices[kind] @ by_kind[kind]
-        transitions = np.ascontiguousarray(by_kind["step"][-1:])
+        rising = np.zeros(len(weights))
+        slopes = self._split(rising)
+        loss, entropy = self._slopes(scores, by_kind["step"], slopes["step"])
+        for kind in self._of_tokens:
+            slopes[kind][:] = self._matrices[kind].T @ scores
+        self._mix(rising, entropy)
+        ridge = self._penalty.ridge
+        value = self._C * loss + 0.5 * ridge * float(weights @ weights)
+        return value, self._scale * (ridge * weights - self._C * rising)
+
+    def _slopes(
+        self, scores: FloatArray, weights: FloatArray, out: FloatArray
+    ) -> tuple[float, float]:
+        """Replace the scores of tags by their slopes, and write those of the weights of steps.
+
+        Returns loss and entropy.
+        """
+        transitions = np.ascontiguousarray(weights[-1:])
         of_pairs = np.zeros(transitions.shape)
-        loss, entropy = slopes_of(
+        sums = slopes_of(
             scores, transitions, self._sequences, self._penalties, self._listed, self._space,
             of_pairs,
         )  # fmt: skip
         if len(self._listed):
             of_pairs *= self._has_weight
-        rising = np.zeros(len(weights))
-        own = self._split(rising)
-        for kind in self._of_tokens:
-            own[kind][:] = self._matrices[kind].T @ scores
-        own["step"][-1] = of_pairs[0]
-        self._mix(rising, entropy)
-        ridge = self._penalty.ridge
-        value = self._C * loss + 0.5 * ridge * float(weights @ weights)
-        return value, self._scale * (ridge * weights - self._C * rising)
+        out[-1] = of_pairs[0]
+        return sums
 
 
 @compiled
@@ -191,16 +197,16 @@ def slopes_of(
                 )  # fmt: skip
             true, expected = 0.0, 0.0
             for t in range(n):
-                own = tags[begin + t]
-                true += scores[begin + t, own]
+                tag = tags[begin + t]
+                true += scores[begin + t, tag]
                 if t:
-                    pair = tags[begin + t - 1] * n_tags + own
+                    pair = tags[begin + t - 1] * n_tags + tag
                     true += transitions[0, pair]
                     of_pairs[0, pair] += weight
                 for k in range(n_tags):
                     expected += probabilities[t, k] * scores[begin + t, k]
                     scores[begin + t, k] = -weight * probabilities[t, k]
-                scores[begin + t, own] += weight
+                scores[begin + t, tag] += weight
             loss += weight * (log_sum - true)
             entropy += weight * (log_sum - expected)
         if i + 1 == len(weights) or weights[i + 1] != weight:

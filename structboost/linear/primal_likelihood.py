@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -24,6 +24,16 @@ _STEPS = 3
 _FINE_MEAN = 1e-3
 
 
+class FoldResult(NamedTuple):
+    """Result of a problem, from which one with more examples starts.
+
+    ``matrices`` are weights by kind, and ``duals`` the dual distributions, if it has these.
+    """
+
+    matrices: Mapping[str, FloatArray]
+    duals: tuple[FloatArray, ...] = ()
+
+
 class PrimalLikelihood:
     """Minimiser of ``C mean(-log p(y_i | x_i)) + |w|^2 / 2`` by quasi-Newton steps.
 
@@ -41,7 +51,7 @@ class PrimalLikelihood:
         A task that implements marginals.
     X, Y : sequence
         Examples.
-    shares : ndarray, shape (n_examples,)
+    example_weights : ndarray, shape (n_examples,)
         Weights of the examples, which sum to 1.
     active : collection of str
         Kinds whose rows are indices of active features.
@@ -64,7 +74,7 @@ class PrimalLikelihood:
         task: Task,
         X: Sequence[Any],
         Y: Sequence[Any],
-        shares: FloatArray,
+        example_weights: FloatArray,
         *,
         active: Collection[str] = (),
         l1_ratio: float = 0.0,
@@ -78,13 +88,16 @@ class PrimalLikelihood:
                 check_nothing_missing(stack, kind, "a linear function")
         self.designs = designs_of(task.kinds, stack, active)
         self._offsets = stack.offsets
-        self._matrices = {kind: own.matrix(stack.rows[kind]) for kind, own in self.designs.items()}
+        self._matrices = {
+            kind: design.matrix(stack.rows[kind]) for kind, design in self.designs.items()
+        }
         random = np.random.RandomState(0)
-        problem = Problem(task, X, Y, stack.offsets, shares, random)
+        problem = Problem(task, X, Y, stack.offsets, example_weights, random)
         self._likelihood = Likelihood(problem, probes=self._uses_sums_of_task)
-        self._shares = shares
+        self._example_weights = example_weights
         self._shapes = {
-            kind: (own.width, task.kinds[kind].n_channels) for kind, own in self.designs.items()
+            kind: (design.width, task.kinds[kind].n_channels)
+            for kind, design in self.designs.items()
         }
         sizes = [a * b for a, b in self._shapes.values()]
         self._bounded = np.repeat([not part.has_bias for part in task.kinds.values()], sizes)
@@ -127,16 +140,19 @@ class PrimalLikelihood:
         weights = self._solver.weights
         return np.subtract(*np.split(weights, 2)) if self._penalty.l1_ratio else weights
 
-    def adopt(self, other: Any, rows: IntArray, C: float) -> None:
+    def result(self) -> FoldResult:
+        """Return the best weights so far."""
+        return FoldResult(self.matrices())
+
+    def adopt(self, result: FoldResult, rows: IntArray, C: float) -> None:
         """Start at C from the weights of a problem with the examples ``rows``."""
-        found = other.matrices()
         parts = []
         for kind, shape in self._shapes.items():
-            own, theirs = np.zeros(shape), found[kind]
+            matrix, theirs = np.zeros(shape), result.matrices[kind]
             # Active features may be more here; the constant comes last.
             n = min(shape[0], len(theirs)) - 1
-            own[:n], own[-1] = theirs[:n], theirs[-1]
-            parts.append(own.ravel())
+            matrix[:n], matrix[-1] = theirs[:n], theirs[-1]
+            parts.append(matrix.ravel())
         self._start = np.concatenate(parts)
         self.begin(C)
 
@@ -170,14 +186,16 @@ class PrimalLikelihood:
     def _evaluate(self, weights: FloatArray) -> tuple[float, FloatArray]:
         """Compute objective and gradient, without an l1 norm, and improve the dual point."""
         by_kind = self._split(weights)
-        scores = {kind: np.asarray(self._matrices[kind] @ own) for kind, own in by_kind.items()}
-        found = self._likelihood.at(scores)
+        scores = {
+            kind: np.asarray(self._matrices[kind] @ matrix) for kind, matrix in by_kind.items()
+        }
+        at_scores = self._likelihood.at(scores)
         rising = np.concatenate(
-            [_product(self._matrices[kind], found.slopes[kind]).ravel() for kind in by_kind]
+            [_product(self._matrices[kind], at_scores.slopes[kind]).ravel() for kind in by_kind]
         )
-        self._mix(rising, float(self._shares @ found.entropies))
+        self._mix(rising, float(self._example_weights @ at_scores.entropies))
         ridge = self._penalty.ridge
-        value = self._C * float(self._shares @ found.losses)
+        value = self._C * float(self._example_weights @ at_scores.losses)
         value += 0.5 * ridge * float(weights @ weights)
         return value, ridge * weights - self._C * rising
 
@@ -186,31 +204,33 @@ class PrimalLikelihood:
         if self._dual is None:
             self._dual = direction, entropy
             return
-        own, own_entropy = self._dual
-        change = direction - own
+        dual, own_entropy = self._dual
+        change = direction - dual
         if self._penalty.l1_ratio:
             self._dual = self._mixed(change, entropy - own_entropy)
             return
         size = self._C * float(change @ change)
-        rising = entropy - own_entropy - self._C * float(self._positive(own) @ change)
-        share = min(1.0, max(0.0, rising / size)) if size > 0 else 0.0
+        rising = entropy - own_entropy - self._C * float(self._positive(dual) @ change)
+        fraction = min(1.0, max(0.0, rising / size)) if size > 0 else 0.0
         candidates = [self._dual, (direction, entropy)]
-        candidates.append((own + share * change, own_entropy + share * (entropy - own_entropy)))
+        candidates.append(
+            (dual + fraction * change, own_entropy + fraction * (entropy - own_entropy))
+        )
         self._dual = max(candidates, key=self._dual_value)
 
     def _mixed(self, change: FloatArray, rise: float) -> tuple[FloatArray, float]:
         """Return the mean of the dual point and a new one that has the best bound."""
         assert self._dual is not None
-        own, entropy = self._dual
+        dual, entropy = self._dual
         low, high = 0.0, 1.0
         while high - low > _FINE_MEAN:
             middle = 0.5 * (low + high)
-            weights = self._penalty.best(self._C * (own + middle * change))
+            weights = self._penalty.best(self._C * (dual + middle * change))
             if rise > float(weights @ change):
                 low = middle
             else:
                 high = middle
-        return own + low * change, entropy + low * rise
+        return dual + low * change, entropy + low * rise
 
     def _dual_value(self, dual: tuple[FloatArray, float]) -> float:
         if self._penalty.l1_ratio:

@@ -33,9 +33,9 @@ class SameColumns:
     """
 
     def __init__(self, rows: NDArray[np.integer], n_features: int) -> None:
-        numbers = np.random.RandomState(0).randint(1, _LARGEST, len(rows))
-        sums = np.zeros(n_features, np.int64)
-        _add_numbers(rows, numbers, sums)
+        hashes = np.random.RandomState(0).randint(1, _LARGEST, len(rows))
+        sums, counts = np.zeros(n_features, np.int64), np.zeros(n_features, np.int64)
+        _add_hashes(rows, hashes, sums, counts)
         _, first, groups, sizes = np.unique(
             sums, return_index=True, return_inverse=True, return_counts=True
         )
@@ -45,13 +45,12 @@ class SameColumns:
         place[order] = np.arange(len(order), dtype=np.int32)
         self._groups: NDArray[np.int32] = place[groups]
         self.values: FloatArray = np.sqrt(sizes[order].astype(np.float64))
-        is_first = np.zeros(n_features, bool)
-        is_first[first] = True
         # Of each group one feature is looked at; the others stand at the same parts.
-        used = rows >= 0
-        used[used] = is_first[rows[used]]
-        starts = np.concatenate(([0], np.cumsum(used.sum(axis=1)))).astype(np.int64)
-        self.entries = self._groups[rows[used]], starts
+        of_first = np.full(n_features, -1, np.int32)
+        of_first[first] = self._groups[first]
+        starts = np.zeros(len(rows) + 1, np.int64)
+        self.entries = np.empty(int(counts[first].sum()), np.int32), starts
+        _list_groups(rows, of_first, *self.entries)
 
     def spread(self, weights: FloatArray) -> FloatArray:
         """Return the weights of all features from the weights of the groups, by rows."""
@@ -59,8 +58,28 @@ class SameColumns:
 
 
 @compiled
-def _add_numbers(rows: NDArray[np.integer], numbers: IntArray, sums: IntArray) -> None:
+def _add_hashes(
+    rows: NDArray[np.integer], hashes: IntArray, sums: IntArray, counts: IntArray
+) -> None:
     for p in range(rows.shape[0]):
         for s in range(rows.shape[1]):
             if rows[p, s] >= 0:
-                sums[rows[p, s]] += numbers[p]
+                sums[rows[p, s]] += hashes[p]
+                counts[rows[p, s]] += 1
+
+
+@compiled
+def _list_groups(
+    rows: NDArray[np.integer],
+    groups: NDArray[np.int32],
+    entries: NDArray[np.int32],
+    starts: IntArray,
+) -> None:
+    """Write the groups of the features of each part, where they are not -1."""
+    end = 0
+    for p in range(rows.shape[0]):
+        for s in range(rows.shape[1]):
+            if rows[p, s] >= 0 and groups[rows[p, s]] >= 0:
+                entries[end] = groups[rows[p, s]]
+                end += 1
+        starts[p + 1] = end

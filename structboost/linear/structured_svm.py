@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set, Sized
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from typing import Any, Self
 
@@ -125,12 +125,6 @@ class StructuredSVM(Trainer):
     average: bool = True
     random_state: Any = None
     verbose: int = 0
-    model_: Ensemble = field(init=False)
-    history_: list[dict[str, Any]] = field(init=False)
-    objective_: float = field(init=False)
-    interrupted_: bool = field(init=False)
-    ending_: str = field(init=False)
-    C_: float = field(init=False)
 
     # How an estimator calls what is minimised.
     _objective = "svm"
@@ -172,9 +166,9 @@ class StructuredSVM(Trainer):
         self._check_parameters()
         X, Y = by_position(X), by_position(Y)
         check_examples(X, Y)
-        shares = checked_example_weights(sample_weight, len(X))
+        example_weights = checked_example_weights(sample_weight, len(X))
         with one_blas_thread():
-            self._train(Run(self, X, Y, shares))
+            self._train(Run(self, X, Y, example_weights))
 
     def _is_empty_whatever_C(self, X: Sequence[Any], Y: Sequence[Any], sample_weight: Any) -> bool:
         """Whether a coarse fit at a large C proves that weights hardly lower the hinge."""
@@ -196,8 +190,8 @@ class StructuredSVM(Trainer):
             stacked >= 0 if kind in self.active else stacked
             for kind, stacked in self._stack(X).rows.items()
         ]
-        values = [own.data if sparse.issparse(own) else np.asarray(own) for own in rows]
-        squares = sum(float(np.square(own, dtype=np.float64).sum()) for own in values)
+        values = [table.data if sparse.issparse(table) else np.asarray(table) for table in rows]
+        squares = sum(float(np.square(table, dtype=np.float64).sum()) for table in values)
         unit = len(X) ** 2 / squares if squares > 0 else 1.0
         # Squares of tiny features are too small for a float.
         return unit if np.isfinite(unit) else 1.0
@@ -229,7 +223,7 @@ class StructuredSVM(Trainer):
         """
         X, Y = by_position(X), by_position(Y)
         check_examples(X, Y)
-        shares = checked_example_weights(sample_weight, len(X))
+        example_weights = checked_example_weights(sample_weight, len(X))
         run: Run | None = None
         values: Iterable[Any] = iterated_Cs(Cs, checked_positive)
         if isinstance(Cs, Sized):
@@ -244,7 +238,7 @@ class StructuredSVM(Trainer):
             svm._check_parameters()
             with deferred_interrupts(), one_blas_thread():
                 if run is None:
-                    run = Run(svm, X, Y, shares)
+                    run = Run(svm, X, Y, example_weights)
                 else:
                     run.continue_with(svm)
                 svm._train(run)
@@ -330,7 +324,7 @@ class StructuredSVM(Trainer):
         self.history_, self.objective_, self.C_ = run.history, run.primal, float(self.C)
         self.ending_ = self._ending()
         norm = 0.5 * float(run.best @ run.best)
-        self.share_of_loss_ = 1.0 - norm / run.primal if run.primal else 0.0
+        self.loss_fraction_ = 1.0 - norm / run.primal if run.primal else 0.0
         matrices = {a.kind: run.parts.matrix(run.best, a) for a in run.parts.layouts}
         facts = {
             "trainer": StructuredSVM.__name__,

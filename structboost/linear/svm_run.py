@@ -156,11 +156,11 @@ class Run:
         """Make an exact pass at ``weights``, and return whether they are the best so far."""
         flat, scores = self.parts.scores(weights)
         separated = separation(self.svm.task, self.X, self.Y, scores, truth=self.truth)
-        found = merge_kinds(separated, self.parts, scores)
-        hinges = np.maximum(found.violations, 0.0)
+        outputs = merge_kinds(separated, self.parts, scores)
+        hinges = np.maximum(outputs.violations, 0.0)
         cached = self.solver.cached_violations(flat)
         if self.svm.task.exact_argmax:
-            check_found(hinges, cached, found.losses, scores)
+            check_found(hinges, cached, outputs.losses, scores)
         risk = float(self.budgets @ np.maximum(hinges, cached))
         primal = 0.5 * float(weights @ weights) + risk
         self.bound = max(self.bound, self.solver.dual_value)
@@ -169,7 +169,7 @@ class Run:
             self.primal, self.best = primal, weights
         self._record()
         if self.gap > self.tol:
-            self.n_added = self.solver.add(found, flat)
+            self.n_added = self.solver.add(outputs, flat)
         return better
 
     def _record(self) -> None:

@@ -11,8 +11,10 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from structboost._typing import IntArray
 from structboost.files.schema import Schema
 from structboost.masters.held_out import HeldOut, Temperature
+from structboost.weak.tree_growth import Growth
 
 
 @runtime_checkable
@@ -73,6 +75,53 @@ class LearnsFromHeldOut(Protocol):
 
 
 @runtime_checkable
+class GrowsRounds(Protocol):
+    """Ability to run several rounds in compiled code, which also grows the learners.
+
+    Calls, in this order::
+
+        booster.grow_rounds(kind, growth)          as many rounds as it can
+        booster.add_grown(kind, n_learners)        for the learners of all these rounds
+        booster.add_columns(terms, n_new)
+        booster.take_round(selected)               for each of these rounds
+    """
+
+    @property
+    def rounds_ahead(self) -> int:
+        """Largest number of rounds of the next :meth:`grow_rounds`."""
+
+    def grow_rounds(self, kind: str, growth: Growth) -> int:
+        """Grow the learners of rounds, and step along them.
+
+        Ends early after a round that ends training, and before one that finds no column.
+
+        Parameters
+        ----------
+        kind : str
+            Kind of the parts.
+        growth : Growth
+            Data of a family, which is filled.
+
+        Returns
+        -------
+        n_rounds : int
+            Number of rounds that were run.
+        """
+
+    def add_grown(self, kind: str, n_learners: int) -> int:
+        """Append learners without responses, as ``add_responses`` does with them."""
+
+    def take_round(self, selected: IntArray) -> None:
+        """Add the steps of the next of these rounds to the weights, and set the risk.
+
+        Parameters
+        ----------
+        selected : ndarray of int64
+            Columns of the round.
+        """
+
+
+@runtime_checkable
 class Spreadable(Protocol):
     """Ability to replace the weights by more even ones."""
 
@@ -95,7 +144,7 @@ class Resumable(Protocol):
 
         Returns
         -------
-        numbers : dict of str to object
+        scalars : dict of str to object
             Plain JSON.
         arrays : dict of str to ndarray
             They fit :meth:`schema`.
@@ -115,14 +164,14 @@ class Resumable(Protocol):
             Their names, types and shapes.
         """
 
-    def restore(self, numbers: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
+    def restore(self, scalars: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
         """Restore a state that :meth:`schema` accepted.
 
         The master or booster already has the columns of the state, and has solved nothing.
 
         Parameters
         ----------
-        numbers : dict of str to object
+        scalars : dict of str to object
             The plain values of the state.
         arrays : dict of str to ndarray
             Its arrays.

@@ -33,7 +33,7 @@ class ColumnScores:
         First part of each example, by kind.
     terms : dict of str to Terms
         One for each column.
-    answers : dict of str to ndarray, shape (n_learners, n_parts)
+    responses : dict of str to ndarray, shape (n_learners, n_parts)
 
     Attributes
     ----------
@@ -52,7 +52,7 @@ class ColumnScores:
         n_channels: Mapping[str, int],
         offsets: Mapping[str, IntArray],
         terms: Mapping[str, Terms],
-        answers: Mapping[str, NDArray[Any]],
+        responses: Mapping[str, NDArray[Any]],
     ) -> None:
         self.offsets = offsets
         self.layouts: list[KindLayout] = []
@@ -61,16 +61,16 @@ class ColumnScores:
         columns = []
         # For each kind: terms channel by channel, where channels begin, responses.
         self._kinds: list[tuple[Terms, IntArray, NDArray[Any]]] = []
-        for kind, own in terms.items():
+        for kind, kind_terms in terms.items():
             n_rows = int(offsets[kind][-1])
             layout = KindLayout(
-                kind, n_rows, len(own.columns), n_channels[kind], True, DENSE,
+                kind, n_rows, len(kind_terms.columns), n_channels[kind], True, DENSE,
                 0, self.n_weights, self.n_scores,
             )  # fmt: skip
             self.layouts.append(layout)
-            by_channel = own.take(np.argsort(own.channels, kind="stable"))
+            by_channel = kind_terms.take(np.argsort(kind_terms.channels, kind="stable"))
             starts = np.searchsorted(by_channel.channels, np.arange(n_channels[kind] + 1))
-            self._kinds.append((by_channel, starts, answers[kind]))
+            self._kinds.append((by_channel, starts, responses[kind]))
             columns.append(by_channel.columns)
             self.n_weights += len(by_channel.columns)
             self.n_scores += n_rows * n_channels[kind]
@@ -87,9 +87,9 @@ class ColumnScores:
     def flatten(self, scores: StackedParts, places: IntArray, flat: FloatArray) -> None:
         """Fill these ``places`` of the flat array of scores, row after row, kind after kind."""
         of_kind, rows, channels = self._places(places)
-        for number, a in enumerate(self.layouts):
-            own = np.flatnonzero(of_kind == number)
-            flat[places[own]] = scores.rows[a.kind][rows[own], channels[own]]
+        for index, a in enumerate(self.layouts):
+            entries = np.flatnonzero(of_kind == index)
+            flat[places[entries]] = scores.rows[a.kind][rows[entries], channels[entries]]
 
     def by_kind(self, flat: FloatArray) -> dict[str, FloatArray]:
         """Split a flat array of scores by kind."""
@@ -106,20 +106,20 @@ class ColumnScores:
         """Gather the features of flat ``scores``, as ``LinearScores.place`` does."""
         of_kind, rows, channels = self._places(scores)
         lengths, first_weight = np.zeros(len(scores), np.int64), np.zeros(len(scores), np.int64)
-        for number, (a, (_, starts, _)) in enumerate(zip(self.layouts, self._kinds, strict=True)):
-            own = np.flatnonzero(of_kind == number)
-            lengths[own] = np.diff(starts)[channels[own]]
-            first_weight[own] = a.first_weight + starts[channels[own]]
+        for index, (a, (_, starts, _)) in enumerate(zip(self.layouts, self._kinds, strict=True)):
+            entries = np.flatnonzero(of_kind == index)
+            lengths[entries] = np.diff(starts)[channels[entries]]
+            first_weight[entries] = a.first_weight + starts[channels[entries]]
         new = np.flatnonzero(self._first_feature[scores] < 0)
         if len(new):
             first = self._n_gathered + starts_of(lengths[new])
             self._first_feature[scores[new]] = first[:-1]
             values = self._room_for(int(first[-1]))
-            for number, (terms, starts, answers) in enumerate(self._kinds):
-                own = np.flatnonzero(of_kind[new] == number)
+            for index, (terms, starts, responses) in enumerate(self._kinds):
+                entries = np.flatnonzero(of_kind[new] == index)
                 _gather(
-                    rows[new[own]], channels[new[own]], starts, terms.learners,
-                    terms.coefficients, answers, first[own], values,
+                    rows[new[entries]], channels[new[entries]], starts, terms.learners,
+                    terms.coefficients, responses, first[entries], values,
                 )  # fmt: skip
         bounded, form = np.ones(len(scores), np.bool_), np.full(len(scores), DENSE, np.int8)
         return self._first_feature[scores], first_weight, lengths, bounded, form
@@ -148,12 +148,12 @@ def _gather(
     starts: IntArray,
     learners: IntArray,
     coefficients: FloatArray,
-    answers: NDArray[Any],
+    responses: NDArray[Any],
     first_feature: IntArray,
     values: FloatArray,
 ) -> None:
     for s in range(len(rows)):
         at = first_feature[s]
         for t in range(starts[channels[s]], starts[channels[s] + 1]):
-            values[at] = coefficients[t] * answers[learners[t], rows[s]]
+            values[at] = coefficients[t] * responses[learners[t], rows[s]]
             at += 1

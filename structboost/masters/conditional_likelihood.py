@@ -84,7 +84,7 @@ class ConditionalLikelihoodMaster(RestrictedMaster):
         self._problem = problem
         kinds, offsets = problem.task.kinds, problem.offsets
         self._columns = TermsByKind(kinds)
-        self._answers: dict[str, StoredResponses | SparseResponses] = {
+        self._responses: dict[str, StoredResponses | SparseResponses] = {
             kind: StoredResponses(int(offsets[kind][-1])) for kind in kinds
         }
         self._n_channels = {kind: part.n_channels for kind, part in kinds.items()}
@@ -102,12 +102,12 @@ class ConditionalLikelihoodMaster(RestrictedMaster):
 
     @override
     def add_responses(self, kind: str, responses: Any) -> int:
-        return self._answers[kind].add(responses)
+        return self._responses[kind].add(responses)
 
     def add_sparse_responses(self, kind: str, responses: Any) -> int:
         """Append learners of a kind whose responses are 0 on most parts."""
-        self._answers[kind] = SparseResponses.instead_of(self._answers[kind])
-        return self._answers[kind].add(responses)
+        self._responses[kind] = SparseResponses.instead_of(self._responses[kind])
+        return self._responses[kind].add(responses)
 
     @override
     def add_columns(self, terms: Mapping[str, Terms], n_new: int) -> None:
@@ -115,9 +115,9 @@ class ConditionalLikelihoodMaster(RestrictedMaster):
         super().add_columns(terms, n_new)
 
     @override
-    def keep_columns(self, kept: NDArray[np.bool_]) -> None:
-        self._columns.keep(kept)
-        super().keep_columns(kept)
+    def keep_columns(self, mask: NDArray[np.bool_]) -> None:
+        self._columns.keep(mask)
+        super().keep_columns(mask)
 
     @override
     def solve(self, tolerance: float, selected: IntArray | None = None) -> None:
@@ -137,12 +137,12 @@ class ConditionalLikelihoodMaster(RestrictedMaster):
             if value - self._bound(at, float((1.0 - gradient).max())) <= tolerance * value:
                 raise StopIteration
 
-        answer = minimize(
+        result = minimize(
             objective, self.weights, jac=True, method="L-BFGS-B", callback=stop_at_gap,
             bounds=[(0.0, np.inf)] * len(self.weights),
             options={"maxiter": _MAX_ITERATIONS, "maxcor": _MEMORY, "ftol": 0.0, "gtol": 0.0},
         )  # fmt: skip
-        weights = np.asarray(answer.x, np.float64)
+        weights = np.asarray(result.x, np.float64)
         if not np.array_equal(self._at.weights, weights):
             self._at = self._point(weights)
         if not np.isfinite(self._at.found.losses).all():
@@ -158,7 +158,7 @@ class ConditionalLikelihoodMaster(RestrictedMaster):
         value = float(at.weights.sum()) + self.C * self._risk(at)
         gradient = np.ones(len(at.weights))
         for kind, terms in self._columns.terms.items():
-            edges = terms.coefficients * self._answers[kind].edges(terms, at.found.slopes[kind])
+            edges = terms.coefficients * self._responses[kind].edges(terms, at.found.slopes[kind])
             np.subtract.at(gradient, terms.columns, self.C * edges)
         return value, gradient
 
@@ -194,6 +194,6 @@ class ConditionalLikelihoodMaster(RestrictedMaster):
         rows = {}
         for kind, terms in self._columns.weighted(weights).items():
             out = np.zeros((self._n_channels[kind], len(self._likelihood.owners[kind])))
-            self._answers[kind].add_scores(terms, 0, out)
+            self._responses[kind].add_scores(terms, 0, out)
             rows[kind] = np.ascontiguousarray(out.T)
         return _Point(weights.copy(), self._likelihood.at(rows))

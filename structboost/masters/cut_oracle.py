@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from structboost._typing import FloatArray
 from structboost.contract.separation import KeptTruth
+from structboost.exceptions import warn_user
 from structboost.files.schema import Schema
 from structboost.runtime.described import Described
 from structboost.weak.terms import Terms, TermsByKind
@@ -21,14 +22,20 @@ class Cut(NamedTuple):
 
     Parameters
     ----------
-    number : int
+    key : int
         Key under which the oracle stores the measure.
     loss : float
         Mean loss of the outputs of the cut.
     """
 
-    number: int
+    key: int
     loss: float
+
+    @property
+    def number(self) -> int:
+        """The ``key``, by its name in version 0.2."""
+        warn_user("number of a cut is named key now; write key.", FutureWarning)
+        return self.key
 
 
 class ColumnOracle(ABC):
@@ -68,42 +75,15 @@ class ColumnOracle(ABC):
 
     @abstractmethod
     def add_responses(self, kind: str, responses: Any) -> int:
-        """Append learners of a kind.
-
-        Parameters
-        ----------
-        kind : str
-            Kind of the parts.
-        responses : ndarray or scipy.sparse.csr_array, shape (n_learners, n_parts)
-            The return value of :meth:`structboost.weak.WeakLearnerFamily.responses`.
-
-        Returns
-        -------
-        first : int
-            Index of the first new learner of the kind: how many there were before.
-        """
+        """Append learners of a kind, as :meth:`WeightedColumns.add_responses`, dense or sparse."""
 
     def add_columns(self, terms: Mapping[str, Terms], n_new: int) -> None:
-        """Append columns.
-
-        Parameters
-        ----------
-        terms : dict of str to Terms
-            Their terms by kind, which number the new columns from 0.
-        n_new : int
-            Number of new columns.
-        """
+        """Append columns, as :meth:`WeightedColumns.add_columns`."""
         self.columns.add(terms, n_new)
 
-    def keep_columns(self, kept: NDArray[np.bool_]) -> None:
-        """Drop columns and renumber the others.
-
-        Parameters
-        ----------
-        kept : ndarray of bool, shape (n_columns,)
-            Which columns to keep.
-        """
-        self.columns.keep(kept)
+    def keep_columns(self, mask: NDArray[np.bool_]) -> None:
+        """Drop the columns outside of the mask, and renumber the others."""
+        self.columns.keep(mask)
 
 
 class CutOracle(Described, ColumnOracle):

@@ -135,7 +135,7 @@ class ExponentialMaster(RestrictedMaster):
         self._rho = codes.losses[labels].T * problem.example_weights[self._order] / (n_outputs - 1)
         self._pairs = self._rho.copy()
         self._log_scale = 0.0
-        self._answers = StoredResponses(len(labels))
+        self._responses = StoredResponses(len(labels))
         self._terms = Terms.none()
         self._solves = 0
         self.risk = float(self._rho.sum())
@@ -167,7 +167,7 @@ class ExponentialMaster(RestrictedMaster):
                 "{-1, 0, 1}; for others take Exponential(solver='lbfgs') as formulation, or as "
                 "objective of an estimator."
             )
-        return self._answers.add(responses[:, self._order])
+        return self._responses.add(responses[:, self._order])
 
     @override
     def add_columns(self, terms: Mapping[str, Terms], n_new: int) -> None:
@@ -176,9 +176,9 @@ class ExponentialMaster(RestrictedMaster):
         super().add_columns(terms, n_new)
 
     @override
-    def keep_columns(self, kept: NDArray[np.bool_]) -> None:
-        self._terms = self._terms.of_columns(kept)
-        super().keep_columns(kept)
+    def keep_columns(self, mask: NDArray[np.bool_]) -> None:
+        self._terms = self._terms.of_columns(mask)
+        super().keep_columns(mask)
 
     @override
     def solve(self, tolerance: float, selected: IntArray | None = None) -> None:
@@ -241,7 +241,7 @@ class ExponentialMaster(RestrictedMaster):
                 f"checkpoint cannot hold the state of random_state, whose bits are of "
                 f"{drawn['bit_generator']}; give a whole number as random_state."
             )
-        numbers = {
+        scalars = {
             "calls": self._calls,
             "solves": self._solves,
             "log_scale": self._log_scale,
@@ -252,7 +252,7 @@ class ExponentialMaster(RestrictedMaster):
             "pairs": self._pairs,
             "random_key": drawn["state"]["key"],
         }
-        return numbers, arrays
+        return scalars, arrays
 
     def schema(self, n_learners: Mapping[str, int]) -> Schema:
         """Names, types and shapes of the arrays of a state."""
@@ -263,21 +263,21 @@ class ExponentialMaster(RestrictedMaster):
         }
         return {"": Part(arrays)}
 
-    def restore(self, numbers: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
+    def restore(self, scalars: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
         """Restore a state that :meth:`schema` accepted.
 
         DamagedFileError if the pair weights are not those of the weights.
         """
         with damaged_content():
-            self._calls = whole_number(numbers["calls"], "number of calls", 0, 1 << 62)
-            self._solves = whole_number(numbers["solves"], "number of solves", 0, 1 << 62)
-            self._log_scale = finite_number(numbers["log_scale"], "scale")
-            position = whole_number(numbers["random_position"], "position", 0, _KEY_WORDS)
+            self._calls = whole_number(scalars["calls"], "number of calls", 0, 1 << 62)
+            self._solves = whole_number(scalars["solves"], "number of solves", 0, 1 << 62)
+            self._log_scale = finite_number(scalars["log_scale"], "scale")
+            position = whole_number(scalars["random_position"], "position", 0, _KEY_WORDS)
         self.weights, self._pairs = arrays["weights"], arrays["pairs"]
         with np.errstate(over="ignore", invalid="ignore"):
-            made = self._rho * np.exp(-self._margins(self.weights) - self._log_scale)
+            pairs = self._rho * np.exp(-self._margins(self.weights) - self._log_scale)
         allowed = _ROUNDING * self._pairs.max(initial=0.0)
-        if not np.allclose(made, self._pairs, _ROUNDING, allowed):
+        if not np.allclose(pairs, self._pairs, _ROUNDING, allowed):
             raise DamagedFileError("its pair weights are not those of its weights on these data")
         # A generator of its own: the user's may have gone on.
         self._random = np.random.RandomState()
@@ -291,13 +291,13 @@ class ExponentialMaster(RestrictedMaster):
     def _margins(self, weights: FloatArray) -> FloatArray:
         """Margins ``F_{y_i} - F_y`` of all pairs, shape (n_outputs, n_examples)."""
         scores = np.zeros((self._code.shape[1], len(self._order)))
-        self._answers.add_scores(self._terms.weighted(weights), 0, scores)
+        self._responses.add_scores(self._terms.weighted(weights), 0, scores)
         by_output = self._code.astype(np.float64) @ scores
         return np.asarray(by_output[self._labels, np.arange(len(self._labels))] - by_output)
 
     def _edges(self, duals: FloatArray) -> FloatArray:
         """Edges of all columns for duals of shape (n_channels, n_examples)."""
-        return self._answers.edges(self._terms, duals)
+        return self._responses.edges(self._terms, duals)
 
     def _channel_duals(self) -> FloatArray:
         """Duals by channel and example, in the master's order of examples."""
@@ -323,7 +323,7 @@ class ExponentialMaster(RestrictedMaster):
             self._calls += len(order)
             half_price = 0.0 if np.isinf(self.C) else 0.5 / self.C * np.exp(-self._log_scale)
             update_coordinates(
-                order, self._answers.rows, terms.learners, terms.channels, self._signs,
+                order, self._responses.rows, terms.learners, terms.channels, self._signs,
                 self._starts, half_price, self._largest, self._pairs, self.weights,
             )  # fmt: skip
             if sweep == self.formulation.tau_max:
@@ -341,10 +341,10 @@ class ExponentialMaster(RestrictedMaster):
         if not len(self.weights):
             return
         bounds = [(0.0, self._largest)] * len(self.weights)
-        answer = minimize(
+        result = minimize(
             self.value_and_gradient, self.weights, jac=True, method="L-BFGS-B", bounds=bounds
         )
-        self.start_at(np.asarray(answer.x, np.float64))
+        self.start_at(np.asarray(result.x, np.float64))
 
 
 def _check_memory(n_outputs: int, n_channels: int, n_examples: int) -> None:

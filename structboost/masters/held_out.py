@@ -32,14 +32,14 @@ class HeldOut(NamedTuple):
         The parts that the round left out.
     columns, channels : sequence of int
         Index of each column in the master, and channel of each of its terms.
-    answers : sequence of ndarray, shape (n_parts,)
+    responses : sequence of ndarray, shape (n_parts,)
         For each term its coefficient times the responses of its learner; 0 on all other parts.
     """
 
     parts: NDArray[np.bool_]
     columns: Sequence[int]
     channels: Sequence[int]
-    answers: Sequence[FloatArray]
+    responses: Sequence[FloatArray]
 
 
 class Temperature(NamedTuple):
@@ -96,11 +96,15 @@ class HeldOutScores:
     def step(self, steps: Mapping[int, float]) -> None:
         """Add the responses of the columns of the round times their steps."""
         for kind, held_out in self._waiting.items():
-            own = self._sums[kind]
-            for column, channel, answers in zip(*held_out[1:], strict=True):
-                own[channel] += steps[column] * answers
+            sums = self._sums[kind]
+            for column, channel, responses in zip(*held_out[1:], strict=True):
+                sums[channel] += steps[column] * responses
             self._counts[kind] += held_out.parts
         self.forget_round()
+
+    def arrays_of(self, kind: str) -> tuple[FloatArray, NDArray[np.int64]]:
+        """Return sums and counts of the parts of a kind, which may be changed in place."""
+        return self._sums[kind], self._counts[kind]
 
     def forget_round(self) -> None:
         """Drop the responses of a round that took no step."""
@@ -113,11 +117,11 @@ class HeldOutScores:
 
         ``of_all`` are the scores by all columns, after ``n_rounds`` so far.
         """
-        if not any(own.any() for own in self._counts.values()):
+        if not any(of_kind.any() for of_kind in self._counts.values()):
             return None
         return {
-            kind: self._sums[kind] * (n_rounds / np.maximum(counts, 1)) if counts.any() else own
-            for (kind, counts), own in zip(self._counts.items(), of_all.values(), strict=True)
+            kind: self._sums[kind] * (n_rounds / np.maximum(counts, 1)) if counts.any() else of_kind
+            for (kind, counts), of_kind in zip(self._counts.items(), of_all.values(), strict=True)
         }
 
     def arrays(self) -> dict[str, NDArray[np.generic]]:
@@ -126,8 +130,10 @@ class HeldOutScores:
 
     def schema(self) -> dict[str, Array]:
         """Types and shapes of :meth:`arrays`."""
-        sums = {kind: Array("float64", own.shape) for kind, own in self._sums.items()}
-        counts = {kind: Array("int64", own.shape, low=0) for kind, own in self._counts.items()}
+        sums = {kind: Array("float64", of_kind.shape) for kind, of_kind in self._sums.items()}
+        counts = {
+            kind: Array("int64", of_kind.shape, low=0) for kind, of_kind in self._counts.items()
+        }
         return {**prefixed("held_out/", sums), **prefixed("left_out/", counts)}
 
     def restore(self, arrays: Mapping[str, NDArray[np.generic]]) -> None:
@@ -150,10 +156,10 @@ def fitted_temperature(
         return loss(math.exp(log_factor)) + prior
 
     if start is None:
-        found = minimize_scalar(
+        minimum = minimize_scalar(
             penalised, bounds=(_LOWEST, _HIGHEST), method="bounded", options={"xatol": 1e-4}
         )
-        best = float(found.x)
+        best = float(minimum.x)
         return Temperature(math.exp(best), loss(math.exp(best)))
     at = min(max(math.log(start), _LOWEST), _HIGHEST)
     left, here, right = (penalised(at + step) for step in (-_STEP, 0.0, _STEP))

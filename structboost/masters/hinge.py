@@ -72,11 +72,11 @@ class HingeMaster(RestrictedMaster, Generic[OracleType]):
         super().add_columns(terms, n_new)
 
     @override
-    def keep_columns(self, kept: NDArray[np.bool_]) -> None:
-        self.oracle.keep_columns(kept)
-        self.program.keep_columns(kept)
-        self.pool.keep_columns(kept)
-        super().keep_columns(kept)
+    def keep_columns(self, mask: NDArray[np.bool_]) -> None:
+        self.oracle.keep_columns(mask)
+        self.program.keep_columns(mask)
+        self.pool.keep_columns(mask)
+        super().keep_columns(mask)
 
     @override
     def bound(self, largest_edge: float) -> float | None:
@@ -91,16 +91,16 @@ class HingeMaster(RestrictedMaster, Generic[OracleType]):
         """Lower bounds that the cuts give for their slacks at ``weights``."""
         return self.pool.losses - self.pool.matrix @ weights
 
-    def _check_risk(self, risk: float, known: float, weights: FloatArray) -> None:
+    def _check_risk(self, risk: float, earlier: float, weights: FloatArray) -> None:
         """Raise TaskError if the outputs found at ``weights`` give less than the known cuts."""
-        if not self.oracle.exact or not beaten(risk, known, 0.0):
+        if not self.oracle.exact or not beaten(risk, earlier, 0.0):
             return
         terms = np.abs(self.pool.matrix) @ weights + self.pool.losses
-        if beaten(risk, known, float(terms.max(initial=0.0))):
+        if beaten(risk, earlier, float(terms.max(initial=0.0))):
             raise TaskError(
                 "The loss-augmented argmax is not exact: the outputs that it found make a risk of "
-                f"{risk:.6g}, earlier ones {known:.6g}. Run check_task(task, X, Y) and correct it, "
-                "or set exact_argmax = False."
+                f"{risk:.6g}, earlier ones {earlier:.6g}. Run check_task(task, X, Y) and correct "
+                "it, or set exact_argmax = False."
             )
 
     @abstractmethod
@@ -117,13 +117,13 @@ class CuttingPlaneMaster(HingeMaster[CutOracle], Bundle):
 
     @override
     def duals(self) -> dict[str, Any]:
-        made = self.pool.made
-        return self.oracle.combine(self.pool.cuts[made], self.pool.duals[made])
+        is_made = self.pool.made
+        return self.oracle.combine(self.pool.cuts[is_made], self.pool.duals[is_made])
 
     @override
     def _products(self, terms: Mapping[str, Terms], n_new: int) -> FloatArray:
-        products, made = np.zeros((len(self.pool), n_new)), self.pool.made
-        products[made] = self.oracle.products(self.pool.cuts[made], terms, n_new)
+        products, is_made = np.zeros((len(self.pool), n_new)), self.pool.made
+        products[is_made] = self.oracle.products(self.pool.cuts[is_made], terms, n_new)
         return products
 
     @override
@@ -134,5 +134,5 @@ class CuttingPlaneMaster(HingeMaster[CutOracle], Bundle):
         return risk
 
     @override
-    def _keep_cuts(self, kept: NDArray[np.bool_]) -> None:
-        self.oracle.forget(self.pool.keep(kept))
+    def _keep_cuts(self, mask: NDArray[np.bool_]) -> None:
+        self.oracle.forget(self.pool.keep(mask))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from structboost._typing import override
+from structboost.contract.optional_methods import HasSlacks
 from structboost.contract.task import Task
 from structboost.masters.base import Formulation
 from structboost.masters.m_slack import MSlack
@@ -33,7 +34,7 @@ class HingeBySize(OneSlack):
     def suited(self, task: Task, n_examples: int, C: float, *, is_plain: bool) -> Formulation:
         n_channels = sum(kind.n_channels for kind in task.kinds.values())
         smallest_C = max(_SMALLEST_C, _EXAMPLES_PER_CHANNEL * n_examples / n_channels)
-        has_slack_each = task.defines("separate") and not task.defines("separate_slacks")
+        has_slack_each = task.separates_in_batches and not isinstance(task, HasSlacks)
         is_small = n_channels >= _FEWEST_CHANNELS and n_examples <= _MOST_EXAMPLES
         is_large_C = smallest_C <= C <= _LARGEST_C
         if is_plain and self.stabilize and has_slack_each and is_small and is_large_C:

@@ -48,9 +48,9 @@ def log_losses(
 
     TaskError if the task has no marginals.
     """
-    shares = np.full(len(Y), 1.0 / len(Y))
-    problem = Problem(task, X, Y, scores.offsets, shares, np.random.RandomState(0))
-    rows = {kind: sharpness * own for kind, own in scores.rows.items()}
+    example_weights = np.full(len(Y), 1.0 / len(Y))
+    problem = Problem(task, X, Y, scores.offsets, example_weights, np.random.RandomState(0))
+    rows = {kind: sharpness * of_kind for kind, of_kind in scores.rows.items()}
     return Likelihood(problem, probes=False).losses(rows)
 
 
@@ -81,10 +81,10 @@ class Likelihood:
         self._problem = problem
         offsets = problem.offsets
         self._memo = KeptTruth()
-        numbers = np.arange(len(problem.Y))
+        indices = np.arange(len(problem.Y))
         # Sparse tables have no single rows in scipy before 1.15.  Lists show the length of inputs.
         reads = problem.task.reads_inputs or isinstance(problem.X, list | tuple)
-        inputs = problem.X if reads else [None] * len(numbers)
+        inputs = problem.X if reads else [None] * len(indices)
         self._truth = self._memo.joint_features(problem.task, inputs, problem.Y, offsets)
         if probes:
             probe_sums(problem.task, problem.X, problem.Y, offsets)
@@ -94,7 +94,7 @@ class Likelihood:
             # An entry that comes twice is summed.
             table = coo_array((values, (parts, channels)), shape).tocsr()
             self.counts[kind] = bool((table.data > 1).any())
-        self.owners = {kind: np.repeat(numbers, np.diff(at)) for kind, at in offsets.items()}
+        self.owners = {kind: np.repeat(indices, np.diff(at)) for kind, at in offsets.items()}
 
     def losses(self, rows: Mapping[str, FloatArray]) -> FloatArray:
         """Return the losses alone at scores of shape (n_parts, n_channels).

@@ -81,8 +81,8 @@ class LogisticMaster(RestrictedMaster):
         self._code = codes.codes.astype(np.float64)
         self._labels = codes.labels
         self._margins = codes.losses[codes.labels]
-        self._shares = problem.example_weights
-        self._answers = GrowingMatrix(len(codes.labels), np.float32)
+        self._example_weights = problem.example_weights
+        self._responses = GrowingMatrix(len(codes.labels), np.float32)
         self._terms = Terms.none()
         no_scores = np.zeros((len(codes.labels), self._code.shape[1]))
         self.risk, _ = self._loss_and_duals(no_scores)
@@ -99,7 +99,7 @@ class LogisticMaster(RestrictedMaster):
 
     @override
     def add_responses(self, kind: str, responses: NDArray[np.generic]) -> int:
-        return self._answers.append(responses)
+        return self._responses.append(responses)
 
     @override
     def add_columns(self, terms: Mapping[str, Terms], n_new: int) -> None:
@@ -108,9 +108,9 @@ class LogisticMaster(RestrictedMaster):
         super().add_columns(terms, n_new)
 
     @override
-    def keep_columns(self, kept: NDArray[np.bool_]) -> None:
-        self._terms = self._terms.of_columns(kept)
-        super().keep_columns(kept)
+    def keep_columns(self, mask: NDArray[np.bool_]) -> None:
+        self._terms = self._terms.of_columns(mask)
+        super().keep_columns(mask)
 
     @override
     def solve(self, tolerance: float, selected: IntArray | None = None) -> None:
@@ -145,9 +145,9 @@ class LogisticMaster(RestrictedMaster):
             return loss + self._penalty(step * edges)[0]
 
         def column(flat: FloatArray) -> tuple[float, FloatArray]:
-            own = flat.reshape(edges.shape)
-            loss, duals = self._loss_and_duals(scores + new.T @ own)
-            penalty, slope = self._penalty(own)
+            of_new = flat.reshape(edges.shape)
+            loss, duals = self._loss_and_duals(scores + new.T @ of_new)
+            penalty, slope = self._penalty(of_new)
             return loss + penalty, (slope - new @ duals).ravel()
 
         if how == "line_search":
@@ -159,11 +159,11 @@ class LogisticMaster(RestrictedMaster):
 
     def _with_more(self, flat: FloatArray, new: FloatArray) -> tuple[float, FloatArray]:
         """Objective and its gradient by the weights, then by the weights of ``new`` learners."""
-        old, own = np.split(flat, [len(self.weights)])
-        matrix, own = self._matrix(old), own.reshape(len(new), self._code.shape[1])
-        loss, duals = self._loss_and_duals(self._scores(matrix) + new.T @ own)
-        penalty, slope = self._penalty(np.vstack((matrix, own)))
-        by_old = slope[: len(matrix)] - self._responses @ duals.astype(np.float32)
+        old, of_new = np.split(flat, [len(self.weights)])
+        matrix, of_new = self._matrix(old), of_new.reshape(len(new), self._code.shape[1])
+        loss, duals = self._loss_and_duals(self._scores(matrix) + new.T @ of_new)
+        penalty, slope = self._penalty(np.vstack((matrix, of_new)))
+        by_old = slope[: len(matrix)] - self._responses.rows @ duals.astype(np.float32)
         by_new = slope[len(matrix) :] - new @ duals
         by_column = by_old[self._terms.learners, self._terms.channels]
         return loss + penalty, np.concatenate((by_column, by_new.ravel()))
@@ -173,26 +173,22 @@ class LogisticMaster(RestrictedMaster):
     ) -> tuple[FloatArray, float]:
         """Minimiser and minimum by L-BFGS, to the gradient tolerance."""
         gradient_tolerance = self.formulation.gradient_tolerance
-        answer = minimize(
+        result = minimize(
             function,
             start,
             jac=True,
             method="L-BFGS-B",
             options={"gtol": gradient_tolerance, "ftol": 1e-12, "maxiter": _MAX_ITERATIONS},
         )
-        return np.asarray(answer.x, np.float64), float(answer.fun)
-
-    @property
-    def _responses(self) -> NDArray[np.float32]:
-        return self._answers.rows
+        return np.asarray(result.x, np.float64), float(result.fun)
 
     def _matrix(self, weights: FloatArray) -> FloatArray:
-        out = np.zeros((len(self._responses), self._code.shape[1]))
+        out = np.zeros((len(self._responses.rows), self._code.shape[1]))
         out[self._terms.learners, self._terms.channels] = weights
         return out
 
     def _scores(self, matrix: FloatArray) -> FloatArray:
-        return np.asarray(self._responses.T @ matrix.astype(np.float32), np.float64)
+        return np.asarray(self._responses.rows.T @ matrix.astype(np.float32), np.float64)
 
     def _loss_and_duals(self, scores: FloatArray) -> tuple[float, FloatArray]:
         """Mean loss (3), and minus its gradient by the scores, shape (n_examples, n_channels)."""
@@ -202,10 +198,10 @@ class LogisticMaster(RestrictedMaster):
         top = exponents.max(axis=1, keepdims=True)
         pairs = np.exp(exponents - top)
         sums = pairs.sum(axis=1, keepdims=True)
-        loss = float(self._shares @ (top + np.log(sums))[:, 0])
-        shares = -pairs / sums
-        shares[rows, self._labels] += 1.0
-        return loss, np.asarray((shares * self._shares[:, None]) @ self._code)
+        loss = float(self._example_weights @ (top + np.log(sums))[:, 0])
+        residuals = -pairs / sums
+        residuals[rows, self._labels] += 1.0
+        return loss, np.asarray((residuals * self._example_weights[:, None]) @ self._code)
 
     def _penalty(self, matrix: FloatArray) -> tuple[float, FloatArray]:
         """Regulariser ``R(W) / C`` and its gradient."""
@@ -220,9 +216,9 @@ class LogisticMaster(RestrictedMaster):
         # The largest of w and -w over the channels, as a soft maximum less its value at zero.
         both = np.concatenate((matrix, -matrix), axis=1) / scale
         top = both.max(axis=1, keepdims=True)
-        shares = np.exp(both - top)
-        sums = shares.sum(axis=1, keepdims=True)
+        fractions = np.exp(both - top)
+        sums = fractions.sum(axis=1, keepdims=True)
         value = scale * float((top + np.log(sums) - np.log(both.shape[1])).sum())
-        shares /= sums
+        fractions /= sums
         n = matrix.shape[1]
-        return value / self.C, (shares[:, :n] - shares[:, n:]) / self.C
+        return value / self.C, (fractions[:, :n] - fractions[:, n:]) / self.C

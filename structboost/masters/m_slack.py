@@ -104,9 +104,9 @@ class MSlackMaster(SlackProgramMaster):
         self._iterate = np.concatenate((self._iterate, np.zeros(n_new)))
 
     @override
-    def keep_columns(self, kept: NDArray[np.bool_]) -> None:
-        super().keep_columns(kept)
-        self._iterate = self._iterate[kept]
+    def keep_columns(self, mask: NDArray[np.bool_]) -> None:
+        super().keep_columns(mask)
+        self._iterate = self._iterate[mask]
         self._dropped = True
 
     @override
@@ -130,28 +130,28 @@ class MSlackMaster(SlackProgramMaster):
 
     def _can_step(self, tolerance: float) -> bool:
         """Whether blocks are accurate enough, and every column is one learner on one channel."""
-        n_terms = sum(len(own.columns) for own in self.oracle.columns.terms.values())
+        n_terms = sum(len(of_kind.columns) for of_kind in self.oracle.columns.terms.values())
         return tolerance >= _FINEST and n_terms == self.oracle.n_columns
 
     def _solve_by_blocks(self, tolerance: float, most_passes: int) -> bool:
         """Step until the gap is at most ``tolerance``, and return whether it was reached."""
         self._tell_columns()
-        for number in range(most_passes):
+        for pass_index in range(most_passes):
             self._take_proof()
-            found = self._look(self._iterate, self._due(number), tolerance)
+            separated = self._look(self._iterate, self._due(pass_index), tolerance)
             if self.primal - self.dual_value <= tolerance * self.primal:
                 return True
             self._adapt_step()
-            self._blocks.add(found, self._flat)
+            self._blocks.add(separated, self._flat)
             step, columns = self._step or 1.0, self._scores.columns
             self._blocks.recenter(self._iterate[columns] / step - 1.0, 1.0 / step)
             self._blocks.sweep(_SWEEPS)
             self._iterate[columns] = step * self._blocks.weights
         return False
 
-    def _due(self, number: int) -> IntArray | None:
+    def _due(self, pass_index: int) -> IntArray | None:
         """Examples for the next pass, or None for a pass over all."""
-        if number % _FULL_PASS_EVERY == 0 or not self.oracle.takes_some:
+        if pass_index % _FULL_PASS_EVERY == 0 or not self.oracle.takes_some:
             return None
         due = np.flatnonzero(self._excess > _DUE_EXCESS * float(self._excess.mean()))
         return due if 0 < len(due) < _MOST_DUE * len(self._excess) else None
@@ -165,19 +165,19 @@ class MSlackMaster(SlackProgramMaster):
         all are searched if the bound is within the tolerance.
         """
         oracle = self.oracle
-        found, violations, risk, scores = oracle.outputs_at(weights, examples)
+        separated, violations, risk, scores = oracle.outputs_at(weights, examples)
         self._scores.flatten(scores, self._blocks.touched, self._flat)
         objective = float(weights.sum()) + self.C * risk
         # Where outputs of all cost little, what is known of them is looked at before a proof only.
         if oracle.takes_some or objective - self.dual_value <= tolerance * objective:
             cached = self._blocks.cached_violations(self._flat)
-            asked = slice(None) if examples is None else examples
+            chosen = slice(None) if examples is None else examples
             if oracle.exact:
-                known = np.zeros_like(cached)
-                known[asked] = cached[asked]
-                check_found(np.maximum(violations, 0.0), known, found.losses, scores)
+                hinges = np.zeros_like(cached)
+                hinges[chosen] = cached[chosen]
+                check_found(np.maximum(violations, 0.0), hinges, separated.losses, scores)
             excess = oracle.example_weights * np.maximum(violations - cached, 0.0)
-            self._excess[asked] = excess[asked]
+            self._excess[chosen] = excess[chosen]
             if examples is not None:
                 risk = float(oracle.example_weights @ np.maximum(violations, cached))
         self._objective = float(weights.sum()) + self.C * risk
@@ -186,7 +186,7 @@ class MSlackMaster(SlackProgramMaster):
                 return self._look(weights, None, tolerance)
         elif self._objective < self.primal:
             self.weights, self.risk = weights.copy(), risk
-        return merge_kinds(found, self._scores, scores)
+        return merge_kinds(separated, self._scores, scores)
 
     def _take_proof(self) -> None:
         """Set the bound from the multipliers of the blocks, over the largest edge."""
@@ -228,9 +228,9 @@ class MSlackMaster(SlackProgramMaster):
     def _scores_of_columns(self, first: int = 0) -> ColumnScores:
         """Columns from index ``first`` on, as features."""
         oracle = self.oracle
-        answers = {kind: own.rows for kind, own in oracle.answers.items()}
+        responses = {kind: of_kind.rows for kind, of_kind in oracle.answers.items()}
         terms = {
-            kind: own.take(np.flatnonzero(own.columns >= first))
-            for kind, own in oracle.columns.terms.items()
+            kind: of_kind.take(np.flatnonzero(of_kind.columns >= first))
+            for kind, of_kind in oracle.columns.terms.items()
         }
-        return ColumnScores(oracle.n_channels, oracle.offsets, terms, answers)
+        return ColumnScores(oracle.n_channels, oracle.offsets, terms, responses)

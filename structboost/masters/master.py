@@ -87,15 +87,15 @@ class WeightedColumns(Described, ABC):
         """
         self.weights = np.concatenate((self.weights, np.zeros(n_new)))
 
-    def keep_columns(self, kept: NDArray[np.bool_]) -> None:
+    def keep_columns(self, mask: NDArray[np.bool_]) -> None:
         """Drop columns and renumber the others.
 
         Parameters
         ----------
-        kept : ndarray of bool, shape (n_columns,)
+        mask : ndarray of bool, shape (n_columns,)
             Which columns to keep; the weights of the others must be zero.
         """
-        self.weights = self.weights[kept]
+        self.weights = self.weights[mask]
 
 
 class RestrictedMaster(WeightedColumns, ABC):

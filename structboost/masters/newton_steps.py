@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -99,7 +100,7 @@ class NewtonBooster(Booster):
         self._terms: list[list[tuple[str, int, int, float]]] = []
         self._n_learners = dict.fromkeys(shapes, 0)
         # Answers by kind and learner, and whether they have been stepped along.
-        self._answers: dict[tuple[str, int], NDArray[Any]] = {}
+        self._responses: dict[tuple[str, int], NDArray[Any]] = {}
         self._has_stepped = False
         # Their shape is (n_channels, n_parts), as that of the derivatives by them.
         self._scores = {kind: np.zeros(shape) for kind, shape in shapes.items()}
@@ -118,23 +119,28 @@ class NewtonBooster(Booster):
         self.hold_responses(kind, np.arange(first, self._n_learners[kind]), responses)
         return first
 
+    def add_grown(self, kind: str, n_learners: int) -> int:
+        """Append learners without responses, and return the index of the first."""
+        self._n_learners[kind] += n_learners
+        return self._n_learners[kind] - n_learners
+
     def hold_responses(self, kind: str, learners: IntArray, responses: NDArray[np.generic]) -> None:
         """Store responses until those of other learners come after the next step."""
         if self._has_stepped:
-            self._answers.clear()
+            self._responses.clear()
             self._has_stepped = False
-        self._answers.update(
-            ((kind, learner), own)
-            for learner, own in zip(learners.tolist(), responses, strict=True)
+        self._responses.update(
+            ((kind, learner), response)
+            for learner, response in zip(learners.tolist(), responses, strict=True)
         )
 
     @override
     def add_columns(self, terms: Mapping[str, Terms], n_new: int) -> None:
         first = len(self._terms)
         self._terms += [[] for _ in range(n_new)]
-        for kind, own in terms.items():
-            self._check_terms(own, n_new)
-            for column, *term in zip(*(array.tolist() for array in own), strict=True):
+        for kind, of_kind in terms.items():
+            self._check_terms(of_kind, n_new)
+            for column, *term in zip(*(array.tolist() for array in of_kind), strict=True):
                 self._terms[first + column].append((kind, *term))
         super().add_columns(terms, n_new)
 
@@ -166,25 +172,25 @@ class NewtonBooster(Booster):
 
     def schema(self, n_learners: Mapping[str, int]) -> Schema:
         """Names, types and shapes of the arrays of a state."""
-        scores = {kind: Array("float64", own.shape) for kind, own in self._scores.items()}
+        scores = {kind: Array("float64", of_kind.shape) for kind, of_kind in self._scores.items()}
         weights = Array("float64", ("n_live",), low=0.0)
         return {"": Part({"weights": weights, **prefixed("scores/", scores)})}
 
-    def restore(self, numbers: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
+    def restore(self, scalars: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
         """Restore a state that :meth:`schema` accepted.
 
         DamagedFileError if the scores are not those of the weights.
         """
         with damaged_content():
-            self._calls = whole_number(numbers["calls"], "number of calls", 0, 1 << 62)
+            self._calls = whole_number(scalars["calls"], "number of calls", 0, 1 << 62)
         self.weights = arrays["weights"]
         self._add_to(self._scores, range(len(self.weights)), self.weights)
         self._has_stepped = True
-        found = below("scores/", arrays)
+        stored = below("scores/", arrays)
         for kind, summed in self._scores.items():
-            if not np.allclose(found[kind], summed, _ROUNDING, _ROUNDING):
+            if not np.allclose(stored[kind], summed, _ROUNDING, _ROUNDING):
                 raise DamagedFileError("its scores are not those of its weights on these data")
-        self._scores = found
+        self._scores = stored
         self._measure()
 
     def _add_to(
@@ -193,15 +199,15 @@ class NewtonBooster(Booster):
         for column, weight in zip(columns, weights, strict=True):
             if weight:
                 for kind, learner, channel, coefficient in self._terms[column]:
-                    answers = self._answers[kind, learner]
-                    add_answers(answers, weight * coefficient, scores[kind][channel])
+                    responses = self._responses[kind, learner]
+                    add_scaled(responses, weight * coefficient, scores[kind][channel])
 
     def _step(self, terms: Sequence[tuple[str, int, int, float]]) -> float:
         """Shrunken Newton step along the column of these terms."""
         slope, curvature, largest = 0.0, 0.0, float(_TINY)
         for kind, learner, channel, coefficient in terms:
-            answers = self._answers[kind, learner]
-            of_term = self._along(kind, channel, answers)
+            responses = self._responses[kind, learner]
+            of_term = self._along(kind, channel, responses)
             slope += coefficient * of_term[0]
             curvature += coefficient * coefficient * of_term[1]
             largest = max(largest, abs(coefficient) * of_term[2])
@@ -211,13 +217,17 @@ class NewtonBooster(Booster):
         newton = slope / curvature if curvature > 0.0 else longest
         return self.formulation.shrinkage * min(newton, longest)
 
-    def _along(self, kind: str, channel: int, answers: NDArray[Any]) -> tuple[float, float, float]:
+    def _along(
+        self, kind: str, channel: int, responses: NDArray[Any]
+    ) -> tuple[float, float, float]:
         """Change of the loss with a factor of the responses.
 
         Returns the initial decrease of the loss, its second derivative, and the largest change of a
         score.
         """
-        return along_answers(answers, self._slopes[kind][channel], self._curvatures[kind][channel])
+        return along_responses(
+            responses, self._slopes[kind][channel], self._curvatures[kind][channel]
+        )
 
     def _check_terms(self, terms: Terms, n_new: int) -> None:
         """Raise TaskError if a column is a sum of weak learners."""
@@ -237,6 +247,8 @@ class HeldOutBooster(NewtonBooster):
     def __init__(self, formulation: NewtonSteps, shapes: Mapping[str, tuple[int, int]]) -> None:
         super().__init__(formulation, shapes)
         self._held_out = HeldOutScores(shapes)
+        # Steps of the channels and risk of each round that has been run, but not been taken.
+        self._ahead: deque[tuple[list[float], float]] = deque()
         # The last temperature of the parts left out, the least loss on them, and its round.
         self._factor, self._least_loss, self._best_round = 1.0, np.inf, 0
         self._measured: float | None = None
@@ -249,9 +261,9 @@ class HeldOutBooster(NewtonBooster):
     @property
     @override
     def ending(self) -> str | None:
-        found = super().ending
-        if found is not None:
-            return found
+        ending = super().ending
+        if ending is not None:
+            return ending
         patience = self.formulation.patience
         is_over = patience is not None and self._calls - self._best_round >= patience
         # Scores that are to grow for new parts have not learned all yet, whatever the noise of the
@@ -270,21 +282,38 @@ class HeldOutBooster(NewtonBooster):
             self._held_out.forget_round()
             return
         self._held_out.step(self._steps(selected))
-        if self.formulation.patience is not None and self._calls % _LOOK == 0:
-            self._look()
+        self._look_if_due()
+
+    @property
+    def rounds_ahead(self) -> int:
+        """Number of rounds until the held-out loss is looked at."""
+        return _LOOK - self._calls % _LOOK
+
+    def take_round(self, selected: IntArray) -> None:
+        """Take the next round that ran ahead, with its steps and its risk."""
+        self._measured = None
+        steps, self.risk = self._ahead.popleft()
+        self._calls += 1
+        for column in selected.tolist():
+            self.weights[column] += steps[self._terms[column][0][2]]
+        self._look_if_due()
 
     def temperature(self) -> Temperature | None:
         """Temperature of the parts left out, fitted to the current scores."""
-        found = self._fitted(None)
-        return found and found.damped()
+        fitted = self._fitted(None)
+        return fitted and fitted.damped()
+
+    def _look_if_due(self) -> None:
+        if self.formulation.patience is not None and self._calls % _LOOK == 0:
+            self._look()
 
     def _look(self) -> None:
         """Check whether the loss on the parts left out is lower than ever."""
-        found = self._fitted(self._factor)
-        if found is not None:
-            self._factor, self._measured = found.factor, float(found.loss)
-            if found.loss < self._least_loss:
-                self._least_loss, self._best_round = found.loss, self._calls
+        fitted = self._fitted(self._factor)
+        if fitted is not None:
+            self._factor, self._measured = fitted.factor, float(fitted.loss)
+            if fitted.loss < self._least_loss:
+                self._least_loss, self._best_round = fitted.loss, self._calls
 
     def _fitted(self, start: float | None) -> Temperature | None:
         """Fit the temperature with the least loss on the parts left out, near ``start``."""
@@ -300,22 +329,22 @@ class HeldOutBooster(NewtonBooster):
 
     @override
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        numbers, arrays = super().state()
+        scalars, arrays = super().state()
         least = self._least_loss if np.isfinite(self._least_loss) else None
-        numbers["held_out"] = [self._factor, least, self._best_round]
-        return numbers, arrays | self._held_out.arrays()
+        scalars["held_out"] = [self._factor, least, self._best_round]
+        return scalars, arrays | self._held_out.arrays()
 
     @override
     def schema(self, n_learners: Mapping[str, int]) -> Schema:
-        own = super().schema(n_learners)[""].arrays
-        return {"": Part({**own, **self._held_out.schema()})}
+        arrays = super().schema(n_learners)[""].arrays
+        return {"": Part({**arrays, **self._held_out.schema()})}
 
     @override
-    def restore(self, numbers: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
-        super().restore(numbers, arrays)
+    def restore(self, scalars: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
+        super().restore(scalars, arrays)
         with damaged_content():
             self._held_out.restore(arrays)
-            factor, least, best = numbers["held_out"]
+            factor, least, best = scalars["held_out"]
             self._factor = finite_number(factor, "factor of held-out scores", 0.0)
             if least is not None:
                 self._least_loss = finite_number(least, "held-out loss", 0.0)
@@ -323,21 +352,21 @@ class HeldOutBooster(NewtonBooster):
 
 
 @compiled
-def along_answers(
-    answers: NDArray[Any], slopes: FloatArray, curvatures: FloatArray
+def along_responses(
+    responses: NDArray[Any], slopes: FloatArray, curvatures: FloatArray
 ) -> tuple[float, float, float]:
     """Slope sums and curvature sums along responses, and the largest absolute response."""
     slope, curvature, largest = 0.0, 0.0, 0.0
-    for i in range(len(answers)):
-        answer = float(answers[i])
-        slope += answer * slopes[i]
-        curvature += answer * answer * curvatures[i]
-        largest = max(largest, abs(answer))
+    for i in range(len(responses)):
+        response = float(responses[i])
+        slope += response * slopes[i]
+        curvature += response * response * curvatures[i]
+        largest = max(largest, abs(response))
     return slope, curvature, largest
 
 
 @compiled
-def add_answers(answers: NDArray[Any], factor: float, scores: FloatArray) -> None:
+def add_scaled(responses: NDArray[Any], factor: float, scores: FloatArray) -> None:
     """Add responses times a factor to scores."""
-    for i in range(len(answers)):
-        scores[i] += factor * float(answers[i])
+    for i in range(len(responses)):
+        scores[i] += factor * float(responses[i])

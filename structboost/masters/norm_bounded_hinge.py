@@ -174,9 +174,9 @@ class NormBoundedHingeMaster(CuttingPlaneMaster):
         return risk if risk > _ROUNDING * self._zero_risk else 0.0
 
     @override
-    def _keep_cuts(self, kept: NDArray[np.bool_]) -> None:
-        super()._keep_cuts(kept)
-        self._proximal = self._proximal[:, np.append(True, kept)]
+    def _keep_cuts(self, mask: NDArray[np.bool_]) -> None:
+        super()._keep_cuts(mask)
+        self._proximal = self._proximal[:, np.append(True, mask)]
 
     def _solve_program(self) -> FloatArray:
         solution = self.program.solve()

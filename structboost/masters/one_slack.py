@@ -121,22 +121,22 @@ class OneSlack(Formulation):
         oracle = problem.cut_oracle()
         if not self.stabilize:
             return OneSlackMaster(oracle, C)
-        asked = max((family.ridge for family in problem.families.values()), default=0.0)
-        return StabilisedMaster(oracle, C, asked if self.ridge is None else float(self.ridge))
+        ridge = max((family.ridge for family in problem.families.values()), default=0.0)
+        return StabilisedMaster(oracle, C, ridge if self.ridge is None else float(self.ridge))
 
 
 class OneSlackMaster(CuttingPlaneMaster):
     """Cutting planes for (9) over the columns so far.
 
     Algorithm 2 as printed, which has no center and drops no cut.  The squares of the weights cost
-    ``C share_of_squares / 2``.
+    ``C weight_of_squares / 2``.
     """
 
     stabilize: ClassVar[bool] = False
 
-    def __init__(self, oracle: CutOracle, C: float, share_of_squares: float = 0.0) -> None:
+    def __init__(self, oracle: CutOracle, C: float, weight_of_squares: float = 0.0) -> None:
         super().__init__(oracle, C, CutPool(empty_cut=True))
-        self._share_of_squares = share_of_squares
+        self._weight_of_squares = weight_of_squares
         self.ridge = self._own_ridge
         self.program.add_slacks(np.array([C]))
         self.pool.multipliers[0] = C
@@ -144,19 +144,19 @@ class OneSlackMaster(CuttingPlaneMaster):
     @property
     def _own_ridge(self) -> float:
         """Ridge of the objective, which spreading exceeds for a while."""
-        return self.C * self._share_of_squares
+        return self.C * self._weight_of_squares
 
     @property
     @override
     def primal(self) -> float:
-        squares = float(self.weights @ self.weights) if self._share_of_squares else 0.0
+        squares = float(self.weights @ self.weights) if self._weight_of_squares else 0.0
         return super().primal + 0.5 * self._own_ridge * squares
 
     @override
     def bound(self, largest_edge: float) -> float | None:
-        if self._share_of_squares:
-            own = float((self.pool.duals @ self.pool.matrix).max(initial=0.0))
-            largest_edge = max(largest_edge, own)
+        if self._weight_of_squares:
+            edge = float((self.pool.duals @ self.pool.matrix).max(initial=0.0))
+            largest_edge = max(largest_edge, edge)
         return super().bound(largest_edge)
 
     @override
@@ -258,36 +258,36 @@ class StabilisedMaster(OneSlackMaster):
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Values and arrays that the next steps depend on, with the weights of each cut."""
-        numbers = {
+        scalars = {
             "risk": self.risk, "dual_value": self.dual_value, "n_made": self.pool.n_made,
             "step": self.step_length, "calls": self.oracle.calls,
         }  # fmt: skip
         pool = self.pool
-        known: tuple[NDArray[Any], ...] = pool.curvature
+        curvature: tuple[NDArray[Any], ...] = pool.curvature
         arrays = {"weights": self.weights, "matrix": pool.matrix, "losses": pool.losses}
         arrays |= {name: getattr(pool, name) for name in _OF_CUTS}
-        arrays |= dict(zip(_OF_CURVATURE, known, strict=True))
-        return numbers, arrays | self.oracle.state(pool.cuts[1:])
+        arrays |= dict(zip(_OF_CURVATURE, curvature, strict=True))
+        return scalars, arrays | self.oracle.state(pool.cuts[1:])
 
     def schema(self, n_learners: Mapping[str, int]) -> Schema:
         """Names, types and shapes of the arrays of a state."""
-        own = {
+        fields = {
             "weights": Array("float64", ("n_live",), low=0.0),
             "matrix": Array("float64", ("n_cuts", "n_live")),
             "losses": Array("float64", ("n_cuts",)),
         }
-        return {"": Part(own | _OF_CUTS | _OF_CURVATURE), **self.oracle.schema(n_learners)}
+        return {"": Part(fields | _OF_CUTS | _OF_CURVATURE), **self.oracle.schema(n_learners)}
 
-    def restore(self, numbers: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
+    def restore(self, scalars: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
         """Restore a state that :meth:`schema` accepted, in a master with its columns and no cuts.
 
         DamagedFileError if the cuts or the risk, computed again, differ: it belongs to other data.
         """
-        _check_state(numbers, arrays, self.C)
+        _check_state(scalars, arrays, self.C)
         matrix, losses = arrays["matrix"], arrays["losses"]
         cuts = []
-        found = self.oracle.restored_cuts(arrays, len(losses) - 1)
-        for row, loss, (cut, products) in zip(matrix[1:], losses[1:], found, strict=True):
+        restored = self.oracle.restored_cuts(arrays, len(losses) - 1)
+        for row, loss, (cut, products) in zip(matrix[1:], losses[1:], restored, strict=True):
             # Another machine may add products up in another order.
             allowed = _ROUNDING * max(1.0, float(np.abs(row).max(initial=0.0)))
             is_near = abs(cut.loss - loss) <= _ROUNDING * max(1.0, abs(loss))
@@ -295,17 +295,17 @@ class StabilisedMaster(OneSlackMaster):
                 raise DamagedFileError("its cuts are not those of these data")
             cuts.append(cut)
         risk = self.oracle.risk_at(arrays["weights"])
-        if abs(risk - numbers["risk"]) > _ROUNDING * max(1.0, risk):
+        if abs(risk - scalars["risk"]) > _ROUNDING * max(1.0, risk):
             raise DamagedFileError("its risk is not that of its weights on these data")
-        self.weights, self.risk = arrays["weights"], numbers["risk"]
-        self.dual_value, self.step_length = numbers["dual_value"], numbers["step"]
+        self.weights, self.risk = arrays["weights"], scalars["risk"]
+        self.dual_value, self.step_length = scalars["dual_value"], scalars["step"]
         pool = self.pool
         pool.add(cuts, matrix[1:], losses[1:])
         for name in _OF_CUTS:
             setattr(pool, name, arrays[name])
-        pool.n_made = numbers["n_made"]
+        pool.n_made = scalars["n_made"]
         pool.curvature = Curvature(*(arrays[name] for name in _OF_CURVATURE))
-        self.oracle.calls = numbers["calls"]
+        self.oracle.calls = scalars["calls"]
 
     def spread(self, limit: float) -> None:
         """Move to weights of small Euclidean norm whose objective is at most ``limit``.
@@ -320,17 +320,17 @@ class StabilisedMaster(OneSlackMaster):
         if allowed <= 0 or norm == 0:
             return
         start = self.primal
-        kept, step = (self.weights, self.risk), self.step_length
+        best, step = (self.weights, self.risk), self.step_length
         # The objective at a ridge's minimiser is at most ridge / 2 |w|^2 above the optimum.
         more, too_large = 2.0 * allowed / norm, np.inf
-        beyond = kept[0], start
+        beyond = best[0], start
         try:
             for _ in range(_MAX_RIDGES):
                 self.step_length, self.ridge = step, self._own_ridge + more
                 self._solve_by_bundle(lambda: _RIDGE_ACCURACY * allowed)
                 used = (self.primal - start) / allowed
                 if used <= 1.0:
-                    kept = self.weights, self.risk
+                    best = self.weights, self.risk
                     if used > _ENOUGH_USED:
                         break
                     more *= float(np.clip(_ENOUGH_USED / max(used, 1e-3), 1.5, 8.0))
@@ -341,22 +341,22 @@ class StabilisedMaster(OneSlackMaster):
                     break
         finally:
             self.ridge, self.step_length = self._own_ridge, step
-            self.weights, self.risk = kept
+            self.weights, self.risk = best
         if beyond[1] > limit:
-            share = (limit - self.primal) / (beyond[1] - self.primal)
-            mixed = self.weights + share * (beyond[0] - self.weights)
+            fraction = (limit - self.primal) / (beyond[1] - self.primal)
+            mixed = self.weights + fraction * (beyond[0] - self.weights)
             self.weights, self.risk = mixed, self.oracle.cut_at(mixed)[2]
 
 
-def _check_state(numbers: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], C: float) -> None:
+def _check_state(scalars: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], C: float) -> None:
     """Raise DamagedFileError unless values and arrays of a state, which kernels trust, agree."""
     with damaged_content():
         for name in ("risk", "dual_value"):
-            finite_number(numbers[name], name, 0.0)
-        finite_number(numbers["step"], "step", np.finfo(np.float64).tiny)
-        whole_number(numbers["calls"], "number of calls", 1, 1 << 62)
-        n_made = whole_number(numbers["n_made"], "number of cuts", 1, 1 << 62)
-    losses, multipliers, duals, known = (
+            finite_number(scalars[name], name, 0.0)
+        finite_number(scalars["step"], "step", np.finfo(np.float64).tiny)
+        whole_number(scalars["calls"], "number of calls", 1, 1 << 62)
+        n_made = whole_number(scalars["n_made"], "number of cuts", 1, 1 << 62)
+    losses, multipliers, duals, indices = (
         arrays[name] for name in ("losses", "multipliers", "duals", "known_cuts")
     )
     if (
@@ -368,12 +368,12 @@ def _check_state(numbers: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]],
         raise DamagedFileError("its first cut is not the empty one")
     if (
         arrays["numbers"][-1] >= n_made
-        or known.max(initial=0) >= n_made
-        or len(np.unique(known)) != len(known)
+        or indices.max(initial=0) >= n_made
+        or len(np.unique(indices)) != len(indices)
     ):
         raise DamagedFileError("its cuts are not numbered in order")
     if abs(multipliers.sum() - C) > _ROUNDING * C or duals.sum() > C * (1 + _ROUNDING):
         raise DamagedFileError("its multipliers do not add up to C")
     dual_value = float(duals @ losses)
-    if abs(dual_value - numbers["dual_value"]) > _ROUNDING * max(1.0, dual_value):
+    if abs(dual_value - scalars["dual_value"]) > _ROUNDING * max(1.0, dual_value):
         raise DamagedFileError("its dual value is not that of its multipliers")

@@ -68,19 +68,19 @@ class PairColumns(WeightedColumns):
         self._n_channels = codes.codes.shape[1]
         self._kind = problem.only_kind()
         code = codes.codes.astype(np.float64)
-        own = code[codes.labels]
+        words = code[codes.labels]
         if pairs == "bits":
             # Pair (i, l): the sign of the bit on channel l.
-            signs = np.einsum("il,lk->ilk", own, np.eye(self._n_channels))
+            signs = np.einsum("il,lk->ilk", words, np.eye(self._n_channels))
             weights = np.repeat(problem.example_weights[:, None] * n, self._n_channels, axis=1)
         else:
-            signs = own[:, None, :] - code[None, :, :]
+            signs = words[:, None, :] - code[None, :, :]
             weights = codes.losses[codes.labels] * problem.example_weights[:, None] * n
-        kept = weights.ravel() > 0
-        self._examples = np.repeat(np.arange(n), weights.shape[1])[kept]
-        self._signs = signs.reshape(-1, self._n_channels)[kept]
-        self.pair_weights = weights.ravel()[kept]
-        self._answers = GrowingMatrix(n)
+        mask = weights.ravel() > 0
+        self._examples = np.repeat(np.arange(n), weights.shape[1])[mask]
+        self._signs = signs.reshape(-1, self._n_channels)[mask]
+        self.pair_weights = weights.ravel()[mask]
+        self._responses = GrowingMatrix(n)
         self._margins = GrowingMatrix(len(self.pair_weights), np.float64)
         self._logs = np.log(self.pair_weights)
         self.risk = float(self.pair_weights.sum())
@@ -97,21 +97,21 @@ class PairColumns(WeightedColumns):
 
     @override
     def add_responses(self, kind: str, responses: NDArray[np.generic]) -> int:
-        return self._answers.append(responses)
+        return self._responses.append(responses)
 
     @override
     def add_columns(self, terms: Mapping[str, Terms], n_new: int) -> None:
         rows = np.zeros((n_new, len(self.pair_weights)))
         for column, learner, channel, coefficient in zip(*terms[self._kind], strict=True):
-            response = self._answers.rows[learner].astype(np.float64)
+            response = self._responses.rows[learner].astype(np.float64)
             rows[column] += coefficient * self._signs[:, channel] * response[self._examples]
         self._margins.append(rows)
         super().add_columns(terms, n_new)
 
     @override
-    def keep_columns(self, kept: NDArray[np.bool_]) -> None:
-        self._margins.keep(kept)
-        super().keep_columns(kept)
+    def keep_columns(self, mask: NDArray[np.bool_]) -> None:
+        self._margins.keep(mask)
+        super().keep_columns(mask)
 
     def duals_of(self, pair_weights: FloatArray) -> dict[str, FloatArray]:
         """Signed weights of all (part, channel) from the weights of the pairs."""

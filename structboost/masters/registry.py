@@ -25,8 +25,8 @@ def formulation_of(formulation: str | Formulation, *, stabilize: bool = True) ->
     """
     stabilize = checked_flag(stabilize, "stabilize")
     if not isinstance(formulation, Formulation):
-        made: Formulation = FORMULATIONS[formulation].by_name(formulation, stabilize=stabilize)
-        return made
+        chosen: Formulation = FORMULATIONS[formulation].by_name(formulation, stabilize=stabilize)
+        return chosen
     if not stabilize:
         raise ValueError(
             f"stabilize is {stabilize!r}, which a Formulation object does not read; leave "

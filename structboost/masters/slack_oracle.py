@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from structboost._typing import FloatArray, IntArray, override
 from structboost.contract.calls import separation, slack_separation
 from structboost.contract.exactness import probe_argmax
+from structboost.contract.optional_methods import HasSlacks
 from structboost.contract.parts import StackedParts
 from structboost.contract.separation import Separation, separation_of
 from structboost.exceptions import TaskError
@@ -38,7 +39,7 @@ class SlackOracle(ColumnOracle):
     @property
     def one_slack_each(self) -> bool:
         """Whether the m-slack form of the task has one slack for each example."""
-        return not self._problem.task.defines("separate_slacks")
+        return not isinstance(self._problem.task, HasSlacks)
 
     def slack_cuts_at(
         self, weights: FloatArray, limit: int
@@ -48,13 +49,13 @@ class SlackOracle(ColumnOracle):
         Returns the outputs, with the weights of the slacks in the risk, their violations, and the
         risk.
         """
-        found, violations, risk, scores = self.outputs_at(weights)
-        if not self.one_slack_each:
-            problem = self._problem
-            found = slack_separation(problem.task, problem.X, problem.Y, scores, limit)
-            violations = found.violations(scores)
-        slacks = np.arange(len(found.losses)) if found.slacks is None else found.slacks
-        return replace(found, slacks=slacks, weights=self._costs(found)), violations, risk
+        separated, violations, risk, scores = self.outputs_at(weights)
+        problem = self._problem
+        if isinstance(problem.task, HasSlacks):
+            separated = slack_separation(problem.task, problem.X, problem.Y, scores, limit)
+            violations = separated.violations(scores)
+        slacks = np.arange(len(separated.losses)) if separated.slacks is None else separated.slacks
+        return replace(separated, slacks=slacks, weights=self._costs(separated)), violations, risk
 
     @property
     def takes_some(self) -> bool:
@@ -76,37 +77,41 @@ class SlackOracle(ColumnOracle):
             self.answers[kind].add_scores(terms, 0, out)
             rows[kind] = out.T
         scores = StackedParts(rows, self.offsets)
-        found = self._separation(scores, examples)
-        violations = found.violations(scores)
+        separated = self._separation(scores, examples)
+        violations = separated.violations(scores)
         risk = float(self.example_weights @ np.maximum(violations, 0.0))
-        return found, violations, risk, scores
+        return separated, violations, risk, scores
 
     def _separation(self, scores: StackedParts, examples: IntArray | None) -> Separation:
         """Find the outputs at these scores, and count the pass."""
         task, X, Y = self._problem.task, self._problem.X, self._problem.Y
         if examples is not None:
             try:
-                found = separation_of(task, X, Y, scores, examples, self._truth)
+                separated = separation_of(task, X, Y, scores, examples, self._truth)
             except Exception:  # a pass over all examples raises it again, and names the example
                 pass
             else:
                 self._passes += len(examples) / len(Y)
                 self.calls = math.ceil(self._passes - 1e-6)
-                return found
-        found = separation(task, X, Y, scores, truth=self._truth)
+                return separated
+        separated = separation(task, X, Y, scores, truth=self._truth)
         self._passes += 1.0
         self.calls = math.ceil(self._passes - 1e-6)
-        return found
+        return separated
 
-    def _costs(self, found: Separation) -> FloatArray:
-        if found.slacks is None:
+    def _costs(self, separated: Separation) -> FloatArray:
+        if separated.slacks is None:
             return self.example_weights
         n = len(self.example_weights)
-        weights = np.full(len(found.losses), 1.0 / n) if found.weights is None else found.weights
+        weights = (
+            np.full(len(separated.losses), 1.0 / n)
+            if separated.weights is None
+            else separated.weights
+        )
         # A quotient of equals is exactly 1: equal weights change nothing.
         factors = self.example_weights / (1.0 / n)
-        if found.examples is not None:
-            return np.asarray(weights * factors[found.examples])
+        if separated.examples is not None:
+            return np.asarray(weights * factors[separated.examples])
         if (factors == factors[0]).all():
             return weights
         raise TaskError(

@@ -95,26 +95,26 @@ class SlackProgramMaster(HingeMaster[SlackOracle]):
         """Add up to ``limit`` constraints that the slacks of the program violate, worst first."""
         assert cuts.slacks is not None
         assert cuts.weights is not None
-        known = np.array([self._slack_number.get(int(s), -1) for s in cuts.slacks], np.int64)
+        slot = np.array([self._slack_number.get(int(s), -1) for s in cuts.slacks], np.int64)
         # A new slack is 0; -1 finds the zero at the end.
-        excess = violations - np.append(self._slacks, 0.0)[known]
+        excess = violations - np.append(self._slacks, 0.0)[slot]
         chosen = np.flatnonzero(excess > 1e-9)
         worst = np.argsort(-(excess * cuts.weights)[chosen], kind="stable")
         chosen = np.sort(chosen[worst[:limit]])
         if not len(chosen):
             return False
-        fresh = chosen[known[chosen] < 0]
+        fresh = chosen[slot[chosen] < 0]
         new_slacks, first = np.unique(cuts.slacks[fresh], return_index=True)
         costs = cuts.weights[fresh][first]
-        for number, slack_id in enumerate(new_slacks, start=len(self._slack_number)):
-            self._slack_number[int(slack_id)] = number
+        for index, slack_id in enumerate(new_slacks, start=len(self._slack_number)):
+            self._slack_number[int(slack_id)] = index
         self.program.add_slacks(self.C * costs)
         self._costs = np.concatenate((self._costs, costs))
-        numbers = np.array([self._slack_number[int(s)] for s in cuts.slacks[chosen]], np.int64)
-        self._add_rows(cuts, chosen, numbers)
+        slots = np.array([self._slack_number[int(s)] for s in cuts.slacks[chosen]], np.int64)
+        self._add_rows(cuts, chosen, slots)
         return True
 
-    def _add_rows(self, cuts: Separation, chosen: IntArray, numbers: IntArray) -> None:
+    def _add_rows(self, cuts: Separation, chosen: IntArray, slots: IntArray) -> None:
         measures, owners = {}, {}
         for kind, difference in cuts.differences.items():
             indptr = cuts.indptr[kind]
@@ -130,18 +130,18 @@ class SlackProgramMaster(HingeMaster[SlackOracle]):
         for kind, measure in measures.items():
             self._measures[kind] = self._measures[kind].append(measure)
             self._owners[kind] = np.concatenate((self._owners[kind], owners[kind] + len(self.pool)))
-        self.pool.add([None] * len(chosen), products, cuts.losses[chosen], numbers)
+        self.pool.add([None] * len(chosen), products, cuts.losses[chosen], slots)
 
     def _drop_idle_rows(self) -> None:
-        kept = self.pool.in_use(_MAX_IDLE)
-        if kept.all():
+        mask = self.pool.in_use(_MAX_IDLE)
+        if mask.all():
             return
-        number = np.cumsum(kept) - 1
+        index = np.cumsum(mask) - 1
         for kind, owner in self._owners.items():
-            stays = kept[owner]
+            stays = mask[owner]
             self._measures[kind] = self._measures[kind].take(stays)
-            self._owners[kind] = number[owner[stays]].astype(np.int64)
-        self.pool.keep(kept)
+            self._owners[kind] = index[owner[stays]].astype(np.int64)
+        self.pool.keep(mask)
 
     @override
     def _products(self, terms: Mapping[str, Terms], n_new: int) -> FloatArray:

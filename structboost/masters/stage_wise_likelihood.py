@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from structboost._typing import FloatArray, IntArray, override
@@ -15,6 +17,12 @@ from structboost.masters.base import Problem
 from structboost.masters.newton_steps import HeldOutBooster, NewtonSteps
 from structboost.masters.pair_margins import PAIR_LINK
 from structboost.runtime.compiled import compiled
+from structboost.weak.leaf_sums import SURE, confident_leaves, sum_leaves
+from structboost.weak.tree_growth import Growth, grow, leaf_numbers
+
+# A number from which on doubles are whole.
+_WHOLE = 2.0**52
+_TINY = float(np.finfo(np.float64).tiny)
 
 
 @dataclass(frozen=True)
@@ -74,11 +82,13 @@ class StageWiseLikelihoodBooster(HeldOutBooster):
         codes = codes_of(problem.task, problem.Y)
         self._code = csr_array(codes.codes.astype(np.float64))
         places = (self._code.indptr, self._code.indices)
-        self._entries = *(own.astype(np.int64) for own in places), self._code.data
-        self._labels = codes.labels
-        self._shares = problem.example_weights
+        entries = *(indices.astype(np.int64) for indices in places), self._code.data
+        n_outputs, n_channels = self._code.shape
+        room = np.empty(n_outputs), np.empty((3, n_channels))
+        self._labels, self._example_weights = codes.labels, problem.example_weights
+        self._loss = entries, self._labels, self._example_weights, room
         self._kind = problem.only_kind()
-        super().__init__(formulation, {self._kind: (self._code.shape[1], len(self._labels))})
+        super().__init__(formulation, {self._kind: (n_channels, len(self._labels))})
         self._measure()
 
     @override
@@ -89,75 +99,183 @@ class StageWiseLikelihoodBooster(HeldOutBooster):
 
         def loss(factor: float) -> float:
             sums = np.exp(factor * of_classes).sum(axis=0)
-            return float((np.log(sums) - factor * of_truth) @ self._shares)
+            return float((np.log(sums) - factor * of_truth) @ self._example_weights)
 
         return loss, len(self._labels)
 
     @override
     def _measure(self) -> None:
         scores = self._scores[self._kind]
-        steps = np.empty((2, *scores.shape))
-        room = np.empty(self._code.shape[0]), np.empty((3, len(scores)))
-        self.risk = measure(self._entries, self._labels, self._shares, scores, steps, room)
-        slopes, curvatures = steps
-        self._slopes[self._kind], self._curvatures[self._kind] = slopes, curvatures
+        self._derivatives = np.empty((2, *scores.shape))
+        self.risk = measure(self._loss, scores, self._derivatives)
+        self._slopes[self._kind], self._curvatures[self._kind] = self._derivatives
+
+    def grow_rounds(self, kind: str, growth: Growth) -> int:
+        """Run rounds in compiled code (:class:`structboost.masters.abilities.GrowsRounds`)."""
+        steps = np.empty((len(growth.seeds), len(self._scores[kind])))
+        risks, of = np.empty(len(steps)), self.formulation
+        settings = float(of.shrinkage), float(of.largest_step), float(of.enough)
+        state = self._scores[kind], self._derivatives, *self._held_out.arrays_of(kind)
+        n_done = run_rounds(tuple(growth), self._loss, state, settings, steps, risks)
+        self._ahead.extend(zip(steps[:n_done].tolist(), risks[:n_done].tolist(), strict=True))
+        self._responses.clear()
+        return int(n_done)
+
+
+Loss = tuple[
+    tuple[IntArray, IntArray, FloatArray], IntArray, FloatArray, tuple[FloatArray, FloatArray]
+]
 
 
 @compiled
-def measure(
-    code: tuple[IntArray, IntArray, FloatArray],
-    labels: IntArray,
-    shares: FloatArray,
-    scores: FloatArray,
+def run_rounds(
+    growth: tuple[Any, ...],
+    loss: Loss,
+    state: tuple[FloatArray, FloatArray, FloatArray, IntArray],
+    settings: tuple[float, float, float],
     steps: FloatArray,
-    room: tuple[FloatArray, FloatArray],
+    risks: FloatArray,
+) -> int:
+    """Grow and step, until training ends or a round finds no column, and return how many rounds.
+
+    Parameters
+    ----------
+    growth : Growth, as a plain tuple
+    loss : tuple
+        As for :func:`measure`.
+    state : tuple of ndarray, shapes (n_channels, n_parts) but of the second and last
+        Scores, their derivatives as of :func:`measure`, held-out scores, and the number of rounds
+        that left each part out.
+    settings : (float, float, float)
+        ``shrinkage``, ``largest_step`` and ``enough`` of :class:`StageWiseLikelihood`.
+    steps : ndarray, shape (n_rounds, n_channels)
+        Filled with the step along the tree of each channel.
+    risks : ndarray, shape (n_rounds,)
+        Filled with the mean loss after each round.
+    """
+    setup, is_drawn, seeds, counts, trees, sets, sums, leaf_of, fractions = growth
+    scores, derivatives, held_out, n_left_out = state
+    features, bins, responses = trees
+    table, columns, room, limits, (n_drawn, of_columns, is_open) = setup
+    n_channels, n_rows = scores.shape
+    for r in range(len(seeds)):
+        drawn, draw = is_drawn[r], (seeds[r], n_drawn, of_columns, is_open)
+        nodes, of_round = (features[r], bins[r]), _of_round(sets, r)
+        grow(table, columns, derivatives[0], drawn, room, nodes, of_round, counts, limits, draw)
+        leaf_numbers(table[0], features[r], bins[r], of_round, leaf_of)
+        sum_leaves(leaf_of, derivatives[0], drawn, sums[r])
+        confident_leaves(sums[r], fractions, responses[r])
+        has_column = False
+        for c in range(n_channels):
+            for k in range(responses.shape[3]):
+                # As np.rint, which takes long to compile.
+                size = (SURE * abs(responses[r, 0, c, k]) + _WHOLE) - _WHOLE
+                responses[r, 0, c, k] = -size if responses[r, 0, c, k] < 0.0 else size
+                has_column |= responses[r, 0, c, k] * sums[r, 0, c, k] > 0.0
+        if not has_column:
+            return r
+        for c in range(n_channels):
+            step = _step_along(
+                responses[r, 0, c], leaf_of[c], derivatives[0, c], derivatives[1, c], settings
+            )
+            steps[r, c] = step
+            for i in range(n_rows):
+                scores[c, i] += step * responses[r, 0, c, leaf_of[c, i]]
+                if not drawn[i]:
+                    held_out[c, i] += step * responses[r, 1, c, leaf_of[c, i]]
+        for i in range(n_rows):
+            n_left_out[i] += not drawn[i]
+        risks[r] = measure(loss, scores, derivatives)
+        if risks[r] <= settings[2]:
+            return r + 1
+    return len(seeds)
+
+
+@compiled(no_cpython_wrapper=True)
+def _of_round(sets: NDArray[np.uint64] | None, round_: int) -> NDArray[np.uint64] | None:
+    return None if sets is None else sets[round_]
+
+
+@compiled(no_cpython_wrapper=True)
+def _step_along(
+    responses: FloatArray,
+    leaf_of: NDArray[np.int16],
+    slopes: FloatArray,
+    curvatures: FloatArray,
+    settings: tuple[float, float, float],
 ) -> float:
+    """Shrunken Newton step along a tree, whose leaves have these responses."""
+    slope, curvature, largest = 0.0, 0.0, _TINY
+    for i in range(len(leaf_of)):
+        response = responses[leaf_of[i]]
+        slope += response * slopes[i]
+        curvature += response * response * curvatures[i]
+    if slope <= 0.0:
+        return 0.0
+    for k in range(len(responses)):
+        largest = max(largest, abs(responses[k]))
+    longest = settings[1] / largest
+    newton = slope / curvature if curvature > 0.0 else longest
+    return float(settings[0] * min(newton, longest))
+
+
+@compiled
+def measure(loss: Loss, scores: FloatArray, derivatives: FloatArray) -> float:
     """Mean loss at the scores, with its slopes and curvatures filled in.
 
     Parameters
     ----------
-    code : tuple of ndarray
-        Entries of the code that are not 0, output by output, as a CSR matrix has them: first entry
-        of each output, channels and values.
-    labels : ndarray of int64, shape (n_parts,)
-        The true outputs.
-    shares : ndarray, shape (n_parts,)
-        Weights of the examples.
+    loss : tuple
+        The code, labels and weights of the examples, and work arrays of shapes (n_outputs,) and
+        (3, n_channels).  The code has the entries that are not 0, output by output, as a CSR matrix
+        has them: first entry of each output, channels and values.
     scores : ndarray, shape (n_channels, n_parts)
-    steps : ndarray, shape (2, n_channels, n_parts)
+    derivatives : ndarray, shape (2, n_channels, n_parts)
         Filled with the slopes and the curvatures.
-    room : tuple of ndarray, shapes (n_outputs,) and (3, n_channels)
-        Work arrays.
     """
-    starts, channels, values = code
+    (starts, channels, values), labels, example_weights, (probabilities, of_channels) = loss
     n_outputs, n_channels = len(starts) - 1, len(scores)
-    chances, of_channels = room
     expected, squares, truth = of_channels[0], of_channels[1], of_channels[2]
-    slopes, curvatures = steps[0], steps[1]
+    slopes, curvatures = derivatives[0], derivatives[1]
     risk = 0.0
+    if n_outputs == 2 and n_channels == 1 and starts[1] == 0 and values[0] == 1.0:
+        # The same numbers, with one exponential for both outputs.
+        for i in range(len(labels)):
+            is_second = labels[i] == 1
+            of_second = 2.0 * scores[0, i]
+            odds = math.exp(-abs(of_second))
+            total = 1.0 + odds
+            of_truth = min(of_second if is_second else -of_second, 0.0)
+            risk += example_weights[i] * (math.log(total) - of_truth)
+            probability = (1.0 if of_second > 0.0 else odds) / total
+            slopes[0, i] = 2.0 * example_weights[i] * ((1.0 if is_second else 0.0) - probability)
+            curvatures[0, i] = 4.0 * example_weights[i] * (probability - probability * probability)
+        return risk
     for i in range(len(labels)):
         largest = -np.inf
         for y in range(n_outputs):
             score = 0.0
             for e in range(starts[y], starts[y + 1]):
                 score += values[e] * scores[channels[e], i]
-            chances[y] = 2.0 * score
-            largest = max(largest, chances[y])
-        of_truth, total = chances[labels[i]] - largest, 0.0
+            probabilities[y] = 2.0 * score
+            largest = max(largest, probabilities[y])
+        of_truth, total = probabilities[labels[i]] - largest, 0.0
         for y in range(n_outputs):
-            chances[y] = 1.0 if chances[y] == largest else math.exp(chances[y] - largest)
-            total += chances[y]
-        risk += shares[i] * (math.log(total) - of_truth)
+            probabilities[y] = (
+                1.0 if probabilities[y] == largest else math.exp(probabilities[y] - largest)
+            )
+            total += probabilities[y]
+        risk += example_weights[i] * (math.log(total) - of_truth)
         for c in range(n_channels):
             expected[c] = squares[c] = truth[c] = 0.0
         for y in range(n_outputs):
             for e in range(starts[y], starts[y + 1]):
-                part = values[e] * chances[y] / total
+                part = values[e] * probabilities[y] / total
                 expected[channels[e]] += part
                 squares[channels[e]] += values[e] * part
         for e in range(starts[labels[i]], starts[labels[i] + 1]):
             truth[channels[e]] = values[e]
         for c in range(n_channels):
-            slopes[c, i] = 2.0 * shares[i] * (truth[c] - expected[c])
-            curvatures[c, i] = 4.0 * shares[i] * (squares[c] - expected[c] * expected[c])
+            slopes[c, i] = 2.0 * example_weights[i] * (truth[c] - expected[c])
+            curvatures[c, i] = 4.0 * example_weights[i] * (squares[c] - expected[c] * expected[c])
     return risk

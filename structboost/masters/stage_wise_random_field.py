@@ -69,10 +69,12 @@ class StageWiseRandomFieldBooster(HeldOutBooster):
     """Booster of the parts of all kinds, with columns of any terms."""
 
     def __init__(self, problem: Problem, formulation: StageWiseRandomField) -> None:
-        self._shares = problem.example_weights
+        self._example_weights = problem.example_weights
         self._likelihood = Likelihood(problem)
         kinds = problem.task.kinds
-        shapes = {k: (kinds[k].n_channels, len(own)) for k, own in self._likelihood.owners.items()}
+        shapes = {
+            k: (kinds[k].n_channels, len(owners)) for k, owners in self._likelihood.owners.items()
+        }
         super().__init__(formulation, shapes)
         self._measure()
 
@@ -82,23 +84,23 @@ class StageWiseRandomFieldBooster(HeldOutBooster):
 
     @override
     def _loss_at(self, scores: Mapping[str, FloatArray]) -> tuple[Callable[[float], float], int]:
-        by_part = {kind: np.ascontiguousarray(own.T) for kind, own in scores.items()}
+        by_part = {kind: np.ascontiguousarray(of_kind.T) for kind, of_kind in scores.items()}
 
         def loss(factor: float) -> float:
-            rows = {kind: factor * own for kind, own in by_part.items()}
-            return float(self._shares @ self._likelihood.at(rows).losses)
+            rows = {kind: factor * of_kind for kind, of_kind in by_part.items()}
+            return float(self._example_weights @ self._likelihood.at(rows).losses)
 
-        return loss, len(self._shares)
+        return loss, len(self._example_weights)
 
     @override
     def _measure(self) -> None:
-        by_part = {kind: np.ascontiguousarray(own.T) for kind, own in self._scores.items()}
+        by_part = {kind: np.ascontiguousarray(of_kind.T) for kind, of_kind in self._scores.items()}
         at = self._likelihood.at(by_part)
-        self.risk = float(self._shares @ at.losses)
+        self.risk = float(self._example_weights @ at.losses)
         self._slopes = at.slopes
         for kind, owners in self._likelihood.owners.items():
             variance = at.expected[kind].copy()
             if not self._likelihood.counts[kind]:
                 variance *= 1.0 - variance
-            variance *= self._shares[owners][:, None]
+            variance *= self._example_weights[owners][:, None]
             self._curvatures[kind] = np.ascontiguousarray(variance.T)

@@ -82,10 +82,10 @@ class StageWiseRankingBooster(NewtonBooster):
         totals = np.add.reduceat(np.append(above, 0.0), self._starts[:-1])
         totals[np.diff(starts) == 0] = 0.0
         # Queries without pairs have no loss.
-        shares = np.divide(
+        query_weights = np.divide(
             problem.example_weights, totals, out=np.zeros(len(totals)), where=totals > 0
         )
-        self._of_query = np.repeat(shares, np.diff(starts))
+        self._of_query = np.repeat(query_weights, np.diff(starts))
         self._measure()
 
     @override
@@ -104,16 +104,18 @@ class StageWiseRankingBooster(NewtonBooster):
         return {self._kind: out}
 
     @override
-    def _along(self, kind: str, channel: int, answers: NDArray[Any]) -> tuple[float, float, float]:
+    def _along(
+        self, kind: str, channel: int, responses: NDArray[Any]
+    ) -> tuple[float, float, float]:
         # Only differences within a query count.  Sums over pairs want no negative weights, and an
         # response that is constant in a query must not count by rounding.
-        answer = answers.astype(np.float64)
-        largest = float(np.abs(answer).max(initial=0.0))
-        _, lowest, sizes = _extremes(answer, self._starts)
-        answer -= np.repeat(lowest, sizes)
-        both = float(self._pair_sums(self._up * answer, self._down * answer)[0].sum())
-        squares = float((answer * answer) @ (self._above + self._below))
-        return float(answer @ (self._above - self._below)), squares - 2.0 * both, largest
+        values = responses.astype(np.float64)
+        largest = float(np.abs(values).max(initial=0.0))
+        _, lowest, sizes = _extremes(values, self._starts)
+        values -= np.repeat(lowest, sizes)
+        both = float(self._pair_sums(self._up * values, self._down * values)[0].sum())
+        squares = float((values * values) @ (self._above + self._below))
+        return float(values @ (self._above - self._below)), squares - 2.0 * both, largest
 
     @override
     def _measure(self) -> None:

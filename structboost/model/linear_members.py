@@ -54,15 +54,16 @@ def active_functions(weights: FloatArray, part: PartKind, first: int, n_slots: i
     """
     used = np.flatnonzero(weights.any(axis=1))
     feature = np.where(used < len(weights) - part.has_bias, used, -1).astype(np.int64)
-    place, channel = np.nonzero(weights[used])
+    of_used = weights if len(used) == len(weights) else weights[used]
+    place, channel = (index.astype(np.int64, copy=False) for index in np.nonzero(of_used))
     ones = np.ones(len(used))
     return KindEnsemble(
         family=ActiveFeatureFamily.name,
         learners=ActiveFeatureTable(feature, np.where(feature < 0, 1.0, 0.0), ones),
-        columns=first + channel.astype(np.int64),
-        term_learners=place.astype(np.int64),
-        channels=channel.astype(np.int64),
-        coefficients=weights[used][place, channel],
+        columns=first + channel,
+        term_learners=place,
+        channels=channel,
+        coefficients=of_used[place, channel],
         n_features=n_slots,
     )
 

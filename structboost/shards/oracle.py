@@ -104,7 +104,7 @@ class ShardedOracle(CutOracle):
         n_columns = self.n_columns if n_columns is None else n_columns
         if not cuts or not n_columns:
             return np.zeros((len(cuts), n_columns))
-        products = self.group.products([cut.number for cut in cuts], terms)
+        products = self.group.products([cut.key for cut in cuts], terms)
         return _column_products(products, terms, n_columns)
 
     @override
@@ -115,7 +115,7 @@ class ShardedOracle(CutOracle):
         the others.
         """
         used = np.flatnonzero(multipliers > 0)
-        indices = np.array([cut.number for cut in cuts], np.int64)
+        indices = np.array([cut.key for cut in cuts], np.int64)
         self.group.weigh(indices[used], multipliers[used])
         return {
             kind: ShardedDuals(self.group, kind)
@@ -127,14 +127,14 @@ class ShardedOracle(CutOracle):
     @override
     def forget(self, cuts: Sequence[Cut]) -> None:
         for cut in cuts:
-            del self._models[cut.number]
-        self.group.forget([cut.number for cut in cuts])
+            del self._models[cut.key]
+        self.group.forget([cut.key for cut in cuts])
 
     @override
     def state(self, cuts: Sequence[Cut]) -> dict[str, NDArray[Any]]:
         arrays: dict[str, NDArray[Any]] = {}
         for kind in self.group.n_channels:
-            models = [self._models[cut.number][kind] for cut in cuts]
+            models = [self._models[cut.key][kind] for cut in cuts]
             sizes = [len(model.learners) for model in models]
             arrays[f"models/{kind}/sizes"] = np.array(sizes, np.int64)
             for name, field in _SAVED.items():

@@ -1,4 +1,4 @@
-"""One shard: what is done with the rows of a run of blocks, wherever they are."""
+"""Work on the rows of one shard, a run of blocks, wherever they are."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class ShardSource:
     Y : sequence
         True outputs.
     example_weights : ndarray, shape (n_examples,)
-        Share of each example in the risk.
+        Weight of each example in the risk.
     offsets : dict of str to ndarray of int64, shape (n_examples + 1,)
         First row of each example, by kind, from 0.
     blocks : Blocks
@@ -106,8 +106,8 @@ class Shard:
         self.blocks = source.blocks
         self.n_channels = {kind: of_kind.n_channels for kind, of_kind in source.task.kinds.items()}
         self._in_shard: dict[str, ResponsesInShard] = {
-            kind: made.in_shard(source.features[kind], source.blocks.rows[kind])
-            for kind, made in source.in_shards.items()
+            kind: family.in_shard(source.features[kind], source.blocks.rows[kind])
+            for kind, family in source.in_shards.items()
         }
         stored = {kind: int(starts[-1]) for kind, starts in source.blocks.rows.items()}
         self.responses: dict[str, Responses] = {
@@ -136,10 +136,8 @@ class Shard:
             self.responses[kind] = SparseResponses.instead_of(self.responses[kind])
         self.responses[kind].add(learners)
 
-    def cut(
-        self, number: int, model: Mapping[str, Terms], wanted: Mapping[str, Terms]
-    ) -> FloatArray:
-        """Make the cut ``number`` at a model.
+    def cut(self, key: int, model: Mapping[str, Terms], wanted: Mapping[str, Terms]) -> FloatArray:
+        """Make the cut ``key`` at a model.
 
         Returns
         -------
@@ -155,68 +153,70 @@ class Shard:
             scores = StackedParts(self._scores(model, b), offsets)
             X = None if self.X is None else examples_between(self.X, first, last)
             Y = examples_between(self.Y, first, last)
-            found = separation(
+            separated = separation(
                 self.task, X, Y, scores, self.first_example + first, truth=self._truth[b]
             )
-            violations = found.violations(scores)
-            self._last[b].check(self.task, found, violations, scores, self.first_example + first)
-            share, sums[b, 0], sums[b, 1] = loss_and_risk(
-                found, violations, self.example_weights[first:last]
+            violations = separated.violations(scores)
+            self._last[b].check(
+                self.task, separated, violations, scores, self.first_example + first
             )
-            for kind, difference in found.differences.items():
+            slack_weights, sums[b, 0], sums[b, 1] = loss_and_risk(
+                separated, violations, self.example_weights[first:last]
+            )
+            for kind, difference in separated.differences.items():
                 measure = block_measure(
-                    difference, self.n_channels[kind], found.indptr[kind], share
+                    difference, self.n_channels[kind], separated.indptr[kind], slack_weights
                 )
                 measures[kind].append(measure)
             self._add_products(measures, b, wanted, sums[b, 2:])
-        self.cuts[number] = measures
+        self.cuts[key] = measures
         return tree_sum(sums)
 
     def keep_cut(
         self,
-        number: int,
+        key: int,
         wanted: Mapping[str, Terms],
         measures: Mapping[str, Sequence[BlockMeasure]],
     ) -> FloatArray:
         """Store a cut that was made elsewhere, and return its products with the learners wanted."""
-        self.cuts[number] = measures
-        return self.products([number], wanted)
+        self.cuts[key] = measures
+        return self.products([key], wanted)
 
-    def products(self, numbers: Sequence[int], wanted: Mapping[str, Terms]) -> FloatArray:
+    def products(self, keys: Sequence[int], wanted: Mapping[str, Terms]) -> FloatArray:
         """Products of cuts with learners, shape (n_cuts * n_wanted,)."""
         n_wanted = _size(wanted)
-        sums = np.zeros((len(self.blocks), len(numbers) * n_wanted))
+        sums = np.zeros((len(self.blocks), len(keys) * n_wanted))
         for b in range(len(self.blocks)):
-            for i, number in enumerate(numbers):
+            for i, key in enumerate(keys):
                 self._add_products(
-                    self.cuts[number], b, wanted, sums[b, i * n_wanted : (i + 1) * n_wanted]
+                    self.cuts[key], b, wanted, sums[b, i * n_wanted : (i + 1) * n_wanted]
                 )
         return tree_sum(sums)
 
-    def forget(self, numbers: Sequence[int]) -> None:
+    def forget(self, keys: Sequence[int]) -> None:
         """Drop cuts."""
-        for number in numbers:
-            del self.cuts[number]
+        for key in keys:
+            del self.cuts[key]
 
     def scores(self, model: Mapping[str, Terms]) -> dict[str, FloatArray]:
         """Scores of all rows under a model, by kind, each of shape (n_rows, n_channels)."""
         parts = [self._scores(model, b) for b in range(len(self.blocks))]
         return {kind: np.concatenate([rows[kind] for rows in parts]) for kind in self.n_channels}
 
-    def weigh(self, numbers: IntArray, multipliers: FloatArray) -> None:
+    def weigh(self, keys: IntArray, multipliers: FloatArray) -> None:
         """Choose the cuts that the duals are made of."""
-        self._weighted = numbers, multipliers
+        self._weighted = keys, multipliers
         self._duals = {}
 
     def duals(self, kind: str) -> FloatArray:
-        """Signed weight of every (row, channel): sum of multiplier times measure (mu of (11))."""
+        """Signed weight of every (row, channel), a sum of multipliers times measures (mu, (11))."""
         if kind not in self._duals:
             starts = self.blocks.rows[kind]
             out = np.zeros((int(starts[-1]), self.n_channels[kind]))
             for b in range(len(self.blocks)):
                 of_block = out[starts[b] : starts[b + 1]]
-                for number, weight in zip(*self._weighted, strict=True):
-                    add_measure(*self.cuts[int(number)][kind][b], float(weight), of_block)
+                for key, weight in zip(*self._weighted, strict=True):
+                    add_measure(*self.cuts[int(key)][kind][b], float(weight), of_block)
             self._duals[kind] = out
         return self._duals[kind]
 
@@ -255,12 +255,13 @@ class Shard:
 
 
 def loss_and_risk(
-    found: Separation, violations: FloatArray, example_weights: FloatArray
+    separated: Separation, violations: FloatArray, example_weights: FloatArray
 ) -> tuple[FloatArray, float, float]:
     """Weights of the violated outputs, and the loss and the risk that they make."""
     # One example counts only where its output is violated: lines 6-9 of Algorithm 2.
-    share = example_weights * (violations > 0)
-    return share, float(share @ found.losses), float(share @ np.maximum(violations, 0.0))
+    weights = example_weights * (violations > 0)
+    risk = float(weights @ np.maximum(violations, 0.0))
+    return weights, float(weights @ separated.losses), risk
 
 
 def _size(wanted: Mapping[str, Terms]) -> int:
@@ -268,7 +269,7 @@ def _size(wanted: Mapping[str, Terms]) -> int:
 
 
 def examples_between(examples: Sequence[Any], first: int, last: int) -> Sequence[Any]:
-    """Examples ``first <= i < last``; a sequence need not know slices."""
+    """Examples from ``first`` to ``last`` of a sequence, which may have no slices."""
     if last - first == len(examples):
         return examples
     if isinstance(examples, np.ndarray | list | tuple):

@@ -230,9 +230,9 @@ class LinearScores:
 
 def active_matrix(rows: NDArray[Any], n_features: int, *, with_bias: bool) -> sparse.csr_array:
     """Convert rows of indices to a 0/1 matrix, with ones for the bias as last column."""
-    columns = np.where(rows < n_features, rows, -1).astype(np.int64)
+    columns = np.where(rows < n_features, rows, -1).astype(np.int32)
     if with_bias:
-        columns = np.column_stack((columns, np.full(len(rows), n_features)))
+        columns = np.column_stack((columns, np.full(len(rows), n_features, np.int32)))
     used = columns >= 0
     indptr = np.concatenate(([0], np.cumsum(used.sum(axis=1))))
     entries = np.ones(int(indptr[-1]))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
 from hashlib import sha256
 from itertools import groupby
 from typing import Any, Self
@@ -53,6 +54,7 @@ _FORMAT = ArchiveFormat(
 )
 
 
+@dataclass(eq=False, repr=False)
 class TokenFeatures(SavedTransformer):
     """Transformer of sentences to features of their tokens, for a tagger in a pipeline.
 
@@ -138,32 +140,18 @@ class TokenFeatures(SavedTransformer):
     _face_kinds = ("sentences",)
     _format = _FORMAT
 
-    def __init__(
-        self,
-        window: int = 2,
-        *,
-        prefixes: int = 4,
-        suffixes: int = 4,
-        shape: bool = True,
-        case: bool = True,
-        counts: bool = True,
-        word_ngrams: int = 2,
-        column_ngrams: int = 3,
-        column_pairs: bool = False,
-        columns: Any = AUTO,
-        word: str = WORD,
-    ) -> None:
-        self.window = window
-        self.prefixes = prefixes
-        self.suffixes = suffixes
-        self.shape = shape
-        self.case = case
-        self.counts = counts
-        self.word_ngrams = word_ngrams
-        self.column_ngrams = column_ngrams
-        self.column_pairs = column_pairs
-        self.columns = columns
-        self.word = word
+    window: int = 2
+    _: KW_ONLY
+    prefixes: int = 4
+    suffixes: int = 4
+    shape: bool = True
+    case: bool = True
+    counts: bool = True
+    word_ngrams: int = 2
+    column_ngrams: int = 3
+    column_pairs: bool = False
+    columns: Any = AUTO
+    word: str = WORD
 
     @committed
     def fit(self, X: Sequence[Any], y: Any = None) -> Self:

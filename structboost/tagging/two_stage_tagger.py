@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
 from os import PathLike
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -43,6 +44,7 @@ from structboost.validation import (
 _STAGES = ("first", "second")
 
 
+@dataclass(eq=False, repr=False)
 class TwoStageTagger(SavedEstimator, Documented, BaseEstimator):
     """Tagger of sequences in which a word that occurs again is tagged alike.
 
@@ -101,20 +103,12 @@ class TwoStageTagger(SavedEstimator, Documented, BaseEstimator):
         "one example is one of many": "tags depend on the sentences nearby",
     }
 
-    def __init__(
-        self,
-        estimator: Any = None,
-        *,
-        radius: int = 30,
-        folds: int = 5,
-        word: str = "word[0]",
-        n_jobs: int | None = None,
-    ) -> None:
-        self.estimator = estimator
-        self.radius = radius
-        self.folds = folds
-        self.word = word
-        self.n_jobs = n_jobs
+    estimator: Any = None
+    _: KW_ONLY
+    radius: int = 30
+    folds: int = 5
+    word: str = "word[0]"
+    n_jobs: int | None = None
 
     @committed
     def fit(

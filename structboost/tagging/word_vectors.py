@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -55,6 +56,7 @@ _FORMAT = ArchiveFormat(
 )
 
 
+@dataclass(eq=False, repr=False)
 class WordVectors(SavedTransformer):
     """Transformer that adds the vector or the class of its word to each token.
 
@@ -118,24 +120,14 @@ class WordVectors(SavedTransformer):
     _face_kinds = ("sentences",)
     _format = _FORMAT
 
-    def __init__(
-        self,
-        n_components: int = 50,
-        *,
-        window: int = 2,
-        min_count: int = 3,
-        n_classes: int | None = None,
-        word: str = "word[0]",
-        name: str | None = None,
-        random_state: Any = None,
-    ) -> None:
-        self.n_components = n_components
-        self.window = window
-        self.min_count = min_count
-        self.n_classes = n_classes
-        self.word = word
-        self.name = name
-        self.random_state = random_state
+    n_components: int = 50
+    _: KW_ONLY
+    window: int = 2
+    min_count: int = 3
+    n_classes: int | None = None
+    word: str = "word[0]"
+    name: str | None = None
+    random_state: Any = None
 
     @committed
     def fit(self, X: Sequence[Any], y: Any = None) -> Self:

@@ -16,7 +16,9 @@ from structboost.contract.measures import SparseFeature
 from structboost.contract.parts import PartKind, StackedParts
 from structboost.contract.separation import Separation
 from structboost.exceptions import TaskError, on_example
-from structboost.inference.chains import best_sequences, space_of_tags, tag_probabilities
+from structboost.inference.best_sequences import best_sequences
+from structboost.inference.exponentials import space_of_tags
+from structboost.inference.sum_product import tag_probabilities
 from structboost.tasks.batch_task import BatchTask, alone
 from structboost.tasks.checks import (
     as_array,

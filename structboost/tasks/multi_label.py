@@ -7,6 +7,7 @@ from itertools import product
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import expit, logsumexp, softmax
 
 from structboost._typing import FloatArray, IntArray, override
@@ -245,7 +246,7 @@ class MultiLabelTask(TableTask):
     def _checked(self, y: Any) -> IntArray:
         labels = as_array(y)
         is_set = labels is not None and labels.shape == (self.n_labels,)
-        if labels is None or not is_set or not np.isin(labels, (0, 1)).all():
+        if labels is None or not is_set or not _is_binary(labels):
             raise TaskError(f"A set of labels is {shown(y)}; give {self.n_labels} entries, 0 or 1.")
         return labels.astype(np.int64)
 
@@ -271,6 +272,13 @@ class MultiLabelTask(TableTask):
             raise TaskError(
                 f"{name} has shape {table.shape}; give (n_sets, {self.n_labels}) entries, 0 or 1."
             )
-        if not np.isin(table, (0, 1)).all():
+        if not _is_binary(table):
             raise TaskError(f"{name} has entries that are neither 0 nor 1.")
         return table.astype(np.int64)
+
+
+def _is_binary(table: NDArray[Any]) -> bool:
+    """Whether all entries are 0 or 1."""
+    if table.dtype.kind not in "biuf":
+        return bool(np.isin(table, (0, 1)).all())
+    return bool(((table == 0) | (table == 1)).all())

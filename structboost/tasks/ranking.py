@@ -213,10 +213,10 @@ class RankingTask(Task):
         difference = SparseFeature(items, np.zeros(len(items), np.int64), weights[items])
         return Separation(losses, {"x": difference}, {"x": np.searchsorted(items, offsets)})
 
-    @override
     def separate_slacks(
         self, X: Sequence[Any], Y: Sequence[Any], scores: StackedParts, limit: int
     ) -> Separation:
+        """Find violated pairs, each with a slack of its own, and about ``limit`` at most."""
         if self._measure is not None:
             return self.separate(X, Y, scores)
         flat = scores.rows["x"][:, 0]

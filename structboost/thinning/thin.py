@@ -165,6 +165,7 @@ def thin(
     facts: dict[str, Any] = {
         "path": [trial.record for trial in trials],
         "label_weight": rows.label_weight,
+        "leaf_label_weight": nan,
         "sharpness": rows.sharpness,
         "loss_as_it_is": mean_loss(reader.probabilities(X), labels),
         "loss_before": float(rows.losses.mean()),
@@ -181,19 +182,19 @@ def thin(
         facts["loss_as_written"] = facts["loss_as_it_is"]
         return ThinnedModel(
             model=model, weights=np.ones(reader.n_trees), offset=rows.offset, thinned=False,
-            objective=nan, bound=nan, gap=nan, leaf_gap=nan, leaf_label_weight=nan, C=nan, prices=rows.prices,
+            objective=nan, bound=nan, gap=nan, leaf_gap=nan, C=nan, prices=rows.prices,
             additions=None, **changes, **facts,
         )  # fmt: skip
     fit, record = trials[-1].fit, trials[-1].record
-    is_refitted = fit.additions is not None
-    leaf_gap = fit.leaf_gap
-    for name, gap in (("weights", fit.second.gap), ("leaves", leaf_gap)):
+    for name, gap in (("weights", fit.second.gap), ("leaves", fit.leaf_gap)):
         if gap > tol:
             warn_user(
                 f"The {name} have a relative gap of {gap:.2g}, above tol={tol:g}; give a larger "
                 "tol.",
                 ConvergenceWarning,
             )
+    if fit.additions is not None:
+        facts["leaf_label_weight"] = rows.leaf_label_weight
     changes = {name: record[name] for name in _CHANGES}
     weights = fit.second.weights
     offset = rows.offset_at(weights, fit.additions)
@@ -204,7 +205,7 @@ def thin(
     return ThinnedModel(
         model=written, weights=weights, offset=offset, thinned=True,
         objective=fit.second.objective, bound=fit.second.bound, gap=fit.second.gap,
-        leaf_gap=leaf_gap, leaf_label_weight=rows.leaf_label_weight if is_refitted else nan, C=fit.C, prices=fit.prices, additions=fit.additions, **changes, **facts,
+        leaf_gap=fit.leaf_gap, C=fit.C, prices=fit.prices, additions=fit.additions, **changes, **facts,
     )  # fmt: skip
 
 
@@ -215,7 +216,7 @@ class _Limits(NamedTuple):
 
 
 class _Fit(NamedTuple):
-    """Both fits at a value of C, the prices of the second one, and changes of leaves."""
+    """Two fits at one value of C, the prices of weights in the second, and changes of leaves."""
 
     C: float
     first: PricedSolution
@@ -248,9 +249,9 @@ class _Path:
         self._every = np.arange(len(rows.problem.targets))
         parts = shuffled_parts(len(rows.labels), _N_FOLDS, seed, strata=_strata(rows.labels))
         self._folds = [
-            (own, rows.problem.of_rows(own), held)
+            (others, rows.problem.of_rows(others), held)
             for _, held in parts
-            for own in (rows.without(held),)
+            for others in (rows.without(held),)
         ]
         # No tree has weight at this C or below.
         slope = float((rows.problem.edges(np.zeros(rows.n_trees)) / rows.prices).max())
@@ -274,8 +275,8 @@ class _Path:
         trials = [self._trial(fit, folds)]
         if self._refits_leaves and fit.n_trees:
             refitted = [
-                self._with_leaves(of_fold, own)
-                for of_fold, (own, _, _) in zip(folds, self._folds, strict=True)
+                self._with_leaves(of_fold, others)
+                for of_fold, (others, _, _) in zip(folds, self._folds, strict=True)
             ]
             trials.append(self._trial(self._with_leaves(fit, self._every), refitted))
         return trials

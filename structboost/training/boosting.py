@@ -194,14 +194,8 @@ class StructBoost(Trainer):
     verbose: int = 0
     callbacks: Sequence[Callback] | None = None
 
-    model_: Ensemble = field(init=False)
-    history_: list[dict[str, Any]] = field(init=False)
-    objective_: float = field(init=False)
-    interrupted_: bool = field(init=False)
-    ending_: str = field(init=False)
     temperature_: float | None = field(init=False)
     held_out_loss_: float | None = field(init=False)
-    C_: float = field(init=False)
     C_path_: list[dict[str, Any]] = field(init=False)
     C_path_end_: str = field(init=False)
     # Formulation that trains, which ``formulation="auto"`` takes by the examples and C.
@@ -408,7 +402,7 @@ class StructBoost(Trainer):
             return str(getattr(ending[0], "ending", "callback")) if ending else ""
 
         try:
-            loop.run(observe)
+            loop.run(observe if callbacks else None)
             if bar is not None:
                 bar.end(ending_in_words(loop.state.ending))
         finally:
@@ -476,6 +470,34 @@ def _fit(
         trainer._trained_by = plan.formulation
     keeping = [trainer._keep for trainer in trainers]
     train(plan, list(zip(settings, keeping, strict=True)), X, Y, sample_weight)
+
+
+def held_out_loss(
+    trainer: StructBoost, X: Sequence[Any], Y: Sequence[Any], sample_weight: Any
+) -> float | None:
+    """Train without making a model, and return the loss on the parts that rounds left out.
+
+    It is ``held_out_loss_`` of a fit.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        On Ctrl-C.
+    """
+    losses: list[float | None] = []
+
+    def keep(loop: Loop) -> None:
+        loop.is_trial = True
+        loop.run()
+        if loop.state.interrupted:
+            raise KeyboardInterrupt
+        temperature = loop.temperature()
+        losses.append(None if temperature is None else temperature.loss)
+
+    plan, settings = trainer._plan(), trainer._settings()
+    plan.check([settings])
+    train(plan.suited([settings], X), [(settings, keep)], X, Y, sample_weight)
+    return losses[0]
 
 
 def _fit_choosing(

@@ -9,10 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from structboost._typing import FloatArray
+from structboost._typing import FloatArray, IntArray
 from structboost.contract.parts import PartKind
 from structboost.files.schema import Array, DamagedFileError, damaged_content
-from structboost.masters.abilities import LearnsFromHeldOut, RecallsResponses, TakesSparseResponses
+from structboost.masters.abilities import (
+    GrowsRounds,
+    LearnsFromHeldOut,
+    RecallsResponses,
+    TakesSparseResponses,
+)
 from structboost.masters.held_out import HeldOut
 from structboost.masters.master import WeightedColumns
 from structboost.model.ensemble import Ensemble
@@ -59,6 +64,53 @@ def stages_of(arrays: Mapping[str, NDArray[Any]], n_columns: int) -> list[Column
     return [ColumnWeights(*stage) for stage in zip(*by_stage, strict=True)]
 
 
+class _Places:
+    """Places in the master of columns that are priced, old and new.
+
+    Parameters
+    ----------
+    indices : dict
+        Index of each column, to which new ones are added.
+    live : ndarray of int64
+        Indices of the columns in the master.
+
+    Attributes
+    ----------
+    added, selected : list of int
+        Indices of the new columns, and places of all.
+    """
+
+    def __init__(self, indices: dict[tuple[str, tuple[Term, ...]], int], live: IntArray) -> None:
+        self.added: list[int] = []
+        self.selected: list[int] = []
+        self._indices, self._live = indices, live
+        # Places of the live columns, found when one of them is priced again.
+        self._places: dict[int, int] | None = None
+
+    def split(self, kind: str, columns: Sequence[Column]) -> tuple[list[Column], list[Column]]:
+        """Split columns into those that the master lacks, which get a place, and the others."""
+        fresh, again = [], []
+        for column in columns:
+            n_known = len(self._indices)
+            index = self._indices.setdefault((kind, column.terms), n_known)
+            if index < n_known and self._places is None:
+                in_order = [*self._live.tolist(), *self.added]
+                self._places = {index: place for place, index in enumerate(in_order)}
+            place = None
+            if index < n_known and self._places is not None:
+                place = self._places.get(index)
+            if place is None:
+                place = len(self._live) + len(self.added)
+                self.added.append(index)
+                fresh.append(column)
+                if self._places is not None:
+                    self._places[index] = place
+            else:
+                again.append(column)
+            self.selected.append(place)
+        return fresh, again
+
+
 class ColumnRegistry:
     """All columns ever added, numbered for good, and the places of the live ones in the master.
 
@@ -82,53 +134,50 @@ class ColumnRegistry:
         self._master = master
         self._recalling = master if isinstance(master, RecallsResponses) else None
         self._learning = master if isinstance(master, LearnsFromHeldOut) else None
-        self._numbers: dict[tuple[str, tuple[Term, ...]], int] = {}
+        self._indices: dict[tuple[str, tuple[Term, ...]], int] = {}
         self._learners: dict[str, dict[Any, int]] = {kind: {} for kind in families}
         self._live = np.zeros(0, np.int64)
         self._idle = np.zeros(0, np.int64)
 
     def __len__(self) -> int:
-        return len(self._numbers)
+        return len(self._indices)
 
     def add(self, priced: Mapping[str, Sequence[Column]]) -> int:
         """Add the columns that the master does not hold, and return how many they are."""
-        # Places of the live columns, found when one of them is priced again.
-        live: dict[int, int] | None = None
-        n_live = len(self._live)
+        places = _Places(self._indices, self._live)
         terms: dict[str, Terms] = {}
-        added: list[int] = []
-        selected: list[int] = []
         for kind, of_kind in priced.items():
-            fresh, again = [], []
-            for column in of_kind:
-                n_known = len(self._numbers)
-                index = self._numbers.setdefault((kind, column.terms), n_known)
-                if index < n_known and live is None:
-                    live_and_new = np.concatenate((self._live, np.array(added, np.int64))).tolist()
-                    live = {index: place for place, index in enumerate(live_and_new)}
-                place = None if index == n_known or live is None else live.get(index)
-                if place is None:
-                    place = n_live + len(added)
-                    added.append(index)
-                    fresh.append(column)
-                    if live is not None:
-                        live[index] = place
-                else:
-                    again.append(column)
-                selected.append(place)
+            first = len(places.added)
+            fresh, again = places.split(kind, of_kind)
             if again and self._recalling is not None:
                 learners = (term.learner for column in again for term in column.terms)
                 self._recall(kind, list(dict.fromkeys(learners)))
             if fresh:
-                terms[kind] = self._terms(kind, fresh, len(added) - len(fresh))
-        self.selected = np.array(selected, np.int64)
-        if added:
-            self._master.add_columns(terms, len(added))
-            self._live = np.concatenate((self._live, np.array(added, np.int64)))
-            self._idle = np.concatenate((self._idle, np.zeros(len(added), np.int64)))
+                terms[kind] = self._terms(kind, fresh, first)
+        self._append(terms, places)
         if self._learning is not None:
             self._add_held_out(priced, self._learning)
-        return len(added)
+        return len(places.added)
+
+    def add_grown(
+        self, kind: str, rounds: Sequence[Sequence[Column]], booster: GrowsRounds
+    ) -> list[IntArray]:
+        """Add the columns of rounds that a booster ran ahead, and return the places of each."""
+        places = _Places(self._indices, self._live)
+        fresh = [column for columns in rounds for column in places.split(kind, columns)[0]]
+        if fresh:
+            self._append({kind: self._terms(kind, fresh, 0, booster)}, places)
+        ends = np.cumsum([len(columns) for columns in rounds])[:-1]
+        return np.split(np.array(places.selected, np.int64), ends)
+
+    def _append(self, terms: Mapping[str, Terms], places: _Places) -> None:
+        """Give the master the new columns of these places."""
+        self.selected = np.array(places.selected, np.int64)
+        n_added = len(places.added)
+        if n_added:
+            self._master.add_columns(terms, n_added)
+            self._live = np.concatenate((self._live, np.array(places.added, np.int64)))
+            self._idle = np.concatenate((self._idle, np.zeros(n_added, np.int64)))
 
     def _add_held_out(
         self, priced: Mapping[str, Sequence[Column]], learning: LearnsFromHeldOut
@@ -185,7 +234,7 @@ class ColumnRegistry:
         stage_weights[rows, places] = np.concatenate([stage.weights for stage in stages])
         weights = np.zeros(len(used))
         weights[np.searchsorted(used, final.numbers)] = final.weights
-        keys = {index: key for key, index in self._numbers.items() if index in place}
+        keys = {index: key for key, index in self._indices.items() if index in place}
         members = {}
         for kind, family in self.families.items():
             placed = [
@@ -216,7 +265,7 @@ class ColumnRegistry:
         for i, kind in enumerate(self.families):
             placed = [
                 (index, term)
-                for (of_kind, key), index in self._numbers.items()
+                for (of_kind, key), index in self._indices.items()
                 if of_kind == kind
                 for term in key
             ]
@@ -261,10 +310,10 @@ class ColumnRegistry:
                 for kind, family in self.families.items()
             }
             of_column = self._columns(learners, arrays, kinds)
-            self._numbers = {
+            self._indices = {
                 (kind, tuple(terms)): index for index, (kind, terms) in of_column.items()
             }
-            if len(self._numbers) != len(of_column) or len(np.unique(arrays["live"])) != len(
+            if len(self._indices) != len(of_column) or len(np.unique(arrays["live"])) != len(
                 arrays["live"]
             ):
                 raise DamagedFileError("it has a column twice")
@@ -314,17 +363,25 @@ class ColumnRegistry:
             raise DamagedFileError("its columns are not numbered in order")
         return of_column
 
-    def _terms(self, kind: str, fresh: Sequence[Column], first: int) -> Terms:
-        """Return the terms of columns from index ``first``, and give learners to the master."""
+    def _terms(
+        self, kind: str, fresh: Sequence[Column], first: int, grower: GrowsRounds | None = None
+    ) -> Terms:
+        """Return the terms of columns from index ``first``, and give learners to the master.
+
+        ``grower`` is a booster that needs no responses.
+        """
         indices = self._learners[kind]
         numbered = [(first + i, term) for i, column in enumerate(fresh) for term in column.terms]
         learners = list(dict.fromkeys(term.learner for _, term in numbered))
         new = [learner for learner in learners if learner not in indices]
-        if len(new) < len(learners) and self._recalling is not None:
+        if len(new) < len(learners) and self._recalling is not None and grower is None:
             # Learners of earlier rounds, on other channels now.
             self._recall(kind, [learner for learner in learners if learner in indices])
         if new:
-            start = self._add_learners(kind, new)
+            if grower is None:
+                start = self._add_learners(kind, new)
+            else:
+                start = grower.add_grown(kind, len(new))
             indices.update({learner: start + i for i, learner in enumerate(new)})
         return Terms.of(numbered, indices)
 

@@ -47,6 +47,8 @@ class Loop(ABC):
 
     # What is proved of the columns, where the way of a round proves anything.
     certified = False
+    # Whether only its loss is of interest, so that no columns need to be kept.
+    is_trial = False
 
     def __init__(
         self,
@@ -67,13 +69,16 @@ class Loop(ABC):
         # Found once: protocols are slow to check.
         self._learning = weighted if isinstance(weighted, LearnsFromHeldOut) else None
         self._began = began
+        self._observer: Observer | None = None
         self._checkpoint = checkpoint
         self._calls_before = weighted.oracle_calls
         self._is_search = not all(of.exact_pricing for of in columns.families.values())
         rule.bind(weighted)
 
-    def run(self, observe: Observer) -> None:
+    def run(self, observe: Observer | None = None) -> None:
         """Train, from the checkpoint on if there is one.
+
+        ``observe`` is called after every round; without it several may run at once.
 
         Raises
         ------
@@ -81,11 +86,12 @@ class Loop(ABC):
             On Ctrl-C before the first round has ended.  Later it ends training, and the state shows
             so.
         """
+        self._observer = observe
         try:
             priced = self._begin()
             while not self._terminated():
                 priced = self._step(priced)
-                self._observe(observe)
+                self._observe()
                 if self._checkpoint is not None:
                     self._checkpoint.write(self.state, is_last=self._terminated())
             self._end()
@@ -120,10 +126,10 @@ class Loop(ABC):
         self.state.exhausted = 0 if has_found else self.state.exhausted + 1
         return priced
 
-    def _observe(self, observe: Observer) -> None:
+    def _observe(self) -> None:
         """Tell of the last record, and see whether training is done."""
         last = self.state.history[-1]
-        is_ending = observe(last)
+        is_ending = "" if self._observer is None else self._observer(last)
         reached = last["gap"] is not None and last["gap"] <= self.settings.tol
         # Where no edge is large enough, another search finds nothing either.
         exhausted = self.state.exhausted >= self._patience or np.isinf(self._min_edge)

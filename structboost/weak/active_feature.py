@@ -124,6 +124,12 @@ class ActiveFeatureTable(LearnerTable):
         return np.full((len(self), n_features), 1.0 / n_features)
 
     @override
+    def feature_sizes(self, weights: FloatArray, n_features: int) -> FloatArray:
+        used, sizes = self.feature >= 0, np.zeros(n_features)
+        np.add.at(sizes, self.feature[used], np.abs(weights)[used].sum(axis=1))
+        return sizes
+
+    @override
     def as_linear(self, weights: FloatArray, n_features: int) -> tuple[FloatArray, FloatArray]:
         used = self.feature >= 0
         coefficients = np.zeros((n_features, weights.shape[1]))
@@ -135,12 +141,12 @@ class ActiveFeatureTable(LearnerTable):
     def scorer(self, weights: FloatArray, n_features: int) -> ActiveFeatureScores:
         constant = self.feature < 0
         base = np.where(constant, self.present, self.absent) @ weights
-        known, of_learner = np.unique(self.feature[~constant], return_inverse=True)
-        gains = np.zeros((len(known), weights.shape[1]))
+        features, of_learner = np.unique(self.feature[~constant], return_inverse=True)
+        gains = np.zeros((len(features), weights.shape[1]))
         change = (self.present - self.absent)[~constant, None] * weights[~constant]
         np.add.at(gains, of_learner, change)
-        place = np.full(int(known.max(initial=-1)) + 1, -1, np.int32)
-        place[known] = np.arange(len(known), dtype=np.int32)
+        place = np.full(int(features.max(initial=-1)) + 1, -1, np.int32)
+        place[features] = np.arange(len(features), dtype=np.int32)
         return ActiveFeatureScores(place, gains, base)
 
 
@@ -171,9 +177,9 @@ class ActiveFeatureScores:
         if sparse.issparse(rows):
             indices, ends = rows.indices, rows.indptr
         else:
-            numbers = np.asarray(rows)
-            is_active = numbers >= 0
-            indices = numbers[is_active]
+            columns = np.asarray(rows)
+            is_active = columns >= 0
+            indices = columns[is_active]
             ends = np.concatenate(([0], np.cumsum(is_active.sum(axis=1))))
         out = np.tile(self.base, (rows.shape[0], 1))
         listed = indices.astype(np.int32, copy=False), ends.astype(np.int64, copy=False)
@@ -228,7 +234,7 @@ class ActiveFeatureFamily(WeakLearnerFamily):
 
     @override
     def price(self, duals: FloatArray, per_channel: int) -> Sequence[Candidate]:
-        found: list[Candidate] = []
+        candidates: list[Candidate] = []
         for first in range(0, duals.shape[1], _CHANNELS_AT_ONCE):
             block = duals[:, first : first + _CHANNELS_AT_ONCE]
             edges, turned = self._edges(block)
@@ -237,8 +243,8 @@ class ActiveFeatureFamily(WeakLearnerFamily):
             for c in range(block.shape[1]):
                 for k in _largest(larger[:, c], n_best):
                     learner = self._learner(k, bool(turned[k, c] > edges[k, c]))
-                    found.append(Candidate(learner, first + c, float(larger[k, c])))
-        return sorted(found, key=lambda candidate: -candidate.edge)
+                    candidates.append(Candidate(learner, first + c, float(larger[k, c])))
+        return sorted(candidates, key=lambda candidate: -candidate.edge)
 
     @override
     def refine(self, learner: ActiveFeature, duals: FloatArray) -> Sequence[Candidate]:
@@ -255,18 +261,18 @@ class ActiveFeatureFamily(WeakLearnerFamily):
         values: list[NDArray[Any]] = []
         for learner in learners:
             place = self._place(learner)
-            own = everywhere
+            at = everywhere
             if place < len(self._known):
-                own = self._parts_of.indices[slice(*self._parts_of.indptr[place : place + 2])]
-            answers = np.full(len(own), learner.present, self._type)
+                at = self._parts_of.indices[slice(*self._parts_of.indptr[place : place + 2])]
+            response = np.full(len(at), learner.present, self._type)
             if learner.absent:
-                answers = np.full(self._n_parts, learner.absent, self._type)
-                answers[own] = learner.present
-                own = np.flatnonzero(answers).astype(np.int32)
-                answers = answers[own]
-            rows.append(own)
-            values.append(answers)
-        ends = np.cumsum([0] + [len(own) for own in rows])
+                response = np.full(self._n_parts, learner.absent, self._type)
+                response[at] = learner.present
+                at = np.flatnonzero(response).astype(np.int32)
+                response = response[at]
+            rows.append(at)
+            values.append(response)
+        ends = np.cumsum([0] + [len(at) for at in rows])
         entries = np.concatenate([*values, np.zeros(0, self._type)])
         columns = np.concatenate([*rows, np.zeros(0, np.int32)])
         return sparse.csr_array((entries, columns, ends), (len(learners), self._n_parts))

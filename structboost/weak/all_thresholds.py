@@ -31,8 +31,8 @@ def largest_edges(
     stump, and ``directions`` are 1 for columns whose stumps must rise, -1 where they must fall.
     """
     active = np.flatnonzero(duals.any(axis=1))
-    own = np.ascontiguousarray(duals[active], np.float64)
-    totals = own.sum(axis=0)
+    of_active = np.ascontiguousarray(duals[active], np.float64)
+    totals = of_active.sum(axis=0)
     best = np.maximum(low * totals, high * totals)
     for j in columns:
         column = _column(rows, bins, int(j))[active]
@@ -41,7 +41,7 @@ def largest_edges(
         changes = np.flatnonzero(ordered[1:] != ordered[:-1]) + 1
         direction = 0 if directions is None else directions[j]
         ways = ((low, high), (high, low))[max(0, -direction) : 2 - max(0, direction)]
-        _raise_to_edges(own, order, changes, totals, np.array(ways), best)
+        _raise_to_edges(of_active, order, changes, totals, np.array(ways), best)
     return np.asarray(best)
 
 

@@ -47,6 +47,7 @@ from structboost.weak.responses import ShardFeatures
 from structboost.weak.standardisation import Standardisation
 from structboost.weak.table import LearnerTable
 from structboost.weak.terms import Term
+from structboost.weak.tree_growth import Growth
 
 
 class Candidate(NamedTuple):
@@ -217,6 +218,39 @@ class WeakLearnerFamily(Described, ABC):
         """
         return
 
+    def growth(self, n_rounds: int, n_channels: int) -> Growth | None:
+        """Return data from which a booster grows the learners of rounds in compiled code.
+
+        It takes the place of :meth:`price` in rounds that nobody watches.
+
+        Parameters
+        ----------
+        n_rounds, n_channels : int
+            Largest number of rounds, and channels of the kind.
+
+        Returns
+        -------
+        growth : Growth or None
+            None if learners are only found by :meth:`price`, as by default.
+        """
+        return None
+
+    def skip_drawn(self, n_rounds: int) -> None:
+        """Drop the random draws of so many rounds of the last :meth:`growth`, which were run."""
+        return
+
+    def grown(self, growth: Growth, n_rounds: int) -> list[list[Candidate]]:
+        """Return the candidates of each of the first rounds of a growth, best first.
+
+        Parameters
+        ----------
+        growth : Growth
+            The result of :meth:`growth`, filled by the booster.
+        n_rounds : int
+            Number of rounds that were grown.
+        """
+        raise NotImplementedError
+
     def part(self) -> WeakLearnerFamily | None:
         """Family of a part of these learners that is priced faster.
 
@@ -286,7 +320,7 @@ class WeakLearnerFamily(Described, ABC):
 
         Returns
         -------
-        found : sequence of (learner, ndarray of shape (n_channels,))
+        priced : sequence of (learner, ndarray of shape (n_channels,))
             At least one learner, each with its edge on every channel.
 
         Raises
@@ -316,7 +350,7 @@ class WeakLearnerFamily(Described, ABC):
         groups : sequence of sequence of (learner, ndarray of shape (n_channels,))
             Best group first.
         """
-        return [[found] for found in self.price_shared(duals, n_groups)]
+        return [[candidate] for candidate in self.price_shared(duals, n_groups)]
 
     def left_out(self) -> NDArray[np.bool_] | None:
         """Training parts that the learners of the last :meth:`price` were not grown on.
@@ -340,7 +374,7 @@ class WeakLearnerFamily(Described, ABC):
 
         Returns
         -------
-        answers : ndarray, shape (n_parts,), or None
+        responses : ndarray, shape (n_parts,), or None
             0 on the parts that it was grown on.  None if :meth:`left_out` is None, or if the last
             :meth:`price` did not return the learner for this channel.
         """

@@ -228,12 +228,12 @@ def bin_thresholds(
             _raise_infinite(_column(features, f), f)
         if f in categorical:
             distinct, has_gaps = _categories(distinct, f), False
-            own = distinct + HALF
+            cuts = distinct + HALF
         else:
-            own = _thresholds(distinct, counts, max(1, max_bins - has_gaps), exact=exact)
-        of_columns += [np.append(own, ABOVE_ALL), own] if has_gaps else [own]
+            cuts = _thresholds(distinct, counts, max(1, max_bins - has_gaps), exact=exact)
+        of_columns += [np.append(cuts, ABOVE_ALL), cuts] if has_gaps else [cuts]
         n_columns = 1 + has_gaps
-        thinned += [sampled or len(own) < len(distinct) - 1] * n_columns
+        thinned += [sampled or len(cuts) < len(distinct) - 1] * n_columns
         feature += [f] * n_columns
     sizes = [len(thresholds) for thresholds in of_columns]
     flat = np.concatenate(of_columns) if of_columns else np.zeros(0)
@@ -261,12 +261,21 @@ def _distinct_values(features: Any, f: int) -> tuple[FloatArray, IntArray]:
         distinct, counts = np.unique(features[:, f], return_counts=True)
         return distinct.astype(np.float64), counts
     stored = features.data[features.indptr[f] : features.indptr[f + 1]]
-    n_zeros = features.shape[0] - np.count_nonzero(stored)
-    distinct, counts = np.unique(stored[stored != 0], return_counts=True)
-    distinct = distinct.astype(np.float64)
+    stored = stored[stored != 0].astype(np.float64)
+    stored.sort()
+    n_zeros = features.shape[0] - len(stored)
+    # NaN comes last, and counts as one value.
+    is_last = np.ones(len(stored), np.bool_)
+    np.not_equal(stored[1:], stored[:-1], out=is_last[:-1])
+    if len(stored) and np.isnan(stored[-1]):
+        is_last[:-1] &= ~np.isnan(stored[:-1])
+    lasts = is_last.nonzero()[0]
+    distinct, counts = stored[lasts], lasts + 1
+    counts[1:] -= lasts[:-1] + 1
     if n_zeros:
-        place = int(np.searchsorted(distinct, 0.0))
-        distinct, counts = np.insert(distinct, place, 0.0), np.insert(counts, place, n_zeros)
+        place = int(distinct.searchsorted(0.0))
+        distinct = np.concatenate((distinct[:place], [0.0], distinct[place:]))
+        counts = np.concatenate((counts[:place], [n_zeros], counts[place:]))
     return distinct, counts
 
 
@@ -289,12 +298,12 @@ def bin_codes(features: Any, bins: Thresholds) -> NDArray[Any]:
         column = _column(features, f)
         if np.isinf(column).any():
             _raise_infinite(column, f)
-        own = bins.values[bins.indptr[j] : bins.indptr[j + 1]]
-        n_steps = len(own).bit_length()
+        of_column = bins.values[bins.indptr[j] : bins.indptr[j + 1]]
+        n_steps = len(of_column).bit_length()
         padded = np.full(1 << n_steps, np.inf)
-        padded[: len(own)] = own
+        padded[: len(of_column)] = of_column
         is_low = bins.gaps is not None and bool(bins.gaps.low[j])
-        _fill_codes(column, padded, n_steps, 0 if is_low else len(own), codes[j])
+        _fill_codes(column, padded, n_steps, 0 if is_low else len(of_column), codes[j])
     return codes
 
 
@@ -316,13 +325,13 @@ def _fill_codes(
 
 def _categories(distinct: FloatArray, f: int) -> FloatArray:
     """Categories of a feature, the integers from 0 to the largest that occurs."""
-    known = distinct[~np.isnan(distinct)]
-    if len(known) and (known[0] < 0 or known[-1] >= MOST_CATEGORIES or (known % 1).any()):
+    present = distinct[~np.isnan(distinct)]
+    if len(present) and (present[0] < 0 or present[-1] >= MOST_CATEGORIES or (present % 1).any()):
         raise TaskError(
-            f"Feature {f} is categorical and holds values such as {known[-1]:g}; give numbers of "
+            f"Feature {f} is categorical and holds values such as {present[-1]:g}; give numbers of "
             f"categories from 0 to {MOST_CATEGORIES - 1}, or leave it out of the categorical ones."
         )
-    return np.arange(0 if not len(known) else known[-1] + 1)
+    return np.arange(0 if not len(present) else present[-1] + 1)
 
 
 def _raise_infinite(column: NDArray[Any], f: int) -> None:

@@ -18,12 +18,12 @@ def best_on_channels(
 
     ``learner(k, channel)`` is the learner of edge ``edges[k, channel]``.
     """
-    found = [
+    candidates = [
         Candidate(learner(int(k), channel), channel, float(edges[k, channel]))
         for channel in range(edges.shape[1])
         for k in np.argsort(-edges[:, channel], kind="stable")[:per_channel]
     ]
-    return sorted(found, key=lambda candidate: -candidate.edge)
+    return sorted(candidates, key=lambda candidate: -candidate.edge)
 
 
 def largest_norms(

@@ -77,12 +77,12 @@ class CategoryTable(LearnerTable):
         used, place = np.unique(self.feature, return_inverse=True)
         is_inside = flags_of(self.sets)
         n_bins = is_inside.shape[1]
-        answers = np.where(is_inside, self.inside[:, None], self.outside[:, None])
+        responses = np.where(is_inside, self.inside[:, None], self.outside[:, None])
         values = np.zeros((len(used), n_bins, weights.shape[1]))
         missing = np.zeros((len(used), weights.shape[1]))
         of_missing = np.where(self.missing_inside > 0, self.inside, self.outside)
         for k, u in enumerate(place.tolist()):
-            values[u] += answers[k][:, None] * weights[k]
+            values[u] += responses[k][:, None] * weights[k]
             missing[u] += of_missing[k] * weights[k]
         thresholds = np.tile(np.arange(n_bins - 1) + HALF, len(used))
         return LookupTable(
@@ -127,8 +127,8 @@ class CategoryFamily(WeakLearnerFamily):
         check_family_arguments(features, response, exact=exact, n_threads=n_threads)
         self.n_features = features.shape[1]
         self.categorical = checked_columns(categorical, "categorical", self.n_features)
-        own = features[:, self.categorical]
-        self.binned = bin_features(own, categorical=range(len(self.categorical)))
+        of_categories = features[:, self.categorical]
+        self.binned = bin_features(of_categories, categorical=range(len(self.categorical)))
         self.low, self.high = response
         self._ends = np.append(0, np.cumsum(self.binned.bins.n_bins))
 
@@ -156,20 +156,20 @@ class CategoryFamily(WeakLearnerFamily):
 
     @override
     def restored(self, values: Sequence[Any]) -> CategorySet:
-        made = CategorySet(*values)
-        if made.feature not in self.categorical.tolist():
-            raise DamagedFileError(f"feature {made.feature!r} has no categories")
-        n_bins = int(self.binned.bins.n_bins[self._column(made)])
-        whole_number(made.members, "set", 0, 2**n_bins - 1)
-        return made
+        category_set = CategorySet(*values)
+        if category_set.feature not in self.categorical.tolist():
+            raise DamagedFileError(f"feature {category_set.feature!r} has no categories")
+        n_bins = int(self.binned.bins.n_bins[self._column(category_set)])
+        whole_number(category_set.members, "set", 0, 2**n_bins - 1)
+        return category_set
 
     @override
     def responses(self, learners: Sequence[CategorySet]) -> NDArray[Any]:
         out = np.empty((len(learners), self.binned.n_rows), answer_type(self.low, self.high))
         inside = flags_of(words_of(tuple(learner.members for learner in learners)))
         for k, learner in enumerate(learners):
-            found = inside[k][self.binned.codes[self._column(learner)]]
-            out[k] = np.where(found, self.high, self.low)
+            is_inside = inside[k][self.binned.codes[self._column(learner)]]
+            out[k] = np.where(is_inside, self.high, self.low)
         return out
 
     @override

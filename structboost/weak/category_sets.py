@@ -61,8 +61,8 @@ def for_all_categories(
     Returns the words, shape (..., N_WORDS), and whether missing values are inside, shape (...).
     """
     last = n_bins[..., None] - 1
-    own = np.take_along_axis(words, last >> 6, axis=-1)
-    inside = (own >> (last & 63).astype(np.uint64) & np.uint64(1)) != 0
+    word = np.take_along_axis(words, last >> 6, axis=-1)
+    inside = (word >> (last & 63).astype(np.uint64) & np.uint64(1)) != 0
     # Bits below the last bin in each word; a shift by 64 is none, so all bits of a word are apart.
     n_below = np.clip(last - 64 * np.arange(N_WORDS), 0, 64)
     every = np.uint64(2**64 - 1)
@@ -105,7 +105,7 @@ class SetColumns:
         for k, f in enumerate(self.feature.tolist()):
             if f not in codes:
                 column = rows[:, f].astype(np.float64)
-                known = (column >= 0) & (column < missing) & (column == np.floor(column))
-                codes[f] = np.where(known, column, missing).astype(np.intp)
+                is_code = (column >= 0) & (column < missing) & (column == np.floor(column))
+                codes[f] = np.where(is_code, column, missing).astype(np.intp)
             out[:, rows.shape[1] + k] = self.outside[k][codes[f]]
         return out

@@ -77,8 +77,8 @@ def contributions_of(
     if background is not None:
         return contributions_of(scorer, rows).centred(contributions_of(scorer, background))
     # What is missing is left to the tables: linear functions do not take it.
-    known = np.where(np.isnan(rows), 0.0, rows)
-    values = known[:, :, None] * form.coefficients
+    filled = np.where(np.isnan(rows), 0.0, rows)
+    values = filled[:, :, None] * form.coefficients
     for u, feature in enumerate(form.steps.features):
         values[:, feature] += _of_one_feature(form.steps, u).raw_scores(rows)
     return Contributions(values, form.steps.bias.copy())

@@ -81,8 +81,8 @@ def _alternatives(of_kinds: Mapping[str, Any]) -> list[Mapping[str, Any]]:
         if len(of_kind) > 1:
             families.extend(group for group in of_kind if group not in families)
     alone = [
-        {kind: own if own in groups[kind] else given for kind, given in of_kinds.items()}
-        for own in families
+        {kind: family if family in groups[kind] else default for kind, default in of_kinds.items()}
+        for family in families
     ]
     return [of_kinds, *alone]
 
@@ -173,21 +173,21 @@ def with_categories(weak_learner: Any, categorical: Sequence[int]) -> Any:
     Trees do so in their nodes.  Stumps get a second family, of sets.
     """
     members = list(weak_learner) if isinstance(weak_learner, list | tuple) else [weak_learner]
-    made: list[Any] = []
+    makers: list[Any] = []
     for member in members:
         if _takes(member, "categorical"):
-            made.append(_with(member, categorical=categorical))
+            makers.append(_with(member, categorical=categorical))
         else:
-            made.append(member)
+            makers.append(member)
             beside = _declared(member, "sets_of_categories")
             if beside is not None:
-                made.append(_with(beside, categorical=categorical))
-    if not any("categorical" in getattr(member, "keywords", ()) for member in made):
+                makers.append(_with(beside, categorical=categorical))
+    if not any("categorical" in getattr(member, "keywords", ()) for member in makers):
         raise ValueError(
             f"X has categorical columns, {shown(categorical)}, and weak_learner is "
             f"{shown(weak_learner)}; take 'stump' or 'tree', or encode them as numbers."
         )
-    return made[0] if len(made) == 1 else made
+    return makers[0] if len(makers) == 1 else makers
 
 
 def families_of(
@@ -205,7 +205,7 @@ def families_of(
     that search features in memory.  ValueError if a family needs features in memory that are only
     in shards.  TypeError if a callable does not return a family.
     """
-    made = {}
+    of_kinds = {}
     for kind, of_kind in members.items():
         response = kinds[kind].response
         for member in of_kind:
@@ -215,9 +215,9 @@ def families_of(
         is_sparse = features.rows is not None and sparse.issparse(features.rows[kind])
         if is_sparse:
             check_takes_sparse(of_kind[0] if len(of_kind) == 1 else of_kind)
-        own: list[Any]
+        families: list[Any]
         if in_shards and not is_sparse and all(member in IN_SHARDS for member in of_kind):
-            own = [
+            families = [
                 IN_SHARDS[member].of_kind(features, kind, response, exact=exact)
                 for member in of_kind
             ]
@@ -235,12 +235,12 @@ def families_of(
                 else family_maker(member, exact=exact)
                 for member in of_kind
             ]
-            own = [maker(rows, response, exact=exact, n_threads=n_threads) for maker in makers]
-        for family in own:
+            families = [maker(rows, response, exact=exact, n_threads=n_threads) for maker in makers]
+        for family in families:
             if not isinstance(family, WeakLearnerFamily):
                 raise TypeError(
                     f"weak_learner made {shown(family)}; it must return a WeakLearnerFamily, as "
                     "StumpFamily does."
                 )
-        made[kind] = own[0] if len(own) == 1 else UnionFamily(own)
-    return made
+        of_kinds[kind] = families[0] if len(families) == 1 else UnionFamily(families)
+    return of_kinds

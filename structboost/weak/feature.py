@@ -158,10 +158,10 @@ class FeatureFamily(WeakLearnerFamily):
 
     @override
     def responses(self, learners: Sequence[Feature]) -> NDArray[Any]:
-        found = self._scaled[[learner.feature for learner in learners]]
+        values = self._scaled[[learner.feature for learner in learners]]
         turned = [learner.scale < 0 for learner in learners]
-        found[turned] = np.float32(self._whole) - found[turned]
-        return found
+        values[turned] = np.float32(self._whole) - values[turned]
+        return values
 
     @override
     def table(self, learners: Sequence[Feature]) -> FeatureTable:
@@ -185,11 +185,11 @@ def _checked_groups(groups: Any, n_features: int) -> IntArray:
     """Group of each feature, and of the constant last, counted from 0 without gaps."""
     if groups is None:
         return np.arange(n_features + 1)
-    given = checked_array(groups, "groups")
-    if given.shape != (n_features,) or given.dtype.kind not in "iu":
+    array = checked_array(groups, "groups")
+    if array.shape != (n_features,) or array.dtype.kind not in "iu":
         raise ValueError(
-            f"groups has shape {given.shape} and type {given.dtype}; give a whole number for each "
+            f"groups has shape {array.shape} and type {array.dtype}; give a whole number for each "
             f"of the {n_features} features."
         )
-    numbers = np.unique(given, return_inverse=True)[1]
-    return np.append(numbers, numbers.max() + 1).astype(np.int64)
+    codes = np.unique(array, return_inverse=True)[1]
+    return np.append(codes, codes.max() + 1).astype(np.int64)

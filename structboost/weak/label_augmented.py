@@ -78,7 +78,7 @@ class LabelAugmented(PricingRule):
                 "them, or take pricing='own'."
             )
         sums, bins = _best_far_sides(family, duals)
-        found = []
+        columns = []
         for node, total in enumerate(duals.sum(axis=0)):
             constant = _constant_column(family, node, float(total))
             splits = _split_columns(family, node, sums[:, node], bins[:, node], per_channel)
@@ -86,11 +86,11 @@ class LabelAugmented(PricingRule):
             if constant.edge >= (1 - _TIE) * best_split:
                 # The constant enters alone.  Its edge stands for all, so that the bound covers the
                 # whole family.
-                found.append(constant._replace(edge=max(constant.edge, best_split)))
+                columns.append(constant._replace(edge=max(constant.edge, best_split)))
             else:
-                found += [*splits, constant]
-        found.sort(key=lambda column: -column.edge)
-        return [column for column in found if column.edge > min_edge], found[0].edge
+                columns += [*splits, constant]
+        columns.sort(key=lambda column: -column.edge)
+        return [column for column in columns if column.edge > min_edge], columns[0].edge
 
 
 def _split_columns(
@@ -126,7 +126,7 @@ def _constant_column(family: StumpFamily, node: int, total: float) -> Column:
 
 
 def _constant(family: StumpFamily, node: int, value: float) -> Term:
-    """Constant ``value`` on ``node``, by the constant stump that is not 0."""
+    """Return a term that is ``value`` on ``node``, made of the constant stump that is not 0."""
     low, high = family.low, family.high
     left, right = (low, high) if high else (high, low)
     return Term(Stump(0, -np.inf, left, right, -1), node, value / right)

@@ -1,4 +1,4 @@
-"""Sums of duals in the leaves of the trees of a round."""
+"""Sums of duals in the leaves of the trees of a round, and the confident responses they give."""
 
 from __future__ import annotations
 
@@ -8,85 +8,103 @@ from numpy.typing import NDArray
 from structboost._typing import FloatArray
 from structboost.runtime.compiled import compiled
 
-_TINY = np.finfo(np.float64).tiny
+# A confident response is this factor times the fraction of the weight in its leaf: it fits a byte.
+SURE = 127
+_TINY = float(np.finfo(np.float64).tiny)
 
 
-def fill_leaves(
-    numbers: NDArray[np.int16],
-    duals: FloatArray,
-    is_drawn: NDArray[np.bool_] | None,
-    fraction: float,
-    of_leaves: FloatArray,
+@compiled
+def sum_leaves(
+    leaf_of: NDArray[np.int16], duals: FloatArray, is_drawn: NDArray[np.bool_], sums: FloatArray
 ) -> None:
     """Sum the duals, and their absolute values (masses), in the leaves of new trees.
 
-    Without ``is_drawn`` all rows count in full.  In honest leaves, which need it, only rows that
-    are not drawn do.  The others count by how right their responses are on the former, compared
-    with how right they are on themselves.  Then all sizes are scaled to the sum they had.
+    Parameters
+    ----------
+    leaf_of : ndarray of int16, shape (n_trees, n_rows)
+        Leaf of each row in the tree of each channel.
+    duals : ndarray, shape (n_trees, n_rows)
+    is_drawn : ndarray of bool, shape (n_rows,)
+    sums : ndarray, shape (4, n_trees, n_leaves)
+        Filled with sums and masses of all rows, and with those of the drawn rows.
+    """
+    for t in range(len(leaf_of)):
+        for k in range(sums.shape[2]):
+            sums[0, t, k] = sums[1, t, k] = sums[2, t, k] = sums[3, t, k] = 0.0
+        for i in range(leaf_of.shape[1]):
+            k, dual = leaf_of[t, i], duals[t, i]
+            sums[0, t, k] += dual
+            sums[1, t, k] += abs(dual)
+            if is_drawn[i]:
+                sums[2, t, k] += dual
+                sums[3, t, k] += abs(dual)
+
+
+@compiled
+def confident_leaves(
+    sums: FloatArray, fractions: tuple[float, float], responses: FloatArray
+) -> None:
+    """Divide the sums in leaves by their masses, to which a fraction of that of the tree is added.
 
     Parameters
     ----------
-    numbers : ndarray of int16, shape (n_trees, n_rows)
-        Leaf of each row in the tree of each channel.
-    duals : ndarray, shape (n_rows, n_trees)
-    is_drawn : ndarray of bool, shape (n_rows,), optional
-    fraction : float
-        Fraction of the mass of a tree that is added to that of each leaf.
-    of_leaves : ndarray, shape (3, n_trees, n_leaves)
-        Filled with sums of the duals, masses, and the former over the latter.
+    sums : ndarray, shape (4, n_trees, n_leaves)
+        The result of :func:`sum_leaves`; the masses of all rows become those divided by.
+    fractions : (float, float)
+        Fraction of the mass of a tree that is added to that of each leaf, for all and for the drawn
+        rows.
+    responses : ndarray, shape (2, n_trees, n_leaves)
+        Filled with quotients of all rows, from -1 to 1, and with responses of the drawn ones.
     """
-    weights, masses, ratios = of_leaves
-    if is_drawn is None:
-        add_to_leaves(numbers, duals, np.ones(len(duals), np.bool_), weights, masses)
-    else:
-        add_to_leaves(numbers, duals, ~is_drawn, weights, masses)
-        own_weights, own_masses = np.empty((2, *weights.shape))
-        add_to_leaves(numbers, duals, is_drawn, own_weights, own_masses)
-        _add_drawn(own_weights, own_masses, weights, masses)
-    masses += _totals(fraction * masses)
-    np.maximum(masses, _TINY, out=masses)
-    np.divide(weights, masses, out=ratios)
+    for t in range(sums.shape[1]):
+        masses = sums[1, t]
+        total = 0.0
+        for k in range(len(masses)):
+            total += fractions[0] * masses[k]
+        of_drawn, of_tree = sums[3, t], 0.0
+        if len(of_drawn) < 8:
+            for k in range(len(of_drawn)):
+                of_tree += of_drawn[k]
+        else:
+            # In the order of numpy, by eight partial sums.
+            eight = responses[1, t]
+            for k in range(len(of_drawn)):
+                eight[k % 8] = of_drawn[k] if k < 8 else eight[k % 8] + of_drawn[k]
+            of_tree = (eight[0] + eight[1]) + (eight[2] + eight[3])
+            of_tree += (eight[4] + eight[5]) + (eight[6] + eight[7])
+        of_row = of_tree * fractions[1]
+        for k in range(len(masses)):
+            masses[k] = max(masses[k] + total, _TINY)
+            responses[0, t, k] = sums[0, t, k] / masses[k]
+            responses[1, t, k] = SURE * sums[2, t, k] / max(of_drawn[k] + of_row, _TINY)
+
+
+def add_agreement(sums: FloatArray, of_others: FloatArray) -> None:
+    """Replace the sums of all rows by those of honest leaves.
+
+    The drawn rows count by how right their responses are on the others, compared with how right
+    they are on themselves.  Then all sizes are scaled to the sum they had.
+
+    Parameters
+    ----------
+    sums : ndarray, shape (4, n_trees, n_leaves)
+        The result of :func:`sum_leaves`.
+    of_others : ndarray, shape (2, n_trees, n_leaves)
+        Sums and masses of the rows that are not drawn.
+    """
+    own_weights, own_masses, (weights, masses) = sums[2], sums[3], of_others
+    of_drawn, others = _totals(own_masses), _totals(masses)
+    with np.errstate(all="ignore"):
+        responses = np.where(own_masses > 0.0, own_weights / own_masses, 0.0)
+        on_own = _totals(responses * own_weights / of_drawn)
+        on_others = _totals(np.where(others > 0.0, responses * weights / others, 0.0))
+        agreement = np.where(on_own > 0.0, np.clip(on_others / on_own, 0.0, 1.0), 0.0)
+        agreement = np.where(others > 0.0, agreement, 1.0)
+        scale = np.where(of_drawn > 0.0, (of_drawn + others) / (agreement * of_drawn + others), 1.0)
+    sums[0] = scale * (weights + agreement * own_weights)
+    sums[1] = scale * (masses + agreement * own_masses)
 
 
 def _totals(values: FloatArray) -> FloatArray:
     """Sum each row from left to right, on every processor, shape (n_rows, 1)."""
     return np.asarray(np.cumsum(values, axis=1)[:, -1:])
-
-
-def _add_drawn(
-    own_weights: FloatArray, own_masses: FloatArray, weights: FloatArray, masses: FloatArray
-) -> None:
-    """Add the sums of the drawn rows to those of the others, as far as they agree."""
-    own, others = _totals(own_masses), _totals(masses)
-    with np.errstate(all="ignore"):
-        responses = np.where(own_masses > 0.0, own_weights / own_masses, 0.0)
-        on_own = _totals(responses * own_weights / own)
-        on_others = _totals(np.where(others > 0.0, responses * weights / others, 0.0))
-        agreement = np.where(on_own > 0.0, np.clip(on_others / on_own, 0.0, 1.0), 0.0)
-        agreement = np.where(others > 0.0, agreement, 1.0)
-        scale = np.where(own > 0.0, (own + others) / (agreement * own + others), 1.0)
-    weights[:] = scale * (weights + agreement * own_weights)
-    masses[:] = scale * (masses + agreement * own_masses)
-
-
-@compiled
-def add_to_leaves(
-    numbers: NDArray[np.int16],
-    duals: FloatArray,
-    is_counted: NDArray[np.bool_],
-    weights: FloatArray,
-    masses: FloatArray,
-) -> None:
-    """Sum the duals of the counted rows, and their absolute values, in the leaves of trees.
-
-    Fills ``weights`` and ``masses``.  ``numbers`` has the leaf of each row in the tree of each
-    channel.
-    """
-    for t in range(len(numbers)):
-        for k in range(weights.shape[1]):
-            weights[t, k] = masses[t, k] = 0.0
-        for i in range(numbers.shape[1]):
-            if is_counted[i]:
-                dual = duals[i, t]
-                weights[t, numbers[t, i]] += dual
-                masses[t, numbers[t, i]] += abs(dual)

@@ -132,14 +132,19 @@ class LinearFamily(WeakLearnerFamily):
 
     @override
     def price(self, duals: FloatArray, per_channel: int) -> list[Candidate]:
-        found = []
+        candidates = []
         for channel in range(duals.shape[1]):
-            own = np.ascontiguousarray(duals[:, channel])
-            plane = self._plane(self.direction(own) if own.any() else np.zeros(self.n_features + 1))
-            found.append(
-                max(self._both_ways(plane, own, channel), key=lambda candidate: candidate.edge)
+            of_channel = np.ascontiguousarray(duals[:, channel])
+            plane = self._plane(
+                self.direction(of_channel) if of_channel.any() else np.zeros(self.n_features + 1)
             )
-        return sorted(found, key=lambda candidate: -candidate.edge)
+            candidates.append(
+                max(
+                    self._both_ways(plane, of_channel, channel),
+                    key=lambda candidate: candidate.edge,
+                )
+            )
+        return sorted(candidates, key=lambda candidate: -candidate.edge)
 
     @override
     def price_shared(
@@ -212,11 +217,11 @@ class PerceptronFamily(LinearFamily):
         best = at = self._start(weights)
         best_edge = self._edge(at, weights)
         for sharpness in _SHARPNESS:
-            answer = minimize(
+            result = minimize(
                 self._smooth_edge, at, args=(weights, sharpness), jac=True, method="L-BFGS-B",
                 options={"maxiter": _MAX_ITERATIONS},
             )  # fmt: skip
-            at = np.asarray(answer.x, np.float64)
+            at = np.asarray(result.x, np.float64)
             edge = self._edge(at, weights)
             if edge > best_edge:
                 best, best_edge = at, edge
@@ -239,9 +244,9 @@ class PerceptronFamily(LinearFamily):
         self, at: FloatArray, weights: FloatArray, sharpness: float
     ) -> tuple[float, FloatArray]:
         """Negative edge with tanh in place of the sign, and its gradient."""
-        answers = np.tanh(sharpness * (self._scaled @ at[:-1] + at[-1]))
-        slopes = -sharpness * weights * (1.0 - answers**2)
-        return -float(weights @ answers), np.append(slopes @ self._scaled, slopes.sum())
+        responses = np.tanh(sharpness * (self._scaled @ at[:-1] + at[-1]))
+        slopes = -sharpness * weights * (1.0 - responses**2)
+        return -float(weights @ responses), np.append(slopes @ self._scaled, slopes.sum())
 
 
 class SVMFamily(LinearFamily):
@@ -291,10 +296,10 @@ class LDAFamily(LinearFamily):
         scatter = _RIDGE * np.eye(self.n_features)
         means = []
         for side in (positive, negative):
-            shares = side / side.sum()
-            means.append(shares @ self._scaled)
+            row_weights = side / side.sum()
+            means.append(row_weights @ self._scaled)
             centred = self._scaled - means[-1]
-            scatter += 0.5 * (centred * shares[:, None]).T @ centred
+            scatter += 0.5 * (centred * row_weights[:, None]).T @ centred
         coefficients = np.linalg.solve(scatter, means[0] - means[1])
         projected = self._scaled @ coefficients
         order = np.argsort(projected, kind="stable")

@@ -133,11 +133,11 @@ class LinearAndStumpFamily(WeakLearnerFamily):
         spread = float((np.asarray(features, np.float64) @ mean).std())
         scale = _LINEAR_SPREAD / spread if spread > 1e-12 else 0.0
         self._linear = Linear(tuple((scale * mean).tolist()))
-        answers = np.empty(len(features))
+        responses = np.empty(len(features))
         for fold, weights in enumerate(linear.weights):
             inside = linear.folds == fold
-            answers[inside] = features[inside] @ (scale * weights)
-        self._answers = answers.astype(np.float32)
+            responses[inside] = features[inside] @ (scale * weights)
+        self._responses = responses.astype(np.float32)
 
     @property
     @override
@@ -146,8 +146,8 @@ class LinearAndStumpFamily(WeakLearnerFamily):
 
     @override
     def price(self, duals: FloatArray, per_channel: int) -> Sequence[Candidate]:
-        found = [*self._linear_candidates(duals), *self._stumps.price(duals, per_channel)]
-        return sorted(found, key=lambda candidate: -candidate.edge)
+        candidates = [*self._linear_candidates(duals), *self._stumps.price(duals, per_channel)]
+        return sorted(candidates, key=lambda candidate: -candidate.edge)
 
     @override
     def refine(self, learner: Any, duals: FloatArray) -> Sequence[Candidate]:
@@ -157,10 +157,10 @@ class LinearAndStumpFamily(WeakLearnerFamily):
 
     @override
     def responses(self, learners: Sequence[Any]) -> NDArray[Any]:
-        out = np.empty((len(learners), len(self._answers)), np.float32)
+        out = np.empty((len(learners), len(self._responses)), np.float32)
         for row, learner in zip(out, learners, strict=True):
             is_stump = isinstance(learner, Stump)
-            row[:] = self._stumps.responses([learner])[0] if is_stump else self._answers
+            row[:] = self._stumps.responses([learner])[0] if is_stump else self._responses
         return out
 
     @override
@@ -172,5 +172,5 @@ class LinearAndStumpFamily(WeakLearnerFamily):
         return LinearAndStumpTable(coefficients, **self._stumps.table(stumps).to_arrays())
 
     def _linear_candidates(self, duals: FloatArray) -> list[Candidate]:
-        edges = self._answers.astype(np.float64) @ duals
+        edges = self._responses.astype(np.float64) @ duals
         return [Candidate(self._linear, channel, float(edge)) for channel, edge in enumerate(edges)]

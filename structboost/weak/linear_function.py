@@ -96,6 +96,10 @@ class LinearFunctionTable(LearnerTable):
         return shares_of_coefficients(self.coefficients * self.scales)
 
     @override
+    def feature_sizes(self, weights: FloatArray, n_features: int) -> FloatArray:
+        return np.asarray(np.abs(self.coefficients.T @ weights).sum(axis=1) * self.scales)
+
+    @override
     def as_linear(self, weights: FloatArray, n_features: int) -> tuple[FloatArray, FloatArray]:
         return self.coefficients.T @ weights, self.intercept @ weights
 
@@ -139,8 +143,10 @@ class LinearFunctionSearch(WeakLearnerFamily):
 
     @override
     def price(self, duals: Any, per_channel: int) -> list[Candidate]:
-        found = [self._steepest(channel, own) for channel, own in enumerate(self._sums(duals).T)]
-        return sorted(found, key=lambda candidate: -candidate.edge)
+        candidates = [
+            self._steepest(channel, sums) for channel, sums in enumerate(self._sums(duals).T)
+        ]
+        return sorted(candidates, key=lambda candidate: -candidate.edge)
 
     @override
     def refine(self, learner: LinearFunction, duals: Any) -> list[Candidate]:
@@ -171,12 +177,12 @@ class LinearFunctionSearch(WeakLearnerFamily):
         if len(coefficients) != self.standardisation.width:
             raise DamagedFileError("a linear function has more or fewer coefficients than features")
         least = -np.inf if self.standardisation.bias else 0.0
-        found = tuple(finite_number(value, "coefficient", least) for value in coefficients)
-        if np.linalg.norm(found) > self.radius * (1 + _ROUNDING):
+        weights = tuple(finite_number(value, "coefficient", least) for value in coefficients)
+        if np.linalg.norm(weights) > self.radius * (1 + _ROUNDING):
             raise DamagedFileError(
                 f"a linear function has coefficients of norm above {self.radius}"
             )
-        return LinearFunction(found)
+        return LinearFunction(weights)
 
     def _steepest(self, channel: int, sums: FloatArray) -> Candidate:
         inside = sums if self.standardisation.bias else np.maximum(sums, 0.0)

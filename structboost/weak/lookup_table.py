@@ -93,9 +93,9 @@ class LookupTable:
             above = np.add.reduceat(right[splits, None] * w, levels)
             # Sums from both ends: what is summed of terms that are not negative is not negative.
             for u, (begin, end) in enumerate(pairwise(indptr.tolist())):
-                own = values[begin + u : end + u + 1]
-                np.cumsum(above[begin:end], axis=0, out=own[1:])
-                own[:-1] += np.cumsum(below[begin:end][::-1], axis=0)[::-1]
+                of_feature = values[begin + u : end + u + 1]
+                np.cumsum(above[begin:end], axis=0, out=of_feature[1:])
+                of_feature[:-1] += np.cumsum(below[begin:end][::-1], axis=0)[::-1]
         bias = np.asarray(right[constant] @ weights[constant], np.float64)
         missing = np.zeros((len(starts), weights.shape[1]))
         if len(starts):
@@ -197,13 +197,13 @@ def _merged(tables: Sequence[LookupTable]) -> LookupTable:
     n_channels = len(tables[0].bias)
     thresholds, values, missing = [], [], np.zeros((len(features), n_channels))
     for u, feature in enumerate(features.tolist()):
-        own = [(t, int(i)) for t in tables for i in np.flatnonzero(t.features == feature)]
-        steps = [t.thresholds[t.indptr[i] : t.indptr[i + 1]] for t, i in own]
+        places = [(t, int(i)) for t in tables for i in np.flatnonzero(t.features == feature)]
+        steps = [t.thresholds[t.indptr[i] : t.indptr[i + 1]] for t, i in places]
         thresholds.append(np.unique(np.concatenate(steps)))
         # A bin above all thresholds, and the bins that end at each of them.
         ends = np.append(thresholds[-1], np.inf)
         total = np.zeros((len(ends), n_channels))
-        for (t, i), of_table in zip(own, steps, strict=True):
+        for (t, i), of_table in zip(places, steps, strict=True):
             total += t.values[t.indptr[i] + i + np.searchsorted(of_table, ends)]
             missing[u] += 0.0 if t.missing is None else t.missing[i]
         values.append(total)

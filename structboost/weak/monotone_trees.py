@@ -61,34 +61,34 @@ class Directions:
         bins: IntArray,
         sets: NDArray[np.uint64],
         weights: FloatArray,
-        answers: tuple[float, float],
+        responses: tuple[float, float],
     ) -> FloatArray:
         """Responses of largest edge that respect the directions, shape (n_leaves,).
 
         The nodes split columns of bins, perhaps by ``sets`` of bins that go left.  ``weights`` are
-        the sums of the duals in the leaves, and ``answers`` the low and the high response.
+        the sums of the duals in the leaves, and ``responses`` the low and the high response.
         """
         is_high = weights > 0
         pairs = self._pairs(features, bins, sets)
         if (is_high[pairs[:, 0]] > is_high[pairs[:, 1]]).any():
             places = np.repeat(np.arange(len(pairs)), 2), pairs.ravel()
             above = csr_array((np.tile([1.0, -1.0], len(pairs)), places))
-            found = linprog(
+            solution = linprog(
                 -weights[: above.shape[1]],
                 above,
                 np.zeros(len(pairs)),
                 bounds=(0, 1),
                 method="highs-ds",
             )
-            is_high[: above.shape[1]] = found.x > 0.5
-        return np.where(is_high, answers[1], answers[0])
+            is_high[: above.shape[1]] = solution.x > 0.5
+        return np.where(is_high, responses[1], responses[0])
 
     def nearest_leaves(
         self,
         features: IntArray,
         bins: IntArray,
         sets: NDArray[np.uint64],
-        answers: FloatArray,
+        responses: FloatArray,
         masses: FloatArray,
     ) -> FloatArray:
         """Responses nearest to the wanted ones that respect the directions, shape (n_leaves,).
@@ -100,14 +100,14 @@ class Directions:
         low, high = self._pairs(features, bins, sets).T
         scale = np.sqrt(masses / masses.max())
         held = np.zeros(len(low), bool)
-        out = answers
+        out = responses
         while (fresh := (out[low] > out[high] + _ROUNDING) & ~held).any():
             held |= fresh
-            rises = np.zeros((held.sum(), len(answers)))
+            rises = np.zeros((held.sum(), len(responses)))
             rows = np.arange(len(rises))
             rises[rows, high[held]], rises[rows, low[held]] = 1.0, -1.0
-            multipliers, _ = nnls((rises / scale).T, -scale * answers, maxiter=30 * rises.size)
-            out = answers + multipliers @ rises / scale**2
+            multipliers, _ = nnls((rises / scale).T, -scale * responses, maxiter=30 * rises.size)
+            out = responses + multipliers @ rises / scale**2
         out = out.copy()
         while (out[low] > out[high]).any():
             np.maximum.at(out, high, out[low])
@@ -155,7 +155,7 @@ def _regions(
             feature = feature_of[column]
             at = _place(features[leaf], feature)
             features[leaf, at] = feature
-            own, of_set = intervals[leaf, at], members[leaf, at]
+            interval, of_set = intervals[leaf, at], members[leaf, at]
             if bin_ == BY_SET:
                 for w in range(n_words):
                     of_set[w] &= sets[node, w] if goes_left else ~sets[node, w]
@@ -163,11 +163,11 @@ def _regions(
                     of_set[n_words] = 0
             elif bin_ >= 0:
                 missing_left = low[column] or missing[feature] <= bin_
-                own[1] = min(own[1], bin_) if goes_left else own[1]
-                own[0] = own[0] if goes_left else max(own[0], bin_ + 1)
-                own[2] = own[2] if goes_left == missing_left else 0
+                interval[1] = min(interval[1], bin_) if goes_left else interval[1]
+                interval[0] = interval[0] if goes_left else max(interval[0], bin_ + 1)
+                interval[2] = interval[2] if goes_left == missing_left else 0
             elif not goes_left:
-                own[1], own[2] = -1, 0
+                interval[1], interval[2] = -1, 0
             node = 2 * node + (1 if goes_left else 2)
     return features, intervals, members
 
@@ -194,20 +194,20 @@ def _may_rise(
     False for a region and itself.
     """
     n_leaves = len(features)
-    found = np.zeros((n_leaves, n_leaves), np.bool_)
+    may_rise = np.zeros((n_leaves, n_leaves), np.bool_)
     for i in range(n_leaves):
         for j in range(n_leaves):
-            found[i, j] = i != j
+            may_rise[i, j] = i != j
             for of_leaf in (i, j):
                 for feature in features[of_leaf]:
-                    if feature < 0 or not found[i, j]:
+                    if feature < 0 or not may_rise[i, j]:
                         break
                     first = i, _place(features[i], feature)
                     second = j, _place(features[j], feature)
-                    found[i, j] = _may_rise_in(
+                    may_rise[i, j] = _may_rise_in(
                         intervals, members, first, second, missing[feature], directions[feature]
                     )
-    return found
+    return may_rise
 
 
 @compiled
@@ -245,10 +245,10 @@ def _overlap(
 ) -> bool:
     lowest = max(intervals[first][0], intervals[second][0])
     highest = min(intervals[first][1], intervals[second][1])
-    share = lowest < highest or (lowest == highest and lowest != missing)
-    if not share:
-        share = missing >= 0 and intervals[first][2] == 1 and intervals[second][2] == 1
+    overlaps = lowest < highest or (lowest == highest and lowest != missing)
+    if not overlaps:
+        overlaps = missing >= 0 and intervals[first][2] == 1 and intervals[second][2] == 1
     in_both = False
     for w in range(members.shape[2]):
         in_both = in_both or (members[first][w] & members[second][w]) != 0
-    return bool(share and in_both)
+    return bool(overlaps and in_both)

@@ -65,14 +65,16 @@ def best_children(
             for j in range(n_b):
                 by_a[i, j] = 0.0
         of_a, of_b = codes[a], codes[b]
-        own, other = rows[ends[a] : ends[a + 1]], rows[ends[b] : ends[b + 1]]
-        if 2 * min(len(own), len(other)) > len(duals) or a == b:
+        first_rows, other = rows[ends[a] : ends[a + 1]], rows[ends[b] : ends[b + 1]]
+        if 2 * min(len(first_rows), len(other)) > len(duals) or a == b:
             for row in range(len(duals)):
                 by_a[of_a[row], of_b[row]] += duals[row]
-        elif len(other) <= len(own):
+        elif len(other) <= len(first_rows):
             _fill_beside_first(by_a, of_a, of_b, other, duals, margins[starts[a] : starts[a + 1]])
         else:
-            _fill_beside_first(by_a.T, of_b, of_a, own, duals, margins[starts[b] : starts[b + 1]])
+            _fill_beside_first(
+                by_a.T, of_b, of_a, first_rows, duals, margins[starts[b] : starts[b + 1]]
+            )
         if sides[a] != BY_SETS:
             _add_up(by_a)
         for i in range(n_a):
@@ -168,20 +170,20 @@ def _raise_to_children(
                 right[i] += abs(total - of_bin[i])
         else:
             for i in range(n_root):
-                own, other = of_bin[i], total - of_bin[i]
-                left[i] = max(left[i], own)
-                left_low[i] = min(left_low[i], own)
+                value, other = of_bin[i], total - of_bin[i]
+                left[i] = max(left[i], value)
+                left_low[i] = min(left_low[i], value)
                 right[i] = max(right[i], other)
                 right_low[i] = min(right_low[i], other)
     if side != BY_SETS:
         of_bin = sums[n_child - 1]
         total = of_bin.sum() if root_is_category else of_bin[n_root - 1]
         for i in range(n_root):
-            own, other = of_bin[i], total - of_bin[i]
+            value, other = of_bin[i], total - of_bin[i]
             # A child without a split is the cut before the first bin or after the last.
-            rising, rising_right = own - 2.0 * left_low[i], other - 2.0 * right_low[i]
-            falling, falling_right = 2.0 * left[i] - own, 2.0 * right[i] - other
-            left[i], right[i] = abs(own), abs(other)
+            rising, rising_right = value - 2.0 * left_low[i], other - 2.0 * right_low[i]
+            falling, falling_right = 2.0 * left[i] - value, 2.0 * right[i] - other
+            left[i], right[i] = abs(value), abs(other)
             if side >= 0:
                 left[i], right[i] = max(left[i], rising), max(right[i], rising_right)
             if side <= 0:

@@ -76,12 +76,12 @@ class PairTables:
 
     def bins(self, rows: NDArray[Any]) -> dict[int, IntArray]:
         """Bin of each row in each feature of a pair, the last one for missing values."""
-        found = {}
+        bins = {}
         for feature in sorted({f for pair in self.pairs for f in pair}):
             thresholds, column = self.thresholds(feature), rows[:, feature].astype(np.float64)
             below = np.searchsorted(thresholds, column)
-            found[feature] = np.where(np.isnan(column), len(thresholds) + 1, below)
-        return found
+            bins[feature] = np.where(np.isnan(column), len(thresholds) + 1, below)
+        return bins
 
     def purified(self) -> Self:
         """Move to single features what a pair adds on average over the bins of the other one.
@@ -98,11 +98,11 @@ class PairTables:
             mean = of_a[:-1].mean(axis=0)
             pairs[a, b] = table - of_a[:, None] - of_b[None] + mean
             bias += mean
-            for feature, own in ((a, of_a - mean), (b, of_b - mean)):
+            for feature, effect in ((a, of_a - mean), (b, of_b - mean)):
                 u = int(np.searchsorted(self.steps.features, feature))
                 begin, end = self.steps.indptr[u : u + 2]
-                values[begin + u : end + u + 1] += own[:-1]
-                missing[u] += own[-1]
+                values[begin + u : end + u + 1] += effect[:-1]
+                missing[u] += effect[-1]
         steps = replace(self.steps, bias=bias, values=values, missing=missing)
         return replace(self, steps=steps, pairs=pairs)
 
@@ -132,11 +132,11 @@ class _Builder:
         """Bins of categories, the last of which holds all that are not known."""
         is_outside = sets.outside > HALF
         for feature in np.unique(sets.feature).tolist():
-            own = np.flatnonzero(sets.feature == feature)
-            known = (is_outside[own, :-1] != is_outside[own, -1:]).any(axis=0)
-            n_known = int(known.nonzero()[0].max(initial=-1)) + 1
+            at = np.flatnonzero(sets.feature == feature)
+            differs = (is_outside[at, :-1] != is_outside[at, -1:]).any(axis=0)
+            n_known = int(differs.nonzero()[0].max(initial=-1)) + 1
             self._thresholds[feature] = np.arange(n_known, dtype=np.float64) + HALF
-            for k in own.tolist():
+            for k in at.tolist():
                 unknown = np.repeat(is_outside[k, -1], 2)
                 self._outside[k] = np.concatenate((is_outside[k, :n_known], unknown))
 
@@ -150,17 +150,17 @@ class _Builder:
             self._add_tree(t, leaves)
         n_channels = trees.n_channels
         features = sorted(self._thresholds)
-        own = [self._thresholds[f] for f in features]
+        thresholds = [self._thresholds[f] for f in features]
         values = [
             self._singles.get(f, np.zeros((len(of_feature) + 2, n_channels)))
-            for f, of_feature in zip(features, own, strict=True)
+            for f, of_feature in zip(features, thresholds, strict=True)
         ]
         nothing = np.zeros((0, n_channels))
         steps = LookupTable(
             self._bias,
             np.array(features, np.int64),
-            np.concatenate([np.zeros(0), *own]),
-            np.cumsum([0, *map(len, own)], dtype=np.int64),
+            np.concatenate([np.zeros(0), *thresholds]),
+            np.cumsum([0, *map(len, thresholds)], dtype=np.int64),
             np.concatenate([nothing, *(of_feature[:-1] for of_feature in values)]),
             self._n_features,
             np.concatenate([nothing, *(of_feature[-1:] for of_feature in values)]),

@@ -91,7 +91,7 @@ class PairTreeFamily(TreeFamily):
         directions: Sequence[int] | None = None,
     ) -> None:
         super().__init__(
-            features, response, depth=2, exact=exact, n_threads=n_threads, row_share=1.0,
+            features, response, depth=2, exact=exact, n_threads=n_threads, row_fraction=1.0,
             categorical=categorical, directions=directions, max_bins=max_bins,
         )  # fmt: skip
         of_columns = np.sign(self._directions.of_columns)
@@ -135,13 +135,13 @@ class PairTreeFamily(TreeFamily):
     @override
     def price(self, duals: FloatArray, per_channel: int) -> list[Candidate]:
         self._leaves_of_round.clear()
-        found = []
+        candidates = []
         for channel in range(duals.shape[1]):
-            own = duals[:, channel]
-            rows = np.flatnonzero(own)
+            of_channel = duals[:, channel]
+            rows = np.flatnonzero(of_channel)
             codes = np.ascontiguousarray(self.binned.codes[:, rows])
-            found += self._best_trees(codes, own[rows], channel, per_channel)
-        return sorted(found, key=lambda candidate: -candidate.edge)
+            candidates += self._best_trees(codes, of_channel[rows], channel, per_channel)
+        return sorted(candidates, key=lambda candidate: -candidate.edge)
 
     def _best_trees(
         self, codes: NDArray[Any], duals: FloatArray, channel: int, per_channel: int
@@ -159,15 +159,15 @@ class PairTreeFamily(TreeFamily):
         columns = np.repeat(np.arange(len(self._n_bins)), self._n_bins)
         order = np.argsort(-of_cuts, kind="stable")
         first = np.unique(self._feature_of[columns[order]], return_index=True)[1]
-        made = []
+        trees = []
         for cut in order[np.sort(first)][:per_channel].tolist():
             if np.isfinite(of_cuts[cut]):
                 column, of_children = int(columns[cut]), (children[0, cut], children[1, cut])
                 bin_ = cut - int(starts[column])
-                made.append(self._tree(codes, duals, column, bin_, of_children))
-        if not made:
-            made = [self._tree(codes, duals, 0, -1, (0, 0))]
-        return [Candidate(tree, channel, edge) for tree, edge in made]
+                trees.append(self._tree(codes, duals, column, bin_, of_children))
+        if not trees:
+            trees = [self._tree(codes, duals, 0, -1, (0, 0))]
+        return [Candidate(tree, channel, edge) for tree, edge in trees]
 
     def _bound_root(
         self,
@@ -179,14 +179,14 @@ class PairTreeFamily(TreeFamily):
         of_cuts: FloatArray,
     ) -> None:
         """Give one side of the cuts of a directed column one response, the other its best child."""
-        own = slice(self._starts[column], self._starts[column + 1])
+        bins = slice(self._starts[column], self._starts[column + 1])
         below = np.cumsum(np.bincount(codes[column], duals, int(self._n_bins[column])))
         rises = int(self._sides[column])
-        of_left = sizes[0, own] + rises * (below[-1] - below)
-        of_right = sizes[1, own] - rises * below
-        children[0, own][of_right >= of_left] = _LOW if rises > 0 else _HIGH
-        children[1, own][of_right < of_left] = _HIGH if rises > 0 else _LOW
-        of_cuts[own] = np.maximum(of_left, of_right)
+        of_left = sizes[0, bins] + rises * (below[-1] - below)
+        of_right = sizes[1, bins] - rises * below
+        children[0, bins][of_right >= of_left] = _LOW if rises > 0 else _HIGH
+        children[1, bins][of_right < of_left] = _HIGH if rises > 0 else _LOW
+        of_cuts[bins] = np.maximum(of_left, of_right)
 
     def _pairs_of_part(self, codes: NDArray[Any], duals: FloatArray) -> IntArray:
         """Pairs of columns with one of the best stumps in each."""
@@ -211,11 +211,11 @@ class PairTreeFamily(TreeFamily):
         if bin_ >= 0:
             goes_left = codes[column] == bin_ if by_set else codes[column] <= bin_
         root = _Child(column, BY_SET if by_set else bin_, 1 << bin_ if by_set else 0, (0.0, 0.0))
-        found = [
+        children = [
             self._best_split(codes[max(of_child, 0), side], duals[side], int(of_child))
             for of_child, side in zip(of_children, (goes_left, ~goes_left), strict=True)
         ]
-        nodes = [root, *(child for child, _ in found)]
+        nodes = [root, *(child for child, _ in children)]
         features, bins = np.array([n.column for n in nodes]), np.array([n.bin for n in nodes])
         tree = Tree(
             tuple(features.tolist()),
@@ -224,7 +224,7 @@ class PairTreeFamily(TreeFamily):
             tuple(bins.tolist()),
             tuple(node.members for node in nodes) if self._n_words else (),
         )
-        return tree, sum(edge for _, edge in found)
+        return tree, sum(edge for _, edge in children)
 
     def _best_split(
         self, codes: NDArray[Any], duals: FloatArray, column: int

@@ -155,12 +155,12 @@ class PatchTable(LearnerTable):
     def responses(self, features: NDArray[Any]) -> NDArray[np.float32]:
         out = np.ones((len(self), len(features)), np.float32)
         pooling = Pooling(*self.pooling.tolist())
-        for number in np.unique(self.template[self.template >= 0]):
-            own = np.flatnonzero(self.template == number)
-            pooled = pooling.responses(features, self.templates[number : number + 1])[
-                0, self.cell[own]
+        for index in np.unique(self.template[self.template >= 0]):
+            at = np.flatnonzero(self.template == index)
+            pooled = pooling.responses(features, self.templates[index : index + 1])[
+                0, self.cell[at]
             ]
-            out[own] = (pooled - self.center[own, None]) / self.scale[own, None]
+            out[at] = (pooled - self.center[at, None]) / self.scale[at, None]
         return out
 
     @override
@@ -303,11 +303,11 @@ class PatchFamily(WeakLearnerFamily):
     @override
     def table(self, learners: Sequence[PooledTemplate]) -> PatchTable:
         templates = list(dict.fromkeys(p.template for p in learners if p.template))
-        number = {template: k for k, template in enumerate(templates)} | {(): -1}
+        index_of = {template: k for k, template in enumerate(templates)} | {(): -1}
         return PatchTable.of(
             learners,
             templates=np.array(templates, np.float32).reshape(-1, self._pooling.side**2),
-            template=np.array([number[p.template] for p in learners], np.int64),
+            template=np.array([index_of[p.template] for p in learners], np.int64),
             pooling=np.array(self._pooling, np.int64),
         )
 
@@ -339,7 +339,7 @@ class PatchFamily(WeakLearnerFamily):
         Returns fewer if there are too few.
         """
         pooling, random_state = self._pooling, self._random_state
-        found: list[NDArray[np.float32]] = []
+        patches: list[NDArray[np.float32]] = []
         images = self._images.reshape(-1, pooling.height, pooling.width)
         for _ in range(_MAX_DRAWS * self._n_candidates):
             image = images[random_state.randint(len(images))]
@@ -353,11 +353,11 @@ class PatchFamily(WeakLearnerFamily):
             patch -= patch.mean()
             norm = float(np.linalg.norm(patch))
             if norm > self._contrast * pooling.side:
-                found.append((patch / norm).astype(np.float32))
-                if len(found) == self._n_candidates:
+                patches.append((patch / norm).astype(np.float32))
+                if len(patches) == self._n_candidates:
                     break
-        if not found:
+        if not patches:
             raise ValueError(
                 "The training images have no patch of enough contrast to be a template."
             )
-        return np.array(found)
+        return np.array(patches)

@@ -155,13 +155,13 @@ class PiecewiseFamily(WeakLearnerFamily):
         self._scales = np.where(sizes > 0, sizes, 1.0)
         scaled = (rows - self._means) / self._scales
         n_different = len(np.unique(scaled, axis=0))
-        found = (
+        centers = (
             KMeans(min(n_centers, n_different), n_init=1, random_state=random_state)
             .fit(scaled)
             .cluster_centers_
         )
-        radii = np.quantile(pairwise_distances(found, scaled), quantiles, axis=1)
-        self._centers = np.vstack((found[:1], np.tile(found, (len(quantiles), 1))))
+        radii = np.quantile(pairwise_distances(centers, scaled), quantiles, axis=1)
+        self._centers = np.vstack((centers[:1], np.tile(centers, (len(quantiles), 1))))
         # A part at the radius is outside.  The one that defines the quantile must not be.
         self._radii = np.concatenate(([np.inf], np.nextafter(radii, np.inf).ravel()))
         self._inside = _inside(scaled, self._centers, self._radii)

@@ -26,6 +26,7 @@ from structboost.runtime.described import Described
 from structboost.validation import checked_choice, shown, warn_of_old_flags
 from structboost.weak.base import Candidate, Column, WeakLearnerFamily
 from structboost.weak.terms import Term
+from structboost.weak.tree_growth import Growth
 
 
 class Priced(NamedTuple):
@@ -93,6 +94,21 @@ class PricingRule(Described, ABC):
             ``min_edge``.
         """
 
+    def growth(
+        self, family: WeakLearnerFamily, n_rounds: int, n_channels: int, per_channel: int
+    ) -> Growth | None:
+        """Growth of a family, if each channel gets its own best learner, or None, as by default.
+
+        Parameters
+        ----------
+        family : WeakLearnerFamily
+        n_rounds, n_channels
+            As for :meth:`WeakLearnerFamily.growth`.
+        per_channel : int
+            As for :meth:`columns`.
+        """
+        return None
+
     def largest_edge(self, of_channels: FloatArray) -> float | None:
         """Largest edge of a column, given the largest edge of a learner on each channel.
 
@@ -131,13 +147,13 @@ class PricingRule(Described, ABC):
         priced : Priced
             The columns by kind, and the largest edge over all kinds.
         """
-        found = {
+        by_kind = {
             kind: self.columns(family, duals[kind], per_channel, min_edge)
             for kind, family in families.items()
         }
         return Priced(
-            {kind: columns for kind, (columns, _) in found.items()},
-            max(largest for _, largest in found.values()),
+            {kind: columns for kind, (columns, _) in by_kind.items()},
+            max(largest for _, largest in by_kind.values()),
         )
 
 
@@ -152,8 +168,14 @@ class PerChannel(CandidateRule):
     def columns(
         self, family: WeakLearnerFamily, duals: FloatArray, per_channel: int, min_edge: float
     ) -> tuple[list[Column], float]:
-        found = family.price(duals, per_channel)
-        return [_single(c) for c in found if c.edge > min_edge], found[0].edge
+        candidates = family.price(duals, per_channel)
+        return [single(c) for c in candidates if c.edge > min_edge], candidates[0].edge
+
+    @override
+    def growth(
+        self, family: WeakLearnerFamily, n_rounds: int, n_channels: int, per_channel: int
+    ) -> Growth | None:
+        return family.growth(n_rounds, n_channels) if per_channel == 1 else None
 
     @override
     def largest_edge(self, of_channels: FloatArray) -> float | None:
@@ -167,11 +189,13 @@ class BestChannel(CandidateRule):
     def columns(
         self, family: WeakLearnerFamily, duals: FloatArray, per_channel: int, min_edge: float
     ) -> tuple[list[Column], float]:
-        found = family.price(duals, per_channel)
-        learners = list(dict.fromkeys(c.learner for c in found if c.edge > min_edge))[:per_channel]
-        return [_single(c) for learner in learners for c in family.refine(learner, duals)], found[
-            0
-        ].edge
+        candidates = family.price(duals, per_channel)
+        learners = list(dict.fromkeys(c.learner for c in candidates if c.edge > min_edge))[
+            :per_channel
+        ]
+        return [
+            single(c) for learner in learners for c in family.refine(learner, duals)
+        ], candidates[0].edge
 
     @override
     def largest_edge(self, of_channels: FloatArray) -> float | None:
@@ -238,15 +262,15 @@ class BestCode(PricingRule):
     def columns(
         self, family: WeakLearnerFamily, duals: FloatArray, per_channel: int, min_edge: float
     ) -> tuple[list[Column], float]:
-        found = family.price_shared(duals, per_channel)
-        made = [
+        candidates = family.price_shared(duals, per_channel)
+        columns = [
             Column(
                 tuple(Term(learner, c, 1.0 if edge >= 0 else -1.0) for c, edge in enumerate(edges)),
                 float(np.abs(edges).sum()),
             )
-            for learner, edges in found
+            for learner, edges in candidates
         ]
-        return [column for column in made if column.edge > min_edge], made[0].edge
+        return [column for column in columns if column.edge > min_edge], columns[0].edge
 
 
 RULES: dict[str, type[PricingRule]] = {"own": PerChannel, "best": BestChannel}
@@ -259,5 +283,6 @@ def rule_of(pricing: str | PricingRule) -> PricingRule:
     return RULES[checked_choice(pricing, "pricing", tuple(RULES))]()
 
 
-def _single(candidate: Candidate) -> Column:
+def single(candidate: Candidate) -> Column:
+    """Column of one learner on its channel."""
     return Column((Term(candidate.learner, candidate.channel, 1.0),), candidate.edge)

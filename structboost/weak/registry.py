@@ -128,8 +128,8 @@ def family_maker(weak_learner: Any, *, exact: bool | None) -> Callable[..., Any]
     ValueError if no family has this name, TypeError if a callable does not take the arguments.
     """
     if not callable(weak_learner):
-        made: Callable[..., Any] = FAMILIES[weak_learner]
-        return made
+        family: Callable[..., Any] = FAMILIES[weak_learner]
+        return family
     # Types of Python itself, such as dict, have no signature to check.
     if isinstance(weak_learner, type) and weak_learner.__module__ == "builtins":
         raise TypeError(
@@ -149,15 +149,15 @@ def table_schema(family: str) -> dict[str, Mapping[str, Array]]:
     """
     if UNION not in family:
         return {"": _table_class(family).schema}
-    own = {f"{i}/": _table_class(name).schema for i, name in enumerate(family.split(UNION))}
-    return {"": UnionTable.schema, **own}
+    members = {f"{i}/": _table_class(name).schema for i, name in enumerate(family.split(UNION))}
+    return {"": UnionTable.schema, **members}
 
 
 def table(family: str, arrays: Mapping[str, Any]) -> LearnerTable:
     """Table of the learners in a model file, whose arrays fit :func:`table_schema`."""
     if UNION not in family:
-        made: LearnerTable = _table_class(family)(**arrays)
-        return made
+        learners: LearnerTable = _table_class(family)(**arrays)
+        return learners
     return UnionTable.of_arrays([_table_class(name) for name in family.split(UNION)], arrays)
 
 

@@ -209,8 +209,8 @@ class ResponsesInShard(Described, Responses):
     @override
     def add_scores(self, terms: Terms, first: int, out: FloatArray) -> None:
         if len(terms.learners):
-            answers = self.answers(terms.learners, slice(first, first + out.shape[1]))
-            np.add.at(out, terms.channels, answers * terms.coefficients[:, None])
+            responses = self.answers(terms.learners, slice(first, first + out.shape[1]))
+            np.add.at(out, terms.channels, responses * terms.coefficients[:, None])
 
     @override
     def add_products(
@@ -223,8 +223,8 @@ class ResponsesInShard(Described, Responses):
         for channel, (start, stop) in enumerate(pairwise(measure.indptr.tolist())):
             at = np.flatnonzero(terms.channels == channel)
             if len(at):
-                answers = self.answers(terms.learners[at], rows)
-                out[at] += answers[:, measure.parts[start:stop]] @ values[start:stop]
+                responses = self.answers(terms.learners[at], rows)
+                out[at] += responses[:, measure.parts[start:stop]] @ values[start:stop]
 
 
 class ShardFeatures(Protocol):
@@ -279,16 +279,16 @@ class StoredResponses(Responses):
     """Responses of any learners, stored as a matrix."""
 
     def __init__(self, n_rows: int) -> None:
-        self._answers = GrowingMatrix(n_rows)
+        self._responses = GrowingMatrix(n_rows)
 
     @property
     def rows(self) -> NDArray[Any]:
         """Responses, shape (n_learners, n_rows)."""
-        return self._answers.rows
+        return self._responses.rows
 
     @override
     def add(self, new: NDArray[Any]) -> int:
-        return self._answers.append(new)
+        return self._responses.append(new)
 
     @override
     def add_scores(self, terms: Terms, first: int, out: FloatArray) -> None:
@@ -309,7 +309,7 @@ class StoredResponses(Responses):
 
 @compiled
 def _add_stored_scores(
-    answers: NDArray[Any],
+    responses: NDArray[Any],
     learners: IntArray,
     channels: IntArray,
     weights: FloatArray,
@@ -321,15 +321,15 @@ def _add_stored_scores(
         stop = min(start + _ROWS, n_rows)
         for t in range(len(learners)):
             row = out[channels[t], start:stop]
-            answer = answers[learners[t], first + start : first + stop]
+            response = responses[learners[t], first + start : first + stop]
             weight = weights[t]
             for p in range(len(row)):
-                row[p] += weight * answer[p]
+                row[p] += weight * response[p]
 
 
 @compiled
 def _add_stored_products(
-    answers: NDArray[Any],
+    responses: NDArray[Any],
     learners: IntArray,
     channels: IntArray,
     parts: NDArray[np.uint16],
@@ -341,10 +341,10 @@ def _add_stored_products(
 ) -> None:
     values = entry_values(codes, levels)
     for t in range(len(learners)):
-        answer = answers[learners[t], first:]
+        response = responses[learners[t], first:]
         total = 0.0
         for e in range(indptr[channels[t]], indptr[channels[t] + 1]):
-            total += values[e] * answer[parts[e]]
+            total += values[e] * response[parts[e]]
         out[t] += total
 
 

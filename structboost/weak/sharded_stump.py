@@ -146,12 +146,12 @@ class ShardedStumps(StumpSearch):
         return duals.gathered()
 
     @override
-    def _search(self, duals: DualsInShards, kernel: Kernel, found: Found) -> FloatArray:
+    def _search(self, duals: DualsInShards, kernel: Kernel, splits: Found) -> FloatArray:
         totals = np.zeros(0)
         for group in feature_groups(self.bins.n_bins, duals.shape[1]):
             sums = duals.sums(*group)
             totals = sums[-1]
-            self._fill(kernel, found, sums[:-1], totals, group)
+            self._fill(kernel, splits, sums[:-1], totals, group)
         return totals
 
 
@@ -196,12 +196,12 @@ def _add_stump_products(
     parts, value_codes, levels, indptr = measure
     values = entry_values(value_codes, levels)
     # Looked up by the comparison: a branch that cannot be foretold takes four times as long.
-    answers = np.empty(2)
+    responses = np.empty(2)
     for t in range(len(learners)):
         k = learners[t]
         code = codes[feature[k], first:]
-        answers[0], answers[1], last = right[k], left[k], bin_[k]
+        responses[0], responses[1], last = right[k], left[k], bin_[k]
         total = 0.0
         for e in range(indptr[channels[t]], indptr[channels[t] + 1]):
-            total += values[e] * answers[np.int64(np.int64(code[parts[e]]) <= last)]
+            total += values[e] * responses[np.int64(np.int64(code[parts[e]]) <= last)]
         out[t] += total

@@ -59,14 +59,14 @@ class SparseStumpFamily(WeakLearnerFamily):
 
     @override
     def price(self, duals: FloatArray, per_channel: int) -> list[Candidate]:
-        found: list[Candidate] = []
+        candidates: list[Candidate] = []
         edges, places = np.empty(self.n_features), np.empty(self.n_features, np.int64)
         for channel in range(duals.shape[1]):
-            own = np.ascontiguousarray(duals[:, channel])
-            total = float(own.sum())
+            of_channel = np.ascontiguousarray(duals[:, channel])
+            total = float(of_channel.sum())
             _best_places(
-                self._starts, self._rows, self._values, own, total, self.low, self.high, edges,
-                places,
+                self._starts, self._rows, self._values, of_channel, total, self.low, self.high,
+                edges, places,
             )  # fmt: skip
             splits = [
                 Candidate(
@@ -82,10 +82,10 @@ class SparseStumpFamily(WeakLearnerFamily):
             best_split = max((split.edge for split in splits), default=-np.inf)
             # As good as any split: the simplest learner goes first, alone, and stands for them.
             if largest > 0 and largest >= (1 - TIE) * best_split:
-                found.append(constant._replace(edge=max(largest, best_split)))
+                candidates.append(constant._replace(edge=max(largest, best_split)))
             else:
-                found += splits if per_channel == 1 and splits else [*splits, constant]
-        return sorted(found, key=lambda candidate: -candidate.edge)
+                candidates += splits if per_channel == 1 and splits else [*splits, constant]
+        return sorted(candidates, key=lambda candidate: -candidate.edge)
 
     @override
     def refine(self, learner: Stump, duals: FloatArray) -> list[Candidate]:
@@ -98,9 +98,9 @@ class SparseStumpFamily(WeakLearnerFamily):
         out = np.empty((len(learners), self.n_parts), answer_type(self.low, self.high))
         for k, stump in enumerate(learners):
             out[k] = stump.left if stump.threshold >= 0 else stump.right
-            own = slice(*self._starts[stump.feature : stump.feature + 2])
-            below = self._values[own] <= stump.threshold
-            out[k, self._rows[own]] = np.where(below, stump.left, stump.right)
+            entries = slice(*self._starts[stump.feature : stump.feature + 2])
+            below = self._values[entries] <= stump.threshold
+            out[k, self._rows[entries]] = np.where(below, stump.left, stump.right)
         return out
 
     @override
@@ -111,17 +111,17 @@ class SparseStumpFamily(WeakLearnerFamily):
     def restored(self, values: Sequence[Any]) -> Stump:
         feature = whole_number(values[0], "feature", 0, self.n_features - 1)
         place = whole_number(values[4], "bin", -1, len(self._ascending(feature)) - 2)
-        made = self._stump(feature, place, values[2] == self.high)
-        if made != tuple(values):
+        stump = self._stump(feature, place, values[2] == self.high)
+        if stump != tuple(values):
             raise DamagedFileError(f"the stump {values} is none of these features")
-        return made
+        return stump
 
     def _ascending(self, feature: int) -> FloatArray:
         """Values of a feature in ascending order, with one 0 if it occurs."""
-        own: FloatArray = self._values[slice(*self._starts[feature : feature + 2])]
-        if len(own) < self.n_parts:
-            own = np.insert(own, np.searchsorted(own, 0.0), 0.0)
-        return own
+        values: FloatArray = self._values[slice(*self._starts[feature : feature + 2])]
+        if len(values) < self.n_parts:
+            values = np.insert(values, np.searchsorted(values, 0.0), 0.0)
+        return values
 
     def _stump(self, feature: int, place: int, flip: bool) -> Stump:
         if place < 0:

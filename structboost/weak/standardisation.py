@@ -59,7 +59,7 @@ class Standardisation(NamedTuple):
             # Their squares overflow or vanish.
             sizes = np.maximum(np.abs(lows[odd]), np.abs(highs[odd]))
             moments = _moments(_dense(features[:, odd]) / sizes, bias)
-            centers[odd], scales[odd] = (own * sizes for own in moments)
+            centers[odd], scales[odd] = (moment * sizes for moment in moments)
         scales = np.where(constant, np.inf, scales)
         _check_sizes(np.maximum(np.abs(lows), np.abs(highs)), scales)
         n_rows = features.shape[0]
@@ -79,9 +79,9 @@ class Standardisation(NamedTuple):
         """
         self.check_signs(features)
         out = np.ones((len(features), self.width))
-        own = out[:, : len(self.scales)]
-        np.subtract(features, self.centers, out=own)
-        own /= self.scales
+        scaled = out[:, : len(self.scales)]
+        np.subtract(features, self.centers, out=scaled)
+        scaled /= self.scales
         return out
 
     def check_signs(self, features: Any) -> None:
@@ -95,8 +95,8 @@ def _dense(features: Any) -> NDArray[Any]:
 
 
 def _extremes(features: Any) -> tuple[FloatArray, FloatArray]:
-    found = features.min(axis=0), features.max(axis=0)
-    lows, highs = (_dense(own).ravel().astype(np.float64) for own in found)
+    extremes = features.min(axis=0), features.max(axis=0)
+    lows, highs = (_dense(extreme).ravel().astype(np.float64) for extreme in extremes)
     return lows, highs
 
 
@@ -147,8 +147,8 @@ def _dimension(features: Any, centers: FloatArray, scales: FloatArray) -> float:
     total = float(np.trace(of_rows))
     if not total:
         return 1.0
-    share = float(np.square(of_rows).sum()) / total**2 - 1.0 / n_rows
-    return float(1.0 / min(max(share, 1.0 / n_features), 1.0))
+    excess = float(np.square(of_rows).sum()) / total**2 - 1.0 / n_rows
+    return float(1.0 / min(max(excess, 1.0 / n_features), 1.0))
 
 
 def _products_of_rows(features: Any, centers: FloatArray, scales: FloatArray) -> FloatArray:

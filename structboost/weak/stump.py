@@ -161,16 +161,16 @@ class StumpSearch(WeakLearnerFamily):
         return gathered
 
     @abstractmethod
-    def _search(self, duals: Any, kernel: Kernel, found: Found) -> FloatArray:
-        """Fill ``found``, one row per column, by a kernel of histograms, and return the totals."""
+    def _search(self, duals: Any, kernel: Kernel, splits: Found) -> FloatArray:
+        """Fill ``splits``, one row per column, by a kernel of histograms, and return the totals."""
 
     def _fill(
-        self, kernel: Kernel, found: Found, sums: FloatArray, totals: FloatArray, group: Group
+        self, kernel: Kernel, splits: Found, sums: FloatArray, totals: FloatArray, group: Group
     ) -> None:
         """Fill the rows of a group of columns from their histograms."""
         rows = slice(*group)
-        own = (array[rows] for array in found)
-        kernel(sums, self.bins.n_bins[rows], totals, self.low, self.high, *own)
+        of_rows = (array[rows] for array in splits)
+        kernel(sums, self.bins.n_bins[rows], totals, self.low, self.high, *of_rows)
 
     @override
     def price(self, duals: Any, per_channel: int) -> list[Candidate]:
@@ -178,7 +178,7 @@ class StumpSearch(WeakLearnerFamily):
         edges, bins, flipped = np.empty(shape), np.empty(shape, np.int64), np.empty(shape, np.bool_)
         totals = self._search(duals, best_splits, (edges, bins, flipped))
         self._keep_directions(duals, edges, bins, flipped)
-        found = []
+        candidates = []
         for channel, total in enumerate(totals):
             flip = self.low * total > self.high * total
             constant = Candidate(
@@ -198,14 +198,14 @@ class StumpSearch(WeakLearnerFamily):
             simplest = constant.edge > 0 and constant.edge >= (1 - TIE) * best_split
             # Its edge stands for theirs, so that the bound holds for the whole family.
             alone = constant._replace(edge=max(constant.edge, best_split))
-            found += (
+            candidates += (
                 [alone]
                 if simplest
                 else splits
                 if per_channel == 1 and splits
                 else [*splits, constant]
             )
-        return sorted(found, key=lambda candidate: -candidate.edge)
+        return sorted(candidates, key=lambda candidate: -candidate.edge)
 
     def _keep_directions(
         self, duals: Any, edges: FloatArray, bins: IntArray, flipped: NDArray[np.bool_]
@@ -225,10 +225,10 @@ class StumpSearch(WeakLearnerFamily):
     def restored(self, values: Sequence[Any]) -> Stump:
         feature = whole_number(values[0], "feature", 0, self.bins.n_columns - 1)
         bin_ = whole_number(values[4], "bin", -1, int(self.bins.n_bins[feature]) - 2)
-        made = self._stump(feature, bin_, values[2] == self.high)
-        if made != tuple(values):
+        stump = self._stump(feature, bin_, values[2] == self.high)
+        if stump != tuple(values):
             raise DamagedFileError(f"the stump {values} is none of these features")
-        return made
+        return stump
 
     def _best_columns(self, values: FloatArray, most: int) -> list[int]:
         """Columns of the largest values, each on a feature of its own."""
@@ -340,10 +340,10 @@ class StumpFamily(StumpSearch):
         return np.zeros(0, np.int8) if self.directions is None else self.directions
 
     @override
-    def _search(self, duals: FloatArray, kernel: Kernel, found: Found) -> FloatArray:
+    def _search(self, duals: FloatArray, kernel: Kernel, splits: Found) -> FloatArray:
         def run(group: Group) -> FloatArray:
             filled = histograms(self.binned, duals, *group)
-            self._fill(kernel, found, filled[:-1], filled[-1], group)
+            self._fill(kernel, splits, filled[:-1], filled[-1], group)
             return np.asarray(filled[-1])
 
         groups = feature_groups(self.bins.n_bins, duals.shape[1], self.n_threads)

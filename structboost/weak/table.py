@@ -56,12 +56,12 @@ class LearnerTable(Described, ABC):
         table : LearnerTable
             One entry per learner, in their order.
         """
-        own = {
+        stacked = {
             name: np.array([getattr(learner, name) for learner in learners], array.dtype)
             for name, array in cls.schema.items()
             if name not in arrays and not array.optional
         }
-        return cls(**own, **arrays)
+        return cls(**stacked, **arrays)
 
     def __len__(self) -> int:
         return len(next(array for name, array in vars(self).items() if self._by_learner(name)))
@@ -77,7 +77,7 @@ class LearnerTable(Described, ABC):
 
         Returns
         -------
-        answers : ndarray, shape (n_learners, n_parts)
+        responses : ndarray, shape (n_learners, n_parts)
             On the training parts equal to :meth:`structboost.WeakLearnerFamily.responses`,
             unless the family declares ``cross_fitted``.
         """
@@ -116,9 +116,26 @@ class LearnerTable(Described, ABC):
 
         Returns
         -------
-        shares : ndarray, shape (n_learners, n_features)
+        fractions : ndarray, shape (n_learners, n_features)
             Not negative; each row sums to 1, or to 0 for a learner that uses no feature.
         """
+
+    def feature_sizes(self, weights: FloatArray, n_features: int) -> FloatArray:
+        """Return the absolute weight on each feature of a part.
+
+        Parameters
+        ----------
+        weights : ndarray, shape (n_learners, n_channels)
+            Weight of each learner on each channel.
+        n_features : int
+            Number of features.
+
+        Returns
+        -------
+        sizes : ndarray, shape (n_features,)
+            Those of linear functions are for one standard deviation of the feature.
+        """
+        return np.asarray(np.abs(weights).sum(axis=1) @ self.feature_shares(n_features))
 
     def select(self, index: NDArray[Any]) -> Self:
         """Select the learners at an index.
@@ -133,10 +150,10 @@ class LearnerTable(Described, ABC):
         table : LearnerTable
             These learners, in this order.
         """
-        own: dict[str, Any] = {
+        chosen: dict[str, Any] = {
             name: array[index] for name, array in self.to_arrays().items() if self._by_learner(name)
         }
-        return replace(self, **own)  # type: ignore[type-var]
+        return replace(self, **chosen)  # type: ignore[type-var]
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
         """Convert the table to the arrays of a model file.
@@ -229,5 +246,5 @@ def shares_of_coefficients(coefficients: FloatArray) -> FloatArray:
 
 def comparable(rows: NDArray[Any]) -> NDArray[Any]:
     """Convert rows to a contiguous float32, float64 or uint8 array for compiled scorers."""
-    known = rows.dtype in (np.float32, np.float64, np.uint8)
-    return np.ascontiguousarray(rows, rows.dtype if known else np.float64)
+    is_native = rows.dtype in (np.float32, np.float64, np.uint8)
+    return np.ascontiguousarray(rows, rows.dtype if is_native else np.float64)

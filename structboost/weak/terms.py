@@ -72,10 +72,10 @@ class Terms(NamedTuple):
         new = new._replace(columns=new.columns + first)
         return Terms(*(np.concatenate(pair) for pair in zip(self, new, strict=True)))
 
-    def of_columns(self, kept: NDArray[np.bool_]) -> Terms:
-        """Terms of the columns that are ``kept``, with new indices."""
-        of_kept = self.take(kept[self.columns])
-        return of_kept._replace(columns=(np.cumsum(kept) - 1)[of_kept.columns])
+    def of_columns(self, mask: NDArray[np.bool_]) -> Terms:
+        """Terms of the columns that are in the ``mask``, with new indices."""
+        of_kept = self.take(mask[self.columns])
+        return of_kept._replace(columns=(np.cumsum(mask) - 1)[of_kept.columns])
 
     def weighted(self, weights: FloatArray) -> Terms:
         """Terms that are not zero under weights of the columns, with coefficients times weights."""
@@ -106,10 +106,10 @@ class TermsByKind:
             self.terms[kind] = self.terms[kind].joined(of_kind, self.n_columns)
         self.n_columns += n_new
 
-    def keep(self, kept: NDArray[np.bool_]) -> None:
-        """Drop the columns that are not ``kept``, and renumber the others."""
-        self.terms = {kind: of_kind.of_columns(kept) for kind, of_kind in self.terms.items()}
-        self.n_columns = int(kept.sum())
+    def keep(self, mask: NDArray[np.bool_]) -> None:
+        """Drop the columns that are not in the ``mask``, and renumber the others."""
+        self.terms = {kind: of_kind.of_columns(mask) for kind, of_kind in self.terms.items()}
+        self.n_columns = int(mask.sum())
 
     def weighted(self, weights: FloatArray) -> dict[str, Terms]:
         """Terms of each kind that are not zero under weights of the columns."""

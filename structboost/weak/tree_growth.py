@@ -3,8 +3,9 @@
 A histogram holds the positive and the negative weight of every bin, as integers in the halves of
 one number of 64 bits.  So an addition counts both, and sums do not depend on their order.  Below
 the root only the rows of the smaller child are counted; its sibling has the difference to the
-parent.  Columns with one common bin are counted from their sparse form, all others from a table of
-codes with one line per row.
+parent.  Columns are counted from a table of codes with one line per row.  A column with one common
+bin has only one entry, the weight of its other bins: from that follows a bound on what its splits
+can gain, and its bins are counted only where they may be better than the best split so far.
 """
 
 from __future__ import annotations
@@ -31,11 +32,13 @@ _SHIFT = 32
 _MASK = (1 << 32) - 1
 # Columns that are counted together: the histograms of 256 bins fit in the cache.
 _GROUP_COLUMNS = 128
+# Sparse columns that are passed over together.
+_COLUMNS_AT_ONCE = 32
 # Rows that are prefetched together.
 _ROWS_AT_ONCE = 64
 
 
-Room = tuple[IntArray, IntArray, NDArray[np.int32], IntArray, IntArray]
+Room = tuple[IntArray, IntArray, NDArray[np.int32], IntArray, IntArray, IntArray | None]
 
 
 class CountedTable(NamedTuple):
@@ -44,70 +47,121 @@ class CountedTable(NamedTuple):
     Parameters
     ----------
     codes : ndarray, shape (n_columns, n_rows)
-    starts : ndarray of int64, shape (n_columns + 1,)
-        First bin of each column in a histogram, and their number.
+    columns : ndarray of int64, shape (n_columns, 4)
+        First entry of each column in a histogram and its number of bins.  Then the index among the
+        sparse columns and the common bin, or -1 if it is dense.
     by_row : ndarray, shape (n_rows, n_dense)
         Codes of the dense columns.
     dense : ndarray of int64, shape (n_dense,)
-        Their first bins in a histogram.
-    sparse : ndarray of int64, shape (n_columns - n_dense, 2)
-        All other columns, and their common bins.
-    rare_indptr : ndarray of int64, shape (n_columns - n_dense + 1,)
+        Their first entries in a histogram.
+    sparse : ndarray of int64, shape (n_sparse,)
+        The other columns.
+    rare_indptr : ndarray of int64, shape (n_sparse + 1,)
     rare_rows : ndarray of int32
         Rows outside the common bin of sparse column k, at ``rare_indptr[k]`` and on.
     rare_codes : ndarray
         Their bins.
+    row_indptr : ndarray of int64, shape (n_rows + 1,)
+    row_entries : ndarray of int32
+        Entries in a histogram of the sparse columns with row i outside their common bins, at
+        ``row_indptr[i]`` and on.
     """
 
     codes: NDArray[Any]
-    starts: IntArray
+    columns: IntArray
     by_row: NDArray[Any]
     dense: IntArray
     sparse: IntArray
     rare_indptr: IntArray
     rare_rows: NDArray[np.int32]
     rare_codes: NDArray[Any]
+    row_indptr: IntArray
+    row_entries: NDArray[np.int32]
 
 
-def counted_table(binned: BinnedFeatures, row_share: float) -> CountedTable:
+class Growth(NamedTuple):
+    """Data from which compiled code grows the trees of rounds, and room for them.
+
+    Parameters
+    ----------
+    setup : tuple
+        Arguments of :func:`grow` that no round changes: ``table``, ``columns``, ``room``,
+        ``limits``, and ``draw`` without the seed.
+    is_drawn : ndarray of bool, shape (n_rounds, n_rows)
+        Rows that the trees of each round are grown on.
+    seeds : ndarray of int64, shape (n_rounds,)
+    counts : ndarray of int64, optional
+        As for :func:`grow`.
+    trees : tuple of ndarray, shapes (n_rounds, n_channels, n_nodes) twice and \
+            (n_rounds, 2, n_channels, n_leaves)
+        Filled with features, bins, and the responses of leaves of all and of the drawn rows.
+    sets : ndarray of uint64, shape (n_rounds, n_channels, n_nodes, n_words), optional
+    sums : ndarray, shape (n_rounds, 4, n_channels, n_leaves)
+        Filled by :func:`structboost.weak.leaf_sums.sum_leaves`.
+    numbers : ndarray of int16, shape (n_channels, n_rows)
+        Work array for the leaf of each row.
+    fractions : (float, float)
+        As for :func:`structboost.weak.leaf_sums.confident_leaves`.
+    """
+
+    setup: tuple[Any, ...]
+    is_drawn: NDArray[np.bool_]
+    seeds: IntArray
+    counts: IntArray | None
+    trees: tuple[IntArray, IntArray, FloatArray]
+    sets: NDArray[np.uint64] | None
+    sums: FloatArray
+    numbers: NDArray[np.int16]
+    fractions: tuple[float, float]
+
+
+def counted_table(binned: BinnedFeatures, row_fraction: float) -> CountedTable:
     """Table with sparse columns where they are shorter than the drawn rows."""
     common, indptr = binned.rare.common, binned.rare.indptr
     n_blocks, n_columns = common.shape
     sizes = np.diff(indptr).reshape(n_blocks, n_columns)
     is_sparse = (common == common[:1]).all(axis=0) & (common[0] >= 0)
-    is_sparse &= sizes.sum(axis=0) < row_share * binned.n_rows
-    columns = np.flatnonzero(is_sparse)
+    is_sparse &= sizes.sum(axis=0) < row_fraction * binned.n_rows
+    sparse, dense = np.flatnonzero(is_sparse), np.flatnonzero(~is_sparse)
     rows, codes = [np.zeros(0, np.int32)], [np.zeros(0, binned.codes.dtype)]
-    for f in columns:
+    for f in sparse:
         for block in range(n_blocks):
-            own = slice(*indptr[block * n_columns + f : block * n_columns + f + 2])
-            rows.append((binned.blocks[block] + binned.rare.rows[own]).astype(np.int32))
-            codes.append(binned.rare.codes[own])
-    dense = np.flatnonzero(~is_sparse)
-    starts = np.append(0, np.cumsum(binned.bins.n_bins))
+            entries = slice(*indptr[block * n_columns + f : block * n_columns + f + 2])
+            rows.append((binned.blocks[block] + binned.rare.rows[entries]).astype(np.int32))
+            codes.append(binned.rare.codes[entries])
+    columns = np.full((n_columns, 4), -1, np.int64)
+    columns[:, 1] = binned.bins.n_bins
+    columns[dense, 0] = np.cumsum(columns[dense, 1]) - columns[dense, 1]
+    columns[sparse, 0] = columns[dense, 1].sum() + np.arange(len(sparse))
+    columns[sparse, 2], columns[sparse, 3] = np.arange(len(sparse)), common[0, sparse]
     by_row = np.empty((binned.n_rows, len(dense)), binned.codes.dtype)
     for a, b in pairwise(binned.blocks.tolist()):
         by_row[a:b] = binned.codes[dense, a:b].T
+    rare_rows = np.concatenate(rows)
+    lengths = sizes[:, sparse].sum(axis=0)
+    by_entry = np.repeat(columns[sparse, 0].astype(np.int32), lengths)
     return CountedTable(
         binned.codes,
-        starts,
+        columns,
         by_row,
-        starts[dense],
-        np.column_stack((columns, common[0, columns])),
-        np.append(0, np.cumsum(sizes[:, columns].sum(axis=0))),
-        np.concatenate(rows),
+        columns[dense, 0],
+        sparse,
+        np.append(0, np.cumsum(lengths)),
+        rare_rows,
         np.concatenate(codes),
+        np.append(0, np.cumsum(np.bincount(rare_rows, minlength=binned.n_rows))),
+        by_entry[np.argsort(rare_rows, kind="stable")],
     )
 
 
-def work_arrays(depth: int, n_bins: int, n_rows: int) -> Room:
+def work_arrays(depth: int, table: CountedTable) -> Room:
     """Allocate what :func:`grow` works in.
 
     Compiled code that allocates takes a tenth of a second more to compile, for each type of array.
 
     Returns
     -------
-    histograms : ndarray of int64, shape (depth, n_bins)
+    histograms : ndarray of int64, shape (depth, n_entries)
         Histograms on the way to a leaf.
     weights : ndarray of int64, shape (2, n_rows)
         Packed weights, and zeros.
@@ -116,23 +170,24 @@ def work_arrays(depth: int, n_bins: int, n_rows: int) -> Room:
         Nodes to split: index, place of the histogram, first and last row, weight.
     at_once : ndarray of int64
         Weights of neighbouring rows.
+    bins : ndarray of int64, optional
+        Weights of the bins of a sparse column, or None without one.
     """
+    n_rows, n_bins = len(table.by_row), table.columns[:, 1]
+    is_sparse = table.columns[:, 2] >= 0
     return (
-        np.empty((depth, n_bins), np.int64),
+        np.empty((depth, int(np.where(is_sparse, 1, n_bins).sum())), np.int64),
         np.zeros((2, n_rows), np.int64),
         np.empty((2, n_rows), np.int32),
         np.empty((depth + 1, 5), np.int64),
         np.empty(_ROWS_AT_ONCE, np.int64),
+        np.empty(n_bins[is_sparse].max(), np.int64) if is_sparse.any() else None,
     )
 
 
-@compiled
+@compiled(no_cpython_wrapper=True)
 def _pack(
-    duals: FloatArray,
-    is_drawn: NDArray[np.bool_] | None,
-    channel: int,
-    packed: IntArray,
-    rows: NDArray[np.int32],
+    duals: FloatArray, is_drawn: NDArray[np.bool_], packed: IntArray, rows: NDArray[np.int32]
 ) -> tuple[int, int, int]:
     """Fill ``packed`` with the duals of a channel as integers.
 
@@ -140,17 +195,13 @@ def _pack(
     are listed in ``rows``.  Returns their count, sum and largest absolute value.
     """
     n_rows = len(packed)
-    size_of_all, takes = 0.0, 1.0
+    size_of_all = 0.0
     for i in range(n_rows):
-        if is_drawn is not None:
-            takes = 1.0 if is_drawn[i] else 0.0
-        size_of_all += takes * abs(duals[i, channel])
+        size_of_all += (1.0 if is_drawn[i] else 0.0) * abs(duals[i])
     scale = (_TOTAL - n_rows) / size_of_all if size_of_all > 0.0 else 0.0
     n, total, largest = 0, 0, 0
     for i in range(n_rows):
-        if is_drawn is not None:
-            takes = 1.0 if is_drawn[i] else 0.0
-        scaled = takes * scale * duals[i, channel]
+        scaled = (1.0 if is_drawn[i] else 0.0) * scale * duals[i]
         size: Any = np.int64(abs(scaled) + 0.5)
         packed[i] = size << _SHIFT if scaled > 0.0 else size
         rows[n] = i
@@ -160,7 +211,7 @@ def _pack(
     return n, total, largest
 
 
-@compiled
+@compiled(no_cpython_wrapper=True)
 def _count_dense(
     by_row: NDArray[Any],
     dense: IntArray,
@@ -204,13 +255,13 @@ def grow(
     table: tuple[NDArray[Any], ...],
     columns: tuple[NDArray[np.bool_], NDArray[np.int8]],
     duals: FloatArray,
-    is_drawn: NDArray[np.bool_] | None,
+    is_drawn: NDArray[np.bool_],
     room: Room,
     nodes: tuple[IntArray, IntArray],
     sets: NDArray[np.uint64] | None,
     counts: IntArray | None,
     limits: tuple[int, float],
-    draw: tuple[int, int, IntArray, NDArray[np.bool_]] | None,
+    draw: tuple[int, int, IntArray, NDArray[np.bool_]],
 ) -> None:
     """Grow a tree for each channel, with splits of least Gini impurity.
 
@@ -219,9 +270,9 @@ def grow(
     table : CountedTable, as a plain tuple
     columns : (ndarray of bool, ndarray of int8), shape (n_columns,)
         Flags of categorical columns, and directions, as for :func:`split_of_node`.
-    duals : ndarray, shape (n_rows, n_channels)
-    is_drawn : ndarray of bool, shape (n_rows,), optional
-        Rows that the trees are grown on; None for all.
+    duals : ndarray, shape (n_channels, n_rows)
+    is_drawn : ndarray of bool, shape (n_rows,)
+        Rows that the trees are grown on.
     room : tuple of ndarrays
         Work arrays of :func:`work_arrays`.
     nodes : (ndarray of int64, ndarray of int64), shape (n_channels, 2^depth - 1)
@@ -234,25 +285,26 @@ def grow(
     limits : (int, float)
         Fewest rows of a leaf, and what fraction of a channel's absolute weight is added to
         each side of a split.
-    draw : (int, int, ndarray of int64, ndarray of bool), optional
+    draw : (int, int, ndarray of int64, ndarray of bool)
         Seed, number of features that a node may split, feature of each column, and a work array
-        for the columns that a node may split.  None if it may split all.
+        for the columns that a node may split, which are all at first.
     """
-    codes, starts = table[0], table[1]
-    histograms, weights, row_numbers, todo, at_once = room
+    codes = table[0]
+    histograms, weights, row_numbers, todo, at_once, of_bins = room
     features, bins = nodes
-    min_rows, share = limits
+    min_rows, fraction = limits
     n_nodes = features.shape[1]
     rows, other = row_numbers[0], row_numbers[1]
+    draws, is_open = draw[1] <= draw[2][-1], draw[3]
     # Weights of a channel, and those of a node whose rows are counted, zero elsewhere.
-    own, masked = weights[0], weights[1]
+    packed, masked = weights[0], weights[1]
     left_set = None
     if sets is not None:
         left_set = np.zeros(sets.shape[2], np.uint64)
     for c in range(len(features)):
-        n, total, largest = _pack(duals, is_drawn, c, own, rows)
-        _count(table, own, masked, rows[:n], histograms[0], at_once)
-        ridge = share * ((total >> _SHIFT) + (total & _MASK))
+        n, total, largest = _pack(duals[c], is_drawn, packed, rows)
+        _count(table, packed, rows[:n], histograms[0], at_once)
+        ridge = fraction * ((total >> _SHIFT) + (total & _MASK))
         features[c] = 0
         bins[c] = -1
         todo[0, 0], todo[0, 1], todo[0, 2], todo[0, 3], todo[0, 4] = 0, 0, 0, n, total
@@ -261,13 +313,11 @@ def grow(
             n_todo -= 1
             node, place = todo[n_todo, 0], todo[n_todo, 1]
             begin, end, total = todo[n_todo, 2], todo[n_todo, 3], todo[n_todo, 4]
-            is_open = None
-            if draw is not None:
-                is_open = draw[3]
+            if draws:
                 _draw_columns(draw, c * n_nodes + node)
             f, b, left_total = split_of_node(
-                histograms[place], starts, columns, (total, ridge), left_set, is_open,
-                codes, rows[begin:end], counts, (min_rows, largest),
+                table, histograms[place], (columns[0], columns[1], is_open), (total, ridge),
+                left_set, rows[begin:end], (packed, masked), of_bins, counts, (min_rows, largest),
             )  # fmt: skip
             if b == -1:
                 continue
@@ -288,7 +338,7 @@ def grow(
             may_larger = _may_split(weight_of_larger, larger[2] - larger[1], min_rows)
             if may_smaller or may_larger:
                 of_smaller = rows[smaller[1] : smaller[2]]
-                _count(table, own, masked, of_smaller, histograms[place + 1], at_once)
+                _count(table, packed, of_smaller, histograms[place + 1], at_once)
             # The larger child takes the place of its parent, and comes last: the smaller one uses
             # no place but those below its own.
             if may_larger:
@@ -305,61 +355,157 @@ def grow(
                 n_todo += 1
 
 
-@compiled
+@compiled(no_cpython_wrapper=True)
 def _may_split(total: int, n_rows: int, min_rows: int) -> bool:
     """Whether a node has weight of both signs, and enough rows."""
     return bool(total >> _SHIFT > 0 and total & _MASK > 0 and n_rows >= 2 * min_rows)
 
 
-@compiled
+@compiled(no_cpython_wrapper=True)
 def _count(
     table: tuple[NDArray[Any], ...],
-    own: IntArray,
-    masked: IntArray,
+    packed: IntArray,
     rows: NDArray[np.int32],
     histogram: IntArray,
     at_once: IntArray,
 ) -> None:
-    codes, starts, by_row, dense, sparse, rare_indptr, rare_rows, rare_codes = table
+    _, _, by_row, dense, _, _, _, _, row_indptr, row_entries = table
     for b in range(len(histogram)):
         histogram[b] = 0
     for begin in range(0, len(dense), _GROUP_COLUMNS):
         end = len(dense) if len(dense) - begin < _GROUP_COLUMNS else begin + _GROUP_COLUMNS
-        _count_dense(by_row, dense, begin, end, own, rows, histogram, at_once)
-    total, is_masked = 0, False
-    for k in range(len(sparse)):
-        first, code = starts[sparse[k, 0]], codes[sparse[k, 0]]
-        if rare_indptr[k + 1] - rare_indptr[k] >= len(rows):
-            for j in range(len(rows)):
-                histogram[first + np.int64(code[rows[j]])] += own[rows[j]]
-            continue
-        if not is_masked:
-            is_masked = True
-            for j in range(len(rows)):
-                masked[rows[j]] = own[rows[j]]
-                total += own[rows[j]]
-        rest = total
-        for e in range(rare_indptr[k], rare_indptr[k + 1]):
-            weight = masked[rare_rows[e]]
-            histogram[first + np.int64(rare_codes[e])] += weight
-            rest -= weight
-        # The common bin gets the rest.
-        histogram[first + sparse[k, 1]] = rest
-    if is_masked:
+        _count_dense(by_row, dense, begin, end, packed, rows, histogram, at_once)
+    if len(row_entries):
         for j in range(len(rows)):
-            masked[rows[j]] = 0
+            row = rows[j]
+            for e in range(row_indptr[row], row_indptr[row + 1]):
+                histogram[row_entries[e]] += packed[row]
 
 
-@compiled
-def split_of_node(
+@compiled(no_cpython_wrapper=True)
+def _count_sparse(
+    table: tuple[NDArray[Any], ...],
+    f: int,
+    rows: NDArray[np.int32],
+    weights: tuple[IntArray, IntArray, IntArray],
+    total: int,
+    rest: int,
+) -> None:
+    """Count the bins of a sparse column in the rows of a node, whose masked weights are set."""
+    codes, columns, _, _, _, rare_indptr, rare_rows, rare_codes, _, _ = table
+    packed, masked, bins = weights
+    k, common = columns[f, 2], columns[f, 3]
+    n_bins = columns[f, 1]
+    if n_bins == 2:
+        bins[1 - common] = rest
+    else:
+        for b in range(n_bins):
+            bins[b] = 0
+        if rare_indptr[k + 1] - rare_indptr[k] < len(rows):
+            for e in range(rare_indptr[k], rare_indptr[k + 1]):
+                bins[np.int64(rare_codes[e])] += masked[rare_rows[e]]
+        else:
+            code = codes[f]
+            for j in range(len(rows)):
+                bins[np.int64(code[rows[j]])] += packed[rows[j]]
+    bins[common] = total - rest
+
+
+@compiled(no_cpython_wrapper=True)
+def _least_weight(positive: float, negative: float, limit: float, half: float) -> int:
+    """Positive weight that one side needs for a split with an impurity below the limit.
+
+    A side without negative weight has the least impurity.  That of the other side is then
+    ``a b / (a + b)``, with what is left of the positive weight as a.
+    """
+    b, other = negative + half, limit - 0.5 * half
+    if b <= other:
+        return 0
+    least = positive + half - other * b / (b - other)
+    return int(max(0.0, least - _ROUNDING * (positive + negative + half)))
+
+
+@compiled(no_cpython_wrapper=True)
+def _needed(node: tuple[int, float], limit: float) -> tuple[int, int]:
+    """Weights outside the common bin that a better split needs, either of which is enough.
+
+    One side of a split has none of the common bin.  If it has the larger fraction of positive
+    weight, the impurity would be smaller without its negative weight, and the other way around.
+    The positive one is shifted as in a histogram.
+    """
+    total, ridge = node
+    positive, negative = float(total >> _SHIFT), float(total & _MASK)
+    half = 0.5 * ridge
+    of_positive = _least_weight(positive, negative, limit, half) << _SHIFT
+    return of_positive, _least_weight(negative, positive, limit, half)
+
+
+@compiled(no_cpython_wrapper=True)
+def _any_enough(weights: IntArray, needed: tuple[int, int]) -> bool:
+    """Whether any weight has enough of a sign.
+
+    It is a loop that LLVM makes vector code of: a sum is negative if one of its terms is enough.
+    """
+    signs = 0
+    for i in range(len(weights)):
+        signs |= (needed[0] - 1 - weights[i]) | (needed[1] - 1 - (weights[i] & _MASK))
+    return signs < 0
+
+
+@compiled(no_cpython_wrapper=True)
+def _limit_by_common_bins(
+    table: tuple[NDArray[Any], ...],
     histogram: IntArray,
-    starts: IntArray,
-    columns: tuple[NDArray[np.bool_], NDArray[np.int8]],
+    columns: tuple[NDArray[np.bool_], NDArray[np.int8], NDArray[np.bool_]],
+    node: tuple[int, float],
+    limits: tuple[float, float],
+) -> float:
+    """Lower a limit to the least impurity where common bins alone are one side of a split.
+
+    Only splits that are certainly allowed count: ``limits`` are the limit, and the weight that is
+    enough for a side.
+    """
+    of_columns, sparse = table[1], table[4]
+    is_category, directions, is_open = columns
+    total, ridge = node
+    limit, enough = limits
+    half = 0.5 * ridge
+    positive, negative = float(total >> _SHIFT), float(total & _MASK)
+    needed = _needed(node, limit)
+    for begin in range(0, len(sparse), _COLUMNS_AT_ONCE):
+        end = min(len(sparse), begin + _COLUMNS_AT_ONCE)
+        first = of_columns[sparse[begin], 0]
+        if not _any_enough(histogram[first : first + end - begin], needed):
+            continue
+        for k in range(begin, end):
+            f, rest = sparse[k], histogram[first + k - begin]
+            if rest < needed[0] and (rest & _MASK) < needed[1]:
+                continue
+            at_end = of_columns[f, 3] == 0 or of_columns[f, 3] == of_columns[f, 1] - 1
+            if not at_end or is_category[f] or directions[f] != 0:
+                continue
+            if not is_open[f]:
+                continue
+            p, n = float(rest >> _SHIFT) + half, float(rest & _MASK) + half
+            q, m = positive + ridge - p, negative + ridge - n
+            value = p * n * (q + m) + q * m * (p + n)
+            is_enough = min(p + n, q + m) - ridge >= enough
+            if is_enough and value < limit * ((p + n) * (q + m)):
+                limit = value / ((p + n) * (q + m))
+                needed = _needed(node, limit)
+    return limit
+
+
+@compiled(no_cpython_wrapper=True)
+def split_of_node(
+    table: tuple[NDArray[Any], ...],
+    histogram: IntArray,
+    columns: tuple[NDArray[np.bool_], NDArray[np.int8], NDArray[np.bool_]],
     node: tuple[int, float],
     left_set: NDArray[np.uint64] | None,
-    is_open: NDArray[np.bool_] | None,
-    codes: NDArray[Any],
     rows: NDArray[np.int32],
+    weights: tuple[IntArray, IntArray],
+    of_bins: IntArray | None,
     counts: IntArray | None,
     limits: tuple[int, int],
 ) -> tuple[int, int, int]:
@@ -377,10 +523,16 @@ def split_of_node(
     each side and in the node.  So the impurity falls by a fourth of the growth of
     ``(p - n)^2 / (p + n + ridge)``.  Only columns that are open are split.
 
-    ``limits`` are the fewest ``rows`` of a side, and the largest weight of a row.  The rows of a
-    column are counted, with ``counts`` as room, where they are too light to be enough for certain.
+    Sparse columns whose bins other than the common one have too little weight are passed over
+    (:func:`_needed`).
+
+    ``weights`` are those of all rows, and zeros.  ``of_bins`` is room for the bins of a sparse
+    column, or None without one, which avoids the compilation of their code.  ``limits``
+    are the fewest ``rows`` of a side, and the largest weight of a row.  The rows of a column are
+    counted, with ``counts`` as room, where they are too light to be enough for certain.
     """
-    is_category, directions = columns
+    codes, of_columns = table[0], table[1]
+    is_category, directions, is_open = columns
     total, ridge = node
     best_feature, best_bin, best_left = 0, -1, 0
     positive, negative = float(total >> _SHIFT), float(total & _MASK)
@@ -394,23 +546,60 @@ def split_of_node(
     min_rows, largest = limits
     # Sides of less weight may have too few rows.
     enough = float(min_rows) * largest
-    for f in range(len(directions)):
-        if is_open is not None and not is_open[f]:
+    # Sparse columns are passed over by this limit; ten margins, since each split is below the last
+    # one by a margin.
+    cap, is_masked, needed = limit, False, (0, 0)
+    if of_bins is not None:
+        cap = _limit_by_common_bins(
+            table, histogram, columns, node, (limit, enough if counts is not None else 0.0)
+        )
+        cap = min(limit, cap + 10.0 * margin)
+        needed = _needed(node, cap)
+    next_f = 0
+    while next_f < len(directions):
+        f = next_f
+        next_f += 1
+        first, n_bins = of_columns[f, 0], of_columns[f, 1]
+        is_sparse = of_columns[f, 2] >= 0
+        if of_bins is not None:
+            if is_sparse:
+                if limit < cap:
+                    cap = limit
+                    needed = _needed(node, cap)
+                last = f + _COLUMNS_AT_ONCE - 1
+                if last < len(directions) and of_columns[last, 2] == of_columns[f, 2] + last - f:
+                    if not _any_enough(histogram[first : first + _COLUMNS_AT_ONCE], needed):
+                        next_f = last + 1
+                        continue
+                rest = histogram[first]
+                if rest == 0 or (rest < needed[0] and (rest & _MASK) < needed[1]):
+                    continue
+        if not is_open[f]:
             continue
-        first, n_bins = starts[f], starts[f + 1] - starts[f]
+        here = histogram[first : first + n_bins]
+        if of_bins is not None:
+            if is_sparse:
+                if not is_masked:
+                    is_masked = True
+                    for j in range(len(rows)):
+                        weights[1][rows[j]] = weights[0][rows[j]]
+                _count_sparse(
+                    table, f, rows, (weights[0], weights[1], of_bins), total, histogram[first]
+                )
+                here = of_bins[:n_bins]
         if left_set is not None and is_category[f]:
             if counts is not None:
                 _count_rows(codes[f], rows, counts[:n_bins])
-            own, needed = histogram[first : first + n_bins], (len(rows), min_rows)
-            found, left = _best_set(own, total, (limit, margin, half), left_set, counts, needed)
-            if found < limit:
-                limit = found
+            needed = (len(rows), min_rows)
+            least, left = _best_set(here, total, (limit, margin, half), left_set, counts, needed)
+            if least < limit:
+                limit = least
                 best_feature, best_bin, best_left = f, -2, left
             continue
         left, is_counted = 0, False
         for b in range(n_bins - 1):
             # An empty bin makes no other split.
-            weight = histogram[first + b]
+            weight = here[b]
             if weight == 0:
                 continue
             left += weight
@@ -433,10 +622,14 @@ def split_of_node(
                         continue
                 limit = value / ((p + n) * (q + m)) - margin
                 best_feature, best_bin, best_left = f, b, left
+    if of_bins is not None:
+        if is_masked:
+            for j in range(len(rows)):
+                weights[1][rows[j]] = 0
     return best_feature, best_bin, best_left
 
 
-@compiled
+@compiled(no_cpython_wrapper=True)
 def _best_set(
     histogram: IntArray,
     total: int,
@@ -493,7 +686,7 @@ def _best_set(
     return limit, best_left
 
 
-@compiled
+@compiled(no_cpython_wrapper=True)
 def _draw_columns(draw: tuple[int, int, IntArray, NDArray[np.bool_]], node: int) -> None:
     """Open the columns of ``draw`` features, drawn anew for each node."""
     seed, n_drawn, feature_of, is_open = draw
@@ -515,7 +708,7 @@ def _draw_columns(draw: tuple[int, int, IntArray, NDArray[np.bool_]], node: int)
         is_open[j] = is_drawn
 
 
-@compiled
+@compiled(no_cpython_wrapper=True)
 def _rows_parted(
     code: NDArray[Any],
     bin_: int,
@@ -541,7 +734,7 @@ def _rows_parted(
     return n_left
 
 
-@compiled
+@compiled(no_cpython_wrapper=True)
 def _count_rows(code: NDArray[Any], rows: NDArray[np.int32], counts: IntArray) -> None:
     for b in range(len(counts)):
         counts[b] = 0

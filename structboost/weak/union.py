@@ -72,8 +72,8 @@ class UnionTable(LearnerTable):
         """
         member = arrays["member"]
         tables = tuple(of(**below(f"{i}/", arrays)) for i, of in enumerate(classes))
-        found = np.bincount(member, minlength=len(tables)).tolist()
-        if found != [len(table) for table in tables]:
+        counts = np.bincount(member, minlength=len(tables)).tolist()
+        if counts != [len(table) for table in tables]:
             raise DamagedFileError("its families have more or fewer learners than they should")
         return cls(member, tables)
 
@@ -132,7 +132,7 @@ class UnionResponses(ResponsesInShard):
     @override
     def add(self, new: UnionCodes) -> int:
         first = len(self._member)
-        starts = np.array([of.add(own) for of, own in zip(self._members, new.parts, strict=True)])
+        starts = np.array([of.add(part) for of, part in zip(self._members, new.parts, strict=True)])
         self._member = np.concatenate((self._member, new.member))
         self._place = np.concatenate((self._place, starts[new.member] + places(new.member)))
         return first
@@ -147,25 +147,25 @@ class UnionResponses(ResponsesInShard):
 
     @override
     def add_scores(self, terms: Terms, first: int, out: FloatArray) -> None:
-        for of, _, own in self._of_members(terms):
-            of.add_scores(own, first, out)
+        for of, _, of_member in self._of_members(terms):
+            of.add_scores(of_member, first, out)
 
     @override
     def add_products(
         self, terms: Terms, measure: BlockMeasure, first: int, out: FloatArray
     ) -> None:
-        for of, at, own in self._of_members(terms):
-            found = np.zeros(len(at))
-            of.add_products(own, measure, first, found)
-            out[at] += found
+        for of, at, of_member in self._of_members(terms):
+            products = np.zeros(len(at))
+            of.add_products(of_member, measure, first, products)
+            out[at] += products
 
     def _of_members(self, terms: Terms) -> Iterator[tuple[ResponsesInShard, IntArray, Terms]]:
         """Terms of each member with the member's own indices, and their positions."""
         member = self._member[terms.learners]
         for i, of in enumerate(self._members):
             at = np.flatnonzero(member == i)
-            own = terms.take(at)
-            yield of, at, own._replace(learners=self._place[own.learners])
+            of_member = terms.take(at)
+            yield of, at, of_member._replace(learners=self._place[of_member.learners])
 
 
 class UnionInShards(NamedTuple):
@@ -259,32 +259,32 @@ class UnionFamily(WeakLearnerFamily):
     def widest_edges(self, duals: Any) -> FloatArray | None:
         widest = np.full(duals.shape[1], -np.inf)
         for i, family in enumerate(self.members):
-            own = self._duals_of(i, duals)
+            member_duals = self._duals_of(i, duals)
             if not family.searches_all:
-                found = family.widest_edges(own)
-                if found is None:
+                edges = family.widest_edges(member_duals)
+                if edges is None:
                     return None
-                np.maximum(widest, found, out=widest)
+                np.maximum(widest, edges, out=widest)
             else:
-                for candidate in family.price(own, 1):
+                for candidate in family.price(member_duals, 1):
                     widest[candidate.channel] = max(widest[candidate.channel], candidate.edge)
         return widest
 
     @override
     def price(self, duals: Any, per_channel: int) -> list[Candidate]:
-        found = [
+        candidates = [
             candidate._replace(learner=OfMember(i, candidate.learner))
             for i, family in enumerate(self.members)
             for candidate in family.price(self._duals_of(i, duals), per_channel)
         ]
-        return sorted(found, key=lambda candidate: -candidate.edge)
+        return sorted(candidates, key=lambda candidate: -candidate.edge)
 
     @override
     def refine(self, learner: OfMember, duals: Any) -> list[Candidate]:
-        own = self._duals_of(learner.member, duals)
+        member_duals = self._duals_of(learner.member, duals)
         return [
             candidate._replace(learner=OfMember(learner.member, candidate.learner))
-            for candidate in self.members[learner.member].refine(learner.learner, own)
+            for candidate in self.members[learner.member].refine(learner.learner, member_duals)
         ]
 
     @override
@@ -312,15 +312,15 @@ class UnionFamily(WeakLearnerFamily):
     @override
     def restored(self, values: Sequence[Any]) -> OfMember:
         member, learner = values
-        number = whole_number(member, "family", 0, len(self.members) - 1)
-        return OfMember(number, self.members[number].restored(learner))
+        index = whole_number(member, "family", 0, len(self.members) - 1)
+        return OfMember(index, self.members[index].restored(learner))
 
     @override
     def responses(self, learners: Sequence[OfMember]) -> Any:
         member = _members(learners)
         parts = [
-            family.responses(own)
-            for family, own in zip(self.members, self._of_members(learners), strict=True)
+            family.responses(of_member)
+            for family, of_member in zip(self.members, self._of_members(learners), strict=True)
         ]
         if self.shard_features is not None:
             return UnionCodes(member, tuple(parts))
@@ -332,8 +332,8 @@ class UnionFamily(WeakLearnerFamily):
     @override
     def table(self, learners: Sequence[OfMember]) -> UnionTable:
         tables = [
-            family.table(own)
-            for family, own in zip(self.members, self._of_members(learners), strict=True)
+            family.table(of_member)
+            for family, of_member in zip(self.members, self._of_members(learners), strict=True)
         ]
         return UnionTable(_members(learners), tuple(tables))
 

@@ -116,9 +116,9 @@ class WeightedTrees:
         """Number of nodes that are compared with all rows, and the table of their outcomes."""
         n_top = min(2**_TOP_LEVELS - 1, self.feature.shape[1])
         node = np.zeros(2**n_top, np.int64)
-        answers = np.arange(len(node))
+        bits = np.arange(len(node))
         for _ in range(n_top.bit_length()):
-            node = 2 * node + 1 + (answers >> node & 1)
+            node = 2 * node + 1 + (bits >> node & 1)
         return n_top, node
 
 
@@ -149,11 +149,11 @@ class TreesWithSets:
 
     def raw_scores(self, rows: NDArray[Any]) -> FloatArray:
         """Scores of checked rows, shape (n_parts, n_channels)."""
-        found = [
+        blocks = [
             self.trees.raw_scores(self.columns.hstack(rows[a : a + _ROWS_WITH_SETS]))
             for a in range(0, max(1, len(rows)), _ROWS_WITH_SETS)
         ]
-        return np.concatenate(found)
+        return np.concatenate(blocks)
 
 
 @compiled
@@ -205,7 +205,7 @@ def _add_in_blocks(
     """
     used, is_low = features
     place, thresholds, indptr, channels, values = trees
-    block, answers, leaf, sums = room
+    block, bits, leaf, sums = room
     n_nodes, width = place.shape[1], block.shape[1]
     for begin in range(0, len(rows), width):
         n = width if len(rows) - begin > width else len(rows) - begin
@@ -219,14 +219,14 @@ def _add_in_blocks(
                 sums[c, p] = 0.0
         for t in range(len(place)):
             for p in range(width):
-                answers[p] = 0
+                bits[p] = 0
             for k in range(n_top):
                 feature, threshold = block[place[t, k]], thresholds[t, k]
                 bit = np.uint8(1 << k)
                 for p in range(width):
-                    answers[p] |= bit if feature[p] > threshold else np.uint8(0)
+                    bits[p] |= bit if feature[p] > threshold else np.uint8(0)
             for p in range(n):
-                leaf[p] = node_after_top[answers[p]] - n_nodes
+                leaf[p] = node_after_top[bits[p]] - n_nodes
             if n_top < n_nodes:
                 for p in range(n):
                     k = leaf[p] + n_nodes
@@ -234,9 +234,9 @@ def _add_in_blocks(
                         k = 2 * k + 1 + (block[place[t, k], p] > thresholds[t, k])
                     leaf[p] = k - n_nodes
             for term in range(indptr[t], indptr[t + 1]):
-                of_leaf, own = values[term], sums[channels[term]]
+                of_leaf, of_channel = values[term], sums[channels[term]]
                 for p in range(n):
-                    own[p] += of_leaf[leaf[p]]
+                    of_channel[p] += of_leaf[leaf[p]]
         for p in range(n):
             for c in range(out.shape[1]):
                 out[begin + p, c] = sums[c, p]

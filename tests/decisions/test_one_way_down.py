@@ -56,10 +56,10 @@ def test_returns_to_a_file_are_counted():
 @pytest.mark.parametrize(
     ("settings", "most"),
     [
-        ({}, 11),
+        ({}, 9),
         ({"C": 3.0}, 7),
         ({"C": 3.0, "spare_solves": True}, 13),
-        ({"weak_learner": ["linear", "stump"], "max_rounds": 5, "engine": "serial"}, 16),
+        ({"weak_learner": ["linear", "stump"], "max_rounds": 5, "engine": "serial"}, 14),
     ],
     ids=["default", "C", "spare_solves", "union"],
 )

@@ -607,7 +607,7 @@ def test_many_sequences_and_tags_are_predicted_as_each_one_alone(monkeypatch):
     tagger = StructBoostTagger(weak_learner="linear", C=40.0).fit(X, y)
     alone = [tagger.predict_marginals([x])[0] for x in X]
     for most in (1, 30, 1 << 22):
-        monkeypatch.setattr("structboost.estimators.tagger._MOST_SCORES", most)
+        monkeypatch.setattr("structboost.estimators.tag_prediction._MOST_SCORES", most)
         assert tagger.predict_marginals(X) == alone
         assert tagger.predict(X) == [tagger.predict([x])[0] for x in X]
 

@@ -18,8 +18,8 @@ from tests.helpers.faces import SLOW_FACES, faces
 PAGE = Path(__file__).parents[2] / "docs" / "faces.md"
 INTRODUCTION = """# Every face alike
 
-A *face* is a public class with `fit`: an estimator or a trainer. After reading this page you know
-how all faces behave, and which of them lacks what. {func} makes these tables:
+A *face* is a public class with `fit`: an estimator or a trainer. The tables below say how all faces
+behave, and which of them lacks what. {func} makes them:
 it checks {n_behaviours} behaviours of every face, each in several ways. Run it on a subclass of
 your own:
 

@@ -111,7 +111,7 @@ def test_the_next_C_and_the_whole_set_start_from_the_fit_before(solver):
             part.improve()
     whole = solver(ChainTask(N_TAGS), X, Y, np.full(40, 1 / 40), **settings)
     other = solver(ChainTask(N_TAGS), X, Y, np.full(40, 1 / 40), **settings)
-    whole.adopt(part, rows, 30.0)
+    whole.adopt(part.result(), rows, 30.0)
     other.begin(30.0)
     whole.improve()
     other.improve()

@@ -226,7 +226,7 @@ def test_a_problem_adopts_the_result_on_some_of_its_examples(solver):
     trained(part, 20.0)
     whole = solver(ChainTask(3), X, Y, np.full(40, 1 / 40), active=["token"])
     other = solver(ChainTask(3), X, Y, np.full(40, 1 / 40), active=["token"])
-    whole.adopt(part, rows, 20.0)
+    whole.adopt(part.result(), rows, 20.0)
     whole.improve()
     other.begin(20.0)
     other.improve()
@@ -275,7 +275,7 @@ def test_a_problem_begins_from_one_of_the_other_kind(solvers):
         own(ChainTask(3), X, Y, np.full(len(X), 1 / len(X)), active=["token"]) for own in solvers
     )
     wanted = trained(first, 5.0)[-1]
-    second.adopt(first, np.arange(len(X)), 5.0)
+    second.adopt(first.result(), np.arange(len(X)), 5.0)
     assert trained(second, 5.0)[-1] == pytest.approx(wanted, rel=1e-4)
 
 

@@ -40,6 +40,16 @@ def test_auto_certifies_fits_of_separable_classes_at_any_C(C):
     assert fit.history_[-1]["gap"] <= 0.01
 
 
+def test_auto_goes_by_what_a_task_declares_not_by_what_it_overrides():
+    class Undeclared(MulticlassTask):
+        separates_in_batches = False
+
+        def separate(self, X, Y, scores):
+            return super().separate(X, Y, scores)
+
+    assert HingeBySize().suited(Undeclared(10), 200, 1e6, is_plain=True) == OneSlack()
+
+
 def test_auto_keeps_one_slack_for_pairs_and_the_printed_algorithm():
     assert HingeBySize().suited(RankingTask(), 100, 1e6, is_plain=True) == OneSlack()
     printed = HingeBySize(stabilize=False).suited(MulticlassTask(10), 100, 1e6, is_plain=True)

@@ -1,0 +1,113 @@
+"""Rounds that compiled code runs ahead, compared with rounds one by one."""
+
+from functools import partial
+
+import numpy as np
+import pytest
+
+from structboost import BinaryTask, MulticlassTask, StructBoost
+from structboost.masters import StageWiseLikelihood
+from structboost.weak import TreeFamily
+
+OPTIONS = {"depth": 3, "confident": True, "row_fraction": 0.5, "random_state": 0}
+
+
+class OneByOne(TreeFamily):
+    """Trees that only :meth:`price` finds."""
+
+    def growth(self, n_rounds, n_channels):
+        return None
+
+
+def data(n_classes, n_rows=150):
+    rng = np.random.default_rng(n_classes)
+    X = rng.normal(size=(n_rows, 5)).round(1)
+    X[:, 4] = rng.integers(0, 6, n_rows)
+    score = X[:, 0] + X[:, 1] * X[:, 2] + (X[:, 4] % 2) + rng.normal(size=n_rows)
+    return X, np.digitize(score, np.quantile(score, np.arange(1, n_classes) / n_classes))
+
+
+def fit(family, n_classes=2, callbacks=None, weights=None, X=None, rounds=45, **settings):
+    own, y = data(n_classes)
+    task = BinaryTask() if n_classes == 2 else MulticlassTask(n_classes)
+    trainer = StructBoost(
+        task,
+        C=np.inf,
+        formulation=StageWiseLikelihood(**settings),
+        weak_learner=family,
+        max_rounds=rounds,
+        columns_per_channel=1,
+        callbacks=callbacks,
+    )
+    return trainer.fit(own if X is None else X, 2 * y - 1 if n_classes == 2 else y, weights)
+
+
+def assert_equal(ahead, one_by_one):
+    of_rounds = [
+        [{key: value for key, value in entry.items() if key != "seconds"} for entry in history]
+        for history in (ahead.history_, one_by_one.history_)
+    ]
+    assert of_rounds[0] == of_rounds[1]
+    assert ahead.ending_ == one_by_one.ending_
+    assert ahead.temperature_ == one_by_one.temperature_
+    predictions = (trainer.staged_predict(data(2)[0]) for trainer in (ahead, one_by_one))
+    for own, other in zip(*predictions, strict=True):
+        np.testing.assert_array_equal(own, other)
+    members = [trainer.model_.members["x"] for trainer in (ahead, one_by_one)]
+    for name in ("feature", "threshold", "leaf"):
+        np.testing.assert_array_equal(*(getattr(own.learners, name) for own in members))
+    np.testing.assert_array_equal(*(own.model_.matrix("x") for own in (ahead, one_by_one)))
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"max_features": 0.4, "l2_regularization": 2.0},
+        {"row_fraction": 1.0},
+        pytest.param({"min_samples_leaf": 5, "categorical": [4]}, marks=pytest.mark.slow),
+    ],
+    ids=str,
+)
+def test_rounds_ahead_are_those_one_by_one_to_the_last_bit(n_classes, options):
+    weights = np.random.default_rng(1).random(150)
+    fits = [
+        fit(partial(family, **OPTIONS | options), n_classes, weights=weights)
+        for family in (TreeFamily, OneByOne)
+    ]
+    assert_equal(*fits)
+
+
+def test_callback_sees_every_round_of_the_same_model():
+    seen = []
+    watched = fit(
+        partial(TreeFamily, **OPTIONS), callbacks=[lambda record, model: seen.append(record)]
+    )
+    assert seen == watched.history_
+    assert_equal(watched, fit(partial(TreeFamily, **OPTIONS)))
+
+
+@pytest.mark.parametrize("settings", [{"enough": 0.4}, {"patience": 20, "shrinkage": 1.0}], ids=str)
+def test_training_ends_in_the_same_round(settings):
+    ahead, other = (
+        fit(partial(family, **OPTIONS), 3, rounds=300, **settings)
+        for family in (TreeFamily, OneByOne)
+    )
+    assert ahead.ending_ == ("loss" if "enough" in settings else "held_out")
+    assert len(ahead.history_) < 300
+    assert_equal(ahead, other)
+
+
+def test_rounds_without_columns_end_training():
+    X = np.zeros((150, 5))
+    y = np.where(np.arange(150) % 2, 1, -1)
+    trainer = StructBoost(
+        BinaryTask(),
+        C=np.inf,
+        formulation=StageWiseLikelihood(),
+        weak_learner=partial(TreeFamily, **OPTIONS),
+        columns_per_channel=1,
+    ).fit(X, y)
+    assert trainer.ending_ == "columns"
+    assert len(trainer.history_) == 3
