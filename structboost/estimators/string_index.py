@@ -97,7 +97,7 @@ def _end_of(text: Any, first: int) -> int:
 def _find(
     heads: Any, values: Any, pool: Any, starts: Any, hashes: Any, places: Any, out: Any
 ) -> int:
-    """Fill in the indices, and return how many bytes were read of heads and values."""
+    """Fill in the indices, and return the number of bytes of heads and values that were read."""
     last = len(places) - 1
     head, begin = 0, 0
     for column in range(out.shape[0]):
