@@ -102,6 +102,7 @@ class PricingRule(Described, ABC):
         Parameters
         ----------
         family : WeakLearnerFamily
+            Family of one kind of parts.
         n_rounds, n_channels
             As for :meth:`WeakLearnerFamily.growth`.
         per_channel : int
