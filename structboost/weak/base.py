@@ -133,8 +133,8 @@ class Growth(NamedTuple):
     Parameters
     ----------
     setup : tuple
-        Arguments of :func:`.tree_growth.grow` that no round changes: ``table``, ``columns``, ``room``,
-        ``limits``, and ``draw`` without the seed.
+        Arguments of :func:`.tree_growth.grow` that no round changes: ``table``, ``columns``,
+        ``room``, ``limits``, and ``draw`` without the seed.
     is_drawn : ndarray of bool, shape (n_rounds, n_rows)
         Rows that the trees of each round are grown on.
     seeds : ndarray of int64, shape (n_rounds,)
