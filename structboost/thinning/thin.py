@@ -205,7 +205,8 @@ def thin(
     return ThinnedModel(
         model=written, weights=weights, offset=offset, thinned=True,
         objective=fit.second.objective, bound=fit.second.bound, gap=fit.second.gap,
-        leaf_gap=fit.leaf_gap, C=fit.C, prices=fit.prices, additions=fit.additions, **changes, **facts,
+        leaf_gap=fit.leaf_gap, C=fit.C, prices=fit.prices, additions=fit.additions,
+        **changes, **facts,
     )  # fmt: skip
 
 
