@@ -50,6 +50,8 @@ from structboost.validation import (
     shown,
 )
 
+# Rounds without a lower held-out loss (docs/decisions/default-label-sets.md).
+_PATIENCE = 60
 # By default, no pairs are learned with more labels, because each pair has its trees.
 _MOST_PAIRED = 14
 
@@ -445,7 +447,7 @@ class StructBoostMultiLabelClassifier(
         return np.array([[index[above], index[below]] for above, below in edges], np.int64)
 
     def _stage_wise(self) -> NewtonSteps:
-        return StageWiseRandomField()
+        return StageWiseRandomField(patience=_PATIENCE)
 
     def _or_auto(self, value: Any, of_sets: Any, else_: Any) -> Any:
         """Replace "auto" by ``of_sets`` if whole sets are learned, else by ``else_``."""

@@ -50,7 +50,7 @@ class StepFeatures:
     def of_sequences(self, rows: Sequence[NDArray[Any]]) -> list[NDArray[np.int32]]:
         """Return the features of the steps of sequences, as rows of active features."""
         tokens = active_features(self.of_tokens(np.concatenate(rows)))
-        return [own[1:] for own in np.split(tokens, np.cumsum([*map(len, rows)])[:-1])]
+        return [table[1:] for table in np.split(tokens, np.cumsum([*map(len, rows)])[:-1])]
 
 
 def chosen_columns(features: Any, reader: TokenReader) -> IntArray:
@@ -99,9 +99,9 @@ def chosen_columns(features: Any, reader: TokenReader) -> IntArray:
                 )
     if not len(columns):
         raise ValueError("transition_features is true for no feature; leave it out.")
-    if len(numbers := np.intersect1d(columns, reader.vector_columns)):
+    if len(dense := np.intersect1d(columns, reader.vector_columns)):
         raise ValueError(
-            f"transition_features has the feature {reader.name_of(int(numbers[0]))}, whose values "
+            f"transition_features has the feature {reader.name_of(int(dense[0]))}, whose values "
             "are numbers; give features of 0 and 1, such as strings."
         )
     return columns

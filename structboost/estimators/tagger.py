@@ -285,7 +285,7 @@ class StructBoostTagger(TagPrediction, TokenWeights):
         if steps is not None:
             tables = [of if isinstance(of, tuple) else (of,) for of in rows]
             of_steps = steps.of_sequences([of[0] for of in tables])
-            rows = [(*of, own) for of, own in zip(tables, of_steps, strict=True)]
+            rows = [(*of, step) for of, step in zip(tables, of_steps, strict=True)]
         run = min(_RUN, len(training) // _FEWEST_RUNS)
         if of_groups is None and run > 1:
             of_groups = np.arange(len(rows)) // run

@@ -349,9 +349,9 @@ class _FoldFits:
         self.scores[C], self._losses[C] = scores, np.concatenate(losses)
         if self._score is None:
             # The C that is chosen is at least the most likely one, and scores may be large.
-            self._surrogates[C] = float(np.mean([own.surrogate for own in measured]))
+            self._surrogates[C] = float(np.mean([of_fold.surrogate for of_fold in measured]))
             likeliest = min(self._surrogates, key=self._surrogates.__getitem__)
-            self.scores = {own: of for own, of in self.scores.items() if own >= likeliest}
+            self.scores = {of_C: held for of_C, held in self.scores.items() if of_C >= likeliest}
         return Trial(measured, facts, end=self._why_it_ends(C, measured))
 
     def temperature(self, C: float) -> float:

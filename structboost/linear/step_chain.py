@@ -9,7 +9,7 @@ import numpy as np
 
 from structboost._typing import FloatArray, override
 from structboost.inference.best_sequences import ONE_ROW
-from structboost.inference.sum_product import sum_product
+from structboost.inference.sum_product import Space, sum_product
 from structboost.linear.primal_chain import PrimalChain
 from structboost.runtime.compiled import compiled
 
@@ -28,25 +28,30 @@ class StepChain(PrimalChain):
     X, Y : sequence
         Tokens and steps as indices of active features, with vectors between them if the task has
         these, and tags.
-    shares : ndarray, shape (n_examples,)
+    example_weights : ndarray, shape (n_examples,)
         Weights of the examples, which sum to 1.
     **settings
         As for :class:`PrimalLikelihood`.
     """
 
     def __init__(
-        self, task: Any, X: Sequence[Any], Y: Sequence[Any], shares: FloatArray, **settings: Any
+        self,
+        task: Any,
+        X: Sequence[Any],
+        Y: Sequence[Any],
+        example_weights: FloatArray,
+        **settings: Any,
     ) -> None:
-        super().__init__(task, X, Y, shares, **settings)
+        super().__init__(task, X, Y, example_weights, **settings)
         matrix, starts = self._matrices["step"], self._offsets["step"]
         self._steps = matrix.indices.astype(np.int32), matrix.indptr.astype(np.int64), starts
         shape = len(self._space[0]), task.n_tags**2
         self._pairs = np.empty(shape), np.empty(shape)
-        own = self._split(self._curvature)["step"]
+        curvature = self._split(self._curvature)["step"]
         of_steps = np.repeat(self._sequences[2], np.diff(starts))
         # That of a feature is that of all pairs, by its frequency among the steps.
         frequencies = np.asarray(matrix.T @ of_steps) / max(of_steps.sum(), 1e-300)
-        own[:] = np.outer(frequencies, own[-1])
+        curvature[:] = np.outer(frequencies, curvature[-1])
 
     @override
     def _slopes(
@@ -65,7 +70,7 @@ def slopes_of_steps(
     steps: Any,
     sequences: Any,
     penalties: Any,
-    space: tuple[FloatArray, FloatArray, FloatArray, FloatArray],
+    space: tuple[FloatArray, FloatArray, Space],
     pairs: tuple[FloatArray, FloatArray],
     out: FloatArray,
 ) -> tuple[float, float]:
@@ -93,9 +98,8 @@ def slopes_of_steps(
     starts, tags, of_sequences, ends = sequences
     features, at, first_steps = steps
     n_tags, n_pairs = scores.shape[1], weights.shape[1]
-    forward, likely, emissions, probabilities = space
+    emissions, probabilities, of_sums = space
     transitions, of_pairs = pairs
-    following, preceding = np.empty((n_tags, n_tags)), np.empty((n_tags, n_tags))
     loss, entropy = 0.0, 0.0
     for i in range(len(of_sequences)):
         begin, n, weight = starts[i], starts[i + 1] - starts[i], of_sequences[i]
@@ -119,17 +123,17 @@ def slopes_of_steps(
                 for p in range(n_pairs):
                     transitions[t, p] += weights[f, p]
         log_sum = sum_product(
-            emissions[:n], (transitions, penalties[0], ONE_ROW, _NEXT_ROW, penalties[3]),
-            (forward, likely, following, preceding), 0.0, probabilities[:n], of_pairs,
+            emissions, ONE_ROW, n, (transitions, penalties[0], ONE_ROW), of_sums, 0.0,
+            probabilities, of_pairs, _NEXT_ROW,
         )  # fmt: skip
         true, expected = 0.0, 0.0
         for t in range(n):
-            own = tags[begin + t]
-            true += scores[begin + t, own]
+            tag = tags[begin + t]
+            true += scores[begin + t, tag]
             for k in range(n_tags):
                 expected += probabilities[t, k] * scores[begin + t, k]
                 scores[begin + t, k] = -weight * probabilities[t, k]
-            scores[begin + t, own] += weight
+            scores[begin + t, tag] += weight
         for t in range(n - 1):
             step = first_steps[i] + t
             pair = tags[begin + t] * n_tags + tags[begin + t + 1]

@@ -115,20 +115,20 @@ class Growth(NamedTuple):
     fractions: tuple[float, float]
 
 
-def counted_table(binned: BinnedFeatures, row_share: float) -> CountedTable:
+def counted_table(binned: BinnedFeatures, row_fraction: float) -> CountedTable:
     """Table with sparse columns where they are shorter than the drawn rows."""
     common, indptr = binned.rare.common, binned.rare.indptr
     n_blocks, n_columns = common.shape
     sizes = np.diff(indptr).reshape(n_blocks, n_columns)
     is_sparse = (common == common[:1]).all(axis=0) & (common[0] >= 0)
-    is_sparse &= sizes.sum(axis=0) < row_share * binned.n_rows
+    is_sparse &= sizes.sum(axis=0) < row_fraction * binned.n_rows
     sparse, dense = np.flatnonzero(is_sparse), np.flatnonzero(~is_sparse)
     rows, codes = [np.zeros(0, np.int32)], [np.zeros(0, binned.codes.dtype)]
     for f in sparse:
         for block in range(n_blocks):
-            own = slice(*indptr[block * n_columns + f : block * n_columns + f + 2])
-            rows.append((binned.blocks[block] + binned.rare.rows[own]).astype(np.int32))
-            codes.append(binned.rare.codes[own])
+            entries = slice(*indptr[block * n_columns + f : block * n_columns + f + 2])
+            rows.append((binned.blocks[block] + binned.rare.rows[entries]).astype(np.int32))
+            codes.append(binned.rare.codes[entries])
     columns = np.full((n_columns, 4), -1, np.int64)
     columns[:, 1] = binned.bins.n_bins
     columns[dense, 0] = np.cumsum(columns[dense, 1]) - columns[dense, 1]
@@ -292,19 +292,19 @@ def grow(
     codes = table[0]
     histograms, weights, row_numbers, todo, at_once, of_bins = room
     features, bins = nodes
-    min_rows, share = limits
+    min_rows, fraction = limits
     n_nodes = features.shape[1]
     rows, other = row_numbers[0], row_numbers[1]
     draws, is_open = draw[1] <= draw[2][-1], draw[3]
     # Weights of a channel, and those of a node whose rows are counted, zero elsewhere.
-    own, masked = weights[0], weights[1]
+    packed, masked = weights[0], weights[1]
     left_set = None
     if sets is not None:
         left_set = np.zeros(sets.shape[2], np.uint64)
     for c in range(len(features)):
-        n, total, largest = _pack(duals[c], is_drawn, own, rows)
-        _count(table, own, rows[:n], histograms[0], at_once)
-        ridge = share * ((total >> _SHIFT) + (total & _MASK))
+        n, total, largest = _pack(duals[c], is_drawn, packed, rows)
+        _count(table, packed, rows[:n], histograms[0], at_once)
+        ridge = fraction * ((total >> _SHIFT) + (total & _MASK))
         features[c] = 0
         bins[c] = -1
         todo[0, 0], todo[0, 1], todo[0, 2], todo[0, 3], todo[0, 4] = 0, 0, 0, n, total
@@ -317,7 +317,7 @@ def grow(
                 _draw_columns(draw, c * n_nodes + node)
             f, b, left_total = split_of_node(
                 table, histograms[place], (columns[0], columns[1], is_open), (total, ridge),
-                left_set, rows[begin:end], (own, masked), of_bins, counts, (min_rows, largest),
+                left_set, rows[begin:end], (packed, masked), of_bins, counts, (min_rows, largest),
             )  # fmt: skip
             if b == -1:
                 continue
@@ -338,7 +338,7 @@ def grow(
             may_larger = _may_split(weight_of_larger, larger[2] - larger[1], min_rows)
             if may_smaller or may_larger:
                 of_smaller = rows[smaller[1] : smaller[2]]
-                _count(table, own, of_smaller, histograms[place + 1], at_once)
+                _count(table, packed, of_smaller, histograms[place + 1], at_once)
             # The larger child takes the place of its parent, and comes last: the smaller one uses
             # no place but those below its own.
             if may_larger:
@@ -364,7 +364,7 @@ def _may_split(total: int, n_rows: int, min_rows: int) -> bool:
 @compiled(no_cpython_wrapper=True)
 def _count(
     table: tuple[NDArray[Any], ...],
-    own: IntArray,
+    packed: IntArray,
     rows: NDArray[np.int32],
     histogram: IntArray,
     at_once: IntArray,
@@ -374,12 +374,12 @@ def _count(
         histogram[b] = 0
     for begin in range(0, len(dense), _GROUP_COLUMNS):
         end = len(dense) if len(dense) - begin < _GROUP_COLUMNS else begin + _GROUP_COLUMNS
-        _count_dense(by_row, dense, begin, end, own, rows, histogram, at_once)
+        _count_dense(by_row, dense, begin, end, packed, rows, histogram, at_once)
     if len(row_entries):
         for j in range(len(rows)):
             row = rows[j]
             for e in range(row_indptr[row], row_indptr[row + 1]):
-                histogram[row_entries[e]] += own[row]
+                histogram[row_entries[e]] += packed[row]
 
 
 @compiled(no_cpython_wrapper=True)
@@ -393,7 +393,7 @@ def _count_sparse(
 ) -> None:
     """Count the bins of a sparse column in the rows of a node, whose masked weights are set."""
     codes, columns, _, _, _, rare_indptr, rare_rows, rare_codes, _, _ = table
-    own, masked, bins = weights
+    packed, masked, bins = weights
     k, common = columns[f, 2], columns[f, 3]
     n_bins = columns[f, 1]
     if n_bins == 2:
@@ -407,7 +407,7 @@ def _count_sparse(
         else:
             code = codes[f]
             for j in range(len(rows)):
-                bins[np.int64(code[rows[j]])] += own[rows[j]]
+                bins[np.int64(code[rows[j]])] += packed[rows[j]]
     bins[common] = total - rest
 
 
@@ -576,7 +576,7 @@ def split_of_node(
                     continue
         if not is_open[f]:
             continue
-        own = histogram[first : first + n_bins]
+        here = histogram[first : first + n_bins]
         if of_bins is not None:
             if is_sparse:
                 if not is_masked:
@@ -586,20 +586,20 @@ def split_of_node(
                 _count_sparse(
                     table, f, rows, (weights[0], weights[1], of_bins), total, histogram[first]
                 )
-                own = of_bins[:n_bins]
+                here = of_bins[:n_bins]
         if left_set is not None and is_category[f]:
             if counts is not None:
                 _count_rows(codes[f], rows, counts[:n_bins])
             needed = (len(rows), min_rows)
-            found, left = _best_set(own, total, (limit, margin, half), left_set, counts, needed)
-            if found < limit:
-                limit = found
+            least, left = _best_set(here, total, (limit, margin, half), left_set, counts, needed)
+            if least < limit:
+                limit = least
                 best_feature, best_bin, best_left = f, -2, left
             continue
         left, is_counted = 0, False
         for b in range(n_bins - 1):
             # An empty bin makes no other split.
-            weight = own[b]
+            weight = here[b]
             if weight == 0:
                 continue
             left += weight

@@ -23,12 +23,16 @@ def table(seed, n_rows=240, n_columns=10, share=0.4):
 @settings(max_examples=25, deadline=None)
 @given(
     st.integers(0, 9999), st.sampled_from([0.0, 0.3, 1.0]), st.sampled_from([1, 7, 400]),
-    st.booleans(),
+    st.booleans(), st.booleans(),
 )  # fmt: skip
-def test_bins_of_a_sparse_table_are_those_of_the_dense_one(seed, share, n_rows, is_rounded):
-    values, _ = table(seed, n_rows, 4, share)
+def test_bins_of_a_sparse_table_are_those_of_the_dense_one(
+    seed, share, n_rows, is_rounded, has_gaps
+):
+    values, rng = table(seed, n_rows, 4, share)
     if is_rounded:
         values = values.round()
+    if has_gaps:
+        values[rng.random(values.shape) < 0.2] = np.nan
     dense, thin = bin_features(values), bin_features(sparse.csr_array(values))
     np.testing.assert_array_equal(dense.codes, thin.codes)
     np.testing.assert_array_equal(dense.bins.values, thin.bins.values)
