@@ -117,6 +117,6 @@ def test_slacks_at_a_C_that_is_not_solved_name_it_and_a_formulation_that_solves_
     settings = {"formulation": "m_slack", "tol": 1e-7, "max_rounds": 3}
     with pytest.raises(ValueError, match=r"^C is 1e\+10, .*at most 1e\+08; formulation='one_"):
         StructBoost(MulticlassTask(3), C=1e10, **settings).fit(table, labels)
-    with pytest.raises(SolverError, match="^made trouble") as caught:
+    with pytest.raises(SolverError, match=r"^made trouble") as caught:
         StructBoost(MulticlassTask(3), C=1e7, **settings).fit(table, labels)
     assert not isinstance(caught.value, ValueError)
