@@ -13,6 +13,7 @@ from structboost.runtime.compiled import compiled
 # First row, and rows from step to step, where all steps share one.  numba compiles once more for a
 # literal 0.
 ONE_ROW: Any = np.int64(0)
+NEXT_ROW: Any = np.int64(1)
 
 
 @compiled
