@@ -9,6 +9,7 @@ import subprocess
 import sys
 import zipfile
 
+import numpy as np
 import pytest
 
 import structboost
@@ -78,6 +79,12 @@ def test_may_part_of_fit_is_can_split_and_warns():
 def test_number_of_a_cut_is_its_key_and_warns():
     with pytest.warns(FutureWarning, match="write key"):
         assert structboost.masters.Cut(3, 0.5).number == 3
+
+
+def test_row_share_of_trees_is_row_fraction_and_warns():
+    with pytest.warns(FutureWarning, match="write row_fraction"):
+        family = structboost.weak.TreeFamily(np.eye(4), (-1.0, 1.0), row_share=0.5)
+    assert family.row_fraction == 0.5
 
 
 def test_a_family_that_defines_vary_is_told_to_name_it_resample():

@@ -54,7 +54,7 @@ def _lightgbm(num_leaves, learning_rate, n_estimators):
 
 
 def _trees(depth, shrinkage, max_rounds):
-    family = partial(TreeFamily, depth=depth, row_share=0.5, random_state=0)
+    family = partial(TreeFamily, depth=depth, row_fraction=0.5, random_state=0)
     return _stage_wise(shrinkage, family, max_rounds)
 
 

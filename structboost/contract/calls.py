@@ -291,7 +291,7 @@ def _noted(
     whole: Callable[[], T],
     alone: Callable[[int], Any],
 ) -> T:
-    """Call a batch form, with errors that name the example that raises them alone, too.
+    """Call a batch form, and name the example in an error that it raises alone as well.
 
     ``whole`` calls the method for ``n`` examples, the first of which has index ``first``; ``alone``
     calls it for one.  A TaskError that begins with X or Y is about all of them.

@@ -345,7 +345,7 @@ class StructBoostEstimator(BoostedEstimator):
             l2_regularization=self.l2_regularization,
             max_features=self._fraction_of_features(),
             confident=True,
-            row_share=_ROW_FRACTION,
+            row_fraction=_ROW_FRACTION,
             random_state=0 if self.random_state is None else self.random_state,
         )
 

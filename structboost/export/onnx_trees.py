@@ -122,7 +122,7 @@ def attributes_of_double_trees(trees: Sequence[Subtree], n_channels: int) -> dic
 
 
 def _with_root(tree: Subtree) -> Subtree:
-    """Return a tree whose root is no leaf, nor a split with a leaf on the left side only.
+    """Return an equal tree whose root splits, and not into a leaf on the left side only.
 
     onnxruntime 1.21 to 1.23 adds up wrong leaves of the latter.
     """

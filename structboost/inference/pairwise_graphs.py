@@ -176,7 +176,7 @@ def _sums(values: FloatArray, starts: IntArray) -> FloatArray:
 
 
 def _places(nodes: IntArray, n: int) -> IntArray:
-    """Return the place of each of n nodes among some of them, -1 for the others."""
+    """Return the place of each node in a list of nodes, or -1 if it is not listed."""
     places = np.full(n, -1, np.int64)
     places[nodes] = np.arange(len(nodes))
     return places

@@ -78,7 +78,7 @@ def loss_of_merge(in_front: IntArray, measure: TopMeasure) -> float:
 
 
 def _value(in_front: IntArray, measure: TopMeasure) -> float:
-    """Compute the value of an order with so many other items in front of each relevant one."""
+    """Compute the value of an order from the number of other items before each relevant one."""
     return float(_gains(in_front, measure).sum() / _gains(0 * in_front, measure).sum())
 
 

@@ -23,7 +23,7 @@ from structboost.runtime.fitted_state import committed
 from structboost.runtime.interrupts import uninterrupted
 from structboost.selection.folds import Fold
 from structboost.selection.held_out import measured_model
-from structboost.selection.path import SATISFIED, SATISFIED_SHARE, Path, Trial, upwards
+from structboost.selection.path import SATISFIED, SATISFIED_FRACTION, Path, Trial, upwards
 from structboost.selection.scoring import Score
 from structboost.training.trainer import Trainer
 from structboost.validation import is_text
@@ -161,7 +161,7 @@ class _FoldFits:
                 warnings.simplefilter("ignore", ConvergenceWarning)
                 svm: Any = uninterrupted(partial(next, path))
             histories.append(svm.history_)
-            loss_fractions.append(svm.share_of_loss_)
+            loss_fractions.append(svm.loss_fraction_)
             folds.append(measured_model(self._task, fold, svm.model_, score=self._score))
         facts = {
             "weak_learner": "linear",
@@ -169,7 +169,9 @@ class _FoldFits:
             "rounds": float(np.mean([len(history) for history in histories])),
             "seconds": time.perf_counter() - began,
         }
-        return Trial(folds, facts, end=SATISFIED if max(loss_fractions) <= SATISFIED_SHARE else "")
+        return Trial(
+            folds, facts, end=SATISFIED if max(loss_fractions) <= SATISFIED_FRACTION else ""
+        )
 
 
 class _Standardised(StructuredSVM):

@@ -324,7 +324,7 @@ class StructuredSVM(Trainer):
         self.history_, self.objective_, self.C_ = run.history, run.primal, float(self.C)
         self.ending_ = self._ending()
         norm = 0.5 * float(run.best @ run.best)
-        self.share_of_loss_ = 1.0 - norm / run.primal if run.primal else 0.0
+        self.loss_fraction_ = 1.0 - norm / run.primal if run.primal else 0.0
         matrices = {a.kind: run.parts.matrix(run.best, a) for a in run.parts.layouts}
         facts = {
             "trainer": StructuredSVM.__name__,

@@ -75,41 +75,14 @@ class ColumnOracle(ABC):
 
     @abstractmethod
     def add_responses(self, kind: str, responses: Any) -> int:
-        """Append learners of a kind.
-
-        Parameters
-        ----------
-        kind : str
-            Kind of the parts.
-        responses : ndarray or scipy.sparse.csr_array, shape (n_learners, n_parts)
-            The return value of :meth:`structboost.weak.WeakLearnerFamily.responses`.
-
-        Returns
-        -------
-        first : int
-            Index of the first new learner of the kind: how many there were before.
-        """
+        """Append learners of a kind, as :meth:`WeightedColumns.add_responses`, dense or sparse."""
 
     def add_columns(self, terms: Mapping[str, Terms], n_new: int) -> None:
-        """Append columns.
-
-        Parameters
-        ----------
-        terms : dict of str to Terms
-            Their terms by kind, which number the new columns from 0.
-        n_new : int
-            Number of new columns.
-        """
+        """Append columns, as :meth:`WeightedColumns.add_columns`."""
         self.columns.add(terms, n_new)
 
     def keep_columns(self, mask: NDArray[np.bool_]) -> None:
-        """Drop columns and renumber the others.
-
-        Parameters
-        ----------
-        mask : ndarray of bool, shape (n_columns,)
-            Which columns to keep.
-        """
+        """Drop the columns outside of the mask, and renumber the others."""
         self.columns.keep(mask)
 
 

@@ -129,14 +129,14 @@ class OneSlackMaster(CuttingPlaneMaster):
     """Cutting planes for (9) over the columns so far.
 
     Algorithm 2 as printed, which has no center and drops no cut.  The squares of the weights cost
-    ``C share_of_squares / 2``.
+    ``C weight_of_squares / 2``.
     """
 
     stabilize: ClassVar[bool] = False
 
-    def __init__(self, oracle: CutOracle, C: float, share_of_squares: float = 0.0) -> None:
+    def __init__(self, oracle: CutOracle, C: float, weight_of_squares: float = 0.0) -> None:
         super().__init__(oracle, C, CutPool(empty_cut=True))
-        self._share_of_squares = share_of_squares
+        self._weight_of_squares = weight_of_squares
         self.ridge = self._own_ridge
         self.program.add_slacks(np.array([C]))
         self.pool.multipliers[0] = C
@@ -144,17 +144,17 @@ class OneSlackMaster(CuttingPlaneMaster):
     @property
     def _own_ridge(self) -> float:
         """Ridge of the objective, which spreading exceeds for a while."""
-        return self.C * self._share_of_squares
+        return self.C * self._weight_of_squares
 
     @property
     @override
     def primal(self) -> float:
-        squares = float(self.weights @ self.weights) if self._share_of_squares else 0.0
+        squares = float(self.weights @ self.weights) if self._weight_of_squares else 0.0
         return super().primal + 0.5 * self._own_ridge * squares
 
     @override
     def bound(self, largest_edge: float) -> float | None:
-        if self._share_of_squares:
+        if self._weight_of_squares:
             edge = float((self.pool.duals @ self.pool.matrix).max(initial=0.0))
             largest_edge = max(largest_edge, edge)
         return super().bound(largest_edge)

@@ -39,18 +39,7 @@ class SoftmaxLink:
         return replace(self, sharpness=self.sharpness * factor)
 
     def inverse(self, scores: FloatArray) -> FloatArray:
-        """Compute the probabilities that follow from scores.
-
-        Parameters
-        ----------
-        scores : ndarray, shape (n_samples, n_classes)
-            Scores of the classes.
-
-        Returns
-        -------
-        probabilities : ndarray, shape (n_samples, n_classes)
-            Rows sum to 1.
-        """
+        """Compute the probabilities of the classes, shape (n_samples, n_classes), from scores."""
         probabilities = softmax(self.sharpness * scores, axis=1)
         if not self.margin:
             return np.asarray(probabilities)

@@ -20,6 +20,8 @@ from structboost.runtime.compiled import compiled
 from structboost.weak.leaf_sums import SURE, confident_leaves, sum_leaves
 from structboost.weak.tree_growth import Growth, grow, leaf_numbers
 
+# A number from which on doubles are whole.
+_WHOLE = 2.0**52
 _TINY = float(np.finfo(np.float64).tiny)
 
 
@@ -166,7 +168,9 @@ def run_rounds(
         has_column = False
         for c in range(n_channels):
             for k in range(responses.shape[3]):
-                responses[r, 0, c, k] = np.rint(SURE * responses[r, 0, c, k])
+                # As np.rint, which takes long to compile.
+                size = (SURE * abs(responses[r, 0, c, k]) + _WHOLE) - _WHOLE
+                responses[r, 0, c, k] = -size if responses[r, 0, c, k] < 0.0 else size
                 has_column |= responses[r, 0, c, k] * sums[r, 0, c, k] > 0.0
         if not has_column:
             return r

@@ -1,4 +1,4 @@
-"""Notices while numba compiles, which appear once per process, without any progress bar, too."""
+"""Notices that numba compiles, which appear once per process, with or without a progress bar."""
 
 from __future__ import annotations
 

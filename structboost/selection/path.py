@@ -32,7 +32,7 @@ _AGREEING = 5
 _WORSE = 0.005
 
 # Fraction of the loss in the objective below which a larger C changes nothing, and the reason.
-SATISFIED_SHARE = 0.1
+SATISFIED_FRACTION = 0.1
 SATISFIED = "a larger C changes nothing: hardly any loss is left on the examples trained on"
 # Criterion where the user passes no score.
 _CRITERION = "surrogate"

@@ -124,9 +124,9 @@ def refitted_leaves(
     for block, part in zip(blocks, parts(d), strict=True):
         of_trees, indices = block.of_trees
         for tree in np.unique(of_trees).tolist():
-            own = of_trees == tree
-            values = np.zeros((int(indices[own].max()) + 1, part.shape[1]))
-            values[indices[own]] = part[own]
+            of_tree = of_trees == tree
+            values = np.zeros((int(indices[of_tree].max()) + 1, part.shape[1]))
+            values[indices[of_tree]] = part[of_tree]
             additions[tree] = values if channels is None else values[:, 0]
     return LeafAdditions(additions, d[ends[-1] :], gap(d))
 
@@ -179,16 +179,16 @@ def _blocks(
 
 
 def _block(leaves: IntArray, trees: IntArray, channels: IntArray) -> _Block:
-    own = leaves[trees]
-    n_leaves = int(own.max()) + 1
-    places = np.arange(len(trees))[:, None] * n_leaves + own
+    of_trees = leaves[trees]
+    n_leaves = int(of_trees.max()) + 1
+    places = np.arange(len(trees))[:, None] * n_leaves + of_trees
     reached, columns = np.unique(places, return_inverse=True)
-    n_rows = own.shape[1]
+    n_rows = of_trees.shape[1]
     matrix = sparse.csr_array(
         (
-            np.ones(own.size),
-            columns.reshape(own.shape).T.ravel(),
-            np.arange(0, own.size + 1, len(trees)),
+            np.ones(of_trees.size),
+            columns.reshape(of_trees.shape).T.ravel(),
+            np.arange(0, of_trees.size + 1, len(trees)),
         ),
         shape=(n_rows, len(reached)),
     )

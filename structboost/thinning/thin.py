@@ -215,7 +215,7 @@ class _Limits(NamedTuple):
 
 
 class _Fit(NamedTuple):
-    """Both fits at a value of C, the prices of the second one, and changes of leaves."""
+    """Two fits at one value of C, the prices of weights in the second, and changes of leaves."""
 
     C: float
     first: PricedSolution
@@ -244,9 +244,9 @@ class _Path:
         self._every = np.arange(len(rows.problem.targets))
         parts = shuffled_parts(len(rows.labels), _N_FOLDS, seed, strata=_strata(rows.labels))
         self._folds = [
-            (own, rows.problem.of_rows(own), held)
+            (others, rows.problem.of_rows(others), held)
             for _, held in parts
-            for own in (rows.without(held),)
+            for others in (rows.without(held),)
         ]
         # No tree has weight at this C or below.
         slope = float((rows.problem.edges(np.zeros(rows.n_trees)) / rows.prices).max())
@@ -264,8 +264,8 @@ class _Path:
         rows = self._rows
         losses, is_wrong = np.empty(len(rows.labels)), np.empty(len(rows.labels))
         folds = []
-        for (own, problem, held), start in zip(self._folds, before, strict=True):
-            folds.append(self._with_leaves(self._fit(problem, fit.C, start), own))
+        for (others, problem, held), start in zip(self._folds, before, strict=True):
+            folds.append(self._with_leaves(self._fit(problem, fit.C, start), others))
             scores = rows.scores(folds[-1].second.weights, folds[-1].additions, held)
             losses[held] = row_losses(scores, rows.labels[held])
             is_wrong[held] = scores.argmax(axis=1) != rows.labels[held]

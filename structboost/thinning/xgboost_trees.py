@@ -116,7 +116,7 @@ class XGBoostTrees:
 
     def _leaf_values(self, leaves: IntArray) -> FloatArray:
         tables = [np.asarray(tree["split_conditions"], np.float64) for tree in self._trees]
-        return np.stack([table[own] for table, own in zip(tables, leaves, strict=True)])
+        return np.stack([table[leaf] for table, leaf in zip(tables, leaves, strict=True)])
 
     def _base_scores(self) -> FloatArray:
         """Scores without any tree, which versions of XGBoost store in different ways."""

@@ -33,7 +33,7 @@ from structboost.selection.held_out import (
 from structboost.selection.path import (
     FACTOR,
     SATISFIED,
-    SATISFIED_SHARE,
+    SATISFIED_FRACTION,
     Path,
     Report,
     Trial,
@@ -243,7 +243,7 @@ class _FoldFits:
         """Return the reason why a larger C is not worth a fit, or an empty string."""
         C = float(self._loops[0].settings.C)
         fraction = max(C * loop.weighted.risk / loop.weighted.primal for loop in self._loops)
-        if fraction <= SATISFIED_SHARE:
+        if fraction <= SATISFIED_FRACTION:
             return SATISFIED
         if self._rounds >= _ROUNDS * self._settings.max_rounds:
             return "the rounds are used up"

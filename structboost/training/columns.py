@@ -69,21 +69,21 @@ class _Places:
 
     Parameters
     ----------
-    numbers : dict
-        Number of each column, to which new ones are added.
+    indices : dict
+        Index of each column, to which new ones are added.
     live : ndarray of int64
-        Numbers of the columns in the master.
+        Indices of the columns in the master.
 
     Attributes
     ----------
     added, selected : list of int
-        Numbers of the new columns, and places of all.
+        Indices of the new columns, and places of all.
     """
 
-    def __init__(self, numbers: dict[tuple[str, tuple[Term, ...]], int], live: IntArray) -> None:
+    def __init__(self, indices: dict[tuple[str, tuple[Term, ...]], int], live: IntArray) -> None:
         self.added: list[int] = []
         self.selected: list[int] = []
-        self._numbers, self._live = numbers, live
+        self._indices, self._live = indices, live
         # Places of the live columns, found when one of them is priced again.
         self._places: dict[int, int] | None = None
 
@@ -91,8 +91,8 @@ class _Places:
         """Split columns into those that the master lacks, which get a place, and the others."""
         fresh, again = [], []
         for column in columns:
-            n_known = len(self._numbers)
-            index = self._numbers.setdefault((kind, column.terms), n_known)
+            n_known = len(self._indices)
+            index = self._indices.setdefault((kind, column.terms), n_known)
             if index < n_known and self._places is None:
                 in_order = [*self._live.tolist(), *self.added]
                 self._places = {index: place for place, index in enumerate(in_order)}
@@ -134,17 +134,17 @@ class ColumnRegistry:
         self._master = master
         self._recalling = master if isinstance(master, RecallsResponses) else None
         self._learning = master if isinstance(master, LearnsFromHeldOut) else None
-        self._numbers: dict[tuple[str, tuple[Term, ...]], int] = {}
+        self._indices: dict[tuple[str, tuple[Term, ...]], int] = {}
         self._learners: dict[str, dict[Any, int]] = {kind: {} for kind in families}
         self._live = np.zeros(0, np.int64)
         self._idle = np.zeros(0, np.int64)
 
     def __len__(self) -> int:
-        return len(self._numbers)
+        return len(self._indices)
 
     def add(self, priced: Mapping[str, Sequence[Column]]) -> int:
         """Add the columns that the master does not hold, and return how many they are."""
-        places = _Places(self._numbers, self._live)
+        places = _Places(self._indices, self._live)
         terms: dict[str, Terms] = {}
         for kind, of_kind in priced.items():
             first = len(places.added)
@@ -163,7 +163,7 @@ class ColumnRegistry:
         self, kind: str, rounds: Sequence[Sequence[Column]], booster: GrowsRounds
     ) -> list[IntArray]:
         """Add the columns of rounds that a booster ran ahead, and return the places of each."""
-        places = _Places(self._numbers, self._live)
+        places = _Places(self._indices, self._live)
         fresh = [column for columns in rounds for column in places.split(kind, columns)[0]]
         if fresh:
             self._append({kind: self._terms(kind, fresh, 0, booster)}, places)
@@ -234,7 +234,7 @@ class ColumnRegistry:
         stage_weights[rows, places] = np.concatenate([stage.weights for stage in stages])
         weights = np.zeros(len(used))
         weights[np.searchsorted(used, final.numbers)] = final.weights
-        keys = {index: key for key, index in self._numbers.items() if index in place}
+        keys = {index: key for key, index in self._indices.items() if index in place}
         members = {}
         for kind, family in self.families.items():
             placed = [
@@ -265,7 +265,7 @@ class ColumnRegistry:
         for i, kind in enumerate(self.families):
             placed = [
                 (index, term)
-                for (of_kind, key), index in self._numbers.items()
+                for (of_kind, key), index in self._indices.items()
                 if of_kind == kind
                 for term in key
             ]
@@ -310,10 +310,10 @@ class ColumnRegistry:
                 for kind, family in self.families.items()
             }
             of_column = self._columns(learners, arrays, kinds)
-            self._numbers = {
+            self._indices = {
                 (kind, tuple(terms)): index for index, (kind, terms) in of_column.items()
             }
-            if len(self._numbers) != len(of_column) or len(np.unique(arrays["live"])) != len(
+            if len(self._indices) != len(of_column) or len(np.unique(arrays["live"])) != len(
                 arrays["live"]
             ):
                 raise DamagedFileError("it has a column twice")

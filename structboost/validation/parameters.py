@@ -198,7 +198,7 @@ def checked_records(
 
 
 def check_axes(value: Any, n: int | None = None) -> None:
-    """Raise TypeError unless ``ax`` is None, axes of matplotlib, or so many of them."""
+    """Raise TypeError unless ``ax`` is None or the right number of axes of matplotlib."""
     if value is None:
         return
     listed: Any = [value] if n is None else value

@@ -107,7 +107,7 @@ def _group_by_channel(
     grouped_parts: NDArray[np.uint16],
     grouped_values: FloatArray,
 ) -> None:
-    """Sort the entries by channel, keeping their order, those of output k times ``weights[k]``.
+    """Sort the entries by channel, and multiply those of output k by ``weights[k]``.
 
     ``end`` are the first places of the channels, which are moved.
     """

@@ -126,7 +126,7 @@ def _constant_column(family: StumpFamily, node: int, total: float) -> Column:
 
 
 def _constant(family: StumpFamily, node: int, value: float) -> Term:
-    """Constant ``value`` on ``node``, by the constant stump that is not 0."""
+    """Return a term that is ``value`` on ``node``, made of the constant stump that is not 0."""
     low, high = family.low, family.high
     left, right = (low, high) if high else (high, low)
     return Term(Stump(0, -np.inf, left, right, -1), node, value / right)

@@ -91,7 +91,7 @@ class PairTreeFamily(TreeFamily):
         directions: Sequence[int] | None = None,
     ) -> None:
         super().__init__(
-            features, response, depth=2, exact=exact, n_threads=n_threads, row_share=1.0,
+            features, response, depth=2, exact=exact, n_threads=n_threads, row_fraction=1.0,
             categorical=categorical, directions=directions, max_bins=max_bins,
         )  # fmt: skip
         of_columns = np.sign(self._directions.of_columns)

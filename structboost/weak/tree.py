@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
 from structboost._typing import FloatArray, IntArray, override
+from structboost.exceptions import warn_user
 from structboost.files.schema import Array, DamagedFileError, whole_number
 from structboost.runtime.compiled import compiled
 from structboost.validation import (
@@ -61,7 +62,7 @@ from structboost.weak.tree_growth import (
 from structboost.weak.weighted_trees import TreesWithSets, WeightedTrees, leaf_of
 
 # Fraction of the rows for trees that share the weight with many others.
-_ROW_SHARE = 0.5
+_ROW_FRACTION = 0.5
 # Rounds whose rows are drawn ahead have so many rows at most.
 _MOST_AHEAD = 1 << 22
 # Fewer distinct rows are not drawn from: a round might draw none, or none that differ.
@@ -174,7 +175,7 @@ class TreeFamily(WeakLearnerFamily):
         Whether all distinct thresholds are tried, or 255 quantiles of each feature.
     n_threads : int
         Ignored.
-    row_share : float, optional
+    row_fraction : float, optional
         If below 1, the fraction of the rows that a round's trees are grown on, each row drawn anew:
         stochastic boosting (Friedman, 2002).  Rows of equal features are drawn together, and the
         draw does not depend on the order of the rows: a row twice is a row of twice the weight.
@@ -195,7 +196,7 @@ class TreeFamily(WeakLearnerFamily):
     honest : bool
         Whether confident leaves count the rows that the tree was grown on only as far as the other
         rows agree with them, because the splits were chosen to fit the former (honest trees, Athey
-        and Imbens, 2016).  Without ``row_share`` there are no other rows and no effect.
+        and Imbens, 2016).  Without ``row_fraction`` there are no other rows and no effect.
     min_samples_leaf : int
         Least number of rows in a leaf, counting drawn rows whose dual is not 0.
     l2_regularization : float
@@ -209,6 +210,8 @@ class TreeFamily(WeakLearnerFamily):
         node from ``random_state``; at least one feature.
     max_bins : int
         Most bins of a feature of numbers, at most 256, unless ``exact``.
+    row_share : float, optional
+        Former name of ``row_fraction``, which goes with the next version.
     """
 
     name = "tree"
@@ -226,7 +229,7 @@ class TreeFamily(WeakLearnerFamily):
         depth: int = 3,
         exact: bool | None = None,
         n_threads: int = 1,
-        row_share: float | None = None,
+        row_fraction: float | None = None,
         random_state: Any = None,
         categorical: Sequence[int] = (),
         directions: Sequence[int] | None = None,
@@ -236,11 +239,15 @@ class TreeFamily(WeakLearnerFamily):
         l2_regularization: float = 0.0,
         max_features: float = 1.0,
         max_bins: int = MAX_BINS,
+        row_share: float | None = None,
     ) -> None:
+        if row_share is not None:
+            warn_user("row_share is named row_fraction now; write row_fraction.", FutureWarning)
+            row_fraction = row_share
         check_family_arguments(features, response, exact=exact, n_threads=n_threads)
         self.min_samples_leaf = checked_whole_number(min_samples_leaf, "min_samples_leaf")
         self.l2_regularization = checked_not_negative(l2_regularization, "l2_regularization")
-        self.max_features = checked_number(max_features, "max_features", "a share, such as 0.5")
+        self.max_features = checked_number(max_features, "max_features", "a fraction, such as 0.5")
         if not 0 < self.max_features <= 1:
             raise ValueError(
                 f"max_features is {shown(max_features)}; give a fraction of the features, above 0 "
@@ -250,9 +257,12 @@ class TreeFamily(WeakLearnerFamily):
         checked_random_state(random_state)
         checked_flag(confident, "confident")
         checked_flag(honest, "honest")
-        self._is_left_open = row_share is None
-        all_rows = row_share is None or row_share == 1
-        self._draw_rows(1.0 if all_rows else checked_fraction(row_share, "row_share"), random_state)
+        self._is_left_open = row_fraction is None
+        if row_fraction is None or row_fraction == 1:
+            row_fraction = 1.0
+        else:
+            row_fraction = checked_fraction(row_fraction, "row_fraction")
+        self._draw_rows(row_fraction, random_state)
         self.max_bins = checked_whole_number(max_bins, "max_bins", MAX_BINS)
         self.binned = bin_features(
             features, exact=bool(exact), categorical=categorical, max_bins=self.max_bins
@@ -289,7 +299,7 @@ class TreeFamily(WeakLearnerFamily):
     @property
     @override
     def identity(self) -> str:
-        drawn = f"rows {self.row_share} by {self._seed}" if self.row_share < 1 else "all rows"
+        drawn = f"rows {self.row_fraction} by {self._seed}" if self.row_fraction < 1 else "all rows"
         sides = f"{self._is_category.nonzero()[0].tolist()} {self._directions.of_columns.tolist()}"
         leaves = f"{self.confident}{', honest' if self.honest else ''}"
         limits = f"{self.min_samples_leaf} {self.l2_regularization}"
@@ -300,24 +310,24 @@ class TreeFamily(WeakLearnerFamily):
     @override
     def resample(self, rng: Any) -> None:
         if self._is_left_open:
-            self._draw_rows(_ROW_SHARE, 0 if rng is None else rng)
+            self._draw_rows(_ROW_FRACTION, 0 if rng is None else rng)
 
     @override
     def skip_rounds(self, n_rounds: int) -> None:
         for _ in range(n_rounds):
             self._draw_round()
 
-    def _draw_rows(self, row_share: float, random_state: Any) -> None:
+    def _draw_rows(self, row_fraction: float, random_state: Any) -> None:
         """Draw this fraction of the rows from now on."""
-        self.row_share = row_share
+        self.row_fraction = row_fraction
         # A checkpoint does not store the state of a generator that others use as well.
-        draws = row_share < 1 or self.max_features < 1
+        draws = row_fraction < 1 or self.max_features < 1
         self.can_resume = not draws or isinstance(random_state, Integral)
         self._seed, self._random = random_state, check_random_state(random_state)
 
     @cached_property
     def _table(self) -> CountedTable:
-        return counted_table(self.binned, self.row_share)
+        return counted_table(self.binned, self.row_fraction)
 
     @cached_property
     def _room(self) -> Room:
@@ -326,21 +336,21 @@ class TreeFamily(WeakLearnerFamily):
     @cached_property
     def _equal_rows(self) -> tuple[IntArray, int]:
         """Index of the distinct features of each row, and how many there are."""
-        hashes, numbers = np.unique(row_hashes(self.binned.codes), return_inverse=True)
-        return numbers, len(hashes)
+        hashes, groups = np.unique(row_hashes(self.binned.codes), return_inverse=True)
+        return groups, len(hashes)
 
     @property
     def _draws(self) -> bool:
         """Whether a round draws rows, which needs enough distinct ones."""
-        return self.row_share < 1 and self._equal_rows[1] >= _FEWEST_DRAWN_FROM
+        return self.row_fraction < 1 and self._equal_rows[1] >= _FEWEST_DRAWN_FROM
 
     def _draw_round(self) -> tuple[NDArray[np.bool_] | None, int]:
         """Draw the rows of a round's trees, or None for all, and the seed of their features."""
         is_drawn = None
         if self._draws:
-            numbers, n_distinct = self._equal_rows
+            groups, n_distinct = self._equal_rows
             drawn = self._random.random_sample(n_distinct)
-            is_drawn = (drawn < self.row_share).take(numbers)
+            is_drawn = (drawn < self.row_fraction).take(groups)
         return is_drawn, int(self._random.randint(1 << 31)) if self.max_features < 1 else 0
 
     @cached_property
@@ -369,8 +379,8 @@ class TreeFamily(WeakLearnerFamily):
     @property
     def _fractions(self) -> tuple[float, float]:
         """Fractions of the mass of a tree that are added to that of a confident leaf."""
-        share = (1.0 + self.l2_regularization) / self._equal_rows[1]
-        return share, share / self.row_share
+        fraction = (1.0 + self.l2_regularization) / self._equal_rows[1]
+        return fraction, fraction / self.row_fraction
 
     @property
     def _columns(self) -> tuple[NDArray[np.bool_], NDArray[np.int8]]:
@@ -387,8 +397,8 @@ class TreeFamily(WeakLearnerFamily):
         duals = np.ascontiguousarray(duals.T, np.float64)
         is_drawn, seed = self._ahead.popleft() if self._ahead else self._draw_round()
         self._left_out = None if is_drawn is None else ~is_drawn
-        found = self._grow(duals, is_drawn, seed)
-        return sorted(found, key=lambda candidate: -candidate.edge)
+        candidates = self._grow(duals, is_drawn, seed)
+        return sorted(candidates, key=lambda candidate: -candidate.edge)
 
     @override
     def growth(self, n_rounds: int, n_channels: int) -> Growth | None:
@@ -470,11 +480,11 @@ class TreeFamily(WeakLearnerFamily):
 
     @override
     def responses(self, learners: Sequence[Tree]) -> NDArray[Any]:
-        numbers = self._leaf_numbers(learners)
+        leaf_indices = self._leaf_numbers(learners)
         leaves = np.array([t.leaves for t in learners], answer_type(self.low, self.high))
         out = np.empty((len(learners), self.binned.n_rows), leaves.dtype)
-        for own, leaf, at in zip(out, leaves, numbers, strict=True):
-            np.take(leaf, at, out=own)
+        for row, leaf, at in zip(out, leaves, leaf_indices, strict=True):
+            np.take(leaf, at, out=row)
         return out
 
     @override
@@ -494,23 +504,23 @@ class TreeFamily(WeakLearnerFamily):
 
     @override
     def restored(self, values: Sequence[Any]) -> Tree:
-        made = Tree(*(tuple(field) for field in values))
+        tree = Tree(*(tuple(field) for field in values))
         n_nodes = 2**self.depth - 1
         n_sets = n_nodes if self._n_words else 0
-        if [len(field) for field in made] != [n_nodes, n_nodes, n_nodes + 1, n_nodes, n_sets]:
+        if [len(field) for field in tree] != [n_nodes, n_nodes, n_nodes + 1, n_nodes, n_sets]:
             raise DamagedFileError("a tree is of another depth")
         for node in range(n_sets):
-            by_set = made.bins[node] == BY_SET
-            whole_number(made.sets[node], "set", int(by_set), by_set and 2 ** (64 * N_WORDS) - 1)
-        for feature, bin_ in zip(made.features, made.bins, strict=True):
+            by_set = tree.bins[node] == BY_SET
+            whole_number(tree.sets[node], "set", int(by_set), by_set and 2 ** (64 * N_WORDS) - 1)
+        for feature, bin_ in zip(tree.features, tree.bins, strict=True):
             whole_number(feature, "feature", 0, self.binned.n_columns - 1)
             if bin_ != BY_SET or not self._is_category[feature]:
                 whole_number(bin_, "bin", -1, int(self._n_bins[feature]) - 2)
-        thresholds = self._thresholds(np.array(made.features), np.array(made.bins))
-        answers = range(-SURE, SURE + 1) if self.confident else (self.low, self.high)
-        if list(made.thresholds) != thresholds.tolist() or not set(made.leaves) <= set(answers):
+        thresholds = self._thresholds(np.array(tree.features), np.array(tree.bins))
+        allowed = range(-SURE, SURE + 1) if self.confident else (self.low, self.high)
+        if list(tree.thresholds) != thresholds.tolist() or not set(tree.leaves) <= set(allowed):
             raise DamagedFileError("a tree is none of these features")
-        return made
+        return tree
 
     def _thresholds(self, features: IntArray, bins: IntArray) -> FloatArray:
         """Thresholds of nodes, infinite at nodes that do not split."""
@@ -547,16 +557,16 @@ class TreeFamily(WeakLearnerFamily):
             tuple(self._table), self._columns, duals, rows, self._room, (features, bins), sets,
             self._room_to_count, self._limits, (seed, *self._room_to_draw),
         )  # fmt: skip
-        numbers = np.empty((n_channels, self.binned.n_rows), np.int16)
-        leaf_numbers(self.binned.codes, features, bins, sets, numbers)
+        leaf_indices = np.empty((n_channels, self.binned.n_rows), np.int16)
+        leaf_numbers(self.binned.codes, features, bins, sets, leaf_indices)
         leaves, weights, of_drawn = self._grown_leaves(
-            (features, bins, sets), numbers, duals, is_drawn
+            (features, bins, sets), leaf_indices, duals, is_drawn
         )
         edges = (leaves * weights).sum(axis=1)
         trees = self._trees((features, bins, leaves), sets)
         for c, tree in enumerate(trees):
             # The responses of the trees that training takes are needed next.
-            self._leaves_of_round[_splits(tree)] = numbers[c]
+            self._leaves_of_round[_splits(tree)] = leaf_indices[c]
             self._drawn_leaves[tree, c] = of_drawn[c]
         return list(map(Candidate, trees, range(n_channels), edges.tolist()))
 
@@ -578,7 +588,7 @@ class TreeFamily(WeakLearnerFamily):
     def _grown_leaves(
         self,
         nodes: tuple[IntArray, IntArray, NDArray[np.uint64] | None],
-        numbers: NDArray[np.int16],
+        leaf_indices: NDArray[np.int16],
         duals: FloatArray,
         is_drawn: NDArray[np.bool_] | None,
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -587,17 +597,17 @@ class TreeFamily(WeakLearnerFamily):
         Weights are sums of the duals.
         """
         rows = self._all_rows if is_drawn is None else is_drawn
-        sums = np.empty((4, len(numbers), 2**self.depth))
+        sums = np.empty((4, len(leaf_indices), 2**self.depth))
         if not self.confident:
             if is_drawn is not None:
-                duals = np.where(is_drawn, duals / self.row_share, 0.0)
-            sum_leaves(numbers, duals, rows, sums)
+                duals = np.where(is_drawn, duals / self.row_fraction, 0.0)
+            sum_leaves(leaf_indices, duals, rows, sums)
             leaves = self._leaves(*nodes, sums[0])
             return leaves, sums[0], leaves
-        sum_leaves(numbers, duals, rows, sums)
+        sum_leaves(leaf_indices, duals, rows, sums)
         if self.honest and is_drawn is not None:
             of_others = np.empty_like(sums)
-            sum_leaves(numbers, duals, ~rows, of_others)
+            sum_leaves(leaf_indices, duals, ~rows, of_others)
             add_agreement(sums, of_others[2:])
         responses = np.empty((2, *sums.shape[1:]))
         confident_leaves(sums, self._fractions, responses)
@@ -605,8 +615,8 @@ class TreeFamily(WeakLearnerFamily):
         if self._is_directed:
             leaves = np.array(
                 [
-                    self._directions.nearest_leaves(*of_tree, own, masses)
-                    for of_tree, own, masses in zip(
+                    self._directions.nearest_leaves(*of_tree, of_other, masses)
+                    for of_tree, of_other, masses in zip(
                         self._nodes(*nodes), leaves, sums[1], strict=True
                     )
                 ]
@@ -623,11 +633,11 @@ class TreeFamily(WeakLearnerFamily):
         """Find the best leaves of trees with these splits, shape (n_trees, n_leaves)."""
         if not self._is_directed:
             return np.where(weights > 0, self.high, self.low)
-        answers = self.low, self.high
+        responses = self.low, self.high
         return np.array(
             [
-                self._directions.best_leaves(*nodes, own, answers)
-                for nodes, own in zip(self._nodes(features, bins, sets), weights, strict=True)
+                self._directions.best_leaves(*nodes, of_tree, responses)
+                for nodes, of_tree in zip(self._nodes(features, bins, sets), weights, strict=True)
             ]
         )
 
@@ -644,14 +654,14 @@ class TreeFamily(WeakLearnerFamily):
         return self._leaf_numbers([tree])[0]
 
     def _leaf_numbers(self, learners: Sequence[Tree]) -> list[NDArray[np.int16]]:
-        known = [self._leaves_of_round.get(_splits(tree)) for tree in learners]
-        others = [tree for tree, own in zip(learners, known, strict=True) if own is None]
+        stored = [self._leaves_of_round.get(_splits(tree)) for tree in learners]
+        others = [tree for tree, leaves in zip(learners, stored, strict=True) if leaves is None]
         if others:
             out = np.empty((len(others), self.binned.n_rows), np.int16)
             features, bins = np.array([t.features for t in others]), [t.bins for t in others]
             leaf_numbers(self.binned.codes, features, np.array(bins), self._sets(others), out)
         computed = iter(out if others else ())
-        return [next(computed) if own is None else own for own in known]
+        return [next(computed) if leaves is None else leaves for leaves in stored]
 
 
 def _splits(tree: Tree) -> tuple[Any, ...]:

@@ -38,7 +38,7 @@ _COLUMNS_AT_ONCE = 32
 _ROWS_AT_ONCE = 64
 
 
-Room = tuple[IntArray, IntArray, NDArray[np.int32], IntArray, IntArray, IntArray]
+Room = tuple[IntArray, IntArray, NDArray[np.int32], IntArray, IntArray, IntArray | None]
 
 
 class CountedTable(NamedTuple):
@@ -115,20 +115,20 @@ class Growth(NamedTuple):
     fractions: tuple[float, float]
 
 
-def counted_table(binned: BinnedFeatures, row_share: float) -> CountedTable:
+def counted_table(binned: BinnedFeatures, row_fraction: float) -> CountedTable:
     """Table with sparse columns where they are shorter than the drawn rows."""
     common, indptr = binned.rare.common, binned.rare.indptr
     n_blocks, n_columns = common.shape
     sizes = np.diff(indptr).reshape(n_blocks, n_columns)
     is_sparse = (common == common[:1]).all(axis=0) & (common[0] >= 0)
-    is_sparse &= sizes.sum(axis=0) < row_share * binned.n_rows
+    is_sparse &= sizes.sum(axis=0) < row_fraction * binned.n_rows
     sparse, dense = np.flatnonzero(is_sparse), np.flatnonzero(~is_sparse)
     rows, codes = [np.zeros(0, np.int32)], [np.zeros(0, binned.codes.dtype)]
     for f in sparse:
         for block in range(n_blocks):
-            own = slice(*indptr[block * n_columns + f : block * n_columns + f + 2])
-            rows.append((binned.blocks[block] + binned.rare.rows[own]).astype(np.int32))
-            codes.append(binned.rare.codes[own])
+            entries = slice(*indptr[block * n_columns + f : block * n_columns + f + 2])
+            rows.append((binned.blocks[block] + binned.rare.rows[entries]).astype(np.int32))
+            codes.append(binned.rare.codes[entries])
     columns = np.full((n_columns, 4), -1, np.int64)
     columns[:, 1] = binned.bins.n_bins
     columns[dense, 0] = np.cumsum(columns[dense, 1]) - columns[dense, 1]
@@ -170,8 +170,8 @@ def work_arrays(depth: int, table: CountedTable) -> Room:
         Nodes to split: index, place of the histogram, first and last row, weight.
     at_once : ndarray of int64
         Weights of neighbouring rows.
-    bins : ndarray of int64
-        Weights of the bins of a sparse column.
+    bins : ndarray of int64, optional
+        Weights of the bins of a sparse column, or None without one.
     """
     n_rows, n_bins = len(table.by_row), table.columns[:, 1]
     is_sparse = table.columns[:, 2] >= 0
@@ -181,7 +181,7 @@ def work_arrays(depth: int, table: CountedTable) -> Room:
         np.empty((2, n_rows), np.int32),
         np.empty((depth + 1, 5), np.int64),
         np.empty(_ROWS_AT_ONCE, np.int64),
-        np.empty(n_bins[is_sparse].max(initial=1), np.int64),
+        np.empty(n_bins[is_sparse].max(), np.int64) if is_sparse.any() else None,
     )
 
 
@@ -292,19 +292,19 @@ def grow(
     codes = table[0]
     histograms, weights, row_numbers, todo, at_once, of_bins = room
     features, bins = nodes
-    min_rows, share = limits
+    min_rows, fraction = limits
     n_nodes = features.shape[1]
     rows, other = row_numbers[0], row_numbers[1]
     draws, is_open = draw[1] <= draw[2][-1], draw[3]
     # Weights of a channel, and those of a node whose rows are counted, zero elsewhere.
-    own, masked = weights[0], weights[1]
+    packed, masked = weights[0], weights[1]
     left_set = None
     if sets is not None:
         left_set = np.zeros(sets.shape[2], np.uint64)
     for c in range(len(features)):
-        n, total, largest = _pack(duals[c], is_drawn, own, rows)
-        _count(table, own, rows[:n], histograms[0], at_once)
-        ridge = share * ((total >> _SHIFT) + (total & _MASK))
+        n, total, largest = _pack(duals[c], is_drawn, packed, rows)
+        _count(table, packed, rows[:n], histograms[0], at_once)
+        ridge = fraction * ((total >> _SHIFT) + (total & _MASK))
         features[c] = 0
         bins[c] = -1
         todo[0, 0], todo[0, 1], todo[0, 2], todo[0, 3], todo[0, 4] = 0, 0, 0, n, total
@@ -316,8 +316,8 @@ def grow(
             if draws:
                 _draw_columns(draw, c * n_nodes + node)
             f, b, left_total = split_of_node(
-                table, histograms[place], columns, (total, ridge), left_set, is_open,
-                rows[begin:end], (own, masked, of_bins), counts, (min_rows, largest),
+                table, histograms[place], (columns[0], columns[1], is_open), (total, ridge),
+                left_set, rows[begin:end], (packed, masked), of_bins, counts, (min_rows, largest),
             )  # fmt: skip
             if b == -1:
                 continue
@@ -338,7 +338,7 @@ def grow(
             may_larger = _may_split(weight_of_larger, larger[2] - larger[1], min_rows)
             if may_smaller or may_larger:
                 of_smaller = rows[smaller[1] : smaller[2]]
-                _count(table, own, of_smaller, histograms[place + 1], at_once)
+                _count(table, packed, of_smaller, histograms[place + 1], at_once)
             # The larger child takes the place of its parent, and comes last: the smaller one uses
             # no place but those below its own.
             if may_larger:
@@ -364,7 +364,7 @@ def _may_split(total: int, n_rows: int, min_rows: int) -> bool:
 @compiled(no_cpython_wrapper=True)
 def _count(
     table: tuple[NDArray[Any], ...],
-    own: IntArray,
+    packed: IntArray,
     rows: NDArray[np.int32],
     histogram: IntArray,
     at_once: IntArray,
@@ -374,15 +374,15 @@ def _count(
         histogram[b] = 0
     for begin in range(0, len(dense), _GROUP_COLUMNS):
         end = len(dense) if len(dense) - begin < _GROUP_COLUMNS else begin + _GROUP_COLUMNS
-        _count_dense(by_row, dense, begin, end, own, rows, histogram, at_once)
+        _count_dense(by_row, dense, begin, end, packed, rows, histogram, at_once)
     if len(row_entries):
         for j in range(len(rows)):
             row = rows[j]
             for e in range(row_indptr[row], row_indptr[row + 1]):
-                histogram[row_entries[e]] += own[row]
+                histogram[row_entries[e]] += packed[row]
 
 
-@compiled
+@compiled(no_cpython_wrapper=True)
 def _count_sparse(
     table: tuple[NDArray[Any], ...],
     f: int,
@@ -393,7 +393,7 @@ def _count_sparse(
 ) -> None:
     """Count the bins of a sparse column in the rows of a node, whose masked weights are set."""
     codes, columns, _, _, _, rare_indptr, rare_rows, rare_codes, _, _ = table
-    own, masked, bins = weights
+    packed, masked, bins = weights
     k, common = columns[f, 2], columns[f, 3]
     n_bins = columns[f, 1]
     if n_bins == 2:
@@ -407,11 +407,11 @@ def _count_sparse(
         else:
             code = codes[f]
             for j in range(len(rows)):
-                bins[np.int64(code[rows[j]])] += own[rows[j]]
+                bins[np.int64(code[rows[j]])] += packed[rows[j]]
     bins[common] = total - rest
 
 
-@compiled
+@compiled(no_cpython_wrapper=True)
 def _least_weight(positive: float, negative: float, limit: float, half: float) -> int:
     """Positive weight that one side needs for a split with an impurity below the limit.
 
@@ -425,7 +425,7 @@ def _least_weight(positive: float, negative: float, limit: float, half: float) -
     return int(max(0.0, least - _ROUNDING * (positive + negative + half)))
 
 
-@compiled
+@compiled(no_cpython_wrapper=True)
 def _needed(node: tuple[int, float], limit: float) -> tuple[int, int]:
     """Weights outside the common bin that a better split needs, either of which is enough.
 
@@ -440,7 +440,7 @@ def _needed(node: tuple[int, float], limit: float) -> tuple[int, int]:
     return of_positive, _least_weight(negative, positive, limit, half)
 
 
-@compiled
+@compiled(no_cpython_wrapper=True)
 def _any_enough(weights: IntArray, needed: tuple[int, int]) -> bool:
     """Whether any weight has enough of a sign.
 
@@ -452,13 +452,12 @@ def _any_enough(weights: IntArray, needed: tuple[int, int]) -> bool:
     return signs < 0
 
 
-@compiled
+@compiled(no_cpython_wrapper=True)
 def _limit_by_common_bins(
     table: tuple[NDArray[Any], ...],
     histogram: IntArray,
-    columns: tuple[NDArray[np.bool_], NDArray[np.int8]],
+    columns: tuple[NDArray[np.bool_], NDArray[np.int8], NDArray[np.bool_]],
     node: tuple[int, float],
-    is_open: NDArray[np.bool_],
     limits: tuple[float, float],
 ) -> float:
     """Lower a limit to the least impurity where common bins alone are one side of a split.
@@ -467,7 +466,7 @@ def _limit_by_common_bins(
     enough for a side.
     """
     of_columns, sparse = table[1], table[4]
-    is_category, directions = columns
+    is_category, directions, is_open = columns
     total, ridge = node
     limit, enough = limits
     half = 0.5 * ridge
@@ -501,12 +500,12 @@ def _limit_by_common_bins(
 def split_of_node(
     table: tuple[NDArray[Any], ...],
     histogram: IntArray,
-    columns: tuple[NDArray[np.bool_], NDArray[np.int8]],
+    columns: tuple[NDArray[np.bool_], NDArray[np.int8], NDArray[np.bool_]],
     node: tuple[int, float],
     left_set: NDArray[np.uint64] | None,
-    is_open: NDArray[np.bool_],
     rows: NDArray[np.int32],
-    weights: tuple[IntArray, IntArray, IntArray],
+    weights: tuple[IntArray, IntArray],
+    of_bins: IntArray | None,
     counts: IntArray | None,
     limits: tuple[int, int],
 ) -> tuple[int, int, int]:
@@ -527,13 +526,13 @@ def split_of_node(
     Sparse columns whose bins other than the common one have too little weight are passed over
     (:func:`_needed`).
 
-    ``weights`` are those of all rows, zeros, and room for the bins of a sparse column.  ``limits``
+    ``weights`` are those of all rows, and zeros.  ``of_bins`` is room for the bins of a sparse
+    column, or None without one, which avoids the compilation of their code.  ``limits``
     are the fewest ``rows`` of a side, and the largest weight of a row.  The rows of a column are
     counted, with ``counts`` as room, where they are too light to be enough for certain.
     """
     codes, of_columns = table[0], table[1]
-    own_weights, masked, of_bins = weights
-    is_category, directions = columns
+    is_category, directions, is_open = columns
     total, ridge = node
     best_feature, best_bin, best_left = 0, -1, 0
     positive, negative = float(total >> _SHIFT), float(total & _MASK)
@@ -550,9 +549,9 @@ def split_of_node(
     # Sparse columns are passed over by this limit; ten margins, since each split is below the last
     # one by a margin.
     cap, is_masked, needed = limit, False, (0, 0)
-    if len(table[4]):
+    if of_bins is not None:
         cap = _limit_by_common_bins(
-            table, histogram, columns, node, is_open, (limit, enough if counts is not None else 0.0)
+            table, histogram, columns, node, (limit, enough if counts is not None else 0.0)
         )
         cap = min(limit, cap + 10.0 * margin)
         needed = _needed(node, cap)
@@ -562,42 +561,45 @@ def split_of_node(
         next_f += 1
         first, n_bins = of_columns[f, 0], of_columns[f, 1]
         is_sparse = of_columns[f, 2] >= 0
-        if is_sparse:
-            if limit < cap:
-                cap = limit
-                needed = _needed(node, cap)
-            last = f + _COLUMNS_AT_ONCE - 1
-            if last < len(directions) and of_columns[last, 2] == of_columns[f, 2] + last - f:
-                if not _any_enough(histogram[first : first + _COLUMNS_AT_ONCE], needed):
-                    next_f = last + 1
+        if of_bins is not None:
+            if is_sparse:
+                if limit < cap:
+                    cap = limit
+                    needed = _needed(node, cap)
+                last = f + _COLUMNS_AT_ONCE - 1
+                if last < len(directions) and of_columns[last, 2] == of_columns[f, 2] + last - f:
+                    if not _any_enough(histogram[first : first + _COLUMNS_AT_ONCE], needed):
+                        next_f = last + 1
+                        continue
+                rest = histogram[first]
+                if rest == 0 or (rest < needed[0] and (rest & _MASK) < needed[1]):
                     continue
-            rest = histogram[first]
-            if rest == 0 or (rest < needed[0] and (rest & _MASK) < needed[1]):
-                continue
         if not is_open[f]:
             continue
-        if is_sparse:
-            if not is_masked:
-                is_masked = True
-                for j in range(len(rows)):
-                    masked[rows[j]] = own_weights[rows[j]]
-            _count_sparse(table, f, rows, weights, total, histogram[first])
-            own = of_bins[:n_bins]
-        else:
-            own = histogram[first : first + n_bins]
+        here = histogram[first : first + n_bins]
+        if of_bins is not None:
+            if is_sparse:
+                if not is_masked:
+                    is_masked = True
+                    for j in range(len(rows)):
+                        weights[1][rows[j]] = weights[0][rows[j]]
+                _count_sparse(
+                    table, f, rows, (weights[0], weights[1], of_bins), total, histogram[first]
+                )
+                here = of_bins[:n_bins]
         if left_set is not None and is_category[f]:
             if counts is not None:
                 _count_rows(codes[f], rows, counts[:n_bins])
             needed = (len(rows), min_rows)
-            found, left = _best_set(own, total, (limit, margin, half), left_set, counts, needed)
-            if found < limit:
-                limit = found
+            least, left = _best_set(here, total, (limit, margin, half), left_set, counts, needed)
+            if least < limit:
+                limit = least
                 best_feature, best_bin, best_left = f, -2, left
             continue
         left, is_counted = 0, False
         for b in range(n_bins - 1):
             # An empty bin makes no other split.
-            weight = own[b]
+            weight = here[b]
             if weight == 0:
                 continue
             left += weight
@@ -620,9 +622,10 @@ def split_of_node(
                         continue
                 limit = value / ((p + n) * (q + m)) - margin
                 best_feature, best_bin, best_left = f, b, left
-    if is_masked:
-        for j in range(len(rows)):
-            masked[rows[j]] = 0
+    if of_bins is not None:
+        if is_masked:
+            for j in range(len(rows)):
+                weights[1][rows[j]] = 0
     return best_feature, best_bin, best_left
 
 

@@ -73,7 +73,7 @@ def test_stage_wise_trees_are_the_default_for_any_other_parameters():
             depth=5,
             max_features=default.max_features_,
             confident=True,
-            row_share=0.5,
+            row_fraction=0.5,
             random_state=0,
         ),
         columns_per_channel=1,

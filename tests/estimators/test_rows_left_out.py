@@ -137,7 +137,7 @@ def test_a_tree_of_an_earlier_round_can_recur_on_another_channel():
     rng = np.random.default_rng(0)
     one = rng.integers(0, 60, 300)[:, None].astype(float)
     labels = rng.integers(0, 3, 300)
-    trees = partial(TreeFamily, depth=1, row_share=0.5, random_state=0)
+    trees = partial(TreeFamily, depth=1, row_fraction=0.5, random_state=0)
     trainer = StructBoost(
         MulticlassTask(3), C=np.inf, formulation=StageWiseLikelihood(patience=None),
         weak_learner=trees, columns_per_channel=1, max_rounds=150,

@@ -15,7 +15,7 @@ from structboost.masters import StageWiseLikelihood
 from structboost.masters.held_out import fitted_temperature, saved_temperature
 from structboost.weak import TreeFamily
 
-TREES = partial(TreeFamily, depth=3, confident=True, row_share=0.5, random_state=0)
+TREES = partial(TreeFamily, depth=3, confident=True, row_fraction=0.5, random_state=0)
 
 
 def learned(X, labels, n_rounds, *, family=TREES, **parameters):
@@ -82,7 +82,7 @@ def test_held_out_scores_are_sums_over_the_rounds_that_left_a_row_out(n_classes)
 def test_where_no_rows_are_left_out_there_is_no_temperature():
     X, labels = examples(2, 40)
     few = learned(X, labels, 4)[0]
-    every_row = learned(*examples(2), 4, family=partial(TREES, row_share=None))[0]
+    every_row = learned(*examples(2), 4, family=partial(TREES, row_fraction=None))[0]
     assert few.temperature_ is None
     assert every_row.temperature_ is None
 

@@ -100,7 +100,7 @@ def test_training_ends_where_the_loss_is_low_enough():
 @pytest.mark.slow
 def test_the_default_withstands_wrong_labels_better_than_the_exponential_loss():
     X, y = make_classification(800, 20, n_informative=6, n_classes=3, flip_y=0.2, random_state=3)
-    trees = partial(TreeFamily, row_share=0.5, random_state=0)
+    trees = partial(TreeFamily, row_fraction=0.5, random_state=0)
     exponential = Exponential(tau_max=1, largest_weight=1.0)
     models = [
         StructBoostClassifier(random_state=0),

@@ -139,7 +139,7 @@ def test_the_default_ranks_noisy_grades_among_useless_features_better_than_sure_
     # What the default was before.
     sure = StructBoostRanker(
         objective=StageWiseRanking(shrinkage=0.3), C=np.inf, random_state=0,
-        weak_learner=partial(TreeFamily, row_share=0.5, random_state=0),
+        weak_learner=partial(TreeFamily, row_fraction=0.5, random_state=0),
     ).fit(X[:1000], y[:1000], group=group)  # fmt: skip
     scores = [model.score(X[1000:], y[1000:], test_qid) for model in (default, sure)]
     assert scores[0] > scores[1] + 0.01

@@ -9,7 +9,7 @@ from structboost import BinaryTask, MulticlassTask, StructBoost
 from structboost.masters import StageWiseLikelihood
 from structboost.weak import TreeFamily
 
-OPTIONS = {"depth": 3, "confident": True, "row_share": 0.5, "random_state": 0}
+OPTIONS = {"depth": 3, "confident": True, "row_fraction": 0.5, "random_state": 0}
 
 
 class OneByOne(TreeFamily):
@@ -65,7 +65,7 @@ def assert_equal(ahead, one_by_one):
     [
         {},
         {"max_features": 0.4, "l2_regularization": 2.0},
-        {"row_share": 1.0},
+        {"row_fraction": 1.0},
         pytest.param({"min_samples_leaf": 5, "categorical": [4]}, marks=pytest.mark.slow),
     ],
     ids=str,

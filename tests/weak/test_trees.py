@@ -132,16 +132,16 @@ def test_a_model_without_weights_scores_zero():
 def test_trees_grow_on_rows_drawn_anew_in_each_round():
     rng = np.random.default_rng(0)
     X, duals = rng.integers(0, 99, size=(400, 3)) * 1.0, rng.normal(size=(400, 2))
-    families = [TreeFamily(X, (-1.0, 1.0), row_share=0.5, random_state=s) for s in (0, 0, 1)]
+    families = [TreeFamily(X, (-1.0, 1.0), row_fraction=0.5, random_state=s) for s in (0, 0, 1)]
     first, same, other = (family.price(duals, 1) for family in families)
     assert first == same != other
     assert families[0].price(duals, 1) != first
     # Where a run that is resumed would stand.
-    resumed = TreeFamily(X, (-1.0, 1.0), row_share=0.5, random_state=0)
+    resumed = TreeFamily(X, (-1.0, 1.0), row_fraction=0.5, random_state=0)
     resumed.skip_rounds(2)
     assert resumed.price(duals, 1) == families[0].price(duals, 1) != first
     assert resumed.can_resume
-    assert not TreeFamily(X, (-1.0, 1.0), row_share=0.5).can_resume
+    assert not TreeFamily(X, (-1.0, 1.0), row_fraction=0.5).can_resume
     # About half of the rows count, and all get an answer.
     share = sum(c.edge for c in first) / sum(c.edge for c in TreeFamily(X, (-1, 1)).price(duals, 1))
     assert 0.9 < share < 1.4
@@ -149,9 +149,9 @@ def test_trees_grow_on_rows_drawn_anew_in_each_round():
     # Rows in another order, each of them once or twice with half of its weight.
     rows = np.random.default_rng(1).permutation(np.append(np.arange(400), np.arange(100)))
     halved = duals[rows] / np.bincount(rows)[rows, None]
-    found = TreeFamily(X[rows], (-1.0, 1.0), row_share=0.5, random_state=0).price(halved, 1)
+    found = TreeFamily(X[rows], (-1.0, 1.0), row_fraction=0.5, random_state=0).price(halved, 1)
     assert [c.learner for c in found] == [c.learner for c in first]
-    whole = TreeFamily(X, (-1.0, 1.0), row_share=1.0)
+    whole = TreeFamily(X, (-1.0, 1.0), row_fraction=1.0)
     assert whole.can_resume
     assert whole.price(duals, 1) == whole.price(duals, 1)
     # A master with a ridge asks for half of the rows where nothing was said.
@@ -159,10 +159,10 @@ def test_trees_grow_on_rows_drawn_anew_in_each_round():
     for family in (varied, whole):
         family.resample(None)
     assert varied.price(duals, 1) == first
-    assert whole.row_share == 1
+    assert whole.row_fraction == 1
     assert varied.can_resume
-    with pytest.raises(ValueError, match="row_share is 2; give a fraction between 0 and 1"):
-        TreeFamily(X, (-1.0, 1.0), row_share=2)
+    with pytest.raises(ValueError, match="row_fraction is 2; give a fraction between 0 and 1"):
+        TreeFamily(X, (-1.0, 1.0), row_fraction=2)
 
 
 @pytest.mark.slow
@@ -210,8 +210,8 @@ def test_trees_share_the_weight_unless_told_otherwise(tmp_path):
 def test_confident_leaves_are_shares_of_the_weight_of_all_rows(n_channels):
     rng = np.random.default_rng(5)
     X, duals = rng.integers(0, 9, size=(80, 4)).astype(float), rng.normal(size=(80, n_channels))
-    family = TreeFamily(X, (-1, 1), depth=2, row_share=0.5, random_state=1, confident=True)
-    plain = TreeFamily(X, (-1, 1), depth=2, row_share=0.5, random_state=1)
+    family = TreeFamily(X, (-1, 1), depth=2, row_fraction=0.5, random_state=1, confident=True)
+    plain = TreeFamily(X, (-1, 1), depth=2, row_fraction=0.5, random_state=1)
     splits = {c.channel: c.learner for c in plain.price(duals, 1)}
     for found in family.price(duals, 1):
         tree, d = found.learner, duals[:, found.channel]
@@ -234,7 +234,7 @@ def test_honest_leaves_count_the_drawn_rows_as_far_as_the_others_agree(signal):
     rng = np.random.default_rng(2)
     X = rng.integers(0, 9, size=(300, 4)).astype(float)
     duals = rng.normal(size=(300, 2)) + signal * np.sign(X[:, :1] - 4)
-    options = {"depth": 2, "row_share": 0.5, "random_state": 1, "confident": True}
+    options = {"depth": 2, "row_fraction": 0.5, "random_state": 1, "confident": True}
     family = TreeFamily(X, (-1, 1), **options, honest=True)
     is_drawn = TreeFamily(X, (-1, 1), **options)._draw_round()[0]
     shares = []
@@ -336,8 +336,8 @@ def test_each_node_splits_one_of_the_features_drawn_for_it():
     X[rng.random(600) < 0.2, 0] = np.nan
     duals = rng.normal(size=(600, 1)) + 2.0 * np.sign(X[:, 5:])
 
-    def family(max_features=0.5, row_share=0.5, **others):
-        options = {"row_share": row_share, "random_state": 3, "max_features": max_features}
+    def family(max_features=0.5, row_fraction=0.5, **others):
+        options = {"row_fraction": row_fraction, "random_state": 3, "max_features": max_features}
         return TreeFamily(X, (-1.0, 1.0), depth=4, **(options | others))
 
     one, same, resumed = family(), family(), family()
@@ -348,7 +348,7 @@ def test_each_node_splits_one_of_the_features_drawn_for_it():
     assert resumed.price(duals, 1) == rounds[39]
     assert family(random_state=4).price(duals, 1) != rounds[0]
     assert family(1.0).price(duals, 1) == TreeFamily(
-        X, (-1.0, 1.0), depth=4, row_share=0.5, random_state=3
+        X, (-1.0, 1.0), depth=4, row_fraction=0.5, random_state=3
     ).price(duals, 1)
     # The feature that the answer depends on is at hand in half of the roots.
     roots = [found[0].learner.features[0] for found in rounds]
@@ -360,9 +360,9 @@ def test_each_node_splits_one_of_the_features_drawn_for_it():
     assert {int(f) for t in trees for f in narrow._feature(np.array(t.features))} == set(range(6))
     assert len(set(trees[0].features)) > 1
     # All rows, and the features drawn.
-    whole = family(row_share=1.0)
+    whole = family(row_fraction=1.0)
     assert whole.price(duals, 1) != whole.price(duals, 1)
-    assert not family(row_share=1.0, random_state=None).can_resume
+    assert not family(row_fraction=1.0, random_state=None).can_resume
     assert family().identity != family(0.6).identity != family(0.6, random_state=4).identity
 
 
