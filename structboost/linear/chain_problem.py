@@ -15,8 +15,9 @@ from structboost.linear.step_chain import StepChain
 
 # Mean length of the sequence of a token from which on quasi-Newton steps are faster.
 _LONG = 100.0
-# Probabilities of pairs of tags that dual ascent may store: 128 megabytes.
-_MOST_PAIRS = 1 << 24
+# Probabilities of pairs of tags that dual ascent may store: 128 megabytes for sequences, and 512
+# for steps, where quasi-Newton steps take ten times as long.
+_MOST_PAIRS, _MOST_PAIRS_OF_STEPS = 1 << 24, 1 << 26
 
 
 def chain_problem(
@@ -39,10 +40,12 @@ def chain_problem(
         return PrimalChain(task, X, Y, example_weights, transitions=transitions, **settings)
     lengths = np.array([len(y) for y in Y], np.float64)
     is_long = float(lengths @ lengths) > _LONG * float(lengths.sum())
-    n_rows = int(np.maximum(lengths - 1, 0).sum()) if task.step_features else len(Y)
-    is_primal = is_long or n_rows * task.n_tags**2 > _MOST_PAIRS
-    solver: type[DualChain | PrimalChain] = PrimalChain if is_primal else DualChain
+    solver: type[DualChain | PrimalChain]
     if task.step_features:
-        is_primal = is_primal or bool(settings.get("l1_ratio"))
-        solver = StepChain if is_primal else DualStepChain
+        n_steps = int(np.maximum(lengths - 1, 0).sum())
+        is_large = n_steps * task.n_tags**2 > _MOST_PAIRS_OF_STEPS
+        solver = StepChain if is_long or is_large or settings.get("l1_ratio") else DualStepChain
+    else:
+        is_large = len(Y) * task.n_tags**2 > _MOST_PAIRS
+        solver = PrimalChain if is_long or is_large else DualChain
     return solver(task, X, Y, example_weights, **settings)

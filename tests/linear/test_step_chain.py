@@ -130,7 +130,7 @@ def test_the_solver_follows_from_lengths_and_memory(monkeypatch):
     assert isinstance(chain_problem(task, X, Y, weights, active=ACTIVE), DualStepChain)
     sparse = chain_problem(task, X, Y, weights, active=ACTIVE, l1_ratio=0.1)
     assert isinstance(sparse, StepChain)
-    monkeypatch.setattr("structboost.linear.chain_problem._MOST_PAIRS", 10)
+    monkeypatch.setattr("structboost.linear.chain_problem._MOST_PAIRS_OF_STEPS", 10)
     assert isinstance(chain_problem(task, X, Y, weights, active=ACTIVE), StepChain)
 
 
