@@ -124,7 +124,12 @@ class Separation:
         """
         out = np.array(self.losses, dtype=np.float64)
         for kind, difference in self.differences.items():
-            _subtract_products(*difference, self.indptr[kind], scores.rows[kind], out)
+            # Views with gaps are another type to compile for.
+            parts = np.ascontiguousarray(difference.parts)
+            channels = np.ascontiguousarray(difference.channels)
+            values = np.ascontiguousarray(difference.values)
+            rows = scores.rows[kind]
+            _subtract_products(parts, channels, values, self.indptr[kind], rows, out)
         return out
 
     def only(self, i: int, first_rows: Mapping[str, int]) -> Separation:

@@ -12,6 +12,8 @@ from structboost._typing import IntArray
 from structboost.runtime.compiled import compiled
 
 _END = "\0"
+# A byte that UTF-8 does not have, for strings with a null character, which are never found.
+_NEVER = b"\xff"
 # The hash of Fowler, Noll and Vo, FNV-1a.
 _SEED, _FACTOR = np.uint64(14695981039346656037), np.uint64(1099511628211)
 
@@ -29,12 +31,14 @@ class StringIndex:
     """
 
     def __init__(self, strings: Sequence[str]) -> None:
-        encoded = [_bytes(string) for string in strings]
-        self._pool = np.frombuffer(b"".join(encoded) + b"\0", np.uint8)
-        self._starts: IntArray = np.cumsum([0, *map(len, encoded)], dtype=np.int64)
+        encoded = [_NEVER if _END in string else _bytes(string) for string in strings]
+        pool = np.frombuffer(b"".join(string + b"\0" for string in encoded), np.uint8)
+        starts: IntArray = np.cumsum([0, *(len(string) + 1 for string in encoded)], dtype=np.int64)
         n_slots = 1 << (2 * len(encoded)).bit_length()
-        self._slots = np.zeros(n_slots, np.uint64), np.full(n_slots, -1, np.int32)
-        _fill(self._pool, self._starts, *self._slots)
+        slots = np.zeros(n_slots, np.uint64), np.full(n_slots, -1, np.int32)
+        self._table = pool, starts, *slots
+        none, out = np.frombuffer(b"\0", np.uint8), np.empty((1, len(encoded)), np.int32)
+        _find(none, pool, *self._table, out, True)
 
     def find(
         self, prefixes: Sequence[str], columns: Sequence[Sequence[Any]]
@@ -56,8 +60,8 @@ class StringIndex:
         heads = _bytes(_END.join([*(prefixes[k] for k in texts), ""]))
         out = np.empty((len(texts), len(columns[0])), np.int32)
         ends = _find(
-            np.frombuffer(heads, np.uint8), np.frombuffer(values, np.uint8),
-            self._pool, self._starts, *self._slots, out,
+            np.frombuffer(heads, np.uint8), np.frombuffer(values, np.uint8), *self._table, out,
+            False,
         )  # fmt: skip
         if ends != len(heads) + len(values):
             return {}
@@ -69,59 +73,40 @@ def _bytes(string: str) -> bytes:
 
 
 @compiled
-def _hash(text: Any, first: int, end: int, value: Any) -> Any:
-    for p in range(first, end):
-        value = (value ^ np.uint64(text[p])) * _FACTOR
-    return value
-
-
-@compiled
-def _fill(pool: Any, starts: Any, hashes: Any, places: Any) -> None:
-    last = len(places) - 1
-    for i in range(len(starts) - 2, -1, -1):
-        value = _hash(pool, starts[i], starts[i + 1], _SEED)
-        slot = np.int64((value ^ (value >> np.uint64(32))) & np.uint64(last))
-        while places[slot] >= 0:
-            slot = (slot + 1) & last
-        hashes[slot], places[slot] = value, i
-
-
-@compiled
-def _end_of(text: Any, first: int) -> int:
-    while text[first] != 0:
-        first += 1
-    return first
-
-
-@compiled
 def _find(
-    heads: Any, values: Any, pool: Any, starts: Any, hashes: Any, places: Any, out: Any
+    heads: Any, values: Any, pool: Any, starts: Any, hashes: Any, places: Any, out: Any, adds: bool
 ) -> int:
-    """Fill in the indices, and return how many bytes were read of heads and values."""
+    """Fill in the indices, and return how many bytes were read of heads and values.
+
+    If it ``adds`` the strings, their rows become their indices.
+    """
     last = len(places) - 1
     head, begin = 0, 0
     for column in range(out.shape[0]):
-        end_of_head = _end_of(heads, head)
-        n_head = end_of_head - head
-        seed = _hash(heads, head, end_of_head, _SEED)
+        n_head, seed = 0, _SEED
+        while heads[head + n_head] != 0:
+            seed = (seed ^ np.uint64(heads[head + n_head])) * _FACTOR
+            n_head += 1
         for row in range(out.shape[1]):
-            end = _end_of(values, begin)
-            value = _hash(values, begin, end, seed)
+            n, value = n_head, seed
+            while values[begin + n - n_head] != 0:
+                value = (value ^ np.uint64(values[begin + n - n_head])) * _FACTOR
+                n += 1
             slot = np.int64((value ^ (value >> np.uint64(32))) & np.uint64(last))
-            out[column, row] = -1
             while places[slot] >= 0:
                 first = starts[places[slot]]
-                n = starts[places[slot] + 1] - first
-                if hashes[slot] == value and n == n_head + end - begin:
+                if hashes[slot] == value and starts[places[slot] + 1] - first == n + 1:
                     at = 0
                     while at < n_head and pool[first + at] == heads[head + at]:
                         at += 1
                     while n_head <= at < n and pool[first + at] == values[begin + at - n_head]:
                         at += 1
                     if at == n:
-                        out[column, row] = places[slot]
                         break
                 slot = (slot + 1) & last
-            begin = end + 1
-        head = end_of_head + 1
+            if adds:
+                hashes[slot], places[slot] = value, row
+            out[column, row] = places[slot]
+            begin += n - n_head + 1
+        head += n_head + 1
     return head + begin

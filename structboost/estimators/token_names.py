@@ -18,7 +18,6 @@ from structboost._typing import IntArray
 from structboost.estimators.string_index import StringIndex
 from structboost.estimators.token_table import Block, TokenTable
 from structboost.exceptions import warn_user
-from structboost.runtime.compiled import compiled
 from structboost.validation import shown
 
 # Codes of values: no feature, and neither a string nor 0 or 1.
@@ -223,10 +222,12 @@ class _Reading:
             chosen.sort(key=lambda column: int(column[0]))
             if chosen:
                 codes[np.array(rows) - first, : len(chosen)] = np.array(chosen).T
-        indices, counts = np.empty(codes.size, np.int32), np.empty(n, np.int64)
-        self._is_ordered &= _compress(codes, indices, counts)
-        self._indices.append(indices[: counts.sum()])
-        self._counts.append(counts)
+        codes.sort(axis=1)
+        is_feature = codes >= 0
+        is_repeated = (codes[:, 1:] == codes[:, :-1]) & is_feature[:, 1:]
+        self._is_ordered &= not is_repeated.any()
+        self._indices.append(codes[is_feature])
+        self._counts.append(is_feature.sum(axis=1))
 
     def _columns(
         self, names: Sequence[Any], columns: Sequence[Sequence[Any]], rows: Sequence[int]
@@ -464,27 +465,3 @@ def _code(codes: _Codes, value: Any) -> int:
         return codes[value]
     except TypeError:
         return _OTHER
-
-
-@compiled
-def _compress(codes: Any, indices: Any, counts: Any) -> bool:
-    """Write the non-negative codes of each row in ascending order, one row after the other.
-
-    Returns whether those of each row are distinct.
-    """
-    end, is_distinct = 0, True
-    for row in range(codes.shape[0]):
-        first = end
-        for slot in range(codes.shape[1]):
-            code = codes[row, slot]
-            if code < 0:
-                continue
-            at = end
-            while at > first and indices[at - 1] > code:
-                indices[at] = indices[at - 1]
-                at -= 1
-            is_distinct = is_distinct and not (at > first and indices[at - 1] == code)
-            indices[at] = code
-            end += 1
-        counts[row] = end - first
-    return is_distinct

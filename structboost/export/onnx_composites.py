@@ -11,12 +11,19 @@ from sklearn.model_selection._search import BaseSearchCV
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
+from structboost.exceptions import warn_user
 from structboost.export.onnx_faces import labelled, outputs_of
 from structboost.export.onnx_graph import Graph
 from structboost.export.onnx_inputs import GraphInputs
 from structboost.export.onnx_steps import insert_steps
 
 __all__ = ["outputs_of"]
+
+# Rounding of scores in single precision, relative to the largest, and the rise of probabilities
+# within it that is too much.
+_SLIP, _LARGEST_RISE = 1e-6, 1e-2
+# Width of an interval between scores that single precision does not tell apart.
+_SMALLEST = float(np.finfo(np.float32).tiny)
 
 
 @outputs_of.register
@@ -97,9 +104,23 @@ def _isotonic(graph: Graph, calibrator: Any, column: str) -> str:
     x, y = calibrator.X_thresholds_, calibrator.y_thresholds_
     if len(x) == 1:
         return graph.repeated(y, column)
+    if graph.dtype == np.float32:
+        # Scores of single precision differ by rounding: what the function rises by is in doubt.
+        slip = _SLIP * np.abs(x).max()
+        rise = np.interp(x + slip, x, y) - np.interp(x - slip, x, y)
+        if (largest := rise.max()) > _LARGEST_RISE:
+            warn_user(
+                f"The isotonic calibration rises by {largest:.2g} at the score "
+                f"{x[rise.argmax()]:.6g}, where the next one is as near as the rounding of single "
+                "precision.  Probabilities of such scores may differ by as much from "
+                "predict_proba.  Give dtype='float64', or calibrate with method='sigmoid'.",
+                UserWarning,
+            )
+        # Rounded before they are subtracted, so that the function stays the same at each point.
+        x = x.astype(np.float32).astype(np.float64)
     # Each interval adds its rise times the fraction of it that is below the score.
     below = graph.add("Sub", column, graph.constant(x[:-1]))
-    fraction = graph.add("Div", below, graph.constant(np.diff(x)))
+    fraction = graph.add("Div", below, graph.constant(np.maximum(np.diff(x), _SMALLEST)))
     fraction = graph.add("Clip", fraction, graph.constant(0.0), graph.constant(1.0))
     rise = graph.add("MatMul", fraction, graph.constant(np.diff(y)[:, None]))
     return graph.add("Add", rise, graph.constant(y[0]))

@@ -31,14 +31,18 @@ class GraphInputs:
         self.graph = graph
         self._rows = rows
         self._dtype: Any = None
+        self._shape: tuple[int, ...] = ()
         self.types: dict[str, Any] = {}
         frame = None if sample is None else frame_of(sample)
         if frame is not None:
             self.types = {name: _type_of(frame[name], graph) for name in frame.columns}
             for name, dtype in self.types.items():
                 graph.input(name, ["n", 1], dtype)
-        elif sample is not None and array_of(sample).dtype.kind in "OUS":
-            self._dtype = np.dtype(object)
+        elif sample is not None:
+            array = array_of(sample)
+            if array.dtype.kind in "OUS" and any(isinstance(one, str) for one in array.flat):
+                self._dtype = np.dtype(object)
+            self._shape = array.shape
 
     def rows(self, shape: Sequence[Any]) -> str:
         """Return the table X, which the first call declares with the shape."""
@@ -46,6 +50,12 @@ class GraphInputs:
             raise TypeError(
                 f"X is a data frame with the columns {shown(list(self.types))}, and the model "
                 "reads one table of numbers; leave X out."
+            )
+        width = shape[-1]
+        if len(self._shape) == 2 and isinstance(width, int) and self._shape[1] != width:
+            raise ValueError(
+                f"X has shape {self._shape}, and the model was trained on {width} columns; give "
+                "rows of the training set."
             )
         if self._rows is None:
             self._rows = self.graph.input("X", shape, self._dtype)
@@ -111,8 +121,11 @@ def _type_of(column: Any, graph: Graph) -> np.dtype[Any]:
         return graph.dtype
     values = column.drop_nulls()
     if column.dtype.is_integer() or column.dtype == nw.Boolean:
-        # Missing values of whole numbers are NaN.
-        return np.dtype(np.int64) if len(values) == len(column) else graph.dtype
+        # Missing values of whole numbers are NaN.  Nullable columns of pandas may have some in
+        # other rows.
+        is_nullable = hasattr(getattr(column.to_native(), "dtype", None), "na_value")
+        is_whole = len(values) == len(column) and not is_nullable
+        return np.dtype(np.int64) if is_whole else graph.dtype
     first = values[0] if len(values) else ""
     return np.dtype(object if isinstance(first, str) else np.int64)
 

@@ -61,6 +61,7 @@ def insert_steps(graph: Graph, steps: Pipeline, types: Mapping[str, Any], n_feat
         width = model.graph.output[0].type.tensor_type.shape.dim[1].dim_value
         if width not in (0, n_features):
             raise TypeError(f"it makes {width} columns, and scikit-learn {n_features}")
+        _keep_empty_shapes(model)
         rows = graph.cast(graph.insert(model)[0])
     except Exception as error:  # skl2onnx has many of its own
         is_double = np.dtype(graph.dtype) == np.float64
@@ -72,6 +73,19 @@ def insert_steps(graph: Graph, steps: Pipeline, types: Mapping[str, Any], n_feat
         ) from error
     # Some steps do not declare how many columns they make.
     return graph.add("Reshape", rows, graph.constant(np.array([0, n_features])))
+
+
+def _keep_empty_shapes(model: Any) -> None:
+    """Let steps reshape a table of no rows to the shape of another value.
+
+    A zero in a shape would otherwise be the size before.
+    """
+    from onnx.helper import make_attribute
+
+    shapes = {node.output[0] for node in model.graph.node if node.op_type == "Shape"}
+    for node in model.graph.node:
+        if node.op_type == "Reshape" and node.input[1] in shapes:
+            node.attribute.append(make_attribute("allowzero", 1))
 
 
 def _set_type_of_imputed(operator: Any) -> None:

@@ -7,13 +7,14 @@ from typing import Any
 import numpy as np
 
 from structboost._typing import FloatArray, IntArray
-from structboost.inference.exponentials import INSIDE, MANY_TAGS
+from structboost.inference.exponentials import MANY_TAGS
 from structboost.runtime.compiled import compiled
 
-# First row, and rows from step to step, where all steps share one.  numba compiles once more for a
-# literal 0.
+# First row of one that all sequences share.  numba compiles once more for a literal 0.
 ONE_ROW: Any = np.int64(0)
 NEXT_ROW: Any = np.int64(1)
+# Scores of tags and of pairs, allowed pairs, first token and first row of each sequence, row_step.
+Sequences = tuple[FloatArray, FloatArray, FloatArray, IntArray, IntArray, int | None]
 
 
 @compiled
@@ -23,8 +24,11 @@ def best_sequences(
     allowed: FloatArray,
     starts: IntArray,
     rows: IntArray,
-    row_step: int,
+    row_step: int | None,
     tags: IntArray,
+    best: FloatArray,
+    pairs: FloatArray,
+    ends: FloatArray | None,
 ) -> int:
     """Find the tags of the highest score of every sequence, as :func:`viterbi` does of one.
 
@@ -40,10 +44,12 @@ def best_sequences(
         First token of each sequence.
     rows : ndarray of int64, shape (n_sequences,)
         Row of the first step of each sequence.
-    row_step : int
-        Rows from a step to the next: 0 or 1.
+    row_step : int or None
+        None where all steps of a sequence have one row, 1 where each has the next one.
     tags : ndarray of int64, shape (n_tokens,)
         Filled with the tags.
+    best, pairs, ends
+        Result of :func:`space_of_search`.
 
     Returns
     -------
@@ -51,16 +57,9 @@ def best_sequences(
         First sequence that has no allowed tags, or -1.
     """
     n_tags = emissions.shape[1]
-    longest = 1
-    for i in range(len(rows)):
-        longest = max(longest, starts[i + 1] - starts[i])
-    best = np.empty((longest, n_tags))
-    pairs = np.empty((n_tags, n_tags))
-    # Most and least score of a tag and a next one, where they are worth their time.
-    ends = np.empty((2, n_tags))
-    most, least = ends[0], ends[1]
-    prunes = n_tags >= MANY_TAGS and not row_step
+    rows_per_step = 0 if row_step is None else 1
     row_of_pairs = -1
+    bound = -np.inf
     for i in range(len(rows)):
         first, n = starts[i], starts[i + 1] - starts[i]
         if n <= 0:
@@ -68,24 +67,36 @@ def best_sequences(
         for k in range(n_tags):
             best[0, k] = emissions[first, k]
         for t in range(1, n):
-            row = rows[i] + (t - 1) * row_step
+            row = rows[i] + (t - 1) * rows_per_step
             if row != row_of_pairs:
                 row_of_pairs = row
                 for j in range(n_tags):
-                    most[j], least[j] = -np.inf, np.inf
                     for k in range(n_tags):
                         at = j * n_tags + k
                         pairs[j, k] = transitions[row, at] + allowed[at]
-                        if prunes:
-                            most[j], least[j] = (
-                                max(most[j], pairs[j, k]),
-                                min(least[j], pairs[j, k]),
-                            )
-            bound = -np.inf
-            if prunes:
+                if ends is not None:
+                    for j in range(n_tags):
+                        ends[0, j], ends[1, j] = -np.inf, np.inf
+                        for k in range(n_tags):
+                            ends[0, j] = max(ends[0, j], pairs[j, k])
+                            ends[1, j] = min(ends[1, j], pairs[j, k])
+            if ends is not None:
+                bound = -np.inf
                 for j in range(n_tags):
-                    bound = max(bound, best[t - 1, j] + least[j])
-            _extend(best[t - 1], pairs, emissions[first + t], best[t], most, bound)
+                    bound = max(bound, best[t - 1, j] + ends[1, j])
+            # Tags are left out if their sequences are below the bound with any next tag, where some
+            # sequence has at least that with every next tag.
+            for k in range(n_tags):
+                best[t, k] = -np.inf
+            for j in range(n_tags):
+                start = best[t - 1, j]
+                if ends is not None:
+                    if bound > -np.inf and start + ends[0, j] < bound:
+                        continue
+                for k in range(n_tags):
+                    best[t, k] = np.maximum(best[t, k], start + pairs[j, k])  # in vector registers
+            for k in range(n_tags):
+                best[t, k] += emissions[first + t, k]
         tag = ONE_ROW
         for k in range(1, n_tags):
             if best[n - 1, k] > best[n - 1, tag]:
@@ -94,46 +105,42 @@ def best_sequences(
             return i
         for t in range(n - 1, 0, -1):
             tags[first + t] = tag
-            row = rows[i] + (t - 1) * row_step
-            tag = _tag_before(best[t - 1], transitions[row], allowed, tag)
+            row = rows[i] + (t - 1) * rows_per_step
+            # The tag from which the best sequence came is searched again, for one tag only.
+            before, largest = ONE_ROW, -np.inf
+            for j in range(n_tags):
+                value = best[t - 1, j] + (
+                    transitions[row, j * n_tags + tag] + allowed[j * n_tags + tag]
+                )
+                if value > largest:
+                    before, largest = j, value
+            tag = before
         tags[first] = tag
     return -1
 
 
-@compiled(**INSIDE)
-def _extend(
-    before: FloatArray,
-    pairs: FloatArray,
+def space_of_search(
     emissions: FloatArray,
-    best: FloatArray,
-    most: FloatArray,
-    bound: float,
-) -> None:
-    """Compute the best scores of sequences up to a token, by its tag.
+    transitions: FloatArray,
+    allowed: FloatArray,
+    starts: IntArray,
+    rows: IntArray,
+    row_step: int | None,
+) -> tuple[FloatArray, FloatArray, FloatArray | None]:
+    """Allocate what :func:`best_sequences` of these sequences works in.
 
-    Tags before it are left out if their sequences are below ``bound`` with any next tag, where some
-    sequence has at least ``bound`` with every next tag.  So the result is the same.
+    Scores by token and tag, scores of pairs, and the most and the least of a tag and a next one,
+    where they are worth their time.
     """
-    n_tags = len(before)
-    for k in range(n_tags):
-        best[k] = -np.inf
-    for j in range(n_tags):
-        start = before[j]
-        if bound > -np.inf and start + most[j] < bound:
-            continue
-        for k in range(n_tags):
-            best[k] = np.maximum(best[k], start + pairs[j, k])  # in vector registers
-    for k in range(n_tags):
-        best[k] += emissions[k]
+    n_tags = emissions.shape[1]
+    is_pruned = n_tags >= MANY_TAGS and row_step is None
+    return (
+        np.empty((longest(starts), n_tags)),
+        np.empty((n_tags, n_tags)),
+        np.empty((2, n_tags)) if is_pruned else None,
+    )
 
 
-@compiled(**INSIDE)
-def _tag_before(before: FloatArray, transitions: FloatArray, allowed: FloatArray, tag: int) -> int:
-    """Search again, for one tag only, the tag from which the best sequence came to it."""
-    n_tags = len(before)
-    best, largest = 0, -np.inf
-    for j in range(n_tags):
-        value = before[j] + (transitions[j * n_tags + tag] + allowed[j * n_tags + tag])
-        if value > largest:
-            best, largest = j, value
-    return best
+def longest(starts: IntArray) -> int:
+    """Return the number of tokens of the longest sequence, at least 1."""
+    return int(np.diff(starts).max(initial=1))

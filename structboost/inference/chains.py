@@ -1,8 +1,9 @@
 """Best tags of a sequence (Viterbi), and the probabilities of its tags (forward-backward).
 
 All sequences of a batch are searched in one compiled call, which releases the interpreter's lock.
-A sequence is a run of rows of ``emissions``.  Its steps read consecutive rows of ``transitions``,
-or one and the same row: ``row_step`` is 1 or 0.
+A sequence is a run of rows of ``emissions``.  Its steps read one and the same row of
+``transitions``, or, if ``row_step`` is 1 and not None, consecutive rows.  Arrays to work in come
+from Python: numba compiles ``np.empty`` for each function that allocates.
 """
 
 from __future__ import annotations
@@ -12,9 +13,8 @@ from numpy.typing import ArrayLike
 
 from structboost._typing import FloatArray, IntArray
 from structboost.inference.arguments import check_sum, n_dimensions, real_array
-from structboost.inference.best_sequences import best_sequences
-from structboost.inference.exponentials import space_of_tags
-from structboost.inference.sum_product import tag_probabilities
+from structboost.inference.best_sequences import Sequences, best_sequences, space_of_search
+from structboost.inference.sum_product import space_of_sums, tag_probabilities
 
 
 def viterbi(emissions: ArrayLike, transitions: ArrayLike) -> IntArray:
@@ -56,7 +56,7 @@ def viterbi(emissions: ArrayLike, transitions: ArrayLike) -> IntArray:
     """
     sequence = _one_sequence(emissions, transitions)
     tags = np.zeros(len(sequence[0]), np.int64)
-    if best_sequences(*sequence, tags) >= 0:
+    if best_sequences(*sequence, tags, *space_of_search(*sequence)) >= 0:
         raise _all_forbidden()
     return tags
 
@@ -106,16 +106,14 @@ def forward_backward(
     sequence = _one_sequence(emissions, transitions)
     of_tags, of_pairs = np.zeros(sequence[0].shape), np.zeros(sequence[1].shape)
     log_sums = np.zeros(1)
-    many = space_of_tags(sequence[0].shape[1])
-    tag_probabilities(*sequence, of_tags, of_pairs, log_sums, many)
+    space = space_of_sums(sequence[3], sequence[0].shape[1])
+    tag_probabilities(*sequence, of_tags, of_pairs, log_sums, space)
     if log_sums[0] == -np.inf:
         raise _all_forbidden()
     return of_tags, of_pairs.reshape(np.shape(transitions)), float(log_sums[0])
 
 
-def _one_sequence(
-    emissions: ArrayLike, transitions: ArrayLike
-) -> tuple[FloatArray, FloatArray, FloatArray, IntArray, IntArray, int]:
+def _one_sequence(emissions: ArrayLike, transitions: ArrayLike) -> Sequences:
     """Check a sequence, and return it as a batch of one."""
     of_tokens = real_array(emissions, "emissions", ("n_tokens", "n_tags"), forbids=True)
     n, n_tags = of_tokens.shape
@@ -126,7 +124,8 @@ def _one_sequence(
     check_sum(of_steps, "transitions")
     rows = of_steps.reshape(shape[0] if has_steps else 1, n_tags**2)
     starts = np.array([0, n], np.int64)
-    return of_tokens, rows, np.zeros(n_tags**2), starts, np.zeros(1, np.int64), int(has_steps)
+    row_step = 1 if has_steps else None
+    return of_tokens, rows, np.zeros(n_tags**2), starts, np.zeros(1, np.int64), row_step
 
 
 def _all_forbidden() -> ValueError:

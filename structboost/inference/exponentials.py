@@ -20,50 +20,45 @@ _ROUNDING = 1.5 * 2.0**52
 INSIDE: Any = {"no_cpython_wrapper": True}
 
 
-def space_of_tags(n_tags: int) -> FloatArray | None:
-    """Return space to compute the exponentials of pairs of many tags in, None for few tags."""
-    return np.empty(n_tags) if n_tags >= MANY_TAGS else None
-
-
 @compiled(**INSIDE)
 def exponentials(
     transitions: FloatArray,
+    row: int,
     allowed: FloatArray,
     following: FloatArray,
     preceding: FloatArray,
-    space: FloatArray | None,
+    many: FloatArray | None,
 ) -> float:
     """Fill in ``exp(score - largest)`` of pairs and its transpose, and return the largest score.
 
-    ``space`` is that of :func:`space_of_tags`.
+    The arrays are those of :func:`space_of_sums`.
     """
     n_tags = len(following)
     largest = -np.inf
-    # Without space, numba leaves this out.
-    if space is not None:
-        of_tags = space
+    # Without many tags, numba leaves this out.
+    if many is not None:
         for k in range(n_tags):
-            of_tags[k] = -np.inf
+            many[k] = -np.inf
         for j in range(n_tags):
             for k in range(n_tags):
                 at = j * n_tags + k
-                following[j, k] = transitions[at] + allowed[at]
-                of_tags[k] = np.maximum(of_tags[k], following[j, k])
+                following[j, k] = transitions[row, at] + allowed[at]
+                many[k] = np.maximum(many[k], following[j, k])
         for k in range(n_tags):
-            largest = max(largest, of_tags[k])
+            largest = max(largest, many[k])
         for j in range(n_tags):
             for k in range(n_tags):
                 following[j, k] -= largest
-            _exponentiate(following[j], of_tags)
+            _exponentiate(following[j], many)
             for k in range(n_tags):
                 preceding[k, j] = following[j, k]
         return largest
     for at in range(n_tags * n_tags):
-        largest = max(largest, transitions[at] + allowed[at])
+        largest = max(largest, transitions[row, at] + allowed[at])
     for j in range(n_tags):
         for k in range(n_tags):
             at = j * n_tags + k
-            following[j, k] = np.exp(transitions[at] + allowed[at] - largest)
+            following[j, k] = np.exp(transitions[row, at] + allowed[at] - largest)
             preceding[k, j] = following[j, k]
     return largest
 
@@ -104,11 +99,11 @@ def _exponentiate(values: FloatArray, space: FloatArray) -> None:
 def log_sum_exp(values: FloatArray) -> float:
     """Compute the logarithm of a sum of exponentials, which may be minus infinity."""
     largest = -np.inf
-    for value in values:
-        largest = max(largest, value)
+    for k in range(len(values)):
+        largest = max(largest, values[k])
     if largest == -np.inf:
         return largest
     total = 0.0
-    for value in values:
-        total += np.exp(value - largest)
+    for k in range(len(values)):
+        total += np.exp(values[k] - largest)
     return float(largest + np.log(total))

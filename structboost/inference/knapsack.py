@@ -92,8 +92,13 @@ def best_fillings_by_branching(
         overall = np.nan_to_num(values / burden)
     orders = np.argsort(-rates, axis=2, kind="stable")
     branching = np.argsort(-overall, axis=1, kind="stable")
+    slip = 1e-9 * (1.0 + np.abs(capacities))
+    n_items = values.shape[1]
+    space = np.empty(n_items, np.int64), np.empty(n_items + 1, np.int64)
     for i, row in enumerate(np.ascontiguousarray(values, np.float64)):
-        _fill_by_branching(row, weights, capacities, orders[i], branching[i], chosen[i])
+        _fill_by_branching(
+            row, weights, capacities.copy(), slip, orders[i], branching[i], *space, chosen[i]
+        )
     return chosen
 
 
@@ -126,26 +131,25 @@ def _fill_by_table(
 def _fill_by_branching(
     values: FloatArray,
     weights: FloatArray,
-    capacities: FloatArray,
+    room: FloatArray,
+    slip: FloatArray,
     orders: IntArray,
     order: IntArray,
+    depth_of: IntArray,
+    state: IntArray,
     chosen: FloatArray,
 ) -> None:
     """Branch depth first, items with most value per unit of the capacities first.
 
     The bound of a branch is the least over the capacities of the fractional knapsack, which takes
-    the items in these ``orders``.
+    the items in these ``orders``.  ``room`` holds the capacities, and changes; ``slip`` is what an
+    item may exceed them by.
     """
-    n, n_sides = len(values), len(capacities)
+    n, n_sides = len(values), len(room)
     while n > 0 and values[order[n - 1]] <= 0.0:
         n -= 1
-    depth_of, state = np.empty(len(values), np.int64), np.empty(n + 1, np.int64)
     for a in range(len(values)):
         depth_of[order[a]] = a
-    room, slip = np.empty(n_sides), np.empty(n_sides)
-    for k in range(n_sides):
-        room[k] = capacities[k]
-        slip[k] = 1e-9 * (1.0 + abs(capacities[k]))
     total, best = 0.0, -1.0
     at = _ROOT
     state[at] = 0  # 0: not tried yet, 1: taken, 2: left out
@@ -197,7 +201,8 @@ def _bound(
     least = np.inf
     for k in range(len(room)):
         left, total = max(room[k], 0.0), 0.0
-        for item in orders[k]:
+        for a in range(orders.shape[1]):
+            item = orders[k, a]
             if values[item] <= 0.0:
                 break
             if depth_of[item] < at:

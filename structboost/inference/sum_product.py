@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from structboost._typing import FloatArray, IntArray
-from structboost.inference.exponentials import INSIDE, exponentials, log_sum_exp
+from structboost.inference.best_sequences import longest
+from structboost.inference.exponentials import INSIDE, MANY_TAGS, exponentials, log_sum_exp
 from structboost.runtime.compiled import compiled
 
 # Beyond these, products may have lost what counts: logarithms are taken.
@@ -14,9 +15,13 @@ _LARGEST = 1e250
 # Steps whose pairs are summed together, so that they stay in the cache of the processor.
 _STEPS_TOGETHER = 256
 
-# Scores of pairs, which of them are allowed, row of the first step, rows from step to step, and the
-# space of many tags.
-_Steps = tuple[FloatArray, FloatArray, int, int, FloatArray | None]
+# Scores of pairs, which of them are allowed, and the row of the first step.
+_Steps = tuple[FloatArray, FloatArray, int]
+# Result of space_of_sums.
+Space = tuple[
+    FloatArray, FloatArray, FloatArray, FloatArray, FloatArray, FloatArray, FloatArray,
+    FloatArray, FloatArray | None,
+]  # fmt: skip
 
 
 @compiled
@@ -26,11 +31,11 @@ def tag_probabilities(
     allowed: FloatArray,
     starts: IntArray,
     rows: IntArray,
-    row_step: int,
+    row_step: int | None,
     of_tags: FloatArray,
     of_pairs: FloatArray,
     log_sums: FloatArray,
-    many: FloatArray | None,
+    space: Space,
 ) -> None:
     """Compute the probabilities of all sequences, as :func:`forward_backward` does of one.
 
@@ -44,67 +49,144 @@ def tag_probabilities(
         Starts at zero; gains the probability of each pair of tags at each step.
     log_sums : ndarray, shape (n_sequences,)
         Filled with the logarithm of the sum; minus infinity if no tags are allowed.
-    many : ndarray or None
-        Result of :func:`space_of_tags`.
+    space : tuple
+        Result of :func:`space_of_sums`.
     """
-    n_tags = emissions.shape[1]
-    longest = 1
-    for i in range(len(rows)):
-        longest = max(longest, starts[i + 1] - starts[i])
-    forward = np.empty((longest, n_tags))
-    likely = np.empty((longest, n_tags))
-    following = np.empty((n_tags, n_tags))
-    preceding = np.empty((n_tags, n_tags))
     last_row, shift = -1, 0.0
     for i in range(len(rows)):
         first, n = starts[i], starts[i + 1] - starts[i]
-        if not row_step and n > 1 and rows[i] != last_row:
-            last_row = rows[i]
-            shift = exponentials(transitions[last_row], allowed, following, preceding, many)
+        if row_step is None:
+            if n > 1 and rows[i] != last_row:
+                last_row = rows[i]
+                shift = exponentials(transitions, last_row, allowed, space[3], space[4], space[8])
         log_sums[i] = sum_product(
-            emissions[first : first + n], (transitions, allowed, rows[i], row_step, many),
-            (forward, likely, following, preceding), shift, of_tags[first : first + n], of_pairs,
+            emissions, first, n, (transitions, allowed, rows[i]), space, shift, of_tags, of_pairs,
+            row_step,
         )  # fmt: skip
 
 
-@compiled(inline="always")
+@compiled(**INSIDE)
 def sum_product(
     emissions: FloatArray,
+    first: int,
+    n: int,
     steps: _Steps,
-    space: tuple[FloatArray, FloatArray, FloatArray, FloatArray],
+    space: Space,
     shift: float,
     of_tags: FloatArray,
     of_pairs: FloatArray,
+    row_step: int | None,
 ) -> float:
     """Compute the probabilities of one sequence, and return the logarithm of the sum.
+
+    Each token is summed on its scale (Rabiner 1989, section V.A), or by logarithms where a number
+    comes near the ends of the range.
 
     Parameters
     ----------
     emissions, of_tags, of_pairs
         As for :func:`tag_probabilities`.
+    first, n : int
+        First token of the sequence, and how many it has.
     steps : tuple
-        Transitions and what is allowed, row of the first step, rows from a step to the next, and
-        the result of :func:`space_of_tags`.
+        Transitions and what is allowed, and the row of the first step.
     space : tuple
-        Forward sums and likelihoods, of at least the shape of ``emissions``, to work in; then the
-        two arrays of :func:`exponentials` for the one row of all steps.  Where rows differ, these
-        are space to work in, too.
+        Result of :func:`space_of_sums`.  Without ``row_step``, it has the exponentials of the one
+        row of all steps.
     shift : float
         Largest score that :func:`exponentials` returned.
+    row_step
+        As for :func:`best_sequences`.
     """
-    if not len(emissions):
+    transitions, allowed, row = steps
+    forward, likely, scales, following, preceding, arrived, backward, _values, many = space
+    n_tags = emissions.shape[1]
+    if n <= 0:
         return 0.0
-    is_accurate, log_sum = _scaled(emissions, steps, space, shift, of_tags, of_pairs)
-    if is_accurate:
-        return float(log_sum)
-    return float(_by_logarithms(emissions, steps, space[0], of_tags, of_pairs))
+    log_sum = 0.0
+    for t in range(n):
+        largest = -np.inf
+        for k in range(n_tags):
+            largest = max(largest, emissions[first + t, k])
+        log_sum += largest
+        for k in range(n_tags):
+            likely[t, k] = np.exp(emissions[first + t, k] - largest)
+    for t in range(n):
+        if t == 0:
+            for k in range(n_tags):
+                forward[t, k] = likely[0, k]
+        else:
+            if row_step is not None:
+                shift = exponentials(transitions, row + t - 1, allowed, following, preceding, many)
+            log_sum += shift
+            for k in range(n_tags):
+                forward[t, k] = 0.0
+            for j in range(n_tags):
+                before = forward[t - 1, j]
+                for k in range(n_tags):
+                    forward[t, k] += before * following[j, k]
+            for k in range(n_tags):
+                forward[t, k] *= likely[t, k]
+        total = 0.0
+        for k in range(n_tags):
+            total += forward[t, k]
+        if not total > _SMALLEST:
+            log_sum = np.nan
+            break
+        for k in range(n_tags):
+            forward[t, k] /= total
+        scales[t] = total
+        log_sum += np.log(total)
+    for k in range(n_tags):
+        backward[k] = 1.0
+        of_tags[first + n - 1, k] = forward[n - 1, k]
+    for t in range(-1 if np.isnan(log_sum) else n - 2, -1, -1):
+        for k in range(n_tags):
+            arrived[k] = likely[t + 1, k] * backward[k] / scales[t + 1]
+            backward[k] = 0.0
+        if row_step is not None:
+            exponentials(transitions, row + t, allowed, following, preceding, many)
+        largest = 0.0
+        for k in range(n_tags):
+            after = arrived[k]
+            for j in range(n_tags):
+                backward[j] += after * preceding[k, j]
+        for j in range(n_tags):
+            largest = max(largest, backward[j])
+            of_tags[first + t, j] = forward[t, j] * backward[j]
+        if not largest < _LARGEST:
+            if row_step is not None:
+                for later in range(t + 1, n - 1):
+                    of_pairs[row + later] = 0.0
+            log_sum = np.nan
+            break
+        if row_step is not None:
+            for j in range(n_tags):
+                for k in range(n_tags):
+                    of_pairs[row + t, j * n_tags + k] = forward[t, j] * following[j, k] * arrived[k]
+        if row_step is None:
+            for k in range(n_tags):
+                likely[t + 1, k] = arrived[k]
+    if np.isnan(log_sum):
+        return float(_by_logarithms(emissions, first, n, steps, space, of_tags, of_pairs, row_step))
+    if row_step is None:
+        for last in range(n - 2, -1, -_STEPS_TOGETHER):
+            for j in range(n_tags):
+                for k in range(n_tags):
+                    arrived[k] = 0.0
+                for t in range(last, max(-1, last - _STEPS_TOGETHER), -1):
+                    for k in range(n_tags):
+                        arrived[k] += forward[t, j] * likely[t + 1, k]
+                for k in range(n_tags):
+                    of_pairs[row, j * n_tags + k] += arrived[k] * following[j, k]
+    return float(log_sum)
 
 
 @compiled
 def sum_product_of_pairs(
     emissions: FloatArray,
     pairs: tuple[IntArray, FloatArray, float, float],
-    space: tuple[FloatArray, FloatArray],
+    space: Space,
     of_tags: FloatArray,
     of_pairs: FloatArray,
 ) -> float:
@@ -120,7 +202,7 @@ def sum_product_of_pairs(
         Indices ``from * n_tags + to`` of the listed pairs, the exponentials of their scores, that
         of the score 0, all divided by one factor, and the logarithm of the factor.
     space : tuple
-        Forward sums and likelihoods, of at least the shape of ``emissions``, to work in.
+        Result of :func:`space_of_sums`, to work in.
 
     Returns
     -------
@@ -129,11 +211,10 @@ def sum_product_of_pairs(
         added to ``of_pairs``.
     """
     listed, powers, base, shift = pairs
-    forward, likely = space
+    forward, likely, scales, arrived, backward = space[0], space[1], space[2], space[5], space[6]
     n, n_tags = emissions.shape
     if n == 0:
         return 0.0
-    scales = np.empty(n)
     log_sum = shift * (n - 1)
     for t in range(n):
         largest = -np.inf
@@ -158,9 +239,9 @@ def sum_product_of_pairs(
             now[k] /= total
         scales[t] = total
         log_sum += np.log(total)
-    arrived, backward = np.empty(n_tags), np.ones(n_tags)
     together = np.zeros(len(listed))
     for k in range(n_tags):
+        backward[k] = 1.0
         of_tags[n - 1, k] = forward[n - 1, k]
     for t in range(n - 2, -1, -1):
         total = 0.0
@@ -183,158 +264,75 @@ def sum_product_of_pairs(
     return float(log_sum)
 
 
-@compiled(**INSIDE)
-def _scaled(
-    emissions: FloatArray,
-    steps: _Steps,
-    space: tuple[FloatArray, FloatArray, FloatArray, FloatArray],
-    shift: float,
-    of_tags: FloatArray,
-    of_pairs: FloatArray,
-) -> tuple[bool, float]:
-    """Sum over one sequence by products, each token on its scale (Rabiner 1989, section V.A).
+def space_of_sums(starts: IntArray, n_tags: int) -> Space:
+    """Allocate what sums over the tags of sequences are computed in.
 
-    Returns whether no number came near the ends of the range, and the logarithm of the sum.  If
-    False, nothing was added to ``of_pairs``.
+    Parameters
+    ----------
+    starts : ndarray of int64, shape (n_sequences + 1,)
+        First token of each sequence.
+    n_tags : int
+
+    Returns
+    -------
+    forward, likely, scales : ndarray
+        Sums up to a token, likelihoods and scales, of the longest sequence.
+    following, preceding : ndarray, shape (n_tags, n_tags)
+        For :func:`exponentials`.
+    arrived, backward, values : ndarray, shape (n_tags,)
+    many : ndarray or None
+        Numbers for each of many tags, None for few tags.
     """
-    transitions, allowed, row, row_step, many = steps
-    forward, likely, following, preceding = space
-    n, n_tags = emissions.shape
-    # Rows of tables: numba compiles once more for each way of allocating.
-    scales = np.empty((1, n))[0]
-    log_sum = 0.0
-    for t in range(n):
-        largest = -np.inf
-        for k in range(n_tags):
-            largest = max(largest, emissions[t, k])
-        log_sum += largest
-        for k in range(n_tags):
-            likely[t, k] = np.exp(emissions[t, k] - largest)
-    for t in range(n):
-        now = forward[t]
-        if t == 0:
-            for k in range(n_tags):
-                now[k] = likely[0, k]
-        else:
-            if row_step:
-                step = row + (t - 1) * row_step
-                shift = exponentials(transitions[step], allowed, following, preceding, many)
-            log_sum += shift
-            for k in range(n_tags):
-                now[k] = 0.0
-            for j in range(n_tags):
-                before = forward[t - 1, j]
-                for k in range(n_tags):
-                    now[k] += before * following[j, k]
-            for k in range(n_tags):
-                now[k] *= likely[t, k]
-        total = 0.0
-        for k in range(n_tags):
-            total += now[k]
-        if not total > _SMALLEST:
-            return False, log_sum
-        for k in range(n_tags):
-            now[k] /= total
-        scales[t] = total
-        log_sum += np.log(total)
-    of_token = np.empty((2, n_tags))
-    arrived, backward = of_token[0], of_token[1]
-    for k in range(n_tags):
-        backward[k] = 1.0
-        of_tags[n - 1, k] = forward[n - 1, k]
-    for t in range(n - 2, -1, -1):
-        for k in range(n_tags):
-            arrived[k] = likely[t + 1, k] * backward[k] / scales[t + 1]
-            backward[k] = 0.0
-        if row_step:
-            exponentials(transitions[row + t], allowed, following, preceding, many)
-        largest = 0.0
-        for k in range(n_tags):
-            after = arrived[k]
-            for j in range(n_tags):
-                backward[j] += after * preceding[k, j]
-        for j in range(n_tags):
-            largest = max(largest, backward[j])
-            of_tags[t, j] = forward[t, j] * backward[j]
-        if not largest < _LARGEST:
-            if row_step:
-                for later in range(t + 1, n - 1):
-                    of_pairs[row + later] = 0.0
-            return False, log_sum
-        if row_step:
-            for j in range(n_tags):
-                for k in range(n_tags):
-                    of_pairs[row + t, j * n_tags + k] = forward[t, j] * following[j, k] * arrived[k]
-        else:
-            for k in range(n_tags):
-                likely[t + 1, k] = arrived[k]
-    if not row_step:
-        for last in range(n - 2, -1, -_STEPS_TOGETHER):
-            for j in range(n_tags):
-                for k in range(n_tags):
-                    arrived[k] = 0.0
-                for t in range(last, max(-1, last - _STEPS_TOGETHER), -1):
-                    for k in range(n_tags):
-                        arrived[k] += forward[t, j] * likely[t + 1, k]
-                for k in range(n_tags):
-                    of_pairs[row, j * n_tags + k] += arrived[k] * following[j, k]
-    return True, log_sum
+    n_tokens, pairs = longest(starts), (n_tags, n_tags)
+    return (
+        np.empty((n_tokens, n_tags)), np.empty((n_tokens, n_tags)), np.empty(n_tokens),
+        np.empty(pairs), np.empty(pairs), np.empty(n_tags), np.empty(n_tags), np.empty(n_tags),
+        np.empty(n_tags) if n_tags >= MANY_TAGS else None,
+    )  # fmt: skip
 
 
 @compiled(**INSIDE)
 def _by_logarithms(
     emissions: FloatArray,
+    first: int,
+    n: int,
     steps: _Steps,
-    forward: FloatArray,
+    space: Space,
     of_tags: FloatArray,
     of_pairs: FloatArray,
+    row_step: int | None,
 ) -> float:
     """Return the logarithm of the sum, computed by logarithms for scores of any size."""
-    transitions, allowed, first_row, row_step, _ = steps
-    n, n_tags = emissions.shape
-    of_token = np.empty((2, n_tags))
-    arrived, backward = of_token[0], of_token[1]
-    for k in range(n_tags):
-        forward[0, k] = emissions[0, k]
-    for t in range(1, n):
-        row = first_row + (t - 1) * row_step
+    transitions, allowed, first_row = steps
+    forward, arrived, backward, values = space[0], space[5], space[6], space[7]
+    n_tags = emissions.shape[1]
+    rows_per_step = 0 if row_step is None else 1
+    for t in range(n):
+        row = first_row + (t - 1) * rows_per_step
         for k in range(n_tags):
-            largest = -np.inf
-            for j in range(n_tags):
-                at = j * n_tags + k
-                value = forward[t - 1, j] + transitions[row, at] + allowed[at]
-                largest = max(largest, value)
-            total = 0.0
-            if largest > -np.inf:
+            forward[t, k] = emissions[first + t, k]
+            if t:
                 for j in range(n_tags):
                     at = j * n_tags + k
-                    value = forward[t - 1, j] + transitions[row, at] + allowed[at]
-                    total += np.exp(value - largest)
-                largest += np.log(total)
-            forward[t, k] = largest + emissions[t, k]
-    log_sum = log_sum_exp(forward[n - 1])
+                    values[j] = forward[t - 1, j] + transitions[row, at] + allowed[at]
+                forward[t, k] += log_sum_exp(values)
+    for k in range(n_tags):
+        values[k] = forward[n - 1, k]
+    log_sum = log_sum_exp(values)
     if log_sum == -np.inf:
         return log_sum
-    for k in range(n_tags):
-        backward[k] = 0.0
-        of_tags[n - 1, k] = np.exp(forward[n - 1, k] - log_sum)
-    for t in range(n - 2, -1, -1):
-        row = first_row + t * row_step
-        for k in range(n_tags):
-            arrived[k] = backward[k] + emissions[t + 1, k]
+    for t in range(n - 1, -1, -1):
+        row = first_row + t * rows_per_step
         for j in range(n_tags):
-            largest = -np.inf
-            for k in range(n_tags):
-                at = j * n_tags + k
-                largest = max(largest, arrived[k] + transitions[row, at] + allowed[at])
-            total = 0.0
-            if largest > -np.inf:
+            after = 0.0
+            if t < n - 1:
                 for k in range(n_tags):
                     at = j * n_tags + k
-                    value = arrived[k] + transitions[row, at] + allowed[at]
-                    total += np.exp(value - largest)
-                    of_pairs[row, at] += np.exp(forward[t, j] + value - log_sum)
-                largest += np.log(total)
-            backward[j] = largest
-            of_tags[t, j] = np.exp(forward[t, j] + largest - log_sum)
+                    values[k] = arrived[k] + transitions[row, at] + allowed[at]
+                    of_pairs[row, at] += np.exp(forward[t, j] + values[k] - log_sum)
+                after = log_sum_exp(values)
+            backward[j] = after + emissions[first + t, j]
+            of_tags[first + t, j] = np.exp(forward[t, j] + after - log_sum)
+        for k in range(n_tags):
+            arrived[k] = backward[k]
     return float(log_sum)

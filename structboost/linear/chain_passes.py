@@ -12,15 +12,16 @@ tokens : (ndarray of int32, ndarray of int64, ndarray, ndarray (n_tokens, width)
 sequences : (ndarray of int64, ndarray of int64, ndarray of float64, ndarray of bool (n, 2))
     First token of each sequence, true tags of all tokens, C times the weight of each sequence, and
     whether each begins and ends where the sequence that it was cut from does.
-penalties : (ndarray, ndarray, ndarray, ndarray or None)
-    0, or minus infinity for forbidden pairs, first tags and last tags; and the result of
-    :func:`structboost.inference.exponentials.space_of_tags`.
+penalties : (ndarray, ndarray, ndarray)
+    0, or minus infinity for forbidden pairs, first tags and last tags.
 weights : ndarray, shape (n_features, n_tags)
     Weights of active features, of the columns of vectors, and of the constant.
 transitions : ndarray, shape (1, n_tags * n_tags)
 duals : tuple of ndarray
     Probabilities of tags (n_tokens, n_tags) and of pairs of tags, summed over the sequence
     (n_sequences, n_tags * n_tags); entropies (n_sequences,); overlaps (n_sequences,).
+space : tuple
+    Result of :func:`space_of_pass`, to work in.
 """
 
 from __future__ import annotations
@@ -29,10 +30,10 @@ from typing import Any
 
 import numpy as np
 
-from structboost._typing import FloatArray
+from structboost._typing import FloatArray, IntArray
 from structboost.inference.best_sequences import NEXT_ROW, ONE_ROW
 from structboost.inference.exponentials import INSIDE, exponentials
-from structboost.inference.sum_product import sum_product
+from structboost.inference.sum_product import space_of_sums, sum_product
 from structboost.runtime.compiled import compiled
 
 # Overlap of a sequence that no step was made on yet.
@@ -52,6 +53,7 @@ def dual_pass(
     duals: Any,
     slopes: Any,
     moves: bool,
+    space: Any,
 ) -> float:
     """Run dual coordinate ascent over the sequences of ``order``, in place.
 
@@ -71,33 +73,53 @@ def dual_pass(
     are None, and the weights are this sum.  The dual has half the squared norm of the weights times
     ``ridge``, and the overlap is that of its change beyond the slope.
     """
-    starts, _, example_weights, _ = sequences
+    starts, tags, example_weights, ends = sequences
     of_tags, of_pairs, entropies, overlaps = duals
-    features, at, values, _vectors, norms = tokens
+    features, at, values, vectors, norms = tokens
+    emissions, changes, change, of_sums = space
     n_tags = weights.shape[1]
     bias = len(weights) - 1
-    space = _space(starts, n_tags)
-    following, preceding = np.empty((n_tags, n_tags)), np.empty((n_tags, n_tags))
-    change = np.empty((1, n_tags * n_tags))
+    first_vector = bias - vectors.shape[1]
     ridge = 1.0 if slopes is None else slopes[3]
     total, shift, is_new = 0.0, 0.0, True
-    for i in order:
+    for place in range(len(order)):
+        i = order[place]
         begin, n = starts[i], starts[i + 1] - starts[i]
         if n == 0:
             continue
         if is_new:
-            shift = exponentials(transitions[0], penalties[0], following, preceding, penalties[3])
+            shift = exponentials(
+                transitions, ONE_ROW, penalties[0], of_sums[3], of_sums[4], of_sums[8]
+            )
             is_new = moves
         for k in range(n_tags * n_tags):
             change[0, k] = 0.0
-        log_sum, true = _sums(
-            i, tokens, sequences, penalties, weights, transitions, (following, preceding, shift),
-            space, change,
+        true = 0.0
+        for t in range(n):
+            for k in range(n_tags):
+                emissions[t, k] = values[bias] * weights[bias, k]
+            for a in range(at[begin + t], at[begin + t + 1]):
+                f = features[a]
+                for k in range(n_tags):
+                    emissions[t, k] += values[f] * weights[f, k]
+            for j in range(vectors.shape[1]):
+                for k in range(n_tags):
+                    emissions[t, k] += vectors[begin + t, j] * weights[first_vector + j, k]
+            true += emissions[t, tags[begin + t]]
+            if t:
+                true += transitions[0, tags[begin + t - 1] * n_tags + tags[begin + t]]
+        for k in range(n_tags):
+            if ends[i, 0]:
+                emissions[0, k] += penalties[1][k]
+            if ends[i, 1]:
+                emissions[n - 1, k] += penalties[2][k]
+        log_sum = sum_product(
+            emissions, ONE_ROW, n, (transitions, penalties[0], ONE_ROW), of_sums, shift, changes,
+            change, None,
         )  # fmt: skip
         total += example_weights[i] * (log_sum - true)
         if not moves:
             continue
-        emissions, changes = space[2], space[3]
         # <scores, p>, <scores, q - p> on the tokens and in all; |q - p|^2 without overlaps.
         old_score = moved = squares = 0.0
         for t in range(n):
@@ -143,7 +165,7 @@ def dual_pass(
                 changes[t, k] *= factor
         alone = factor * factor * squares
         if slopes is None:
-            met = _scatter(begin, n, tokens, changes, weights)
+            met = _scatter(begin, n, tokens, changes, weights, of_sums[7])
             # met is <weights, d> + (|d|^2 - |d|^2 without overlaps) / 2 for the change d.
             whole = 2.0 * (met - factor * on_tokens) + alone
         else:
@@ -164,22 +186,23 @@ def dual_pass_of_steps(
     transitions: FloatArray,
     duals: Any,
     moves: bool,
+    space: Any,
 ) -> float:
     """Run :func:`dual_pass`, without an l1 norm, where pairs of tags depend on features.
 
     ``steps`` is of the form of ``tokens``, followed by the first step of each sequence.
     ``transitions`` are weights (n_features, n_tags * n_tags) of active features and the constant,
-    and ``duals[1]`` probabilities of pairs (n_steps, n_tags * n_tags).
+    and ``duals[1]`` probabilities of pairs (n_steps, n_tags * n_tags).  ``space`` is that of
+    :func:`space_of_steps`.
     """
     starts, tags, of_sequences, ends = sequences
     of_tags, of_pairs, entropies, overlaps = duals
     of_steps, first_steps = steps[:5], steps[5]
-    n_tags, n_pairs = weights.shape[1], transitions.shape[1]
-    forward, likely, emissions, probabilities = _space(starts, n_tags)
-    scores, changes = np.empty((len(emissions), n_pairs)), np.empty((len(emissions), n_pairs))
-    following, preceding = np.empty((n_tags, n_tags)), np.empty((n_tags, n_tags))
+    emissions, probabilities, scores, changes, of_pair, of_sums = space
+    n_tags = weights.shape[1]
     total = 0.0
-    for i in order:
+    for place in range(len(order)):
+        i = order[place]
         begin, n, step = starts[i], starts[i + 1] - starts[i], first_steps[i]
         if n == 0:
             continue
@@ -195,10 +218,12 @@ def dual_pass_of_steps(
                 emissions[0, k] += penalties[1][k]
             if ends[i, 1]:
                 emissions[n - 1, k] += penalties[2][k]
-        changes[: n - 1] = 0.0
+        for t in range(n - 1):
+            for k in range(n_tags * n_tags):
+                changes[t, k] = 0.0
         log_sum = sum_product(
-            emissions[:n], (scores, penalties[0], ONE_ROW, NEXT_ROW, penalties[3]),
-            (forward, likely, following, preceding), 0.0, probabilities[:n], changes,
+            emissions, ONE_ROW, n, (scores, penalties[0], ONE_ROW), of_sums, 0.0, probabilities,
+            changes, NEXT_ROW,
         )  # fmt: skip
         total += of_sequences[i] * (log_sum - true)
         if not moves:
@@ -214,8 +239,8 @@ def dual_pass_of_steps(
         factor = -of_sequences[i] * beta
         _mix(begin, n, beta, factor, of_tags, probabilities)
         _mix(step, n - 1, beta, factor, of_pairs, changes)
-        met = _scatter(begin, n, tokens, probabilities, weights)
-        met += _scatter(step, n - 1, of_steps, changes, transitions)
+        met = _scatter(begin, n, tokens, probabilities, weights, of_sums[7])
+        met += _scatter(step, n - 1, of_steps, changes, transitions, of_pair)
         alone = factor * factor * squares
         whole = 2.0 * (met - factor * moved) + alone
         overlaps[i] = max(_LEAST_OVERLAP, whole / max(alone, _TINY))
@@ -229,18 +254,17 @@ def _score(begin: int, n: int, rows: Any, weights: FloatArray, out: FloatArray) 
     n_channels, bias = weights.shape[1], len(weights) - 1
     first = bias - vectors.shape[1]
     for t in range(n):
-        scores = out[t]
         for k in range(n_channels):
-            scores[k] = values[bias] * weights[bias, k]
+            out[t, k] = values[bias] * weights[bias, k]
         for a in range(at[begin + t], at[begin + t + 1]):
             f = features[a]
             value = values[f]
             for k in range(n_channels):
-                scores[k] += value * weights[f, k]
+                out[t, k] += value * weights[f, k]
         for j in range(vectors.shape[1]):
             value = vectors[begin + t, j]
             for k in range(n_channels):
-                scores[k] += value * weights[first + j, k]
+                out[t, k] += value * weights[first + j, k]
 
 
 @compiled(**INSIDE)
@@ -283,104 +307,55 @@ def _mix(
             change[t, k] *= factor
 
 
-@compiled(**INSIDE)
-def _space(starts: Any, n_tags: int) -> Any:
-    """Allocate arrays of the longest sequence for sums, products, emissions and probabilities."""
-    longest = 1
-    for i in range(len(starts) - 1):
-        longest = max(longest, starts[i + 1] - starts[i])
-    shape = (longest, n_tags)
-    return np.empty(shape), np.empty(shape), np.empty(shape), np.empty(shape)
+def space_of_steps(starts: IntArray, n_tags: int) -> Any:
+    """Allocate what :func:`dual_pass_of_steps` works in.
 
-
-@compiled(inline="always")
-def _sums(
-    i: int,
-    tokens: Any,
-    sequences: Any,
-    penalties: Any,
-    weights: FloatArray,
-    transitions: FloatArray,
-    powers: tuple[FloatArray, FloatArray, float],
-    space: Any,
-    of_pairs: FloatArray,
-) -> tuple[float, float]:
-    """Logarithm of the sum over all tags of sequence ``i``, and the score of the true tags.
-
-    ``powers`` come from :func:`exponentials`.  ``space`` gets the scores and the probabilities of
-    tags; ``of_pairs`` gains.
+    Scores and probabilities of tags and of pairs of the longest sequence, a sum for each pair, and
+    the result of :func:`structboost.inference.sum_product.space_of_sums`.
     """
-    features, at, values, vectors, _norms = tokens
-    starts, tags, _, ends = sequences
-    n_tags = weights.shape[1]
-    bias = len(weights) - 1
-    first = bias - vectors.shape[1]
-    begin, n = starts[i], starts[i + 1] - starts[i]
-    if n == 0:
-        return 0.0, 0.0
-    forward, likely, emissions, of_tags = space
-    true = 0.0
-    for t in range(n):
-        scores = emissions[t]
-        for k in range(n_tags):
-            scores[k] = values[bias] * weights[bias, k]
-        for a in range(at[begin + t], at[begin + t + 1]):
-            f = features[a]
-            value = values[f]
-            for k in range(n_tags):
-                scores[k] += value * weights[f, k]
-        for j in range(vectors.shape[1]):
-            value = vectors[begin + t, j]
-            row = weights[first + j]
-            for k in range(n_tags):
-                scores[k] += value * row[k]
-        true += scores[tags[begin + t]]
-        if t:
-            true += transitions[0, tags[begin + t - 1] * n_tags + tags[begin + t]]
-    for k in range(n_tags):
-        if ends[i, 0]:
-            emissions[0, k] += penalties[1][k]
-        if ends[i, 1]:
-            emissions[n - 1, k] += penalties[2][k]
-    following, preceding, shift = powers
-    log_sum = sum_product(
-        emissions[:n], (transitions, penalties[0], ONE_ROW, ONE_ROW, penalties[3]),
-        (forward, likely, following, preceding), shift, of_tags[:n], of_pairs,
-    )  # fmt: skip
-    return log_sum, true
+    emissions, changes, _, of_sums = space_of_pass(starts, n_tags)
+    shape = len(emissions), n_tags**2
+    return emissions, changes, np.empty(shape), np.empty(shape), np.empty(n_tags**2), of_sums
+
+
+def space_of_pass(starts: IntArray, n_tags: int) -> Any:
+    """Allocate what :func:`dual_pass` works in.
+
+    Emissions and probabilities of the longest sequence, the change of pairs, and the result of
+    :func:`structboost.inference.sum_product.space_of_sums`.
+    """
+    of_sums = space_of_sums(starts, n_tags)
+    shape = of_sums[0].shape
+    return np.empty(shape), np.empty(shape), np.empty((1, n_tags**2)), of_sums
 
 
 @compiled(**INSIDE)
-def _scatter(begin: int, n: int, tokens: Any, change: FloatArray, out: FloatArray) -> float:
+def _scatter(
+    begin: int, n: int, tokens: Any, change: FloatArray, out: FloatArray, of_tags: FloatArray
+) -> float:
     """Add a row to those of all active features of each token.
 
     Returns the sum of the products of the row with the row that it is added to, before that.
+    ``of_tags`` is space for a sum for each tag, so that tags are added up side by side.
     """
     features, at, values, vectors, _norms = tokens
     n_tags, bias = out.shape[1], len(out) - 1
     first = bias - vectors.shape[1]
     met = 0.0
-    # A sum for each tag, so that tags are added up side by side.
-    of_tags = np.zeros(n_tags)
+    for k in range(n_tags):
+        of_tags[k] = 0.0
     for t in range(n):
-        of_token = change[t]
-        value = values[bias]
-        for k in range(n_tags):
-            met += value * out[bias, k] * of_token[k]
-            out[bias, k] += value * of_token[k]
-        for a in range(at[begin + t], at[begin + t + 1]):
-            f = features[a]
-            value = values[f]
+        # The constant, then the active features.
+        for a in range(at[begin + t] - 1, at[begin + t + 1]):
+            f = features[a] if a >= at[begin + t] else bias
             for k in range(n_tags):
-                met += value * out[f, k] * of_token[k]
-                out[f, k] += value * of_token[k]
+                met += values[f] * out[f, k] * change[t, k]
+                out[f, k] += values[f] * change[t, k]
         for j in range(vectors.shape[1]):
-            value = vectors[begin + t, j]
-            row = out[first + j]
             for k in range(n_tags):
-                step = value * of_token[k]
-                of_tags[k] += step * row[k]
-                row[k] += step
+                step = vectors[begin + t, j] * change[t, k]
+                of_tags[k] += step * out[first + j, k]
+                out[first + j, k] += step
     for k in range(n_tags):
         met += of_tags[k]
     return met

@@ -12,8 +12,7 @@ from sklearn.utils import check_random_state
 from structboost._typing import FloatArray, IntArray
 from structboost.contract.calls import stacked
 from structboost.contract.task import Task
-from structboost.inference.exponentials import space_of_tags
-from structboost.linear.chain_passes import FIRST_OVERLAP, add_sums, dual_pass
+from structboost.linear.chain_passes import FIRST_OVERLAP, add_sums, dual_pass, space_of_pass
 from structboost.linear.designs import designs_of
 from structboost.linear.elastic_net import ElasticNet
 from structboost.linear.primal_likelihood import FoldResult
@@ -84,7 +83,7 @@ class DualChain:
         ends = [(x.begins, x.ends) if isinstance(x, Stretch) else (True, True) for x in X]
         self._random = check_random_state(0 if random_state is None else random_state)
         self._example_weights = example_weights
-        self._penalties = (*task.penalties, space_of_tags(task.n_tags))
+        self._penalties, self._space = task.penalties, space_of_pass(starts, task.n_tags)
         vectors = np.zeros((len(rows), 0))
         if "vector" in self.designs:
             vectors = self.designs["vector"].matrix(stack.rows["vector"])
@@ -205,7 +204,7 @@ class DualChain:
         """Make a pass over the sequences, and return their weighted loss."""
         return dual_pass(
             self._tokens, self._sequences, self._penalties, order, self._weights,
-            self._transitions, self._duals, slopes, moves,
+            self._transitions, self._duals, slopes, moves, self._space,
         )  # fmt: skip
 
     def matrices(self) -> Mapping[str, FloatArray]:

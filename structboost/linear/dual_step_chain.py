@@ -9,7 +9,7 @@ import numpy as np
 
 from structboost._typing import FloatArray, IntArray, override
 from structboost.contract.calls import stacked
-from structboost.linear.chain_passes import add_sums, dual_pass_of_steps
+from structboost.linear.chain_passes import add_sums, dual_pass_of_steps, space_of_steps
 from structboost.linear.dual_chain import DualChain
 from structboost.linear.same_columns import SameColumns
 
@@ -48,6 +48,7 @@ class DualStepChain(DualChain):
         none = np.zeros((len(rows), 0)), np.zeros(len(rows))
         self._steps = (*self._columns_of_steps.entries, values, *none, first_steps)
         starts, tags, _, _ = self._sequences
+        self._space = space_of_steps(starts, task.n_tags)
         tokens = np.arange(len(rows)) + np.repeat(
             starts[:-1] - first_steps[:-1], np.diff(first_steps)
         )
@@ -79,7 +80,7 @@ class DualStepChain(DualChain):
     def _pass(self, order: IntArray, slopes: Any, *, moves: bool) -> float:
         return dual_pass_of_steps(
             self._tokens, self._steps, self._sequences, self._penalties, order, self._weights,
-            self._transitions, self._duals, moves,
+            self._transitions, self._duals, moves, self._space,
         )  # fmt: skip
 
     @override

@@ -9,8 +9,13 @@ import numpy as np
 
 from structboost._typing import FloatArray, IntArray, override
 from structboost.inference.best_sequences import ONE_ROW
-from structboost.inference.exponentials import exponentials, space_of_tags
-from structboost.inference.sum_product import sum_product, sum_product_of_pairs
+from structboost.inference.exponentials import exponentials
+from structboost.inference.sum_product import (
+    Space,
+    space_of_sums,
+    sum_product,
+    sum_product_of_pairs,
+)
 from structboost.linear.primal_likelihood import PrimalLikelihood
 from structboost.runtime.compiled import compiled
 from structboost.tasks.chain import Stretch
@@ -56,10 +61,10 @@ class PrimalChain(PrimalLikelihood):
         tags = task.checked_tags(X, Y, sizes)
         ends = [(x.begins, x.ends) if isinstance(x, Stretch) else (True, True) for x in X]
         self._sequences = starts, tags, np.asarray(example_weights, np.float64), np.array(ends)
-        self._penalties = (*task.penalties, space_of_tags(task.n_tags))
+        self._penalties = task.penalties
         # Kept, since the system clears new memory of a long sequence at each use.
-        shape = max(1, int(sizes.max(initial=0))), task.n_tags
-        self._space = np.empty(shape), np.empty(shape), np.empty(shape), np.empty(shape)
+        of_sums = space_of_sums(starts, task.n_tags)
+        self._space = np.empty(of_sums[0].shape), np.empty(of_sums[0].shape), of_sums
         # Pairs of tags that have a weight, or that are forbidden; none means all.
         self._listed = np.zeros(0, np.int64)
         if transitions == "seen":
@@ -131,7 +136,7 @@ def slopes_of(
     sequences: Any,
     penalties: Any,
     listed: IntArray,
-    space: tuple[FloatArray, FloatArray, FloatArray, FloatArray],
+    space: tuple[FloatArray, FloatArray, Space],
     of_pairs: FloatArray,
 ) -> tuple[float, float]:
     """Replace the scores of tags by the slopes of the likelihood, and return its loss and entropy.
@@ -144,13 +149,12 @@ def slopes_of(
     sequences : (ndarray of int64, ndarray of int64, ndarray, ndarray of bool (n, 2))
         First token of each sequence, true tags, weights, and whether each begins and ends where
         the sequence that it was cut from does.
-    penalties : (ndarray, ndarray, ndarray, ndarray or None)
-        0, or minus infinity for forbidden pairs, first tags and last tags; and the result of
-        :func:`space_of_tags`.
+    penalties : (ndarray, ndarray, ndarray)
+        0, or minus infinity for forbidden pairs, first tags and last tags.
     listed : ndarray of int64
         Indices of the pairs that may score other than 0; none means all.
-    space : tuple of ndarray
-        Four arrays of the longest sequence, to work in.
+    space : tuple
+        Two arrays of the longest sequence and the result of :func:`space_of_sums`, to work in.
     of_pairs : ndarray, shape (1, n_tags * n_tags)
         Starts at zero; gains the slopes of pairs.
 
@@ -161,9 +165,8 @@ def slopes_of(
     """
     starts, tags, weights, ends = sequences
     n_tags = scores.shape[1]
-    forward, likely, emissions, probabilities = space
-    following, preceding = np.empty((n_tags, n_tags)), np.empty((n_tags, n_tags))
-    shift = exponentials(transitions[0], penalties[0], following, preceding, penalties[3])
+    emissions, probabilities, of_sums = space
+    shift = exponentials(transitions, ONE_ROW, penalties[0], of_sums[3], of_sums[4], of_sums[8])
     factor = 0.0
     for p in listed:
         factor = max(factor, transitions[0, p] + penalties[0][p])
@@ -188,12 +191,12 @@ def slopes_of(
             log_sum = np.nan
             if len(listed):
                 log_sum = sum_product_of_pairs(
-                    emissions[:n], pairs, (forward, likely), probabilities[:n], together
+                    emissions[:n], pairs, of_sums, probabilities[:n], together
                 )
             if np.isnan(log_sum):
                 log_sum = sum_product(
-                    emissions[:n], (transitions, penalties[0], ONE_ROW, ONE_ROW, penalties[3]),
-                    (forward, likely, following, preceding), shift, probabilities[:n], together,
+                    emissions, ONE_ROW, n, (transitions, penalties[0], ONE_ROW), of_sums, shift,
+                    probabilities, together, None,
                 )  # fmt: skip
             true, expected = 0.0, 0.0
             for t in range(n):

@@ -9,7 +9,7 @@ import numpy as np
 
 from structboost._typing import FloatArray, override
 from structboost.inference.best_sequences import NEXT_ROW, ONE_ROW
-from structboost.inference.sum_product import sum_product
+from structboost.inference.sum_product import Space, sum_product
 from structboost.linear.primal_chain import PrimalChain
 from structboost.runtime.compiled import compiled
 
@@ -68,7 +68,7 @@ def slopes_of_steps(
     steps: Any,
     sequences: Any,
     penalties: Any,
-    space: tuple[FloatArray, FloatArray, FloatArray, FloatArray],
+    space: tuple[FloatArray, FloatArray, Space],
     pairs: tuple[FloatArray, FloatArray],
     out: FloatArray,
 ) -> tuple[float, float]:
@@ -96,9 +96,8 @@ def slopes_of_steps(
     starts, tags, of_sequences, ends = sequences
     features, at, first_steps = steps
     n_tags, n_pairs = scores.shape[1], weights.shape[1]
-    forward, likely, emissions, probabilities = space
+    emissions, probabilities, of_sums = space
     transitions, of_pairs = pairs
-    following, preceding = np.empty((n_tags, n_tags)), np.empty((n_tags, n_tags))
     loss, entropy = 0.0, 0.0
     for i in range(len(of_sequences)):
         begin, n, weight = starts[i], starts[i + 1] - starts[i], of_sequences[i]
@@ -122,8 +121,8 @@ def slopes_of_steps(
                 for p in range(n_pairs):
                     transitions[t, p] += weights[f, p]
         log_sum = sum_product(
-            emissions[:n], (transitions, penalties[0], ONE_ROW, NEXT_ROW, penalties[3]),
-            (forward, likely, following, preceding), 0.0, probabilities[:n], of_pairs,
+            emissions, ONE_ROW, n, (transitions, penalties[0], ONE_ROW), of_sums, 0.0,
+            probabilities, of_pairs, NEXT_ROW,
         )  # fmt: skip
         true, expected = 0.0, 0.0
         for t in range(n):

@@ -263,7 +263,7 @@ def fill_products(
             _products_by_weights(cuts, i, old, features, one_cut, scores, steps, products)
 
 
-@compiled
+@compiled(inline="always")
 def _has_few_pairs(cuts: Cuts, i: int, n_new: int) -> bool:
     """Whether products by pairs of scores cost less than adding up ``n_new`` cuts."""
     first, last = cuts.first_support[i], cuts.first_support[i + 1]
@@ -341,7 +341,7 @@ def _products_by_scores(
         places[score[order[a]]] = -1
 
 
-@compiled
+@compiled(inline="always")
 def _products_by_weights(
     cuts: Cuts,
     i: int,
@@ -413,7 +413,7 @@ def _pairwise_steps(
     return _MAX_BLOCK_STEPS
 
 
-@compiled
+@compiled(inline="always")
 def _visit(
     i: int,
     cuts: Cuts,

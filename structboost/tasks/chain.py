@@ -16,9 +16,8 @@ from structboost.contract.measures import SparseFeature
 from structboost.contract.parts import PartKind, StackedParts
 from structboost.contract.separation import Separation
 from structboost.exceptions import TaskError, on_example
-from structboost.inference.best_sequences import best_sequences
-from structboost.inference.exponentials import space_of_tags
-from structboost.inference.sum_product import tag_probabilities
+from structboost.inference.best_sequences import Sequences, best_sequences, space_of_search
+from structboost.inference.sum_product import space_of_sums, tag_probabilities
 from structboost.tasks.batch_task import BatchTask, alone
 from structboost.tasks.checks import (
     as_array,
@@ -316,8 +315,8 @@ class ChainTask(BatchTask):
     def marginals_batch(self, X: Sequence[Any], scores: StackedParts) -> Marginals:
         inputs = self._search_inputs(X, scores, merges_steps=False)
         of_tokens, of_steps = (np.zeros(scores.rows[kind].shape) for kind in ("token", "step"))
-        log_sums = np.zeros(len(X))
-        tag_probabilities(*inputs, of_tokens, of_steps, log_sums, space_of_tags(self.n_tags))
+        log_sums, space = np.zeros(len(X)), space_of_sums(inputs[3], self.n_tags)
+        tag_probabilities(*inputs, of_tokens, of_steps, log_sums, space)
         impossible = np.flatnonzero(log_sums == -np.inf)
         if len(impossible):
             raise _impossible(scores, int(impossible[0]))
@@ -352,8 +351,8 @@ class ChainTask(BatchTask):
         """Return the probabilities of tags and the logarithms of sums, without those of pairs."""
         inputs = self._search_inputs(X, scores)
         of_tags, log_sums = np.zeros(inputs[0].shape), np.zeros(len(X))
-        of_pairs, many = np.zeros(inputs[1].shape), space_of_tags(self.n_tags)
-        tag_probabilities(*inputs, of_tags, of_pairs, log_sums, many)
+        of_pairs, space = np.zeros(inputs[1].shape), space_of_sums(inputs[3], self.n_tags)
+        tag_probabilities(*inputs, of_tags, of_pairs, log_sums, space)
         impossible = np.flatnonzero(log_sums == -np.inf)
         if len(impossible):
             raise _impossible(scores, int(impossible[0]))
@@ -363,14 +362,14 @@ class ChainTask(BatchTask):
         """Find the best tags of all tokens of all sequences."""
         inputs = self._search_inputs(X, scores)
         tags = np.empty(len(inputs[0]), np.int64)
-        impossible = best_sequences(*inputs, tags)
+        impossible = best_sequences(*inputs, tags, *space_of_search(*inputs))
         if impossible >= 0:
             raise _impossible(scores, impossible)
         return tags
 
     def _search_inputs(
         self, X: Sequence[Any], scores: StackedParts, *, merges_steps: bool = True
-    ) -> tuple[FloatArray, FloatArray, FloatArray, IntArray, IntArray, int]:
+    ) -> Sequences:
         """Return the arguments of both searches, scores with forbidden ends and first rows.
 
         A row of steps that all sequences share in memory is not copied if ``merges_steps``.
@@ -393,7 +392,7 @@ class ChainTask(BatchTask):
         # Views that cannot be written are another type to compile for.
         steps = np.require(steps, np.float64, ["C", "W"])
         starts = np.ascontiguousarray(starts, np.int64)
-        return emissions, steps, self._pairs, starts, rows, int(self.step_features)
+        return emissions, steps, self._pairs, starts, rows, 1 if self.step_features else None
 
     def _checked(self, y: Any, n_tokens: int | None = None) -> IntArray:
         """Return tags as an array, after a check that there is one for each token."""

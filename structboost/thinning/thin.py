@@ -91,8 +91,8 @@ def thin(
         Further rows, on which the trees shall score as the whole model does.  They may be those
         that it was trained on, and help where X has less than some 300 rows.
     refit_leaves : bool
-        Whether the leaves of the selected trees are fitted anew, too.  Those of forests and
-        callables stay as they are.
+        Whether the leaves of the selected trees may be fitted anew, too.  With ``n_trees`` they
+        are; else where the loss then rises less.  Those of forests and callables stay as they are.
     tol : float
         Relative gap at which each fit stops.
     random_state : int, RandomState or None
@@ -165,7 +165,7 @@ def thin(
     facts: dict[str, Any] = {
         "path": [trial.record for trial in trials],
         "label_weight": rows.label_weight,
-        "leaf_label_weight": rows.leaf_label_weight if refits else nan,
+        "leaf_label_weight": nan,
         "sharpness": rows.sharpness,
         "loss_as_it_is": mean_loss(reader.probabilities(X), labels),
         "loss_before": float(rows.losses.mean()),
@@ -186,14 +186,15 @@ def thin(
             additions=None, **changes, **facts,
         )  # fmt: skip
     fit, record = trials[-1].fit, trials[-1].record
-    leaf_gap = nan if fit.additions is None else fit.additions.gap
-    for name, gap in (("weights", fit.second.gap), ("leaves", leaf_gap)):
+    for name, gap in (("weights", fit.second.gap), ("leaves", fit.leaf_gap)):
         if gap > tol:
             warn_user(
                 f"The {name} have a relative gap of {gap:.2g}, above tol={tol:g}; give a larger "
                 "tol.",
                 ConvergenceWarning,
             )
+    if fit.additions is not None:
+        facts["leaf_label_weight"] = rows.leaf_label_weight
     changes = {name: record[name] for name in _CHANGES}
     weights = fit.second.weights
     offset = rows.offset_at(weights, fit.additions)
@@ -204,7 +205,8 @@ def thin(
     return ThinnedModel(
         model=written, weights=weights, offset=offset, thinned=True,
         objective=fit.second.objective, bound=fit.second.bound, gap=fit.second.gap,
-        leaf_gap=leaf_gap, C=fit.C, prices=fit.prices, additions=fit.additions, **changes, **facts,
+        leaf_gap=fit.leaf_gap, C=fit.C, prices=fit.prices, additions=fit.additions,
+        **changes, **facts,
     )  # fmt: skip
 
 
@@ -222,6 +224,10 @@ class _Fit(NamedTuple):
     second: PricedSolution
     prices: FloatArray
     additions: LeafAdditions | None = None
+
+    @property
+    def leaf_gap(self) -> float:
+        return nan if self.additions is None else self.additions.gap
 
     @property
     def n_trees(self) -> int:
@@ -258,15 +264,29 @@ class _Path:
     def fit(self, C: float, start: _Fit | None) -> _Fit:
         return self._fit(self._rows.problem, C, start)
 
-    def measured(self, fit: _Fit, before: Sequence[_Fit | None]) -> _Trial:
-        """Fit the leaves, do all without each fold, too, and measure on what was left out."""
-        fit = self._with_leaves(fit, self._every)
+    def measured(self, fit: _Fit, before: Sequence[_Fit | None]) -> list[_Trial]:
+        """Fit without each fold, too, and measure on what was left out.
+
+        Returns the trial, and one with leaves fitted anew where they may be.
+        """
+        folds = [
+            self._fit(problem, fit.C, start)
+            for (_, problem, _), start in zip(self._folds, before, strict=True)
+        ]
+        trials = [self._trial(fit, folds)]
+        if self._refits_leaves and fit.n_trees:
+            refitted = [
+                self._with_leaves(of_fold, others)
+                for of_fold, (others, _, _) in zip(folds, self._folds, strict=True)
+            ]
+            trials.append(self._trial(self._with_leaves(fit, self._every), refitted))
+        return trials
+
+    def _trial(self, fit: _Fit, folds: list[_Fit]) -> _Trial:
         rows = self._rows
         losses, is_wrong = np.empty(len(rows.labels)), np.empty(len(rows.labels))
-        folds = []
-        for (others, problem, held), start in zip(self._folds, before, strict=True):
-            folds.append(self._with_leaves(self._fit(problem, fit.C, start), others))
-            scores = rows.scores(folds[-1].second.weights, folds[-1].additions, held)
+        for of_fold, (_, _, held) in zip(folds, self._folds, strict=True):
+            scores = rows.scores(of_fold.second.weights, of_fold.additions, held)
             losses[held] = row_losses(scores, rows.labels[held])
             is_wrong[held] = scores.argmax(axis=1) != rows.labels[held]
         changes = (
@@ -274,10 +294,10 @@ class _Path:
             *_mean_and_error(is_wrong - rows.is_wrong),
         )
         record = {"C": fit.C, "trees": fit.n_trees, **dict(zip(_CHANGES, changes, strict=True))}
-        return _Trial({**record, "gap": fit.second.gap}, fit, folds)
+        return _Trial({**record, "gap": fit.second.gap, "leaf_gap": fit.leaf_gap}, fit, folds)
 
     def _with_leaves(self, fit: _Fit, rows: IntArray) -> _Fit:
-        if not self._refits_leaves or not fit.n_trees:
+        if not fit.n_trees:
             return fit
         return fit._replace(additions=self._rows.refitted(fit.second.weights, rows, self._tol))
 
@@ -296,11 +316,14 @@ def _within_margin(path: _Path, limits: _Limits, n_trees: int) -> tuple[list[_Tr
     fit: _Fit | None = None
     folds: Sequence[_Fit | None] = [None] * _N_FOLDS
     least, reached, n_idle = np.inf, np.inf, 0
+
+    def rise_of(trial: _Trial) -> float:
+        return trial.record["loss_change"] + limits.n_errors * trial.record["loss_change_error"]
+
     for C in path.values():
         fit = path.fit(C, fit)
-        trials.append(path.measured(fit, folds))
-        folds, record = trials[-1].folds, trials[-1].record
-        rise = record["loss_change"] + limits.n_errors * record["loss_change_error"]
+        trials.append(min(path.measured(fit, folds), key=rise_of))
+        folds, rise = trials[-1].folds, rise_of(trials[-1])
         if fit.n_trees and rise <= limits.margin:
             return trials, "these are the fewest trees on the path within the margin", True
         least = min(least, rise)
@@ -333,7 +356,7 @@ def _of_size(path: _Path, n_trees: int) -> tuple[list[_Trial], str, bool]:
             low_C, best = fit.C, fit
     if best is None or not best.n_trees:
         return [], f"no part of the path has from 1 to {n_trees} trees", False
-    trials = [path.measured(best, [None] * _N_FOLDS)]
+    trials = path.measured(best, [None] * _N_FOLDS)[-1:]
     ending = "more follow on the path" if high_C else "the largest C was tried"
     return trials, f"up to {n_trees} were asked for, and {ending}", True
 

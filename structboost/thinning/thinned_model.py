@@ -64,7 +64,7 @@ class ThinnedModel:
         The same for the fraction of wrong labels.
     path : list of dict
         A record for each C: C, trees, loss_change, loss_change_error, error_change,
-        error_change_error, gap.
+        error_change_error, gap, leaf_gap.
     """
 
     model: Any

@@ -66,7 +66,8 @@ def active_features(X: Any, n_slots: int | None = None) -> NDArray[np.int32]:
     counts = np.diff(rows.indptr)
     width = max(1, int(counts.max(initial=0))) if n_slots is None else n_slots
     out = np.full((rows.shape[0], width), -1, np.int32)
-    _fill(rows.indices, rows.indptr, out)
+    slots = np.arange(rows.nnz) - np.repeat(rows.indptr[:-1], counts)
+    out[np.arange(width) < counts[:, None]] = rows.indices[slots < width]
     return out
 
 
@@ -310,13 +311,6 @@ def _largest(values: FloatArray, n: int) -> list[int]:
     candidates = np.flatnonzero(values >= least)
     order = np.argsort(-values[candidates], kind="stable")[:n]
     return [int(k) for k in candidates[order]]
-
-
-@compiled
-def _fill(indices: NDArray[Any], indptr: NDArray[Any], out: NDArray[np.int32]) -> None:
-    for p in range(len(out)):
-        for s in range(min(out.shape[1], indptr[p + 1] - indptr[p])):
-            out[p, s] = indices[indptr[p] + s]
 
 
 @compiled

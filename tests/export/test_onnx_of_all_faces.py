@@ -12,11 +12,22 @@ from sklearn.compose import make_column_transformer
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.frozen import FrozenEstimator
 from sklearn.impute import SimpleImputer
+from sklearn.isotonic import IsotonicRegression
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import Pipeline, make_pipeline
-from sklearn.preprocessing import OneHotEncoder, PolynomialFeatures, StandardScaler
+from sklearn.preprocessing import (
+    OneHotEncoder,
+    PolynomialFeatures,
+    QuantileTransformer,
+    StandardScaler,
+)
 
-from structboost import PredictThenOptimize, StructBoostMultiLabelClassifier, StructBoostTagger
+from structboost import (
+    PredictThenOptimize,
+    StructBoostClassifier,
+    StructBoostMultiLabelClassifier,
+    StructBoostTagger,
+)
 from structboost.decisions import Choose, DecisionInput
 from structboost.exceptions import ConstantPredictionWarning
 from tests.helpers.table_faces import COLOUR, FACES, QUERIES, TABLE, THREE, TWO, fitted, targets
@@ -366,3 +377,73 @@ def test_steps_that_skl2onnx_does_not_convert_are_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "skl2onnx", None)
     with pytest.raises(ImportError, match="skl2onnx, not installed here"):
         session_of(pipeline)
+
+
+# -- samples, steep calibrations and tables of no rows --------------------------------------------
+
+
+def test_a_sample_with_another_number_of_columns_is_refused():
+    model = StructBoostClassifier(max_iter=3).fit(TABLE, THREE)
+    n = TABLE.shape[1]
+    for one in (model, make_pipeline(model)):
+        with pytest.raises(ValueError, match=rf"X has shape \(5, 1\), .* trained on {n} columns"):
+            session_of(one, TABLE[:5, :1])
+    objects = TABLE[:2].astype(object)
+    check_same(outputs(session_of(model, objects), TABLE), model, TABLE, 1e-5)
+
+
+def test_nullable_columns_may_be_missing_in_other_rows_than_those_of_the_sample():
+    whole = pd.array([k % 5 for k in range(60)], dtype="Int64")
+    whole[50:] = pd.NA
+    is_even = pd.array([k % 2 == 0 for k in range(60)], dtype="boolean")
+    is_even[40:45] = pd.NA
+    table = pd.DataFrame({"whole": whole, "is_even": is_even, "plain": np.arange(60) % 7})
+    y = np.array([k % 5 > 2 or k > 50 for k in range(60)])
+    model = StructBoostClassifier(max_iter=5).fit(table, y)
+    session = session_of(model, table[:4], dtype="float64")
+    assert [entry.type for entry in session.get_inputs()] == [
+        "tensor(double)",
+        "tensor(double)",
+        "tensor(int64)",
+    ]
+    rows = {name: table[[name]].astype(float).to_numpy() for name in ("whole", "is_even")}
+    rows["plain"] = table[["plain"]].to_numpy()
+    check_same(outputs(session, rows), model, table, 1e-12)
+
+
+def calibrated_by(points, values):
+    """Classifier of two classes with an isotonic calibration through points."""
+    model = StructBoostClassifier(objective="hinge", C=10, max_iter=5).fit(TABLE, TWO)
+    calibrated = CalibratedClassifierCV(FrozenEstimator(model), method="isotonic").fit(TABLE, TWO)
+    isotonic = IsotonicRegression(out_of_bounds="clip").fit(points, values)
+    calibrated.calibrated_classifiers_[0].calibrators = [isotonic]
+    return calibrated, model.decision_function(TABLE)
+
+
+def test_isotonic_calibrations_meet_their_points_in_single_precision():
+    _, scores = calibrated_by([0.0, 1.0], [0.0, 1.0])
+    points = np.unique(np.concatenate((scores, scores + 1e-4)))
+    calibrated, _ = calibrated_by(points, np.linspace(0.0, 1e-3, len(points)))
+    check_same(outputs(session_of(calibrated), TABLE), calibrated, TABLE, 1e-6)
+
+
+def test_a_calibration_too_steep_for_single_precision_warns_and_double_is_exact():
+    _, scores = calibrated_by([0.0, 1.0], [0.0, 1.0])
+    middle = np.sort(scores)[len(scores) // 2]
+    points = [scores.min() - 1.0, middle, middle + 1e-9, scores.max() + 1.0]
+    calibrated, _ = calibrated_by(points, [0.0, 0.1, 0.8, 1.0])
+    with pytest.warns(UserWarning, match=r"rises by 0\.7 at the score .*dtype='float64'"):
+        session_of(calibrated)
+    session = session_of(calibrated, dtype="float64")
+    check_same(outputs(session, TABLE), calibrated, TABLE, 1e-6)
+
+
+@pytest.mark.slow
+def test_quantiles_of_a_table_of_no_rows():
+    pytest.importorskip("skl2onnx")
+    steps = QuantileTransformer(n_quantiles=10), StructBoostClassifier(max_iter=3)
+    pipeline = make_pipeline(*steps).fit(TABLE, THREE)
+    session = session_of(pipeline)
+    assert outputs(session, TABLE[:0])["probabilities"].shape == (0, 3)
+    rows = TABLE.astype(np.float32)
+    check_same(outputs(session, rows), pipeline, rows, 1e-4)

@@ -17,7 +17,8 @@ from sklearn.linear_model import LogisticRegression
 from structboost.contract.parts import PartKind, StackedParts
 from structboost.contract.task import Task
 from structboost.exceptions import InterruptedFitWarning, TaskError
-from structboost.linear.chain_passes import dual_pass
+from structboost.inference.sum_product import space_of_sums
+from structboost.linear.chain_passes import dual_pass, space_of_pass
 from structboost.linear.chain_problem import chain_problem
 from structboost.linear.dual_chain import DualChain
 from structboost.linear.linear_likelihood import LinearLikelihoodTrainer
@@ -120,7 +121,7 @@ def test_risk_of_a_chain_is_the_enumerated_one_at_any_weights(seed, n_tags):
     weights = 3 * rng.normal(size=(N_FEATURES + 1) * n_tags + n_tags**2)
     tokens, pairs = of_chain(weights, n_tags)
     entries = [row[row >= 0] for x in X for row in x]
-    n_tokens = len(np.concatenate(Y))
+    n_tokens, starts = len(np.concatenate(Y)), np.cumsum([0] + [len(y) for y in Y])
     duals = np.zeros((n_tokens, n_tags)), np.zeros((3, n_tags**2)), np.zeros(3), np.zeros(3)
     found = dual_pass(
         (
@@ -130,14 +131,15 @@ def test_risk_of_a_chain_is_the_enumerated_one_at_any_weights(seed, n_tags):
             np.zeros((len(entries), 0)),
             np.zeros(len(entries)),
         ),
-        (np.cumsum([0] + [len(y) for y in Y]), np.concatenate(Y), shares, np.ones((3, 2), bool)),
-        (np.zeros(n_tags**2), np.zeros(n_tags), np.zeros(n_tags), None),
+        (starts, np.concatenate(Y), shares, np.ones((3, 2), bool)),
+        (np.zeros(n_tags**2), np.zeros(n_tags), np.zeros(n_tags)),
         np.arange(3),
         np.ascontiguousarray(tokens),
         pairs.reshape(1, -1).copy(),
         duals,
         None,
         False,
+        space_of_pass(starts, n_tags),
     )
     value = enumerated(X, Y, shares, n_tags, C=1.0)(weights) - 0.5 * weights @ weights
     assert found == pytest.approx(value)
@@ -549,9 +551,9 @@ def test_sums_over_listed_pairs_equal_sums_over_all(size, forbidden):
     found = []
     for listed in (np.zeros(0, np.int64), np.union1d(seen, banned)):
         slopes, of_pairs = scores.copy(), np.zeros((1, n_tags**2))
-        space = tuple(np.empty((4, 7, n_tags)))
+        space = (*np.empty((2, 7, n_tags)), space_of_sums(starts, n_tags))
         values = slopes_of(
-            slopes, transitions, sequences_of, (*task.penalties, None), listed, space, of_pairs
+            slopes, transitions, sequences_of, task.penalties, listed, space, of_pairs
         )
         found.append((*values, slopes, of_pairs[:, seen]))
     for own, other in zip(*found, strict=True):
