@@ -46,7 +46,7 @@ from structboost.estimators.trees_of_vectors import (
     with_trees,
 )
 from structboost.files.schema import DamagedFileError, finite_number, whole_number
-from structboost.linear.dual_chain import chain_problem
+from structboost.linear.chain_problem import chain_problem
 from structboost.linear.primal_likelihood import PrimalLikelihood
 from structboost.masters.newton_steps import NewtonSteps
 from structboost.masters.stage_wise_random_field import StageWiseRandomField
