@@ -200,7 +200,7 @@ class EngineError(RuntimeError):
 
 
 def warn_user(message: str, category: type[Warning]) -> None:
-    """Warn at the line outside this package that called it."""
+    """Warn, and point at the line outside this package that led here."""
     level, frame = 1, sys._getframe()
     # Decorators by context managers and compiled functions lie between frames of this package.
     ours = ("structboost", "contextlib", "numba")

@@ -166,7 +166,7 @@ class Face:
 
 
 def _checked(X: Any, y: Any) -> Examples:
-    """Return examples of the user, of which there are enough."""
+    """Return the examples of the user, or raise ValueError if there are too few."""
     n_samples = X.shape[0] if hasattr(X, "shape") else len(X)
     if n_samples < _FEWEST:
         raise ValueError(f"X has {n_samples} examples; give at least {_FEWEST}.")

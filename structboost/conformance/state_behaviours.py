@@ -288,7 +288,7 @@ def set_params_after_fit(face: Face) -> Faults:
 
 
 def _load(face: Face, path: Any) -> Any:
-    """Load a model, with the parameters that no file has."""
+    """Load a model, and pass the arguments of ``load`` that files do not hold."""
     load = type(face.estimator).load
     more = [getattr(face.estimator, name) for name in [*inspect.signature(load).parameters][1:]]
     return face.call(load, path, *more)

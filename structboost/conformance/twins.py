@@ -13,7 +13,7 @@ from structboost.conformance.examples import Named, optional
 
 
 def arrays(array: NDArray[Any], *dtypes: str) -> Named:
-    """Iterate over the same values as lists, and as arrays of these types and other layouts."""
+    """Iterate over an array as lists, in these types, and in other layouts of memory."""
     yield "nested lists", array.tolist()
     for dtype in dtypes:
         yield f"array of {dtype}", array.astype(dtype)

@@ -45,6 +45,7 @@ from structboost.masters.registry import formulation_of
 from structboost.masters.stage_wise_likelihood import StageWiseLikelihood
 from structboost.tasks.taxonomy import TaxonomyTask
 from structboost.training.boosting import AUTO
+from structboost.training.history import fit_in_words
 from structboost.validation import (
     checked_choice,
     checked_positive,
@@ -218,24 +219,15 @@ class StructBoostEstimator(BoostedEstimator):
 
     def _summary(self) -> str:
         """Describe objective, weak learners, choices and ending of the fit in words."""
-        if not any(len(member.learners) for member in self.model_.members.values()):
-            return f"minimised nothing; {self.ending_text_}"
-        name = self.minimised_
-        plural = "" if self.n_iter_ == 1 else "s"
-        words = f"minimised {name} over {self.learner_}, {self.n_iter_} round{plural}"
-        if name == HINGE and self.formulation_:
-            words += f" of {self.formulation_}"
+        choices = []
         if hasattr(self, "learning_rate_"):
-            words += f", learning rate {self.learning_rate_:.3g}"
+            choices.append(f"learning rate {self.learning_rate_:.3g}")
         if hasattr(self, "max_features_"):
-            words += f", max_features {self.max_features_:.3g}"
+            choices.append(f"max_features {self.max_features_:.3g}")
         if self.temperature_ is not None:
-            words += f", temperature {self.temperature_:.3g}"
-        if np.isfinite(self.C_):
-            words += f", C = {self.C_:.4g}"
-        gap = self.history_[-1].get("gap") if self.history_ else None
-        words += "" if gap is None else f", gap {100 * gap:.2g} % {self.gap_text_}".rstrip()
-        return f"{words}; {self.ending_text_}" if self.ending_ else words
+            choices.append(f"temperature {self.temperature_:.3g}")
+        formulation = self.formulation_ if self.minimised_ == HINGE else ""
+        return fit_in_words(self, self.minimised_, self.n_iter_, formulation, choices)
 
     def _check_objective(self, weak_learner: Any) -> str:
         """Return the name of the objective, if it reads all parameters with these weak learners.

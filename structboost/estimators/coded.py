@@ -77,7 +77,7 @@ class _CodedClassifier(BoostedClassifier):
         return MulticlassTask(n_classes)
 
     def _rule(self) -> PricingRule:
-        """Return the pricing rule, at the beginning of its codes."""
+        """Make the pricing rule, which draws the codes from the seed."""
         random_state = np.random.RandomState(self._seed)
         return CodeWord(lambda: random_column(len(self.classes_), random_state))
 

@@ -76,7 +76,7 @@ def _bytes(string: str) -> bytes:
 def _find(
     heads: Any, values: Any, pool: Any, starts: Any, hashes: Any, places: Any, out: Any, adds: bool
 ) -> int:
-    """Fill in the indices, and return how many bytes were read of heads and values.
+    """Fill in the indices, and return the number of bytes of heads and values that were read.
 
     If it ``adds`` the strings, their rows become their indices.
     """

@@ -52,7 +52,7 @@ def shape_of(X: Any) -> tuple[int, ...]:
 
 
 def is_sparse(X: Any) -> bool:
-    """Whether a table is read as sparse, as a frame of pandas is whose columns are all sparse."""
+    """Whether a table is sparse, as an array or as a frame of pandas with sparse columns only."""
     pandas = nw.dependencies.get_pandas()
     if pandas is None or not isinstance(X, pandas.DataFrame):
         return bool(sparse.issparse(X))

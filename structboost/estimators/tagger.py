@@ -46,10 +46,11 @@ from structboost.estimators.trees_of_vectors import (
     with_trees,
 )
 from structboost.files.schema import DamagedFileError, finite_number, whole_number
-from structboost.linear.dual_chain import chain_problem
+from structboost.linear.chain_problem import chain_problem
 from structboost.linear.primal_likelihood import PrimalLikelihood
 from structboost.masters.newton_steps import NewtonSteps
 from structboost.masters.stage_wise_random_field import StageWiseRandomField
+from structboost.runtime.elsewhere import advice
 from structboost.runtime.fitted_state import committed
 from structboost.selection.folds import Fold
 from structboost.tasks.chain import ChainTask, labelled_stretches, runs_of
@@ -222,6 +223,13 @@ class StructBoostTagger(TagPrediction, TokenWeights):
         ConstantPredictionWarning
             If ``y`` has one tag, which the model then always predicts.
         """
+        if isinstance(sample_weight, Sequence) and any(
+            isinstance(one, Sequence | np.ndarray) and np.ndim(one) for one in sample_weight
+        ):
+            raise TypeError(
+                "fit of StructBoostTagger takes X, y, sample_weight, groups by position, and got "
+                f"sequences as sample_weight; {advice('X_dev', ['scheme'])}"
+            )
         checked_objective(self.objective, self._objectives)
         reader = TokenReader()
         rows = reader.fit(X, takes_active=self._takes_active)

@@ -6,7 +6,7 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from itertools import chain, repeat
+from itertools import chain, count, repeat
 from numbers import Number
 from typing import Any
 
@@ -196,6 +196,13 @@ class _Reading:
             columns = np.array([self._places.get(key, _ABSENT) for key in keys], np.int32)
             rows = np.concatenate([np.asarray(of_block, np.int64) for of_block, _ in blocks])
             values = np.concatenate([of_block for _, of_block in blocks])
+            if not self._learns and f"{name}[{width}]" in self._places:
+                n_trained = next(k for k in count(width) if f"{name}[{k}]" not in self._places)
+                warn_user(
+                    f"{name!r} of a token has {width} numbers, and had at most {n_trained} in "
+                    "training.  The others count as 0.  Are these vectors of the same kind?",
+                    UserWarning,
+                )
             is_trained = columns >= 0
             if is_trained.any() and not is_trained.all():
                 n_trained = int(is_trained.sum())
@@ -272,6 +279,13 @@ class _Reading:
         """Read the vectors that the tokens of a block have."""
         for (name, width), vectors in self._unread.items():
             rows, items = zip(*vectors, strict=True)
+            for key in self._codes.keys() & {f"{name}[{j}]" for j in range(width)}:
+                for row in rows:
+                    if not isinstance(self._tokens[row].get(key, ""), str):
+                        raise self._refused(
+                            row, f"its vector {name!r} and its {key!r} are the same feature",
+                            f"rename {key!r}",
+                        )  # fmt: skip
             values = _numbers(items)
             if values is None:
                 for row, item in vectors:
@@ -352,6 +366,11 @@ class _Reading:
         if isinstance(value, str):
             yield f"{name}={str.__str__(value)}", 1.0
             return
+        if np.ma.is_masked(value):
+            raise self._refused(
+                row, f"the value of {shown(name)} is masked in part",
+                f"write {name}.filled(number), or leave {shown(name)} out",
+            )  # fmt: skip
         if isinstance(value, np.ndarray) and value.ndim == 0:
             value = value.item()
         if value is None:
@@ -406,7 +425,7 @@ class _Reading:
         i, t = self._place_of_row(row)
         remedy = remedy or (
             "give each feature a string as its name, and a number, a bool, a string, a list of "
-            "strings, a vector of numbers or a dict of these as its value"
+            "strings, a vector of numbers or bools, or a dict of these as its value"
         )
         return TypeError(f"X[{i}][{t}] is {shown(self._tokens[row])}; {remedy} ({reason}).")
 
@@ -426,11 +445,13 @@ def _by_names(
 
 def _numbers(values: Sequence[Any]) -> NDArray[np.float64] | None:
     """Return numbers as floats, or None if there are other values or unsafe whole numbers."""
+    if any(isinstance(value, np.ma.MaskedArray) for value in values):
+        return None
     try:
         array = np.array(values)
     except (ValueError, OverflowError):
         return None
-    if array.dtype.kind not in "iuf" or not array.size:
+    if array.dtype.kind not in "iufb" or not array.size:
         return None
     # Whole numbers among them may have been rounded; infinite ones are refused later.
     if (array > _LARGEST_WHOLE - 1).any() or (array < 1 - _LARGEST_WHOLE).any():
@@ -439,14 +460,14 @@ def _numbers(values: Sequence[Any]) -> NDArray[np.float64] | None:
 
 
 def _is_number(value: Any) -> bool:
-    """Whether a value of a vector is a real number, not a bool."""
-    return isinstance(value, Number) and not isinstance(value, bool | complex)
+    """Whether a value of a vector is a real number or a bool."""
+    return isinstance(value, Number | np.bool_) and not isinstance(value, complex)
 
 
 def _is_vector(value: Any) -> bool:
     """Whether a value looks like a vector of numbers."""
     if isinstance(value, np.ndarray):
-        return value.ndim == 1 and value.dtype.kind in "iuf" and len(value) > 0
+        return value.ndim == 1 and value.dtype.kind in "iufb" and len(value) > 0
     if not isinstance(value, list | tuple) or not len(value):
         return False
     return _is_number(value[0])

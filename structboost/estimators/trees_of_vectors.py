@@ -11,6 +11,7 @@ import numpy as np
 from structboost._typing import FloatArray, IntArray
 from structboost.model.ensemble import Ensemble
 from structboost.model.kind_ensemble import KindEnsemble
+from structboost.runtime.elsewhere import hint
 from structboost.selection.cross_fitting import cross_fit
 from structboost.selection.folds import balanced_parts_of_groups
 from structboost.validation import shown
@@ -45,10 +46,12 @@ def check_kinds(
         Whether the likelihood or the hinge of one linear function is minimised.
     """
     kinds = set(weak_learner) if isinstance(weak_learner, Mapping) else set()
-    if kinds - {"token", "vector", "step"}:
+    names = ("token", "vector", "step")
+    if others := sorted(kinds - set(names), key=str):
         raise ValueError(
             f"weak_learner is for the kinds {sorted(kinds, key=str)}; give a dict of 'token' "
-            "and 'vector', the kind of all numbers, whatever their names in tokens."
+            "and 'vector', the kind of all numbers, whatever their names in tokens.  About "
+            f"{shown(others[0])}: {hint(str(others[0]), names)}"
         )
     members = members_on_vectors(weak_learner)
     if not members:

@@ -93,7 +93,7 @@ class Checkpoint:
         checked_target(self.path, "Checkpoint.path")
 
     def _check_values(self) -> None:
-        """Check what does not depend on the files that there are."""
+        """Check the values, without a look at any file."""
         if self.rounds is not None:
             checked_whole_number(self.rounds, "Checkpoint.rounds")
         if self.seconds is not None and not checked_number(self.seconds, "Checkpoint.seconds") >= 0:

@@ -12,6 +12,7 @@ from structboost.runtime.compiled import compiled
 
 # First row of one that all sequences share.  numba compiles once more for a literal 0.
 ONE_ROW: Any = np.int64(0)
+NEXT_ROW: Any = np.int64(1)
 # Scores of tags and of pairs, allowed pairs, first token and first row of each sequence, row_step.
 Sequences = tuple[FloatArray, FloatArray, FloatArray, IntArray, IntArray, int | None]
 

@@ -101,7 +101,7 @@ def label_sums(scores: PairwiseScores) -> tuple[tuple[FloatArray, FloatArray, Fl
 
 @compiled
 def _order_nodes(graphs: GraphArrays, order: IntArray, up: IntArray, n_free: IntArray) -> None:
-    """Take leaves away, and a node of the most edges into the cut where no leaf is left.
+    """Order the nodes by taking leaves away, and cut the node of most edges where no leaf is left.
 
     ``up`` is the edge of a leaf when it is taken; it is -1 for the last node of a tree, for the
     cut, and for leaves whose edge leads into the cut.

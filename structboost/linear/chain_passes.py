@@ -31,7 +31,7 @@ from typing import Any
 import numpy as np
 
 from structboost._typing import FloatArray, IntArray
-from structboost.inference.best_sequences import ONE_ROW
+from structboost.inference.best_sequences import NEXT_ROW, ONE_ROW
 from structboost.inference.exponentials import INSIDE, exponentials
 from structboost.inference.sum_product import space_of_sums, sum_product
 from structboost.runtime.compiled import compiled
@@ -173,6 +173,149 @@ def dual_pass(
             whole = 2.0 * (rise - factor * on_tokens)
         overlaps[i] = max(_LEAST_OVERLAP, whole / max(alone, _TINY))
     return total
+
+
+@compiled
+def dual_pass_of_steps(
+    tokens: Any,
+    steps: Any,
+    sequences: Any,
+    penalties: Any,
+    order: Any,
+    weights: FloatArray,
+    transitions: FloatArray,
+    duals: Any,
+    moves: bool,
+    space: Any,
+) -> float:
+    """Run :func:`dual_pass`, without an l1 norm, where pairs of tags depend on features.
+
+    ``steps`` is of the form of ``tokens``, followed by the first step of each sequence.
+    ``transitions`` are weights (n_features, n_tags * n_tags) of active features and the constant,
+    and ``duals[1]`` probabilities of pairs (n_steps, n_tags * n_tags).  ``space`` is that of
+    :func:`space_of_steps`.
+    """
+    starts, tags, of_sequences, ends = sequences
+    of_tags, of_pairs, entropies, overlaps = duals
+    of_steps, first_steps = steps[:5], steps[5]
+    emissions, probabilities, scores, changes, of_pair, of_sums = space
+    n_tags = weights.shape[1]
+    total = 0.0
+    for place in range(len(order)):
+        i = order[place]
+        begin, n, step = starts[i], starts[i + 1] - starts[i], first_steps[i]
+        if n == 0:
+            continue
+        _score(begin, n, tokens, weights, emissions)
+        _score(step, n - 1, of_steps, transitions, scores)
+        true = 0.0
+        for t in range(n):
+            true += emissions[t, tags[begin + t]]
+            if t:
+                true += scores[t - 1, tags[begin + t - 1] * n_tags + tags[begin + t]]
+        for k in range(n_tags):
+            if ends[i, 0]:
+                emissions[0, k] += penalties[1][k]
+            if ends[i, 1]:
+                emissions[n - 1, k] += penalties[2][k]
+        for t in range(n - 1):
+            for k in range(n_tags * n_tags):
+                changes[t, k] = 0.0
+        log_sum = sum_product(
+            emissions, ONE_ROW, n, (scores, penalties[0], ONE_ROW), of_sums, 0.0, probabilities,
+            changes, NEXT_ROW,
+        )  # fmt: skip
+        total += of_sequences[i] * (log_sum - true)
+        if not moves:
+            continue
+        expected, moved, squares = _compare(begin, n, tokens, emissions, of_tags, probabilities)
+        more = _compare(step, n - 1, of_steps, scores, of_pairs, changes)
+        expected, moved, squares = expected + more[0], moved + more[1], squares + more[2]
+        gap = log_sum - entropies[i] - expected
+        beta = min(1.0, gap / max(of_sequences[i] * overlaps[i] * squares, _TINY))
+        if not beta > 0.0:
+            continue
+        entropies[i] += beta * (log_sum - expected - moved - entropies[i])
+        factor = -of_sequences[i] * beta
+        _mix(begin, n, beta, factor, of_tags, probabilities)
+        _mix(step, n - 1, beta, factor, of_pairs, changes)
+        met = _scatter(begin, n, tokens, probabilities, weights, of_sums[7])
+        met += _scatter(step, n - 1, of_steps, changes, transitions, of_pair)
+        alone = factor * factor * squares
+        whole = 2.0 * (met - factor * moved) + alone
+        overlaps[i] = max(_LEAST_OVERLAP, whole / max(alone, _TINY))
+    return total
+
+
+@compiled(**INSIDE)
+def _score(begin: int, n: int, rows: Any, weights: FloatArray, out: FloatArray) -> None:
+    """Compute the scores of tokens or steps."""
+    features, at, values, vectors, _norms = rows
+    n_channels, bias = weights.shape[1], len(weights) - 1
+    first = bias - vectors.shape[1]
+    for t in range(n):
+        for k in range(n_channels):
+            out[t, k] = values[bias] * weights[bias, k]
+        for a in range(at[begin + t], at[begin + t + 1]):
+            f = features[a]
+            value = values[f]
+            for k in range(n_channels):
+                out[t, k] += value * weights[f, k]
+        for j in range(vectors.shape[1]):
+            value = vectors[begin + t, j]
+            for k in range(n_channels):
+                out[t, k] += value * weights[first + j, k]
+
+
+@compiled(**INSIDE)
+def _compare(
+    begin: int, n: int, rows: Any, scores: FloatArray, duals: FloatArray, out: FloatArray
+) -> tuple[float, float, float]:
+    """Subtract the dual probabilities from those of the weights, in place.
+
+    Returns the sums of the scores times the dual probabilities and times the differences, and the
+    squared norm of the features of the differences, as if tokens shared none.
+    """
+    features, at, values, _vectors, norms = rows
+    expected = moved = squares = 0.0
+    for t in range(n):
+        squared = 0.0
+        for k in range(scores.shape[1]):
+            p = duals[begin + t, k]
+            difference = out[t, k] - p
+            out[t, k] = difference
+            if p > 0.0:
+                expected += p * scores[t, k]
+            if difference != 0.0:
+                moved += difference * scores[t, k]
+            squared += difference * difference
+        norm = values[-1] * values[-1] + norms[begin + t]
+        for a in range(at[begin + t], at[begin + t + 1]):
+            norm += values[features[a]] * values[features[a]]
+        squares += norm * squared
+    return expected, moved, squares
+
+
+@compiled(**INSIDE)
+def _mix(
+    begin: int, n: int, beta: float, factor: float, duals: FloatArray, change: FloatArray
+) -> None:
+    """Add ``beta`` times a change to the dual probabilities, and multiply it by ``factor``."""
+    for t in range(n):
+        for k in range(duals.shape[1]):
+            duals[begin + t, k] += beta * change[t, k]
+            change[t, k] *= factor
+
+
+def space_of_steps(starts: IntArray, n_tags: int) -> Any:
+    """Allocate what :func:`dual_pass_of_steps` works in.
+
+    Scores and probabilities of tags and of pairs of the longest sequence, a sum for each pair, and
+    the result of :func:`structboost.inference.sum_product.space_of_sums`.
+    """
+    emissions, changes, _, of_sums = space_of_pass(starts, n_tags)
+    shape = len(emissions), n_tags**2
+    return emissions, changes, np.empty(shape), np.empty(shape), np.empty(n_tags**2), of_sums
 
 
 def space_of_pass(starts: IntArray, n_tags: int) -> Any:

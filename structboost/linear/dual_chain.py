@@ -15,48 +15,13 @@ from structboost.contract.task import Task
 from structboost.linear.chain_passes import FIRST_OVERLAP, add_sums, dual_pass, space_of_pass
 from structboost.linear.designs import designs_of
 from structboost.linear.elastic_net import ElasticNet
-from structboost.linear.primal_chain import PrimalChain
 from structboost.linear.primal_likelihood import FoldResult
 from structboost.linear.same_columns import SameColumns
-from structboost.linear.step_chain import StepChain
 from structboost.runtime.interrupts import raise_if_interrupted
 from structboost.tasks.chain import Stretch
 
 # Passes over all sequences between two exact ones.
 _PASSES = 2
-# Mean length of the sequence of a token from which on quasi-Newton steps are faster.
-_LONG = 100.0
-# Probabilities of pairs of tags that dual ascent may store: 128 megabytes.
-_MOST_PAIRS = 1 << 24
-
-
-def chain_problem(
-    task: Any,
-    X: Sequence[Any],
-    Y: Sequence[Any],
-    example_weights: FloatArray,
-    *,
-    transitions: str = "all",
-    **settings: Any,
-) -> DualChain | PrimalChain:
-    """Return the fastest solver, which is dual ascent unless sequences are long or tags many.
-
-    Transitions that depend on features are solved by :class:`.StepChain`.
-
-    A step of dual ascent changes one sequence, so that it needs many passes over a few long ones
-    (docs/decisions/linear-likelihood.md), and it stores the pairs of tags of each.  Parameters are
-    those of :class:`DualChain` and :class:`PrimalChain`.
-    """
-    if task.step_features:
-        return StepChain(task, X, Y, example_weights, **settings)
-    if transitions == "seen":
-        return PrimalChain(task, X, Y, example_weights, transitions=transitions, **settings)
-    lengths = np.array([len(y) for y in Y], np.float64)
-    is_long = float(lengths @ lengths) > _LONG * float(lengths.sum())
-    is_large = len(Y) * task.n_tags**2 > _MOST_PAIRS
-    return (PrimalChain if is_long or is_large else DualChain)(
-        task, X, Y, example_weights, **settings
-    )
 
 
 class DualChain:
@@ -162,29 +127,38 @@ class DualChain:
         sizes = np.diff(starts)[rows]
         first = np.repeat(starts[rows] - (np.cumsum(sizes) - sizes), sizes)
         tokens = first + np.arange(len(first))
-        for ours, theirs, at in zip(
-            self._duals, result.duals, (tokens, rows, rows, rows), strict=True
-        ):
+        places = (tokens, self._rows_of_pairs(rows), rows, rows)
+        for ours, theirs, at in zip(self._duals, result.duals, places, strict=True):
             ours[at] = theirs
         self.begin(C)
         self._set_slopes()
         self._shrink()
 
+    def _rows_of_pairs(self, rows: IntArray) -> IntArray:
+        """Return the rows of the probabilities of pairs of some sequences."""
+        return rows
+
     def _set_slopes(self) -> None:
         """Set the sums of features that the duals give."""
         vectors = self._tokens[3]
         starts, tags, weights, _ = self._sequences
-        of_tags, of_pairs = self._duals[:2]
-        n_tokens, n_tags = of_tags.shape
+        of_tags = self._duals[0]
+        n_tokens = len(of_tags)
         of_tokens = np.repeat(weights, np.diff(starts))
         change = -of_tokens[:, None] * of_tags
         change[np.arange(n_tokens), tags] += of_tokens
         n_active = len(self._columns.values)
-        slopes, pairs = self._slopes
+        slopes = self._slopes[0]
         slopes[:n_active] = 0.0
         add_sums(self._tokens, change, slopes)
         slopes[n_active:-1] = vectors.T @ change
         slopes[-1] = change.sum(axis=0)
+        self._set_slopes_of_pairs()
+
+    def _set_slopes_of_pairs(self) -> None:
+        """Set the sums of the pairs of tags that the duals give."""
+        (starts, tags, weights, _), n_tags = self._sequences, self._weights.shape[1]
+        of_pairs, pairs = self._duals[1], self._slopes[1]
         pairs[0] = 0.0
         of_steps = tags[:-1] * n_tags + tags[1:]
         # Sequence by sequence, so that sums do not depend on how BLAS adds.
@@ -238,9 +212,13 @@ class DualChain:
         weights, transitions = self._best
         n_active = len(self._columns.values)
         tokens = np.vstack((self._columns.spread(weights[:n_active]), weights[-1:]))
-        steps = np.vstack((np.zeros_like(transitions), transitions))
+        steps = self._weights_of_steps(transitions)
         vectors = {"vector": weights[n_active:-1]} if "vector" in self.designs else {}
         return {"token": tokens, "step": steps, **vectors}
+
+    def _weights_of_steps(self, transitions: FloatArray) -> FloatArray:
+        """Return the weights of the features of steps, the constant last."""
+        return np.vstack((np.zeros_like(transitions), transitions))
 
 
 def _true_duals(starts: IntArray, tags: IntArray, n_tags: int) -> tuple[FloatArray, ...]:

@@ -72,8 +72,6 @@ class LinearTrainer(Trainer):
     C_path_: list[dict[str, Any]] = field(init=False)
     C_path_end_: str = field(init=False)
 
-    _objective = ""
-
     @committed
     def fit(
         self,

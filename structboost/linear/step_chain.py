@@ -8,12 +8,10 @@ from typing import Any
 import numpy as np
 
 from structboost._typing import FloatArray, override
-from structboost.inference.best_sequences import ONE_ROW
+from structboost.inference.best_sequences import NEXT_ROW, ONE_ROW
 from structboost.inference.sum_product import Space, sum_product
 from structboost.linear.primal_chain import PrimalChain
 from structboost.runtime.compiled import compiled
-
-_NEXT_ROW: Any = np.int64(1)
 
 
 class StepChain(PrimalChain):
@@ -124,7 +122,7 @@ def slopes_of_steps(
                     transitions[t, p] += weights[f, p]
         log_sum = sum_product(
             emissions, ONE_ROW, n, (transitions, penalties[0], ONE_ROW), of_sums, 0.0,
-            probabilities, of_pairs, _NEXT_ROW,
+            probabilities, of_pairs, NEXT_ROW,
         )  # fmt: skip
         true, expected = 0.0, 0.0
         for t in range(n):

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from structboost._typing import IntArray
 from structboost.files.schema import Schema
 from structboost.masters.held_out import HeldOut, Temperature
-from structboost.weak.tree_growth import Growth
+from structboost.weak.base import Growth
 
 
 @runtime_checkable

@@ -10,13 +10,12 @@ from structboost.contract.task import Task
 from structboost.masters.base import Formulation
 from structboost.masters.m_slack import MSlack
 from structboost.masters.one_slack import OneSlack
+from structboost.masters.slack_program import LARGEST_C
 
 # From this C on, and from this multiple of the examples per channel, one slack needs so many cuts
 # that a slack for each example is faster: half of ten tables decided, half checked
 # (docs/decisions/cost-of-certificates.md).  Larger tables were not tried.
 _SMALLEST_C, _EXAMPLES_PER_CHANNEL = 100.0, 0.5
-# At C of 1e10 the linear program of the slacks of wine is not solved exactly.
-_LARGEST_C = 1e8
 _MOST_EXAMPLES = 20_000
 _FEWEST_CHANNELS = 3
 
@@ -36,7 +35,7 @@ class HingeBySize(OneSlack):
         smallest_C = max(_SMALLEST_C, _EXAMPLES_PER_CHANNEL * n_examples / n_channels)
         has_slack_each = task.separates_in_batches and not isinstance(task, HasSlacks)
         is_small = n_channels >= _FEWEST_CHANNELS and n_examples <= _MOST_EXAMPLES
-        is_large_C = smallest_C <= C <= _LARGEST_C
+        is_large_C = smallest_C <= C <= LARGEST_C
         if is_plain and self.stabilize and has_slack_each and is_small and is_large_C:
             return MSlack()
         return OneSlack(self.stabilize, self.ridge)

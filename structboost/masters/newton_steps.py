@@ -125,7 +125,7 @@ class NewtonBooster(Booster):
         return self._n_learners[kind] - n_learners
 
     def hold_responses(self, kind: str, learners: IntArray, responses: NDArray[np.generic]) -> None:
-        """Store responses until those of other learners come after the next step."""
+        """Store responses until the next step has been made and others arrive."""
         if self._has_stepped:
             self._responses.clear()
             self._has_stepped = False

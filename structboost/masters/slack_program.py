@@ -10,16 +10,23 @@ from numpy.typing import NDArray
 from structboost._typing import FloatArray, IntArray, override
 from structboost.contract.measures import SparseFeature
 from structboost.contract.separation import Separation
+from structboost.exceptions import SolverError
 from structboost.masters.hinge import HingeMaster
 from structboost.masters.slack_oracle import SlackOracle
 from structboost.runtime.compiled import compiled
 from structboost.solvers.cut_pool import CutPool
 from structboost.weak.terms import Terms
 
+# At C of 1e10 the linear program of the slacks of wine is not solved exactly.
+LARGEST_C = 1e8
 _MAX_IDLE = 3
 _MIN_NEW_ROWS = 500
 _MAX_SOLVES = 1000
 _MAX_LIMIT = 10_000_000
+
+
+class LargeCError(SolverError, ValueError):
+    """Error of a C at which slacks of all examples are not solved to the required accuracy."""
 
 
 class SlackProgramMaster(HingeMaster[SlackOracle]):
@@ -86,7 +93,16 @@ class SlackProgramMaster(HingeMaster[SlackOracle]):
         return float(self._costs @ slacks)
 
     def _solve_program(self) -> FloatArray:
-        solution = self.program.solve()
+        try:
+            solution = self.program.solve()
+        except SolverError as error:
+            if self.C <= LARGEST_C:
+                raise
+            raise LargeCError(
+                f"C is {self.C:.4g}, where the linear program of a slack for each example is not "
+                f"solved ({error})  Give a C of at most {LARGEST_C:.0e}; formulation='one_slack' "
+                "may solve larger ones."
+            ) from error
         self._take_duals(solution.duals, by=1)
         self._slacks = solution.slacks
         return solution.weights

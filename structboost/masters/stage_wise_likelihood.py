@@ -17,8 +17,9 @@ from structboost.masters.base import Problem
 from structboost.masters.newton_steps import HeldOutBooster, NewtonSteps
 from structboost.masters.pair_margins import PAIR_LINK
 from structboost.runtime.compiled import compiled
+from structboost.weak.base import Growth
 from structboost.weak.leaf_sums import SURE, confident_leaves, sum_leaves
-from structboost.weak.tree_growth import Growth, grow, leaf_numbers
+from structboost.weak.tree_growth import grow, leaf_numbers
 
 # A number from which on doubles are whole.
 _WHOLE = 2.0**52

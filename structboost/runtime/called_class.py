@@ -97,8 +97,11 @@ def name_arguments_of_methods(cls: type) -> None:
         if name.startswith(("_", "get_", "set_")):
             continue
         method = inspect.getattr_static(cls, name)
-        if type(method) is FunctionType and not hasattr(method, "_names_arguments"):
-            setattr(cls, name, names_arguments(method))
+        of_class = isinstance(method, classmethod)
+        function = method.__func__ if of_class else method
+        if type(function) is FunctionType and not hasattr(function, "_names_arguments"):
+            checked = names_arguments(function)
+            setattr(cls, name, classmethod(checked) if of_class else checked)
 
 
 @cache
@@ -116,7 +119,7 @@ def _check_call(
         signature.bind(*args, **kwargs)
     except TypeError as error:
         names = list(signature.parameters)
-        cls: type = type(self)
+        cls: type = self if isinstance(self, type) else type(self)
         call = f"{method.__name__} of {cls.__name__}"
         unknown = [name for name in kwargs if name not in names]
         if not unknown:

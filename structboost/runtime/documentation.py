@@ -38,6 +38,12 @@ class Documented(NamesParameters):
         except RecursionError:  # lists are nested too deeply in a parameter
             return f"{type(self).__name__}(...)"
 
+    @classmethod
+    @cache
+    def _get_param_names(cls) -> list[str]:
+        # scikit-learn reads the signature anew for each get_params.
+        return list(super()._get_param_names())  # type: ignore[misc]
+
     def __sklearn_clone__(self) -> Self:
         try:
             return super().__sklearn_clone__()  # type: ignore[misc,no-any-return]

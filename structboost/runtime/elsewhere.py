@@ -70,6 +70,11 @@ _ADVICE = {
         ("X_dev", "y_dev"),
         ("scheme", "C='auto', the default, holds sequences out by itself; leave X_dev, y_dev out"),
     ),
+    "epsilon": (
+        "scheme",
+        "tol=... is the gap to the optimum at which a fit ends, and no bound of a slope: leave it "
+        "out at first",
+    ),
     "all_possible_transitions": (
         "transitions",
         "transitions='all', the default, and transitions='seen' are its two values",

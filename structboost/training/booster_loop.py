@@ -12,8 +12,8 @@ from structboost.masters.abilities import GrowsRounds
 from structboost.masters.master import Booster
 from structboost.runtime.interrupts import raise_if_interrupted
 from structboost.training.loop import Loop
+from structboost.weak.base import Growth
 from structboost.weak.pricing import Priced, single
-from structboost.weak.tree_growth import Growth
 
 _UNPRICED = Priced({}, 0.0)
 

@@ -201,9 +201,6 @@ class StructBoost(Trainer):
     # Formulation that trains, which ``formulation="auto"`` takes by the examples and C.
     _trained_by: Formulation = field(init=False)
 
-    # How an estimator calls what is minimised.
-    _objective = ""
-
     @committed
     def fit(
         self,
@@ -438,8 +435,11 @@ class _AfterRound(StructBoost):
 
     @override
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
-        text = super().__repr__(N_CHAR_MAX).replace(type(self).__name__, StructBoost.__name__, 1)
-        return f"{text}  # after round {len(self.history_)}"
+        return super().__repr__(N_CHAR_MAX).replace(type(self).__name__, StructBoost.__name__, 1)
+
+    @override
+    def _fit_in_words(self) -> str:
+        return f"after round {len(self.history_)}"
 
     def __getattr__(self, name: str) -> Any:
         # The model is made on first access, because most callbacks read only the record.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -79,6 +80,42 @@ def coverage_in_words(history: Sequence[Mapping[str, Any]]) -> str:
     if last["bound_all"] >= last["bound"]:
         return "over all learners of their kind"
     return f"over the learners searched, {100 * last['gap_all']:.2g} % over all of their kind"
+
+
+def fit_in_words(
+    fitted: Any, minimised: str, n_rounds: int, formulation: str = "", choices: Sequence[str] = ()
+) -> str:
+    """Describe objective, weak learners, choices and ending of a fit.
+
+    Parameters
+    ----------
+    fitted : estimator or trainer
+        With the attributes ``model_``, ``history_``, ``C_``, ``gap_text_`` and ``ending_text_``.
+    minimised : str
+        Name of the objective.
+    n_rounds : int
+        Number of rounds.
+    formulation : str
+        Name of the formulation, empty to leave it out.
+    choices : sequence of str
+        Further values that the fit chose.
+    """
+    members = fitted.model_.members.values()
+    if not any(len(member.learners) for member in members):
+        return f"minimised nothing; {fitted.ending_text_}"
+    families = ", ".join(dict.fromkeys(member.family for member in members))
+    rounds = f"{n_rounds} round" + ("" if n_rounds == 1 else "s")
+    words = [
+        f"minimised {minimised} over {families}",
+        f"{rounds} of {formulation}" if formulation else rounds,
+    ]
+    words += choices
+    if math.isfinite(fitted.C_):
+        words.append(f"C = {fitted.C_:.4g}")
+    gap = fitted.history_[-1].get("gap") if fitted.history_ else None
+    if gap is not None:
+        words.append(f"gap {100 * gap:.2g} % {fitted.gap_text_}".rstrip())
+    return "; ".join(filter(None, (", ".join(words), fitted.ending_text_)))
 
 
 def contradicts(history: Sequence[Record], primal: float, bound: float | None) -> bool:

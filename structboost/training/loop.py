@@ -19,6 +19,7 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -147,7 +148,7 @@ class Loop(ABC):
         """Leave the run as it is."""
         raise_if_interrupted()
 
-    @property
+    @cached_property
     def _cross_fitted(self) -> bool:
         """Whether learners answered otherwise in training than those that are saved."""
         return any(family.cross_fitted for family in self.columns.families.values())
@@ -160,7 +161,8 @@ class Loop(ABC):
     def _record(self) -> None:
         """Keep the weights of the round, and its record."""
         state, master = self.state, self.weighted
-        state.stages.append(self.columns.weights())
+        stage = self.columns.weights()
+        state.stages.append(stage)
         state.history.append(
             record(
                 len(state.history) + 1,
@@ -173,7 +175,7 @@ class Loop(ABC):
                 gap_all=None,
                 smallest_C=state.smallest_C,
                 cuts=master.n_cuts,
-                columns=int(np.count_nonzero(master.weights)),
+                columns=len(stage.numbers),
                 oracle_calls=master.oracle_calls - self._calls_before,
                 seconds=time.perf_counter() - self._began,
             )

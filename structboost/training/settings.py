@@ -25,7 +25,7 @@ class Settings:
     spread: float = 0.0
 
     def check(self, formulation: Formulation) -> None:
-        """Raise unless all are in their range, and the formulation can do what they ask."""
+        """Raise unless all values are in range and the formulation supports them."""
         formulation.check_C(self.C)
         tol = checked_relative_gap(self.tol, "tol")
         spread = checked_relative_gap(self.spread, "spread")

@@ -25,7 +25,7 @@ from structboost.model.ensemble import FORMAT, Ensemble, read_model
 from structboost.model.prediction import model_marginals, model_predictions, model_scores
 from structboost.runtime.documentation import Documented
 from structboost.training.endings import ending_in_words
-from structboost.training.history import coverage_in_words
+from structboost.training.history import coverage_in_words, fit_in_words
 from structboost.validation import (
     by_position,
     check_examples,
@@ -71,6 +71,21 @@ class Trainer(SavedToFile, Documented, BaseEstimator):
     interrupted_: bool
     ending_: str
     C_: float
+
+    # How an estimator calls what is minimised; empty for the name of the formulation.
+    _objective = ""
+
+    @override
+    def __repr__(self, N_CHAR_MAX: int = 700) -> str:
+        text, words = super().__repr__(N_CHAR_MAX), self._fit_in_words()
+        return f"{text}  # {words}" if words else text
+
+    def _fit_in_words(self) -> str:
+        """Describe the fit, or return an empty text before it."""
+        if "model_" not in vars(self):
+            return ""
+        name = self._objective or str(self.model_.metadata.get("formulation", ""))
+        return fit_in_words(self, name, len(self.history_))
 
     @property
     def ending_text_(self) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -74,12 +75,25 @@ def warn_of_old_flags(plug_in: type, replaced: Mapping[str, str]) -> None:
             )
 
 
+def _signature_of(value: Callable[..., Any]) -> inspect.Signature:
+    return _signature_of_class(value) if isinstance(value, type) else inspect.signature(value)
+
+
+@functools.lru_cache(maxsize=256)
+def _signature_of_class(value: type) -> inspect.Signature:
+    return inspect.signature(value)
+
+
 def check_takes_arguments(
     value: Callable[..., Any], name: str, call: str, *arguments: Any, **named: Any
 ) -> None:
     """Raise TypeError unless ``value`` takes the arguments, shown as ``call`` in the error."""
+    called: Callable[..., Any] = value
+    while isinstance(called, functools.partial):
+        arguments, named = (*called.args, *arguments), {**called.keywords, **named}
+        called = called.func
     try:
-        signature = inspect.signature(value)
+        signature = _signature_of(called)
     except ValueError:  # some compiled functions have no signature
         return
     try:

@@ -47,7 +47,6 @@ from structboost.weak.responses import ShardFeatures
 from structboost.weak.standardisation import Standardisation
 from structboost.weak.table import LearnerTable
 from structboost.weak.terms import Term
-from structboost.weak.tree_growth import Growth
 
 
 class Candidate(NamedTuple):
@@ -126,6 +125,42 @@ class TrainingFeatures(Protocol):
         standardisation : Standardisation
             One entry or column for each feature of the kind.
         """
+
+
+class Growth(NamedTuple):
+    """Data from which compiled code grows the trees of rounds, and room for them.
+
+    Parameters
+    ----------
+    setup : tuple
+        Arguments of :func:`.tree_growth.grow` that no round changes: ``table``, ``columns``,
+        ``room``, ``limits``, and ``draw`` without the seed.
+    is_drawn : ndarray of bool, shape (n_rounds, n_rows)
+        Rows that the trees of each round are grown on.
+    seeds : ndarray of int64, shape (n_rounds,)
+    counts : ndarray of int64, optional
+        As for :func:`.tree_growth.grow`.
+    trees : tuple of ndarray, shapes (n_rounds, n_channels, n_nodes) twice and \
+            (n_rounds, 2, n_channels, n_leaves)
+        Filled with features, bins, and the responses of leaves of all and of the drawn rows.
+    sets : ndarray of uint64, shape (n_rounds, n_channels, n_nodes, n_words), optional
+    sums : ndarray, shape (n_rounds, 4, n_channels, n_leaves)
+        Filled by :func:`structboost.weak.leaf_sums.sum_leaves`.
+    numbers : ndarray of int16, shape (n_channels, n_rows)
+        Work array for the leaf of each row.
+    fractions : (float, float)
+        As for :func:`structboost.weak.leaf_sums.confident_leaves`.
+    """
+
+    setup: tuple[Any, ...]
+    is_drawn: NDArray[np.bool_]
+    seeds: IntArray
+    counts: IntArray | None
+    trees: tuple[IntArray, IntArray, FloatArray]
+    sets: NDArray[np.uint64] | None
+    sums: FloatArray
+    numbers: NDArray[np.int16]
+    fractions: tuple[float, float]
 
 
 class WeakLearnerFamily(Described, ABC):

@@ -311,7 +311,7 @@ def bin_codes(features: Any, bins: Thresholds) -> NDArray[Any]:
 def _fill_codes(
     column: FloatArray, thresholds: FloatArray, n_steps: int, of_missing: int, codes: NDArray[Any]
 ) -> None:
-    """Count the thresholds below each value, of 2^n_steps that end with infinite ones.
+    """Count the thresholds below each value, out of 2^n_steps that are padded with infinity.
 
     The search has no branches, since a processor could not predict them.
     """

@@ -12,6 +12,7 @@ from scipy import sparse
 from structboost._typing import IntArray
 from structboost.contract.calls import check_nothing_missing
 from structboost.contract.parts import PartKind, StackedParts
+from structboost.runtime.elsewhere import hint
 from structboost.validation import shown
 from structboost.weak.base import TrainingFeatures, WeakLearnerFamily
 from structboost.weak.registry import FAMILIES, IN_SHARDS, SPARSE, family_maker
@@ -41,9 +42,13 @@ def checked_members(
     """
     if isinstance(weak_learner, Mapping):
         if set(weak_learner) != set(kinds):
+            other = next((kind for kind in weak_learner if kind not in kinds), None)
+            remedy = (
+                "" if other is None else f" About {shown(other)}: {hint(str(other), list(kinds))}"
+            )
             raise ValueError(
                 f"weak_learner is for the kinds {list(weak_learner)}, but the task has the kinds "
-                f"{list(kinds)}; give weak learners for each of them."
+                f"{list(kinds)}; give weak learners for each of them.{remedy}"
             )
         of_kinds = {kind: weak_learner[kind] for kind in kinds}
     else:

@@ -109,7 +109,7 @@ def _finite(responses: Any, name: str, n_axes: int) -> FloatArray:
 
 
 class PoolMember(NamedTuple):
-    """Function of the pool by its place, times a sign."""
+    """Function of the pool, by its index, times a sign of 1 or -1."""
 
     function: int
     sign: float

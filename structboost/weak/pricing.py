@@ -24,9 +24,8 @@ import numpy as np
 from structboost._typing import FloatArray, override
 from structboost.runtime.described import Described
 from structboost.validation import checked_choice, shown, warn_of_old_flags
-from structboost.weak.base import Candidate, Column, WeakLearnerFamily
+from structboost.weak.base import Candidate, Column, Growth, WeakLearnerFamily
 from structboost.weak.terms import Term
-from structboost.weak.tree_growth import Growth
 
 
 class Priced(NamedTuple):
@@ -102,6 +101,7 @@ class PricingRule(Described, ABC):
         Parameters
         ----------
         family : WeakLearnerFamily
+            Family of one kind of parts.
         n_rounds, n_channels
             As for :meth:`WeakLearnerFamily.growth`.
         per_channel : int

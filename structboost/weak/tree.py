@@ -30,6 +30,7 @@ from structboost.validation import (
 )
 from structboost.weak.base import (
     Candidate,
+    Growth,
     WeakLearnerFamily,
     check_family_arguments,
     checked_columns,
@@ -51,7 +52,6 @@ from structboost.weak.monotone_trees import Directions
 from structboost.weak.table import LearnerTable, comparable
 from structboost.weak.tree_growth import (
     CountedTable,
-    Growth,
     Room,
     counted_table,
     grow,

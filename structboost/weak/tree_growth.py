@@ -79,42 +79,6 @@ class CountedTable(NamedTuple):
     row_entries: NDArray[np.int32]
 
 
-class Growth(NamedTuple):
-    """Data from which compiled code grows the trees of rounds, and room for them.
-
-    Parameters
-    ----------
-    setup : tuple
-        Arguments of :func:`grow` that no round changes: ``table``, ``columns``, ``room``,
-        ``limits``, and ``draw`` without the seed.
-    is_drawn : ndarray of bool, shape (n_rounds, n_rows)
-        Rows that the trees of each round are grown on.
-    seeds : ndarray of int64, shape (n_rounds,)
-    counts : ndarray of int64, optional
-        As for :func:`grow`.
-    trees : tuple of ndarray, shapes (n_rounds, n_channels, n_nodes) twice and \
-            (n_rounds, 2, n_channels, n_leaves)
-        Filled with features, bins, and the responses of leaves of all and of the drawn rows.
-    sets : ndarray of uint64, shape (n_rounds, n_channels, n_nodes, n_words), optional
-    sums : ndarray, shape (n_rounds, 4, n_channels, n_leaves)
-        Filled by :func:`structboost.weak.leaf_sums.sum_leaves`.
-    numbers : ndarray of int16, shape (n_channels, n_rows)
-        Work array for the leaf of each row.
-    fractions : (float, float)
-        As for :func:`structboost.weak.leaf_sums.confident_leaves`.
-    """
-
-    setup: tuple[Any, ...]
-    is_drawn: NDArray[np.bool_]
-    seeds: IntArray
-    counts: IntArray | None
-    trees: tuple[IntArray, IntArray, FloatArray]
-    sets: NDArray[np.uint64] | None
-    sums: FloatArray
-    numbers: NDArray[np.int16]
-    fractions: tuple[float, float]
-
-
 def counted_table(binned: BinnedFeatures, row_fraction: float) -> CountedTable:
     """Table with sparse columns where they are shorter than the drawn rows."""
     common, indptr = binned.rare.common, binned.rare.indptr

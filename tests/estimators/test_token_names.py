@@ -124,6 +124,47 @@ def test_longer_vectors_than_those_of_training_warn():
         names.table([[{"of word": [1.0, 2.0, 3.0]}]])
 
 
+def test_shorter_vectors_than_those_of_training_warn():
+    names = TokenNames()
+    names.learn([[{"of word": [1.0, 2.0, 3.0]}]])
+    with pytest.warns(UserWarning, match=r"'of word' of a token has 1 numbers.* count as 0"):
+        table = names.table([[{"of word": [5.0]}]])
+    assert table.whole().toarray().tolist() == [[5.0, 0.0, 0.0]]
+
+
+@pytest.mark.parametrize("form", [list, tuple, np.array])
+def test_vectors_of_bools_are_zeros_and_ones(form):
+    names = TokenNames()
+    learned = names.learn([[{"v": form([True, False])}, {"v": form([True, True])}]])
+    assert learned.whole().toarray().tolist() == [[1.0, 0.0], [1.0, 1.0]]
+    assert names.names == ["v[0]", "v[1]"]
+
+
+@pytest.mark.parametrize("is_learned", [False, True])
+def test_masked_vectors_are_refused_and_those_without_a_masked_number_are_read(is_learned):
+    names = TokenNames()
+    whole = np.ma.masked_array([1.0, 2.0], [False, False])
+    assert names.learn([[{"v": whole}]]).whole().toarray().tolist() == [[1.0, 2.0]]
+    read = names.table if is_learned else TokenNames().learn
+    tokens = [{"v": [1.0, 2.0]}, {"v": np.ma.masked_array([1.0, 9.0], [False, True])}]
+    with pytest.raises(
+        TypeError, match=r"^X\[0\]\[1\] is .*write v.filled\(number\), or leave 'v'"
+    ):
+        read([tokens])
+    with pytest.raises(TypeError, match="the value of 'v' is masked"):
+        read([[{"v": np.ma.masked}]])
+
+
+@pytest.mark.parametrize("value", [1.0, True, 3])
+@pytest.mark.parametrize("is_learned", [False, True])
+def test_a_vector_beside_a_name_of_one_of_its_numbers_is_refused(value, is_learned):
+    names = TokenNames()
+    names.learn([[{"v": [1.0, 2.0]}, {"v[1]": value}, {"v": [3.0, 4.0], "v[1]": "text"}]])
+    read = names.table if is_learned else TokenNames().learn
+    with pytest.raises(TypeError, match=r"^X\[1\]\[0\] .*rename 'v\[1\]'.*the same feature"):
+        read([[{"v": [1.0, 2.0]}], [{"v": np.array([1.0, 2.0]), "v[1]": value}]])
+
+
 @pytest.mark.filterwarnings("ignore:.* of a token has .* numbers, and had at most")
 @given(*2 * [st.lists(st.lists(WITH_VECTORS, max_size=3), min_size=1, max_size=4)], st.data())
 @settings(max_examples=50, deadline=None)

@@ -10,7 +10,8 @@ from scipy.optimize import minimize
 from scipy.special import logsumexp, softmax
 
 from structboost import StructBoostTagger
-from structboost.linear.dual_chain import DualChain, chain_problem
+from structboost.linear.chain_problem import chain_problem
+from structboost.linear.dual_chain import DualChain
 from structboost.linear.elastic_net import ElasticNet
 from structboost.linear.primal_chain import PrimalChain
 from structboost.linear.primal_likelihood import PrimalLikelihood

@@ -19,7 +19,8 @@ from structboost.contract.task import Task
 from structboost.exceptions import InterruptedFitWarning, TaskError
 from structboost.inference.sum_product import space_of_sums
 from structboost.linear.chain_passes import dual_pass, space_of_pass
-from structboost.linear.dual_chain import DualChain, chain_problem
+from structboost.linear.chain_problem import chain_problem
+from structboost.linear.dual_chain import DualChain
 from structboost.linear.linear_likelihood import LinearLikelihoodTrainer
 from structboost.linear.primal_chain import PrimalChain, slopes_of
 from structboost.linear.primal_likelihood import PrimalLikelihood

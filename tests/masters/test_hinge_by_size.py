@@ -6,7 +6,9 @@ from scipy import sparse
 from sklearn.datasets import load_digits, load_wine
 
 from structboost import MulticlassTask, RankingTask, StructBoost, StructBoostClassifier
+from structboost.exceptions import SolverError
 from structboost.masters import HingeBySize, MSlack, OneSlack
+from structboost.solvers.cut_program import CutProgram
 
 X, y = load_digits(return_X_y=True)
 X, y = X[:200], y[:200]
@@ -104,3 +106,17 @@ def test_auto_gives_the_model_of_the_formulation_that_it_names():
     auto = StructBoost(MulticlassTask(10), C=150.0, tol=0.05, formulation="auto").fit(X, y)
     assert auto.objective_ == named.objective_
     assert np.array_equal(auto.model_.weights, named.model_.weights)
+
+
+def test_slacks_at_a_C_that_is_not_solved_name_it_and_a_formulation_that_solves_it(monkeypatch):
+    def fails(*_, **__):
+        raise SolverError("made trouble.")
+
+    table, labels = load_wine(return_X_y=True)
+    monkeypatch.setattr(CutProgram, "solve", fails)
+    settings = {"formulation": "m_slack", "tol": 1e-7, "max_rounds": 3}
+    with pytest.raises(ValueError, match=r"^C is 1e\+10, .*at most 1e\+08; formulation='one_"):
+        StructBoost(MulticlassTask(3), C=1e10, **settings).fit(table, labels)
+    with pytest.raises(SolverError, match=r"^made trouble") as caught:
+        StructBoost(MulticlassTask(3), C=1e7, **settings).fit(table, labels)
+    assert not isinstance(caught.value, ValueError)

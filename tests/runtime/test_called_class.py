@@ -15,6 +15,7 @@ from structboost import (
     ChainTask,
     StructBoost,
     StructBoostClassifier,
+    StructBoostTagger,
     StructuredSVM,
     decisions,
     engines,
@@ -23,6 +24,7 @@ from structboost import (
     weak,
 )
 
+TOKENS, TAGS = [[{"word": "a"}, {"word": "b"}]] * 4, [["A", "B"]] * 4
 MODULES = (structboost, masters, weak, engines, tasks, decisions)
 
 
@@ -81,6 +83,18 @@ class Inherits(ChainTask):
             "^StructBoost takes only task by position, and got 2 values; .* such as C=",
         ),
         (lambda: BinaryTask(2), "^BinaryTask takes nothing by position, and got 1 values"),
+        (
+            lambda: StructBoost.load("model"),
+            "^load of StructBoost: missing a required argument: 'task'; it takes path, task",
+        ),
+        (
+            lambda: StructBoostTagger().fit(TOKENS, TAGS, TOKENS, TAGS),
+            "got sequences as sample_weight; .* leave X_dev, y_dev out",
+        ),
+        (
+            lambda: StructBoostTagger(epsilon=1e-3),
+            "^StructBoostTagger has no parameter 'epsilon'; tol=... is the gap",
+        ),
         (lambda: Inherits(2, n_tags=3), "^Inherits got n_tags by position and by name"),
     ],
 )

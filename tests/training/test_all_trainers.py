@@ -149,3 +149,16 @@ def test_a_repr_says_which_task_a_trainer_has(make, task):
         warnings.simplefilter("error")
         text = repr(make(task()))
     assert type(task()).__name__ in text
+
+
+def test_a_repr_of_a_fitted_trainer_has_the_words_of_a_face(make, chains, tmp_path):
+    task, X, Y, _ = chains
+    trainer = make(task).fit(X, Y)
+    call, words = repr(trainer).split("  # ")
+    assert call == repr(make(task))
+    assert words.startswith("minimised ")
+    assert words.endswith(trainer.ending_text_)
+    assert trainer.gap_text_ in words
+    if isinstance(trainer, StructBoost | StructuredSVM):
+        trainer.save(tmp_path / "model")
+        assert repr(type(trainer).load(tmp_path / "model", task)).endswith(words)
