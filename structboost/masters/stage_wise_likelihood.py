@@ -161,7 +161,7 @@ def run_rounds(
     n_channels, n_rows = scores.shape
     for r in range(len(seeds)):
         drawn, draw = is_drawn[r], (seeds[r], n_drawn, of_columns, is_open)
-        nodes, of_round = (features[r], bins[r]), _of_round(sets, r)
+        nodes, of_round = (features[r], bins[r]), _between(sets, r * n_channels, n_channels)
         grow(table, columns, derivatives[0], drawn, room, nodes, of_round, counts, limits, draw)
         leaf_numbers(table[0], features[r], bins[r], of_round, leaf_of)
         sum_leaves(leaf_of, derivatives[0], drawn, sums[r])
@@ -193,8 +193,9 @@ def run_rounds(
 
 
 @compiled(no_cpython_wrapper=True)
-def _of_round(sets: NDArray[np.uint64] | None, round_: int) -> NDArray[np.uint64] | None:
-    return None if sets is None else sets[round_]
+def _between(sets: NDArray[np.uint64] | None, first: int, count: int) -> NDArray[np.uint64] | None:
+    # Both results have one type, so that what takes them is compiled once.
+    return sets if sets is None else sets[first : first + count]
 
 
 @compiled(no_cpython_wrapper=True)

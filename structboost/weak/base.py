@@ -143,7 +143,7 @@ class Growth(NamedTuple):
     trees : tuple of ndarray, shapes (n_rounds, n_channels, n_nodes) twice and \
             (n_rounds, 2, n_channels, n_leaves)
         Filled with features, bins, and the responses of leaves of all and of the drawn rows.
-    sets : ndarray of uint64, shape (n_rounds, n_channels, n_nodes, n_words), optional
+    sets : ndarray of uint64, shape (n_rounds * n_channels, n_nodes, n_words), optional
     sums : ndarray, shape (n_rounds, 4, n_channels, n_leaves)
         Filled by :func:`structboost.weak.leaf_sums.sum_leaves`.
     numbers : ndarray of int16, shape (n_channels, n_rows)

@@ -408,16 +408,16 @@ class TreeFamily(WeakLearnerFamily):
         while len(self._ahead) < n_rounds:
             self._ahead.append(self._draw_round())
         drawn, seeds = zip(*islice(self._ahead, n_rounds), strict=True)
-        nodes = np.empty((2, n_rounds, n_channels, 2**self.depth - 1), np.int64)
-        sets = np.zeros((*nodes.shape[1:], self._n_words), np.uint64) if self._n_words else None
         n_leaves = 2**self.depth
+        nodes = np.empty((2, n_rounds, n_channels, n_leaves - 1), np.int64)
+        of_sets = n_rounds * n_channels, n_leaves - 1, self._n_words
         return Growth(
             (tuple(self._table), self._columns, self._room, self._limits, self._room_to_draw),
             (np.array(drawn) if self._draws else np.array([self._all_rows] * n_rounds)),
             np.array(seeds),
             self._room_to_count,
             (*nodes, np.empty((n_rounds, 2, n_channels, n_leaves))),
-            sets,
+            np.zeros(of_sets, np.uint64) if self._n_words else None,
             np.empty((n_rounds, 4, n_channels, n_leaves)),
             np.empty((n_channels, self.binned.n_rows), np.int16),
             self._fractions,
@@ -431,11 +431,10 @@ class TreeFamily(WeakLearnerFamily):
     @override
     def grown(self, growth: Growth, n_rounds: int) -> list[list[Candidate]]:
         features, bins, responses = (array[:n_rounds] for array in growth.trees)
-        sets = None if growth.sets is None else growth.sets[:n_rounds]
         leaves = responses[:, 0]
         edges = (leaves * growth.sums[:n_rounds, 0]).sum(axis=2)
         n_channels = edges.shape[1]
-        sets = None if sets is None else np.concatenate(sets)
+        sets = None if growth.sets is None else growth.sets[: n_rounds * n_channels]
         nodes = np.concatenate(features), np.concatenate(bins)
         of_trees: Sequence[NDArray[Any]] = *nodes, np.concatenate(leaves)
         trees = iter(self._trees(of_trees, sets))

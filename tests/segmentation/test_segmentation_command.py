@@ -202,9 +202,9 @@ def test_ctrl_c_during_crf_training_leaves_a_model(tmp_path, monkeypatch, capsys
     write_folder(tmp_path, 3, 0)
     observe = Loop._observe
 
-    def pressed_meanwhile(self, observer):
+    def pressed_meanwhile(self):
         os.kill(os.getpid(), signal.SIGINT)
-        observe(self, observer)
+        observe(self)
 
     monkeypatch.setattr(Loop, "_observe", pressed_meanwhile)
     quick = partial(Segmenter, unaries=QUICK)
