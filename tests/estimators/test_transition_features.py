@@ -169,6 +169,17 @@ def test_names_of_columns_without_names_are_refused():
         tagger.fit(tables, [["a", "b"], ["b", "a"]])
 
 
+@pytest.mark.parametrize("form", [list, tuple, set, np.array])
+@pytest.mark.parametrize("wanted", [["go"], [0, 1]])
+def test_lists_of_names_or_indices_are_in_the_file(form, wanted, tmp_path):
+    X, y = sentences(20)
+    tagger = StructBoostTagger(transition_features=form(wanted), C=5.0).fit(X, y)
+    tagger.save(tmp_path / "tagger")
+    loaded = StructBoostTagger.load(tmp_path / "tagger")
+    assert loaded.transition_features == wanted
+    np.testing.assert_array_equal(loaded.fit(X, y).transition_weights_, tagger.transition_weights_)
+
+
 def test_a_file_for_onnx_is_refused():
     pytest.importorskip("onnx")
     X, y = sentences(20)
