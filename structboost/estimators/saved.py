@@ -79,7 +79,7 @@ def _listed(value: Any) -> Any:
 
 
 def _is_plain(value: Any) -> bool:
-    """Whether a file can hold a parameter: a plain value, or a list of strings or of integers."""
+    """Whether a file can hold a parameter, as values and lists of strings or integers."""
     if isinstance(value, list | tuple):
         of_text = all(isinstance(item, str) for item in value)
         return of_text or any(all(type(item) is kind for item in value) for kind in (int, bool))
