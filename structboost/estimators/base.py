@@ -17,7 +17,7 @@ from structboost.estimators.early_stopping import EarlyStopping
 from structboost.estimators.objectives import parameters_of_0_2
 from structboost.estimators.parameters import estimator, is_same
 from structboost.estimators.saved import SavedEstimator
-from structboost.exceptions import warn_user
+from structboost.exceptions import InterruptedFitWarning, warn_user
 from structboost.files.schema import whole_number
 from structboost.masters.base import Formulation
 from structboost.masters.held_out import saved_temperature
@@ -272,9 +272,12 @@ class BoostedEstimator(SavedEstimator, Documented, BaseEstimator):
                     task, callbacks=callbacks, max_rounds=n_rounds, checkpoint=None
                 )
                 refit._objective = f"{self._objective_name()} on all examples"
-                X, Y, weights = whole
-                self._keep_fit(refit.fit(X, Y, sample_weight=weights))
-                self.ending_ = "held_out"
+                if _is_completed(refit, *whole):
+                    self._keep_fit(refit)
+                    self.ending_ = "held_out"
+                else:
+                    self._keep_round(trainer, stopping.best_stage)
+                    self.ending_ = "interrupted"
             for entry, loss in zip(self.history_, stopping.losses, strict=False):
                 entry["held_out_loss"] = loss
         # A linear function has a single stage, after the last pass.
@@ -285,7 +288,7 @@ class BoostedEstimator(SavedEstimator, Documented, BaseEstimator):
     def _keep_round(self, trainer: StructBoost, stage: int) -> None:
         """Go back to the model and the records of a round, from 0."""
         history = trainer.history_[: stage + 1]
-        if len(history) < len(trainer.history_):
+        if len(history) < len(trainer.history_) and not trainer.interrupted_:
             self.ending_ = "held_out"
         model = trainer.model_.at_stage(stage)
         metadata = {**model.metadata, "history": history}
@@ -379,3 +382,18 @@ class BoostedEstimator(SavedEstimator, Documented, BaseEstimator):
             if name in _CHOSEN:
                 setattr(self, name, value)
         self._read_columns(facts, next(iter(self.model_.members.values())).n_features)
+
+
+def _is_completed(trainer: StructBoost, X: Any, Y: Any, sample_weight: Any) -> bool:
+    """Train on all examples, and return whether no Ctrl-C ended it."""
+    try:
+        is_whole = not trainer.fit(X, Y, sample_weight=sample_weight).interrupted_
+    except KeyboardInterrupt:
+        is_whole = False
+    if not is_whole:
+        warn_user(
+            "Training on all rows was interrupted; the model is that of the rows that were not "
+            "held out.",
+            InterruptedFitWarning,
+        )
+    return is_whole

@@ -66,13 +66,23 @@ class SavedEstimator(LoadedFromFile):
 def plain_parameters(estimator: Any) -> dict[str, Any]:
     """Return the parameters that a file can hold."""
     parameters = estimator.get_params(deep=False)
-    return {name: value for name, value in parameters.items() if _is_plain(value)}
+    plain = {name: _listed(value) for name, value in parameters.items()}
+    return {name: value for name, value in plain.items() if _is_plain(value)}
+
+
+def _listed(value: Any) -> Any:
+    """Return a parameter, as a list if it is a set, array or index of one axis."""
+    if isinstance(value, set | frozenset):
+        return sorted(value, key=str)
+    is_array = hasattr(value, "tolist") and getattr(value, "ndim", 0) == 1
+    return value.tolist() if is_array else value
 
 
 def _is_plain(value: Any) -> bool:
-    """Whether a parameter is a plain value or a list of strings, which a file can hold."""
+    """Whether a file can hold a parameter, as values and lists of strings or integers."""
     if isinstance(value, list | tuple):
-        return all(isinstance(item, str) for item in value)
+        of_text = all(isinstance(item, str) for item in value)
+        return of_text or any(all(type(item) is kind for item in value) for kind in (int, bool))
     return isinstance(value, (bool, int, float, str, type(None)))
 
 

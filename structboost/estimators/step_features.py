@@ -72,7 +72,9 @@ def chosen_columns(features: Any, reader: TokenReader) -> IntArray:
     wanted = "give a list of names, of indices of columns, or a function of the name of a feature"
     if callable(features):
         columns = _matching(features, names)
-    elif isinstance(features, str) or not isinstance(features, Iterable):
+    elif isinstance(features, str):
+        raise TypeError(f"transition_features is {features!r}; give a list, [{features!r}].")
+    elif isinstance(features, bytes) or not isinstance(features, Iterable):
         raise TypeError(f"transition_features is {shown(features)}; {wanted}.")
     else:
         items = list(features)
@@ -80,15 +82,14 @@ def chosen_columns(features: Any, reader: TokenReader) -> IntArray:
         is_whole = all(
             isinstance(item, int | np.integer) and not isinstance(item, bool) for item in items
         )
-        if not items or not (len(texts) == len(items) or is_whole):
+        if not items:
+            raise ValueError(f"transition_features is empty; leave it out, or {wanted}.")
+        if not (len(texts) == len(items) or is_whole):
             raise TypeError(f"transition_features is {shown(features)}; {wanted}.")
         if texts:
             for text in texts:
                 if not len(_matching(_is_of(text), names)):
-                    raise ValueError(
-                        f"transition_features names {text!r}, which no token has; give names of "
-                        f"features, such as {shown(names[:3] if names else [])}."
-                    )
+                    raise _unknown(text, reader)
             columns = _matching(lambda name: any(_is_of(text)(name) for text in texts), names)
         else:
             columns = np.unique(np.array(items, np.int64))
@@ -115,6 +116,23 @@ def _matching(is_chosen: Callable[[str], Any], names: Sequence[str] | None) -> I
             "columns."
         )
     return np.flatnonzero([bool(is_chosen(name)) for name in names]).astype(np.int64)
+
+
+def _unknown(entry: str, reader: TokenReader) -> ValueError:
+    """Return the error about a name that is of no feature, with names that begin like it."""
+    names = reader.names or []
+    first = f"{entry}[0]"
+    if any(names[int(column)] == first for column in reader.vector_columns):
+        return ValueError(
+            f"transition_features names {entry!r}, whose values are vectors of numbers; give "
+            "features of 0 and 1, such as strings."
+        )
+    entries = list(dict.fromkeys(name.partition("=")[0] for name in names))
+    alike = [name for name in entries if name.startswith(entry)]
+    return ValueError(
+        f"transition_features names {entry!r}, which no token has; give names of entries of "
+        f"tokens, such as {shown((alike or entries)[:3])}."
+    )
 
 
 def _is_of(entry: str) -> Callable[[str], bool]:

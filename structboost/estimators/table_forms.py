@@ -122,6 +122,12 @@ def _check_shape(X: Any, most_axes: int) -> None:
     shape = shape_of(X)
     if len(shape) < 2:
         what = "scalar array" if not shape else "1D array"
+        if shape and shape[0] and all(isinstance(text, str) for text in X):
+            raise ValueError(
+                f"X has shape {shape}. Expected 2D array, got 1D array of strings instead. For one "
+                "row write [X]; texts get columns by "
+                "sklearn.feature_extraction.text.TfidfVectorizer."
+            )
         raise ValueError(
             f"X has shape {shape}. Expected 2D array, got {what} instead. Reshape your data: for "
             "one row write X.reshape(1, -1), for one column X.reshape(-1, 1)."

@@ -336,11 +336,17 @@ class StructBoostTagger(TagPrediction, TokenWeights):
             self._is(LOG_LOSS)
             and (is_same(self.weak_learner, AUTO) or self._is_one_linear_function)
         )
-        if not reader.is_active or not is_read:
+        if not is_read:
             raise ValueError(
-                "transition_features is set, which only objective='log_loss' and 'svm' over one "
-                "linear function of features of 0 and 1 read, such as strings in dicts or sparse "
-                "matrices; leave it out, or write weak_learner='linear'."
+                "transition_features is set, which only one linear function with "
+                "objective='log_loss' or 'svm' reads; leave it out, or leave out objective and "
+                "weak_learner."
+            )
+        if not reader.is_active:
+            raise ValueError(
+                "transition_features is set, which is read where tokens have features of 0 and 1, "
+                "as strings in dicts and sparse matrices are; leave it out, or give tokens such "
+                "as {'word': 'ada', 'size': 1.5}."
             )
         if self.transitions == "seen":
             raise ValueError(

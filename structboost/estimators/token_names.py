@@ -199,7 +199,7 @@ class _Reading:
             if not self._learns and f"{name}[{width}]" in self._places:
                 n_trained = next(k for k in count(width) if f"{name}[{k}]" not in self._places)
                 warn_user(
-                    f"{name!r} of a token has {width} numbers, and had at most {n_trained} in "
+                    f"{name!r} of a token has {_counted(width)}, and had at most {n_trained} in "
                     "training.  The others count as 0.  Are these vectors of the same kind?",
                     UserWarning,
                 )
@@ -207,7 +207,7 @@ class _Reading:
             if is_trained.any() and not is_trained.all():
                 n_trained = int(is_trained.sum())
                 warn_user(
-                    f"{name!r} of a token has {width} numbers, and had at most {n_trained} in "
+                    f"{name!r} of a token has {_counted(width)}, and had at most {n_trained} in "
                     "training.  The others are not read.  Are these vectors of the same kind?",
                     UserWarning,
                 )
@@ -367,9 +367,10 @@ class _Reading:
             yield f"{name}={str.__str__(value)}", 1.0
             return
         if np.ma.is_masked(value):
+            filled = "filled" if isinstance(value, np.ma.MaskedArray) else "fillna"
             raise self._refused(
                 row, f"the value of {shown(name)} is masked in part",
-                f"write {name}.filled(number), or leave {shown(name)} out",
+                f"write {name}.{filled}(number), or leave {shown(name)} out",
             )  # fmt: skip
         if isinstance(value, np.ndarray) and value.ndim == 0:
             value = value.item()
@@ -428,6 +429,10 @@ class _Reading:
             "strings, a vector of numbers or bools, or a dict of these as its value"
         )
         return TypeError(f"X[{i}][{t}] is {shown(self._tokens[row])}; {remedy} ({reason}).")
+
+
+def _counted(n: int) -> str:
+    return f"{n} number" + ("" if n == 1 else "s")
 
 
 def _by_names(

@@ -79,15 +79,15 @@ class GraphInputs:
         Raises
         ------
         ValueError, TypeError
-            If a column is missing, or holds neither numbers nor categories of the training set.
+            If columns are not those of training, or one holds neither numbers nor categories of the
+            training set.
         """
         if self._dtype is not None:
             raise TypeError("X is an array of text; give a data frame, or leave X out.")
         if not self.types:
             return self.rows(["n", n_features])
         names = list(self.types) if names is None else [str(name) for name in names]
-        lacking = [name for name in names if name not in self.types]
-        if lacking or len(names) != n_features:
+        if self.types.keys() != set(names) or len(names) != n_features:
             raise ValueError(
                 f"X has the columns {shown(list(self.types))}, and the model was trained on "
                 f"{n_features} columns, {shown(names)}; give a row of the training set."

@@ -249,9 +249,10 @@ class LinearLikelihoodTrainer(Trainer):
 
     def _warn(self) -> None:
         n = len(self.history_)
+        rounds = f"{n} round" + ("" if n == 1 else "s")
         if self.interrupted_:
             warn_user(
-                f"Training was interrupted after {n} rounds; the weights kept so far are usable.",
+                f"Training was interrupted after {rounds}; the weights kept so far are usable.",
                 InterruptedFitWarning,
             )
         elif self.history_[-1]["gap"] > self.tol:

@@ -252,9 +252,10 @@ class StructuredSVM(Trainer):
         self.interrupted_ = not run.optimise()
         self._keep(run)
         if self.interrupted_:
+            n = len(self.history_)
+            passes = f"{n} exact pass" + ("" if n == 1 else "es")
             warn_user(
-                f"Training was interrupted after {len(self.history_)} exact passes; "
-                "the weights kept so far are usable.",
+                f"Training was interrupted after {passes}; the weights kept so far are usable.",
                 InterruptedFitWarning,
             )
         elif self.history_[-1]["gap"] > self.tol:

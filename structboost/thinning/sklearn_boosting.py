@@ -102,7 +102,9 @@ class BoostedTrees:
     def _leaves(self, X: Any) -> IntArray:
         """Node that each row reaches in each tree, shape (n_trees, n_rows)."""
         if not self._by_histograms:
-            reached = np.asarray(self._model.apply(X), np.int64)
+            # Its trees were trained without the names of columns, of which scikit-learn would warn.
+            rows = np.asarray(X) if hasattr(X, "columns") else X
+            reached = np.asarray(self._model.apply(rows), np.int64)
             return np.ascontiguousarray(reached.reshape(len(reached), -1).T)
         model = copy(self._model)
         # Nodes have their index as the value, which each iteration adds to the scores.

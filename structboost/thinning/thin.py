@@ -174,9 +174,13 @@ def thin(
         "_reader": reader,
     }
     if not is_within:
+        remedy = (
+            "Give more rows, a larger margin, or unlabelled rows"
+            if limits.n_trees is None
+            else "Give a larger n_trees"
+        )
         warn_user(
-            f"The model is not thinned: with {len(labels)} rows, {ending}. Give more rows, a "
-            "larger margin, or unlabelled rows.",
+            f"The model is not thinned: with {len(labels)} rows, {ending}. {remedy}.",
             NotThinnedWarning,
         )
         facts["loss_as_written"] = facts["loss_as_it_is"]

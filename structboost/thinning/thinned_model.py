@@ -155,7 +155,8 @@ class ThinnedModel:
 
     def report(self) -> str:
         """Text with the trees, the losses, and what is proved."""
-        lines = [f"{self.n_trees} of {self.n_trees_before} trees. {self.ending}."]
+        ending = self.ending[:1].upper() + self.ending[1:]
+        lines = [f"{self.n_trees} of {self.n_trees_before} trees. {ending}."]
         if self.thinned:
             lines += [
                 f"Log-loss {self.loss_before:.4g} before, at the best sharpness "

@@ -122,6 +122,11 @@ def tree_model_of(model: Any) -> TreeModel:
         if class_.takes(model):
             tree_model: TreeModel = class_(model)
             return tree_model
+    if hasattr(model, "steps"):
+        raise TypeError(
+            f"model is {shown(model)}; give its last step, model[-1], and the rows that the steps "
+            "before it make, model[:-1].transform(X)."
+        )
     raise TypeError(
         f"model is {shown(model)}; give a fitted classifier of LightGBM, XGBoost, CatBoost or "
         "scikit-learn (RandomForest, ExtraTrees, GradientBoosting, HistGradientBoosting), a "

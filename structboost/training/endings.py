@@ -13,7 +13,7 @@ ENDINGS: Mapping[str, str] = {
     "loss": "hardly any training loss is left",
     "held_out": "further rounds gained nothing on held-out examples",
     "callback": "a callback asked for it",
-    "max_rounds": "all rounds that max_iter (max_rounds of trainers) allows were used",
+    "max_rounds": "max_iter (max_rounds, max_epochs of trainers) allows no more rounds",
     "one_class": "y has one class or tag, which the model always predicts",
     "interrupted": "Ctrl-C was pressed",
 }

@@ -90,7 +90,8 @@ def fit_in_words(
     Parameters
     ----------
     fitted : estimator or trainer
-        With the attributes ``model_``, ``history_``, ``C_``, ``gap_text_`` and ``ending_text_``.
+        With the attributes ``model_``, ``history_``, ``C_``, ``gap_text_``, ``ending_`` and
+        ``ending_text_``.
     minimised : str
         Name of the objective.
     n_rounds : int
@@ -102,7 +103,8 @@ def fit_in_words(
     """
     members = fitted.model_.members.values()
     if not any(len(member.learners) for member in members):
-        return f"minimised nothing; {fitted.ending_text_}"
+        what = "nothing" if fitted.ending_ == "one_class" else f"{minimised} without weak learners"
+        return f"minimised {what}; {fitted.ending_text_}"
     families = ", ".join(dict.fromkeys(member.family for member in members))
     rounds = f"{n_rounds} round" + ("" if n_rounds == 1 else "s")
     words = [
@@ -114,7 +116,8 @@ def fit_in_words(
         words.append(f"C = {fitted.C_:.4g}")
     gap = fitted.history_[-1].get("gap") if fitted.history_ else None
     if gap is not None:
-        words.append(f"gap {100 * gap:.2g} % {fitted.gap_text_}".rstrip())
+        percent = f"{100 * gap:.0f}" if gap >= 0.995 else f"{100 * gap:.2g}"
+        words.append(f"gap {percent} % {fitted.gap_text_}".rstrip())
     return "; ".join(filter(None, (", ".join(words), fitted.ending_text_)))
 
 

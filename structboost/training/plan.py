@@ -312,8 +312,9 @@ def train(
 
 
 def _warn_of_interruption(n_rounds: int) -> None:
+    rounds = f"{n_rounds} round" + ("" if n_rounds == 1 else "s")
     warn_user(
-        f"Training was interrupted after {n_rounds} rounds; the model kept so far is usable.",
+        f"Training was interrupted after {rounds}; the model kept so far is usable.",
         InterruptedFitWarning,
     )
 

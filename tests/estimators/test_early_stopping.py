@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from sklearn.datasets import load_breast_cancer
 
 import structboost
 from structboost import (
@@ -14,6 +15,7 @@ from structboost import (
     StructBoostTagger,
 )
 from structboost.estimators.early_stopping import EarlyStopping
+from structboost.exceptions import InterruptedFitWarning
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -92,3 +94,30 @@ def test_every_face_stops_early(face):
         early_stopping=True, n_iter_no_change=2, validation_fraction=0.3, random_state=0
     ).fit(*data)
     assert 1 <= model.n_iter_ <= len(model.validation_losses_)
+
+
+def test_ctrl_c_keeps_the_best_round_of_held_out_rows_until_all_rows_are_trained_on():
+    rows, labels = load_breast_cancer(return_X_y=True)
+
+    def interrupted(at):
+        calls = []
+
+        def press(record, fitted):
+            calls.append(record)
+            if len(calls) == at:
+                raise KeyboardInterrupt
+
+        settings = {"early_stopping": True, "n_iter_no_change": 5, "random_state": 0}
+        model = StructBoostClassifier(learning_rate=0.5, callbacks=[press], **settings)
+        return model.fit(rows, labels), len(calls)
+
+    whole, n_calls = interrupted(at=0)
+    assert whole.ending_ == "held_out"
+    n_held_out = n_calls - whole.n_iter_
+    first, _ = interrupted(at=n_held_out - 1)
+    assert (first.ending_, first.n_iter_) == ("interrupted", whole.n_iter_)
+    for at in (n_held_out + 1, n_calls - 1):
+        with pytest.warns(InterruptedFitWarning, match="on all rows was interrupted"):
+            second, _ = interrupted(at)
+        assert (second.ending_, second.n_iter_) == ("interrupted", whole.n_iter_)
+        np.testing.assert_array_equal(second.decision_function(rows), first.decision_function(rows))

@@ -127,7 +127,7 @@ def test_longer_vectors_than_those_of_training_warn():
 def test_shorter_vectors_than_those_of_training_warn():
     names = TokenNames()
     names.learn([[{"of word": [1.0, 2.0, 3.0]}]])
-    with pytest.warns(UserWarning, match=r"'of word' of a token has 1 numbers.* count as 0"):
+    with pytest.warns(UserWarning, match=r"'of word' of a token has 1 number, .* count as 0"):
         table = names.table([[{"of word": [5.0]}]])
     assert table.whole().toarray().tolist() == [[5.0, 0.0, 0.0]]
 
@@ -151,6 +151,9 @@ def test_masked_vectors_are_refused_and_those_without_a_masked_number_are_read(i
         TypeError, match=r"^X\[0\]\[1\] is .*write v.filled\(number\), or leave 'v'"
     ):
         read([tokens])
+    pd = pytest.importorskip("pandas")
+    with pytest.raises(TypeError, match=r"write v.fillna\(number\), or leave 'v'"):
+        read([[{"v": pd.array([1, None], dtype="Int64")}]])
     with pytest.raises(TypeError, match="the value of 'v' is masked"):
         read([[{"v": np.ma.masked}]])
 
@@ -165,7 +168,7 @@ def test_a_vector_beside_a_name_of_one_of_its_numbers_is_refused(value, is_learn
         read([[{"v": [1.0, 2.0]}], [{"v": np.array([1.0, 2.0]), "v[1]": value}]])
 
 
-@pytest.mark.filterwarnings("ignore:.* of a token has .* numbers, and had at most")
+@pytest.mark.filterwarnings("ignore:.* of a token has .* numbers?, and had at most")
 @given(*2 * [st.lists(st.lists(WITH_VECTORS, max_size=3), min_size=1, max_size=4)], st.data())
 @settings(max_examples=50, deadline=None)
 def test_vectors_are_numbers_with_an_index_in_their_names(seen, new, data):

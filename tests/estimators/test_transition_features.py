@@ -133,10 +133,14 @@ def test_numbers_beside_names_and_held_out_sequences_are_read():
 @pytest.mark.parametrize(
     ("settings", "error", "message"),
     [
-        ({"transition_features": "go"}, TypeError, "give a list of names"),
-        ({"transition_features": []}, TypeError, "give a list of names"),
+        ({"transition_features": "go"}, TypeError, "give a list, ['go']"),
+        ({"transition_features": b"go"}, TypeError, "give a list of names"),
+        ({"transition_features": []}, ValueError, "is empty; leave it out"),
         ({"transition_features": ["go", 1]}, TypeError, "give a list of names"),
         ({"transition_features": ["gone"]}, ValueError, "names 'gone', which no token has"),
+        ({"transition_features": ["g"]}, ValueError, "'g', which no token has; give names of en"),
+        ({"transition_features": ["f"]}, ValueError, "such as ['first']"),
+        ({"transition_features": ["v"]}, ValueError, "names 'v', whose values are vectors"),
         ({"transition_features": [99]}, ValueError, "give indices from 0 to"),
         ({"transition_features": lambda name: False}, ValueError, "true for no feature"),
         ({"transition_features": ["n"]}, ValueError, "'n', whose values are numbers"),
@@ -147,9 +151,15 @@ def test_numbers_beside_names_and_held_out_sequences_are_read():
 )
 def test_what_cannot_be_trained_is_refused(settings, error, message):
     X, y = sentences(5)
-    X[0][0]["n"] = 1.5
+    X[0][0] |= {"n": 1.5, "v": [1.0, 2.0]}
     with pytest.raises(error, match=re.escape(message)):
         StructBoostTagger(**settings).fit(X, y)
+
+
+def test_tokens_that_are_arrays_have_no_transition_features():
+    X, y = [np.eye(2), np.eye(2)], [["a", "b"], ["b", "a"]]
+    with pytest.raises(ValueError, match="give tokens such as"):
+        StructBoostTagger(transition_features=[0]).fit(X, y)
 
 
 def test_names_of_columns_without_names_are_refused():
@@ -157,6 +167,17 @@ def test_names_of_columns_without_names_are_refused():
     tagger = StructBoostTagger(transition_features=["go"])
     with pytest.raises(ValueError, match="give indices of columns"):
         tagger.fit(tables, [["a", "b"], ["b", "a"]])
+
+
+@pytest.mark.parametrize("form", [list, tuple, set, np.array])
+@pytest.mark.parametrize("wanted", [["go"], [0, 1]])
+def test_lists_of_names_or_indices_are_in_the_file(form, wanted, tmp_path):
+    X, y = sentences(20)
+    tagger = StructBoostTagger(transition_features=form(wanted), C=5.0).fit(X, y)
+    tagger.save(tmp_path / "tagger")
+    loaded = StructBoostTagger.load(tmp_path / "tagger")
+    assert loaded.transition_features == wanted
+    np.testing.assert_array_equal(loaded.fit(X, y).transition_weights_, tagger.transition_weights_)
 
 
 def test_a_file_for_onnx_is_refused():

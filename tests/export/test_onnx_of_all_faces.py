@@ -392,6 +392,15 @@ def test_a_sample_with_another_number_of_columns_is_refused():
     check_same(outputs(session_of(model, objects), TABLE), model, TABLE, 1e-5)
 
 
+def test_a_sample_with_a_column_that_training_lacks_is_refused():
+    frame = pd.DataFrame({"a": [0.0, 1.0, 2.0, 3.0], "b": [1.0, 0.0, 1.0, 0.0]})
+    model = StructBoostClassifier(max_iter=3).fit(frame, [0, 0, 1, 1])
+    assert len(session_of(model, frame[["b", "a"]]).get_inputs()) == 2
+    for other in (frame.assign(c=1.0), frame[["a"]], frame.rename(columns={"a": "c"})):
+        with pytest.raises(ValueError, match=r"on 2 columns, \['a', 'b'\]; give a row"):
+            session_of(model, other)
+
+
 def test_nullable_columns_may_be_missing_in_other_rows_than_those_of_the_sample():
     whole = pd.array([k % 5 for k in range(60)], dtype="Int64")
     whole[50:] = pd.NA

@@ -267,7 +267,7 @@ def test_a_path_that_is_interrupted_keeps_the_models_before():
             raise KeyboardInterrupt
 
     trainer = StructBoost(MulticlassTask(3), C=1.0, tol=0.0, max_rounds=3, callbacks=[interrupt])
-    with pytest.warns(InterruptedFitWarning, match="1 round"):
+    with pytest.warns(InterruptedFitWarning, match="1 round;"):
         path = trainer.path(X, y, [10.0, 20.0, 40.0])
     assert [(len(one.history_), one.interrupted_) for one in path] == [(3, False), (1, True)]
 

@@ -7,6 +7,7 @@ import warnings
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 from sklearn.datasets import make_classification
 from sklearn.ensemble import (
     ExtraTreesClassifier,
@@ -17,6 +18,8 @@ from sklearn.ensemble import (
 )
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from structboost import thin
 from structboost.exceptions import NotThinnedWarning
@@ -124,7 +127,7 @@ def test_fewest_trees_within_the_margin_and_more_for_a_smaller_one(fitted):
     sizes = [result.n_trees for result in results]
     assert sizes == sorted(sizes)
     assert sizes[0] < sizes[-1]
-    assert "fewest trees" in results[0].report()
+    assert " trees. These are the fewest trees" in results[0].report()
 
 
 def test_change_of_the_loss_is_that_of_weights_fitted_on_other_rows(fitted):
@@ -145,7 +148,7 @@ def test_model_stays_whole_with_a_warning_where_the_margin_cannot_be_shown(fitte
     assert result.n_trees == 20
     assert np.isnan(result.gap)
     assert (result.predict(X) == model.predict(X)).all()
-    assert "no part of the path" in result.report()
+    assert "No part of the path" in result.report()
     forest, X, y = fitted["forest", 3]
     with pytest.warns(NotThinnedWarning):
         whole = thin(forest, X[:60], y[:60], margin=0.0, n_errors=5.0)
@@ -215,6 +218,8 @@ def test_callables_are_weighed_without_a_format():
     assert result.n_trees <= 5
     assert (result.predict(X) == y).mean() > 0.8
     assert "predict with this object" in result.report()
+    with pytest.warns(NotThinnedWarning, match="from 1 to 1 trees. Give a larger n_trees"):
+        thin([lambda X: X[:, 0], lambda X: X[:, 0]], X, y, n_trees=1)
 
 
 def test_same_seed_gives_the_same_weights(fitted):
@@ -264,6 +269,25 @@ def test_bad_arguments_are_named(fitted, change, message):
 def test_other_models_are_refused_with_a_list_of_those_that_fit(model):
     with pytest.raises(TypeError, match="give a fitted classifier of LightGBM"):
         thin(model, [[0.0]], [0])
+
+
+def test_a_pipeline_is_refused_with_its_steps(fitted):
+    model, X, y = fitted["gradient", 3]
+    with pytest.raises(TypeError, match=r"give its last step, model\[-1\]"):
+        thin(make_pipeline(StandardScaler(), model), X, y)
+
+
+@pytest.mark.parametrize("name", BOOSTED)
+def test_a_frame_gives_the_same_trees_without_a_warning(fitted, name):
+    pd = pytest.importorskip("pandas")
+    model, X, y = fitted[name, 3]
+    frame = pd.DataFrame(X, columns=list("abcdef"))
+    of_frame = clone(model).fit(frame, y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        thinned = thin(of_frame, frame[:180], y[:180], n_trees=9)
+    same = thin(clone(model).fit(X, y), X[:180], y[:180], n_trees=9)
+    assert (thinned.predict_proba(frame) == same.predict_proba(X)).all()
 
 
 def test_models_with_another_loss_or_start_are_refused():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+import re
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 
@@ -11,7 +12,14 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from structboost import ChainTask, MatchingTask, SpanningTreeTask, StructBoost, StructuredSVM
+from structboost import (
+    BinaryTask,
+    ChainTask,
+    MatchingTask,
+    SpanningTreeTask,
+    StructBoost,
+    StructuredSVM,
+)
 from structboost.contract.equality import deeply_equal
 from structboost.linear.linear_likelihood import LinearLikelihoodTrainer
 from structboost.linear.linear_trainer import LinearTrainer
@@ -162,3 +170,13 @@ def test_a_repr_of_a_fitted_trainer_has_the_words_of_a_face(make, chains, tmp_pa
     if isinstance(trainer, StructBoost | StructuredSVM):
         trainer.save(tmp_path / "model")
         assert repr(type(trainer).load(tmp_path / "model", task)).endswith(words)
+
+
+def test_repr_names_the_limit_of_passes_and_what_an_empty_model_minimised():
+    X, y = np.random.default_rng(0).normal(size=(60, 2)), np.tile([1, 1, -1], 20)
+    with pytest.warns(UserWarning, match="max_epochs"):
+        passes = StructuredSVM(BinaryTask(), C=500.0, max_epochs=1).fit(X, y)
+    assert re.search(r"gap \d+ %; .*max_epochs of trainers", repr(passes))
+    with pytest.warns(UserWarning, match="The model is empty"):
+        empty = StructBoost(BinaryTask(), C=1e-6).fit(X, y)
+    assert "# minimised one_slack without weak learners; ended because" in repr(empty)

@@ -263,6 +263,8 @@ def test_inputs_of_predict_are_checked_like_those_of_fit(make):
     for column, message in BAD_COLUMNS.values():
         with pytest.raises(ValueError, match=f"Column 'colour' .*{message}"):
             estimator.predict(FRAME.assign(colour=column))
+    with pytest.raises(ValueError, match=r"got 1D array of strings instead.*by sklearn.*TfidfV"):
+        StructBoostClassifier().fit(["a text", "a book"], [0, 1])
     with pytest.raises(ValueError, match=r"Expected 2D array, got 1D array(.|\n)*reshape\(1, -1\)"):
         estimator.predict(X[0])
 
