@@ -242,6 +242,8 @@ class TreeFamily(WeakLearnerFamily):
         row_share: float | None = None,
     ) -> None:
         if row_share is not None:
+            if row_fraction is not None:
+                raise TypeError("row_share is the former name of row_fraction; write row_fraction.")
             warn_user("row_share is named row_fraction now; write row_fraction.", FutureWarning)
             row_fraction = row_share
         check_family_arguments(features, response, exact=exact, n_threads=n_threads)
