@@ -141,12 +141,14 @@ def sum_product(
         backward[k] = 1.0
         of_tags[first + n - 1, k] = forward[n - 1, k]
     for t in range(-1 if np.isnan(log_sum) else n - 2, -1, -1):
+        # A tag that nothing leads to may have a sum beyond the range, and inf * 0 is not a number.
+        largest = 0.0
         for k in range(n_tags):
             arrived[k] = likely[t + 1, k] * backward[k] / scales[t + 1]
+            largest = max(largest, arrived[k])
             backward[k] = 0.0
         if row_step is not None:
             exponentials(transitions, row + t, allowed, following, preceding, many)
-        largest = 0.0
         for k in range(n_tags):
             after = arrived[k]
             for j in range(n_tags):
@@ -324,15 +326,23 @@ def _by_logarithms(
     for t in range(n - 1, -1, -1):
         row = first_row + t * rows_per_step
         for j in range(n_tags):
-            after = 0.0
+            backward[j] = 0.0
             if t < n - 1:
                 for k in range(n_tags):
                     at = j * n_tags + k
                     values[k] = arrived[k] + transitions[row, at] + allowed[at]
-                    of_pairs[row, at] += np.exp(forward[t, j] + values[k] - log_sum)
-                after = log_sum_exp(values)
-            backward[j] = after + emissions[first + t, j]
-            of_tags[first + t, j] = np.exp(forward[t, j] + after - log_sum)
+                backward[j] = log_sum_exp(values)
+        for j in range(n_tags):
+            values[j] = forward[t, j] + backward[j]
+        # The same number but for rounding, which large scores would turn into probabilities above 1.
+        of_token = log_sum_exp(values)
+        for j in range(n_tags):
+            of_tags[first + t, j] = np.exp(forward[t, j] + backward[j] - of_token)
+            if t < n - 1:
+                for k in range(n_tags):
+                    at = j * n_tags + k
+                    after = arrived[k] + transitions[row, at] + allowed[at]
+                    of_pairs[row, at] += np.exp(forward[t, j] + after - of_token)
         for k in range(n_tags):
-            arrived[k] = backward[k]
+            arrived[k] = backward[k] + emissions[first + t, k]
     return float(log_sum)
