@@ -72,7 +72,7 @@ def chosen_columns(features: Any, reader: TokenReader) -> IntArray:
     wanted = "give a list of names, of indices of columns, or a function of the name of a feature"
     if callable(features):
         columns = _matching(features, names)
-    elif isinstance(features, str) or not isinstance(features, Iterable):
+    elif isinstance(features, str | bytes) or not isinstance(features, Iterable):
         raise TypeError(f"transition_features is {shown(features)}; {wanted}.")
     else:
         items = list(features)

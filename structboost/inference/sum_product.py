@@ -12,6 +12,10 @@ from structboost.runtime.compiled import compiled
 # Beyond these, products may have lost what counts: logarithms are taken.
 _SMALLEST = 1e-250
 _LARGEST = 1e250
+# What differences leave of their terms, and probabilities differ from 1 by, where digits are lost.
+_LOST = 1e-6
+# Smaller fractions of the largest pair may be lost beside it.
+_LEAST_BASE = 1e-7
 # Steps whose pairs are summed together, so that they stay in the cache of the processor.
 _STEPS_TOGETHER = 256
 
@@ -209,23 +213,26 @@ def sum_product_of_pairs(
     Returns
     -------
     log_sum : float
-        Logarithm of the sum, or NaN if numbers came near the ends of their range.  Then nothing was
-        added to ``of_pairs``.
+        Logarithm of the sum, or NaN if numbers came near the ends of their range, or differences
+        lost digits.  Then nothing was added to ``of_pairs``.
     """
     listed, powers, base, shift = pairs
     forward, likely, scales, arrived, backward = space[0], space[1], space[2], space[5], space[6]
     n, n_tags = emissions.shape
     if n == 0:
         return 0.0
+    if base < _LEAST_BASE:
+        return np.nan
     log_sum = shift * (n - 1)
     for t in range(n):
         largest = -np.inf
         for k in range(n_tags):
             largest = max(largest, emissions[t, k])
         log_sum += largest
-        now, total = forward[t], 0.0
+        now, total, of_emissions = forward[t], 0.0, 0.0
         for k in range(n_tags):
             likely[t, k] = np.exp(emissions[t, k] - largest)
+            of_emissions += likely[t, k]
             # The sums of a token are 1.
             now[k] = base if t else 1.0
         if t:
@@ -235,7 +242,9 @@ def sum_product_of_pairs(
         for k in range(n_tags):
             now[k] = max(0.0, now[k]) * likely[t, k]
             total += now[k]
-        if not total > _SMALLEST:
+        # Subtracted numbers that leave less than this have lost digits.
+        lost = _LOST * base * of_emissions if t else 0.0
+        if not total > max(_SMALLEST, lost):
             return np.nan
         for k in range(n_tags):
             now[k] /= total
@@ -256,11 +265,15 @@ def sum_product_of_pairs(
             j, k = listed[p] // n_tags, listed[p] % n_tags
             backward[j] += arrived[k] * (powers[p] - base)
             together[p] += forward[t, j] * arrived[k]
+        of_token = 0.0
         for j in range(n_tags):
             backward[j] = max(0.0, backward[j])
             of_tags[t, j] = forward[t, j] * backward[j]
+            of_token += of_tags[t, j]
             if not backward[j] < _LARGEST:
                 return np.nan
+        if not abs(of_token - 1.0) < _LOST:
+            return np.nan
     for p in range(len(listed)):
         of_pairs[0, listed[p]] += together[p] * powers[p]
     return float(log_sum)
@@ -334,7 +347,7 @@ def _by_logarithms(
                 backward[j] = log_sum_exp(values)
         for j in range(n_tags):
             values[j] = forward[t, j] + backward[j]
-        # The same number but for rounding, which large scores would turn into probabilities above 1.
+        # The same number but for rounding, which makes probabilities above 1 of large scores.
         of_token = log_sum_exp(values)
         for j in range(n_tags):
             of_tags[first + t, j] = np.exp(forward[t, j] + backward[j] - of_token)

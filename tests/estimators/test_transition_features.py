@@ -134,6 +134,7 @@ def test_numbers_beside_names_and_held_out_sequences_are_read():
     ("settings", "error", "message"),
     [
         ({"transition_features": "go"}, TypeError, "give a list of names"),
+        ({"transition_features": b"go"}, TypeError, "give a list of names"),
         ({"transition_features": []}, TypeError, "give a list of names"),
         ({"transition_features": ["go", 1]}, TypeError, "give a list of names"),
         ({"transition_features": ["gone"]}, ValueError, "names 'gone', which no token has"),
