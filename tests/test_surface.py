@@ -85,6 +85,8 @@ def test_row_share_of_trees_is_row_fraction_and_warns():
     with pytest.warns(FutureWarning, match="write row_fraction"):
         family = structboost.weak.TreeFamily(np.eye(4), (-1.0, 1.0), row_share=0.5)
     assert family.row_fraction == 0.5
+    with pytest.raises(TypeError, match="former name of row_fraction"):
+        structboost.weak.TreeFamily(np.eye(4), (-1.0, 1.0), row_fraction=0.5, row_share=0.5)
 
 
 def test_a_family_that_defines_vary_is_told_to_name_it_resample():

@@ -12,6 +12,10 @@ from structboost.runtime.compiled import compiled
 # Beyond these, products may have lost what counts: logarithms are taken.
 _SMALLEST = 1e-250
 _LARGEST = 1e250
+# What differences leave of their terms, and probabilities differ from 1 by, where digits are lost.
+_LOST = 1e-6
+# Smaller fractions of the largest pair may be lost beside it.
+_LEAST_BASE = 1e-7
 # Steps whose pairs are summed together, so that they stay in the cache of the processor.
 _STEPS_TOGETHER = 256
 
@@ -141,12 +145,14 @@ def sum_product(
         backward[k] = 1.0
         of_tags[first + n - 1, k] = forward[n - 1, k]
     for t in range(-1 if np.isnan(log_sum) else n - 2, -1, -1):
+        # A tag that nothing leads to may have a sum beyond the range, and inf * 0 is not a number.
+        largest = 0.0
         for k in range(n_tags):
             arrived[k] = likely[t + 1, k] * backward[k] / scales[t + 1]
+            largest = max(largest, arrived[k])
             backward[k] = 0.0
         if row_step is not None:
             exponentials(transitions, row + t, allowed, following, preceding, many)
-        largest = 0.0
         for k in range(n_tags):
             after = arrived[k]
             for j in range(n_tags):
@@ -207,23 +213,26 @@ def sum_product_of_pairs(
     Returns
     -------
     log_sum : float
-        Logarithm of the sum, or NaN if numbers came near the ends of their range.  Then nothing was
-        added to ``of_pairs``.
+        Logarithm of the sum, or NaN if numbers came near the ends of their range, or differences
+        lost digits.  Then nothing was added to ``of_pairs``.
     """
     listed, powers, base, shift = pairs
     forward, likely, scales, arrived, backward = space[0], space[1], space[2], space[5], space[6]
     n, n_tags = emissions.shape
     if n == 0:
         return 0.0
+    if base < _LEAST_BASE:
+        return np.nan
     log_sum = shift * (n - 1)
     for t in range(n):
         largest = -np.inf
         for k in range(n_tags):
             largest = max(largest, emissions[t, k])
         log_sum += largest
-        now, total = forward[t], 0.0
+        now, total, of_emissions = forward[t], 0.0, 0.0
         for k in range(n_tags):
             likely[t, k] = np.exp(emissions[t, k] - largest)
+            of_emissions += likely[t, k]
             # The sums of a token are 1.
             now[k] = base if t else 1.0
         if t:
@@ -233,7 +242,9 @@ def sum_product_of_pairs(
         for k in range(n_tags):
             now[k] = max(0.0, now[k]) * likely[t, k]
             total += now[k]
-        if not total > _SMALLEST:
+        # Subtracted numbers that leave less than this have lost digits.
+        lost = _LOST * base * of_emissions if t else 0.0
+        if not total > max(_SMALLEST, lost):
             return np.nan
         for k in range(n_tags):
             now[k] /= total
@@ -254,11 +265,15 @@ def sum_product_of_pairs(
             j, k = listed[p] // n_tags, listed[p] % n_tags
             backward[j] += arrived[k] * (powers[p] - base)
             together[p] += forward[t, j] * arrived[k]
+        of_token = 0.0
         for j in range(n_tags):
             backward[j] = max(0.0, backward[j])
             of_tags[t, j] = forward[t, j] * backward[j]
+            of_token += of_tags[t, j]
             if not backward[j] < _LARGEST:
                 return np.nan
+        if not abs(of_token - 1.0) < _LOST:
+            return np.nan
     for p in range(len(listed)):
         of_pairs[0, listed[p]] += together[p] * powers[p]
     return float(log_sum)
@@ -324,15 +339,23 @@ def _by_logarithms(
     for t in range(n - 1, -1, -1):
         row = first_row + t * rows_per_step
         for j in range(n_tags):
-            after = 0.0
+            backward[j] = 0.0
             if t < n - 1:
                 for k in range(n_tags):
                     at = j * n_tags + k
                     values[k] = arrived[k] + transitions[row, at] + allowed[at]
-                    of_pairs[row, at] += np.exp(forward[t, j] + values[k] - log_sum)
-                after = log_sum_exp(values)
-            backward[j] = after + emissions[first + t, j]
-            of_tags[first + t, j] = np.exp(forward[t, j] + after - log_sum)
+                backward[j] = log_sum_exp(values)
+        for j in range(n_tags):
+            values[j] = forward[t, j] + backward[j]
+        # The same number but for rounding, which makes probabilities above 1 of large scores.
+        of_token = log_sum_exp(values)
+        for j in range(n_tags):
+            of_tags[first + t, j] = np.exp(forward[t, j] + backward[j] - of_token)
+            if t < n - 1:
+                for k in range(n_tags):
+                    at = j * n_tags + k
+                    after = arrived[k] + transitions[row, at] + allowed[at]
+                    of_pairs[row, at] += np.exp(forward[t, j] + after - of_token)
         for k in range(n_tags):
-            arrived[k] = backward[k]
+            arrived[k] = backward[k] + emissions[first + t, k]
     return float(log_sum)

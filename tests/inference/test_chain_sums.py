@@ -56,3 +56,31 @@ def test_many_tags_have_the_best_sequence_and_the_same_ties(seed, forbids):
     for before in scores[-2::-1]:
         tags.insert(0, int(np.argmax(before + pairs[:, tags[0]])))
     assert viterbi(emissions, pairs).tolist() == tags
+
+
+@pytest.mark.parametrize("of_steps", [False, True])
+@pytest.mark.parametrize("size", [300.0, 560.0, 575.0])
+def test_tags_that_nothing_leads_to_may_have_a_sum_beyond_the_range(of_steps, size):
+    # Tag 0 would be more likely by far at token 1, and at what follows, but is forbidden after all.
+    emissions = np.array([[0.0, 0.0], [0.0, -size], [0.0, 0.0]])
+    pairs = np.array([[-np.inf, 0.0], [-np.inf, -size]])
+    of_tags, of_pairs, log_sum = forward_backward(
+        emissions, np.repeat(pairs[None], 2, axis=0) if of_steps else pairs
+    )
+    by_step = np.array([[[0.0, 1.0], [0.0, 0.0]], [[0.0, 0.0], [0.0, 1.0]]])
+    np.testing.assert_allclose(of_tags, [[1.0, 0.0], [0.0, 1.0], [0.0, 1.0]], atol=1e-12)
+    np.testing.assert_allclose(of_pairs, by_step if of_steps else by_step.sum(axis=0), atol=1e-12)
+    assert log_sum == pytest.approx(-2.0 * size)
+
+
+@pytest.mark.parametrize("of_steps", [False, True])
+def test_scores_beyond_the_precision_of_their_sum_give_probabilities(of_steps):
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        emissions = 1e150 * rng.normal(size=(20, 5))
+        pairs = 1e150 * rng.normal(size=(19, 5, 5) if of_steps else (5, 5))
+        of_tags, of_pairs, _ = forward_backward(emissions, pairs)
+        assert np.isfinite(of_pairs).all()
+        np.testing.assert_array_equal(of_tags.argmax(axis=1), viterbi(emissions, pairs))
+        np.testing.assert_allclose(of_tags.sum(axis=1), 1.0)
+        assert of_pairs.sum() == pytest.approx(19.0)

@@ -560,6 +560,26 @@ def test_sums_over_listed_pairs_equal_sums_over_all(size, forbidden):
         np.testing.assert_allclose(own, other, rtol=1e-9, atol=1e-9 * size)
 
 
+@pytest.mark.parametrize("least", [-np.inf, -60.0])
+@pytest.mark.parametrize("largest", [0.0, 10.0, 60.0])
+def test_differences_of_listed_pairs_that_lose_digits_are_found(largest, least):
+    # Tags that listed pairs make unlikely are the most likely ones by their tokens.
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        pairs = np.zeros((1, 16))
+        listed = np.sort(rng.choice(16, 10, replace=False))
+        pairs[0, listed] = rng.choice([largest, least, 1.0], 10)
+        scores = rng.choice([0.0, 60.0], (6, 4))
+        penalties = np.where(np.isinf(pairs[0]), -np.inf, 0.0), np.zeros(4), np.zeros(4)
+        sequences_of = np.array([0, 6]), np.zeros(6, int), np.ones(1), np.ones((1, 2), bool)
+        space = (*np.empty((2, 6, 4)), space_of_sums(np.array([0, 6]), 4))
+        finite = np.where(np.isinf(pairs), 0.0, pairs)
+        slopes = [scores.copy(), scores.copy()]
+        for own, of in zip(slopes, (np.zeros(0, np.int64), listed), strict=True):
+            slopes_of(own, finite, sequences_of, penalties, of, space, np.zeros((1, 16)))
+        np.testing.assert_allclose(slopes[1], slopes[0], atol=1e-6)
+
+
 @pytest.mark.slow
 def test_pairs_that_training_lacks_score_zero_at_the_optimum():
     X, Y = sequences(np.random.default_rng(1), n=8)
