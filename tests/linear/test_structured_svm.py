@@ -362,7 +362,7 @@ def test_interruption_keeps_a_usable_model():
 def test_a_path_ends_where_it_is_interrupted():
     _, X, Y, _ = multiclass()
     svm = StructuredSVM(Impatient(3, 2), tol=0.5, random_state=0)
-    with pytest.warns(InterruptedFitWarning, match="after 1 exact passes"):
+    with pytest.warns(InterruptedFitWarning, match="after 1 exact pass;"):
         fitted = list(svm.path(X, Y, (1000.0, 3000.0)))
     assert [one.interrupted_ for one in fitted] == [True]
 
