@@ -41,6 +41,10 @@ _ROWS_AT_ONCE = 64
 Room = tuple[IntArray, IntArray, NDArray[np.int32], IntArray, IntArray, IntArray | None]
 
 
+# Fewest sparse columns that are worth the compilation of their code, about a second.
+_FEWEST_SPARSE = 64
+
+
 class CountedTable(NamedTuple):
     """Bins of all rows, as histograms read them.
 
@@ -86,6 +90,8 @@ def counted_table(binned: BinnedFeatures, row_fraction: float) -> CountedTable:
     sizes = np.diff(indptr).reshape(n_blocks, n_columns)
     is_sparse = (common == common[:1]).all(axis=0) & (common[0] >= 0)
     is_sparse &= sizes.sum(axis=0) < row_fraction * binned.n_rows
+    if is_sparse.sum() < _FEWEST_SPARSE:
+        is_sparse[:] = False
     sparse, dense = np.flatnonzero(is_sparse), np.flatnonzero(~is_sparse)
     rows, codes = [np.zeros(0, np.int32)], [np.zeros(0, binned.codes.dtype)]
     for f in sparse:
