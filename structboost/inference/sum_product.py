@@ -347,7 +347,7 @@ def _by_logarithms(
                 backward[j] = log_sum_exp(values)
         for j in range(n_tags):
             values[j] = forward[t, j] + backward[j]
-        # The same number but for rounding, which makes probabilities above 1 of large scores.
+        # It equals log_sum up to rounding; with log_sum, probabilities of large scores exceed 1.
         of_token = log_sum_exp(values)
         for j in range(n_tags):
             of_tags[first + t, j] = np.exp(forward[t, j] + backward[j] - of_token)

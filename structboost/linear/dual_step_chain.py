@@ -17,19 +17,8 @@ from structboost.linear.same_columns import SameColumns
 class DualStepChain(DualChain):
     """Solver of the dual of the likelihood of a chain with features of the steps.
 
-    The dual distributions are stored by their probabilities of pairs of tags at each step.
-
-    Parameters
-    ----------
-    task : ChainTask
-        With features of the steps.
-    X, Y : sequence
-        Tokens and steps as indices of active features, with vectors between them if the task has
-        these, and tags.
-    example_weights : ndarray, shape (n_examples,)
-        Weights of the examples, which sum to 1.
-    **settings
-        As for :class:`DualChain`, without an l1 norm.
+    The dual distributions are stored by their probabilities of pairs of tags at each step.  The
+    arguments are those of :class:`.StepChain`, without an l1 norm.
     """
 
     def __init__(

@@ -26,7 +26,7 @@ _FINEST = 1e-7
 # Where pricing is a search: rounds in which the primal must fall by tol.
 _STALL_ROUNDS = 20
 # Only edges below this fraction of C are compared with their duals.  If an edge is also below the
-# second fraction of the sum of the sizes of these duals, it is 0 but for rounding.
+# second fraction of the sum of the sizes of these duals, it is 0 up to rounding.
 _SMALL_EDGE, _NO_EDGE = 1e-9, 1e-12
 
 

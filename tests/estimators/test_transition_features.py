@@ -11,7 +11,7 @@ from structboost import StructBoostTagger, to_onnx
 
 
 def sentences(n=60, seed=0):
-    """Tags that stay or go on, by a name of the token alone; the first one is named."""
+    """Make sentences whose tags stay or go on as a name of the token says."""
     rng = np.random.default_rng(seed)
     X, y = [], []
     for _ in range(n):
