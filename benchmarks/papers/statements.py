@@ -3,7 +3,6 @@
 from functools import partial
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from benchmarks.ours import statements
 from benchmarks.runner.datasets import halves, load, tabular
@@ -46,8 +45,7 @@ def _train_of(source, repeat=0):
 def progress(source, rounds_of, *, C):
     """How rounds lower the objective, and what (43) promised."""
     train, _ = _train_of(source)
-    with threadpool_limits(1):
-        rounds = rounds_of(train.X, train.y, C)
+    rounds = rounds_of(train.X, train.y, C)
     values = np.array([C, *(one.objective for one in rounds)])
     bounds = np.array([one.bound for one in rounds])
     lines = np.array([one.line for one in rounds])
@@ -82,16 +80,14 @@ def cuts(source, settings, *, varied, n_rows, C, tol):
     chosen = np.random.default_rng(0).permutation(len(train.y))[:n_rows]
     task = MulticlassTask(int(train.y.max()) + 1)
     trainer = StructBoost(task, C=C, tol=tol, max_rounds=300, **settings)
-    with threadpool_limits(1):
-        last = trainer.fit(train.X[chosen], train.y[chosen]).history_[-1]
+    last = trainer.fit(train.X[chosen], train.y[chosen]).history_[-1]
     return {"value": last["oracle_calls"], "gap": last["gap"], "rounds": last["round"]}
 
 
 def theorems(source, greedy, *, repeat):
     """ShareBoost's loss and errors after each round beside both theorems."""
     train, test = _train_of(source, repeat)
-    with threadpool_limits(1):
-        path = greedy(train, test, min(FEATURES, train.X.shape[1]))
+    path = greedy(train, test, min(FEATURES, train.X.shape[1]))
     n, d, k = *train.X.shape, int(train.y.max()) + 1
     rows = [
         {
@@ -119,10 +115,9 @@ def errors(source, settings, *, C, repeat):
     """Test error at the first round whose proved gap is so small."""
     train, test = _train_of(source, repeat)
     task = MulticlassTask(int(train.y.max()) + 1)
-    with threadpool_limits(1):
-        trainer = StructBoost(task, C=C, tol=GAPS[-1], max_rounds=300, **settings)
-        trainer.fit(train.X, train.y)
-        of_rounds = [np.mean(np.ravel(p) != test.y) for p in trainer.staged_predict(test.X)]
+    trainer = StructBoost(task, C=C, tol=GAPS[-1], max_rounds=300, **settings)
+    trainer.fit(train.X, train.y)
+    of_rounds = [np.mean(np.ravel(p) != test.y) for p in trainer.staged_predict(test.X)]
     gaps = [one["gap"] for one in trainer.history_]
     first = {gap: next((k for k, own in enumerate(gaps) if own <= gap), None) for gap in GAPS}
     rows = [

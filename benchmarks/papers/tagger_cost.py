@@ -1,15 +1,12 @@
 """Cost of a linear chain by the number of tokens, tags and sequences, beside CRFsuite."""
 
-import tempfile
 import time
 from functools import partial
 from itertools import islice
-from pathlib import Path
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
-from benchmarks.papers.taggers import SETTINGS
+from benchmarks.papers.taggers import CRFSUITE, OURS, crfsuite
 from benchmarks.runner.experiment import Experiment, Learner
 from benchmarks.runner.limits import limited, peak_memory, reset_peak_memory
 from benchmarks.runner.pages import across, blocks
@@ -19,7 +16,6 @@ from benchmarks.runner.targets import reach
 from benchmarks.structures.tokens import FILES, Tagged, f1, read
 from structboost import StructBoostTagger
 
-OURS, CRFSUITE = "structboost", "CRFsuite"
 SPANISH = "spanish"
 N_NAMES, N_CLUES, CALLS, QUICK_SENTENCES = 3000, 200, 200, 200
 # Tokens, tags and sequences of the made texts; one of the three varies.
@@ -64,28 +60,27 @@ def _cost(report, source, learner, text):
     else:
         n = QUICK_SENTENCES if source.quick else None
         train, test = (read(source.name, source.folder / file, n) for file in FILES[source.name])
-    with threadpool_limits(1):
-        # Compiled code is loaded: for short sequences, for long ones, and for a choice of C.
-        for few, is_made in (
-            (made_text(60, 9, 3), True),
-            (made_text(300, 9, 1), True),
-            (train, False),
-        ):
-            few = Tagged(few.X[:30], few.Y[:30])
-            if is_made or not text:
-                learner.fit(few, is_made)(few.X)
-        before = reset_peak_memory()
-        # The faster of two fits of a made text, and of three predictions.
-        fits = [cpu_timed(partial(learner.fit, train), bool(text)) for _ in range(1 + bool(text))]
-        predict, cpu = min(fits, key=lambda fit: fit[1])
-        predictions = [cpu_timed(predict, test.X) for _ in range(3)]
-        predicted, cpu_of_test = min(predictions, key=lambda one: one[1])
-        peak = peak_memory()
-        times = []
-        for x in test.X[: 0 if text else CALLS]:
-            began = time.perf_counter()
-            predict([x])
-            times.append(time.perf_counter() - began)
+    # Compiled code is loaded: for short sequences, for long ones, and for a choice of C.
+    for few, is_made in (
+        (made_text(60, 9, 3), True),
+        (made_text(300, 9, 1), True),
+        (train, False),
+    ):
+        few = Tagged(few.X[:30], few.Y[:30])
+        if is_made or not text:
+            learner.fit(few, is_made)(few.X)
+    before = reset_peak_memory()
+    # The faster of two fits of a made text, and of three predictions.
+    fits = [cpu_timed(partial(learner.fit, train), bool(text)) for _ in range(1 + bool(text))]
+    predict, cpu = min(fits, key=lambda fit: fit[1])
+    predictions = [cpu_timed(predict, test.X) for _ in range(3)]
+    predicted, cpu_of_test = min(predictions, key=lambda one: one[1])
+    peak = peak_memory()
+    times = []
+    for x in test.X[: 0 if text else CALLS]:
+        began = time.perf_counter()
+        predict([x])
+        times.append(time.perf_counter() - began)
     n_tokens = sum(map(len, test.Y))
     right = sum(np.sum(np.array(a) == b) for a, b in zip(test.Y, predicted, strict=True))
     facts = {"cpu": cpu, "cpu_of_test": cpu_of_test, "peak_bytes": peak - before}
@@ -104,18 +99,7 @@ def _ours(train, is_made):
 
 
 def _crfsuite(train, is_made):
-    import pycrfsuite
-
-    trainer = pycrfsuite.Trainer(algorithm="lbfgs", verbose=False)
-    for x, y in zip(train.X, train.Y, strict=True):
-        trainer.append(pycrfsuite.ItemSequence(x), y)
-    trainer.set_params({**SETTINGS, **({"c1": 0.0, "c2": 0.5} if is_made else {})})
-    tagger = pycrfsuite.Tagger()
-    with tempfile.TemporaryDirectory() as folder:
-        path = str(Path(folder) / "model")
-        trainer.train(path)
-        tagger.open(path)
-    return lambda X: [tagger.tag(pycrfsuite.ItemSequence(x)) for x in X]
+    return crfsuite(train, **({"c1": 0.0, "c2": 0.5} if is_made else {}))
 
 
 BOTH = {OURS: Learner(_ours), CRFSUITE: Learner(_crfsuite, ("pycrfsuite",))}

@@ -225,6 +225,7 @@ def test_a_run_that_dies_is_named_with_signal_and_remedy(name, capfd):
 def test_models_fit_and_predict_with_the_code_of_all_processors_with_avx2():
     program = """
 import numpy as np, numba
+from threadpoolctl import threadpool_info
 from benchmarks.runner import provenance
 from structboost import StructBoostClassifier
 X = np.random.default_rng(0).normal(size=(80, 4)); y = (X[:, 0] > X[:, 1]).astype(int)
@@ -232,6 +233,7 @@ model = StructBoostClassifier(objective="hinge", C=10.0, random_state=0).fit(X, 
 assert model.score(X, y) > 0.8
 assert provenance.is_portable(provenance.this_run())
 assert "512" not in numba.core.config.CPU_FEATURES
+assert {library["num_threads"] for library in threadpool_info()} == {1}
 (code,) = [str(provenance.this_run()["simd"])]
 assert "512" not in code and "V4" not in code, code
 """
