@@ -132,7 +132,8 @@ def pack(
         rows[n] = i
         n += size != 0
         total += packed[i]
-        largest = max(largest, size)
+        if size > largest:
+            largest = size
     return n, total, largest
 
 
