@@ -414,7 +414,8 @@ class StructBoostTagger(TagPrediction, TokenWeights):
     def _restore(self, facts: Mapping[str, Any]) -> None:
         super()._restore(facts)
         self.classes_ = saved_classes(facts)
-        self.forbidden = [(a, b) for a, b in facts["forbidden"]] or None
+        if self.forbidden is None:  # files before version 0.3 have it apart from the parameters
+            self.forbidden = [(a, b) for a, b in facts["forbidden"]] or None
         n_features = whole_number(facts["n_token_features"], "number of features", low=1)
         names = saved_names(facts["names"], n_features)
         is_active = facts["is_active"]
