@@ -52,6 +52,7 @@ from structboost.masters.newton_steps import NewtonSteps
 from structboost.masters.stage_wise_random_field import StageWiseRandomField
 from structboost.runtime.elsewhere import advice
 from structboost.runtime.fitted_state import committed
+from structboost.runtime.interrupts import uninterrupted
 from structboost.selection.folds import Fold
 from structboost.tasks.chain import ChainTask, labelled_stretches, runs_of
 from structboost.tasks.chunk_tags import SCHEMES, ChunkTags
@@ -390,7 +391,7 @@ class StructBoostTagger(TagPrediction, TokenWeights):
         for i, of_input in zip(training, scores, strict=True):
             columns = [rows[i][1]] if members_on_vectors(self.weak_learner) != {"tree"} else []
             out[i] = rows[i][0], np.hstack((*columns, of_input))
-        return out, fit(range(len(training)))
+        return out, uninterrupted(partial(fit, range(len(training))))
 
     @override
     def _facts(self) -> dict[str, Any]:

@@ -146,5 +146,5 @@ def test_callbacks_of_other_arguments_are_refused_before_the_first_round(face, i
     def broken(record, trainer, more=None):
         raise TypeError("of the callback")
 
-    with pytest.raises(TypeError, match="^of the callback$"):
+    with pytest.raises(TypeError, match=r"^of the callback$"):
         face.set_params(callbacks=[broken]).fit(inputs, y)
