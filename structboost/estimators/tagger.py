@@ -401,6 +401,7 @@ class StructBoostTagger(TagPrediction, TokenWeights):
             "n_token_features": reader.n_features,
             "is_active": reader.is_active,
             "vector_columns": reader.vector_columns.tolist(),
+            "shortest_vectors": reader.shortest_vectors,
             "transition_columns": self.transition_columns_.tolist(),
             "columns": reader.columns,
             "outside_offset": self.outside_offset_,
@@ -438,12 +439,17 @@ class StructBoostTagger(TagPrediction, TokenWeights):
             )
 
         vector_columns, columns_of_steps = indices("vector_columns"), indices("transition_columns")
+        shortest_vectors = {
+            name: whole_number(length, "length of a vector", low=1)
+            for name, length in dict(facts.get("shortest_vectors", {})).items()
+        }
         reader = TokenReader(
             names,
             n_features,
             is_active=is_active,
             columns=columns,
             vector_columns=vector_columns,
+            shortest_vectors=shortest_vectors,
         )
         steps = StepFeatures(columns_of_steps, n_features) if len(columns_of_steps) else None
         self._keep_reader(reader, steps)

@@ -29,9 +29,8 @@ def committed(
 
     The draft has the parameters of the object, and no fitted attributes.  Afterwards the object
     takes over the attributes of the draft in a single assignment.  So a fit that raises an error,
-    or that Ctrl-C ends without a model, leaves the previous model as it was, and
-    KeyboardInterrupt gets a message.  Of several fits in threads, the last one to end determines all
-    attributes.
+    or that Ctrl-C ends without a model, leaves the previous model as it was, and KeyboardInterrupt
+    gets a message.  Of several fits in threads, the last one to end determines all attributes.
 
     The first Ctrl-C is deferred as in :func:`structboost.runtime.interrupts.deferred_interrupts`,
     and a second one is raised at once.  A compilation is announced.

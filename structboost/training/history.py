@@ -44,7 +44,8 @@ def record(
             20 rounds that of the examples that rounds left out, where they say when to end; with
             ``early_stopping`` of an estimator that of the part that was held out.
         bound_all, gap_all
-            In the last record: over stumps on all distinct thresholds; None if not known.
+            Over stumps on all distinct thresholds: in all records after a fit that searched all of
+            these, else in the last one; None if not known.
         smallest_C
             Below this C the model is certainly empty.  If the model is empty, the last record has
             the C above which it is not.
