@@ -523,6 +523,15 @@ class StructBoostTagger(TagPrediction, TokenWeights):
             )
         return {"problem": problem, "on_held_out": partial(self._choose_offset, task)}
 
+    @property
+    @override
+    def learner_(self) -> str:
+        # Single features, which parameters call by the name of their weights or of their search.
+        word = "stump" if self.formulation_ else "linear"
+        names = self.model_.families.split(", ")
+        return ", ".join(dict.fromkeys(word if n == ActiveFeatureFamily.name else n for n in names))
+
+    @override
     def _summary(self) -> str:
         check_is_fitted(self)
         offset = self.outside_offset_

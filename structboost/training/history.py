@@ -92,7 +92,7 @@ def fit_in_words(
     ----------
     fitted : estimator or trainer
         With the attributes ``model_``, ``history_``, ``C_``, ``gap_text_``, ``ending_`` and
-        ``ending_text_``.
+        ``ending_text_``; ``learner_`` names the weak learners, by default as the model does.
     minimised : str
         Name of the objective.
     n_rounds : int
@@ -106,7 +106,7 @@ def fit_in_words(
     if not any(len(member.learners) for member in members):
         what = "nothing" if fitted.ending_ == "one_class" else f"{minimised} without weak learners"
         return f"minimised {what}; {fitted.ending_text_}"
-    families = ", ".join(dict.fromkeys(member.family for member in members))
+    families = getattr(fitted, "learner_", fitted.model_.families)
     rounds = f"{n_rounds} round" + ("" if n_rounds == 1 else "s")
     words = [
         f"minimised {minimised} over {families}",

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from structboost import BinaryTask, StructBoost, StructBoostClassifier
-from structboost.plotting.report import save_report
+from structboost import BinaryTask, StructBoost, StructBoostClassifier, save_report
 
 rng = np.random.default_rng(0)
 X = rng.normal(size=(400, 2))
