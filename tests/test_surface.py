@@ -4,6 +4,7 @@ import ast
 import importlib
 import inspect
 import os
+import pickle
 import shutil
 import subprocess
 import sys
@@ -79,6 +80,12 @@ def test_may_part_of_fit_is_can_split_and_warns():
 def test_number_of_a_cut_is_its_key_and_warns():
     with pytest.warns(FutureWarning, match="write key"):
         assert structboost.masters.Cut(3, 0.5).number == 3
+    with pytest.warns(FutureWarning, match="write key"):
+        cut = structboost.masters.Cut(number=3, loss=0.5)
+    assert cut == structboost.masters.Cut(key=3, loss=0.5) == pickle.loads(pickle.dumps(cut))
+    for twice in (lambda: type(cut)(3, number=3), lambda: type(cut)(key=3, number=3, loss=0.5)):
+        with pytest.raises(TypeError, match="former name of key; write key"):
+            twice()
 
 
 def test_row_share_of_trees_is_row_fraction_and_warns():
