@@ -53,7 +53,7 @@ unit: venv
 	$(RUN) -m pytest -q -n0 -m "not slow" --ignore tests/benchmarks --durations=3 --durations-min=1
 
 test: lint
-	$(RUN) -m pytest -q -n auto --dist loadfile
+	$(RUN) -m pytest -q -n auto --dist worksteal
 
 bench: $(VENV)/.installed-bench
 	$(RUN) -m benchmarks list
