@@ -231,6 +231,8 @@ class PredictThenOptimize(SavedToFile, Documented, BaseEstimator):
     def score(self, X: Any, costs: Any, sample_weight: Any = None) -> float:
         """Return minus the normalised regret, the total regret over the total of the best values.
 
+        If the best values are all 0, it is minus the mean regret of an instance.
+
         Parameters
         ----------
         X, costs : array-like
