@@ -34,7 +34,7 @@ from structboost.runtime.numba_cache import CheckedCache
 from structboost.runtime.numba_values import NumbaValue
 
 # numba would also compile a form for calls from C, which takes a sixth of the time.
-_OPTIONS: dict[str, Any] = {"nogil": True, "no_cfunc_wrapper": True, "error_model": "numpy"}
+_OPTIONS: dict[str, Any] = {"nogil": True, "no_cfunc_wrapper": True}
 
 
 class _CollectorPause(event.Listener):

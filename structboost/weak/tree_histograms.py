@@ -132,8 +132,7 @@ def pack(
         rows[n] = i
         n += size != 0
         total += packed[i]
-        if size > largest:
-            largest = size
+        largest = max(largest, size)
     return n, total, largest
 
 
