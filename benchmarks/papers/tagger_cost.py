@@ -9,7 +9,7 @@ import numpy as np
 from benchmarks.papers.taggers import CRFSUITE, OURS, crfsuite
 from benchmarks.runner.experiment import Experiment, Learner
 from benchmarks.runner.limits import limited, peak_memory, reset_peak_memory
-from benchmarks.runner.pages import across, blocks
+from benchmarks.runner.pages import across, blocks, picture
 from benchmarks.runner.protocol import cpu_timed
 from benchmarks.runner.records import exponent, lookup, pick, ratio
 from benchmarks.runner.targets import reach
@@ -128,28 +128,21 @@ def show(made):
 
 def plot(made, path):
     """Lines of both learners on logarithmic axes, one plot for each number that varies."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
     styles = {"value": ("fit", "-o"), "cpu_of_test": ("prediction", "--s")}
     colors = {OURS: "tab:blue", CRFSUITE: "tab:orange"}
-    figure, axes = plt.subplots(1, 3, figsize=(11.0, 3.8), layout="constrained")
-    for axis, name in zip(axes, TEXTS, strict=True):
-        for method, color in colors.items():
-            own = sorted(pick(made, dataset=name, method=method), key=lambda r: r[name])
-            for fact, (label, style) in styles.items():
-                points = [r[name] for r in own], [r[fact] for r in own]
-                axis.plot(*points, style, color=color, label=f"{method}, {label}", markersize=4)
-        axis.set(xscale="log", yscale="log", xlabel=name, ylabel="CPU seconds")
-        ticks = sorted({r[name] for r in pick(made, dataset=name)})
-        axis.set_xticks(ticks, [f"{tick:,}" for tick in ticks])
-        axis.minorticks_off()
-        axis.grid(visible=True, linewidth=0.3)
-    axes[0].legend(fontsize=7)
-    figure.savefig(path, dpi=110)
-    plt.close(figure)
+    with picture(path, 1, 3, figsize=(11.0, 3.8)) as axes:
+        for axis, name in zip(axes, TEXTS, strict=True):
+            for method, color in colors.items():
+                own = sorted(pick(made, dataset=name, method=method), key=lambda r: r[name])
+                for fact, (label, style) in styles.items():
+                    points = [r[name] for r in own], [r[fact] for r in own]
+                    axis.plot(*points, style, color=color, label=f"{method}, {label}", markersize=4)
+            axis.set(xscale="log", yscale="log", xlabel=name, ylabel="CPU seconds")
+            ticks = sorted({r[name] for r in pick(made, dataset=name)})
+            axis.set_xticks(ticks, [f"{tick:,}" for tick in ticks])
+            axis.minorticks_off()
+            axis.grid(visible=True, linewidth=0.3)
+        axes[0].legend(fontsize=7)
 
 
 def targets(made):
