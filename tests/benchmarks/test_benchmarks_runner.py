@@ -175,8 +175,8 @@ def test_unknown_data_sets_missing_packages_and_missing_files_are_named(
 class Workers:
     """Run each process of a command here, and end it by a code."""
 
-    def __init__(self, code=0):
-        self.code, self.started = code, 0
+    def __init__(self, code=0, pid=0):
+        self.code, self.pid, self.started = code, pid, 0
 
     def __call__(self, arguments):
         commands.main(arguments[arguments.index("benchmarks") + 1 :])
@@ -210,6 +210,17 @@ def test_a_worker_that_dies_is_named_with_signal_and_remedy(page, command, monke
     said = capsys.readouterr().err
     assert "Process 2 of 2 ended by SIGKILL" in said
     assert "take a smaller --jobs" in said
+
+
+def test_a_unit_whose_process_died_is_named_and_not_run_again(page, command, monkeypatch, capsys):
+    made = page(fails=(1,))
+    provenance.this_run()
+    monkeypatch.setattr(commands.subprocess, "Popen", Workers(-signal.SIGSEGV, os.getpid()))
+    assert command("run", "--jobs", "2") == 1
+    assert len(made.computed) == 6
+    assert "a, m repeat 1: FAILED: its process died" in capsys.readouterr().err
+    assert command("run") == 1
+    assert len(made.computed) == 8
 
 
 @pytest.mark.parametrize("name", ["SIGILL", "SIGSEGV"])
