@@ -82,6 +82,7 @@ def test_weights_of_sequences_count_for_their_tokens():
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("face", "inputs", "y"), [(SETS, X, LISTS), (TAGGER, SEQUENCES, TAGS)])
 def test_searches_take_the_scorer(face, inputs, y):
     for scoring in (structured_scorer("f1_macro"), structured_scorer(f1_score, average="micro")):

@@ -559,6 +559,7 @@ def works(name, **parameters):
     return True
 
 
+@pytest.mark.slow
 def test_the_table_of_the_guide_says_what_estimators_take():
     guide = pathlib.Path(__file__).parents[2] / "docs" / "tables-as-they-come.md"
     rows = [

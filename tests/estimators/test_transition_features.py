@@ -48,6 +48,7 @@ def brute(tagger, x):
     return scores
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("objective", ["log_loss", "svm"])
 def test_predictions_and_probabilities_are_those_of_all_tags_one_by_one(objective, tmp_path):
     X, y = sentences()

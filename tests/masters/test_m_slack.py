@@ -89,6 +89,7 @@ def test_blocks_alone_train_chains_with_weights():
     assert trainer.history_[-1]["oracle_calls"] < 0.8 * exact.history_[-1]["oracle_calls"]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("without_program")
 def test_blocks_follow_a_path_and_do_not_depend_on_threads():
     X, Y, _ = chains()

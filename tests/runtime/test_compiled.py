@@ -153,6 +153,7 @@ def test_numbers_of_numpy_compile_nothing_anew_and_change_nothing(Trainer, param
     assert np.array_equal(estimator.decision_function(X), plain.decision_function(X))
 
 
+@pytest.mark.slow
 def test_numba_is_not_imported_before_the_first_call():
     code = """
 import sys
