@@ -15,6 +15,7 @@ from structboost import (
     MultiBoostCWClassifier,
     MulticlassTask,
     MultiLabelTask,
+    PredictThenOptimize,
     StructBoost,
     StructBoostClassifier,
     StructBoostMultiLabelClassifier,
@@ -25,6 +26,7 @@ from structboost import (
 from structboost.contract.calls import predictions
 from structboost.contract.one_output import is_constant, warn_of_one_output
 from structboost.contract.parts import StackedParts
+from structboost.decisions import Choose
 from structboost.exceptions import ConstantPredictionWarning, EmptyModelWarning
 from structboost.masters import StageWiseLikelihood
 from structboost.tasks import GraphInput
@@ -193,6 +195,16 @@ def test_one_output_for_all_is_told_from_several(name):
         {kind: RNG.normal(size=rows.shape) for kind, rows in scores.rows.items()}, scores.offsets
     )
     assert not is_one(task, inputs, outputs, varied)
+
+
+def test_no_warning_where_one_decision_is_best_at_all_costs():
+    costs = np.abs(NOISY_X) + 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        all_of_three = PredictThenOptimize(Choose(3, 3), C=10.0, random_state=0)
+        assert all_of_three.fit(NOISY_X, costs).score(NOISY_X, costs) == 0
+    with pytest.warns(ConstantPredictionWarning, match="one output for all 240"):
+        PredictThenOptimize(Choose(3, 1), C=10.0).fit(0 * NOISY_X, costs)
 
 
 def test_matchings_of_different_pairs_are_several_outputs():
