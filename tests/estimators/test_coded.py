@@ -89,6 +89,7 @@ def test_bad_codings_are_named(coding, message):
         coding_matrix(coding, 3, np.random.RandomState(0))
 
 
+@pytest.mark.slow
 def test_coded_task_keeps_the_contract():
     rng = np.random.default_rng(0)
     for n_classes in (2, 3, 5):

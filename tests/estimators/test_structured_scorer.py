@@ -94,6 +94,7 @@ def test_searches_take_the_scorer(face, inputs, y):
         assert scoring(search, inputs, y) > 0.5
 
 
+@pytest.mark.slow
 def test_matrices_work_with_scorers_of_scikit_learn_and_pipelines():
     for y in (MATRIX, pd.DataFrame(MATRIX, columns=list("xyz"))):
         for scoring in ("f1_micro", make_scorer(f1_score, average="samples", zero_division=1.0)):

@@ -117,6 +117,7 @@ def test_unknown_tags_sparse_matrices_and_functions_give_the_same_model():
     assert of_columns.predict(tables) == of_names.predict(X)
 
 
+@pytest.mark.slow
 def test_numbers_beside_names_and_held_out_sequences_are_read():
     X, y = sentences(40)
     rng = np.random.default_rng(0)
