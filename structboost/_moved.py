@@ -31,7 +31,8 @@ OLD_NAMES = {
         "contract": "Marginals Measure OutputCodes Separation StackedParts",
         "decisions": (
             "AcyclicPath Assignment Choose Decision DecisionInput DecisionProblem GridPath "
-            "Knapsack LinearProgram MatroidBasis ShortestPath SolvedBy Tour"
+            "Knapsack LinearProgram MatroidBasis PredictThenOptimizeTask ShortestPath SolvedBy "
+            "Tour"
         ),
         "engines": "Engine Processes Serial Threads",
         "exceptions": (
@@ -45,7 +46,11 @@ OLD_NAMES = {
             "StageWise StageWiseLikelihood StageWiseRandomField StageWiseRanking"
         ),
         "selection": "Fold",
-        "tasks": ("CandidatePairs GraphInput Stretch labelled_stretches"),
+        "tasks": (
+            "BoxOverlapTask CandidatePairs CodedTask GraphInput Stretch SuperpixelCRFTask "
+            "labelled_stretches"
+        ),
+        "thinning": "ThinnedModel",
         "weak": (
             "ActiveFeatureFamily Best BestCode Candidate CategoryFamily Code Column "
             "Contributions FeatureFamily FreeSign LDAFamily LabelAugmented LearnerTable "

@@ -226,7 +226,7 @@ def answer_of(placed: Mapping[int, ShardAtWork], shards: Sequence[int], batch: B
 
 
 class Replay(Protocol):
-    """Function that returns the calls which restore the state of a shard that is made again."""
+    """Function that returns the calls to restore the state of a rebuilt shard."""
 
     def __call__(self, i: int, /) -> Sequence[tuple[str, tuple[Any, ...]]]:
         """Return the methods and arguments to call in turn on shard ``i``."""

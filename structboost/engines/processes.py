@@ -127,7 +127,7 @@ class _ProcessWorkers(Workers):
             return None
 
     def _replace(self, k: int, batch: Batch | None) -> None:
-        """Start another process in the place of ``k``, lost in a batch or at the start."""
+        """Start another process in place of ``k``, which was lost in a batch or at the start."""
         for _ in range(_MAX_LOSSES):
             self._end(k)
             lost = self._start([k], batch)

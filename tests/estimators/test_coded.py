@@ -18,7 +18,6 @@ from structboost import (
     AdaBoostECCClassifier,
     AdaBoostMHClassifier,
     AdaBoostMOClassifier,
-    CodedTask,
     MultiBoostECCClassifier,
     MultiBoostMOClassifier,
     MulticlassTask,
@@ -27,6 +26,7 @@ from structboost import (
 from structboost.masters.master import RestrictedMaster
 from structboost.masters.norm_bounded import NormBoundedMaster
 from structboost.masters.stage_wise import StageWiseBooster
+from structboost.tasks import CodedTask
 from structboost.tasks.codings import coding_matrix, exhaustive_code, random_column
 from structboost.weak.stump import StumpFamily
 from structboost.weak.terms import Terms

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
-from structboost import StructBoost, StructuredSVM, SuperpixelCRFTask, check_task
+from structboost import StructBoost, StructuredSVM, check_task
 from structboost.exceptions import TaskError
+from structboost.tasks import SuperpixelCRFTask
 from structboost.tasks.superpixel_crf import SuperpixelGraph, TrueLabels
 
 
