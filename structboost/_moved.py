@@ -54,11 +54,13 @@ OLD_NAMES = {
             "WeakLearnerFamily active_features register_weak_learner"
         ),
     },
+    "structboost.engines": {"engines": "Answer answer_of"},
     "structboost.segmentation": {"segmentation": "MadeImages Meaning made_images"},
     "structboost.tracking": {"tracking": "made_clip"},
 }
 # Names that changed when they moved.
 RENAMED = {
+    "Answer": "Response",
     "Best": "BestChannel",
     "Code": "CodeWord",
     "MadeImages": "SyntheticImages",
@@ -66,6 +68,7 @@ RENAMED = {
     "Measure": "SparseFeature",
     "Own": "PerChannel",
     "Tied": "SharedOverChannels",
+    "answer_of": "response_of",
     "made_clip": "make_synthetic_clip",
     "made_images": "make_synthetic_images",
 }
