@@ -55,6 +55,8 @@ OLD_NAMES = {
         ),
     },
     "structboost.engines": {"engines": "Answer answer_of"},
+    "structboost.estimators": {"": "PredictThenOptimize"},
+    "structboost.tasks": {"": "PredictThenOptimizeTask"},
     "structboost.segmentation": {"segmentation": "MadeImages Meaning made_images"},
     "structboost.tracking": {"tracking": "made_clip"},
 }
@@ -120,7 +122,9 @@ def with_old_names(
 
     def __getattr__(name: str) -> Any:
         if name in homes:
-            home, new = f"structboost.{homes[name]}", RENAMED.get(name, name)
+            # No home is the top.
+            home = f"structboost.{homes[name]}".rstrip(".")
+            new = RENAMED.get(name, name)
             warnings.warn(
                 f"{package}.{name} is {home}.{new} now, and its old name goes with the next "
                 f"version; write from {home} import {new}.",

@@ -27,6 +27,7 @@ from structboost.files.saved import SavedToFile
 from structboost.runtime.documentation import Documented
 from structboost.runtime.fitted_state import committed
 from structboost.training.boosting import AUTO
+from structboost.training.history import fit_in_words
 from structboost.validation import (
     checked_choice,
     checked_positive,
@@ -147,6 +148,16 @@ class PredictThenOptimize(SavedToFile, Documented, BaseEstimator):
     n_jobs: int | None = None
     verbose: int = 0
 
+    @override
+    def __repr__(self, N_CHAR_MAX: int = 700) -> str:
+        text, loss = super().__repr__(N_CHAR_MAX), "the SPO+ loss"
+        if "trainer_" not in vars(self):
+            return text
+        n = len(self.history_)
+        if "start" in self.history_[-1]:
+            return f"{text}  # mean of {n} fits that minimised {loss}, C = {self.C_:.4g}"
+        return f"{text}  # {fit_in_words(self.trainer_, loss, n)}"
+
     @committed
     def fit(self, X: Any, costs: Any) -> Self:
         """Train on instances whose costs are known.
@@ -230,6 +241,8 @@ class PredictThenOptimize(SavedToFile, Documented, BaseEstimator):
 
     def score(self, X: Any, costs: Any, sample_weight: Any = None) -> float:
         """Return minus the normalised regret, the total regret over the total of the best values.
+
+        If the best values are all 0, it is minus the mean regret of an instance.
 
         Parameters
         ----------

@@ -403,8 +403,9 @@ def check_allowed(
         if bad is not None:
             before, after = (names[tag] for tag in bad)
             raise ValueError(
-                f"y[{i}] has the pair {(before, after)!r}, which is forbidden; correct its tags, "
-                "or allow the pair."
+                f"y[{i}] has the pair {(before, after)!r}, which is forbidden, by forbidden "
+                "or scheme; correct its tags (structboost.tagging.convert_tags takes them to "
+                "another scheme), or allow the pair."
             )
 
 

@@ -260,3 +260,9 @@ def test_categories_stand_as_their_places_and_unknown_ones_as_missing(settings):
         scores = run(model, odd)["scores"]
         np.testing.assert_array_equal(scores[0], scores[1])
         np.testing.assert_array_equal(scores[0], scores[2])
+
+
+def test_a_path_in_place_of_rows_is_refused_with_what_to_write():
+    model = StructBoostClassifier(**QUICK).fit(X, Y)
+    with pytest.raises(TypeError, match=r"onnx\.save\(to_onnx\(model\), 'wine.onnx'\)"):
+        to_onnx(model, "wine.onnx")
