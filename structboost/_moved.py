@@ -59,6 +59,7 @@ OLD_NAMES = {
             "WeakLearnerFamily active_features register_weak_learner"
         ),
     },
+    "structboost.engines": {"engines": "Answer answer_of"},
     "structboost.estimators": {"": "PredictThenOptimize"},
     "structboost.tasks": {"": "PredictThenOptimizeTask"},
     "structboost.segmentation": {"segmentation": "MadeImages Meaning made_images"},
@@ -66,6 +67,7 @@ OLD_NAMES = {
 }
 # Names that changed when they moved.
 RENAMED = {
+    "Answer": "Response",
     "Best": "BestChannel",
     "Code": "CodeWord",
     "MadeImages": "SyntheticImages",
@@ -73,6 +75,7 @@ RENAMED = {
     "Measure": "SparseFeature",
     "Own": "PerChannel",
     "Tied": "SharedOverChannels",
+    "answer_of": "response_of",
     "made_clip": "make_synthetic_clip",
     "made_images": "make_synthetic_images",
 }
