@@ -54,6 +54,8 @@ OLD_NAMES = {
             "WeakLearnerFamily active_features register_weak_learner"
         ),
     },
+    "structboost.estimators": {"": "PredictThenOptimize"},
+    "structboost.tasks": {"": "PredictThenOptimizeTask"},
     "structboost.segmentation": {"segmentation": "MadeImages Meaning made_images"},
     "structboost.tracking": {"tracking": "made_clip"},
 }
@@ -117,7 +119,9 @@ def with_old_names(
 
     def __getattr__(name: str) -> Any:
         if name in homes:
-            home, new = f"structboost.{homes[name]}", RENAMED.get(name, name)
+            # No home is the top.
+            home = f"structboost.{homes[name]}".rstrip(".")
+            new = RENAMED.get(name, name)
             warnings.warn(
                 f"{package}.{name} is {home}.{new} now, and its old name goes with the next "
                 f"version; write from {home} import {new}.",

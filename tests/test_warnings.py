@@ -222,8 +222,10 @@ def test_matchings_of_different_pairs_are_several_outputs():
 def test_the_first_compilation_is_announced_without_verbose(tmp_path):
     program = (
         "from sklearn.datasets import load_iris\n"
-        "from structboost import StructBoostClassifier as C\n"
-        "C(objective='hinge', C=5, max_iter=2).fit(*load_iris(return_X_y=True))"
+        "from structboost import AdaBoostMHClassifier\n"
+        "from structboost.runtime import compilation\n"
+        "compilation.when_compiling.__defaults__ = (0.1,)\n"  # seconds that one round exceeds
+        "AdaBoostMHClassifier(max_rounds=1).fit(*load_iris(return_X_y=True))"
     )
     run = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", program],

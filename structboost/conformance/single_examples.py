@@ -102,6 +102,7 @@ class SingleExamples(WatchedTask):
             scores += [
                 {kind: multiple * rows for kind, rows in base.items()} for multiple in _MULTIPLES
             ]
+        added = self._loss_scores(i)
         best = {
             False: [self.argmax(i, s, with_truth=False) for s in scores[: len(_SCALES)]],
             True: [
@@ -109,7 +110,6 @@ class SingleExamples(WatchedTask):
                 for k, s in enumerate(scores)
             ],
         }
-        added = self._loss_scores(i)
         sets = stacked(scores if added is None else [*scores, added])
         plain, augmented = (
             [

@@ -15,6 +15,8 @@ from structboost.contract.equality import deep_copy, deeply_equal
 from structboost.contract.losses import check_loss
 from structboost.contract.measures import SparseFeature, measure_of
 from structboost.contract.parts import StackedParts
+from structboost.contract.results import real_number
+from structboost.contract.returned_outputs import check_not_none
 from structboost.contract.task import Task
 from structboost.exceptions import TaskError
 
@@ -79,6 +81,7 @@ class WatchedTask:
         arguments |= {"y": self.Y[i]} if with_truth else {}
         call = f"argmax(X[{i}], scores, Y[{i}])" if with_truth else f"argmax(X[{i}], scores)"
         first = self.call("argmax", i, **arguments)
+        check_not_none(self.task, self.X[i], self.Y[i], first, i)
         self.valid(i, f"the output of {call}", first)
         if twice:
             second = self.call("argmax", i, **arguments)
@@ -107,7 +110,7 @@ class WatchedTask:
     def loss(self, i: int, y_pred: Any, watched: bool = True) -> float:
         """Return the loss of an output against the truth, checked."""
         value = self.call("loss", i, watched, y=self.Y[i], y_pred=y_pred)
-        return check_loss(self.attempt("loss", i, lambda: float(value)), i)
+        return check_loss(real_number(value, "loss(Y[{sample}], y_pred)", i), i)
 
     def evaluate(self, i: int, name: str, output: Any, sets: Scores, watched: bool = True) -> Rated:
         """Return the loss of an output, its scores under each set, and the sizes of their terms."""

@@ -34,8 +34,13 @@ def check_returned(
     if any(y is None for y in Y):
         return
     for i, output in enumerate(outputs):
-        if output is None and not _takes_none(task, X[i], Y[i]):
-            raise returned_none("argmax", i)
+        check_not_none(task, X[i], Y[i], output, i)
+
+
+def check_not_none(task: TaskMembers, x: Any, y: Any, output: Any, i: int) -> None:
+    """Raise TaskError if the argmax of example ``i`` gave None, which is no output."""
+    if output is None and y is not None and not _takes_none(task, x, y):
+        raise returned_none("argmax", i)
 
 
 def returned_none(method: str, i: int) -> TaskError:

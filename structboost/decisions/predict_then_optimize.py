@@ -21,12 +21,13 @@ from structboost.decisions.training import normalized_regret, train
 from structboost.engines.base import Engine
 from structboost.engines.registry import engine_of
 from structboost.estimators.parameters import estimator
-from structboost.estimators.saved import plain_parameters
+from structboost.estimators.saved import plain_parameters, restored_parameters
 from structboost.estimators.table_columns import FROM_DTYPE
 from structboost.files.saved import SavedToFile
 from structboost.runtime.documentation import Documented
 from structboost.runtime.fitted_state import committed
 from structboost.training.boosting import AUTO
+from structboost.training.history import fit_in_words
 from structboost.validation import (
     checked_choice,
     checked_positive,
@@ -146,6 +147,16 @@ class PredictThenOptimize(SavedToFile, Documented, BaseEstimator):
     random_state: Any = None
     n_jobs: int | None = None
     verbose: int = 0
+
+    @override
+    def __repr__(self, N_CHAR_MAX: int = 700) -> str:
+        text, loss = super().__repr__(N_CHAR_MAX), "the SPO+ loss"
+        if "trainer_" not in vars(self):
+            return text
+        n = len(self.history_)
+        if "start" in self.history_[-1]:
+            return f"{text}  # mean of {n} fits that minimised {loss}, C = {self.C_:.4g}"
+        return f"{text}  # {fit_in_words(self.trainer_, loss, n)}"
 
     @committed
     def fit(self, X: Any, costs: Any) -> Self:
@@ -284,7 +295,7 @@ class PredictThenOptimize(SavedToFile, Documented, BaseEstimator):
         """
         model, parameters = DecisionModel.load(path, problem_of(problem))
         with FORMAT.damage(path):
-            return cls(problem, **parameters)._commit(model)
+            return cls(problem, **restored_parameters(parameters))._commit(model)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "trainer_")

@@ -22,6 +22,21 @@ _ENCODE = (
 )
 
 
+_READ = (
+    "make numbers of it by .astype(float), or name it in categorical_features before the fit if it "
+    "has categories"
+)
+
+
+def _is_number(text: str | bytes) -> bool:
+    """Whether a text reads as a number."""
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
 def numbers_of(X: Any, codes: dict[int, FloatArray]) -> Any:
     """Convert a table to an array or a sparse array of numbers, with NaN where values are missing.
 
@@ -211,7 +226,8 @@ def _numbers_of_objects(
         elif is_missing(value):
             out[i] = np.nan
         elif isinstance(value, str | bytes):
-            raise ValueError(f"{name} holds {dtype}, such as {shown(value)} in row {i}; {_ENCODE}.")
+            remedy = _READ if _is_number(value) else _ENCODE
+            raise ValueError(f"{name} holds {dtype}, such as {shown(value)} in row {i}; {remedy}.")
         else:
             out[i] = _float_of(value, name, f"{dtype}, such as {shown(value)} in row {i}", error)
     return out

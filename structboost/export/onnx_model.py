@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import numpy as np
@@ -69,6 +70,8 @@ def to_onnx(model: Any, X: Any = None, *, kind: str | None = None, dtype: Any = 
     import onnx.compose
 
     name = checked_choice(getattr(dtype, "__name__", str(dtype)), "dtype", ("float32", "float64"))
+    if isinstance(X, str | os.PathLike):
+        raise TypeError(f"X is {shown(X)}, a path; write onnx.save(to_onnx(model), {str(X)!r}).")
     graph = Graph(onnx, np.dtype(name))
     inputs = GraphInputs(graph, X)
     if isinstance(model, Ensemble):

@@ -60,6 +60,14 @@ def _check_arguments(cls: type, n_positional: int, keywords: dict[str, Any]) -> 
     twice = [name for name in by_position[:n_positional] if name in keywords]
     if twice:
         raise TypeError(f"{cls.__name__} got {twice[0]} by position and by name; give it once.")
+    filled = {*by_position[:n_positional], *keywords}
+    missing = [p.name for p in parameters if p.default is p.empty and p.name not in filled]
+    if missing:
+        called = ", ".join([*by_position[:n_positional], *(f"{name}=..." for name in missing)])
+        raise TypeError(
+            f"{cls.__name__} needs {' and '.join(missing)}; write {cls.__name__}({called}).  Its "
+            "docstring says what they may be."
+        )
 
 
 @cache

@@ -142,6 +142,11 @@ _ADVICE = {
     ),
     **dict.fromkeys(("feature_name_", "feature_names_"), ("", "write feature_names_in_")),
     "n_features_": ("", "write n_features_in_"),
+    "to_model": ("", "model_ is the fitted model, an Ensemble"),
+    **dict.fromkeys(
+        ("gap_", "certificate_", "duality_gap_"),
+        ("", "history_[-1]['gap'] is the gap of the last round, None without a certificate"),
+    ),
     "n_classes_": ("", "write len(classes_)"),
     **dict.fromkeys(("n_estimators_", "best_ntree_limit"), ("", "write n_iter_")),
     **dict.fromkeys(

@@ -69,15 +69,22 @@ def add_arguments(subparsers: Any) -> None:
 
 def _add_train(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("--model", type=Path, required=True, metavar="FILE", help="where the model goes")
+    add("--model", type=Path, required=True, metavar="FILE", help="file to write the model to")
     _add_folders(parser, required=False)
-    add("--segments", type=int, default=300, metavar="N", help="superpixels per image, about")
+    add(
+        "--segments",
+        type=int,
+        default=300,
+        metavar="N",
+        help="number of superpixels per image, about (default: 300)",
+    )
     add("--longest", type=int, default=512, metavar="N", help=_LONGEST)
     chosen = "by cross-validation; with more than two classes 0.3"
     add("--C", type=float, metavar="C", help=f"weight of the loss (default: {chosen})")
-    add("--rounds", type=int, default=50, metavar="N", help="most rounds of boosting")
+    add("--rounds", type=int, default=50, metavar="N", help="largest number of rounds of boosting")
     add("--learner", choices=LEARNERS, default=LEARNERS[0], help="boosted or linear weights")
-    add("--weak-learner", choices=WEAK_LEARNERS, default=WEAK_LEARNERS[0])
+    families = "what is boosted"
+    add("--weak-learner", choices=WEAK_LEARNERS, default=WEAK_LEARNERS[0], help=families)
     group_help = (
         "images of a group are in one fold: a file of lines 'ID GROUP', or a regular expression "
     )
@@ -85,7 +92,7 @@ def _add_train(parser: argparse.ArgumentParser) -> None:
         "whose match in the name is the group, such as '^[a-z]+' for frames walk01, walk02"
     )
     add("--groups", metavar="FILE|PATTERN", help=group_help)
-    add("--seed", type=int, default=0, metavar="N")
+    add("--seed", type=int, default=0, metavar="N", help="seed of all random choices (default: 0)")
     parser.set_defaults(run=_train)
 
 
@@ -108,7 +115,7 @@ def _add_predict(parser: argparse.ArgumentParser) -> None:
 
 def _add_draw(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("image", type=Path, metavar="IMAGE")
+    add("image", type=Path, metavar="IMAGE", help="file of the photograph")
     targets = "folder for NAME.png, NAME-overlay.png and NAME-scribbles.png"
     add("--out", type=Path, required=True, metavar="DIR", help=targets)
     add("--scribbles", type=Path, metavar="FILE", help="strokes to begin with")
@@ -117,7 +124,7 @@ def _add_draw(parser: argparse.ArgumentParser) -> None:
 
 def _add_evaluate(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("--model", type=Path, required=True, metavar="FILE")
+    add("--model", type=Path, required=True, metavar="FILE", help="file that train wrote")
     _add_folders(parser, required=True)
     add("--longest", type=int, metavar="N", help=f"{_LONGEST} (default: as in training)")
     scores = "where the scores go: IoU of each class, of each image, and the confusion matrix"
@@ -130,7 +137,7 @@ def _add_folders(parser: argparse.ArgumentParser, required: bool) -> None:
     masks = "pictures of indices (255 is void), of two values, with a palette or of colours "
     masks += "(--classes); LabelMe's files; or one file of COCO"
     for name, kind, is_required, text in (
-        ("--images", "DIR", required, None),
+        ("--images", "DIR", required, "folder of photographs"),
         ("--masks", "DIR|FILE", required, masks),
         ("--classes", "FILE", False, "lines 'INDEX NAME', or 'R G B NAME' for masks of colours"),
         ("--split", "FILE", False, "lines 'ID train' or 'ID test': take that part"),

@@ -329,7 +329,7 @@ def _sentences(
             cells = _cells(line, layout.separator)
             if len(cells) != len(layout.names):
                 raise TaggedFileError(
-                    f"{name}, line {at} has {len(cells)} columns ({shown(line)}), and line "
+                    f"{name}, line {at} has {_columns(len(cells))} ({shown(line)}), and line "
                     f"{layout.first_line} has {len(layout.names)}; add what is missing, give "
                     "separator= if words contain spaces, or comment= if it is a comment."
                 )
@@ -357,6 +357,10 @@ def _sentences(
         yield TaggedSentence(tokens, tags, document, start)
 
 
+def _columns(n: int) -> str:
+    return "1 column" if n == 1 else f"{n} columns"
+
+
 def _layout(
     line: str, at: int, name: str, columns: Any, tag: Any, separator: str | None
 ) -> _Layout:
@@ -365,7 +369,7 @@ def _layout(
     n_columns = len(_cells(line, separator))
     if columns is not None and len(columns) != n_columns:
         raise TaggedFileError(
-            f"{name}, line {at} has {n_columns} columns ({shown(line)}), and columns names "
+            f"{name}, line {at} has {_columns(n_columns)} ({shown(line)}), and columns= names "
             f"{len(columns)}; name them all, None for one to leave out, "
             "or give comment= if it is a comment."
         )

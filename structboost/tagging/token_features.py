@@ -373,11 +373,14 @@ class TokenFeatures(SavedTransformer):
             for name, values in columns.items():
                 value = token.get(name) if is_dict else None
                 if not isinstance(value, str | int | float | np.generic):
+                    if is_dict and name in token:
+                        what = f"{name!r} of X[{i}][{t}] is {shown(value)}, no text or number"
+                    else:
+                        what = f"X[{i}][{t}] is {shown(token)}, without the column {name!r} of fit"
                     raise ValueError(
-                        f"X[{i}][{t}] is {shown(token)}, whose column {name!r} is {shown(value)}; "
-                        f"give a dict with {self.word!r} and a string for {name!r}, or fit "
-                        f"{type(self).__name__}(columns=[]) and the tagger without this column.  "
-                        "Add vectors to the tokens that transform returns."
+                        f"{what}; give each token as a dict with {self.word!r} and text for "
+                        f"{name!r}, or fit {type(self).__name__}(columns=[]) and the tagger "
+                        "without this column.  Vectors are added to what transform returns."
                     )
                 values.append(str(value))
         return words, columns

@@ -361,7 +361,7 @@ def _of_size(path: _Path, n_trees: int) -> tuple[list[_Trial], str, bool]:
     if best is None or not best.n_trees:
         return [], f"no part of the path has from 1 to {n_trees} trees", False
     trials = path.measured(best, [None] * _N_FOLDS)[-1:]
-    ending = "more follow on the path" if high_C else "the largest C was tried"
+    ending = "the next model on the path has more" if high_C else "the largest C was tried"
     return trials, f"up to {n_trees} were asked for, and {ending}", True
 
 

@@ -125,7 +125,7 @@ def _track(
         writer = stack.enter_context(VideoWriter(options.out, fps=clip.fps))
     cls = TRACKERS[options.tracker]
     trackers: list[BoxTracker] = [cls(random_state=options.seed) for _ in clip.boxes]
-    sys.stderr.write(f"{clip.name}\n")
+    sys.stderr.write(f"tracking {clip.name}\n")
     announce_compilation()
     warm_up(trackers[0])
     # In a log the summary has the same facts.

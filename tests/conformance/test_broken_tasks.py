@@ -54,6 +54,16 @@ class RandomParts(Choose):
         return x + np.random.default_rng().normal() if is_third(x) else x
 
 
+class ReturnsNoOutput(Choose):
+    def argmax(self, x, scores, y=None):
+        return None if is_third(x) else super().argmax(x, scores, y)
+
+
+class ReturnsNoLoss(Choose):
+    def loss(self, y, y_pred):
+        return None
+
+
 class StrayPart(Choose):
     def joint_feature(self, x, y):
         return [y + 10 * is_third(x)], [0], [1.0]
@@ -421,6 +431,8 @@ def test_a_kind_of_parts_without_channels_is_refused():
         (ForgetsOutputs, r"task.outputs\(X\[0\]\) does not list the true output Y\[0\]"),
         (LossOfNoKind, r"loss_scores\(X\[0\], y\) has an entry for 'pixel'; .* are \['x'\]"),
         (RandomParts, r"parts\(X\[3\]\) is not deterministic"),
+        (ReturnsNoOutput, r"argmax returned None for X\[3\], .*end the method with return"),
+        (ReturnsNoLoss, r"loss\(Y\[0\], y_pred\) is None; give a number"),
         (StrayPart, r"joint_feature\(X\[3\], y\) names a part outside"),
         (StrayChannel, r"joint_feature\(X\[3\], y\) names a channel outside"),
         (

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 from sklearn.base import clone
@@ -22,6 +24,16 @@ from tests.helpers.scikit_learn import check_battery
 from tests.helpers.travel import ROUTES, travel
 
 
+def test_a_fitted_model_prints_what_was_minimised_and_how_well():
+    x, costs = travel(30)
+    model = PredictThenOptimize(ROUTES, C=5.0, random_state=0)
+    assert "#" not in repr(model)
+    model.fit(x, costs)
+    gap = f"{100 * model.history_[-1]['gap']:.2g}"
+    words = rf"# minimised the SPO\+ loss over linear, \d+ rounds?, C = 5, gap {gap} %"
+    assert re.search(words, repr(model))
+
+
 @pytest.mark.slow
 def test_decisions_are_better_than_those_of_least_squares():
     x, costs = travel(80)
@@ -32,6 +44,7 @@ def test_decisions_are_better_than_those_of_least_squares():
     assert -model.score(held_x, held) < 0.9 * normalized_regret(held, two_stage, best)
     # Five parts held out, five best settings.
     assert len(model.history_) == 25
+    assert "# mean of 25 fits that minimised the SPO+ loss" in repr(model)
     assert model.C_ == min(model.path_, key=lambda entry: entry["regret"])["C"]
     decided = model.predict(held_x)
     np.testing.assert_array_equal(decided, ROUTES.solve_all(model.predict_costs(held_x)))

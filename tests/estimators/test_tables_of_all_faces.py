@@ -376,7 +376,7 @@ def bad_tables():
         "ragged": ([[1.0, 2.0]] * (N - 1) + [[1.0]], r"X\[59\] has 1 values, and X\[0\] has 2"),
         "nested": ([[1.0, [2.0]]] * N, "X is no table"),
         "texts": (np.full((N, 2), "a"), "Column 0 of X holds <U1.*categorical_features"),
-        "texts of numbers": (np.full((N, 2), "1"), "Column 0 of X holds <U1"),
+        "texts of numbers": (np.full((N, 2), "1"), "Column 0 of X holds <U1.*astype.float"),
         "mixed": ([["a", 1.0]] * N, "Column 0 of X holds object, such as 'a' in row 0"),
         "bytes inside": (FRAME.assign(b=[b"a"] * N), "Column 'b' of X holds object"),
         "mixed column": (FRAME.assign(b=["a", 1] * (N // 2)), "Column 'b' of X holds"),

@@ -186,6 +186,8 @@ def test_formulations_say_how_probabilities_follow_from_scores():
     expected = share * (np.exp(0.7) - (np.exp(0.7) - 1) * share)
     np.testing.assert_allclose(found, expected / expected.sum(axis=1)[:, None])
     np.testing.assert_allclose(run(model, rows)["probabilities"], found, atol=1e-5)
+    with pytest.raises(TypeError, match=r"Both defines .*; declare link = None and has_prob"):
+        type("Both", (Exponential,), {"probabilities": Even.probabilities})
     even = StructBoostClassifier(objective=Even(), C=30, max_iter=5).fit(X, Y)
     assert (even.predict_proba(rows) == 1 / 3).all()
     with pytest.raises(TypeError, match="whose probabilities have no form in ONNX"):
@@ -258,3 +260,9 @@ def test_categories_stand_as_their_places_and_unknown_ones_as_missing(settings):
         scores = run(model, odd)["scores"]
         np.testing.assert_array_equal(scores[0], scores[1])
         np.testing.assert_array_equal(scores[0], scores[2])
+
+
+def test_a_path_in_place_of_rows_is_refused_with_what_to_write():
+    model = StructBoostClassifier(**QUICK).fit(X, Y)
+    with pytest.raises(TypeError, match=r"onnx\.save\(to_onnx\(model\), 'wine.onnx'\)"):
+        to_onnx(model, "wine.onnx")

@@ -119,3 +119,12 @@ def test_a_task_class_is_told_from_its_instance():
     for trainer in (StructBoost(BinaryTask, C=1.0), StructuredSVM(BinaryTask)):
         with pytest.raises(TypeError, match=message):
             trainer.fit([[1.0], [2.0]], [1, -1])
+
+
+def test_a_missing_argument_is_named_with_what_to_write():
+    with pytest.raises(
+        TypeError, match=r"^StructBoost needs C; write StructBoost\(task, C=\.\.\.\)"
+    ):
+        StructBoost(BinaryTask())
+    with pytest.raises(TypeError, match=r"write StructBoost\(task=\.\.\., C=\.\.\.\)"):
+        StructBoost(tol=0.1)

@@ -144,7 +144,8 @@ def test_advice_on_a_parameter_that_a_class_lacks_is_not_given():
 
 
 @pytest.mark.parametrize(
-    ("name", "message"), [("booster_", "model_ is the fitted model"), ("n_classes_", "classes_")]
+    ("name", "message"),
+    [("booster_", "model_ is the fitted model"), ("n_classes_", "classes_"), ("gap_", "history_")],
 )
 def test_attributes_of_other_libraries_are_answered_by_what_to_write(name, message):
     with pytest.raises(AttributeError, match=f"StructBoostClassifier has no {name}; .*{message}"):

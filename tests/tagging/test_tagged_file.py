@@ -129,7 +129,7 @@ def test_a_missing_column_is_named_with_its_line(file):
         ("\n-DOCSTART- O\n", {}, TaggedFileError, "corpus.txt has no tokens"),
         ("Ada\n", {}, TaggedFileError, r"line 1 \('Ada'\) has no column beside the tag"),
         ("Ada\t\n", {}, TaggedFileError, "line 1 has an empty tag"),
-        ("Ada O\n", {"columns": ["word"]}, TaggedFileError, "columns names 1; name them all"),
+        ("Ada O\n", {"columns": ["word"]}, TaggedFileError, "columns= names 1; name them all"),
         ("Ada O\n", {"tag": 2}, ValueError, "tag is 2, and line 1 of .* has 2 columns"),
         ("Ada O\n", {"tag": "ner"}, ValueError, r"give columns, too, such as .*'ner'\]"),
         ("Ada O\n", {"columns": ["word", "pos"], "tag": "ner"}, ValueError, "give one of columns"),
@@ -261,3 +261,10 @@ def test_a_tagger_takes_what_was_read(file):
     text = "".join(f"{name} B\nsleeps O\n\n" for name in string.ascii_uppercase[:8])
     X, y = read_tagged(file(text))
     assert StructBoostTagger(random_state=0).fit(X, y).predict(X[:1]) == [["B", "O"]]
+
+
+def test_a_line_of_one_column_is_called_so(tmp_path):
+    path = tmp_path / "corpus.txt"
+    path.write_text("Ada O\nBo\n")
+    with pytest.raises(TaggedFileError, match=r"line 2 has 1 column \('Bo'\), and line 1 has 2"):
+        read_tagged(path)

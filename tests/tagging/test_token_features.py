@@ -191,8 +191,12 @@ def test_columns_are_those_of_training():
     assert TokenFeatures().fit(X).columns_ == ["pos", "id"]
     features = TokenFeatures(columns=["pos"], column_ngrams=1, window=0).fit(X)
     assert "pos[0]" in features.get_feature_names_out()
-    with pytest.raises(ValueError, match=r"X\[0\]\[0\] is .* column 'pos' is None; give a dict"):
+    with pytest.raises(ValueError, match=r"^X\[0\]\[0\] is .*, without the column 'pos' of fit"):
         features.transform([[{"word": "Ada"}]])
+    with pytest.raises(ValueError, match=r"^X\[0\]\[0\] is 'Ada', without the column 'pos' of fit"):
+        features.transform([["Ada"]])
+    with pytest.raises(ValueError, match=r"^'pos' of X\[0\]\[0\] is \[1\.0\], no text or number"):
+        features.transform([[{"word": "Ada", "pos": [1.0]}]])
 
 
 @pytest.mark.parametrize(
