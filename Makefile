@@ -5,7 +5,7 @@ VENV := .venv
 RUN := $(VENV)/bin/python
 INSTALL := $(RUN) -m pip install --quiet --constraint constraints.txt
 
-.PHONY: help venv hooks demo unit test lint bench docs clean
+.PHONY: help venv hooks demo unit test lint compiled bench docs clean
 
 help:
 	@echo "make demo   train on digits and breast-cancer, print a table, save a plot"
@@ -52,8 +52,13 @@ lint: venv
 unit: venv
 	$(RUN) -m pytest -q -n0 -m "not slow" --ignore tests/benchmarks --durations=3 --durations-min=1
 
-test: lint
-	$(RUN) -m pytest -q -n auto --dist loadfile
+test: venv
+	@$(MAKE) --no-print-directory --jobs=2 lint compiled
+	$(RUN) -m pytest -q -n auto --dist worksteal
+
+# What all tests need, while mypy leaves a core idle; else each worker of pytest compiles it.
+compiled: venv
+	@$(RUN) -m structboost warmup --jobs 1
 
 bench: $(VENV)/.installed-bench
 	$(RUN) -m benchmarks list

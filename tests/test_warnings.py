@@ -15,6 +15,7 @@ from structboost import (
     MultiBoostCWClassifier,
     MulticlassTask,
     MultiLabelTask,
+    PredictThenOptimize,
     StructBoost,
     StructBoostClassifier,
     StructBoostMultiLabelClassifier,
@@ -25,6 +26,7 @@ from structboost import (
 from structboost.contract.calls import predictions
 from structboost.contract.one_output import is_constant, warn_of_one_output
 from structboost.contract.parts import StackedParts
+from structboost.decisions import Choose
 from structboost.exceptions import ConstantPredictionWarning, EmptyModelWarning
 from structboost.masters import StageWiseLikelihood
 from structboost.tasks import GraphInput
@@ -195,6 +197,16 @@ def test_one_output_for_all_is_told_from_several(name):
     assert not is_one(task, inputs, outputs, varied)
 
 
+def test_no_warning_where_one_decision_is_best_at_all_costs():
+    costs = np.abs(NOISY_X) + 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        all_of_three = PredictThenOptimize(Choose(3, 3), C=10.0, random_state=0)
+        assert all_of_three.fit(NOISY_X, costs).score(NOISY_X, costs) == 0
+    with pytest.warns(ConstantPredictionWarning, match="one output for all 240"):
+        PredictThenOptimize(Choose(3, 1), C=10.0).fit(0 * NOISY_X, costs)
+
+
 def test_matchings_of_different_pairs_are_several_outputs():
     pairs = [RNG.normal(size=(3, 3, 2)) for _ in range(8)]
     matched = [RNG.permutation(3) for _ in pairs]
@@ -210,8 +222,10 @@ def test_matchings_of_different_pairs_are_several_outputs():
 def test_the_first_compilation_is_announced_without_verbose(tmp_path):
     program = (
         "from sklearn.datasets import load_iris\n"
-        "from structboost import StructBoostClassifier as C\n"
-        "C(objective='hinge', C=5, max_iter=2).fit(*load_iris(return_X_y=True))"
+        "from structboost import AdaBoostMHClassifier\n"
+        "from structboost.runtime import compilation\n"
+        "compilation.when_compiling.__defaults__ = (0.1,)\n"  # seconds that one round exceeds
+        "AdaBoostMHClassifier(max_rounds=1).fit(*load_iris(return_X_y=True))"
     )
     run = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", program],

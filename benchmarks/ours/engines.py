@@ -60,7 +60,7 @@ def _seconds_of_rounds(trainer, first=1):
     return np.diff([record["seconds"] for record in trainer.history_])[first - 1 :]
 
 
-def on_engine(source, engine, *, rows, repeat):
+def on_engine(source, engine, *, rows):
     """Seconds of a round on an engine, and the bits of the objective that was reached."""
     X, y = made(rows)
     if source.name == "mnist":

@@ -164,9 +164,9 @@ PAIR_TREES = {"weak_learner": "pair_tree", "exact": False}
 PAIR_RANKING = Ranking("structboost_pair_trees", 0.02, settings=PAIR_TREES)
 
 
-def pair_trees(gap):
+def pair_trees(gap, **own):
     """Class-specific trees of two levels."""
-    return Multiclass("structboost_pair_trees", gap, settings=PAIR_TREES)
+    return Multiclass("structboost_pair_trees", gap, settings=PAIR_TREES, **own)
 
 
 def perceptrons(gap, max_rounds=MAX_ROUNDS):

@@ -25,11 +25,12 @@ from benchmarks.runner.records import (
 from benchmarks.runner.targets import all_of, each, reach
 
 NAMES = ("wine", "glass", "svmguide2", "svmguide4", "vowel", "dna", "segment", "satimage")
-OURS, SLOW = TIGHT.name, (M_SLACK, AS_PRINTED)
+OURS, LARGE = TIGHT.name, ("segment", "satimage")
 PEERS = (RankBoost(), LightGBMStumpRanker(), LightGBMRanker())
-# The slow formulations run on the first repeat, at C = 1000, for at most 60 times the seconds of
-# 1-slack beside them: a target is 50 times. An easy class is no test, nor is the C that it would
-# be given. On segment three classes are trivial, which the others must make up for in the sum.
+# The slow formulations, the printed one on the large sets only, run on the first repeat, at C =
+# 1000, for at most 60 times the seconds of 1-slack beside them: a target is 50 times. An easy class
+# is no test, nor is the C that it would be given. On segment three classes are trivial, which the
+# others must make up for in the sum.
 LIMIT_RATIOS, LIMIT_SECONDS = {"segment": 150.0}, 600.0
 MANY_PAIRS = 10_000
 # Table 1: AUC and its deviation, seconds, and both of the m-slack formulation where it has them.
@@ -49,6 +50,11 @@ def cases(source, learner):
 def slow_cases(source, learner):
     limits = {"limit_ratio": LIMIT_RATIOS.get(source.name, 60.0), "limit_seconds": LIMIT_SECONDS}
     return [{"class": c, "repeat": 0, "C": 1000.0, **limits} for c in classes(source)]
+
+
+def slow(source):
+    methods = (M_SLACK, AS_PRINTED) if source.name in LARGE else (M_SLACK,)
+    return {method.name: method for method in methods}
 
 
 def compare(source, method, *, C, limit_ratio, **case):
@@ -74,7 +80,7 @@ EXPERIMENTS = [
     Experiment(
         SETS, {one.name: one for one in (TIGHT, PAIR_RANKING, *PEERS)}, tuned, cases, **COMMON
     ),
-    Experiment(SETS, {m.name: m for m in SLOW}, compare, slow_cases, **COMMON, alone=True),
+    Experiment(SETS, slow, compare, slow_cases, **COMMON, alone=True),
 ]
 
 
@@ -142,13 +148,12 @@ def targets(made):
         ratio(*(less(1.0, at(s, method)) for method in (PAIR_RANKING.name, "lightgbm")))
         for s in NAMES
     ]
-    slow = ("segment", "satimage")
     return [
         small("certified gap of 1 % at the chosen C", "gap"),
         small("certified gap of 1 % at C = 1000", "gap_at_1000"),
         all_of("some class within 0.01 of Table 1", near, n),
         *(all_of(f"mean AUC at most 0.01 below {m}'s", own, n) for m, own in beside.items()),
-        at_least("50 times faster than Algorithm 2 as printed", AS_PRINTED, 50.0, slow),
+        at_least("50 times faster than Algorithm 2 as printed", AS_PRINTED, 50.0, LARGE),
         at_least("3 times faster than m-slack above 10,000 pairs", M_SLACK, 3.0, many),
         reach("a fit of satimage in a minute, seconds", seconds, "<=", 60),
         reach("1 - AUC of pair trees over LightGBM's, median", median(over), "<=", 1.05),

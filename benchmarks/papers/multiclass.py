@@ -6,7 +6,7 @@ from benchmarks.peers import classifiers as peers
 from benchmarks.runner.datasets import tabular
 from benchmarks.runner.experiment import Experiment
 from benchmarks.runner.pages import across, blocks
-from benchmarks.runner.protocol import CANDIDATES, MANY_REPEATS, REPEATS, splits, tuned
+from benchmarks.runner.protocol import CANDIDATES, MANY_REPEATS, REPEATS, grid, splits, tuned
 from benchmarks.runner.records import lookup, median, pick, ratio
 from benchmarks.runner.targets import all_of, each, reach
 
@@ -24,24 +24,27 @@ PAIR_TREES = "structboost_pair_trees"
 # The gap asked for; on the large sets a smaller one costs minutes and gains nothing.
 GAP, COARSE_GAP = 0.02, 0.1
 COARSE = ("usps", "pendigits", "mnist")
-# A round of perceptrons takes seconds there.
-FEW_PERCEPTRONS, FEW_ROUNDS = ("usps", "mnist"), 96
+# A round of perceptrons takes seconds there, and a fit of pair trees a minute or two.
+WIDE, FEW_ROUNDS, FEW_CS = ("usps", "mnist"), 96, grid(C=(30.0, 100.0))
 # Splits: many where test parts are small, few where a fit takes minutes.
 SPLITS = {
     **dict.fromkeys(("glass", "svmguide2", "svmguide4"), MANY_REPEATS),
-    **{"satimage": 3, "usps": 3, "mnist": 1},
+    **dict.fromkeys(("satimage", "usps", "pendigits"), 3),
+    "mnist": 1,
 }
 SLOW = ("lightgbm", "histgb", "adaboost", PERCEPTRONS, PAIR_TREES)
 
 
 def learners(source):
-    few = {"max_rounds": FEW_ROUNDS} if source.name in FEW_PERCEPTRONS else {}
+    is_wide = source.name in WIDE
+    few = {"max_rounds": FEW_ROUNDS} if is_wide else {}
+    few_Cs = {"candidates": FEW_CS} if is_wide else {}
     methods = (
         ours.stumps(COARSE_GAP if source.name in COARSE else GAP),
         *(ours.SSVM(), peers.OneVsAllSVM(), peers.LightGBMClassifier()),
         *(peers.HistGradientBoosting(), peers.AdaBoost(), ours.ADA_ECC, ours.ADA_MH),
         *(ours.perceptrons(COARSE_GAP if few else GAP, **few), ours.CW_TREES),
-        ours.pair_trees(COARSE_GAP if source.name == "mnist" else GAP),
+        ours.pair_trees(COARSE_GAP if source.name == "mnist" else GAP, **few_Cs),
     )
     return {method.name: method for method in methods}
 
@@ -50,7 +53,7 @@ def cases(source, learner):
     n, n_candidates = SPLITS.get(source.name, REPEATS), CANDIDATES
     if learner in SLOW[2:]:
         n = min(n, REPEATS)
-    if learner in SLOW and source.name in FEW_PERCEPTRONS:
+    if learner in SLOW and source.name in WIDE:
         n, n_candidates = 1, CANDIDATES // (2 if source.name == "mnist" else 1)
     gap = getattr(learners(source)[learner], "gap", None)
     own = splits(n, source.quick, n_candidates)

@@ -9,8 +9,7 @@ from benchmarks.runner.pages import across, blocks, field, listing
 from benchmarks.runner.records import exponent, grouped, less, lookup, most, pick, ratio
 from benchmarks.runner.targets import all_of, reach
 
-ROWS, QUICK_ROWS, REPEATS = (10_000, 100_000, 1_000_000, 10_000_000), (10_000, 20_000), 2
-# The largest size is trained on once: it takes minutes.
+ROWS, QUICK_ROWS = (10_000, 100_000, 1_000_000, 10_000_000), (10_000, 20_000)
 LARGE_ROWS, LIMIT_SECONDS, FIT_FROM_ROWS = 10_000_000, 3600.0, 100_000
 # A task whose argmax is Python takes some 50 microseconds per example.
 IN_MEMORY = {"engines": (10_000, 100_000, 1_000_000), "python": (5_000,), "mnist": (70_000,)}
@@ -24,14 +23,10 @@ def cases(source, learner):
     sizes = IN_MEMORY.get(source.name, ROWS)
     if source.quick and source.name != "python":
         sizes = QUICK_ROWS
-    return [
-        {"rows": n, "repeat": k}
-        for n in sizes
-        for k in range(1 if source.quick or n >= LARGE_ROWS else REPEATS)
-    ]
+    return [{"rows": n} for n in sizes]
 
 
-def from_disk(source, engine, *, rows, repeat):
+def from_disk(source, engine, *, rows):
     return limited(LIMIT_SECONDS, engines.train_from_disk, *engine, rows)
 
 
@@ -53,13 +48,11 @@ EXPERIMENTS = [
 
 
 def derived(made):
-    """Records with the fastest repeat, and speed-up and objective beside the serial engine's."""
+    """Records with speed-up and objective beside the serial engine's."""
     at = lookup(made, "dataset", "rows", "method")
     for r in made:
-        r["fastest"] = min(r["each"])
-    for r in made:
         key = r["dataset"], r["rows"], SERIAL
-        r["speed_up"] = ratio(at(*key, name="fastest"), r["fastest"])
+        r["speed_up"] = ratio(at(*key), r["value"])
         objectives = at(*key, name="objective"), r.get("objective")
         r["same"] = None not in objectives and objectives[0] == objectives[1]
     return made
@@ -75,7 +68,7 @@ def show(made):
     )
     return blocks(
         on_disk,
-        across("Milliseconds of a round", made, "fastest", "{:.1f}", rows=rows, factor=1e3),
+        across("Milliseconds of a round", made, "value", "{:.1f}", rows=rows, factor=1e3),
         across("Times as fast as the serial engine", made, "speed_up", "{:.2f}", rows=rows),
         across("The same objective, bit by bit", made, "same", "{}", rows=rows),
     )
@@ -89,7 +82,7 @@ def targets(made):
         for own in of_engines.values()
     ]
     over = {
-        f"{name} {n:,}": less(*(at(name, n, m, name="fastest") for m in ("dask, 1", SERIAL)))
+        f"{name} {n:,}": less(*(at(name, n, m) for m in ("dask, 1", SERIAL)))
         for name, sizes in IN_MEMORY.items()
         for n in sizes
     }
@@ -98,7 +91,7 @@ def targets(made):
     agree = [(f"{r['dataset']} {r['method']}", r["same"]) for r in made]
 
     def two_processes(name, n):
-        both = (at(name, n, f"processes, {k}", name="fastest") for k in (1, 2))
+        both = (at(name, n, f"processes, {k}") for k in (1, 2))
         return reach(f"two processes 1.7 times one, {name}, {n:,} rows", ratio(*both), ">=", 1.7)
 
     wanted = "seconds of a round grow as rows to the power 1.05 at most"

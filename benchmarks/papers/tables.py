@@ -37,7 +37,7 @@ def learners(source):
 
 
 def cases(source, learner):
-    n = 1 if source.quick else 3 if source.name == "pendigits" else REPEATS
+    n = 1 if source.quick else 3 if source.name in ("pendigits", "satimage") else REPEATS
     return [{"share": fraction, "repeat": k} for fraction in FRACTIONS for k in range(n)]
 
 

@@ -14,7 +14,7 @@ from types import ModuleType
 from benchmarks.papers import NAMES
 from benchmarks.papers.headlines import INDEX, SPECIAL
 from benchmarks.runner.check import PageError, check, read_page
-from benchmarks.runner.experiment import Runner, Source, Unit
+from benchmarks.runner.experiment import Result, Runner, Source, Unit
 from benchmarks.runner.index import as_table, write_index
 from benchmarks.runner.pages import datasets_of, plan, records_of, units_on_pages, write_results
 from benchmarks.runner.processor import ending
@@ -187,15 +187,16 @@ def _resume(runner: Runner, units: Sequence[Unit], folder: Path) -> None:
 def _estimate(plans: dict[str, list[Unit]], runner: Runner, n_jobs: int) -> int:
     """Say how long what is left will take, page by page and in all, by the pages of before.
 
-    Times of other code and other machines count too. A repeat without a time takes the mean of the
-    learner's others on the data set.
+    Times of other code and other machines count too: CPU seconds where a page has them, since a
+    busy machine makes those on the wall longer, and it has. A repeat takes the mean of the
+    learner's on the data set.
     """
     total, counted = [0, 0, 0.0, 0.0], set()
     for name, units in plans.items():
         path = RESULTS / f"{name}.json"
         entries = read_page(path)["units"] if path.exists() else []
-        times = [(e["dataset"], e["method"], e["result"].get("unit_seconds")) for e in entries]
-        recorded = grouped(((dataset, method), seconds) for dataset, method, seconds in times)
+        of_units = ((e["dataset"], e["method"], e["result"]) for e in entries)
+        recorded = grouped(((dataset, method), _spent(r)) for dataset, method, r in of_units)
         left = [unit for unit in units if unit.key not in counted and not runner.kept(unit)]
         counted |= {unit.key for unit in left}
         seconds = [mean(recorded.get((unit.dataset, unit.method), ())) for unit in left]
@@ -205,6 +206,11 @@ def _estimate(plans: dict[str, list[Unit]], runner: Runner, n_jobs: int) -> int:
         print(f"{name}: {_in_words(*own, n_jobs=n_jobs)}")
     print(f"in all: {_in_words(*total, n_jobs=n_jobs)}")
     return 0
+
+
+def _spent(result: Result) -> float | None:
+    """CPU seconds of a unit, or those on the wall where its page is older."""
+    return result.get("unit_cpu_seconds", result.get("unit_seconds"))
 
 
 def _in_words(n_units: int, n_unknown: int, seconds: float, alone: float, *, n_jobs: int) -> str:

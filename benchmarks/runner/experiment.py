@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import sys
 import time
 import traceback
@@ -235,15 +236,17 @@ class Runner:
 
 
 def _run(unit: Unit) -> Record:
-    """Result of a unit, its seconds, and where it was measured.
+    """Result of a unit, its seconds on the wall and of CPU, and where it was measured.
 
     A fit that was interrupted keeps what it has and warns; that is no result.
     """
-    started = time.perf_counter()
+    started, before = time.perf_counter(), sum(os.times()[:4])  # with ended processes
     with warnings.catch_warnings():
         warnings.simplefilter("error", InterruptedFitWarning)
         result = plain(unit.run())
-    return {"run": this_run(), "result": {**result, "unit_seconds": time.perf_counter() - started}}
+    spent = {"unit_seconds": time.perf_counter() - started}
+    spent["unit_cpu_seconds"] = sum(os.times()[:4]) - before
+    return {"run": this_run(), "result": {**result, **spent}}
 
 
 def outcome(result: Result) -> str:

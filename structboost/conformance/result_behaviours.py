@@ -96,6 +96,10 @@ def cross_validation(face: Face) -> Faults:
             yield f"scoring={scoring!r} gives {values}"
 
 
+def _of_three(record: Any, trainer: Any, more: Any) -> None:
+    """Take one argument more than a callback gets."""
+
+
 @behaviour("scores", "callbacks")
 def callbacks(face: Face) -> Faults:
     """Callbacks are called, may print what they get, and stop a fit."""
@@ -108,7 +112,7 @@ def callbacks(face: Face) -> Faults:
         yield "callbacks=[print] prints nothing"
     if re.search(r"object at 0x|<function", printed.getvalue()):
         yield f"callbacks=[print] prints addresses: {shortened(printed.getvalue())}"
-    for bad in ([3], "print", 3, [None], {"a": 1}):
+    for bad in ([3], "print", 3, [None], {"a": 1}, [lambda record: None], [print, _of_three]):
         fault = face.refusal(["callbacks"], partial(_fit_with, face, "callbacks", bad))
         if fault:
             yield f"callbacks={bad!r}: {fault}"

@@ -151,8 +151,10 @@ def interrupts(face: Face) -> Faults:
                 try:
                     with at_calls(calls, press_ctrl_c):
                         model.fit(face.examples.X, face.examples.y, **face.examples.more)
-                except KeyboardInterrupt:
+                except KeyboardInterrupt as stopped:
                     yield from _left(face, model, before, when)
+                    if call and not str(stopped):  # call 0 comes before all handling
+                        yield f"{when}: KeyboardInterrupt does not say what is left"
                     continue
                 except Exception as error:
                     yield f"{when}: {type(error).__name__}: {error}"
@@ -161,7 +163,10 @@ def interrupts(face: Face) -> Faults:
                     if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
                         signal.signal(signal.SIGINT, signal.default_int_handler)
                         yield f"{when}: Ctrl-C is not heard any more"
-            is_told = any(issubclass(w.category, InterruptedFitWarning) for w in caught)
+            n_told = sum(issubclass(w.category, InterruptedFitWarning) for w in caught)
+            is_told = n_told > 0
+            if n_told > 1:
+                yield f"{when}: {n_told} warnings of it"
             other = face.difference(model)
             if other and (other.startswith("raises") or not is_told):
                 yield f"{when}: the model {other}, InterruptedFitWarning: {is_told}"

@@ -11,6 +11,7 @@ for and against their true outputs.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from typing import Any
 
 import numpy as np
@@ -75,7 +76,7 @@ class LastOutputs:
 def probe_argmax(
     task: Task, X: Sequence[Any] | None, Y: Sequence[Any], offsets: Mapping[str, IntArray]
 ) -> None:
-    """Check that truths have no loss, and on a few examples that the argmax is exact.
+    """Check that truths have no loss, parts stay, and the argmax of a few examples is exact.
 
     Each is searched at zero scores, and at scores against and for the truth.  No output may fall
     behind another one, or behind the truth, at the scores where it was found.  The argmax without
@@ -90,6 +91,7 @@ def probe_argmax(
     for i in np.unique(np.linspace(0, n - 1, min(n, _MOST_LOSSES)).astype(int)).tolist():
         check_loss_of_truth(loss_of(task, i, Y[i], Y[i]), SLIP, i)
     candidates = np.unique(np.linspace(0, n - 1, min(n, _CANDIDATES)).astype(int)).tolist()
+    _check_same_parts(task, _input(task, X, 0))
     truths = {i: _truth(task, _input(task, X, i), Y[i], offsets, i) for i in candidates}
     for i in _various(truths, min(_PROBED, 1 + n // _EXAMPLES_PER_PROBE)):
         x, favouring = _input(task, X, i), _favouring(task, truths[i], offsets, i)
@@ -198,6 +200,19 @@ def _probe(task: Task, x: Any, y: Any, favouring: StackedParts, i: int) -> None:
     if not task.is_enumerated:
         compare_plain_argmax(task, x, y, *against, i)
     _check_loss_scores(task, x, y, [output for _, output in probes], favouring, i)
+
+
+def _check_same_parts(task: Task, x: Any) -> None:
+    """Check that the parts of the first input, if it is read, are the same in two calls."""
+    if x is None:
+        return
+    first = deepcopy(on_example("parts", 0, task.parts, x))
+    if not deeply_equal(first, on_example("parts", 0, task.parts, x)):
+        raise TaskError(
+            "parts(X[{sample}]) is not deterministic: two calls gave different features. Draw "
+            "nothing at random there, and work on a copy of X[{sample}].",
+            0,
+        )
 
 
 def _check_same_twice(task: Task, x: Any, y: Any, i: int) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 
 from structboost.contract.calls import predictions
 from structboost.contract.equality import deeply_equal
+from structboost.contract.losses import loss_of
 from structboost.contract.parts import StackedParts
 from structboost.contract.task import Task
 from structboost.exceptions import ConstantPredictionWarning, warn_user
@@ -62,15 +63,19 @@ def warn_of_one_output(
 def predicts_one_output(task: Task, X: Sequence[Any], Y: Sequence[Any], scores_of: Scorer) -> bool:
     """Whether a model predicts one output for all examples, whose true outputs differ.
 
-    The arguments are those of :func:`warn_of_one_output`.
+    True outputs that give no loss to the prediction count as the same: costs may differ, and have
+    the same best decision.  The arguments are those of :func:`warn_of_one_output`.
     """
     X, Y = by_position(X), by_position(Y)
     sample = np.unique(np.linspace(0, len(Y) - 1, min(len(Y), _SAMPLED)).astype(np.int64))
     for rows in (sample, np.arange(len(Y))):
         inputs = rows_of(X, rows)
-        if not _are_same(task, inputs, predictions(task, inputs, scores_of(inputs))):
+        outputs = predictions(task, inputs, scores_of(inputs))
+        if not _are_same(task, inputs, outputs):
             return False
-    return not _are_same(task, X, Y)
+    return not _are_same(task, X, Y) and any(
+        loss_of(task, i, y, outputs[i]) > 0 for i, y in enumerate(Y)
+    )
 
 
 def is_constant(

@@ -21,7 +21,7 @@ from structboost.decisions.training import normalized_regret, train
 from structboost.engines.base import Engine
 from structboost.engines.registry import engine_of
 from structboost.estimators.parameters import estimator
-from structboost.estimators.saved import plain_parameters
+from structboost.estimators.saved import plain_parameters, restored_parameters
 from structboost.estimators.table_columns import FROM_DTYPE
 from structboost.files.saved import SavedToFile
 from structboost.runtime.documentation import Documented
@@ -242,6 +242,8 @@ class PredictThenOptimize(SavedToFile, Documented, BaseEstimator):
     def score(self, X: Any, costs: Any, sample_weight: Any = None) -> float:
         """Return minus the normalised regret, the total regret over the total of the best values.
 
+        If the best values are all 0, it is minus the mean regret of an instance.
+
         Parameters
         ----------
         X, costs : array-like
@@ -293,7 +295,7 @@ class PredictThenOptimize(SavedToFile, Documented, BaseEstimator):
         """
         model, parameters = DecisionModel.load(path, problem_of(problem))
         with FORMAT.damage(path):
-            return cls(problem, **parameters)._commit(model)
+            return cls(problem, **restored_parameters(parameters))._commit(model)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "trainer_")

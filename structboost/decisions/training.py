@@ -219,7 +219,7 @@ class LinearFits:
         ``losses`` are the mean regrets of an instance, for each C of the other model and each fold.
         """
         values = np.abs(np.einsum("ij,ij->i", self.truth.costs, self.truth.chosen))
-        scales = [max(values[held].mean(), np.finfo(float).tiny) for _, held in self._rows]
+        scales = [values[held].mean() or 1.0 for _, held in self._rows]
         return self.best.regret <= min(float(np.mean(np.divide(x, scales))) for x in losses)
 
     def mean(self, preparation: Preparation) -> StructuredSVM:
@@ -251,8 +251,10 @@ def normalized_regret(
 ) -> float:
     """Return the total regret of decisions over the total size of the best values, both weighted.
 
-    Costs and decisions have the shape (n, n_items).
+    Where the best values are all 0, it is the mean regret.  Costs and decisions have the shape
+    (n, n_items).
     """
     values = weights * np.einsum("ij,ij->i", costs, best)
     regret = np.abs(weights * np.einsum("ij,ij->i", costs, chosen) - values)
-    return float(regret.sum() / max(np.abs(values).sum(), np.finfo(float).tiny))
+    total = np.abs(values).sum() or np.broadcast_to(weights, len(costs)).sum()
+    return float(regret.sum() / total)

@@ -386,14 +386,14 @@ class BoostedEstimator(SavedEstimator, Documented, BaseEstimator):
 
 def _is_completed(trainer: StructBoost, X: Any, Y: Any, sample_weight: Any) -> bool:
     """Train on all examples, and return whether no Ctrl-C ended it."""
+    trainer._keeps_only_whole = True
     try:
-        is_whole = not trainer.fit(X, Y, sample_weight=sample_weight).interrupted_
+        trainer.fit(X, Y, sample_weight=sample_weight)
     except KeyboardInterrupt:
-        is_whole = False
-    if not is_whole:
         warn_user(
             "Training on all rows was interrupted; the model is that of the rows that were not "
             "held out.",
             InterruptedFitWarning,
         )
-    return is_whole
+        return False
+    return True

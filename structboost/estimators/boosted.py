@@ -198,8 +198,7 @@ class StructBoostEstimator(BoostedEstimator):
     @property
     def learner_(self) -> str:
         """Names of the families of weak learners in the model."""
-        members = self.model_.members.values()
-        return ", ".join(dict.fromkeys(member.family for member in members))
+        return self.model_.families
 
     @property
     def formulation_(self) -> str:

@@ -27,7 +27,6 @@ from structboost.estimators.parameters import estimator
 from structboost.estimators.saved import saved_link
 from structboost.estimators.tables import TableEstimator
 from structboost.files.schema import DamagedFileError
-from structboost.masters.base import Formulation
 from structboost.masters.registry import formulation_of
 from structboost.masters.softmax_link import SoftmaxLink
 from structboost.runtime.called_class import names_arguments
@@ -208,13 +207,12 @@ class BoostedClassifier(LabelledClassifier, FeatureImportanceMixin, TableEstimat
 
     def _keep_link(self) -> None:
         """Store the link from scores to probabilities, because parameters may change later."""
-        has_probabilities = self._asks_for_probabilities()
-        formulation = formulation_of(self._formulation())
-        # A user-defined formulation may override ``probabilities``.
-        if not has_probabilities or type(formulation).probabilities is Formulation.probabilities:
-            self.link_ = formulation.link if has_probabilities else None
-            if self.link_ is not None and self.temperature_ is not None:
-                self.link_ = self.link_.sharpened(self.temperature_)
+        if not self._asks_for_probabilities():
+            self.link_ = None
+        # Without a link, the formulation declares that it computes probabilities itself.
+        elif (link := formulation_of(self._formulation()).link) is not None:
+            factor = self.temperature_
+            self.link_ = link if factor is None else link.sharpened(factor)
 
     @available_if(lambda self: self._check_probabilities())
     @names_arguments
@@ -326,7 +324,7 @@ class BoostedClassifier(LabelledClassifier, FeatureImportanceMixin, TableEstimat
             raise DamagedFileError("its model is of other classes")
         if "link" in facts:  # files of version 0.1 have none
             self.link_ = saved_link(facts["link"])
-        if "tree" in facts:
+        if "tree" in facts and self.taxonomy is None:
             self.set_params(taxonomy=facts["tree"])
 
     def _saved_task(self, metadata: Mapping[str, Any]) -> Task:

@@ -354,9 +354,9 @@ class StructBoostMultiLabelClassifier(
         edges, costs = facts.get("edges"), facts.get("costs")
         self.task_ = self._task(facts["sets"], edges, costs)
         of_labels = self.classes_.tolist()
-        if costs is not None:
+        if costs is not None and self.label_costs is None:
             self.label_costs = dict(zip(of_labels, zip(*costs, strict=True), strict=True))
-        if edges is not None:
+        if edges is not None and self.hierarchy is None:
             self.hierarchy = [(of_labels[a], of_labels[b]) for a, b in edges]
         if dict(self.task_.kinds) != dict(self.model_.kinds):
             raise DamagedFileError("its model is of other labels")

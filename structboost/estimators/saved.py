@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from os import PathLike
 from typing import Any, Self
@@ -18,6 +19,9 @@ from structboost.files.schema import DamagedFileError
 from structboost.masters.softmax_link import SoftmaxLink
 from structboost.model.ensemble import FORMAT, Ensemble, read_model
 from structboost.validation import shown
+
+# Keys of the forms of tuples and dicts in files.
+_TUPLE, _DICT = "tuple", "dict"
 
 
 class SavedEstimator(LoadedFromFile):
@@ -57,33 +61,61 @@ class SavedEstimator(LoadedFromFile):
     @classmethod
     def _saved_parameters(cls, facts: Mapping[str, Any]) -> dict[str, Any]:
         """Return the parameters in the metadata of a file."""
-        return dict(facts["parameters"])
+        return restored_parameters(facts["parameters"])
 
     def _restore(self, facts: Mapping[str, Any]) -> None:
         """Set the fitted attributes from the model and its metadata, which may be damaged."""
 
 
 def plain_parameters(estimator: Any) -> dict[str, Any]:
-    """Return the parameters that a file can hold."""
-    parameters = estimator.get_params(deep=False)
-    plain = {name: _listed(value) for name, value in parameters.items()}
-    return {name: value for name, value in plain.items() if _is_plain(value)}
+    """Return the parameters that a file can hold, for :func:`restored_parameters`."""
+    plain = {}
+    for name, value in estimator.get_params(deep=False).items():
+        with suppress(TypeError):
+            plain[name] = _plain(value)
+    return plain
 
 
-def _listed(value: Any) -> Any:
-    """Return a parameter, as a list if it is a set, array or index of one axis."""
+def restored_parameters(plain: Mapping[str, Any]) -> dict[str, Any]:
+    """Return parameters from a file, with tuples and dicts as they were."""
+    return {name: _restored(value) for name, value in plain.items()}
+
+
+def _plain(value: Any) -> Any:
+    """Return a value as JSON holds it, or raise TypeError if it cannot.
+
+    Sets and arrays become lists.  A tuple is ``{"tuple": items}``, and a dict ``{"dict": pairs}``,
+    because its keys need not be strings.
+    """
     if isinstance(value, set | frozenset):
-        return sorted(value, key=str)
-    is_array = hasattr(value, "tolist") and getattr(value, "ndim", 0) == 1
-    return value.tolist() if is_array else value
+        value = sorted(value, key=str)
+    elif hasattr(value, "tolist"):
+        value = value.tolist()
+    if isinstance(value, str):
+        return str.__str__(value)
+    if value is None or isinstance(value, bool | int | float):
+        return value
+    if isinstance(value, list):
+        return [_plain(item) for item in value]
+    if type(value) is tuple:
+        return {_TUPLE: [_plain(item) for item in value]}
+    if isinstance(value, dict):
+        return {_DICT: [[_plain(key), _plain(item)] for key, item in value.items()]}
+    raise TypeError(f"{shown(value)} is not plain")
 
 
-def _is_plain(value: Any) -> bool:
-    """Whether a file can hold a parameter, as values and lists of strings or integers."""
-    if isinstance(value, list | tuple):
-        of_text = all(isinstance(item, str) for item in value)
-        return of_text or any(all(type(item) is kind for item in value) for kind in (int, bool))
-    return isinstance(value, (bool, int, float, str, type(None)))
+def _restored(value: Any) -> Any:
+    """Return the value that :func:`_plain` took."""
+    if isinstance(value, list):
+        return [_restored(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    if len(value) == 1 and isinstance(items := value.get(_TUPLE), list):
+        return tuple(map(_restored, items))
+    pairs = value.get(_DICT)
+    if len(value) != 1 or not isinstance(pairs, list):
+        raise DamagedFileError(f"a parameter is {shown(value)}")
+    return {_restored(key): _restored(item) for key, item in pairs}
 
 
 def saved_link(values: Any) -> SoftmaxLink | None:

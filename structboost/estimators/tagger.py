@@ -52,6 +52,7 @@ from structboost.masters.newton_steps import NewtonSteps
 from structboost.masters.stage_wise_random_field import StageWiseRandomField
 from structboost.runtime.elsewhere import advice
 from structboost.runtime.fitted_state import committed
+from structboost.runtime.interrupts import uninterrupted
 from structboost.selection.folds import Fold
 from structboost.tasks.chain import ChainTask, labelled_stretches, runs_of
 from structboost.tasks.chunk_tags import SCHEMES, ChunkTags
@@ -390,7 +391,7 @@ class StructBoostTagger(TagPrediction, TokenWeights):
         for i, of_input in zip(training, scores, strict=True):
             columns = [rows[i][1]] if members_on_vectors(self.weak_learner) != {"tree"} else []
             out[i] = rows[i][0], np.hstack((*columns, of_input))
-        return out, fit(range(len(training)))
+        return out, uninterrupted(partial(fit, range(len(training))))
 
     @override
     def _facts(self) -> dict[str, Any]:
@@ -400,6 +401,7 @@ class StructBoostTagger(TagPrediction, TokenWeights):
             "n_token_features": reader.n_features,
             "is_active": reader.is_active,
             "vector_columns": reader.vector_columns.tolist(),
+            "shortest_vectors": reader.shortest_vectors,
             "transition_columns": self.transition_columns_.tolist(),
             "columns": reader.columns,
             "outside_offset": self.outside_offset_,
@@ -414,7 +416,8 @@ class StructBoostTagger(TagPrediction, TokenWeights):
     def _restore(self, facts: Mapping[str, Any]) -> None:
         super()._restore(facts)
         self.classes_ = saved_classes(facts)
-        self.forbidden = [(a, b) for a, b in facts["forbidden"]] or None
+        if self.forbidden is None:  # files before version 0.3 have it apart from the parameters
+            self.forbidden = [(a, b) for a, b in facts["forbidden"]] or None
         n_features = whole_number(facts["n_token_features"], "number of features", low=1)
         names = saved_names(facts["names"], n_features)
         is_active = facts["is_active"]
@@ -436,12 +439,17 @@ class StructBoostTagger(TagPrediction, TokenWeights):
             )
 
         vector_columns, columns_of_steps = indices("vector_columns"), indices("transition_columns")
+        shortest_vectors = {
+            name: whole_number(length, "length of a vector", low=1)
+            for name, length in dict(facts.get("shortest_vectors", {})).items()
+        }
         reader = TokenReader(
             names,
             n_features,
             is_active=is_active,
             columns=columns,
             vector_columns=vector_columns,
+            shortest_vectors=shortest_vectors,
         )
         steps = StepFeatures(columns_of_steps, n_features) if len(columns_of_steps) else None
         self._keep_reader(reader, steps)
@@ -515,6 +523,15 @@ class StructBoostTagger(TagPrediction, TokenWeights):
             )
         return {"problem": problem, "on_held_out": partial(self._choose_offset, task)}
 
+    @property
+    @override
+    def learner_(self) -> str:
+        # Single features, which parameters call by the name of their weights or of their search.
+        word = "stump" if self.formulation_ else "linear"
+        names = self.model_.families.split(", ")
+        return ", ".join(dict.fromkeys(word if n == ActiveFeatureFamily.name else n for n in names))
+
+    @override
     def _summary(self) -> str:
         check_is_fitted(self)
         offset = self.outside_offset_

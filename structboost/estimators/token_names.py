@@ -44,6 +44,9 @@ class TokenNames:
     ----------
     names : sequence of str, optional
         Names of the features in their order.  Without them, call :meth:`learn` first.
+    shortest : dict of str to int, optional
+        Length of the shortest vector in training, by name, where there was a shorter one than the
+        longest.
 
     Attributes
     ----------
@@ -51,11 +54,13 @@ class TokenNames:
         Names in ascending order.
     """
 
-    def __init__(self, names: Sequence[str] = ()) -> None:
-        self._set(list(names))
+    def __init__(
+        self, names: Sequence[str] = (), shortest: Mapping[str, int] | None = None
+    ) -> None:
+        self._set(list(names), shortest or {})
 
-    def _set(self, names: list[str]) -> None:
-        self.names = names
+    def _set(self, names: list[str], shortest: Mapping[str, int]) -> None:
+        self.names, self.shortest = names, dict(shortest)
         self._places = {name: k for k, name in enumerate(self.names)}
         self._codes: dict[str, _Codes] = {}
         self.__dict__.pop("_index", None)
@@ -64,9 +69,9 @@ class TokenNames:
     def _index(self) -> StringIndex:
         return StringIndex(self.names)
 
-    def __reduce__(self) -> tuple[type[TokenNames], tuple[list[str]]]:
+    def __reduce__(self) -> tuple[type[TokenNames], tuple[list[str], dict[str, int]]]:
         # The codes are found again.
-        return type(self), (self.names,)
+        return type(self), (self.names, self.shortest)
 
     def learn(self, sequences: Sequence[Sequence[Mapping[str, Any]]]) -> TokenTable:
         """Learn the names, and return the table of all tokens.
@@ -76,13 +81,13 @@ class TokenNames:
         TypeError, ValueError
             If a name is not a string, or a value has another type; the message names the token.
         """
-        reading = _Reading(sequences, self._places, self._codes, None)
+        reading = _Reading(sequences, self._places, self._codes, None, {})
         table, vectors = reading.table(), reading.vectors()
         names = list(self._places)
         order = sorted(range(len(names)), key=names.__getitem__)
         new = np.empty(len(names), np.int32)
         new[order] = np.arange(len(names), dtype=np.int32)
-        self._set([names[k] for k in order])
+        self._set([names[k] for k in order], reading.shortest())
         # Block by block: numpy makes 64-bit integers of indices first.
         for first in range(0, len(table.indices), _ENTRIES):
             block = table.indices[first : first + _ENTRIES]
@@ -100,7 +105,7 @@ class TokenNames:
         TypeError, ValueError
             As :meth:`learn` does.
         """
-        reading = _Reading(sequences, self._places, self._codes, self._index)
+        reading = _Reading(sequences, self._places, self._codes, self._index, self.shortest)
         return TokenTable(reading.table(), reading.vectors())
 
 
@@ -126,6 +131,8 @@ class _Codes(dict[Any, int]):
             self[False] = _ABSENT
             if place >= 0:
                 self[True] = place
+            elif f"{self.name}[0]" in self.places:  # a vector in training
+                return _OTHER
             return place if value else _ABSENT
         return _OTHER
 
@@ -147,11 +154,12 @@ class _Reading:
         places: dict[str, int],
         codes: dict[str, _Codes],
         index: StringIndex | None,
+        shortest: Mapping[str, int],
     ) -> None:
         self._lengths = np.array([len(sequence) for sequence in sequences], np.int64)
         self._tokens = list(chain.from_iterable(sequences))
         self._places, self._codes, self._index = places, codes, index
-        self._learns = index is None
+        self._learns, self._shortest = index is None, shortest
         # Entries of the value 1, in the order of the tokens; and others by row, index and value.
         self._indices: list[NDArray[np.int32]] = [np.zeros(0, np.int32)]
         self._counts: list[IntArray] = [np.zeros(0, np.int64)]
@@ -159,6 +167,9 @@ class _Reading:
         # Vectors of the same length under one name, by name and length.
         self._vectors: dict[tuple[str, int], list[tuple[Any, Any]]] = defaultdict(list)
         self._unread: dict[tuple[str, int], list[tuple[int, Any]]] = defaultdict(list)
+        self._lengths_of: dict[str, set[int]] = defaultdict(set)
+        # Names of numbers that were vectors in training, which were warned of.
+        self._scalars: set[str] = set()
         self._is_ordered = True
 
     def table(self) -> sparse.csr_array:
@@ -196,25 +207,33 @@ class _Reading:
             columns = np.array([self._places.get(key, _ABSENT) for key in keys], np.int32)
             rows = np.concatenate([np.asarray(of_block, np.int64) for of_block, _ in blocks])
             values = np.concatenate([of_block for _, of_block in blocks])
-            if not self._learns and f"{name}[{width}]" in self._places:
-                n_trained = next(k for k in count(width) if f"{name}[{k}]" not in self._places)
-                warn_user(
-                    f"{name!r} of a token has {_counted(width)}, and had at most {n_trained} in "
-                    "training.  The others count as 0.  Are these vectors of the same kind?",
-                    UserWarning,
-                )
             is_trained = columns >= 0
-            if is_trained.any() and not is_trained.all():
+            if not self._learns:
                 n_trained = int(is_trained.sum())
-                warn_user(
-                    f"{name!r} of a token has {_counted(width)}, and had at most {n_trained} in "
-                    "training.  The others are not read.  Are these vectors of the same kind?",
-                    UserWarning,
-                )
+                if f"{name}[{width}]" in self._places:
+                    n_trained = next(k for k in count(width) if f"{name}[{k}]" not in self._places)
+                    if width < self._shortest.get(name, n_trained):
+                        _warn_of_length(name, width, n_trained, "count as 0")
+                elif 0 < n_trained < width:
+                    _warn_of_length(name, width, n_trained, "are not read")
+                elif name in self._places:
+                    _warn_of_form(name, "a vector", "a number")
             out.append(
                 (columns[is_trained], rows, values if is_trained.all() else values[:, is_trained])
             )
         return out
+
+    def shortest(self) -> dict[str, int]:
+        """Return the length of the shortest vector by name, where it is not that of the longest."""
+        return {
+            name: min(of_name) for name, of_name in self._lengths_of.items() if len(of_name) > 1
+        }
+
+    def _check_form(self, name: str) -> None:
+        """Warn if the numbers of a name that is not learned were vectors in training."""
+        if not self._learns and f"{name}[0]" in self._places and name not in self._scalars:
+            self._scalars.add(name)
+            _warn_of_form(name, "a number", "a vector")
 
     def _read_columns(
         self, first: int, n: int, by_names: Mapping[tuple[Any, ...], Sequence[int]]
@@ -261,6 +280,8 @@ class _Reading:
                 if len(wrong):
                     raise self._missing(name, values[wrong[0]], rows[wrong[0]])
                 place = self._codes_of(name, rows[0]).place(name)
+                if place < 0:
+                    self._check_form(name)
                 other = np.flatnonzero((values != 1) & (values != 0) & (place >= 0))
                 if len(other):
                     at = np.array(rows)[other], np.full(len(other), place)
@@ -279,6 +300,7 @@ class _Reading:
         """Read the vectors that the tokens of a block have."""
         for (name, width), vectors in self._unread.items():
             rows, items = zip(*vectors, strict=True)
+            self._lengths_of[name].add(width)
             for key in self._codes.keys() & {f"{name}[{j}]" for j in range(width)}:
                 for row in rows:
                     if not isinstance(self._tokens[row].get(key, ""), str):
@@ -313,7 +335,11 @@ class _Reading:
                 if self._learns:
                     out += [places.setdefault(name, len(places)) for name in token]
                 else:
-                    out += [place for place in map(places.get, token, _ABSENTS) if place >= 0]
+                    known = [place for place in map(places.get, token, _ABSENTS) if place >= 0]
+                    out += known
+                    if len(known) < len(token):
+                        for name in token.keys() - places.keys():
+                            self._check_form(name)
             else:
                 for name, value in token.items():
                     code = _code(self._codes_of(name, row), value)
@@ -348,6 +374,8 @@ class _Reading:
             place = place_of(key, self._places, learns=self._learns)
             if place >= 0:
                 self._others.append(([row], [place], [amount]))
+            elif isinstance(value, Number | np.ndarray | np.bool_):
+                self._check_form(key)
 
     def _codes_of(self, name: Any, row: int) -> _Codes:
         codes = self._codes.get(name)
@@ -429,6 +457,22 @@ class _Reading:
             "strings, a vector of numbers or bools, or a dict of these as its value"
         )
         return TypeError(f"X[{i}][{t}] is {shown(self._tokens[row])}; {remedy} ({reason}).")
+
+
+def _warn_of_length(name: str, width: int, n_trained: int, result: str) -> None:
+    warn_user(
+        f"{name!r} of a token has {_counted(width)}, and had at most {n_trained} in training.  The "
+        f"others {result}.  Are these vectors of the same kind?",
+        UserWarning,
+    )
+
+
+def _warn_of_form(name: str, form: str, trained: str) -> None:
+    warn_user(
+        f"{name!r} of a token is {form}, and was {trained} in training, so it is not read.  Give "
+        f"{trained}.",
+        UserWarning,
+    )
 
 
 def _counted(n: int) -> str:

@@ -45,6 +45,8 @@ class TokenReader:
         Names of the columns, if tokens are rows of data frames.
     vector_columns : ndarray of int64, optional
         Indices of the features that are columns of vectors, by default none.
+    shortest_vectors : dict of str to int, optional
+        As for :class:`structboost.estimators.token_names.TokenNames`.
 
     Attributes
     ----------
@@ -62,9 +64,10 @@ class TokenReader:
         is_active: bool = False,
         columns: Sequence[str] | None = None,
         vector_columns: IntArray | None = None,
+        shortest_vectors: Mapping[str, int] | None = None,
     ) -> None:
         self.columns = None if columns is None else list(columns)
-        self._names = None if names is None else TokenNames(names)
+        self._names = None if names is None else TokenNames(names, shortest_vectors)
         self.n_features = n_features
         self.is_active = is_active
         self.vector_columns = np.zeros(0, np.int64) if vector_columns is None else vector_columns
@@ -73,6 +76,11 @@ class TokenReader:
     def names(self) -> list[str] | None:
         """Names of the features, if tokens are dicts."""
         return None if self._names is None else self._names.names
+
+    @property
+    def shortest_vectors(self) -> dict[str, int]:
+        """Lengths of the shortest vectors of training, where they are not all of one length."""
+        return {} if self._names is None else self._names.shortest
 
     def fit(self, X: Any, *, takes_active: bool) -> list[Any]:
         """Learn the features, and return the rows of each sequence.

@@ -75,11 +75,8 @@ def dual_pass(
     """
     starts, tags, example_weights, ends = sequences
     of_tags, of_pairs, entropies, overlaps = duals
-    features, at, values, vectors, norms = tokens
     emissions, changes, change, of_sums = space
     n_tags = weights.shape[1]
-    bias = len(weights) - 1
-    first_vector = bias - vectors.shape[1]
     ridge = 1.0 if slopes is None else slopes[3]
     total, shift, is_new = 0.0, 0.0, True
     for place in range(len(order)):
@@ -94,25 +91,13 @@ def dual_pass(
             is_new = moves
         for k in range(n_tags * n_tags):
             change[0, k] = 0.0
+        _score(begin, n, tokens, weights, emissions)
         true = 0.0
         for t in range(n):
-            for k in range(n_tags):
-                emissions[t, k] = values[bias] * weights[bias, k]
-            for a in range(at[begin + t], at[begin + t + 1]):
-                f = features[a]
-                for k in range(n_tags):
-                    emissions[t, k] += values[f] * weights[f, k]
-            for j in range(vectors.shape[1]):
-                for k in range(n_tags):
-                    emissions[t, k] += vectors[begin + t, j] * weights[first_vector + j, k]
             true += emissions[t, tags[begin + t]]
             if t:
                 true += transitions[0, tags[begin + t - 1] * n_tags + tags[begin + t]]
-        for k in range(n_tags):
-            if ends[i, 0]:
-                emissions[0, k] += penalties[1][k]
-            if ends[i, 1]:
-                emissions[n - 1, k] += penalties[2][k]
+        add_ends(emissions, n, ends[i], penalties)
         log_sum = sum_product(
             emissions, ONE_ROW, n, (transitions, penalties[0], ONE_ROW), of_sums, shift, changes,
             change, None,
@@ -121,23 +106,7 @@ def dual_pass(
         if not moves:
             continue
         # <scores, p>, <scores, q - p> on the tokens and in all; |q - p|^2 without overlaps.
-        old_score = moved = squares = 0.0
-        for t in range(n):
-            of_row = squared = 0.0
-            for k in range(n_tags):
-                p = of_tags[begin + t, k]
-                difference = changes[t, k] - p
-                changes[t, k] = difference
-                if p > 0.0:
-                    old_score += p * emissions[t, k]
-                if difference != 0.0:
-                    moved += difference * emissions[t, k]
-                squared += difference * difference
-            of_row = values[bias] * values[bias]
-            for a in range(at[begin + t], at[begin + t + 1]):
-                of_row += values[features[a]] * values[features[a]]
-            of_row += norms[begin + t]
-            squares += of_row * squared
+        old_score, moved, squares = _compare(begin, n, tokens, emissions, of_tags, changes, True)
         on_tokens, of_steps = moved, 0.0
         for k in range(n_tags * n_tags):
             difference = change[0, k] - of_pairs[i, k]
@@ -159,10 +128,7 @@ def dual_pass(
             else:
                 slopes[1][0, k] += factor * change[0, k]
                 transitions[0, k] = _shrunk(slopes[1][0, k], slopes[2]) / ridge
-        for t in range(n):
-            for k in range(n_tags):
-                of_tags[begin + t, k] += beta * changes[t, k]
-                changes[t, k] *= factor
+        _mix(begin, n, beta, factor, of_tags, changes)
         alone = factor * factor * squares
         if slopes is None:
             met = _scatter(begin, n, tokens, changes, weights, of_sums[7])
@@ -213,11 +179,7 @@ def dual_pass_of_steps(
             true += emissions[t, tags[begin + t]]
             if t:
                 true += scores[t - 1, tags[begin + t - 1] * n_tags + tags[begin + t]]
-        for k in range(n_tags):
-            if ends[i, 0]:
-                emissions[0, k] += penalties[1][k]
-            if ends[i, 1]:
-                emissions[n - 1, k] += penalties[2][k]
+        add_ends(emissions, n, ends[i], penalties)
         for t in range(n - 1):
             for k in range(n_tags * n_tags):
                 changes[t, k] = 0.0
@@ -228,8 +190,10 @@ def dual_pass_of_steps(
         total += of_sequences[i] * (log_sum - true)
         if not moves:
             continue
-        expected, moved, squares = _compare(begin, n, tokens, emissions, of_tags, probabilities)
-        more = _compare(step, n - 1, of_steps, scores, of_pairs, changes)
+        expected, moved, squares = _compare(
+            begin, n, tokens, emissions, of_tags, probabilities, False
+        )
+        more = _compare(step, n - 1, of_steps, scores, of_pairs, changes, False)
         expected, moved, squares = expected + more[0], moved + more[1], squares + more[2]
         gap = log_sum - entropies[i] - expected
         beta = min(1.0, gap / max(of_sequences[i] * overlaps[i] * squares, _TINY))
@@ -245,6 +209,16 @@ def dual_pass_of_steps(
         whole = 2.0 * (met - factor * moved) + alone
         overlaps[i] = max(_LEAST_OVERLAP, whole / max(alone, _TINY))
     return total
+
+
+@compiled(**INSIDE)
+def add_ends(emissions: FloatArray, n: int, ends: Any, penalties: Any) -> None:
+    """Add the penalties of first and last tags where a sequence of n tokens begins and ends."""
+    for k in range(emissions.shape[1]):
+        if ends[0]:
+            emissions[0, k] += penalties[1][k]
+        if ends[1]:
+            emissions[n - 1, k] += penalties[2][k]
 
 
 @compiled(**INSIDE)
@@ -269,12 +243,19 @@ def _score(begin: int, n: int, rows: Any, weights: FloatArray, out: FloatArray) 
 
 @compiled(**INSIDE)
 def _compare(
-    begin: int, n: int, rows: Any, scores: FloatArray, duals: FloatArray, out: FloatArray
+    begin: int,
+    n: int,
+    rows: Any,
+    scores: FloatArray,
+    duals: FloatArray,
+    out: FloatArray,
+    vectors_last: bool,
 ) -> tuple[float, float, float]:
     """Subtract the dual probabilities from those of the weights, in place.
 
     Returns the sums of the scores times the dual probabilities and times the differences, and the
-    squared norm of the features of the differences, as if tokens shared none.
+    squared norm of the features of the differences, as if tokens shared none.  Norms of vectors are
+    added before those of active features or last, which changes the last bits of a model.
     """
     features, at, values, _vectors, norms = rows
     expected = moved = squares = 0.0
@@ -289,9 +270,13 @@ def _compare(
             if difference != 0.0:
                 moved += difference * scores[t, k]
             squared += difference * difference
-        norm = values[-1] * values[-1] + norms[begin + t]
+        norm, of_vectors = values[-1] * values[-1], norms[begin + t]
+        if not vectors_last:
+            norm += of_vectors
         for a in range(at[begin + t], at[begin + t + 1]):
             norm += values[features[a]] * values[features[a]]
+        if vectors_last:
+            norm += of_vectors
         squares += norm * squared
     return expected, moved, squares
 

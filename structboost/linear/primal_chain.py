@@ -9,13 +9,14 @@ import numpy as np
 
 from structboost._typing import FloatArray, IntArray, override
 from structboost.inference.best_sequences import ONE_ROW
-from structboost.inference.exponentials import exponentials
+from structboost.inference.exponentials import INSIDE, exponentials
 from structboost.inference.sum_product import (
     Space,
     space_of_sums,
     sum_product,
     sum_product_of_pairs,
 )
+from structboost.linear.chain_passes import add_ends
 from structboost.linear.primal_likelihood import PrimalLikelihood
 from structboost.runtime.compiled import compiled
 from structboost.tasks.chain import Stretch
@@ -183,11 +184,7 @@ def slopes_of(
             for t in range(n):
                 for k in range(n_tags):
                     emissions[t, k] = scores[begin + t, k]
-            for k in range(n_tags):
-                if ends[i, 0]:
-                    emissions[0, k] += penalties[1][k]
-                if ends[i, 1]:
-                    emissions[n - 1, k] += penalties[2][k]
+            add_ends(emissions, n, ends[i], penalties)
             log_sum = np.nan
             if len(listed):
                 log_sum = sum_product_of_pairs(
@@ -198,7 +195,7 @@ def slopes_of(
                     emissions, ONE_ROW, n, (transitions, penalties[0], ONE_ROW), of_sums, shift,
                     probabilities, together, None,
                 )  # fmt: skip
-            true, expected = 0.0, 0.0
+            true = 0.0
             for t in range(n):
                 tag = tags[begin + t]
                 true += scores[begin + t, tag]
@@ -206,10 +203,7 @@ def slopes_of(
                     pair = tags[begin + t - 1] * n_tags + tag
                     true += transitions[0, pair]
                     of_pairs[0, pair] += weight
-                for k in range(n_tags):
-                    expected += probabilities[t, k] * scores[begin + t, k]
-                    scores[begin + t, k] = -weight * probabilities[t, k]
-                scores[begin + t, tag] += weight
+            expected = slopes_of_tags(scores, begin, n, tags, weight, probabilities)
             loss += weight * (log_sum - true)
             entropy += weight * (log_sum - expected)
         if i + 1 == len(weights) or weights[i + 1] != weight:
@@ -218,3 +212,17 @@ def slopes_of(
                 entropy -= weight * together[0, k] * transitions[0, k]
                 together[0, k] = 0.0
     return loss, entropy
+
+
+@compiled(**INSIDE)
+def slopes_of_tags(
+    scores: FloatArray, begin: int, n: int, tags: IntArray, weight: float, probabilities: FloatArray
+) -> float:
+    """Replace the scores of a sequence by their slopes, and return their sum by probability."""
+    expected = 0.0
+    for t in range(n):
+        for k in range(scores.shape[1]):
+            expected += probabilities[t, k] * scores[begin + t, k]
+            scores[begin + t, k] = -weight * probabilities[t, k]
+        scores[begin + t, tags[begin + t]] += weight
+    return expected

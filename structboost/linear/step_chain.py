@@ -10,7 +10,8 @@ import numpy as np
 from structboost._typing import FloatArray, override
 from structboost.inference.best_sequences import NEXT_ROW, ONE_ROW
 from structboost.inference.sum_product import Space, sum_product
-from structboost.linear.primal_chain import PrimalChain
+from structboost.linear.chain_passes import add_ends
+from structboost.linear.primal_chain import PrimalChain, slopes_of_tags
 from structboost.runtime.compiled import compiled
 
 
@@ -106,11 +107,7 @@ def slopes_of_steps(
         for t in range(n):
             for k in range(n_tags):
                 emissions[t, k] = scores[begin + t, k]
-        for k in range(n_tags):
-            if ends[i, 0]:
-                emissions[0, k] += penalties[1][k]
-            if ends[i, 1]:
-                emissions[n - 1, k] += penalties[2][k]
+        add_ends(emissions, n, ends[i], penalties)
         for t in range(n - 1):
             step = first_steps[i] + t
             for p in range(n_pairs):
@@ -124,14 +121,10 @@ def slopes_of_steps(
             emissions, ONE_ROW, n, (transitions, penalties[0], ONE_ROW), of_sums, 0.0,
             probabilities, of_pairs, NEXT_ROW,
         )  # fmt: skip
-        true, expected = 0.0, 0.0
+        true = 0.0
         for t in range(n):
-            tag = tags[begin + t]
-            true += scores[begin + t, tag]
-            for k in range(n_tags):
-                expected += probabilities[t, k] * scores[begin + t, k]
-                scores[begin + t, k] = -weight * probabilities[t, k]
-            scores[begin + t, tag] += weight
+            true += scores[begin + t, tags[begin + t]]
+        expected = slopes_of_tags(scores, begin, n, tags, weight, probabilities)
         for t in range(n - 1):
             step = first_steps[i] + t
             pair = tags[begin + t] * n_tags + tags[begin + t + 1]

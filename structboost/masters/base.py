@@ -136,6 +136,11 @@ class Formulation(Described):
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         warn_of_old_flags(cls, _OLD_FLAGS_OF_FORMULATIONS)
+        if "probabilities" in vars(cls) and cls.link is not None:
+            raise TypeError(
+                f"{cls.__name__} defines probabilities and has a link, which would be used "
+                "instead; declare link = None and has_probabilities = True."
+            )
 
     @classmethod
     def by_name(cls, name: str, *, stabilize: bool) -> Self:

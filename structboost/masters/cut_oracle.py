@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,14 @@ from structboost.runtime.described import Described
 from structboost.weak.terms import Terms, TermsByKind
 
 
-class Cut(NamedTuple):
+class _KeyAndLoss(NamedTuple):
+    """Fields of a :class:`Cut`."""
+
+    key: int
+    loss: float
+
+
+class Cut(_KeyAndLoss):
     """A cut ``slack >= loss - <measure, scores>``.
 
     Parameters
@@ -28,14 +35,26 @@ class Cut(NamedTuple):
         Mean loss of the outputs of the cut.
     """
 
-    key: int
-    loss: float
+    __slots__ = ()
+
+    def __new__(cls, *values: Any, **named: Any) -> Self:
+        """Make a cut, whose ``key`` may have the name of version 0.2, ``number``."""
+        if "number" in named:
+            if values or "key" in named:
+                raise TypeError("number is the former name of key; write key.")
+            _warn_of_number()
+            named["key"] = named.pop("number")
+        return super().__new__(cls, *values, **named)
 
     @property
     def number(self) -> int:
         """The ``key``, by its name in version 0.2."""
-        warn_user("number of a cut is named key now; write key.", FutureWarning)
+        _warn_of_number()
         return self.key
+
+
+def _warn_of_number() -> None:
+    warn_user("number of a cut is named key now; write key.", FutureWarning)
 
 
 class ColumnOracle(ABC):

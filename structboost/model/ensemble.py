@@ -93,6 +93,11 @@ class Ensemble:
         return sum(int(self.matrix(kind).any(axis=1).sum()) for kind in self.members)
 
     @property
+    def families(self) -> str:
+        """Names of the families of weak learners, with commas between them."""
+        return ", ".join(dict.fromkeys(member.family for member in self.members.values()))
+
+    @property
     def n_stages(self) -> int:
         """Number of rounds of boosting, each available by :meth:`at_stage`."""
         return len(self.stages)

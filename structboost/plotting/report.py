@@ -119,8 +119,7 @@ def _certificate(estimator: Any) -> str:
     if hasattr(estimator, "minimised_"):
         rows["Minimised"] = estimator.minimised_
     if hasattr(estimator, "model_"):
-        families = dict.fromkeys(members.family for members in estimator.model_.members.values())
-        rows["Weak learners"] = ", ".join(families)
+        rows["Weak learners"] = getattr(estimator, "learner_", estimator.model_.families)
     rows |= {"Rounds": len(estimator.history_), "Objective": estimator.objective_}
     if last.get("bound") is not None:
         certified = "certified" if last["certified"] else "not certified"

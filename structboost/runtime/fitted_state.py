@@ -16,6 +16,8 @@ Result = TypeVar("Result")
 
 # Attribute that holds the names of the attributes that the last fit set.
 _NAMES = "_names_of_fit"
+# Message of Ctrl-C in a fit that has no model yet.
+_WITHOUT_MODEL = "fit was interrupted before it had a model; the object is as it was before fit."
 # Beginnings of private attributes that scikit-learn and estimators set before a fit.
 _SET_BY_OTHERS = ("_metadata_request", "_sklearn_", "_objective")
 
@@ -27,8 +29,8 @@ def committed(
 
     The draft has the parameters of the object, and no fitted attributes.  Afterwards the object
     takes over the attributes of the draft in a single assignment.  So a fit that raises an error,
-    or that Ctrl-C ends without a model, leaves the previous model as it was.  Of several fits in
-    threads, the last one to end determines all attributes.
+    or that Ctrl-C ends without a model, leaves the previous model as it was, and KeyboardInterrupt
+    gets a message.  Of several fits in threads, the last one to end determines all attributes.
 
     The first Ctrl-C is deferred as in :func:`structboost.runtime.interrupts.deferred_interrupts`,
     and a second one is raised at once.  A compilation is announced.
@@ -37,12 +39,16 @@ def committed(
 
     @wraps(fit)
     def fit_and_commit(self: Face, /, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
-        check_common_parameters(self.get_params(deep=False))
-        announce_compilation()
-        draft = unfitted_copy(self)
-        before = frozenset(vars(draft))
-        with deferred_interrupts():
-            result = fit(draft, *args, **kwargs)
+        try:
+            check_common_parameters(self.get_params(deep=False))
+            announce_compilation()
+            draft = unfitted_copy(self)
+            before = frozenset(vars(draft))
+            with deferred_interrupts():
+                result = fit(draft, *args, **kwargs)
+        except KeyboardInterrupt as stopped:
+            stopped.args = stopped.args or (_WITHOUT_MODEL,)
+            raise
         fitted = {name: value for name, value in vars(draft).items() if name not in before}
         self.__dict__ = {**_settings(self), **fitted, _NAMES: frozenset(fitted)}
         return self if result is draft else result

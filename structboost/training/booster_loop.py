@@ -80,8 +80,10 @@ class BoosterLoop(Loop):
 
     @override
     def _advance(self, n_new: int) -> bool:
-        self.booster.step(self.columns.selected)
-        return False
+        selected = self.columns.selected
+        self.booster.step(selected)
+        # A round along columns of before steps, as one along new ones does.
+        return bool(len(selected))
 
     @override
     def _price(self) -> Priced:

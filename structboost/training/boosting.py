@@ -407,6 +407,8 @@ class StructBoost(Trainer):
                 bar.close()
         self.history_, self.interrupted_ = loop.state.history, loop.state.interrupted
         self.objective_, self.C_ = self.history_[-1]["primal"], float(loop.settings.C)
+        if self._keeps_only_whole and self.interrupted_:
+            raise KeyboardInterrupt
         temperature = loop.temperature()
         self.ending_ = loop.state.ending
         self.temperature_ = None if temperature is None else temperature.factor
@@ -533,6 +535,7 @@ def _fit_choosing(
     finally:
         progress.close()
     with_C.C, with_C.weak_learner = chosen.C, chosen.weak_learner
+    with_C._keeps_only_whole = chosen.model is not None
     try:
         if not chosen.interrupted:
             choice = chosen.to_plain(weak_learners, folds, score)

@@ -44,7 +44,8 @@ def record(
             20 rounds that of the examples that rounds left out, where they say when to end; with
             ``early_stopping`` of an estimator that of the part that was held out.
         bound_all, gap_all
-            In the last record: over stumps on all distinct thresholds; None if not known.
+            Over stumps on all distinct thresholds: in all records after a fit that searched all of
+            these, else in the last one; None if not known.
         smallest_C
             Below this C the model is certainly empty.  If the model is empty, the last record has
             the C above which it is not.
@@ -91,7 +92,7 @@ def fit_in_words(
     ----------
     fitted : estimator or trainer
         With the attributes ``model_``, ``history_``, ``C_``, ``gap_text_``, ``ending_`` and
-        ``ending_text_``.
+        ``ending_text_``; ``learner_`` names the weak learners, by default as the model does.
     minimised : str
         Name of the objective.
     n_rounds : int
@@ -105,7 +106,7 @@ def fit_in_words(
     if not any(len(member.learners) for member in members):
         what = "nothing" if fitted.ending_ == "one_class" else f"{minimised} without weak learners"
         return f"minimised {what}; {fitted.ending_text_}"
-    families = ", ".join(dict.fromkeys(member.family for member in members))
+    families = getattr(fitted, "learner_", fitted.model_.families)
     rounds = f"{n_rounds} round" + ("" if n_rounds == 1 else "s")
     words = [
         f"minimised {minimised} over {families}",

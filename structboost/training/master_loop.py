@@ -101,10 +101,15 @@ class MasterLoop(Loop):
     def _end(self) -> None:
         bound_all = self._bound_over_all()
         self._spread()
-        if self.state.history:
-            last = self.state.history[-1]
-            last |= {"bound_all": bound_all, "gap_all": relative_gap(last["primal"], bound_all)}
+        for of_round in self.state.history if self._searches_all else self.state.history[-1:]:
+            bound = of_round["bound"] if self._searches_all else bound_all
+            of_round |= {"bound_all": bound, "gap_all": relative_gap(of_round["primal"], bound)}
         super()._end()
+
+    @property
+    def _searches_all(self) -> bool:
+        """Whether each bound is one over all weak learners, not over a part of them."""
+        return all(family.searches_all for family in self.columns.families.values())
 
     def _spread(self) -> None:
         """Exchange the weights for ones of small norm, within the gap that is allowed."""
@@ -120,12 +125,11 @@ class MasterLoop(Loop):
 
     def _bound_over_all(self) -> float | None:
         """Return the bound over all weak learners where training searched a part, or None."""
-        families = self.columns.families
-        if self.bound is None or all(family.searches_all for family in families.values()):
+        if self.bound is None or self._searches_all:
             return self.bound
         duals = self.master.duals()
         largest = []
-        for kind, family in families.items():
+        for kind, family in self.columns.families.items():
             of_channels = family.widest_edges(duals[kind])
             edge = None if of_channels is None else self.rule.largest_edge(of_channels)
             if edge is None:

@@ -74,6 +74,8 @@ class Trainer(SavedToFile, Documented, BaseEstimator):
 
     # How an estimator calls what is minimised; empty for the name of the formulation.
     _objective = ""
+    # Whether KeyboardInterrupt takes the place of a model that Ctrl-C left incomplete.
+    _keeps_only_whole = False
 
     @override
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:

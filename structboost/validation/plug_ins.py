@@ -30,6 +30,8 @@ def checked_callbacks(value: Any) -> list[Callable[..., Any]]:
             raise TypeError(
                 f"callbacks[{i}] is {shown(callback)}; give a callable(record, trainer)."
             )
+        # What a callback raises itself stays as it is.
+        check_takes_arguments(callback, f"callbacks[{i}]", "callback(record, trainer)", {}, None)
     return list(value)
 
 
@@ -100,5 +102,6 @@ def check_takes_arguments(
         signature.bind(*arguments, **named)
     except TypeError as error:
         raise TypeError(
-            f"{name} is {shown(value)}, which cannot be called as {call}: {error}."
+            f"{name} is {shown(value)}, which cannot be called as {call}: {error}.  Give a "
+            "callable that takes these arguments."
         ) from None

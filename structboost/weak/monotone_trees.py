@@ -55,6 +55,11 @@ class Directions:
         self._missing[self._feature[apart]] = binned.bins.n_bins[apart] - 1
         self.of_columns = (of_features[self._feature] * np.where(apart, 2, 1)).astype(np.int8)
 
+    @property
+    def any(self) -> bool:
+        """Whether any feature has a direction."""
+        return bool(self.of_columns.any())
+
     def best_leaves(
         self,
         features: IntArray,

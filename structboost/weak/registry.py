@@ -51,8 +51,8 @@ _TABLES = Registry(
     "family",
     {
         "stump": f"{_BASE}.stump:StumpTable",
-        "tree": f"{_BASE}.tree:TreeTable",
-        "pair_tree": f"{_BASE}.tree:TreeTable",
+        "tree": f"{_BASE}.tree_table:TreeTable",
+        "pair_tree": f"{_BASE}.tree_table:TreeTable",
         "category": f"{_BASE}.category:CategoryTable",
         "perceptron": f"{_BASE}.linear:HyperplaneTable",
         "svm": f"{_BASE}.linear:HyperplaneTable",

@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from functools import cached_property
 from itertools import islice
-from numbers import Integral
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils import check_random_state
 
 from structboost._typing import FloatArray, IntArray, override
 from structboost.exceptions import warn_user
-from structboost.files.schema import Array, DamagedFileError, whole_number
-from structboost.runtime.compiled import compiled
+from structboost.files.schema import DamagedFileError, whole_number
 from structboost.validation import (
     checked_flag,
     checked_fraction,
@@ -42,31 +37,22 @@ from structboost.weak.category_sets import (
     BY_SET,
     HALF,
     N_WORDS,
-    SetColumns,
     for_all_categories,
     number_of,
     words_of,
 )
-from structboost.weak.leaf_sums import SURE, add_agreement, confident_leaves, sum_leaves
+from structboost.weak.leaf_sums import SURE
 from structboost.weak.monotone_trees import Directions
-from structboost.weak.table import LearnerTable, comparable
-from structboost.weak.tree_growth import (
-    CountedTable,
-    Room,
-    counted_table,
-    grow,
-    leaf_numbers,
-    row_hashes,
-    work_arrays,
-)
-from structboost.weak.weighted_trees import TreesWithSets, WeightedTrees, leaf_of
+from structboost.weak.row_draws import RowDraws
+from structboost.weak.tree_growth import Room, grow, leaf_numbers, work_arrays
+from structboost.weak.tree_histograms import CountedTable, counted_table
+from structboost.weak.tree_leaves import TreeLeaves
+from structboost.weak.tree_table import TreeTable
 
 # Fraction of the rows for trees that share the weight with many others.
 _ROW_FRACTION = 0.5
 # Rounds whose rows are drawn ahead have so many rows at most.
 _MOST_AHEAD = 1 << 22
-# Fewer distinct rows are not drawn from: a round might draw none, or none that differ.
-_FEWEST_DRAWN_FROM = 50
 
 
 class Tree(NamedTuple):
@@ -83,78 +69,6 @@ class Tree(NamedTuple):
     leaves: tuple[float, ...]
     bins: tuple[int, ...]
     sets: tuple[int, ...] = ()
-
-
-@dataclass(frozen=True)
-class TreeTable(LearnerTable):
-    """Table of trees of one depth.
-
-    ``missing_left`` is whether a node sends a missing feature (NaN) left.  None means always
-    right.  ``sets`` are bits of the categories that a node sends left, 0 if it splits at its
-    threshold.
-    """
-
-    schema: ClassVar[Mapping[str, Array]] = {
-        "feature": Array("int64", ("n_learners", "n_nodes"), low=0, high="n_features - 1"),
-        "threshold": Array("float64", ("n_learners", "n_nodes"), infinite=True),
-        "leaf": Array("float64", ("n_learners", "n_nodes + 1")),
-        "missing_left": Array("uint8", ("n_learners", "n_nodes"), high=1, optional=True),
-        "sets": Array("uint64", ("n_learners", "n_nodes", N_WORDS), optional=True),
-    }
-    takes_missing: ClassVar[bool] = True
-
-    feature: IntArray
-    threshold: FloatArray
-    leaf: FloatArray
-    missing_left: NDArray[np.uint8] | None = None
-    sets: NDArray[np.uint64] | None = None
-
-    def __post_init__(self) -> None:
-        n_leaves = self.leaf.shape[1]
-        if n_leaves & (n_leaves - 1):
-            raise ValueError(f"a tree of {n_leaves} leaves is not complete")
-
-    @override
-    def responses(self, features: NDArray[Any]) -> FloatArray:
-        if self.sets is not None:
-            columns, plain = self._without_sets(features.shape[1])
-            return plain.responses(columns.hstack(features))
-        out = np.empty((len(self), len(features)))
-        rows = comparable(features)
-        _answer(rows, self.feature, self.threshold, self._sides, self.leaf, out)
-        return out
-
-    @override
-    def feature_shares(self, n_features: int) -> FloatArray:
-        out = np.zeros((len(self), n_features))
-        trees, nodes = np.nonzero(np.isfinite(self.threshold))
-        np.add.at(out, (trees, self.feature[trees, nodes]), 1.0)
-        return np.asarray(out / np.maximum(out.sum(axis=1, keepdims=True), 1.0))
-
-    @override
-    def scorer(self, weights: FloatArray, n_features: int) -> WeightedTrees | TreesWithSets:
-        if self.sets is not None:
-            columns, plain = self._without_sets(n_features)
-            return TreesWithSets(columns, plain.scorer(weights, n_features))
-        return WeightedTrees.of(self.feature, self.threshold, self._sides, self.leaf, weights)
-
-    def _without_sets(self, n_features: int) -> tuple[SetColumns, TreeTable]:
-        """Find the columns that stand for sets, and the trees that split them at a half."""
-        assert self.sets is not None
-        by_set = self.sets.any(axis=2)
-        columns, place = SetColumns.of_nodes(
-            self.feature[by_set], self.sets[by_set], self._sides[by_set]
-        )
-        feature = self.feature.copy()
-        feature[by_set] = n_features + place
-        return columns, TreeTable(feature, self.threshold, self.leaf, self.missing_left)
-
-    @property
-    def _sides(self) -> NDArray[np.uint8]:
-        """Flags of nodes that send a missing feature left, as all nodes without a split do."""
-        if self.missing_left is None:
-            return np.isposinf(self.threshold).astype(np.uint8)
-        return self.missing_left | np.isposinf(self.threshold)
 
 
 class TreeFamily(WeakLearnerFamily):
@@ -264,16 +178,18 @@ class TreeFamily(WeakLearnerFamily):
             row_fraction = 1.0
         else:
             row_fraction = checked_fraction(row_fraction, "row_fraction")
-        self._draw_rows(row_fraction, random_state)
         self.max_bins = checked_whole_number(max_bins, "max_bins", MAX_BINS)
         self.binned = bin_features(
             features, exact=bool(exact), categorical=categorical, max_bins=self.max_bins
         )
+        self._rows = RowDraws(
+            self.binned.codes, row_fraction, random_state, needs_seeds=self.max_features < 1
+        )
+        self.can_resume = self._rows.can_resume
         of_columns = self._feature(np.arange(self.binned.n_columns))
         self._is_category = np.isin(of_columns, categorical)
         of_features = checked_directions(directions, features.shape[1])
         self._directions = Directions(self.binned, of_features)
-        self._is_directed = bool(self._directions.of_columns.any())
         self.n_features = self.binned.bins.n_features
         self.low, self.high = response
         self.confident, self.honest = confident, honest
@@ -284,13 +200,14 @@ class TreeFamily(WeakLearnerFamily):
         if honest and not confident:
             raise ValueError("honest is True, which needs confident=True; set honest=False.")
         self.depth = checked_whole_number(depth, "depth", 12)
+        self._leaves = TreeLeaves(
+            response, confident, honest, self.l2_regularization, self._directions, self._rows
+        )
         self._n_bins = self.binned.bins.n_bins
         # Words of the set of a node.
         self._n_words = N_WORDS if self._is_category.any() else 0
         # After the thresholds of all features that of a node that does not split.
         self._values = np.append(self.binned.bins.values, np.inf)
-        # Rows and seeds of the next rounds, where they are drawn ahead.
-        self._ahead: deque[tuple[NDArray[np.bool_] | None, int]] = deque()
         # Leaves of all rows in the trees of this round, by their splits.
         self._leaves_of_round: dict[tuple[Any, ...], NDArray[np.int16]] = {}
         # Rows that the trees of this round were not grown on, and the leaves that the others give
@@ -299,33 +216,32 @@ class TreeFamily(WeakLearnerFamily):
         self._drawn_leaves: dict[tuple[Tree, int], FloatArray] = {}
 
     @property
+    def row_fraction(self) -> float:
+        """Fraction of the rows that the trees of a round are grown on."""
+        return self._rows.fraction
+
+    @property
     @override
     def identity(self) -> str:
-        drawn = f"rows {self.row_fraction} by {self._seed}" if self.row_fraction < 1 else "all rows"
+        rows = self._rows
+        drawn = f"rows {rows.fraction} by {rows.seed}" if rows.fraction < 1 else "all rows"
         sides = f"{self._is_category.nonzero()[0].tolist()} {self._directions.of_columns.tolist()}"
         leaves = f"{self.confident}{', honest' if self.honest else ''}"
         limits = f"{self.min_samples_leaf} {self.l2_regularization}"
         if self.max_features < 1:
-            limits += f" {self.max_features} by {self._seed}"
+            limits += f" {self.max_features} by {rows.seed}"
         return f"{self.name} of depth {self.depth}, {drawn}, {leaves}, {sides}, {limits}"
 
     @override
     def resample(self, rng: Any) -> None:
         if self._is_left_open:
-            self._draw_rows(_ROW_FRACTION, 0 if rng is None else rng)
+            self._rows.restart(_ROW_FRACTION, 0 if rng is None else rng)
+            self.can_resume = self._rows.can_resume
 
     @override
     def skip_rounds(self, n_rounds: int) -> None:
         for _ in range(n_rounds):
-            self._draw_round()
-
-    def _draw_rows(self, row_fraction: float, random_state: Any) -> None:
-        """Draw this fraction of the rows from now on."""
-        self.row_fraction = row_fraction
-        # A checkpoint does not store the state of a generator that others use as well.
-        draws = row_fraction < 1 or self.max_features < 1
-        self.can_resume = not draws or isinstance(random_state, Integral)
-        self._seed, self._random = random_state, check_random_state(random_state)
+            self._rows.draw()
 
     @cached_property
     def _table(self) -> CountedTable:
@@ -334,30 +250,6 @@ class TreeFamily(WeakLearnerFamily):
     @cached_property
     def _room(self) -> Room:
         return work_arrays(self.depth, self._table)
-
-    @cached_property
-    def _equal_rows(self) -> tuple[IntArray, int]:
-        """Index of the distinct features of each row, and how many there are."""
-        hashes, groups = np.unique(row_hashes(self.binned.codes), return_inverse=True)
-        return groups, len(hashes)
-
-    @property
-    def _draws(self) -> bool:
-        """Whether a round draws rows, which needs enough distinct ones."""
-        return self.row_fraction < 1 and self._equal_rows[1] >= _FEWEST_DRAWN_FROM
-
-    def _draw_round(self) -> tuple[NDArray[np.bool_] | None, int]:
-        """Draw the rows of a round's trees, or None for all, and the seed of their features."""
-        is_drawn = None
-        if self._draws:
-            groups, n_distinct = self._equal_rows
-            drawn = self._random.random_sample(n_distinct)
-            is_drawn = (drawn < self.row_fraction).take(groups)
-        return is_drawn, int(self._random.randint(1 << 31)) if self.max_features < 1 else 0
-
-    @cached_property
-    def _all_rows(self) -> NDArray[np.bool_]:
-        return np.ones(self.binned.n_rows, np.bool_)
 
     @cached_property
     def _room_to_draw(self) -> tuple[int, IntArray, NDArray[np.bool_]]:
@@ -370,19 +262,13 @@ class TreeFamily(WeakLearnerFamily):
     def _limits(self) -> tuple[int, float]:
         """Fewest rows of a leaf, and the fraction of the weight added to each side of a split."""
         ridge = self.l2_regularization
-        return self.min_samples_leaf, float(ridge and ridge / self._equal_rows[1])
+        return self.min_samples_leaf, float(ridge and ridge / self._rows.n_distinct)
 
     @cached_property
     def _room_to_count(self) -> IntArray | None:
         if self.min_samples_leaf == 1:
             return None
         return np.empty(self._n_bins.max(initial=1), np.int64)
-
-    @property
-    def _fractions(self) -> tuple[float, float]:
-        """Fractions of the mass of a tree that are added to that of a confident leaf."""
-        fraction = (1.0 + self.l2_regularization) / self._equal_rows[1]
-        return fraction, fraction / self.row_fraction
 
     @property
     def _columns(self) -> tuple[NDArray[np.bool_], NDArray[np.int8]]:
@@ -397,38 +283,34 @@ class TreeFamily(WeakLearnerFamily):
         self._leaves_of_round.clear()
         self._drawn_leaves.clear()
         duals = np.ascontiguousarray(duals.T, np.float64)
-        is_drawn, seed = self._ahead.popleft() if self._ahead else self._draw_round()
+        is_drawn, seed = self._rows.next_round()
         self._left_out = None if is_drawn is None else ~is_drawn
         candidates = self._grow(duals, is_drawn, seed)
         return sorted(candidates, key=lambda candidate: -candidate.edge)
 
     @override
     def growth(self, n_rounds: int, n_channels: int) -> Growth | None:
-        if not self.confident or self.honest or self._is_directed:
+        if not self.confident or self.honest or self._directions.any:
             return None
         n_rounds = max(1, min(n_rounds, _MOST_AHEAD // max(1, self.binned.n_rows)))
-        while len(self._ahead) < n_rounds:
-            self._ahead.append(self._draw_round())
-        drawn, seeds = zip(*islice(self._ahead, n_rounds), strict=True)
         n_leaves = 2**self.depth
         nodes = np.empty((2, n_rounds, n_channels, n_leaves - 1), np.int64)
         of_sets = n_rounds * n_channels, n_leaves - 1, self._n_words
         return Growth(
             (tuple(self._table), self._columns, self._room, self._limits, self._room_to_draw),
-            (np.array(drawn) if self._draws else np.array([self._all_rows] * n_rounds)),
-            np.array(seeds),
+            *self._rows.ahead(n_rounds),
             self._room_to_count,
             (*nodes, np.empty((n_rounds, 2, n_channels, n_leaves))),
             np.zeros(of_sets, np.uint64) if self._n_words else None,
             np.empty((n_rounds, 4, n_channels, n_leaves)),
             np.empty((n_channels, self.binned.n_rows), np.int16),
-            self._fractions,
+            self._leaves.fractions,
         )
 
     @override
     def skip_drawn(self, n_rounds: int) -> None:
         for _ in range(n_rounds):
-            self._ahead.popleft()
+            self._rows.next_round()
 
     @override
     def grown(self, growth: Growth, n_rounds: int) -> list[list[Candidate]]:
@@ -472,7 +354,7 @@ class TreeFamily(WeakLearnerFamily):
         )
         same = [learner] * len(weights)
         features, bins = np.array([t.features for t in same]), np.array([t.bins for t in same])
-        leaves = self._leaves(features, bins, self._sets(same), weights)
+        leaves = self._leaves.best((features, bins, self._sets(same)), weights)
         edges = (weights * leaves).sum(axis=1)
         return [
             Candidate(learner._replace(leaves=tuple(leaves[c].tolist())), c, float(edges[c]))
@@ -553,14 +435,14 @@ class TreeFamily(WeakLearnerFamily):
         nodes = np.empty((2, n_channels, 2**self.depth - 1), np.int64)
         sets = np.zeros((*nodes.shape[1:], self._n_words), np.uint64) if self._n_words else None
         features, bins = nodes
-        rows = self._all_rows if is_drawn is None else is_drawn
+        rows = self._rows.all_rows if is_drawn is None else is_drawn
         grow(
             tuple(self._table), self._columns, duals, rows, self._room, (features, bins), sets,
             self._room_to_count, self._limits, (seed, *self._room_to_draw),
         )  # fmt: skip
         leaf_indices = np.empty((n_channels, self.binned.n_rows), np.int16)
         leaf_numbers(self.binned.codes, features, bins, sets, leaf_indices)
-        leaves, weights, of_drawn = self._grown_leaves(
+        leaves, weights, of_drawn = self._leaves.of_new_trees(
             (features, bins, sets), leaf_indices, duals, is_drawn
         )
         edges = (leaves * weights).sum(axis=1)
@@ -586,70 +468,6 @@ class TreeFamily(WeakLearnerFamily):
         )
         return list(map(Tree, *fields, of_sets))
 
-    def _grown_leaves(
-        self,
-        nodes: tuple[IntArray, IntArray, NDArray[np.uint64] | None],
-        leaf_indices: NDArray[np.int16],
-        duals: FloatArray,
-        is_drawn: NDArray[np.bool_] | None,
-    ) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Leaves of new trees, their weights, and the leaves as only the drawn rows fill them.
-
-        Weights are sums of the duals.
-        """
-        rows = self._all_rows if is_drawn is None else is_drawn
-        sums = np.empty((4, len(leaf_indices), 2**self.depth))
-        if not self.confident:
-            if is_drawn is not None:
-                duals = np.where(is_drawn, duals / self.row_fraction, 0.0)
-            sum_leaves(leaf_indices, duals, rows, sums)
-            leaves = self._leaves(*nodes, sums[0])
-            return leaves, sums[0], leaves
-        sum_leaves(leaf_indices, duals, rows, sums)
-        if self.honest and is_drawn is not None:
-            of_others = np.empty_like(sums)
-            sum_leaves(leaf_indices, duals, ~rows, of_others)
-            add_agreement(sums, of_others[2:])
-        responses = np.empty((2, *sums.shape[1:]))
-        confident_leaves(sums, self._fractions, responses)
-        leaves, of_drawn = responses
-        if self._is_directed:
-            leaves = np.array(
-                [
-                    self._directions.nearest_leaves(*of_tree, of_other, masses)
-                    for of_tree, of_other, masses in zip(
-                        self._nodes(*nodes), leaves, sums[1], strict=True
-                    )
-                ]
-            )
-        return np.rint(SURE * leaves), sums[0], of_drawn
-
-    def _leaves(
-        self,
-        features: IntArray,
-        bins: IntArray,
-        sets: NDArray[np.uint64] | None,
-        weights: FloatArray,
-    ) -> FloatArray:
-        """Find the best leaves of trees with these splits, shape (n_trees, n_leaves)."""
-        if not self._is_directed:
-            return np.where(weights > 0, self.high, self.low)
-        responses = self.low, self.high
-        return np.array(
-            [
-                self._directions.best_leaves(*nodes, of_tree, responses)
-                for nodes, of_tree in zip(self._nodes(features, bins, sets), weights, strict=True)
-            ]
-        )
-
-    @staticmethod
-    def _nodes(
-        features: IntArray, bins: IntArray, sets: NDArray[np.uint64] | None
-    ) -> Iterator[tuple[IntArray, IntArray, NDArray[np.uint64]]]:
-        """Features, bins and sets of each tree, for :class:`Directions`."""
-        words = np.zeros((*bins.shape, 0), np.uint64) if sets is None else sets
-        return zip(features, bins, words, strict=True)
-
     def leaf_numbers(self, tree: Tree) -> NDArray[np.int16]:
         """Leaf of every training part, counted from the left, shape (n_parts,)."""
         return self._leaf_numbers([tree])[0]
@@ -668,18 +486,3 @@ class TreeFamily(WeakLearnerFamily):
 def _splits(tree: Tree) -> tuple[Any, ...]:
     """Feature, threshold and set that decide the leaf of a row."""
     return tree.features, tree.bins, tree.sets
-
-
-@compiled
-def _answer(
-    rows: NDArray[Any],
-    features: IntArray,
-    thresholds: FloatArray,
-    missing_left: NDArray[np.uint8],
-    leaves: FloatArray,
-    out: FloatArray,
-) -> None:
-    for t in range(len(features)):
-        for p in range(len(rows)):
-            leaf = leaf_of(rows[p], features[t], thresholds[t], missing_left[t])
-            out[t, p] = leaves[t, leaf]

@@ -36,7 +36,7 @@ class WeightedTrees:
     Parameters
     ----------
     feature, threshold, missing_left : ndarray, shape (n_trees, n_nodes)
-        As in :class:`structboost.weak.tree.TreeTable`.
+        As in :class:`structboost.weak.tree_table.TreeTable`.
     indptr : ndarray of int64, shape (n_trees + 1,)
         Terms of tree t are ``indptr[t]:indptr[t + 1]``.
     channels : ndarray of int64, shape (n_terms,)

@@ -120,6 +120,20 @@ class RandomFeature(Tags):
         return np.arange(len(y)), np.asarray(y), 1 + 0.1 * self.rng.random(len(y))
 
 
+class RandomParts(Tags):
+    def __init__(self):
+        self.rng = np.random.default_rng(0)
+
+    def parts(self, x):
+        return x + 0.1 * self.rng.normal(size=x.shape)
+
+
+class ChangesInput(Tags):
+    def parts(self, x):
+        x *= 1.01
+        return x
+
+
 class OtherLossScores(Tags):
     def loss_scores(self, x, y):
         return 2.0 * wrong(y)
@@ -212,6 +226,12 @@ def examples():
 NOT_EXACT = r"argmax of X\[\d+\] is not exact"
 
 
+def test_parts_that_change_their_input_are_named(examples):
+    X, Y = [x.copy() for x in examples[0]], examples[1]
+    with pytest.raises(TaskError, match=r"parts\(X\[0\]\) .* work on a copy of X\[0\]"):
+        HINGES["svm"](ChangesInput()).fit(X, Y)
+
+
 @pytest.mark.parametrize(
     ("task", "message"),
     [
@@ -228,6 +248,7 @@ NOT_EXACT = r"argmax of X\[\d+\] is not exact"
         (TruthCosts, r"loss\(Y\[133\], Y\[133\]\) is 1; the loss of the true output must be 0"),
         (Negative, r"loss\(Y\[\d+\], y_pred\) is -\d"),
         (RandomFeature, r"joint_feature\(X\[\d+\], Y\[\d+\]\) is not deterministic"),
+        (RandomParts, r"parts\(X\[0\]\) is not deterministic"),
         (OtherLossScores, r"loss_scores and loss disagree on X\[\d+\]"),
         (SeparateOfTruths, r"separate and argmax disagree on X\[\d+\]"),
         (ListsTooFew, NOT_EXACT),

@@ -13,6 +13,7 @@ from sklearn.model_selection import GridSearchCV
 
 from structboost import PredictThenOptimize
 from structboost.decisions import (
+    Choose,
     DecisionInput,
     Knapsack,
     ShortestPath,
@@ -73,6 +74,23 @@ def test_scores_weigh_instances_like_repetitions():
     assert weighted != pytest.approx(model.score(x, costs))
     with pytest.raises(ValueError, match="sample_weight has 3 entries"):
         model.score(x, costs, sample_weight=times[:3])
+
+
+def test_best_decisions_that_cost_nothing_are_learned_and_scored_by_the_mean_regret():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(120, 3))
+    free = np.argmax(x, axis=1)  # one of three items costs nothing
+    costs = np.where(np.arange(3) == free[:, None], 0.0, 1 + 0.1 * rng.random((120, 3)))
+    model = PredictThenOptimize(Choose(3, 1), random_state=0).fit(x[:80], costs[:80])
+    regret = (model.predict(x[80:]) * costs[80:]).sum(axis=1)
+    assert -model.score(x[80:], costs[80:]) == pytest.approx(regret.mean())
+    times = np.arange(40) % 3
+    weighted = -model.score(x[80:], costs[80:], sample_weight=times)
+    assert weighted == pytest.approx(np.average(regret, weights=times))
+    assert regret.mean() < 0.15
+    regrets = [entry["regret"] for entry in model.path_]
+    assert np.all(np.isfinite(regrets))
+    assert len(set(regrets)) > 1
 
 
 def test_features_of_instance_and_items_predict_better_than_those_of_items():

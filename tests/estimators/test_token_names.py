@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+import warnings
 from itertools import chain
 
 import numpy as np
@@ -10,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.feature_extraction import DictVectorizer
 
+from structboost import StructBoostTagger
 from structboost.estimators.token_names import TokenNames
 
 TEXT = st.sampled_from(["a", "b", "a=b", "", "é"])
@@ -132,6 +134,60 @@ def test_shorter_vectors_than_those_of_training_warn():
     assert table.whole().toarray().tolist() == [[5.0, 0.0, 0.0]]
 
 
+@pytest.mark.parametrize(
+    "copied", [lambda names: names, lambda names: pickle.loads(pickle.dumps(names))]
+)
+def test_vectors_that_are_as_short_as_one_of_training_do_not_warn(copied):
+    names = TokenNames()
+    names.learn([[{"v": [1.0, 2.0, 3.0], "w": [1.0]}, {"v": np.array([1.0, 2.0])}]])
+    names = copied(names)
+    assert names.shortest == {"v": 2}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        names.table([[{"v": [5.0, 6.0]}], [{"v": [5.0, 6.0, 7.0], "w": [2.0]}]])
+    with pytest.warns(UserWarning, match=r"'v' of a token has 1 number, and had at most 3 .*as 0"):
+        names.table([[{"v": [5.0]}]])
+
+
+TRUE = {"other": True, "v": True}
+
+
+@pytest.mark.parametrize(
+    "tokens",
+    [[{"v": value}] for value in (2.0, 1, 0.0, True, np.bool_(True), np.float32(3), np.array(4.0))]
+    + [[{"v": 2.0}, {"other": "a"}, {"more": 1.0}], [TRUE], [TRUE, {"b": True}, {"c": True}]],
+    ids=str,
+)
+def test_a_number_where_training_had_a_vector_warns_once(tokens):
+    names = TokenNames()
+    names.learn([[{"v": [1.0, 2.0], "mixed": [1.0]}, {"mixed": 1.0}]])
+    with pytest.warns(UserWarning, match="'v' of a token is a number, and was a vector") as told:
+        table = names.table([tokens, [{**tokens[0], "mixed": 1.0}]])
+    assert len(told) == 1
+    assert table.whole().toarray()[:, names.names.index("mixed")].sum() == 1.0
+
+
+@pytest.mark.parametrize("value", [5.0, True])
+def test_a_vector_where_training_had_a_number_warns(value):
+    names = TokenNames()
+    names.learn([[{"v": value}]])
+    with pytest.warns(UserWarning, match="'v' of a token is a vector, and was a number in train"):
+        names.table([[{"v": [1.0, 2.0]}], [{"v": np.ones(2)}]])
+
+
+@pytest.mark.parametrize("weak_learner", ["auto", "tree"])
+def test_files_of_taggers_keep_the_lengths_of_vectors(weak_learner, tmp_path):
+    X = [[{"w": "a", "v": [1.0, 2.0]}, {"w": "b", "v": [3.0]}]] * 4
+    tagger = StructBoostTagger(weak_learner=weak_learner, max_iter=2).fit(X, [["A", "B"]] * 4)
+    tagger.save(tmp_path / "tagger")
+    for fitted in (tagger, StructBoostTagger.load(tmp_path / "tagger")):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            fitted.predict(X[:1])
+        with pytest.warns(UserWarning, match="'v' of a token is a number"):
+            fitted.predict([[{"w": "a", "v": 1.0}]])
+
+
 @pytest.mark.parametrize("form", [list, tuple, np.array])
 def test_vectors_of_bools_are_zeros_and_ones(form):
     names = TokenNames()
@@ -168,7 +224,7 @@ def test_a_vector_beside_a_name_of_one_of_its_numbers_is_refused(value, is_learn
         read([[{"v": [1.0, 2.0]}], [{"v": np.array([1.0, 2.0]), "v[1]": value}]])
 
 
-@pytest.mark.filterwarnings("ignore:.* of a token has .* numbers?, and had at most")
+@pytest.mark.filterwarnings("ignore:.* of a token (has|is) .*, and (had at most|was)")
 @given(*2 * [st.lists(st.lists(WITH_VECTORS, max_size=3), min_size=1, max_size=4)], st.data())
 @settings(max_examples=50, deadline=None)
 def test_vectors_are_numbers_with_an_index_in_their_names(seen, new, data):

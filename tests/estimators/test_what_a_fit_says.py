@@ -180,3 +180,27 @@ def test_a_default_fit_that_ends_too_early_warns_with_the_remedy(monkeypatch):
         model.fit(signs, product)
     assert model.ending_ == "max_rounds"
     assert told[-1].filename == __file__
+
+
+@pytest.mark.parametrize(
+    ("parameters", "learner"),
+    [
+        ({}, "linear"),
+        ({"objective": "svm"}, "linear"),
+        ({"weak_learner": "stump", "max_iter": 2}, "stump"),
+        ({"objective": "hinge", "C": 10.0}, "stump"),
+        ({"weak_learner": {"token": "stump", "vector": "tree"}, "max_iter": 2}, "stump, tree"),
+    ],
+    ids=str,
+)
+def test_a_tagger_of_names_calls_its_learners_as_the_parameters_do(parameters, learner, tmp_path):
+    X = [[{"word": "a", "size": [1.0, 2.0]}, {"word": "b", "size": [0.0, 1.0]}]] * 6
+    tagger = StructBoostTagger(**parameters).fit(X, [["x", "y"]] * 6)
+    tagger.save(tmp_path / "tagger")
+    save_report(tmp_path / "report.html", tagger)
+    page = (tmp_path / "report.html").read_text()
+    for fitted in (tagger, StructBoostTagger.load(tmp_path / "tagger")):
+        assert fitted.learner_ == learner
+        assert f" over {learner}, " in repr(fitted)
+    assert f"<td>{learner}</td>" in page
+    assert "active_feature" not in page + repr(tagger) + tagger._repr_html_()

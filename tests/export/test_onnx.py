@@ -186,6 +186,8 @@ def test_formulations_say_how_probabilities_follow_from_scores():
     expected = share * (np.exp(0.7) - (np.exp(0.7) - 1) * share)
     np.testing.assert_allclose(found, expected / expected.sum(axis=1)[:, None])
     np.testing.assert_allclose(run(model, rows)["probabilities"], found, atol=1e-5)
+    with pytest.raises(TypeError, match=r"Both defines .*; declare link = None and has_prob"):
+        type("Both", (Exponential,), {"probabilities": Even.probabilities})
     even = StructBoostClassifier(objective=Even(), C=30, max_iter=5).fit(X, Y)
     assert (even.predict_proba(rows) == 1 / 3).all()
     with pytest.raises(TypeError, match="whose probabilities have no form in ONNX"):

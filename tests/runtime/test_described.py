@@ -127,3 +127,24 @@ def test_callbacks_may_print_what_they_get(face, inputs, y, capsys):
     assert "{'round': 1, " in lines[0]
     assert "StructBoost(" in lines[0]
     assert lines[0].endswith("# after round 1")
+
+
+@pytest.mark.parametrize(("face", "inputs", "y"), faces(), ids=lambda value: type(value).__name__)
+def test_callbacks_of_other_arguments_are_refused_before_the_first_round(face, inputs, y):
+    def of_one(record): ...
+
+    def of_three(record, trainer, more):
+        raise AssertionError
+
+    for i, callbacks in enumerate(([of_one], [lambda *_: True, of_three])):
+        refused = (
+            rf"^callbacks\[{i}\] is .* cannot be called as callback\(record, trainer\): .* Give"
+        )
+        with pytest.raises(TypeError, match=refused):
+            face.set_params(callbacks=callbacks).fit(inputs, y)
+
+    def broken(record, trainer, more=None):
+        raise TypeError("of the callback")
+
+    with pytest.raises(TypeError, match=r"^of the callback$"):
+        face.set_params(callbacks=[broken]).fit(inputs, y)

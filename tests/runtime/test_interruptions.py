@@ -16,7 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numba.core.compiler_lock import global_compiler_lock
 
-from structboost import MulticlassTask, StructBoost, StructuredSVM
+from structboost import MulticlassTask, StructBoost, StructBoostClassifier, StructuredSVM
+from structboost.estimators import fraction_of_features
 from structboost.exceptions import InterruptedFitWarning
 from structboost.masters import Exponential
 from structboost.masters.norm_bounded import NormBounded
@@ -270,6 +271,43 @@ def test_a_path_that_is_interrupted_keeps_the_models_before():
     with pytest.warns(InterruptedFitWarning, match="1 round;"):
         path = trainer.path(X, y, [10.0, 20.0, 40.0])
     assert [(len(one.history_), one.interrupted_) for one in path] == [(3, False), (1, True)]
+
+
+@pytest.mark.parametrize("is_pressed", [True, False])
+def test_ctrl_c_while_features_are_tried_says_that_there_is_no_model(is_pressed, monkeypatch):
+    X, y = noisy(n_classes=3, n=120)
+    model = StructBoostClassifier(max_iter=2).fit(X, y)
+    before = dict(vars(model))
+    tried = fraction_of_features.held_out_loss
+
+    def pressed(*args):
+        if not is_pressed:
+            raise KeyboardInterrupt("of the user")
+        press()
+        return tried(*args)
+
+    monkeypatch.setattr(fraction_of_features, "held_out_loss", pressed)
+    words = r"fit was interrupted before it had a model; the object is as it was before fit\."
+    with pytest.raises(KeyboardInterrupt, match=words if is_pressed else "^of the user$"):
+        model.fit(X, y)
+    assert vars(model) == before
+
+
+def test_ctrl_c_in_the_last_fit_with_a_chosen_C_gives_one_warning():
+    X, y = noisy(n_classes=3, n=60)
+
+    def interrupt(record, trainer):
+        if record["round"] == 2:
+            raise KeyboardInterrupt
+
+    settings = {"C": "auto", "tol": 0.1, "max_rounds": 5, "callbacks": [interrupt]}
+    trainer = StructBoost(MulticlassTask(3), **settings)
+    with pytest.warns(InterruptedFitWarning) as told:
+        trainer.fit(X + 3.0 * np.eye(3)[y].repeat(4, axis=1)[:, :10], y)
+    assert [str(one.message)[:43] for one in told] == [
+        "Training was interrupted; the model is that"
+    ]
+    assert (trainer.interrupted_, trainer.ending_) == (True, "interrupted")
 
 
 class PressingTask(MulticlassTask):

@@ -97,22 +97,18 @@ for tracker in (StructBoostTracker(), AdaBoostTracker(n_rounds=100), StruckTrack
 def test_boxes_do_not_depend_on_threads_or_kernels_of_blas():
     """On one kind of processor: OpenCV chooses its code by what that can do, too."""
     shown = []
-    for blas_threads, kernels, cv_threads in (
-        ("1", "", "1"),
-        ("2", "", "4"),
-        ("4", "Nehalem", "1"),
+    for blas, cv_threads in (
+        ({"OPENBLAS_NUM_THREADS": "1"}, "1"),
+        ({"OPENBLAS_NUM_THREADS": "4", "OPENBLAS_CORETYPE": "Nehalem"}, "4"),
     ):
-        environment = os.environ | {"OPENBLAS_NUM_THREADS": blas_threads}
-        if kernels:
-            environment["OPENBLAS_CORETYPE"] = kernels
         command = [sys.executable, "-c", _BOXES_OF_ALL_TRACKERS, cv_threads]
         shown.append(
             subprocess.run(
-                command, env=environment, capture_output=True, text=True, check=True
+                command, env=os.environ | blas, capture_output=True, text=True, check=True
             ).stdout
         )
     assert len(shown[0].splitlines()) == 3 * 5
-    assert shown[1:] == shown[:1] * 2
+    assert shown[1] == shown[0]
 
 
 class Template:

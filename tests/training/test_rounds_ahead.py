@@ -111,3 +111,15 @@ def test_rounds_without_columns_end_training():
     ).fit(X, y)
     assert trainer.ending_ == "columns"
     assert len(trainer.history_) == 3
+
+
+@pytest.mark.parametrize("seed", [0, 1, 3])
+def test_trees_that_run_out_end_training_in_the_same_round(seed):
+    # Leaves of nearly half of the rows: the last columns are those of rounds before.
+    X = np.random.default_rng(seed).normal(size=(150, 5)).round(1)
+    options = OPTIONS | {"depth": 1, "min_samples_leaf": 73, "row_fraction": 1.0}
+    ahead, other = (
+        fit(partial(family, **options), 3, rounds=300, X=X) for family in (TreeFamily, OneByOne)
+    )
+    assert ahead.ending_ == "columns"
+    assert_equal(ahead, other)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from structboost.weak import tree_growth
+from structboost.weak import tree_histograms
 
 
 @pytest.fixture(autouse=True, scope="module")
 def one_sparse_column_is_enough():
     """Few columns of a small table are counted as many of a large one are."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tree_growth, "_FEWEST_SPARSE", 1)
+        patch.setattr(tree_histograms, "_FEWEST_SPARSE", 1)
         yield

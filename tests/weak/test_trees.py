@@ -12,7 +12,8 @@ from structboost import MulticlassTask, StructBoost
 from structboost.exceptions import CheckpointError
 from structboost.masters import OneSlack
 from structboost.runtime.blocks import BLOCK_ROWS
-from structboost.weak.tree import TreeFamily, TreeTable
+from structboost.weak.tree import TreeFamily
+from structboost.weak.tree_table import TreeTable
 
 
 def impurity(duals):
@@ -236,7 +237,7 @@ def test_honest_leaves_count_the_drawn_rows_as_far_as_the_others_agree(signal):
     duals = rng.normal(size=(300, 2)) + signal * np.sign(X[:, :1] - 4)
     options = {"depth": 2, "row_fraction": 0.5, "random_state": 1, "confident": True}
     family = TreeFamily(X, (-1, 1), **options, honest=True)
-    is_drawn = TreeFamily(X, (-1, 1), **options)._draw_round()[0]
+    is_drawn = TreeFamily(X, (-1, 1), **options)._rows.draw()[0]
     shares = []
     for found in family.price(duals, 1):
         tree, d = found.learner, duals[:, found.channel]
