@@ -4,7 +4,6 @@ from functools import partial
 
 import numpy as np
 from sklearn.model_selection import train_test_split
-from threadpoolctl import threadpool_limits
 
 from benchmarks.ours.methods import certified_gap, class_scores_of
 from benchmarks.runner.protocol import cpu_timed
@@ -36,22 +35,21 @@ def compare(code, weak_learner, theta, train, test, seed):
     stage_wise_face, corrective_face = (partial(face, **common) for face in FACES[code])
     validated = None
     corrective = {}
-    with threadpool_limits(1):
-        longest = stage_wise_face(max_rounds=max(ROUNDS))
-        fitted, seconds = cpu_timed(longest.fit, train.X, train.y)
-        stage_wise = {"seconds": seconds}
-        if theta == HELD_OUT:
-            validated = held_out_theta(corrective_face, train, seed)
-        for rounds in ROUNDS:
-            stage = fitted.model_.at_stage(min(rounds, fitted.model_.n_stages) - 1)
-            stage_wise[str(rounds)] = _facts(fitted, stage, train, test)
-            norm = validated or float(stage.weights.sum())
-            model = corrective_face(max_rounds=rounds, theta=norm, tol=1e-6)
-            model, corrective["seconds"] = cpu_timed(model.fit, train.X, train.y)
-            corrective[str(rounds)] = {
-                **_facts(model, model.model_, train, test),
-                **{"theta": model.theta_, "gap": certified_gap(model.history_[-1])},
-            }
+    longest = stage_wise_face(max_rounds=max(ROUNDS))
+    fitted, seconds = cpu_timed(longest.fit, train.X, train.y)
+    stage_wise = {"seconds": seconds}
+    if theta == HELD_OUT:
+        validated = held_out_theta(corrective_face, train, seed)
+    for rounds in ROUNDS:
+        stage = fitted.model_.at_stage(min(rounds, fitted.model_.n_stages) - 1)
+        stage_wise[str(rounds)] = _facts(fitted, stage, train, test)
+        norm = validated or float(stage.weights.sum())
+        model = corrective_face(max_rounds=rounds, theta=norm, tol=1e-6)
+        model, corrective["seconds"] = cpu_timed(model.fit, train.X, train.y)
+        corrective[str(rounds)] = {
+            **_facts(model, model.model_, train, test),
+            **{"theta": model.theta_, "gap": certified_gap(model.history_[-1])},
+        }
     value = corrective[str(max(ROUNDS))]["test_error"]
     return {"stage_wise": stage_wise, "corrective": corrective, "value": value}
 

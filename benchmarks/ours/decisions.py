@@ -12,7 +12,6 @@ from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegresso
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LinearRegression
 from sklearn.multioutput import MultiOutputRegressor
-from threadpoolctl import threadpool_limits
 
 from benchmarks.peers.boosters import peer
 from benchmarks.runner.datasets import Table
@@ -261,18 +260,17 @@ def tuned(method, instance, n_candidates):
     method.problem = instance.problem
     candidates = spread(method.candidates, n_candidates)
     values = [0.0]
-    with threadpool_limits(1):
-        method.warm_up()
-        started = time.process_time()
-        if len(candidates) > 1:
-            X = instance.X[held]
-            models = (method.fit(instance.table(fit_rows), params) for params in candidates)
-            values = [instance.regret(method.output(model, X), held) for model in models]
-        chosen = candidates[int(np.argmin(values))]
-        tuning_seconds = time.process_time() - started
-        model = method.fit(instance.table(instance.train), chosen)
-        seconds = time.process_time() - started - tuning_seconds
-        predicted = method.output(model, instance.X[instance.test])
+    method.warm_up()
+    started = time.process_time()
+    if len(candidates) > 1:
+        X = instance.X[held]
+        models = (method.fit(instance.table(fit_rows), params) for params in candidates)
+        values = [instance.regret(method.output(model, X), held) for model in models]
+    chosen = candidates[int(np.argmin(values))]
+    tuning_seconds = time.process_time() - started
+    model = method.fit(instance.table(instance.train), chosen)
+    seconds = time.process_time() - started - tuning_seconds
+    predicted = method.output(model, instance.X[instance.test])
     return {
         "value": instance.regret(predicted, instance.test),
         **{"seconds": seconds, "tuning_seconds": tuning_seconds},

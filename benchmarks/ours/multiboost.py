@@ -4,7 +4,6 @@ import time
 from typing import NamedTuple
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from benchmarks.runner.datasets import Table, load
 from benchmarks.runner.limits import peak_memory, reset_peak_memory, run_limited
@@ -81,18 +80,17 @@ def train_watched(report, setting, train, test, n_classes, rounds, limit):
         labels = {c: table.scores(part.X).argmax(axis=1) for c, table in tables.items()}
         return {c: float(np.mean(own != part.y)) for c, own in labels.items()}
 
-    with threadpool_limits(1):
-        X = np.arange(24, dtype=np.uint8).reshape(12, 2)
-        _trainer(setting, 3, 12).fit(X, np.repeat(np.arange(3), 4)).model_.scores(X)  # compiles
-        reset_peak_memory()
-        report({})
-        began, started = time.process_time(), time.perf_counter()
-        fitted = _trainer(setting, n_classes, rounds, [watch]).fit(train.X, train.y)
-        peak, in_time = peak_memory(), time.perf_counter() - started <= limit
-        history, model = fitted.history_, fitted.model_
-        reached = [c for c in (*CHECKPOINTS, len(history)) if c <= len(history)]
-        tables = {c: model.at_stage(c - 1) for c in dict.fromkeys(reached)}
-        at_test, at_train = errors(test), errors(train)
+    X = np.arange(24, dtype=np.uint8).reshape(12, 2)
+    _trainer(setting, 3, 12).fit(X, np.repeat(np.arange(3), 4)).model_.scores(X)  # compiles
+    reset_peak_memory()
+    report({})
+    began, started = time.process_time(), time.perf_counter()
+    fitted = _trainer(setting, n_classes, rounds, [watch]).fit(train.X, train.y)
+    peak, in_time = peak_memory(), time.perf_counter() - started <= limit
+    history, model = fitted.history_, fitted.model_
+    reached = [c for c in (*CHECKPOINTS, len(history)) if c <= len(history)]
+    tables = {c: model.at_stage(c - 1) for c in dict.fromkeys(reached)}
+    at_test, at_train = errors(test), errors(train)
     last = history[-1]
     return {
         **{"errors": at_test, "train_errors": at_train, "cpu": {c: cpu[c - 1] for c in tables}},

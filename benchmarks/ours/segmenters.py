@@ -4,7 +4,6 @@ from sklearn.ensemble import ExtraTreesClassifier, VotingClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from threadpoolctl import threadpool_limits
 
 from benchmarks.ours.segmenting import CACHE
 from benchmarks.ours.strokes import drawn
@@ -13,7 +12,7 @@ from structboost.segmentation import OwnUnaries, Segmenter
 from structboost.segmentation.unaries import UnarySettings
 
 OURS, FOREST, BUILT_IN = "StructBoostClassifier", "forest and linear", "built in"
-N_PHOTOGRAPHS = 60
+N_PHOTOGRAPHS = 30
 
 
 def _forest(seed):
@@ -37,5 +36,4 @@ def with_own_unaries(source, unaries, *, case, seed):
     parts = [drawn(root, part, N_PHOTOGRAPHS, seed) for part in ("train", "test")]
     train, test = (([one.image for one in p], [one.mask for one in p]) for p in parts)
     segmenter = Segmenter(C=0.3, unaries=unaries(seed), random_state=seed, cache=CACHE)
-    with threadpool_limits(1):
-        return {"value": segmenter.fit(*train).score(*test)}
+    return {"value": segmenter.fit(*train).score(*test)}

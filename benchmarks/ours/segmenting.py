@@ -9,7 +9,6 @@ import numpy as np
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
-from threadpoolctl import threadpool_limits
 
 from benchmarks.ours.methods import certified_gap
 from benchmarks.runner.protocol import cpu_timed
@@ -93,20 +92,19 @@ class Potentials(NamedTuple):
 def compare(source, photographs, *, seed):
     """All methods on the same potentials; a result by method."""
     root = source.folder / "segmentation" / photographs.folder
-    with threadpool_limits(1):
-        train, test = (images(photographs, root, part) for part in ("train", "test"))
-        shared, seconds = cpu_timed(potentials, train, test, seed)
-        seen = "scribbles" if shared.codebook is None else "words"
-        methods = {
-            f"{method}_{seen}": _alone(method, train, test, shared.codebook, seed)
-            for method in ("adaboost", "svm")
-        }
-        if shared.responses is not None:
-            p = [combine(response) for response in shared.responses]
-            labels = [own.argmax(axis=1) for own in p]
-            methods["unaries"] = _scores(test, labels, lambda i: _signed(p[i]))
-        for method, settings in CRFS.items():
-            methods[method] = _crf(settings, shared, train, test, seed)
+    train, test = (images(photographs, root, part) for part in ("train", "test"))
+    shared, seconds = cpu_timed(potentials, train, test, seed)
+    seen = "scribbles" if shared.codebook is None else "words"
+    methods = {
+        f"{method}_{seen}": _alone(method, train, test, shared.codebook, seed)
+        for method in ("adaboost", "svm")
+    }
+    if shared.responses is not None:
+        p = [combine(response) for response in shared.responses]
+        labels = [own.argmax(axis=1) for own in p]
+        methods["unaries"] = _scores(test, labels, lambda i: _signed(p[i]))
+    for method, settings in CRFS.items():
+        methods[method] = _crf(settings, shared, train, test, seed)
     return {"unary_seconds": seconds, "n_test": len(test.described), "methods": methods}
 
 

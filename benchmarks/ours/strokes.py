@@ -4,7 +4,6 @@ import cv2
 import numpy as np
 from scipy.ndimage import distance_transform_edt, label
 from skimage.graph import route_through_array
-from threadpoolctl import threadpool_limits
 
 from benchmarks.runner.protocol import cpu_timed
 from structboost.segmentation import StrokeSegmenter, read_folder, read_split
@@ -74,14 +73,13 @@ def cut_out(source, method, *, case):
     name, part, strokes, n = CASES[case]
     root = source.folder / "segmentation" / name
     random, counts, seconds = np.random.default_rng(0), [], []
-    with threadpool_limits(1):
-        for labelled in drawn(root, part, n, 0):
-            truth, file = labelled.mask, f"{labelled.name}.png"
-            by_hand = None if strokes is None else read_mask(root / strokes / file)
-            own = made_strokes(truth, random) if by_hand is None else by_hand
-            mask, spent = cpu_timed(method, labelled.image, own)
-            counts.append(confusion(truth, mask, 2))
-            seconds.append(spent)
+    for labelled in drawn(root, part, n, 0):
+        truth, file = labelled.mask, f"{labelled.name}.png"
+        by_hand = None if strokes is None else read_mask(root / strokes / file)
+        own = made_strokes(truth, random) if by_hand is None else by_hand
+        mask, spent = cpu_timed(method, labelled.image, own)
+        counts.append(confusion(truth, mask, 2))
+        seconds.append(spent)
     foreground = float(np.mean([SegmentationScores(count).iou[1] for count in counts]))
     value = SegmentationScores.of(counts).mean_iou
     return {"value": value, "foreground": foreground, "seconds": float(np.mean(seconds))}

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import cv2
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from benchmarks.runner.protocol import timed
 from structboost.tracking import AdaBoostTracker, StruckTracker, StructBoostTracker, open_frames
@@ -45,9 +44,8 @@ def track(sequence, tracker, seed):
     threads = cv2.getNumThreads()
     try:
         cv2.setNumThreads(1)
-        with threadpool_limits(1):
-            run = _by_ours if isinstance(tracker, type) else tracker
-            boxes, facts = run(tracker, frames, sequence.truth[0], seed)
+        run = _by_ours if isinstance(tracker, type) else tracker
+        boxes, facts = run(tracker, frames, sequence.truth[0], seed)
     finally:
         cv2.setNumThreads(threads)
     # Over the frames after the first whose truth is known.

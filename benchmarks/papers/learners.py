@@ -7,7 +7,6 @@ import sys
 import tempfile
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from benchmarks.ours.methods import CW_TREES
 from benchmarks.peers.boosters import LIGHTGBM
@@ -33,13 +32,12 @@ def to_their_error(source, learner):
     rows = split(data.y, 0)
     train, test = (Table(data.X[part], data.y[part]) for part in (rows.train, rows.test))
     CW_TREES.warm_up()
-    with threadpool_limits(1):
-        their_model, their_cpu = cpu_timed(learner.fit, *train)
-        error = float(np.mean(their_model.predict(test.X) != test.y))
-        whole = CW_TREES.fit(train, {"rounds": RACE_ROUNDS})
-        errors = [np.mean(labels != test.y) for labels in whole.staged_predict(test.X)]
-        rounds = next((k + 1 for k, e in enumerate(errors) if e <= error), len(errors))
-        _, cpu = cpu_timed(CW_TREES.fit, train, {"rounds": rounds})
+    their_model, their_cpu = cpu_timed(learner.fit, *train)
+    error = float(np.mean(their_model.predict(test.X) != test.y))
+    whole = CW_TREES.fit(train, {"rounds": RACE_ROUNDS})
+    errors = [np.mean(labels != test.y) for labels in whole.staged_predict(test.X)]
+    rounds = next((k + 1 for k, e in enumerate(errors) if e <= error), len(errors))
+    _, cpu = cpu_timed(CW_TREES.fit, train, {"rounds": rounds})
     ours = {"method": OWN_TREES, "value": errors[rounds - 1], "seconds": cpu, "rounds": rounds}
     return {"rows": [ours, {"method": THEIRS, "value": error, "seconds": their_cpu}]}
 

@@ -4,7 +4,6 @@ from functools import partial
 from typing import NamedTuple
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from benchmarks.peers import searches as peers
 from benchmarks.runner.experiment import Experiment
@@ -148,8 +147,7 @@ def race(source, make):
     values = search.value_of(search.ours())
     np.testing.assert_allclose(values, search.theirs(), rtol=1e-9, atol=1e-9)
     both = (search.ours, search.theirs)
-    with threadpool_limits(1):
-        seconds = [[cpu_timed(f)[1] for f in both] for _ in range(1 if source.quick else REPEATS)]
+    seconds = [[cpu_timed(f)[1] for f in both] for _ in range(1 if source.quick else REPEATS)]
     ours, theirs = 1e6 * np.min(seconds, axis=0) / search.n_problems
     about = {"method": search.peer, "ours": ours, "theirs": theirs}
     return {"rows": [{**about, "value": theirs / ours}]}

@@ -17,7 +17,6 @@ SETS = {
     "msrc_car": Photographs("msrc21", foreground=9),
     "msrc_cow": Photographs("msrc21", foreground=3),
     "msrc21": Photographs("msrc21"),
-    "camvid": Photographs("camvid"),
 }
 TWO_LABELS = ("mean_iou", "iou_foreground", "iou_background", "accuracy", "precision_recall")
 MANY_LABELS = ("global_accuracy", "class_accuracy")
@@ -34,7 +33,7 @@ def _images(rows):
 
 
 def cases(source, learner):
-    once = source.quick or source.name.startswith(("msrc", "camvid"))
+    once = source.quick or source.name.startswith("msrc")
     return [{"seed": seed} for seed in range(1 if once else 2)]
 
 

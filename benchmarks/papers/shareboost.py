@@ -1,7 +1,6 @@
 """ShareBoost: features needed by the number of classes, as in figure 2, on other data (isolet1)."""
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from benchmarks.ours import sparse
 from benchmarks.runner.datasets import Table, halves, load, tabular
@@ -31,8 +30,7 @@ def path(source, method, *, order, n_classes):
     data = load(source.name, source.folder)
     chosen = np.random.default_rng(order).permutation(data.n_classes)[:n_classes]
     parts = [Table(*(one[np.isin(part.y, chosen)] for one in part)) for part in halves(data, order)]
-    with threadpool_limits(1):
-        curve = method(*parts, MOST_FEATURES)
+    curve = method(*parts, MOST_FEATURES)
     return {**curve._asdict(), "value": curve.errors[-1]}
 
 

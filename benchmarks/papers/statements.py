@@ -3,12 +3,11 @@
 from functools import partial
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from benchmarks.ours import statements
 from benchmarks.runner.datasets import halves, load, tabular
 from benchmarks.runner.experiment import Experiment
-from benchmarks.runner.pages import across, blocks, field, listing
+from benchmarks.runner.pages import across, blocks, field, listing, picture
 from benchmarks.runner.records import exponent, most, pick
 from benchmarks.runner.targets import reach
 from structboost import MulticlassTask, StructBoost
@@ -46,8 +45,7 @@ def _train_of(source, repeat=0):
 def progress(source, rounds_of, *, C):
     """How rounds lower the objective, and what (43) promised."""
     train, _ = _train_of(source)
-    with threadpool_limits(1):
-        rounds = rounds_of(train.X, train.y, C)
+    rounds = rounds_of(train.X, train.y, C)
     values = np.array([C, *(one.objective for one in rounds)])
     bounds = np.array([one.bound for one in rounds])
     lines = np.array([one.line for one in rounds])
@@ -82,16 +80,14 @@ def cuts(source, settings, *, varied, n_rows, C, tol):
     chosen = np.random.default_rng(0).permutation(len(train.y))[:n_rows]
     task = MulticlassTask(int(train.y.max()) + 1)
     trainer = StructBoost(task, C=C, tol=tol, max_rounds=300, **settings)
-    with threadpool_limits(1):
-        last = trainer.fit(train.X[chosen], train.y[chosen]).history_[-1]
+    last = trainer.fit(train.X[chosen], train.y[chosen]).history_[-1]
     return {"value": last["oracle_calls"], "gap": last["gap"], "rounds": last["round"]}
 
 
 def theorems(source, greedy, *, repeat):
     """ShareBoost's loss and errors after each round beside both theorems."""
     train, test = _train_of(source, repeat)
-    with threadpool_limits(1):
-        path = greedy(train, test, min(FEATURES, train.X.shape[1]))
+    path = greedy(train, test, min(FEATURES, train.X.shape[1]))
     n, d, k = *train.X.shape, int(train.y.max()) + 1
     rows = [
         {
@@ -119,10 +115,9 @@ def errors(source, settings, *, C, repeat):
     """Test error at the first round whose proved gap is so small."""
     train, test = _train_of(source, repeat)
     task = MulticlassTask(int(train.y.max()) + 1)
-    with threadpool_limits(1):
-        trainer = StructBoost(task, C=C, tol=GAPS[-1], max_rounds=300, **settings)
-        trainer.fit(train.X, train.y)
-        of_rounds = [np.mean(np.ravel(p) != test.y) for p in trainer.staged_predict(test.X)]
+    trainer = StructBoost(task, C=C, tol=GAPS[-1], max_rounds=300, **settings)
+    trainer.fit(train.X, train.y)
+    of_rounds = [np.mean(np.ravel(p) != test.y) for p in trainer.staged_predict(test.X)]
     gaps = [one["gap"] for one in trainer.history_]
     first = {gap: next((k for k, own in enumerate(gaps) if own <= gap), None) for gap in GAPS}
     rows = [
@@ -221,49 +216,42 @@ PLOT = "Passes by examples, C and gap; both theorems on digits; test error by ga
 
 def plot(made, path):
     """Four plots: passes, Theorem 2, Theorem 1, errors."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    figure, axes = plt.subplots(2, 2, figsize=(10.0, 7.4), layout="constrained")
-    passes, second, first, gap = axes.ravel()
-    styles = dict(zip(VARIED, ("-o", "-s", "-^"), strict=True))
-    for name, color in (("digits", "tab:blue"), ("segment", "tab:orange")):
-        for varied, style in styles.items():
-            own = pick(made, dataset=name, metric=PASSES, varied=varied, method="1-slack")
-            points = sorted((r[varied] / USUAL[varied], r["value"]) for r in own)
-            if points:
-                label = f"{name}, by {WORDS[varied]}"
-                passes.plot(*zip(*points, strict=True), style, color=color, label=label)
-    usual = "600 examples, C = 100, gap 2 %"
-    passes.set(
-        xscale="log",
-        yscale="log",
-        title="Passes of 1-slack",
-        xlabel=f"number that varies, over that of {usual}",
-    )
-    own = sorted(pick(made, dataset="digits", metric=LOSS), key=lambda r: r["rounds"])
-    rounds = [r["rounds"] for r in own]
-    for axis, facts in (
-        (second, {"start": "no feature", "bound": "bound", "value": "ShareBoost"}),
-        (first, {"root": "the root", "difference": "test less training error"}),
-    ):
-        for fact, label in facts.items():
-            axis.plot(rounds, [r[fact] for r in own], label=label)
-        axis.set(xlabel="features T")
-    second.set(yscale="log", title="Theorem 2 on digits: loss (3)")
-    first.set(title="Theorem 1 on digits: difference of errors")
-    for name in dict.fromkeys(r["method"] for r in _by_set(made)):
-        points = sorted((r["below"], r["value"]) for r in pick(_by_set(made), method=name))
-        gap.plot(*zip(*points, strict=True), "-o", markersize=3, label=name)
-    gap.set(xscale="log", title="Test error at a proved gap", xlabel="gap")
-    gap.invert_xaxis()
-    for axis in axes.ravel():
-        axis.grid(visible=True, linewidth=0.3)
-        axis.legend(fontsize=7, loc="upper center" if axis is passes else "best")
-    figure.savefig(path, dpi=110)
-    plt.close(figure)
+    with picture(path, 2, 2, figsize=(10.0, 7.4)) as axes:
+        passes, second, first, gap = axes.ravel()
+        styles = dict(zip(VARIED, ("-o", "-s", "-^"), strict=True))
+        for name, color in (("digits", "tab:blue"), ("segment", "tab:orange")):
+            for varied, style in styles.items():
+                own = pick(made, dataset=name, metric=PASSES, varied=varied, method="1-slack")
+                points = sorted((r[varied] / USUAL[varied], r["value"]) for r in own)
+                if points:
+                    label = f"{name}, by {WORDS[varied]}"
+                    passes.plot(*zip(*points, strict=True), style, color=color, label=label)
+        usual = "600 examples, C = 100, gap 2 %"
+        passes.set(
+            xscale="log",
+            yscale="log",
+            title="Passes of 1-slack",
+            xlabel=f"number that varies, over that of {usual}",
+        )
+        own = sorted(pick(made, dataset="digits", metric=LOSS), key=lambda r: r["rounds"])
+        rounds = [r["rounds"] for r in own]
+        for axis, facts in (
+            (second, {"start": "no feature", "bound": "bound", "value": "ShareBoost"}),
+            (first, {"root": "the root", "difference": "test less training error"}),
+        ):
+            for fact, label in facts.items():
+                axis.plot(rounds, [r[fact] for r in own], label=label)
+            axis.set(xlabel="features T")
+        second.set(yscale="log", title="Theorem 2 on digits: loss (3)")
+        first.set(title="Theorem 1 on digits: difference of errors")
+        for name in dict.fromkeys(r["method"] for r in _by_set(made)):
+            points = sorted((r["below"], r["value"]) for r in pick(_by_set(made), method=name))
+            gap.plot(*zip(*points, strict=True), "-o", markersize=3, label=name)
+        gap.set(xscale="log", title="Test error at a proved gap", xlabel="gap")
+        gap.invert_xaxis()
+        for axis in axes.ravel():
+            axis.grid(visible=True, linewidth=0.3)
+            axis.legend(fontsize=7, loc="upper center" if axis is passes else "best")
 
 
 def targets(made):

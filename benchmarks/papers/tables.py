@@ -3,13 +3,12 @@
 from functools import partial
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from benchmarks.peers.boosters import peer
 from benchmarks.runner.datasets import Table, given_partition, load, parts, tabular
 from benchmarks.runner.experiment import Experiment, Learner
 from benchmarks.runner.pages import across
-from benchmarks.runner.protocol import REPEATS, cpu_timed, grid
+from benchmarks.runner.protocol import cpu_timed, grid
 from benchmarks.runner.records import lookup, pick
 from benchmarks.runner.targets import all_of, each
 from structboost import StructBoostClassifier
@@ -37,7 +36,7 @@ def learners(source):
 
 
 def cases(source, learner):
-    n = 1 if source.quick else 3 if source.name in ("pendigits", "satimage") else REPEATS
+    n = 1 if source.quick else 3
     return [{"share": fraction, "repeat": k} for fraction in FRACTIONS for k in range(n)]
 
 
@@ -69,12 +68,11 @@ def categories(source, learner):
 def tuned(make, settings, train, validation, test):
     """Test error of the setting that the validation part prefers, fitted to the training part."""
     tried = []
-    with threadpool_limits(1):
-        for index, params in enumerate(settings):
-            model, seconds = cpu_timed(make(random_state=0, **params).fit, train.X, train.y)
-            tried.append((1 - model.score(validation.X, validation.y), index, model, seconds))
-        _, index, model, seconds = min(tried, key=lambda one: one[:2])
-        error = 1 - float(model.score(test.X, test.y))
+    for index, params in enumerate(settings):
+        model, seconds = cpu_timed(make(random_state=0, **params).fit, train.X, train.y)
+        tried.append((1 - model.score(validation.X, validation.y), index, model, seconds))
+    _, index, model, seconds = min(tried, key=lambda one: one[:2])
+    error = 1 - float(model.score(test.X, test.y))
     return {"value": error, "seconds": seconds, "setting": settings[index]}
 
 

@@ -1,25 +1,21 @@
 """Cost of a linear chain by the number of tokens, tags and sequences, beside CRFsuite."""
 
-import tempfile
 import time
 from functools import partial
 from itertools import islice
-from pathlib import Path
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
-from benchmarks.papers.taggers import SETTINGS
+from benchmarks.papers.taggers import CRFSUITE, OURS, crfsuite
 from benchmarks.runner.experiment import Experiment, Learner
 from benchmarks.runner.limits import limited, peak_memory, reset_peak_memory
-from benchmarks.runner.pages import across, blocks
+from benchmarks.runner.pages import across, blocks, picture
 from benchmarks.runner.protocol import cpu_timed
 from benchmarks.runner.records import exponent, lookup, pick, ratio
 from benchmarks.runner.targets import reach
 from benchmarks.structures.tokens import FILES, Tagged, f1, read
 from structboost import StructBoostTagger
 
-OURS, CRFSUITE = "structboost", "CRFsuite"
 SPANISH = "spanish"
 N_NAMES, N_CLUES, CALLS, QUICK_SENTENCES = 3000, 200, 200, 200
 # Tokens, tags and sequences of the made texts; one of the three varies.
@@ -64,28 +60,27 @@ def _cost(report, source, learner, text):
     else:
         n = QUICK_SENTENCES if source.quick else None
         train, test = (read(source.name, source.folder / file, n) for file in FILES[source.name])
-    with threadpool_limits(1):
-        # Compiled code is loaded: for short sequences, for long ones, and for a choice of C.
-        for few, is_made in (
-            (made_text(60, 9, 3), True),
-            (made_text(300, 9, 1), True),
-            (train, False),
-        ):
-            few = Tagged(few.X[:30], few.Y[:30])
-            if is_made or not text:
-                learner.fit(few, is_made)(few.X)
-        before = reset_peak_memory()
-        # The faster of two fits of a made text, and of three predictions.
-        fits = [cpu_timed(partial(learner.fit, train), bool(text)) for _ in range(1 + bool(text))]
-        predict, cpu = min(fits, key=lambda fit: fit[1])
-        predictions = [cpu_timed(predict, test.X) for _ in range(3)]
-        predicted, cpu_of_test = min(predictions, key=lambda one: one[1])
-        peak = peak_memory()
-        times = []
-        for x in test.X[: 0 if text else CALLS]:
-            began = time.perf_counter()
-            predict([x])
-            times.append(time.perf_counter() - began)
+    # Compiled code is loaded: for short sequences, for long ones, and for a choice of C.
+    for few, is_made in (
+        (made_text(60, 9, 3), True),
+        (made_text(300, 9, 1), True),
+        (train, False),
+    ):
+        few = Tagged(few.X[:30], few.Y[:30])
+        if is_made or not text:
+            learner.fit(few, is_made)(few.X)
+    before = reset_peak_memory()
+    # The faster of two fits of a made text, and of three predictions.
+    fits = [cpu_timed(partial(learner.fit, train), bool(text)) for _ in range(1 + bool(text))]
+    predict, cpu = min(fits, key=lambda fit: fit[1])
+    predictions = [cpu_timed(predict, test.X) for _ in range(3)]
+    predicted, cpu_of_test = min(predictions, key=lambda one: one[1])
+    peak = peak_memory()
+    times = []
+    for x in test.X[: 0 if text else CALLS]:
+        began = time.perf_counter()
+        predict([x])
+        times.append(time.perf_counter() - began)
     n_tokens = sum(map(len, test.Y))
     right = sum(np.sum(np.array(a) == b) for a, b in zip(test.Y, predicted, strict=True))
     facts = {"cpu": cpu, "cpu_of_test": cpu_of_test, "peak_bytes": peak - before}
@@ -104,18 +99,7 @@ def _ours(train, is_made):
 
 
 def _crfsuite(train, is_made):
-    import pycrfsuite
-
-    trainer = pycrfsuite.Trainer(algorithm="lbfgs", verbose=False)
-    for x, y in zip(train.X, train.Y, strict=True):
-        trainer.append(pycrfsuite.ItemSequence(x), y)
-    trainer.set_params({**SETTINGS, **({"c1": 0.0, "c2": 0.5} if is_made else {})})
-    tagger = pycrfsuite.Tagger()
-    with tempfile.TemporaryDirectory() as folder:
-        path = str(Path(folder) / "model")
-        trainer.train(path)
-        tagger.open(path)
-    return lambda X: [tagger.tag(pycrfsuite.ItemSequence(x)) for x in X]
+    return crfsuite(train, **({"c1": 0.0, "c2": 0.5} if is_made else {}))
 
 
 BOTH = {OURS: Learner(_ours), CRFSUITE: Learner(_crfsuite, ("pycrfsuite",))}
@@ -144,28 +128,21 @@ def show(made):
 
 def plot(made, path):
     """Lines of both learners on logarithmic axes, one plot for each number that varies."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
     styles = {"value": ("fit", "-o"), "cpu_of_test": ("prediction", "--s")}
     colors = {OURS: "tab:blue", CRFSUITE: "tab:orange"}
-    figure, axes = plt.subplots(1, 3, figsize=(11.0, 3.8), layout="constrained")
-    for axis, name in zip(axes, TEXTS, strict=True):
-        for method, color in colors.items():
-            own = sorted(pick(made, dataset=name, method=method), key=lambda r: r[name])
-            for fact, (label, style) in styles.items():
-                points = [r[name] for r in own], [r[fact] for r in own]
-                axis.plot(*points, style, color=color, label=f"{method}, {label}", markersize=4)
-        axis.set(xscale="log", yscale="log", xlabel=name, ylabel="CPU seconds")
-        ticks = sorted({r[name] for r in pick(made, dataset=name)})
-        axis.set_xticks(ticks, [f"{tick:,}" for tick in ticks])
-        axis.minorticks_off()
-        axis.grid(visible=True, linewidth=0.3)
-    axes[0].legend(fontsize=7)
-    figure.savefig(path, dpi=110)
-    plt.close(figure)
+    with picture(path, 1, 3, figsize=(11.0, 3.8)) as axes:
+        for axis, name in zip(axes, TEXTS, strict=True):
+            for method, color in colors.items():
+                own = sorted(pick(made, dataset=name, method=method), key=lambda r: r[name])
+                for fact, (label, style) in styles.items():
+                    points = [r[name] for r in own], [r[fact] for r in own]
+                    axis.plot(*points, style, color=color, label=f"{method}, {label}", markersize=4)
+            axis.set(xscale="log", yscale="log", xlabel=name, ylabel="CPU seconds")
+            ticks = sorted({r[name] for r in pick(made, dataset=name)})
+            axis.set_xticks(ticks, [f"{tick:,}" for tick in ticks])
+            axis.minorticks_off()
+            axis.grid(visible=True, linewidth=0.3)
+        axes[0].legend(fontsize=7)
 
 
 def targets(made):

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 from sklearn.ensemble import HistGradientBoostingClassifier
-from threadpoolctl import threadpool_limits
 
 from benchmarks.runner.datasets import Table, load, split
 from benchmarks.runner.experiment import Learner
@@ -25,7 +24,7 @@ def race(source, learner, *, depth, rounds, batches):
     data = load("usps", source.folder)
     rows = split(data.y, 0).train
     X = np.ascontiguousarray(np.resize(data.X, (max(batches), data.X.shape[1])))
-    with threadpool_limits(1), tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder:
         table = Table(data.X[rows], data.y[rows])
         scores, n_trees, takes = learner.fit(table, depth, rounds, Path(folder))
         sizes = [max(batch, min(ROWS_A_RUN, 100 * batch)) for batch in batches]

@@ -150,7 +150,7 @@ def _run(options: argparse.Namespace) -> int:
         runner.finish(_claimed(units, options.worker))
         return FAILED if runner.failures else 0
     if options.jobs > 1:
-        _finish_in_processes(options.as_typed, options.jobs)
+        runner.lost = _finish_in_processes(options.as_typed, options.jobs)
     for name, planned in plans.items():
         page, results = PAGES[name], []
         for dataset in datasets[name]:
@@ -221,10 +221,11 @@ def _in_words(n_units: int, n_unknown: int, seconds: float, alone: float, *, n_j
     return f"{n_units} units are left: {n_units - n_unknown} take {hours} on {where}{unknown}"
 
 
-def _finish_in_processes(as_typed: Sequence[str], n_jobs: int) -> None:
+def _finish_in_processes(as_typed: Sequence[str], n_jobs: int) -> set[str]:
     """Finish the units that may run side by side; a process that dies is named.
 
-    Units that it leaves are done afterwards. KeyboardInterrupt goes to all processes.
+    Returns the keys of the units that such a process took, since the last of them ended it; what
+    nobody took is done afterwards. KeyboardInterrupt goes to all processes.
     """
     with tempfile.TemporaryDirectory() as claims:
         command = [sys.executable, "-m", "benchmarks", *as_typed, "--worker", claims]
@@ -237,11 +238,14 @@ def _finish_in_processes(as_typed: Sequence[str], n_jobs: int) -> None:
             for worker in workers:
                 worker.wait()
             raise
+        takers = {path.name: int(path.read_text()) for path in Path(claims).iterdir()}
     if INTERRUPTED in codes:
         raise KeyboardInterrupt
     for index, code in enumerate(codes):
         if code < 0:
             sys.stderr.write(f"{ending(f'Process {index + 1} of {n_jobs}', code)}\n")
+    died = {worker.pid for worker, code in zip(workers, codes, strict=True) if code < 0}
+    return {key for key, taker in takers.items() if taker in died}
 
 
 def _claimed(units: Iterable[Unit], claims: Path) -> Iterable[Unit]:
@@ -249,7 +253,8 @@ def _claimed(units: Iterable[Unit], claims: Path) -> Iterable[Unit]:
     for unit in units:
         if not unit.experiment.alone:
             try:
-                os.close(os.open(claims / unit.key, os.O_CREAT | os.O_EXCL))
+                with open(claims / unit.key, "x") as file:
+                    file.write(str(os.getpid()))
             except FileExistsError:
                 continue
             yield unit

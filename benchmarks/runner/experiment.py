@@ -184,13 +184,15 @@ class Runner:
     """Runs units one after the other, with a line on stderr for each of ``n_units``.
 
     Results are kept by `joblib.Memory` under the keys of the units. ``failures`` are the titles of
-    the units that raised an exception.
+    the units that raised an exception, or whose process died: ``lost`` are keys of units that are
+    not run again.
     """
 
     def __init__(self, folder: Path, n_units: int) -> None:
         self._measured = Memory(folder, verbose=0).cache(_measured, ignore=["run"])
         self.n_units, self.n_done, self.started = n_units, 0, time.perf_counter()
         self.failures: list[str] = []
+        self.lost: set[str] = set()
 
     def kept(self, unit: Unit) -> Record:
         """A unit's ``result`` and the ``run`` that it is of; empty if none can be read."""
@@ -217,6 +219,10 @@ class Runner:
         if kept is not None:
             self._say(unit, "kept")
             return kept
+        if unit.key in self.lost:
+            self.failures.append(unit.title)
+            self._say(unit, "FAILED: its process died; the same command tries it again")
+            return None
         self._say(unit, "...")  # the last line if the process is killed
         try:
             result = self._measured(unit.key, partial(_run, unit))["result"]

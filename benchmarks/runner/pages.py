@@ -2,7 +2,8 @@
 
 import json
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -97,6 +98,20 @@ def markdown(head: Sequence[str], rows: Sequence[Sequence[str]], *, right: bool 
 def blocks(*parts: str) -> str:
     """Parts of a page with a blank line between them; empty ones are left out."""
     return "\n\n".join(part for part in parts if part)
+
+
+@contextmanager
+def picture(path: Path, *shape: int, **settings: Any) -> Iterator[Any]:
+    """Axes of a picture in rows and columns, which is written at the end of the block."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(*shape, layout="constrained", **settings)
+    yield axes
+    figure.savefig(path, dpi=110)
+    plt.close(figure)
 
 
 # A page is a module: experiments, tables and targets, its words in the file beside it

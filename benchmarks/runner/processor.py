@@ -26,6 +26,8 @@ CODE = {
     "OPENCV_LOG_LEVEL": "ERROR",
     "ATEN_CPU_CAPABILITY": "avx2",  # torch
 }
+# Two processes with two threads each take many times the CPU; engines have threads of their own.
+ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
 CHILD = "STRUCTBOOST_BENCHMARKS_CHILD"
 PATIENCE = 30.0  # seconds from Ctrl-C until a process that goes on is ended
 REMEDIES = {
@@ -69,7 +71,7 @@ def measured_alike(command: Sequence[str]) -> int:
     if message is not None:
         sys.stderr.write(f"{message}\n")
         return 2
-    environment = {**os.environ, **CODE, CHILD: "1"}
+    environment = {**os.environ, **CODE, **ONE_THREAD, CHILD: "1"}
     if "avx512f" in (features() or ()):
         environment["OPENCV_CPU_DISABLE"] = "AVX512-SKX"
     process = subprocess.Popen(command, env=environment)

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.metrics import roc_auc_score
-from threadpoolctl import threadpool_limits
 
 from benchmarks.runner.datasets import Split, Table, load, parts
 from benchmarks.runner.experiment import Result, Source
@@ -149,14 +148,13 @@ def measure(
     """
     train, validation, test = tables
     candidates = spread(method.candidates, n_candidates)
-    with threadpool_limits(1):
-        method.warm_up()
-        trials, tuning_seconds = cpu_timed(method.trials, train, validation, candidates, objective)
-        values = [trial.value for trial in trials]
-        best = trials[int(np.argmax(objective.sign * np.array(values)))]
-        model, seconds = cpu_timed(method.fit, train, best.params)
-        runs = [cpu_timed(method.output, model, test.X) for _ in range(PREDICT_RUNS)]
-        output = runs[0][0]
+    method.warm_up()
+    trials, tuning_seconds = cpu_timed(method.trials, train, validation, candidates, objective)
+    values = [trial.value for trial in trials]
+    best = trials[int(np.argmax(objective.sign * np.array(values)))]
+    model, seconds = cpu_timed(method.fit, train, best.params)
+    runs = [cpu_timed(method.output, model, test.X) for _ in range(PREDICT_RUNS)]
+    output = runs[0][0]
     return {
         "value": objective.measure(test.y, output),
         **{other.name: other.measure(test.y, output) for other in also},

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.stats import rankdata, studentized_range
 
+from benchmarks.runner.pages import picture
 from benchmarks.runner.records import Record, by, pick
 
 LEVEL = 0.95
@@ -46,30 +47,23 @@ def mean_ranks(records: Sequence[Record], metric: str, methods: Sequence[str]) -
 
 def plot_ranks(panels: Mapping[str, Ranks], names: Mapping[str, str], path: Path) -> None:
     """Ranks on a line in each panel, with a bar over each group of learners that do not differ."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
     size = (7.0, 2.3 * len(panels))
-    figure, axes = plt.subplots(len(panels), figsize=size, layout="constrained", squeeze=False)
-    for axis, (title, ranks) in zip(axes[:, 0], panels.items(), strict=True):
-        n = len(ranks.of)
-        ends = 0.3, n + 0.7
-        axis.set(xlim=ends, ylim=(-0.8 * ((n + 1) // 2) - 0.3, 1.5), yticks=[])
-        axis.set_title(title, fontsize=10)
-        axis.spines[["left", "right", "bottom"]].set_visible(False)
-        axis.xaxis.tick_top()
-        axis.set_xticks(range(1, n + 1))
-        for place, (method, rank) in enumerate(ranks.of.items()):
-            left = place < (n + 1) // 2  # names of the better half stand on the left
-            level = -0.8 * ((place if left else n - 1 - place) + 1)
-            end = ends[0] if left else ends[1]
-            axis.plot([rank, rank, end], [1.5, level, level], color="black", linewidth=0.8)
-            text = f"{names.get(method, method)} {rank:.2f}"
-            axis.text(end, level + 0.1, text, ha="left" if left else "right", fontsize=9)
-        for level, group in enumerate(ranks.groups()):
-            of_group = [ranks.of[group[0]] - 0.03, ranks.of[group[-1]] + 0.03]
-            axis.plot(of_group, [1.1 - 0.3 * level] * 2, color="#2a7f62", linewidth=4)
-    figure.savefig(path, dpi=110)
-    plt.close(figure)
+    with picture(path, len(panels), figsize=size, squeeze=False) as axes:
+        for axis, (title, ranks) in zip(axes[:, 0], panels.items(), strict=True):
+            n = len(ranks.of)
+            ends = 0.3, n + 0.7
+            axis.set(xlim=ends, ylim=(-0.8 * ((n + 1) // 2) - 0.3, 1.5), yticks=[])
+            axis.set_title(title, fontsize=10)
+            axis.spines[["left", "right", "bottom"]].set_visible(False)
+            axis.xaxis.tick_top()
+            axis.set_xticks(range(1, n + 1))
+            for place, (method, rank) in enumerate(ranks.of.items()):
+                left = place < (n + 1) // 2  # names of the better half stand on the left
+                level = -0.8 * ((place if left else n - 1 - place) + 1)
+                end = ends[0] if left else ends[1]
+                axis.plot([rank, rank, end], [1.5, level, level], color="black", linewidth=0.8)
+                text = f"{names.get(method, method)} {rank:.2f}"
+                axis.text(end, level + 0.1, text, ha="left" if left else "right", fontsize=9)
+            for level, group in enumerate(ranks.groups()):
+                of_group = [ranks.of[group[0]] - 0.03, ranks.of[group[-1]] + 0.03]
+                axis.plot(of_group, [1.1 - 0.3 * level] * 2, color="#2a7f62", linewidth=4)

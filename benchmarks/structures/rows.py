@@ -3,7 +3,6 @@
 from typing import Any, NamedTuple
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from benchmarks.runner.protocol import cpu_timed
 
@@ -18,12 +17,8 @@ class Row(NamedTuple):
 
 
 def rows_of(source, learner):
-    """All rows of a learner, which tunes on training data only; with fewer candidates if quick.
-
-    One thread: networks with more of them take many times the CPU beside another process.
-    """
-    with threadpool_limits(1):
-        rows = learner.fit(source)
+    """All rows of a learner, which tunes on training data only; with fewer candidates if quick."""
+    rows = learner.fit(source)
     return {"rows": [row._asdict() for row in rows], "value": rows[-1].value}
 
 

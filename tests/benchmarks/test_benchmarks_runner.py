@@ -175,8 +175,8 @@ def test_unknown_data_sets_missing_packages_and_missing_files_are_named(
 class Workers:
     """Run each process of a command here, and end it by a code."""
 
-    def __init__(self, code=0):
-        self.code, self.started = code, 0
+    def __init__(self, code=0, pid=0):
+        self.code, self.pid, self.started = code, pid, 0
 
     def __call__(self, arguments):
         commands.main(arguments[arguments.index("benchmarks") + 1 :])
@@ -212,6 +212,17 @@ def test_a_worker_that_dies_is_named_with_signal_and_remedy(page, command, monke
     assert "take a smaller --jobs" in said
 
 
+def test_a_unit_whose_process_died_is_named_and_not_run_again(page, command, monkeypatch, capsys):
+    made = page(fails=(1,))
+    provenance.this_run()
+    monkeypatch.setattr(commands.subprocess, "Popen", Workers(-signal.SIGSEGV, os.getpid()))
+    assert command("run", "--jobs", "2") == 1
+    assert len(made.computed) == 6
+    assert "a, m repeat 1: FAILED: its process died" in capsys.readouterr().err
+    assert command("run") == 1
+    assert len(made.computed) == 8
+
+
 @pytest.mark.parametrize("name", ["SIGILL", "SIGSEGV"])
 def test_a_run_that_dies_is_named_with_signal_and_remedy(name, capfd):
     death = f"import os, signal; os.kill(os.getpid(), signal.{name})"
@@ -225,6 +236,7 @@ def test_a_run_that_dies_is_named_with_signal_and_remedy(name, capfd):
 def test_models_fit_and_predict_with_the_code_of_all_processors_with_avx2():
     program = """
 import numpy as np, numba
+from threadpoolctl import threadpool_info
 from benchmarks.runner import provenance
 from structboost import StructBoostClassifier
 X = np.random.default_rng(0).normal(size=(80, 4)); y = (X[:, 0] > X[:, 1]).astype(int)
@@ -232,6 +244,7 @@ model = StructBoostClassifier(objective="hinge", C=10.0, random_state=0).fit(X, 
 assert model.score(X, y) > 0.8
 assert provenance.is_portable(provenance.this_run())
 assert "512" not in numba.core.config.CPU_FEATURES
+assert {library["num_threads"] for library in threadpool_info()} == {1}
 (code,) = [str(provenance.this_run()["simd"])]
 assert "512" not in code and "V4" not in code, code
 """
