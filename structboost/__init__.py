@@ -8,7 +8,8 @@ from structboost._moved import find_moved_modules, with_old_names
 
 _PACKAGES = {
     "contract", "decisions", "engines", "exceptions", "files", "inference", "masters",
-    "segmentation", "selection", "tagging", "tasks", "tracking", "weak",
+    "segmentation", "selection", "tagging", "tasks", "thinning", "tracking",
+    "weak",
 }  # fmt: skip
 
 # Names are imported when they are first used.  ``__init__.pyi`` has the same for type checkers.
@@ -18,7 +19,6 @@ _NAMES = {
     "contract.parts": ["PartKind"],
     "contract.task": ["Task"],
     "decisions.predict_then_optimize": ["PredictThenOptimize"],
-    "decisions.task": ["PredictThenOptimizeTask"],
     "estimators": [
         "AdaBoostECCClassifier",
         "AdaBoostMHClassifier",
@@ -48,9 +48,7 @@ _NAMES = {
     "shards.binned_table": ["BinnedTable"],
     "tasks": [
         "BinaryTask",
-        "BoxOverlapTask",
         "ChainTask",
-        "CodedTask",
         "EnumeratedTask",
         "GraphTask",
         "HierarchicalMultiLabelTask",
@@ -60,11 +58,9 @@ _NAMES = {
         "RankingTask",
         "SegmentTask",
         "SpanningTreeTask",
-        "SuperpixelCRFTask",
         "TaxonomyTask",
     ],
     "thinning.thin": ["thin"],
-    "thinning.thinned_model": ["ThinnedModel"],
     "training.boosting": ["StructBoost"],
 }
 _names_of_today, __dir__, _names = lazy_loader.attach(__name__, _PACKAGES, _NAMES)

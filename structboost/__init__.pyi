@@ -11,6 +11,7 @@ from . import segmentation as segmentation
 from . import selection as selection
 from . import tagging as tagging
 from . import tasks as tasks
+from . import thinning as thinning
 from . import tracking as tracking
 from . import weak as weak
 from .conformance.check_face import check_face as check_face
@@ -18,7 +19,6 @@ from .conformance.check_task import check_task as check_task
 from .contract.parts import PartKind as PartKind
 from .contract.task import Task as Task
 from .decisions.predict_then_optimize import PredictThenOptimize as PredictThenOptimize
-from .decisions.task import PredictThenOptimizeTask as PredictThenOptimizeTask
 from .estimators import AdaBoostECCClassifier as AdaBoostECCClassifier
 from .estimators import AdaBoostMHClassifier as AdaBoostMHClassifier
 from .estimators import AdaBoostMOClassifier as AdaBoostMOClassifier
@@ -46,9 +46,7 @@ from .plotting.shapes import ShapeDisplay as ShapeDisplay
 from .plotting.sparsity_path import SparsityPathDisplay as SparsityPathDisplay
 from .shards.binned_table import BinnedTable as BinnedTable
 from .tasks import BinaryTask as BinaryTask
-from .tasks import BoxOverlapTask as BoxOverlapTask
 from .tasks import ChainTask as ChainTask
-from .tasks import CodedTask as CodedTask
 from .tasks import EnumeratedTask as EnumeratedTask
 from .tasks import GraphTask as GraphTask
 from .tasks import HierarchicalMultiLabelTask as HierarchicalMultiLabelTask
@@ -58,10 +56,8 @@ from .tasks import MultiLabelTask as MultiLabelTask
 from .tasks import RankingTask as RankingTask
 from .tasks import SegmentTask as SegmentTask
 from .tasks import SpanningTreeTask as SpanningTreeTask
-from .tasks import SuperpixelCRFTask as SuperpixelCRFTask
 from .tasks import TaxonomyTask as TaxonomyTask
 from .thinning.thin import thin as thin
-from .thinning.thinned_model import ThinnedModel as ThinnedModel
 from .training.boosting import StructBoost as StructBoost
 
 __version__: str

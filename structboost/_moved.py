@@ -31,7 +31,8 @@ OLD_NAMES = {
         "contract": "Marginals Measure OutputCodes Separation StackedParts",
         "decisions": (
             "AcyclicPath Assignment Choose Decision DecisionInput DecisionProblem GridPath "
-            "Knapsack LinearProgram MatroidBasis ShortestPath SolvedBy Tour"
+            "Knapsack LinearProgram MatroidBasis PredictThenOptimizeTask ShortestPath SolvedBy "
+            "Tour"
         ),
         "engines": "Engine Processes Serial Threads",
         "exceptions": (
@@ -45,7 +46,11 @@ OLD_NAMES = {
             "StageWise StageWiseLikelihood StageWiseRandomField StageWiseRanking"
         ),
         "selection": "Fold",
-        "tasks": ("CandidatePairs GraphInput Stretch labelled_stretches"),
+        "tasks": (
+            "BoxOverlapTask CandidatePairs CodedTask GraphInput Stretch SuperpixelCRFTask "
+            "labelled_stretches"
+        ),
+        "thinning": "ThinnedModel",
         "weak": (
             "ActiveFeatureFamily Best BestCode Candidate CategoryFamily Code Column "
             "Contributions FeatureFamily FreeSign LDAFamily LabelAugmented LearnerTable "
@@ -54,6 +59,7 @@ OLD_NAMES = {
             "WeakLearnerFamily active_features register_weak_learner"
         ),
     },
+    "structboost.engines": {"engines": "Answer answer_of"},
     "structboost.estimators": {"": "PredictThenOptimize"},
     "structboost.tasks": {"": "PredictThenOptimizeTask"},
     "structboost.segmentation": {"segmentation": "MadeImages Meaning made_images"},
@@ -61,6 +67,7 @@ OLD_NAMES = {
 }
 # Names that changed when they moved.
 RENAMED = {
+    "Answer": "Response",
     "Best": "BestChannel",
     "Code": "CodeWord",
     "MadeImages": "SyntheticImages",
@@ -68,6 +75,7 @@ RENAMED = {
     "Measure": "SparseFeature",
     "Own": "PerChannel",
     "Tied": "SharedOverChannels",
+    "answer_of": "response_of",
     "made_clip": "make_synthetic_clip",
     "made_images": "make_synthetic_images",
 }

@@ -27,7 +27,6 @@ from structboost import (
     BinaryTask,
     BinnedTable,
     ChainTask,
-    CodedTask,
     MultiBoostClassifier,
     MultiBoostCWClassifier,
     MultiBoostECCClassifier,
@@ -41,11 +40,11 @@ from structboost import (
     StructBoostRanker,
     StructuredSVM,
     StructuredSVMClassifier,
-    SuperpixelCRFTask,
     TaxonomyTask,
 )
 from structboost.masters import Exponential, StageWiseRandomField
 from structboost.masters.norm_bounded_hinge import NormBoundedHinge
+from structboost.tasks import CodedTask, SuperpixelCRFTask
 from structboost.tasks.superpixel_crf import SuperpixelGraph
 from tests.helpers.engine_tasks import ChainTask as PythonChain
 

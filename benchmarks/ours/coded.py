@@ -10,11 +10,11 @@ from benchmarks.runner.protocol import cpu_timed
 from structboost import (
     AdaBoostECCClassifier,
     AdaBoostMOClassifier,
-    CodedTask,
     MultiBoostECCClassifier,
     MultiBoostMOClassifier,
 )
 from structboost.estimators.coded import THETAS
+from structboost.tasks import CodedTask
 
 ROUNDS = (50, 100, 500)
 VALIDATION_ROUNDS = 100

@@ -62,6 +62,6 @@ def at_calls(
 
 
 def hears_ctrl_c() -> bool:
-    """Whether this thread gets Ctrl-C, and nothing of the user's handles it."""
+    """Whether Ctrl-C reaches this thread and no handler of the user takes it."""
     is_main = threading.current_thread() is threading.main_thread()
     return is_main and signal.getsignal(signal.SIGINT) is signal.default_int_handler

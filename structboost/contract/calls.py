@@ -170,7 +170,7 @@ def predictions(task: Task, X: Sequence[Any], scores: StackedParts) -> list[Any]
 def _check_outputs(
     task: Task, X: Sequence[Any], scores: StackedParts, outputs: Sequence[Any]
 ) -> None:
-    """Raise TaskError for a prediction that is none, of a task that makes them one by one.
+    """Raise TaskError if a task that predicts one by one returns something else.
 
     The first of each type of outputs is tried.
     """

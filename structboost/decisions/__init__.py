@@ -9,5 +9,6 @@ _NAMES = {
     "paths": ["AcyclicPath", "GridPath", "ShortestPath"],
     "problem": ["DecisionProblem", "SolvedBy"],
     "programs": ["LinearProgram"],
+    "task": ["PredictThenOptimizeTask"],
 }
 __getattr__, __dir__, __all__ = lazy_loader.attach(__name__, submod_attrs=_NAMES)

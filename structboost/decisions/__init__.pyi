@@ -13,3 +13,4 @@ from .paths import ShortestPath as ShortestPath
 from .problem import DecisionProblem as DecisionProblem
 from .problem import SolvedBy as SolvedBy
 from .programs import LinearProgram as LinearProgram
+from .task import PredictThenOptimizeTask as PredictThenOptimizeTask

@@ -104,7 +104,7 @@ def _array(costs: Any, form: str) -> Any:
 
 
 def _raise_for_row(costs: Any, form: str) -> None:
-    """Raise ValueError for the first row that is none, or that is of another length."""
+    """Raise ValueError for the first entry that is no row or has another length."""
     is_sized = hasattr(costs, "__len__") and hasattr(costs, "__iter__")
     if isinstance(costs, type) or not is_sized or not len(costs):
         raise TypeError(f"costs is {shown(costs)}; {form}.")

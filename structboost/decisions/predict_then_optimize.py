@@ -115,7 +115,7 @@ class PredictThenOptimize(SavedToFile, Documented, BaseEstimator):
     Notes
     -----
     Elmachtoub and Grigas, Smart "predict, then optimize", Management Science 2022: the SPO+ loss
-    (definition 3), a structured hinge (:class:`structboost.PredictThenOptimizeTask`).
+    (definition 3), a structured hinge (:class:`structboost.decisions.PredictThenOptimizeTask`).
 
     Examples
     --------

@@ -64,7 +64,7 @@ class PredictThenOptimizeTask(Task):
 
     Examples
     --------
-    >>> from structboost import PredictThenOptimizeTask
+    >>> from structboost.decisions import PredictThenOptimizeTask
     >>> from structboost.decisions import Choose
     >>> task = PredictThenOptimizeTask(Choose(3, 1))
     >>> list(task.kinds)

@@ -1,25 +1,28 @@
 """Engines, which compute on the training set.
 
 To write one, subclass :class:`Engine` and :class:`Workers`, hold each shard as a
-:class:`ShardAtWork`, and process a :class:`Batch` by :func:`answer_of`.
+:class:`ShardAtWork`, and process a :class:`Batch` by :func:`response_of`.
 """
 
 import lazy_loader
 
+from structboost._moved import with_old_names
+
 # Names are imported when they are first used.  ``__init__.pyi`` has the same for type checkers.
 _NAMES = {
     "base": [
-        "Answer",
         "Batch",
         "Call",
         "Engine",
         "Layout",
         "Replay",
+        "Response",
         "ShardAtWork",
         "Workers",
-        "answer_of",
+        "response_of",
     ],
     "local": ["Serial", "Threads"],
     "processes": ["Processes"],
 }
-__getattr__, __dir__, __all__ = lazy_loader.attach(__name__, submod_attrs=_NAMES)
+_name_of_today, __dir__, __all__ = lazy_loader.attach(__name__, submod_attrs=_NAMES)
+__getattr__ = with_old_names(__name__, _name_of_today)

@@ -10,7 +10,7 @@ Calls of a run, in this order::
 
     engine.n_workers                                    before the shards are cut
     workers = engine.start(sources, layout, replay)     each shard is ``source.shard()``
-    repeat  workers.run(calls) or workers.sum(calls)    which call workers.answers(batch)
+    repeat  workers.run(calls) or workers.sum(calls)    which call workers.responses(batch)
     workers.close()
 
 Batches are numbered from 1.  A shard that is lost is made again by its source, runs ``replay(i)``,
@@ -29,7 +29,7 @@ import numpy as np
 
 from structboost._typing import FloatArray
 from structboost.engines.failure import Failure
-from structboost.exceptions import EngineError
+from structboost.exceptions import EngineError, warn_user
 from structboost.runtime.blocks import NodeSum, join_siblings, share_of_block
 from structboost.runtime.described import Described
 from structboost.validation import warn_of_old_flags
@@ -105,16 +105,16 @@ class Layout:
         )
 
     def shares(self, n_workers: int) -> list[list[int]]:
-        """Shards of each worker: neighbours, with about equally many blocks per worker."""
+        """Return the shards of each worker, neighbours with about equally many blocks each."""
         owner = share_of_block(
             np.array([first for first, _ in self.nodes]), self.n_blocks, n_workers
         )
-        shares = [np.flatnonzero(owner == worker).tolist() for worker in range(n_workers)]
-        return [share for share in shares if share]
+        parts = [np.flatnonzero(owner == worker).tolist() for worker in range(n_workers)]
+        return [part for part in parts if part]
 
 
 class Batch(NamedTuple):
-    """Calls that are sent together, of which the last one is answered.
+    """Calls that are sent together, of which the last one has responses.
 
     Parameters
     ----------
@@ -124,7 +124,7 @@ class Batch(NamedTuple):
     calls : sequence of Call
         Calls to make in turn.
     layout : Layout or None
-        Given if the answers of the shards are to be summed.
+        Layout by which to sum the responses of the shards, None to leave them apart.
     """
 
     number: int
@@ -136,8 +136,8 @@ class Batch(NamedTuple):
         return self._replace(calls=[call.of_shards(shards) for call in self.calls])
 
 
-class Answer(NamedTuple):
-    """Answer of some shards to a batch.
+class Response(NamedTuple):
+    """Response of some shards to a batch.
 
     Parameters
     ----------
@@ -193,7 +193,7 @@ class ShardAtWork(Described):
         shard.run(calls)
         return cls(shard, batch)
 
-    def answer(self, i: int, batch: Batch) -> Any:
+    def respond(self, i: int, batch: Batch) -> Any:
         """Process a batch on shard ``i`` and return the result of its last call.
 
         Raises
@@ -211,22 +211,27 @@ class ShardAtWork(Described):
             self.batch = batch.number
             return result
 
+    def answer(self, i: int, batch: Batch) -> Any:
+        """Call :meth:`respond`, by its name in version 0.2."""
+        warn_user("answer of a shard is named respond now; write respond.", FutureWarning)
+        return self.respond(i, batch)
 
-def answer_of(placed: Mapping[int, ShardAtWork], shards: Sequence[int], batch: Batch) -> Answer:
-    """Answer of some shards to a batch, or the missing ones if any is missing.
+
+def response_of(placed: Mapping[int, ShardAtWork], shards: Sequence[int], batch: Batch) -> Response:
+    """Response of some shards to a batch, or the missing ones if any is missing.
 
     All of them are asked again in that case.
     """
     if not set(shards) <= set(placed):
-        return Answer({}, [], list(shards))
-    results = {i: placed[i].answer(i, batch) for i in shards}
+        return Response({}, [], list(shards))
+    results = {i: placed[i].respond(i, batch) for i in shards}
     if batch.layout is None:
-        return Answer(results, [], [])
-    return Answer({}, batch.layout.join(list(results), list(results.values())), [])
+        return Response(results, [], [])
+    return Response({}, batch.layout.join(list(results), list(results.values())), [])
 
 
 class Replay(Protocol):
-    """Function that returns the calls which restore the state of a shard that is made again."""
+    """Function that returns the calls to restore the state of a rebuilt shard."""
 
     def __call__(self, i: int, /) -> Sequence[tuple[str, tuple[Any, ...]]]:
         """Return the methods and arguments to call in turn on shard ``i``."""
@@ -239,6 +244,12 @@ class Workers(Described, ABC):
     The last call is then repeated on it, with the same result.
     """
 
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "answers" in vars(cls):
+            warn_user(f"answers of {cls.__name__} is named responses now.", FutureWarning)
+            cls.responses = vars(cls)["answers"]  # type: ignore[method-assign]
+
     def __init__(self, layout: Layout) -> None:
         self.layout = layout
         self._n_batches = 0
@@ -246,14 +257,16 @@ class Workers(Described, ABC):
     def run(self, calls: Sequence[Call]) -> list[Any]:
         """Make calls on every shard in turn, and return the results of the last one, by shard."""
         results: dict[int, Any] = {}
-        for answer in self._checked_answers(calls, None):
-            results |= answer.results
+        for response in self._checked_responses(calls, None):
+            results |= response.results
         return [results[i] for i in range(len(self.layout.nodes))]
 
     def sum(self, calls: Sequence[Call]) -> FloatArray:
         """Make calls likewise, and sum the results of the last one over all blocks."""
         sums = [
-            part for answer in self._checked_answers(calls, self.layout) for part in answer.sums
+            part
+            for response in self._checked_responses(calls, self.layout)
+            for part in response.sums
         ]
         joined = join_siblings(sorted(sums, key=lambda part: part.first), self.layout.n_blocks)
         if [part.n_blocks for part in joined] != [self.layout.n_blocks]:
@@ -263,17 +276,19 @@ class Workers(Described, ABC):
             )
         return joined[0].value
 
-    def _checked_answers(self, calls: Sequence[Call], layout: Layout | None) -> Sequence[Answer]:
-        """Answers to the next batch, of which a failure is raised."""
+    def _checked_responses(
+        self, calls: Sequence[Call], layout: Layout | None
+    ) -> Sequence[Response]:
+        """Responses to the next batch, of which a failure is raised."""
         self._n_batches += 1
-        answers = self.answers(Batch(self._n_batches, calls, layout))
-        for answer in answers:
-            if answer.failure is not None:
-                raise answer.failure.error()
-        return answers
+        responses = self.responses(Batch(self._n_batches, calls, layout))
+        for response in responses:
+            if response.failure is not None:
+                raise response.failure.error()
+        return responses
 
     @abstractmethod
-    def answers(self, batch: Batch) -> Sequence[Answer]:
+    def responses(self, batch: Batch) -> Sequence[Response]:
         """Send a batch to all shards.
 
         Parameters
@@ -283,7 +298,7 @@ class Workers(Described, ABC):
 
         Returns
         -------
-        answers : sequence of Answer
+        responses : sequence of Response
             They cover all shards, each once, unless one is a failure.
         """
 
@@ -293,7 +308,7 @@ class Workers(Described, ABC):
 
 
 class Engine(Described, ABC):
-    """Place of shards: a parameter of the trainer, plain data.
+    """Place of shards, a parameter of the trainer that is plain data.
 
     Attributes
     ----------

@@ -16,7 +16,7 @@ from typing import Any
 
 from structboost._typing import override
 from structboost.engines import worker
-from structboost.engines.base import Answer, Batch, Engine, Layout, Replay, Workers
+from structboost.engines.base import Batch, Engine, Layout, Replay, Response, Workers
 from structboost.engines.direct_connection import (
     ConnectionBrokenError,
     DirectConnection,
@@ -54,9 +54,9 @@ class _WorkerLost(Exception):
 class ShardHost:
     """Actor on a worker, which receives calls without the scheduler."""
 
-    def answer(self, run: str, shards: Sequence[int], batch: Batch) -> Answer:
+    def respond(self, run: str, shards: Sequence[int], batch: Batch) -> Response:
         """Return the reply of the shards of this process, if there is no direct connection."""
-        return worker.answer(run, shards, batch)
+        return worker.respond(run, shards, batch)
 
     def listen(self, run: str) -> Endpoint | None:
         """Return an endpoint for the trainer, or None if the host has no free port."""
@@ -70,14 +70,14 @@ class ShardHost:
         worker.release(run)
 
 
-def _join(replies: Sequence[Answer], n_blocks: int) -> Answer:
+def _join(replies: Sequence[Response], n_blocks: int) -> Response:
     """Join the replies of several workers, and their sums as far as the tree allows."""
     # Joined sums are overwritten, but replies belong to the cluster.
     parts = [part._replace(value=part.value.copy()) for reply in replies for part in reply.sums]
     sums = sorted(parts, key=lambda part: part.first)
     lost = [i for reply in replies for i in reply.lost]
     failure = next((reply.failure for reply in replies if reply.failure is not None), None)
-    return Answer({}, join_siblings(sums, n_blocks), lost, failure)
+    return Response({}, join_siblings(sums, n_blocks), lost, failure)
 
 
 @dataclass(frozen=True)
@@ -135,8 +135,8 @@ class _DaskWorkers(Workers):
             self._recover(k, None)
 
     @override
-    def answers(self, batch: Batch) -> Sequence[Answer]:
-        replies: list[Answer] = []
+    def responses(self, batch: Batch) -> Sequence[Response]:
+        replies: list[Response] = []
         pending = list(range(len(self._shares)))
         method = batch.calls[-1].method
         for _ in range(_MAX_LOSSES):
@@ -161,9 +161,9 @@ class _DaskWorkers(Workers):
             "memory, or use more of them."
         ) from self._loss
 
-    def _ask(self, places: Sequence[int], batch: Batch) -> tuple[list[Answer], set[int]]:
+    def _ask(self, places: Sequence[int], batch: Batch) -> tuple[list[Response], set[int]]:
         """Return the replies of some workers, and the shards without one."""
-        replies: list[Answer] = []
+        replies: list[Response] = []
         lost: set[int] = set()
         pending = []
 
@@ -187,13 +187,13 @@ class _DaskWorkers(Workers):
                 lose(k, error)
         return replies, lost
 
-    def _send(self, k: int, batch: Batch) -> Callable[[], Answer]:
+    def _send(self, k: int, batch: Batch) -> Callable[[], Response]:
         """Send a batch to worker ``k``, and return a function that waits for the reply."""
         connection = self._connection(k)
         if connection is not None:
             connection.ask(self._shares[k], batch)
-            return partial(connection.answer, lambda: self._addresses[k] in self._living())
-        future = self._hosts[k].answer(self._run, self._shares[k], batch)
+            return partial(connection.response, lambda: self._addresses[k] in self._living())
+        future = self._hosts[k].respond(self._run, self._shares[k], batch)
         return future.result  # type: ignore[no-any-return]
 
     def _connection(self, k: int) -> DirectConnection | None:
@@ -212,13 +212,13 @@ class _DaskWorkers(Workers):
         if connection is not None:
             connection.close()
 
-    def _ask_by_tree(self, places: Sequence[int], batch: Batch) -> tuple[list[Answer], set[int]]:
+    def _ask_by_tree(self, places: Sequence[int], batch: Batch) -> tuple[list[Response], set[int]]:
         """Request large sums, which the workers add up a few at a time."""
         assert batch.layout is not None
         client, n_blocks = self._client, batch.layout.n_blocks
         level = [
             client.submit(
-                worker.answer, self._run, self._shares[k], batch.of_shards(self._shares[k]),
+                worker.respond, self._run, self._shares[k], batch.of_shards(self._shares[k]),
                 workers=[self._addresses[k]], pure=False,
             )
             for k in places

@@ -28,7 +28,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from structboost.engines import worker
-from structboost.engines.base import Answer, Batch
+from structboost.engines.base import Batch, Response
 
 _POLL_SECONDS = 1.0
 _PAUSE_SECONDS = 0.01
@@ -154,7 +154,7 @@ def _serve(server: socket.socket, key: bytes, run: str, at_end: Callable[[], Non
             trainer = asyncio.run(_trainer(server, key))
         with closing(_Messages(trainer)) as messages:
             while True:
-                messages.send(worker.answer(run, *messages.receive()))
+                messages.send(worker.respond(run, *messages.receive()))
     except _BROKEN:
         pass  # the trainer has closed the connection, or is gone
     finally:
@@ -253,7 +253,7 @@ class DirectConnection:
         except _BROKEN as error:
             raise ConnectionBrokenError from error
 
-    def answer(self, is_alive: Callable[[], bool]) -> Answer:
+    def response(self, is_alive: Callable[[], bool]) -> Response:
         """Receive the reply of the shards, or raise ConnectionBrokenError if the process dies."""
         try:
             while not self._messages.poll(_POLL_SECONDS):

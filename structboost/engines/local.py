@@ -14,14 +14,14 @@ import joblib
 
 from structboost._typing import override
 from structboost.engines.base import (
-    Answer,
     Batch,
     Engine,
     Layout,
     Replay,
+    Response,
     ShardAtWork,
     Workers,
-    answer_of,
+    response_of,
 )
 from structboost.validation import checked_n_jobs
 
@@ -91,10 +91,10 @@ class _LocalWorkers(Workers):
         self._placed = dict(enumerate(place(ShardAtWork.made, sources)))
 
     @override
-    def answers(self, batch: Batch) -> Sequence[Answer]:
+    def responses(self, batch: Batch) -> Sequence[Response]:
         if self._pool is None:
-            return [answer_of(self._placed, list(self._placed), batch)]
-        return list(self._pool.map(lambda i: answer_of(self._placed, [i], batch), self._placed))
+            return [response_of(self._placed, list(self._placed), batch)]
+        return list(self._pool.map(lambda i: response_of(self._placed, [i], batch), self._placed))
 
     @override
     def close(self) -> None:

@@ -21,7 +21,7 @@ from loky.process_executor import ProcessPoolExecutor, TerminatedWorkerError
 
 from structboost._typing import override
 from structboost.engines import worker
-from structboost.engines.base import Answer, Batch, Engine, Layout, Replay, Workers
+from structboost.engines.base import Batch, Engine, Layout, Replay, Response, Workers
 from structboost.engines.direct_connection import (
     ConnectionBrokenError,
     DirectConnection,
@@ -93,9 +93,9 @@ class _ProcessWorkers(Workers):
             raise
 
     @override
-    def answers(self, batch: Batch) -> Sequence[Answer]:
+    def responses(self, batch: Batch) -> Sequence[Response]:
         are_asked = [self._ask(k, batch) for k in range(len(self._shares))]
-        return [self._answer(k, is_asked, batch) for k, is_asked in enumerate(are_asked)]
+        return [self._response(k, is_asked, batch) for k, is_asked in enumerate(are_asked)]
 
     def _ask(self, k: int, batch: Batch) -> bool:
         """Send a batch to process ``k``, and return whether it is alive."""
@@ -108,7 +108,7 @@ class _ProcessWorkers(Workers):
             return False
         return True
 
-    def _answer(self, k: int, is_asked: bool, batch: Batch) -> Answer:
+    def _response(self, k: int, is_asked: bool, batch: Batch) -> Response:
         """Return the reply of process ``k`` or, if it died, of its replacement."""
         for _ in range(_MAX_LOSSES + 1):
             reply = self._receive(k) if is_asked else None
@@ -118,16 +118,16 @@ class _ProcessWorkers(Workers):
             is_asked = self._ask(k, batch)
         raise _died(_MAX_LOSSES + 1, f"in {batch.calls[-1].method!r}")
 
-    def _receive(self, k: int) -> Answer | None:
+    def _receive(self, k: int) -> Response | None:
         """Return the reply of process ``k``, or None if it died."""
         try:
             # A connection within this machine ends with its process and its forks.
-            return self._connections[k].answer(is_alive=lambda: True)
+            return self._connections[k].response(is_alive=lambda: True)
         except ConnectionBrokenError:
             return None
 
     def _replace(self, k: int, batch: Batch | None) -> None:
-        """Start another process in the place of ``k``, lost in a batch or at the start."""
+        """Start another process in place of ``k``, which was lost in a batch or at the start."""
         for _ in range(_MAX_LOSSES):
             self._end(k)
             lost = self._start([k], batch)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from structboost.engines.base import Answer, Batch, ShardAtWork, Source, answer_of
+from structboost.engines.base import Batch, Response, ShardAtWork, Source, response_of
 from structboost.engines.failure import Failure
 from structboost.runtime.blas_threads import one_blas_thread
 from structboost.runtime.freed_memory import keep_freed_memory
@@ -38,15 +38,15 @@ def place(
     return None
 
 
-def answer(run: str, shards: Sequence[int], batch: Batch) -> Answer:
+def respond(run: str, shards: Sequence[int], batch: Batch) -> Response:
     """Return the reply of shards of a run to a batch, with their error as a value."""
     try:
         # The kernels run on one thread, and threads of the linear algebra would only slow each
         # other.
         with one_blas_thread():
-            return answer_of(_PLACED.get(run, {}), shards, batch)
+            return response_of(_PLACED.get(run, {}), shards, batch)
     except Exception as error:
-        return Answer({}, [], [], Failure.of(error))
+        return Response({}, [], [], Failure.of(error))
 
 
 def held(run: str) -> list[int]:

@@ -15,10 +15,17 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.metrics import accuracy_score
+from sklearn.utils.multiclass import check_classification_targets
 
 from structboost.estimators.table_forms import frame_of
 from structboost.files.schema import DamagedFileError
-from structboost.validation import check_labels, checked_weights, first_missing, shown
+from structboost.validation import (
+    check_finite,
+    check_labels,
+    checked_weights,
+    first_missing,
+    shown,
+)
 
 _NUMBERS = (bool, int, float, np.bool_, np.integer, np.floating)
 _DATES = (np.datetime64, np.timedelta64)
@@ -98,11 +105,21 @@ class LabelledClassifier(ClassifierMixin):
             raise ValueError(
                 f"y is {shown(y)}, of shape {labels.shape}; give one label for each sample."
             )
+        check_finite(labels)
+        check_targets(labels.ravel())
         predicted = self.predict(X)
         check_lengths(len(predicted), len(labels))
         if sample_weight is not None:
             sample_weight = checked_weights(sample_weight, len(labels))
         return float(accuracy_score(labels, predicted, sample_weight=sample_weight))
+
+
+def check_targets(y: NDArray[Any]) -> None:
+    """Raise ValueError unless labels are classes, such as strings and whole numbers."""
+    try:
+        check_classification_targets(y)
+    except ValueError as error:
+        raise ValueError(f"{error} y is {shown(y)}; give a class of each sample.") from None
 
 
 def check_lengths(n_samples: int, n_labels: int) -> None:

@@ -11,13 +11,17 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.preprocessing import MultiLabelBinarizer
 from sklearn.utils import compute_sample_weight
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
 from structboost._typing import FloatArray, IntArray
 from structboost.contract.task import Task
 from structboost.estimators.constant_model import warn_of_one_class
-from structboost.estimators.label_types import check_unmasked, label_vector, plain_array
+from structboost.estimators.label_types import (
+    check_targets,
+    check_unmasked,
+    label_vector,
+    plain_array,
+)
 from structboost.estimators.table_forms import frame_of
 from structboost.exceptions import warn_user
 from structboost.tasks.binary import BinaryTask
@@ -253,14 +257,6 @@ def label_sets(y: Any, classes: NDArray[Any] | None = None) -> LabelSets:
     if indicator.shape[1] != len(classes):
         raise ValueError(f"y has {indicator.shape[1]} labels; the model has {len(classes)}.")
     return LabelSets(classes, indicator, form, unknown)
-
-
-def check_targets(y: NDArray[Any]) -> None:
-    """Raise ValueError unless labels are classes, such as strings and whole numbers."""
-    try:
-        check_classification_targets(y)
-    except ValueError as error:
-        raise ValueError(f"{error} y is {shown(y)}; give a class of each sample.") from None
 
 
 def _check_no_ragged_indicator(y: NDArray[Any]) -> None:

@@ -1,4 +1,4 @@
-"""Forms of tables that are taken, and errors with a remedy for all others."""
+"""Forms of tables that are accepted, and errors with a remedy for all others."""
 
 from __future__ import annotations
 

@@ -335,9 +335,8 @@ class _Reading:
                 if self._learns:
                     out += [places.setdefault(name, len(places)) for name in token]
                 else:
-                    known = [place for place in map(places.get, token, _ABSENTS) if place >= 0]
-                    out += known
-                    if len(known) < len(token):
+                    out += [place for place in map(places.get, token, _ABSENTS) if place >= 0]
+                    if len(out) - n_before < len(token):
                         for name in token.keys() - places.keys():
                             self._check_form(name)
             else:

@@ -198,6 +198,12 @@ class TokenReader:
         frames = [i for i, x in enumerate(X) if isinstance(x, nw.DataFrame)]
         if frames:
             self._read_frames(X, frames)
+        elif self._names is not None and not all(isinstance(x, list | tuple) for x in X):
+            warn_user(
+                "X has no names of features, but the tagger was trained on dicts; its columns are "
+                "taken in the order of feature_names_.",
+                UserWarning,
+            )
         elif self.columns is not None and self._names is None:
             warn_user(
                 "X has no names of features, but the tagger was trained on data frames; its "

@@ -160,7 +160,7 @@ def trees_of_ensemble(trees: WeightedTrees, dtype: np.dtype[Any]) -> Iterator[Su
 
 
 def rounded(thresholds: FloatArray, dtype: np.dtype[Any]) -> NDArray[Any]:
-    """Return thresholds that split numbers of a type as these do."""
+    """Round thresholds to a type, so that they split numbers of it as before."""
     return single_thresholds(thresholds) if dtype == np.float32 else thresholds
 
 

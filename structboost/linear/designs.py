@@ -13,6 +13,7 @@ from scipy import sparse
 
 from structboost._typing import FloatArray, override
 from structboost.contract.parts import PartKind, StackedParts
+from structboost.exceptions import TaskError
 from structboost.model.ensemble import Ensemble
 from structboost.model.kind_ensemble import KindEnsemble
 from structboost.model.linear_members import active_functions, one_function_each, plain_functions
@@ -232,6 +233,18 @@ def designs_of(
             std = min(1.0, (_MOST_VARIANCE / n_features) ** 0.5)
             designs[kind] = StandardisedDesign(design.scale, std)
     return designs
+
+
+def check_sizes(rows: Mapping[str, Any], largest: float) -> None:
+    """Raise TaskError if features are beyond ``largest``, or all of them below its inverse."""
+    for kind, table in rows.items():
+        values = table.data if sparse.issparse(table) else table
+        size = float(max(values.max(initial=0), -values.min(initial=0)))
+        if size > largest or 0 < size < 1 / largest:
+            raise TaskError(
+                f"X has features up to {size:.2g} for kind {kind!r}, and a linear function takes "
+                f"from {1 / largest:g} to {largest:g} only; scale the features."
+            )
 
 
 def linear_scores(

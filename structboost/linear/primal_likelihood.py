@@ -11,7 +11,7 @@ from scipy import sparse
 from structboost._typing import FloatArray, IntArray
 from structboost.contract.calls import check_nothing_missing, stacked
 from structboost.contract.task import Task
-from structboost.linear.designs import designs_of
+from structboost.linear.designs import check_sizes, designs_of
 from structboost.linear.elastic_net import ElasticNet
 from structboost.masters.base import Problem
 from structboost.masters.likelihood import Likelihood
@@ -22,6 +22,8 @@ from structboost.solvers.quasi_newton import Evaluate, QuasiNewton
 _STEPS = 3
 # Means of two dual points are found this exactly.
 _FINE_MEAN = 1e-3
+# Largest feature: its scores are squared without an overflow.
+_LARGEST = 1e50
 
 
 class FoldResult(NamedTuple):
@@ -91,6 +93,7 @@ class PrimalLikelihood:
         self._matrices = {
             kind: design.matrix(stack.rows[kind]) for kind, design in self.designs.items()
         }
+        check_sizes(self._matrices, _LARGEST)
         random = np.random.RandomState(0)
         problem = Problem(task, X, Y, stack.offsets, example_weights, random)
         self._likelihood = Likelihood(problem, probes=self._uses_sums_of_task)

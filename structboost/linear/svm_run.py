@@ -12,11 +12,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 from sklearn.utils import check_random_state
 
 from structboost._typing import FloatArray
@@ -25,7 +24,7 @@ from structboost.contract.comparison import check_found
 from structboost.contract.exactness import probe_argmax
 from structboost.contract.parts import StackedParts
 from structboost.contract.separation import KeptTruth
-from structboost.exceptions import TaskError
+from structboost.linear.designs import check_sizes
 from structboost.linear.first_passes import pass_in_runs
 from structboost.progress import ProgressBar
 from structboost.runtime.interrupts import raise_if_interrupted
@@ -75,7 +74,7 @@ class Run:
         self.designs = svm._designs(stack)
         rows = {kind: design.features(stack.rows[kind]) for kind, design in self.designs.items()}
         self.n_known = {kind: int(stack.rows[kind].max(initial=-1)) + 1 for kind in svm.active}
-        _check_sizes(rows)
+        check_sizes(rows, _LARGEST)
         self.parts = LinearScores(svm.task.kinds, StackedParts(rows, stack.offsets), self.n_known)
         random = check_random_state(svm.random_state)
         self.solver = BlockFrankWolfe(self.parts, self.budgets, random)
@@ -188,15 +187,3 @@ class Run:
                 seconds=time.perf_counter() - self.began,
             )
         )
-
-
-def _check_sizes(rows: Mapping[str, Any]) -> None:
-    """Raise TaskError if squares of the features overflow, or all of them vanish."""
-    for kind, table in rows.items():
-        values = table.data if sparse.issparse(table) else table
-        size = float(max(values.max(initial=0), -values.min(initial=0)))
-        if size > _LARGEST or 0 < size < 1 / _LARGEST:
-            raise TaskError(
-                f"X has features up to {size:.2g} for kind {kind!r}, and a linear function takes "
-                f"from {1 / _LARGEST:g} to {_LARGEST:g} only; scale the features."
-            )

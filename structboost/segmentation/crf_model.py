@@ -47,7 +47,7 @@ class CRFModel:
 
     @classmethod
     def of(cls, trainer: Trainer) -> CRFModel:
-        """Build the energies of a fitted trainer of :class:`structboost.SuperpixelCRFTask`."""
+        """Build the energies of a trainer of :class:`structboost.tasks.SuperpixelCRFTask`."""
         n_labels: int = trainer.task.n_labels  # type: ignore[attr-defined]
         model, by_kind = trainer.model_, {}
         for kind in model.members:

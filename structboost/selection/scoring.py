@@ -90,7 +90,7 @@ class StructuredScorer:
 
 
 class _WithPredictions(ClassifierMixin, BaseEstimator):
-    """Estimator whose predictions are already there."""
+    """Estimator that returns predictions computed before."""
 
     def __init__(self, estimator: Any, classes: NDArray[Any], predicted: NDArray[Any]) -> None:
         self.estimator, self.classes_, self.predicted = estimator, classes, predicted

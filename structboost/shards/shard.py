@@ -257,7 +257,7 @@ class Shard:
 def loss_and_risk(
     separated: Separation, violations: FloatArray, example_weights: FloatArray
 ) -> tuple[FloatArray, float, float]:
-    """Weights of the violated outputs, and the loss and the risk that they make."""
+    """Weights of the violated outputs, with their loss and risk."""
     # One example counts only where its output is violated: lines 6-9 of Algorithm 2.
     weights = example_weights * (violations > 0)
     risk = float(weights @ np.maximum(violations, 0.0))

@@ -124,7 +124,7 @@ def update_coordinates(
 def channel_weights(
     pair_weights: FloatArray, signs: NDArray[np.int8], starts: IntArray, out: FloatArray
 ) -> None:
-    """Add the sum over outputs of sign times mu of every (channel, example) to ``out``."""
+    """Add to ``out`` the sum over outputs of sign times mu, for each channel and example."""
     n_channels, n_outputs, _ = signs.shape
     for c in range(n_channels):
         for a in range(n_outputs):

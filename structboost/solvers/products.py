@@ -138,7 +138,7 @@ def inner_products(
 def solve(
     n: int, m: int, system: FloatArray, right: FloatArray, pivots: IntArray, order: bool | None
 ) -> None:
-    """Replace ``m`` right sides, which are rows, by the solutions for ``system``, stored by column.
+    """Replace ``m`` right-hand sides, which are rows, by their solutions for ``system``.
 
     In the fixed order by Gaussian elimination with partial pivoting.
 

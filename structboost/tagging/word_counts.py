@@ -45,7 +45,7 @@ class WordCounts:
         self.table = {} if table is None else dict(table)
 
     def plus(self, sentences: Iterable[Sequence[str]]) -> WordCounts:
-        """Return the counts of the words of sentences, in this text and in these sentences."""
+        """Return the counts of the words of these sentences, with those of this text added."""
         table: dict[str, tuple[int, int, int]] = {}
         for sentence in sentences:
             for t, word in enumerate(sentence):

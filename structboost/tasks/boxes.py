@@ -95,7 +95,7 @@ class BoxOverlapTask(Task):
 
     Examples
     --------
-    >>> from structboost import BoxOverlapTask
+    >>> from structboost.tasks import BoxOverlapTask
     >>> from structboost.tasks import BoxChoice
     >>> task = BoxOverlapTask()
     >>> task.loss(BoxChoice(0, (0, 0, 10, 10)), BoxChoice(1, (5, 0, 10, 10)))

@@ -25,7 +25,7 @@ class CodedTask(CodeTask):
     Examples
     --------
     >>> import numpy as np
-    >>> from structboost import CodedTask
+    >>> from structboost.tasks import CodedTask
     >>> task = CodedTask([[1, 1], [1, -1], [-1, 1]])
     >>> task.argmax([0.0], np.array([[0.3, -0.9]]))
     1

@@ -97,7 +97,7 @@ def random_column(n_classes: int, random_state: np.random.RandomState) -> FloatA
 
 
 def _n_bits(n_classes: int) -> int:
-    """Return the number of columns, all of up to 7 classes, about 15 log2 of more classes."""
+    """Return the number of columns, which is about 15 log2 of the classes if they are many."""
     return (
         2 ** (n_classes - 1) - 1
         if n_classes <= _MAX_EXHAUSTIVE

@@ -463,7 +463,7 @@ def _has_repeated(labels: Iterable[Any]) -> bool:
 
 
 def _is_parent_array(value: Sequence[Any]) -> bool:
-    """Whether all are whole numbers, exactly one of them -1."""
+    """Whether all entries are whole numbers and exactly one is -1."""
     are_whole = all(is_whole(item) for item in value)
     return are_whole and sum(int(item == -1) for item in value) == 1
 

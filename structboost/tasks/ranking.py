@@ -216,7 +216,7 @@ class RankingTask(Task):
     def separate_slacks(
         self, X: Sequence[Any], Y: Sequence[Any], scores: StackedParts, limit: int
     ) -> Separation:
-        """Find violated pairs, each with a slack of its own, and about ``limit`` at most."""
+        """Find about ``limit`` violated pairs at most, each with a slack of its own."""
         if self._measure is not None:
             return self.separate(X, Y, scores)
         flat = scores.rows["x"][:, 0]

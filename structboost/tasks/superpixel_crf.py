@@ -150,7 +150,7 @@ class SuperpixelCRFTask(Task):
     Examples
     --------
     >>> import numpy as np
-    >>> from structboost import SuperpixelCRFTask
+    >>> from structboost.tasks import SuperpixelCRFTask
     >>> task = SuperpixelCRFTask(2)
     >>> task.loss(np.array([0, 1, 1]), np.array([0, 0, 1]))
     1.0

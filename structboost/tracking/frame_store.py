@@ -32,7 +32,7 @@ class FrameStore:
     Attributes
     ----------
     candidates : list of BoxTable
-        Inputs of :class:`structboost.BoxOverlapTask`, by slot; their tables are codes.
+        Inputs of :class:`structboost.tasks.BoxOverlapTask`, by slot; their tables are codes.
     objects : list of BoxChoice
         The true outputs.
     codes : ndarray of uint8, shape (n_slots * n_boxes, n_features)

@@ -26,9 +26,9 @@ _MAX_IDLE = 5
 class StructBoostTracker(BoxTracker):
     """Tracker by stumps trained on the overlap of boxes, with warm-started column generation.
 
-    Training minimises the 1-slack risk (9) of :class:`structboost.BoxOverlapTask` over the first
-    frames and the most recent ones, with a ridge that spreads the weight over many stumps.  Cuts,
-    columns and multipliers carry over, so a training after a new frame takes 10 to 20 ms.
+    Training minimises the 1-slack risk (9) of :class:`structboost.tasks.BoxOverlapTask` over the
+    first frames and the most recent ones, with a ridge that spreads the weight over many stumps.
+    Cuts, columns and multipliers carry over, so a training after a new frame takes 10 to 20 ms.
 
     Parameters
     ----------

@@ -118,7 +118,8 @@ def fit_in_words(
     gap = fitted.history_[-1].get("gap") if fitted.history_ else None
     if gap is not None:
         percent = f"{100 * gap:.0f}" if gap >= 0.995 else f"{100 * gap:.2g}"
-        words.append(f"gap {percent} % {fitted.gap_text_}".rstrip())
+        kind = "gap" if fitted.history_[-1].get("certified", True) else "uncertified gap"
+        words.append(f"{kind} {percent} % {fitted.gap_text_}".rstrip())
     return "; ".join(filter(None, (", ".join(words), fitted.ending_text_)))
 
 

@@ -150,7 +150,7 @@ class Loop(ABC):
 
     @cached_property
     def _cross_fitted(self) -> bool:
-        """Whether learners answered otherwise in training than those that are saved."""
+        """Whether learners had other responses in training than those that are saved."""
         return any(family.cross_fitted for family in self.columns.families.values())
 
     @property

@@ -287,7 +287,7 @@ class WeakLearnerFamily(Described, ABC):
         raise NotImplementedError
 
     def part(self) -> WeakLearnerFamily | None:
-        """Family of a part of these learners that is priced faster.
+        """Smaller family of these learners, which is priced faster.
 
         The learners that it returns belong to this family.  Rounds price the part first, and the
         whole family only where the part has no edge that keeps the gap open.

@@ -374,9 +374,10 @@ def _thresholds(
 ) -> FloatArray:
     """Thresholds between neighbouring distinct values, thinned to quantiles if too many."""
     lower, upper = distinct[:-1], distinct[1:]
-    middle = lower + 0.5 * (upper - lower)
+    with np.errstate(over="ignore"):
+        middle = lower + 0.5 * (upper - lower)
     # Between neighbouring floats the middle may round up to the upper value, which must stay right
-    # of it.
+    # of it.  Where the difference is infinite, the lower value is a threshold as good.
     middle = np.where(middle < upper, middle, lower)
     if exact or len(distinct) <= most_bins:
         return middle

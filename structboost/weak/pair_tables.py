@@ -84,7 +84,7 @@ class PairTables:
         return bins
 
     def purified(self) -> Self:
-        """Move to single features what a pair adds on average over the bins of the other one.
+        """Move the mean effect of each feature of a pair to the function of that feature.
 
         All bins between thresholds count alike, and missing values do not.  Each row and each
         column of a pair then has the mean 0 (Lengerich et al., AISTATS 2020), so the functions

@@ -5,8 +5,6 @@ The bins of a sparse column are counted only where they may be better than the b
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -22,7 +20,7 @@ COLUMNS_AT_ONCE = 32
 
 @compiled(no_cpython_wrapper=True)
 def limit_by_common_bins(
-    table: tuple[NDArray[Any], ...],
+    sparse: tuple[IntArray, IntArray],
     histogram: IntArray,
     columns: tuple[NDArray[np.bool_], NDArray[np.int8], NDArray[np.bool_]],
     node: tuple[int, float],
@@ -31,22 +29,22 @@ def limit_by_common_bins(
     """Lower a limit to the least impurity where common bins alone are one side of a split.
 
     Only splits that are certainly allowed count: ``limits`` are the limit, and the weight that is
-    enough for a side.
+    enough for a side.  ``sparse`` are the columns of the table, and indices of the sparse ones.
     """
-    of_columns, sparse = table[1], table[4]
+    of_columns, features = sparse
     is_category, directions, is_open = columns
     total, ridge = node
     limit, enough = limits
     half = 0.5 * ridge
     positive, negative = float(total >> SHIFT), float(total & MASK)
     needed = needed_weights(node, limit)
-    for begin in range(0, len(sparse), COLUMNS_AT_ONCE):
-        end = min(len(sparse), begin + COLUMNS_AT_ONCE)
-        first = of_columns[sparse[begin], 0]
+    for begin in range(0, len(features), COLUMNS_AT_ONCE):
+        end = min(len(features), begin + COLUMNS_AT_ONCE)
+        first = of_columns[features[begin], 0]
         if not any_enough(histogram[first : first + end - begin], needed):
             continue
         for k in range(begin, end):
-            f, rest = sparse[k], histogram[first + k - begin]
+            f, rest = features[k], histogram[first + k - begin]
             if rest < needed[0] and (rest & MASK) < needed[1]:
                 continue
             at_end = of_columns[f, 3] == 0 or of_columns[f, 3] == of_columns[f, 1] - 1

@@ -127,7 +127,8 @@ class SparseStumpFamily(WeakLearnerFamily):
         if place < 0:
             return Stump(feature, -np.inf, *self._sides(flip), -1)
         lower, upper = self._ascending(feature)[place : place + 2]
-        middle = lower + 0.5 * (upper - lower)
+        with np.errstate(over="ignore"):
+            middle = lower + 0.5 * (upper - lower)
         return Stump(feature, float(middle if middle < upper else lower), *self._sides(flip), place)
 
     def _sides(self, flip: bool) -> tuple[float, float]:

@@ -253,7 +253,7 @@ class TreeFamily(WeakLearnerFamily):
 
     @cached_property
     def _room_to_draw(self) -> tuple[int, IntArray, NDArray[np.bool_]]:
-        """How many features a node draws, the feature of each column, and a work array."""
+        """Number of features that a node draws, the feature of each column, and a work array."""
         of_columns = self._feature(np.arange(self.binned.n_columns))
         n_drawn = math.ceil(self.max_features * self.n_features)
         return n_drawn, of_columns, np.ones(len(of_columns), np.bool_)

@@ -17,7 +17,7 @@ from structboost.weak.category_sets import is_in_set
 from structboost.weak.tree_histograms import MASK, ROWS_AT_ONCE, SHIFT, CountedTable, count, pack
 from structboost.weak.tree_splits import split_of_node
 
-Room = tuple[IntArray, IntArray, NDArray[np.int32], IntArray, IntArray, IntArray | None]
+Room = tuple[IntArray, IntArray, NDArray[np.int32], IntArray, IntArray]
 
 
 def work_arrays(depth: int, table: CountedTable) -> Room:
@@ -36,8 +36,6 @@ def work_arrays(depth: int, table: CountedTable) -> Room:
         Nodes to split: index, place of the histogram, first and last row, weight.
     at_once : ndarray of int64
         Weights of neighbouring rows.
-    bins : ndarray of int64, optional
-        Weights of the bins of a sparse column, or None without one.
     """
     n_rows, n_bins = len(table.by_row), table.columns[:, 1]
     is_sparse = table.columns[:, 2] >= 0
@@ -47,13 +45,12 @@ def work_arrays(depth: int, table: CountedTable) -> Room:
         np.empty((2, n_rows), np.int32),
         np.empty((depth + 1, 5), np.int64),
         np.empty(ROWS_AT_ONCE, np.int64),
-        np.empty(n_bins[is_sparse].max(), np.int64) if is_sparse.any() else None,
     )
 
 
 @compiled
 def grow(
-    table: tuple[NDArray[Any], ...],
+    table: tuple[Any, ...],
     columns: tuple[NDArray[np.bool_], NDArray[np.int8]],
     duals: FloatArray,
     is_drawn: NDArray[np.bool_],
@@ -90,8 +87,8 @@ def grow(
         Seed, number of features that a node may split, feature of each column, and a work array
         for the columns that a node may split, which are all at first.
     """
-    codes = table[0]
-    histograms, weights, row_numbers, todo, at_once, of_bins = room
+    codes, of_columns, by_row, dense, sparse = table
+    histograms, weights, row_numbers, todo, at_once = room
     features, bins = nodes
     min_rows, fraction = limits
     n_nodes = features.shape[1]
@@ -104,7 +101,7 @@ def grow(
         left_set = np.zeros(sets.shape[2], np.uint64)
     for c in range(len(features)):
         n, total, largest = pack(duals[c], is_drawn, packed, rows)
-        count(table, packed, rows[:n], histograms[0], at_once)
+        count((by_row, dense), sparse, packed, rows[:n], histograms[0], at_once)
         ridge = fraction * ((total >> SHIFT) + (total & MASK))
         features[c] = 0
         bins[c] = -1
@@ -117,8 +114,9 @@ def grow(
             if draws:
                 _draw_columns(draw, c * n_nodes + node)
             f, b, left_total = split_of_node(
-                table, histograms[place], (columns[0], columns[1], is_open), (total, ridge),
-                left_set, rows[begin:end], (packed, masked), of_bins, counts, (min_rows, largest),
+                (codes, of_columns), histograms[place], (columns[0], columns[1], is_open),
+                (total, ridge), left_set, rows[begin:end], (packed, masked), sparse, counts,
+                (min_rows, largest),
             )  # fmt: skip
             if b == -1:
                 continue
@@ -138,8 +136,8 @@ def grow(
             may_smaller = _may_split(weight_of_smaller, smaller[2] - smaller[1], min_rows)
             may_larger = _may_split(weight_of_larger, larger[2] - larger[1], min_rows)
             if may_smaller or may_larger:
-                of_smaller = rows[smaller[1] : smaller[2]]
-                count(table, packed, of_smaller, histograms[place + 1], at_once)
+                of_smaller, of_child = rows[smaller[1] : smaller[2]], histograms[place + 1]
+                count((by_row, dense), sparse, packed, of_smaller, of_child, at_once)
             # The larger child takes the place of its parent, and comes last: the smaller one uses
             # no place but those below its own.
             if may_larger:

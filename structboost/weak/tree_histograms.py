@@ -31,6 +31,35 @@ _GROUP_COLUMNS = 128
 _FEWEST_SPARSE = 64
 
 
+class SparseColumns(NamedTuple):
+    """Columns with one common bin, whose other bins have few rows.
+
+    Parameters
+    ----------
+    features : ndarray of int64, shape (n_sparse,)
+        Their indices among all columns.
+    rare_indptr : ndarray of int64, shape (n_sparse + 1,)
+    rare_rows : ndarray of int32
+        Rows outside the common bin of sparse column k, at ``rare_indptr[k]`` and on.
+    rare_codes : ndarray
+        Their bins.
+    row_indptr : ndarray of int64, shape (n_rows + 1,)
+    row_entries : ndarray of int32
+        Entries in a histogram of the sparse columns with row i outside their common bins, at
+        ``row_indptr[i]`` and on.
+    bins : ndarray of int64
+        Room for the weights of the bins of a column.
+    """
+
+    features: IntArray
+    rare_indptr: IntArray
+    rare_rows: NDArray[np.int32]
+    rare_codes: NDArray[Any]
+    row_indptr: IntArray
+    row_entries: NDArray[np.int32]
+    bins: IntArray
+
+
 class CountedTable(NamedTuple):
     """Bins of all rows, as histograms read them.
 
@@ -44,29 +73,16 @@ class CountedTable(NamedTuple):
         Codes of the dense columns.
     dense : ndarray of int64, shape (n_dense,)
         Their first entries in a histogram.
-    sparse : ndarray of int64, shape (n_sparse,)
-        The other columns.
-    rare_indptr : ndarray of int64, shape (n_sparse + 1,)
-    rare_rows : ndarray of int32
-        Rows outside the common bin of sparse column k, at ``rare_indptr[k]`` and on.
-    rare_codes : ndarray
-        Their bins.
-    row_indptr : ndarray of int64, shape (n_rows + 1,)
-    row_entries : ndarray of int32
-        Entries in a histogram of the sparse columns with row i outside their common bins, at
-        ``row_indptr[i]`` and on.
+    sparse : tuple or None
+        The other columns, as :class:`SparseColumns`, or None without one, which avoids the
+        compilation of their code.
     """
 
     codes: NDArray[Any]
     columns: IntArray
     by_row: NDArray[Any]
     dense: IntArray
-    sparse: IntArray
-    rare_indptr: IntArray
-    rare_rows: NDArray[np.int32]
-    rare_codes: NDArray[Any]
-    row_indptr: IntArray
-    row_entries: NDArray[np.int32]
+    sparse: tuple[Any, ...] | None
 
 
 def counted_table(binned: BinnedFeatures, row_fraction: float) -> CountedTable:
@@ -79,12 +95,6 @@ def counted_table(binned: BinnedFeatures, row_fraction: float) -> CountedTable:
     if is_sparse.sum() < _FEWEST_SPARSE:
         is_sparse[:] = False
     sparse, dense = np.flatnonzero(is_sparse), np.flatnonzero(~is_sparse)
-    rows, codes = [np.zeros(0, np.int32)], [np.zeros(0, binned.codes.dtype)]
-    for f in sparse:
-        for block in range(n_blocks):
-            entries = slice(*indptr[block * n_columns + f : block * n_columns + f + 2])
-            rows.append((binned.blocks[block] + binned.rare.rows[entries]).astype(np.int32))
-            codes.append(binned.rare.codes[entries])
     columns = np.full((n_columns, 4), -1, np.int64)
     columns[:, 1] = binned.bins.n_bins
     columns[dense, 0] = np.cumsum(columns[dense, 1]) - columns[dense, 1]
@@ -93,20 +103,29 @@ def counted_table(binned: BinnedFeatures, row_fraction: float) -> CountedTable:
     by_row = np.empty((binned.n_rows, len(dense)), binned.codes.dtype)
     for a, b in pairwise(binned.blocks.tolist()):
         by_row[a:b] = binned.codes[dense, a:b].T
+    of_sparse = tuple(_sparse_columns(binned, sparse, columns)) if len(sparse) else None
+    return CountedTable(binned.codes, columns, by_row, columns[dense, 0], of_sparse)
+
+
+def _sparse_columns(binned: BinnedFeatures, sparse: IntArray, columns: IntArray) -> SparseColumns:
+    indptr, n_columns = binned.rare.indptr, len(columns)
+    rows, codes = [], []
+    for f in sparse:
+        for block in range(len(binned.rare.common)):
+            entries = slice(*indptr[block * n_columns + f : block * n_columns + f + 2])
+            rows.append((binned.blocks[block] + binned.rare.rows[entries]).astype(np.int32))
+            codes.append(binned.rare.codes[entries])
     rare_rows = np.concatenate(rows)
-    lengths = sizes[:, sparse].sum(axis=0)
+    lengths = np.diff(indptr).reshape(-1, n_columns)[:, sparse].sum(axis=0)
     by_entry = np.repeat(columns[sparse, 0].astype(np.int32), lengths)
-    return CountedTable(
-        binned.codes,
-        columns,
-        by_row,
-        columns[dense, 0],
+    return SparseColumns(
         sparse,
         np.append(0, np.cumsum(lengths)),
         rare_rows,
         np.concatenate(codes),
         np.append(0, np.cumsum(np.bincount(rare_rows, minlength=binned.n_rows))),
         by_entry[np.argsort(rare_rows, kind="stable")],
+        np.empty(columns[sparse, 1].max(), np.int64),
     )
 
 
@@ -138,20 +157,25 @@ def pack(
 
 @compiled(no_cpython_wrapper=True)
 def count(
-    table: tuple[NDArray[Any], ...],
+    of_dense: tuple[NDArray[Any], IntArray],
+    sparse: tuple[Any, ...] | None,
     packed: IntArray,
     rows: NDArray[np.int32],
     histogram: IntArray,
     at_once: IntArray,
 ) -> None:
-    """Fill the histogram of a node with the packed weights of its rows."""
-    _, _, by_row, dense, _, _, _, _, row_indptr, row_entries = table
+    """Fill the histogram of a node with the packed weights of its rows.
+
+    ``of_dense`` are ``by_row`` and ``dense`` of the :class:`CountedTable`.
+    """
+    by_row, dense = of_dense
     for b in range(len(histogram)):
         histogram[b] = 0
     for begin in range(0, len(dense), _GROUP_COLUMNS):
         end = len(dense) if len(dense) - begin < _GROUP_COLUMNS else begin + _GROUP_COLUMNS
         _count_dense(by_row, dense, begin, end, packed, rows, histogram, at_once)
-    if len(row_entries):
+    if sparse is not None:
+        row_indptr, row_entries = sparse[4], sparse[5]
         for j in range(len(rows)):
             row = rows[j]
             for e in range(row_indptr[row], row_indptr[row + 1]):
@@ -199,16 +223,18 @@ def _count_dense(
 
 @compiled(no_cpython_wrapper=True)
 def count_sparse(
-    table: tuple[NDArray[Any], ...],
+    codes: tuple[NDArray[Any], IntArray],
+    sparse: tuple[Any, ...],
     f: int,
     rows: NDArray[np.int32],
-    weights: tuple[IntArray, IntArray, IntArray],
+    weights: tuple[IntArray, IntArray],
     total: int,
     rest: int,
 ) -> None:
     """Count the bins of a sparse column in the rows of a node, whose masked weights are set."""
-    codes, columns, _, _, _, rare_indptr, rare_rows, rare_codes, _, _ = table
-    packed, masked, bins = weights
+    of_bins, columns = codes
+    _, rare_indptr, rare_rows, rare_codes, _, _, bins = sparse
+    packed, masked = weights
     k, common = columns[f, 2], columns[f, 3]
     n_bins = columns[f, 1]
     if n_bins == 2:
@@ -220,7 +246,7 @@ def count_sparse(
             for e in range(rare_indptr[k], rare_indptr[k + 1]):
                 bins[np.int64(rare_codes[e])] += masked[rare_rows[e]]
         else:
-            code = codes[f]
+            code = of_bins[f]
             for j in range(len(rows)):
                 bins[np.int64(code[rows[j]])] += packed[rows[j]]
     bins[common] = total - rest

@@ -24,14 +24,14 @@ _SMOOTHING = 10.0
 
 @compiled(no_cpython_wrapper=True)
 def split_of_node(
-    table: tuple[NDArray[Any], ...],
+    codes: tuple[NDArray[Any], IntArray],
     histogram: IntArray,
     columns: tuple[NDArray[np.bool_], NDArray[np.int8], NDArray[np.bool_]],
     node: tuple[int, float],
     left_set: NDArray[np.uint64] | None,
     rows: NDArray[np.int32],
     weights: tuple[IntArray, IntArray],
-    of_bins: IntArray | None,
+    sparse: tuple[Any, ...] | None,
     counts: IntArray | None,
     limits: tuple[int, int],
 ) -> tuple[int, int, int]:
@@ -52,12 +52,12 @@ def split_of_node(
     Sparse columns whose bins other than the common one have too little weight are passed over
     (:func:`needed_weights`).
 
-    ``weights`` are those of all rows, and zeros.  ``of_bins`` is room for the bins of a sparse
-    column, or None without one, which avoids the compilation of their code.  ``limits``
-    are the fewest ``rows`` of a side, and the largest weight of a row.  The rows of a column are
-    counted, with ``counts`` as room, where they are too light to be enough for certain.
+    ``codes`` are ``codes`` and ``columns`` of the :class:`CountedTable`, and ``weights`` those of
+    all rows, and zeros.  ``limits`` are the fewest ``rows`` of a side, and the largest weight of a
+    row.  The rows of a column are counted, with ``counts`` as room, where they are too light to be
+    enough for certain.
     """
-    codes, of_columns = table[0], table[1]
+    of_rows, of_columns = codes
     is_category, directions, is_open = columns
     total, ridge = node
     best_feature, best_bin, best_left = 0, -1, 0
@@ -75,10 +75,9 @@ def split_of_node(
     # Sparse columns are passed over by this limit; ten margins, since each split is below the last
     # one by a margin.
     cap, is_masked, needed = limit, False, (0, 0)
-    if of_bins is not None:
-        cap = limit_by_common_bins(
-            table, histogram, columns, node, (limit, enough if counts is not None else 0.0)
-        )
+    if sparse is not None:
+        limits_of_cap = limit, enough if counts is not None else 0.0
+        cap = limit_by_common_bins((of_columns, sparse[0]), histogram, columns, node, limits_of_cap)
         cap = min(limit, cap + 10.0 * margin)
         needed = needed_weights(node, cap)
     next_f = 0
@@ -87,7 +86,7 @@ def split_of_node(
         next_f += 1
         first, n_bins = of_columns[f, 0], of_columns[f, 1]
         is_sparse = of_columns[f, 2] >= 0
-        if of_bins is not None:
+        if sparse is not None:
             if is_sparse:
                 if limit < cap:
                     cap = limit
@@ -103,19 +102,17 @@ def split_of_node(
         if not is_open[f]:
             continue
         here = histogram[first : first + n_bins]
-        if of_bins is not None:
+        if sparse is not None:
             if is_sparse:
                 if not is_masked:
                     is_masked = True
                     for j in range(len(rows)):
                         weights[1][rows[j]] = weights[0][rows[j]]
-                count_sparse(
-                    table, f, rows, (weights[0], weights[1], of_bins), total, histogram[first]
-                )
-                here = of_bins[:n_bins]
+                count_sparse(codes, sparse, f, rows, weights, total, histogram[first])
+                here = sparse[6][:n_bins]
         if left_set is not None and is_category[f]:
             if counts is not None:
-                count_rows(codes[f], rows, counts[:n_bins])
+                count_rows(of_rows[f], rows, counts[:n_bins])
             needed = (len(rows), min_rows)
             least, left = _best_set(here, total, (limit, margin, half), left_set, counts, needed)
             if least < limit:
@@ -141,14 +138,14 @@ def split_of_node(
                 if counts is not None and min(p + n, q + m) - ridge < enough:
                     if not is_counted:
                         is_counted = True
-                        count_rows(codes[f], rows, counts[:n_bins])
+                        count_rows(of_rows[f], rows, counts[:n_bins])
                         for k in range(1, n_bins):
                             counts[k] += counts[k - 1]
                     if min(counts[b], len(rows) - counts[b]) < min_rows:
                         continue
                 limit = value / ((p + n) * (q + m)) - margin
                 best_feature, best_bin, best_left = f, b, left
-    if of_bins is not None:
+    if sparse is not None:
         if is_masked:
             for j in range(len(rows)):
                 weights[1][rows[j]] = 0

@@ -268,6 +268,7 @@ class AlignsAnything(ChooseCandidate):
         return [0], [0], [1.0]
 
 
+@pytest.mark.slow
 def test_a_trainer_of_a_users_task_may_leave_refusals_to_its_methods():
     rng = np.random.default_rng(0)
     X = [rng.normal(size=(rng.integers(2, 6), 3)) for _ in range(40)]

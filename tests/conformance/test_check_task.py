@@ -32,6 +32,7 @@ from tests.helpers.listed_outputs import (
 )
 
 
+@pytest.mark.slow
 def test_sound_tasks_pass():
     check_task(Choose(), *candidates())
     check_task(Pairs(), *pairs())
@@ -324,6 +325,7 @@ class PlainBinary(BinaryTask):
     separate = Task.separate
 
 
+@pytest.mark.slow
 def test_methods_of_one_example_accept_no_inputs():
     X, y = np.random.default_rng(0).normal(size=(20, 2)), np.tile([1, -1], 10)
     check_task(PlainBinary(), X, y)

@@ -53,6 +53,7 @@ class TiesTwoSilently(TiesTwo):
     is_valid = Task.is_valid
 
 
+@pytest.mark.slow
 def test_too_many_outputs_are_sampled_with_a_warning():
     X, Y = grids()
     with pytest.warns(

@@ -83,6 +83,7 @@ def test_categories_that_training_did_not_have_warn_by_name():
         fitted.predict(FRAME.assign(town="Rome"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("library", [pd.DataFrame, pl.DataFrame])
 def test_items_have_categories_and_missing_values_too(library):
     items = ITEMS.copy()

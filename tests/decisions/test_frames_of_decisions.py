@@ -46,6 +46,7 @@ def renamed(library):
     return {"columns": names} if library == "pandas" else {"mapping": names}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("library", ["pandas", "polars"])
 def test_columns_of_frames_in_inputs_are_found_by_name_in_any_order(library):
     pd = pytest.importorskip("pandas")

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import structboost.decisions
-from structboost import PredictThenOptimize, PredictThenOptimizeTask
-from structboost.decisions import DecisionInput, GridPath
+from structboost import PredictThenOptimize
+from structboost.decisions import DecisionInput, GridPath, PredictThenOptimizeTask
 
 FOLDER = Path(structboost.decisions.__file__).parent
 ROUTES = GridPath(3, 3)

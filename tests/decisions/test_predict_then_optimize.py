@@ -199,6 +199,7 @@ def fitted_state(model):
     return {name: value for name, value in vars(model).items() if name.endswith("_")}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt])
 @pytest.mark.parametrize(
     "settings",

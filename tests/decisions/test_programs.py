@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from structboost import PredictThenOptimizeTask, check_task
+from structboost import check_task
 from structboost.decisions import (
     AcyclicPath,
     Assignment,
@@ -22,6 +22,7 @@ from structboost.decisions import (
     Knapsack,
     LinearProgram,
     MatroidBasis,
+    PredictThenOptimizeTask,
     ShortestPath,
     SolvedBy,
     Tour,

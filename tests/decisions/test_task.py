@@ -10,7 +10,6 @@ from scipy.optimize import linprog, minimize
 
 from structboost import (
     PredictThenOptimize,
-    PredictThenOptimizeTask,
     StructBoost,
     StructuredSVM,
     check_task,
@@ -23,6 +22,7 @@ from structboost.decisions import (
     DecisionInput,
     GridPath,
     Knapsack,
+    PredictThenOptimizeTask,
     SolvedBy,
 )
 from structboost.exceptions import TaskError

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 from sklearn.model_selection import KFold
 
-from structboost import PredictThenOptimize, PredictThenOptimizeTask, StructuredSVM
+from structboost import PredictThenOptimize, StructuredSVM
 from structboost.decisions import (
     DecisionInput,
     GridPath,
+    PredictThenOptimizeTask,
 )
 from structboost.decisions.inputs import FeatureReader
 from structboost.decisions.instances import DecisionInputs

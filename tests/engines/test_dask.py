@@ -118,20 +118,20 @@ def test_model_is_the_same_with_closed_ports(monkeypatch):
 
 
 @pytest.mark.usefixtures("client")
-@pytest.mark.parametrize("n_answers", [0, 7])
-def test_connections_that_break_are_opened_again(n_answers, monkeypatch):
+@pytest.mark.parametrize("n_responses", [0, 7])
+def test_connections_that_break_are_opened_again(n_responses, monkeypatch):
     task, X, Y = problem("multiclass")
-    left = iter(range(n_answers))
+    left = iter(range(n_responses))
     broken = []
-    answer = DirectConnection.answer
+    response = DirectConnection.response
 
     def breaks_once(connection, is_alive):
         if next(left, None) is None and not broken:
             broken.append(connection)
             connection.close()
-        return answer(connection, is_alive)
+        return response(connection, is_alive)
 
-    monkeypatch.setattr(DirectConnection, "answer", breaks_once)
+    monkeypatch.setattr(DirectConnection, "response", breaks_once)
     assert on_cluster(task, X, Y) == serial(task, X, Y)
     assert broken
 
@@ -140,16 +140,16 @@ def test_connections_that_break_are_opened_again(n_answers, monkeypatch):
 def test_ctrl_c_on_a_cluster_leaves_a_model(monkeypatch):
     task, X, Y = problem("multiclass")
     left = iter(range(31))
-    answer = DirectConnection.answer
+    response = DirectConnection.response
 
     def interrupted(connection, is_alive):
         if next(left, None) is None:
             raise KeyboardInterrupt
-        return answer(connection, is_alive)
+        return response(connection, is_alive)
 
     trainer = StructBoost(task, engine="dask", **PARAMETERS)
     with monkeypatch.context() as patch:
-        patch.setattr(DirectConnection, "answer", interrupted)
+        patch.setattr(DirectConnection, "response", interrupted)
         with pytest.warns(InterruptedFitWarning):
             trainer.fit(X, Y)
     assert trainer.interrupted_
@@ -159,7 +159,7 @@ def test_ctrl_c_on_a_cluster_leaves_a_model(monkeypatch):
 
 @pytest.fixture(params=["connections", "actors", "tree"])
 def way(request, monkeypatch):
-    """How answers come home; with losses of workers that would be taken note of too late."""
+    """How responses come home; with losses of workers that would be taken note of too late."""
     if request.param == "actors":
         monkeypatch.setattr(dask_cluster.DirectConnection, "__init__", unreachable)
     if request.param == "tree":

@@ -22,7 +22,7 @@ _BATCH = Batch(1, [Call("times", (3,))], Layout([(0, 1)], 1))
 
 
 class ShardOfOnes:
-    """Answers with a large array."""
+    """Responds with a large array."""
 
     def run(self, calls):
         return np.ones(10_000) * calls[-1][1][0]
@@ -60,11 +60,11 @@ def within_a_minute(action):
     return found
 
 
-def answer_for_the_trainer(endpoint):
+def response_for_the_trainer(endpoint):
     connection = DirectConnection(endpoint)
     try:
         connection.ask([0], _BATCH)
-        return connection.answer(lambda: True).sums[0].value
+        return connection.response(lambda: True).sums[0].value
     finally:
         connection.close()
 
@@ -137,7 +137,7 @@ def test_trainer_receives_replies_after_strangers_connected(attack, endpoint, en
         attack(stranger, tmp_path / "made")
         assert not ended.is_set()
         assert np.array_equal(
-            within_a_minute(lambda: answer_for_the_trainer(endpoint)), np.full(10_000, 3.0)
+            within_a_minute(lambda: response_for_the_trainer(endpoint)), np.full(10_000, 3.0)
         )
     assert ended.wait(60)
     assert not (tmp_path / "made").exists()
@@ -149,7 +149,7 @@ def test_trainer_receives_replies_among_many_silent_peers(endpoint, monkeypatch)
         socket.create_connection((endpoint.host, endpoint.port), timeout=60) for _ in range(20)
     ]
     try:
-        assert within_a_minute(lambda: answer_for_the_trainer(endpoint))[0] == 3.0
+        assert within_a_minute(lambda: response_for_the_trainer(endpoint))[0] == 3.0
         # Dropped perhaps before the other end has said anything; who is kept times out here.
         assert len(b"".join(iter(lambda: silent[0].recv(100), b""))) <= 32
     finally:

@@ -16,7 +16,7 @@ from loky import ProcessPoolExecutor
 
 from structboost import BinaryTask, MulticlassTask, RankingTask, StructBoost
 from structboost.engines import processes, worker
-from structboost.engines.base import Batch, Call, Layout, ShardAtWork
+from structboost.engines.base import Batch, Call, Layout, Response, ShardAtWork, Workers
 from structboost.engines.direct_connection import ConnectionBrokenError, DirectConnection, listen
 from structboost.engines.local import Threads
 from structboost.engines.processes import Processes
@@ -371,7 +371,7 @@ def test_closed_local_ports_raise_an_error_that_names_the_machine(monkeypatch):
 
 
 class BulkyShard:
-    """Answers with more than fits between two processes at a time."""
+    """Responds with more than fits between two processes at a time."""
 
     def run(self, calls):
         return np.arange(1_000_000.0) * calls[-1][1][0]
@@ -391,7 +391,7 @@ def test_large_sums_arrive_whole_and_can_be_written_to(bulky_connection):
     connection, batch = bulky_connection
     for number in (1, 2):
         connection.ask([0], batch(number))
-        (part,) = connection.answer(lambda: True).sums
+        (part,) = connection.response(lambda: True).sums
         assert np.array_equal(part.value, np.arange(1_000_000.0) * number)
         part.value[0] = 1.0
 
@@ -413,7 +413,7 @@ def test_batch_without_a_waiting_trainer_changes_nothing():
     shard = BulkyShard()
     placed = ShardAtWork(shard, 2)
     with pytest.raises(EngineError, match="has processed batch 2"):
-        placed.answer(0, Batch(1, [Call("times", (1,))], None))
+        placed.respond(0, Batch(1, [Call("times", (1,))], None))
 
 
 @pytest.mark.slow
@@ -512,3 +512,15 @@ def test_threads_count_in_processes_too():
     with joblib.parallel_config(n_jobs=3):
         assert Threads(None).n_workers == 3
     assert Threads(None).n_workers == 1
+
+
+def test_workers_that_define_answers_are_told_to_name_them_responses():
+    def answers(self, batch):
+        return [Response({0: batch.number}, [], [])]
+
+    with pytest.warns(FutureWarning, match="answers of Old is named responses now"):
+        old = type("Old", (Workers,), {"answers": answers, "close": lambda self: None})
+    assert old(Layout([(0, 1)], 1)).run([Call("n_rows", ())]) == [1]
+    placed = ShardAtWork(BulkyShard(), 2)
+    with pytest.warns(FutureWarning, match="write respond"), pytest.raises(EngineError):
+        placed.answer(0, Batch(1, [Call("times", (1,))], None))

@@ -118,6 +118,7 @@ def test_a_checkpoint_with_a_crafted_choice_is_refused(choice, tmp_path):
         fitted(StructBoostClassifier, CLASSES, checkpoint=path, max_iter=3, objective="hinge")
 
 
+@pytest.mark.slow
 def test_a_choice_on_other_folds_is_repeated(tmp_path):
     path = tmp_path / "run.npz"
     fitted(StructBoostClassifier, CLASSES, checkpoint=path, max_iter=3, objective="hinge")

@@ -18,7 +18,6 @@ from structboost import (
     AdaBoostECCClassifier,
     AdaBoostMHClassifier,
     AdaBoostMOClassifier,
-    CodedTask,
     MultiBoostECCClassifier,
     MultiBoostMOClassifier,
     MulticlassTask,
@@ -27,6 +26,7 @@ from structboost import (
 from structboost.masters.master import RestrictedMaster
 from structboost.masters.norm_bounded import NormBoundedMaster
 from structboost.masters.stage_wise import StageWiseBooster
+from structboost.tasks import CodedTask
 from structboost.tasks.codings import coding_matrix, exhaustive_code, random_column
 from structboost.weak.stump import StumpFamily
 from structboost.weak.terms import Terms
@@ -89,6 +89,7 @@ def test_bad_codings_are_named(coding, message):
         coding_matrix(coding, 3, np.random.RandomState(0))
 
 
+@pytest.mark.slow
 def test_coded_task_keeps_the_contract():
     rng = np.random.default_rng(0)
     for n_classes in (2, 3, 5):

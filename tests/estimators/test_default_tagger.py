@@ -51,6 +51,7 @@ def test_rare_names_are_found_without_settings(tagger):
     assert tagger.history_[-1]["gap"] <= tagger.tol
 
 
+@pytest.mark.slow
 def test_the_default_equals_the_linear_learner(tagger):
     X, y = rare_names()
     other = StructBoostTagger(weak_learner="linear").fit(X, y)

@@ -96,6 +96,7 @@ def test_every_face_stops_early(face):
     assert 1 <= model.n_iter_ <= len(model.validation_losses_)
 
 
+@pytest.mark.slow
 def test_ctrl_c_keeps_the_best_round_of_held_out_rows_until_all_rows_are_trained_on():
     rows, labels = load_breast_cancer(return_X_y=True)
 

@@ -65,6 +65,7 @@ def test_documents_of_a_tagger_are_held_out_as_a_whole(monkeypatch):
         assert not rows & held
 
 
+@pytest.mark.slow
 def test_neighbours_are_held_out_together_by_default(monkeypatch):
     X, y, _, folds = folds_of(monkeypatch, n=1000)
     StructBoostTagger().fit(X, y)

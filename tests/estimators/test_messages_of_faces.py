@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import sparse
 
 import structboost
 from structboost import (
@@ -87,3 +88,26 @@ def test_weak_learners_of_a_misspelt_kind_name_the_nearest_one():
         trainer.fit([np.zeros((2, 1)), np.ones((2, 1))], [[0, 1], [1, 0]])
     with pytest.raises(ValueError, match=r"About 'depth': it takes x\."):
         StructBoostClassifier(weak_learner={"depth": 3}).fit([[0.0], [1.0]] * 4, [0, 1] * 4)
+
+
+@pytest.mark.parametrize("face", [one for one in FACES if "Classifier" in one.__name__])
+def test_labels_of_a_score_are_refused_as_in_a_fit(face):
+    if face is StructBoostMultiLabelClassifier:
+        pytest.skip("sets of labels")
+    model = face().fit(X, Y)
+    for call in (model.score, face().fit):
+        with pytest.raises(ValueError, match=r"Unknown label type: continuous.* give a class of"):
+            call(X, np.where(Y, 1.5, -0.5))
+        with pytest.raises(ValueError, match=r"^y\[3\] is inf; give every sample a finite number"):
+            call(X, np.where(np.arange(40) == 3, np.inf, Y))
+
+
+def test_rows_without_names_are_read_in_the_order_of_names_with_a_warning():
+    X, y = [[{"a": 1.0, "b": 2.0}, {"a": 0.5}]] * 4, [["x", "y"]] * 4
+    tagger = StructBoostTagger(objective="svm", C=1.0).fit(X, y)
+    rows = np.array([[1.0, 2.0], [0.5, 0.0]])
+    assert tagger.feature_names_ == ["a", "b"]
+    for form in (np.asarray, sparse.csr_array):
+        with pytest.warns(UserWarning, match="trained on dicts; .* order of feature_names_"):
+            predicted = tagger.predict([form(rows)])
+        assert predicted == tagger.predict(X[:1])

@@ -219,6 +219,7 @@ FRAMES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", FRAMES)
 def test_a_frame_with_text_equals_dicts(trained_on_dicts, form, tmp_path):
     given = [FRAMES[form](x) for x in W]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -44,6 +45,25 @@ def test_features_whose_squares_are_no_numbers_are_refused(model: Any, size: flo
 def test_sparse_features_whose_squares_are_no_numbers_are_refused(size: float) -> None:
     with pytest.raises(TaskError, match=r"features up to .* scale"):
         StructuredSVMClassifier().fit(sparse.csr_array(X * size), Y)
+
+
+def test_sparse_features_whose_likelihood_overflows_are_refused() -> None:
+    model = StructBoostClassifier(objective="log_loss", weak_learner="linear", C=1.0)
+    with pytest.raises(TaskError, match=r"features up to .* scale"):
+        model.fit(sparse.csr_array(X * SIZES[0]), Y)
+
+
+@pytest.mark.parametrize("objective", ["log_loss", "hinge"])
+@pytest.mark.parametrize("container", [np.asarray, sparse.csr_array])
+def test_a_difference_of_two_values_may_overflow(container: Any, objective: str) -> None:
+    settings = {"C": 5.0} if objective == "hinge" else {}
+    model = StructBoostClassifier(objective=objective, max_iter=3, **settings)
+    signs = np.where(X[:, :1] > 0, 1.7e308, -1.7e308)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        # From the sum by which scikit-learn looks for infinite numbers.
+        warnings.filterwarnings("ignore", "invalid value encountered in reduce")
+        assert model.fit(container(signs), Y).score(container(signs), Y) == 1
 
 
 @pytest.mark.parametrize("size", SIZES)

@@ -82,6 +82,7 @@ def test_weights_of_sequences_count_for_their_tokens():
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("face", "inputs", "y"), [(SETS, X, LISTS), (TAGGER, SEQUENCES, TAGS)])
 def test_searches_take_the_scorer(face, inputs, y):
     for scoring in (structured_scorer("f1_macro"), structured_scorer(f1_score, average="micro")):
@@ -93,6 +94,7 @@ def test_searches_take_the_scorer(face, inputs, y):
         assert scoring(search, inputs, y) > 0.5
 
 
+@pytest.mark.slow
 def test_matrices_work_with_scorers_of_scikit_learn_and_pipelines():
     for y in (MATRIX, pd.DataFrame(MATRIX, columns=list("xyz"))):
         for scoring in ("f1_micro", make_scorer(f1_score, average="samples", zero_division=1.0)):

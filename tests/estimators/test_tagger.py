@@ -351,6 +351,7 @@ def test_unknown_tags_and_forbidden_pairs_are_respected(tmp_path):
     assert loaded.get_params()["C"] == 30
 
 
+@pytest.mark.slow
 def test_early_stopping_works_with_other_families(tmp_path):
     X, y = sentences(60)
     _, arrays = forms(X)

@@ -81,6 +81,7 @@ def test_copies_give_the_same_table(copied):
     np.testing.assert_array_equal(again.toarray(), wanted.whole().toarray())
 
 
+@pytest.mark.slow
 def test_tokens_of_many_layouts_are_read_as_each_alone():
     rng = np.random.default_rng(0)
     values = [True, False, "x", "y", 2.5, 1, 0, ["x", "z"]]
@@ -224,6 +225,7 @@ def test_a_vector_beside_a_name_of_one_of_its_numbers_is_refused(value, is_learn
         read([[{"v": [1.0, 2.0]}], [{"v": np.array([1.0, 2.0]), "v[1]": value}]])
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.* of a token (has|is) .*, and (had at most|was)")
 @given(*2 * [st.lists(st.lists(WITH_VECTORS, max_size=3), min_size=1, max_size=4)], st.data())
 @settings(max_examples=50, deadline=None)

@@ -48,6 +48,7 @@ def brute(tagger, x):
     return scores
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("objective", ["log_loss", "svm"])
 def test_predictions_and_probabilities_are_those_of_all_tags_one_by_one(objective, tmp_path):
     X, y = sentences()
@@ -116,6 +117,7 @@ def test_unknown_tags_sparse_matrices_and_functions_give_the_same_model():
     assert of_columns.predict(tables) == of_names.predict(X)
 
 
+@pytest.mark.slow
 def test_numbers_beside_names_and_held_out_sequences_are_read():
     X, y = sentences(40)
     rng = np.random.default_rng(0)

@@ -51,3 +51,19 @@ def test_a_gap_of_an_early_round_covers_all_stumps_if_all_were_searched(exact, t
 )
 def test_fits_without_columns_searched_to_a_bound_cover_nothing(settings):
     assert StructBoostClassifier(**settings).fit(X, Y).gap_text_ == ""
+
+
+class RoughBinary(BinaryTask):
+    """Task whose search is said not to be exact."""
+
+    exact_argmax = False
+
+
+def test_a_gap_of_a_search_that_is_not_exact_is_called_uncertified():
+    sure, rough = (
+        StructBoost(task, C=30.0, tol=0.1).fit(X, Y) for task in (BinaryTask(), RoughBinary())
+    )
+    assert not rough.history_[-1]["certified"]
+    assert ", uncertified gap " in repr(rough)
+    assert "uncertified" not in repr(sure)
+    assert ", gap " in repr(sure)

@@ -76,6 +76,7 @@ def test_graphs_of_tables_compute_what_the_face_does(name, dtype):
         assert names == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FACES)
 def test_graphs_read_categories_as_codes_or_by_name(name):
     model = fitted(name, MIXED)
@@ -166,6 +167,7 @@ def test_features_of_tokens_that_are_dicts_are_columns_of_0_and_1():
         session_of(tagger, pd.DataFrame({"word": ["a"]}))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("of_vectors", ["linear", ["linear", "tree"]], ids=str)
 def test_vectors_beside_names_are_columns_of_the_table_of_a_tagger(of_vectors):
     rng = np.random.default_rng(0)
@@ -196,6 +198,7 @@ def decision_tables(features, n=40):
     return X, {"instance": instance, "items": items}, costs
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("features", ["instance", "items", "both"])
 @pytest.mark.parametrize("start", ["none", "least_squares", "boosted"])
 def test_graphs_of_decisions_compute_costs(features, start):
@@ -226,6 +229,7 @@ SETS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SETS)
 def test_graphs_of_label_sets_predict_the_sets_and_marginals(name):
     rng = np.random.default_rng(0)
@@ -278,6 +282,7 @@ def mixed_pipeline(last, **options):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FACES)
 def test_pipelines_of_preprocessing_and_a_face(name):
     pytest.importorskip("skl2onnx")
@@ -302,6 +307,7 @@ METHODS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("classes", [2, 3])
 @pytest.mark.parametrize("method", METHODS)
 def test_calibrated_classifiers(method, classes):

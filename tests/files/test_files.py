@@ -57,6 +57,7 @@ def test_saving_to_a_link_writes_what_it_points_to(tmp_path):
     assert len(list((tmp_path / "far").iterdir())) == 1
 
 
+@pytest.mark.slow
 @POSIX
 def test_the_next_save_removes_what_a_killed_one_left_but_not_what_is_being_written(tmp_path):
     program = (

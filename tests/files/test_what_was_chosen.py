@@ -44,6 +44,7 @@ def test_linear_fits_store_their_passes_and_the_reason_of_their_end():
         assert model.ending_ == "gap"
 
 
+@pytest.mark.slow
 def test_a_scorer_may_print_the_estimator():
     shown = []
 

@@ -238,7 +238,7 @@ def functions():
         (decisions, "MatroidBasis"): {"n_items": 3, "is_independent": all, "maximize": False},
         (decisions, "Tour"): {"n_nodes": 4},
         (structboost, "ChainTask"): {"n_tags": 3, "step_features": False, "forbidden": ()},
-        (structboost, "CodedTask"): {"code": np.array([[1, -1], [-1, 1], [1, 1]])},
+        (structboost.tasks, "CodedTask"): {"code": np.array([[1, -1], [-1, 1], [1, 1]])},
         (structboost, "EnumeratedTask"): {"outputs": (0, 1), "codes": np.eye(2)},
         (structboost, "GraphTask"): {
             "n_labels": 3, "edges": {"edge": ("node", "node")}, "pairs": "ordered",
@@ -252,9 +252,9 @@ def functions():
         (structboost, "PartKind"): {"n_channels": 2, "response": (-1.0, 1.0)},
         (structboost, "RankingTask"): {"loss": "pairs"},
         (structboost, "SegmentTask"): {"n_labels": 3, "max_length": 2, "loss": "tokens"},
-        (structboost, "SuperpixelCRFTask"): {"n_labels": 2, "pairwise": True},
+        (structboost.tasks, "SuperpixelCRFTask"): {"n_labels": 2, "pairwise": True},
         (structboost, "TaxonomyTask"): {"taxonomy": [[0, 1], 2], "n_classes": 3},
-        (structboost, "PredictThenOptimizeTask"): {"problem": decisions.Choose(3, 1)},
+        (decisions, "PredictThenOptimizeTask"): {"problem": decisions.Choose(3, 1)},
         # Arrays, since a list may hold whatever is an input or an output of a task.
         (structboost, "EarlyStopping"): {
             "X": np.ones((1, 2)), "Y": np.zeros(1, int), "n_iter_no_change": 3,

@@ -8,9 +8,7 @@ import numpy as np
 
 from structboost import (
     BinaryTask,
-    BoxOverlapTask,
     ChainTask,
-    CodedTask,
     EnumeratedTask,
     GraphTask,
     HierarchicalMultiLabelTask,
@@ -20,11 +18,16 @@ from structboost import (
     RankingTask,
     SegmentTask,
     SpanningTreeTask,
-    SuperpixelCRFTask,
     Task,
     TaxonomyTask,
 )
-from structboost.tasks import CandidatePairs, GraphInput
+from structboost.tasks import (
+    BoxOverlapTask,
+    CandidatePairs,
+    CodedTask,
+    GraphInput,
+    SuperpixelCRFTask,
+)
 from structboost.tasks.boxes import BoxTable, chosen
 from structboost.tasks.superpixel_crf import SuperpixelGraph, TrueLabels
 

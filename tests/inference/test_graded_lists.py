@@ -18,6 +18,7 @@ def discounted(n, k):
     return np.where(np.arange(n) < (k or n), 1 / np.log2(np.arange(2.0, n + 2.0)), 0.0)
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None, derandomize=True)
 @given(st.integers(0, 10_000), st.integers(2, 16), st.integers(1, 4), st.sampled_from([0, 1, 2, 5]))
 def test_both_searches_of_graded_lists_find_orders_of_one_value(seed, n, n_grades, k):

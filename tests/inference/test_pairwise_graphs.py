@@ -45,6 +45,7 @@ def sweeps_and_bound(scores, monkeypatch):
     return n_sweeps, found["bound"], scores.values(labels)[0]
 
 
+@pytest.mark.slow
 def test_message_passing_ends_where_the_bound_creeps(monkeypatch):
     scores = frustrated(0)
     n_sweeps, bound, value = sweeps_and_bound(scores, monkeypatch)

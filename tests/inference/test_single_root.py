@@ -68,6 +68,7 @@ def test_best_trees_and_marginals_are_those_of_all_trees(seed, single_root):
     assert n_impossible
 
 
+@pytest.mark.slow
 def test_a_task_with_a_single_root_passes_check_task_and_trains():
     rng = np.random.default_rng(0)
     task = SpanningTreeTask(single_root=True)

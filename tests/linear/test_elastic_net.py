@@ -97,6 +97,7 @@ def test_optimum_and_zeros_are_those_of_an_independent_solver(solver, l1_ratio, 
         assert np.count_nonzero(own) < len(own)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_the_next_C_and_the_whole_set_start_from_the_fit_before(solver):
     X, Y = sequences(2, 40)

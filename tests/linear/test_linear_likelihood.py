@@ -430,6 +430,7 @@ def test_C_is_the_largest_among_the_most_likely():
     assert all(len(own.offsets["token"]) == len(fold.held_Y) + 1 for fold, own in given)
 
 
+@pytest.mark.slow
 def test_temperature_minimises_the_log_loss_of_held_out_sequences():
     rng = np.random.default_rng(0)
     X, Y = chain_data(30)

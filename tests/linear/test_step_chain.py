@@ -55,6 +55,7 @@ def score(task, problem, weights, x, y):
     return total
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("vectors", [False, True])
 def test_objective_and_gradient_equal_those_of_all_tags_one_by_one(vectors):
     rng = np.random.default_rng(1)
@@ -81,6 +82,7 @@ def test_objective_and_gradient_equal_those_of_all_tags_one_by_one(vectors):
         assert gradient[k] == pytest.approx(problem._scale[k] * slope, abs=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("vectors", [False, True])
 def test_the_optimum_is_certified_and_is_that_of_the_general_solver(vectors):
     task, X, Y = examples(np.random.default_rng(2), n=30, vectors=vectors)

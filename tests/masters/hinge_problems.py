@@ -9,7 +9,7 @@ import numpy as np
 from scipy.optimize import linprog
 from sklearn.utils import check_random_state
 
-from structboost import CodedTask, MulticlassTask
+from structboost import MulticlassTask
 from structboost.engines.local import Threads
 from structboost.masters.base import Problem
 from structboost.masters.m_slack import MSlack
@@ -17,6 +17,7 @@ from structboost.masters.norm_bounded_hinge import NormBoundedHinge
 from structboost.masters.one_slack import OneSlack
 from structboost.shards.examples import ArrayTrainingSet
 from structboost.shards.oracle import ShardedOracle
+from structboost.tasks import CodedTask
 from structboost.tasks.codings import exhaustive_code
 from structboost.weak.terms import Terms
 

@@ -103,6 +103,7 @@ def test_closed_form_without_errors():
     assert closed_form(0.7, 0.0, 0.1, 0.0, LARGEST_WEIGHT) == 0.0
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None)
 @given(st.integers(0, 1000), st.sampled_from([3.0, 50.0, 1e4]))
 def test_both_solvers_reach_an_independent_optimum(seed, C):

@@ -35,6 +35,7 @@ def test_auto_takes_a_slack_for_each_example_at_large_C(
     assert type(HingeBySize().suited(task, n_examples, C, is_plain=is_plain)) is expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("C", [1e8, 1e10, 1e12])
 def test_auto_certifies_fits_of_separable_classes_at_any_C(C):
     table, classes = load_wine(return_X_y=True)

@@ -94,6 +94,7 @@ def test_a_batch_form_that_declares_nothing_is_probed(chains, formulation, monke
         trainer.fit(*chains)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("formulation", FORMULATIONS[:2])
 def test_a_declared_search_is_never_certified(chains, formulation):
     trainer = StructBoost(DeclaredGreedyChain(), formulation=formulation, C=30.0, max_rounds=20)

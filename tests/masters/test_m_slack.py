@@ -37,6 +37,7 @@ def chains():
     return X, Y, rng.exponential(size=40) * (rng.random(40) < 0.8)
 
 
+@pytest.mark.slow
 @settings(max_examples=15, deadline=None)
 @given(st.integers(0, 999), st.floats(1.0, 1000.0), st.floats(0.0015, 0.5))
 def test_primal_bound_and_duals_of_blocks(seed, C, tolerance):
@@ -73,6 +74,7 @@ def test_the_best_weights_looked_at_are_kept(monkeypatch):
     assert any(later > earlier for earlier, later in pairwise(seen))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("without_program")
 def test_blocks_alone_train_chains_with_weights():
     X, Y, weight = chains()
@@ -89,6 +91,7 @@ def test_blocks_alone_train_chains_with_weights():
     assert trainer.history_[-1]["oracle_calls"] < 0.8 * exact.history_[-1]["oracle_calls"]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("without_program")
 def test_blocks_follow_a_path_and_do_not_depend_on_threads():
     X, Y, _ = chains()

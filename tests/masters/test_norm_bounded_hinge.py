@@ -9,13 +9,13 @@ from sklearn.base import clone
 from sklearn.datasets import load_iris, load_wine
 
 from structboost import (
-    CodedTask,
     MultiBoostECCClassifier,
     MultiBoostMOClassifier,
     MulticlassTask,
     StructBoost,
 )
 from structboost.masters.norm_bounded_hinge import NormBoundedHinge
+from structboost.tasks import CodedTask
 from structboost.tasks.codings import exhaustive_code
 from structboost.weak.pricing import BestCode, SharedOverChannels
 from tests.helpers.scikit_learn import check_battery

@@ -62,6 +62,7 @@ def losses(task, X, Y, scores, offsets):
     )
 
 
+@pytest.mark.slow
 @settings(max_examples=15, deadline=None)
 @given(st.integers(0, 9999), st.sampled_from([chains, sets, labels]))
 def test_steps_are_shrunken_newton_steps_of_the_likelihood(seed, make):

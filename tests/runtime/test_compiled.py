@@ -10,6 +10,7 @@ import re
 import shutil
 import subprocess
 import sys
+from functools import cache
 
 import numba
 import numpy as np
@@ -27,11 +28,15 @@ from structboost.runtime import numba_cache
 from structboost.runtime.compiled import CompiledFunction
 from tests.helpers.source import PACKAGE, tree_of
 
-MODULES = {
-    ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts): tree_of(path)
-    for path in sorted(PACKAGE.rglob("*.py"))
-    if path.name != "__init__.py"
-}
+
+@cache
+def modules():
+    """Trees of all modules by name."""
+    return {
+        ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts): tree_of(path)
+        for path in sorted(PACKAGE.rglob("*.py"))
+        if path.name != "__init__.py"
+    }
 
 
 def is_compiled(node):
@@ -54,8 +59,8 @@ def names_used_by_python(node):
 
 def entries():
     """Compiled functions that Python calls, with the nodes of their definitions."""
-    used = {name for tree in MODULES.values() for name in names_used_by_python(tree)}
-    for module, tree in MODULES.items():
+    used = {name for tree in modules().values() for name in names_used_by_python(tree)}
+    for module, tree in modules().items():
         for node in tree.body:
             if is_compiled(node) and node.name in used:
                 yield getattr(importlib.import_module(module), node.name), node
@@ -65,7 +70,7 @@ def named_tuples():
     """Names of the classes of the package whose objects compiled code would have to box."""
     return {
         node.name
-        for tree in MODULES.values()
+        for tree in modules().values()
         for node in ast.walk(tree)
         if isinstance(node, ast.ClassDef)
         and any(word in ast.unparse(part) for part in (*node.bases, *node.decorator_list)
@@ -148,6 +153,7 @@ def test_numbers_of_numpy_compile_nothing_anew_and_change_nothing(Trainer, param
     assert np.array_equal(estimator.decision_function(X), plain.decision_function(X))
 
 
+@pytest.mark.slow
 def test_numba_is_not_imported_before_the_first_call():
     code = """
 import sys
@@ -189,7 +195,7 @@ assert len(event._registered["numba:compile"]) == 1 + 4, event._registered
 
 
 def test_numba_is_used_only_through_compiled():
-    for module, tree in MODULES.items():
+    for module, tree in modules().items():
         imported = [
             name
             for node in ast.walk(tree)
@@ -201,7 +207,7 @@ def test_numba_is_used_only_through_compiled():
 
 
 def test_compiled_functions_take_at_most_ten_arguments():
-    for module, tree in MODULES.items():
+    for module, tree in modules().items():
         for node in ast.walk(tree):
             if isinstance(node, ast.FunctionDef):
                 is_compiled = any("compiled" in ast.unparse(by) for by in node.decorator_list)

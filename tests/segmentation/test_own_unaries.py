@@ -48,6 +48,7 @@ def test_segmenter_learns_from_superpixels_and_features_of_the_user():
         segmenter.save("nowhere")
 
 
+@pytest.mark.slow
 def test_bad_functions_of_the_user_raise_clear_errors():
     made = make_synthetic_images(2)
     for settings, message in (

@@ -213,6 +213,7 @@ def test_a_stroke_of_one_kind_corrects_a_trained_model(trained):
     np.testing.assert_array_equal(segmenter.predict(image, nothing), found)
 
 
+@pytest.mark.slow
 def test_error_of_one_image_gives_its_index():
     made = make_synthetic_images(2)
     images, masks, strokes = list(made.images), list(made.masks), list(made.scribbles)

@@ -66,6 +66,7 @@ def test_a_search_that_ends_early_claims_no_proof_that_it_does_not_have(most_set
     assert (n_proven > 0) == (most_sets > 10)
 
 
+@pytest.mark.slow
 def test_fifty_entries_are_searched_to_the_proof_that_branching_gives():
     rng = np.random.default_rng(0)
     A = rng.uniform(size=(3, 50))

@@ -27,6 +27,7 @@ def small_program(norm):
     return program
 
 
+@pytest.mark.slow
 @given(
     st.lists(
         st.sampled_from(["cuts", "columns", "slacks", "drop cuts", "drop columns", "solve"]),

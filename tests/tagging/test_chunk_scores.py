@@ -71,6 +71,7 @@ def sides(pairs):
     return tuple([[token[k] for token in x] for x in pairs] for k in (0, 1))
 
 
+@pytest.mark.slow
 @given(PAIRS)
 @settings(max_examples=300, deadline=None)
 def test_counts_are_those_of_conlleval(pairs):
@@ -88,6 +89,7 @@ def test_counts_are_those_of_conlleval(pairs):
     assert scores.accuracy == pytest.approx(np.mean(tokens) if tokens else 0.0)
 
 
+@pytest.mark.slow
 @given(PAIRS)
 @settings(max_examples=200, deadline=None)
 def test_errors_are_those_of_a_search_over_pairs_of_chunks(pairs):
@@ -118,6 +120,7 @@ def test_errors_are_those_of_a_search_over_pairs_of_chunks(pairs):
     assert scores.confusions == confusions
 
 
+@pytest.mark.slow
 @given(PAIRS, st.data())
 @settings(max_examples=100, deadline=None)
 def test_tokens_without_a_true_tag_are_left_out_and_cut_the_sequence(pairs, data):

@@ -176,6 +176,7 @@ TAGS = st.sampled_from(["O", "B-x", "I-x"])
 TOKENS = st.lists(st.tuples(WORDS, WORDS, TAGS), min_size=1, max_size=4)
 
 
+@pytest.mark.slow
 @given(st.lists(TOKENS, min_size=1, max_size=4), st.data())
 @settings(max_examples=100, deadline=None)
 def test_reading_gives_back_what_was_written(tmp_path_factory, sentences, data):

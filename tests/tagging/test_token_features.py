@@ -65,6 +65,7 @@ def by_hand(sentence, t, f):
     return token
 
 
+@pytest.mark.slow
 @given(SENTENCES, st.data())
 @settings(max_examples=150, deadline=None)
 def test_features_are_those_of_templates_written_out(sentences, data):
@@ -96,6 +97,7 @@ def bin_of(bounds, value):
     return str(sum(bound <= value for bound in bounds))
 
 
+@pytest.mark.slow
 @given(SENTENCES, SENTENCES)
 @settings(max_examples=100, deadline=None)
 def test_counts_are_those_of_a_loop_over_the_other_tokens(training, later):

@@ -18,6 +18,7 @@ from structboost.tagging.nearby_tags import TagLexicon, nearby_means, read_token
 SENTENCES = st.lists(st.lists(st.sampled_from("abc"), max_size=4), min_size=1, max_size=6)
 
 
+@pytest.mark.slow
 @given(SENTENCES, st.integers(1, 3), st.booleans(), st.integers(0, 1000))
 @settings(max_examples=150, deadline=None)
 def test_means_are_those_of_loops_over_sentences_and_tokens(sentences, radius, has_documents, seed):
@@ -54,6 +55,7 @@ def test_likely_tags_become_features_by_the_lower_bounds_of_their_bins():
     assert X[0][0] == {"w": "a"}
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.integers(-1, 1), st.integers(0, 2))))
 @settings(max_examples=100, deadline=None)
 def test_fractions_are_those_of_a_loop_over_tokens_of_other_folds(tokens):
@@ -163,6 +165,7 @@ def trained():
     return features, tagger.fit(features.fit_transform(X), y, documents=documents)
 
 
+@pytest.mark.slow
 def test_a_name_is_tagged_as_elsewhere_in_its_document(trained):
     features, tagger = trained
     X, y, documents = corpus(1)
@@ -214,6 +217,7 @@ def test_stages_of_another_class_are_not_saved(tmp_path):
         tagger.save(tmp_path / "tagger")
 
 
+@pytest.mark.slow
 def test_a_pipeline_passes_documents(trained):
     _, tagger = trained
     X, y, documents = corpus(0)
@@ -260,6 +264,7 @@ def test_unusable_inputs_and_parameters_raise_with_a_remedy(X, parameters, fit, 
         tagger.fit(X, [["O"]] * 4, **fit)
 
 
+@pytest.mark.slow
 def test_documents_are_held_out_as_a_whole_where_a_stage_chooses(monkeypatch):
     X, y, documents = corpus(0)
     tokens = TokenFeatures().fit_transform(X)

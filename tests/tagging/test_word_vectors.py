@@ -38,6 +38,7 @@ def information_by_hand(sentences, vocabulary, window):
     return information
 
 
+@pytest.mark.slow
 @given(TEXTS, st.integers(1, 3), st.integers(1, 3))
 @settings(max_examples=100, deadline=None)
 def test_the_table_is_the_positive_information_counted_by_hand(sentences, window, min_count):

@@ -135,6 +135,7 @@ def wrong(model, X, Y):
     return float(np.mean(np.concatenate(model.predict(X)) != np.concatenate(Y)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step_features", [False, True])
 def test_vectors_add_their_scores_to_those_of_tokens(step_features):
     X, steps, Y = data(np.random.default_rng(3), 6)

@@ -110,6 +110,7 @@ def chunks_by_hand(tags):
 CLASSES = np.array(sorted(["O", "B-x", "I-x", "E-x", "S-x", "B-y", "I-y"]))
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(st.lists(st.tuples(*2 * [st.integers(0, 6)]), max_size=6)), max_size=5))
 @settings(max_examples=200, deadline=None)
 def test_chunk_f1_equals_a_count_by_hand(data):

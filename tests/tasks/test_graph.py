@@ -56,6 +56,7 @@ def value(task, x, y, scores):
     return sum(m.values @ scores[kind][m.parts, m.channels] for kind, m in measures.items())
 
 
+@pytest.mark.slow
 @settings(max_examples=30, deadline=None, derandomize=True)
 @given(st.integers(0, 10_000), st.sampled_from(["ordered", "unordered", "equal", "two kinds"]))
 def test_bounds_of_graphs_hold_and_exact_labels_are_the_best(seed, pairs):
@@ -115,6 +116,7 @@ def test_marginals_of_graphs_equal_enumeration(seed, pairs):
             assert alone[kind] == pytest.approx(listed, abs=1e-12)
 
 
+@pytest.mark.slow
 def test_large_trees_have_probabilities_and_many_cycles_are_named():
     rng = np.random.default_rng(0)
     n = 400
@@ -158,6 +160,7 @@ def test_alpha_expansion_improves_on_message_passing():
     assert value(best, x, best.argmax(x, scores), scores) == pytest.approx(most)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arguments", [(3,), TWO_KINDS])
 def test_the_graph_task_passes_check_task(arguments):
     rng = np.random.default_rng(1)

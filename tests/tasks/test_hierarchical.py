@@ -106,6 +106,7 @@ def test_wrong_hierarchies_are_named(edges, decay, message):
         HierarchicalMultiLabelTask(3, edges, decay=decay)
 
 
+@pytest.mark.slow
 def test_probabilities_of_large_graphs_are_refused():
     task = HierarchicalMultiLabelTask(13, [[0, 2], [1, 2]])
     with pytest.raises(TaskError, match=r"Label 2 has several parents.*objective='hinge'"):

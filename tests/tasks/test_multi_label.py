@@ -79,6 +79,7 @@ def test_marginals_of_label_sets_equal_enumeration(seed, pairs, some):
     assert task.log_sum(None, rows[:1]) == pytest.approx(found.log_sums[0])
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(st.integers(0, 10_000), st.sampled_from(WITH_COSTS), st.booleans(), st.booleans())
 def test_the_least_expected_loss_equals_enumeration(seed, loss, pairs, some):

@@ -82,6 +82,7 @@ def spoken(rng, n_sequences):
     return X, Y
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", ["tokens", "segments"])
 def test_the_segment_task_passes_check_task_and_learns(loss):
     rng = np.random.default_rng(0)

@@ -10,7 +10,6 @@ import pytest
 from structboost import (
     AdaBoostECCClassifier,
     ChainTask,
-    CodedTask,
     EnumeratedTask,
     HierarchicalMultiLabelTask,
     MulticlassTask,
@@ -22,6 +21,7 @@ from structboost import (
     TaxonomyTask,
 )
 from structboost.runtime import memory
+from structboost.tasks import CodedTask
 
 MANY = 20_000
 WORDS = np.ones((MANY, 2), np.int8)

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
-from structboost import StructBoost, StructuredSVM, SuperpixelCRFTask, check_task
+from structboost import StructBoost, StructuredSVM, check_task
 from structboost.exceptions import TaskError
+from structboost.tasks import SuperpixelCRFTask
 from structboost.tasks.superpixel_crf import SuperpixelGraph, TrueLabels
 
 
@@ -73,6 +74,7 @@ def errors(model, X, Y):
     return np.mean([np.mean(found != y) for found, y in zip(model.predict(X), Y, strict=True)])
 
 
+@pytest.mark.slow
 def test_edges_of_a_crf_lower_the_error_with_a_certificate():
     (X, Y), (X_test, Y_test) = blobs(25, 0), blobs(20, 1)
     with_edges = StructBoost(SuperpixelCRFTask(), C=30, tol=0.03, max_rounds=60).fit(X, Y)

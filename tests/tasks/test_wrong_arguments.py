@@ -5,7 +5,6 @@ import pytest
 
 from structboost import (
     ChainTask,
-    CodedTask,
     EnumeratedTask,
     GraphTask,
     MatchingTask,
@@ -14,10 +13,16 @@ from structboost import (
     SegmentTask,
     StructBoost,
     StructuredSVM,
-    SuperpixelCRFTask,
     inference,
 )
-from structboost.tasks import CandidatePairs, GraphInput, MulticlassTask, labelled_stretches
+from structboost.tasks import (
+    CandidatePairs,
+    CodedTask,
+    GraphInput,
+    MulticlassTask,
+    SuperpixelCRFTask,
+    labelled_stretches,
+)
 
 PAIRS, ROWS = np.array([[0, 0], [1, 1]]), np.ones((2, 3))
 TOKENS = [np.ones((2, 1))]

@@ -50,6 +50,7 @@ def as_vector(additions, channels):
     return np.concatenate((values.ravel(), additions.offset))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("has_channels", [True, False])
 @pytest.mark.parametrize("seed", range(2))
 def test_additions_are_within_their_gap_of_the_optimum_of_a_dense_solver(seed, has_channels):

@@ -139,6 +139,7 @@ def test_change_of_the_loss_is_that_of_weights_fitted_on_other_rows(fitted):
     assert own[:60].mean() - thinned.loss_before < thinned.loss_change
 
 
+@pytest.mark.slow
 def test_model_stays_whole_with_a_warning_where_the_margin_cannot_be_shown(fitted):
     model, X, y = fitted["histograms", 2]
     with pytest.warns(NotThinnedWarning, match="no part of the path is within the margin of 0;"):
@@ -304,6 +305,7 @@ def test_unfitted_model_is_refused():
         thin(RandomForestClassifier(), [[0.0]], [0])
 
 
+@pytest.mark.slow
 def test_path_ends_where_more_trees_lower_the_loss_no_further(fitted):
     model, X, y = fitted["histograms", 3]
     with pytest.warns(NotThinnedWarning):

@@ -24,6 +24,7 @@ def test_synthetic_clip_has_the_documented_shapes(clip):
     assert (clip.boxes[:, :2] + clip.boxes[:, 2:] <= [320, 240]).all()
 
 
+@pytest.mark.slow
 def test_synthetic_clip_is_the_same_each_time():
     clip, again = make_synthetic_clip(20), make_synthetic_clip(12)
     np.testing.assert_array_equal(again.frames, clip.frames[:12])

@@ -331,11 +331,13 @@ def test_two_objects_need_two_trackers_and_two_learners(clip):
             track_objects(trackers, enumerate(clip.frames), boxes)
 
 
+@pytest.mark.slow
 def test_frames_without_indices_raise_an_error(clip):
     with pytest.raises(TypeError, match=r"frames gives a ndarray; give .* enumerate\(images\)"):
         track_frames(StructBoostTracker(), clip.frames, clip.boxes[0])
 
 
+@pytest.mark.slow
 def test_calls_in_wrong_order_and_bad_frames_raise_errors(clip):
     tracker = StructBoostTracker()
     with pytest.raises(RuntimeError, match="init"):

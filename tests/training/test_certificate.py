@@ -61,6 +61,7 @@ def optimum(noisy):
     return all_stump_optimum(*noisy, 60)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("weak_learner", SEARCHES)
 def test_families_priced_by_search_have_no_bound(weak_learner):
     X, y = load_wine(return_X_y=True)
@@ -76,6 +77,7 @@ def test_families_priced_by_search_have_no_bound(weak_learner):
     assert len(display.ax_[0].get_lines()) == 1
 
 
+@pytest.mark.slow
 def test_training_by_search_stops_when_the_primal_stalls(monkeypatch):
     monkeypatch.setattr(master_loop, "_STALL_ROUNDS", 3)
     X, y = load_wine(return_X_y=True)

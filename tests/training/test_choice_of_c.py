@@ -81,6 +81,7 @@ def test_examples_of_weight_zero_are_in_no_part():
         assert sorted([*fold.Y, *fold.held_Y]) == list(range(10, 30))
 
 
+@pytest.mark.slow
 def test_the_path_goes_up_from_the_smallest_c_and_the_best_is_taken():
     made, label = noisy()
     trainer = StructBoost(MulticlassTask(3), C="auto", **QUICK).fit(made, label)

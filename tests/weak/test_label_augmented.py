@@ -62,6 +62,7 @@ def responses(family, column, n_nodes):
     return out
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None)
 @given(
     st.integers(0, 10_000),

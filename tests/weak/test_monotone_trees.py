@@ -148,6 +148,7 @@ def may_follow(first, second, direction):
     return direction * (second - first) > 0
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None)
 @given(st.integers(0, 10**6), st.integers(1, 4))
 def test_leaves_are_compared_where_a_point_of_one_is_above_one_of_the_other(seed, depth):

@@ -128,6 +128,7 @@ def test_each_cut_of_each_root_gets_its_best_children():
                     assert of_columns[children[k, cut]] == pytest.approx(max(of_columns), abs=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("with_gaps", [False, True])
 def test_with_directions_the_search_is_over_trees_that_keep_them(with_gaps):
     rng = np.random.default_rng(0)
@@ -420,6 +421,7 @@ def test_contributions_are_shapley_values(fitted):
             np.testing.assert_allclose(own[feature], total / 2, atol=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_files_and_resumed_runs_give_the_same_model(fitted, tmp_path):
     model, frame, y = fitted

@@ -69,6 +69,7 @@ def test_every_split_is_the_best_one(seed, depth, n_channels, share_of_zeros):
     check_growth(X, duals, depth)
 
 
+@pytest.mark.slow
 @settings(max_examples=12, deadline=None)
 @given(st.integers(0, 9999), st.sampled_from([0.03, 0.2]), st.booleans())
 def test_sparse_columns_that_are_passed_over_have_no_better_split(seed, share, is_signal):
