@@ -61,7 +61,7 @@ OLD_NAMES = {
     },
     "structboost.engines": {"engines": "Answer answer_of"},
     "structboost.estimators": {"": "PredictThenOptimize"},
-    "structboost.tasks": {"": "PredictThenOptimizeTask"},
+    "structboost.tasks": {"decisions": "PredictThenOptimizeTask"},
     "structboost.segmentation": {"segmentation": "MadeImages Meaning made_images"},
     "structboost.tracking": {"tracking": "made_clip"},
 }
