@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from os import PathLike
 from typing import Any, Self
 
@@ -22,6 +23,8 @@ from structboost.validation import shown
 
 # Keys of the forms of tuples and dicts in files.
 _TUPLE, _DICT = "tuple", "dict"
+# Levels of lists in lists that a parameter in a file may have: what reads JSON has a limit too.
+_MOST_LEVELS = 100
 
 
 class SavedEstimator(LoadedFromFile):
@@ -81,8 +84,8 @@ def restored_parameters(plain: Mapping[str, Any]) -> dict[str, Any]:
     return {name: _restored(value) for name, value in plain.items()}
 
 
-def _plain(value: Any) -> Any:
-    """Return a value as JSON holds it, or raise TypeError if it cannot.
+def _plain(value: Any, n_levels: int = _MOST_LEVELS) -> Any:
+    """Return a value as JSON holds it, or raise TypeError if it cannot, or is nested too deeply.
 
     Sets and arrays become lists.  A tuple is ``{"tuple": items}``, and a dict ``{"dict": pairs}``,
     because its keys need not be strings.
@@ -95,12 +98,13 @@ def _plain(value: Any) -> Any:
         return str.__str__(value)
     if value is None or isinstance(value, bool | int | float):
         return value
-    if isinstance(value, list):
-        return [_plain(item) for item in value]
-    if type(value) is tuple:
-        return {_TUPLE: [_plain(item) for item in value]}
-    if isinstance(value, dict):
-        return {_DICT: [[_plain(key), _plain(item)] for key, item in value.items()]}
+    plain = partial(_plain, n_levels=n_levels - 1)
+    if n_levels and isinstance(value, list):
+        return [plain(item) for item in value]
+    if n_levels and type(value) is tuple:
+        return {_TUPLE: [plain(item) for item in value]}
+    if n_levels and isinstance(value, dict):
+        return {_DICT: [[plain(key), plain(item)] for key, item in value.items()]}
     raise TypeError(f"{shown(value)} is not plain")
 
 

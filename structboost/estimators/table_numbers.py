@@ -226,7 +226,8 @@ def _numbers_of_objects(
         elif is_missing(value):
             out[i] = np.nan
         elif isinstance(value, str | bytes):
-            remedy = _READ if _is_number(value) else _ENCODE
+            texts = (one for one in values if isinstance(one, str | bytes))
+            remedy = _READ if all(map(_is_number, texts)) else _ENCODE
             raise ValueError(f"{name} holds {dtype}, such as {shown(value)} in row {i}; {remedy}.")
         else:
             out[i] = _float_of(value, name, f"{dtype}, such as {shown(value)} in row {i}", error)

@@ -37,14 +37,18 @@ class Cut(_KeyAndLoss):
 
     __slots__ = ()
 
-    def __new__(cls, *values: Any, **named: Any) -> Self:
+    def __new__(cls, key: int | None = None, loss: float | None = None, **former: int) -> Self:
         """Make a cut, whose ``key`` may have the name of version 0.2, ``number``."""
-        if "number" in named:
-            if values or "key" in named:
+        if unknown := sorted(set(former) - {"number"}):
+            raise TypeError(f"Cut has no parameter {unknown[0]!r}; give key and loss.")
+        if former:
+            if key is not None:
                 raise TypeError("number is the former name of key; write key.")
             _warn_of_number()
-            named["key"] = named.pop("number")
-        return super().__new__(cls, *values, **named)
+            key = former["number"]
+        if key is None or loss is None:
+            raise TypeError(f"Cut got no {'key' if key is None else 'loss'}; give key and loss.")
+        return super().__new__(cls, key, loss)
 
     @property
     def number(self) -> int:

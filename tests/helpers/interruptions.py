@@ -299,7 +299,8 @@ def interrupted_run(case, seconds, *, from_start=False, cache=None, n_presses=1)
     # Before Python has a handler of its own, the signal ends the process without a word.
     was_silent = from_start and not out + errors
     # Libraries may report another Ctrl-C while they are put away.
-    is_told = "KeyboardInterrupt" in errors.splitlines()
+    lines = errors.splitlines()
+    is_told = any(line.partition(":")[0] == "KeyboardInterrupt" for line in lines)
     if process.returncode == -signal.SIGINT and (was_silent or is_told):
         return "KeyboardInterrupt"
     if from_start and "KeyboardInterrupt\n" in errors and "\nImportError: " in errors:

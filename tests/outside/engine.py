@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from structboost.engines import Engine, ShardAtWork, Workers, answer_of
+from structboost.engines import Engine, ShardAtWork, Workers, response_of
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class ForgetfulWorkers(Workers):
             if i not in self.shards:
                 ForgetfulWorkers.n_lost += 1
                 self.shards[i] = ShardAtWork.made(source, self.replay(i), batch.number)
-        return [answer_of(self.shards, [i], batch) for i in reversed(self.shards)]
+        return [response_of(self.shards, [i], batch) for i in reversed(self.shards)]
 
     def close(self):
         self.shards = {}

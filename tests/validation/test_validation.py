@@ -216,6 +216,7 @@ BAD_COLUMNS = {
         "'blue' in row 0; encode it as numbers",
     ),
     "str": (np.where(y > 0, "red", "1"), "'1' in row 0; encode it as numbers"),
+    "numbers in text": (np.array(["1", "2.5", None] * 10, dtype=object), r"by \.astype\(float\)"),
     "object": (
         np.array([1, "red", None] * 10, dtype=object),
         "'red' in row 1; encode it as numbers",
