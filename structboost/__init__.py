@@ -1,10 +1,12 @@
 """structboost: non-linear structured predictors by boosting, with a certificate of optimality."""
 
 from importlib.metadata import PackageNotFoundError, version
+from typing import Any
 
 import lazy_loader
 
 from structboost._moved import find_moved_modules, with_old_names
+from structboost.runtime.collector import collector_pause
 
 _PACKAGES = {
     "contract", "decisions", "engines", "exceptions", "files", "inference", "masters",
@@ -64,7 +66,14 @@ _NAMES = {
     "training.boosting": ["StructBoost"],
 }
 _names_of_today, __dir__, _names = lazy_loader.attach(__name__, _PACKAGES, _NAMES)
-__getattr__ = with_old_names(__name__, _names_of_today)
+
+
+def _imported(name: str) -> Any:
+    with collector_pause:  # an import makes objects that stay
+        return _names_of_today(name)
+
+
+__getattr__ = with_old_names(__name__, _imported)
 __all__ = [name for name in _names if name not in _PACKAGES]
 
 find_moved_modules()

@@ -215,10 +215,11 @@ def _step_along(
     if slope <= 0.0:
         return 0.0
     for k in range(len(responses)):
-        largest = max(largest, abs(responses[k]))
+        size = abs(responses[k])
+        largest = size if size > largest else largest
     longest = settings[1] / largest
     newton = slope / curvature if curvature > 0.0 else longest
-    return float(settings[0] * min(newton, longest))
+    return settings[0] * (newton if newton < longest else longest)
 
 
 @compiled
@@ -247,7 +248,7 @@ def measure(loss: Loss, scores: FloatArray, derivatives: FloatArray) -> float:
             of_second = 2.0 * scores[0, i]
             odds = math.exp(-abs(of_second))
             total = 1.0 + odds
-            of_truth = min(of_second if is_second else -of_second, 0.0)
+            of_truth = -abs(of_second) if is_second == (of_second < 0.0) else 0.0
             risk += example_weights[i] * (math.log(total) - of_truth)
             probability = (1.0 if of_second > 0.0 else odds) / total
             slopes[0, i] = 2.0 * example_weights[i] * ((1.0 if is_second else 0.0) - probability)
@@ -260,7 +261,7 @@ def measure(loss: Loss, scores: FloatArray, derivatives: FloatArray) -> float:
             for e in range(starts[y], starts[y + 1]):
                 score += values[e] * scores[channels[e], i]
             probabilities[y] = 2.0 * score
-            largest = max(largest, probabilities[y])
+            largest = probabilities[y] if probabilities[y] > largest else largest
         of_truth, total = probabilities[labels[i]] - largest, 0.0
         for y in range(n_outputs):
             probabilities[y] = (

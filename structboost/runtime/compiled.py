@@ -15,6 +15,7 @@ from types import ModuleType
 from typing import Any, TypeVar, overload
 
 from structboost._typing import override
+from structboost.runtime.collector import collector_pause
 from structboost.runtime.numba_values import NumbaValue
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -45,7 +46,8 @@ class CompiledFunction(NumbaValue):
     @functools.cached_property
     @override
     def value(self) -> Any:
-        from structboost.runtime.dispatchers import dispatcher_of
+        with collector_pause:  # numba has 150,000 objects
+            from structboost.runtime.dispatchers import dispatcher_of
 
         with _lock:
             if "value" not in vars(self):

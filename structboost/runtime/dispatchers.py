@@ -8,11 +8,9 @@ system's temporary directory.  Its files are checked before they are run
 
 from __future__ import annotations
 
-import gc
 import os
 import stat
 import tempfile
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +28,7 @@ from numba.extending import typeof_impl
 # New operations must be there before a compilation begins.
 import structboost.runtime.blas_intrinsics  # noqa: F401
 from structboost._typing import override
+from structboost.runtime.collector import collector_pause
 from structboost.runtime.numba_cache import CheckedCache
 from structboost.runtime.numba_values import NumbaValue
 
@@ -37,37 +36,20 @@ from structboost.runtime.numba_values import NumbaValue
 _OPTIONS: dict[str, Any] = {"nogil": True, "no_cfunc_wrapper": True}
 
 
-class _CollectorPause(event.Listener):
-    """Pause of the garbage collector while numba compiles.
-
-    numba makes many small objects, which the collector visits over and over: a tenth of the time of
-    a first fit.
-    """
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._depth = 0
-        self._is_ours = False
+class _PauseWhileCompiling(event.Listener):
+    """Pause of the garbage collector while numba compiles, which took a tenth of a first fit."""
 
     @override
     def on_start(self, event: Any) -> None:
-        with self._lock:
-            self._depth += 1
-            if self._depth == 1 and gc.isenabled():
-                self._is_ours = True
-                gc.disable()
+        collector_pause.__enter__()
 
     @override
     def on_end(self, event: Any) -> None:
-        with self._lock:
-            self._depth -= 1
-            if self._depth == 0 and self._is_ours:
-                self._is_ours = False
-                gc.enable()
+        collector_pause.__exit__()
 
 
 _register: Any = event.register
-_register("numba:compile", _CollectorPause())
+_register("numba:compile", _PauseWhileCompiling())
 
 
 _register_type: Any = typeof_impl.register

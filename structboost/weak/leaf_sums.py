@@ -68,15 +68,20 @@ def confident_leaves(
         else:
             # In the order of numpy, by eight partial sums.
             eight = responses[1, t]
-            for k in range(len(of_drawn)):
-                eight[k % 8] = of_drawn[k] if k < 8 else eight[k % 8] + of_drawn[k]
+            for k in range(8):
+                eight[k] = of_drawn[k]
+            for k in range(8, len(of_drawn)):
+                eight[k & 7] += of_drawn[k]
             of_tree = (eight[0] + eight[1]) + (eight[2] + eight[3])
             of_tree += (eight[4] + eight[5]) + (eight[6] + eight[7])
         of_row = of_tree * fractions[1]
         for k in range(len(masses)):
-            masses[k] = max(masses[k] + total, _TINY)
+            mass, mass_of_drawn = masses[k] + total, of_drawn[k] + of_row
+            # Conditions instead of ``max``, which numba compiles as a function for each type.
+            masses[k] = mass if mass > _TINY else _TINY
             responses[0, t, k] = sums[0, t, k] / masses[k]
-            responses[1, t, k] = SURE * sums[2, t, k] / max(of_drawn[k] + of_row, _TINY)
+            divisor = mass_of_drawn if mass_of_drawn > _TINY else _TINY
+            responses[1, t, k] = SURE * sums[2, t, k] / divisor
 
 
 def add_agreement(sums: FloatArray, of_others: FloatArray) -> None:

@@ -151,7 +151,8 @@ def pack(
         rows[n] = i
         n += size != 0
         total += packed[i]
-        largest = max(largest, size)
+        # A condition instead of ``max``, which numba compiles as a function for each type.
+        largest = size if size > largest else largest
     return n, total, largest
 
 
