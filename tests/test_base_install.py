@@ -104,6 +104,7 @@ print(json.dumps(lines))
 """
 
 
+@pytest.mark.slow
 def test_a_missing_extra_is_named_with_its_command():
     done = run(ERRORS)
     lines = json.loads(done.stdout)

@@ -20,6 +20,7 @@ VISION = {
 NAMES |= {name for name in structboost.__all__ if name.endswith(("Task", "Display"))} - {"Task"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
     [*sorted(NAMES), *(pytest.param(name, marks=pytest.mark.slow) for name in sorted(VISION))],

@@ -42,6 +42,7 @@ def test_the_table_has_rows_for_each_estimator():
     assert len(ROWS) > 20
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("estimator", "before", "is_now", "write"), ROWS)
 def test_parameters_of_0_2_are_treated_as_the_table_says(estimator, before, is_now, write):
     for face in [name for name in FACES if estimator in ("any", name)]:

@@ -54,6 +54,7 @@ from structboost.validation import (
     lacking,
     shown,
 )
+from structboost.weak.binning import BinsOfOneTable, bin_features
 from structboost.weak.families import WeakLearners
 from structboost.weak.label_augmented import LabelAugmented
 from structboost.weak.pricing import RULES, PricingRule
@@ -338,6 +339,7 @@ class StructBoostEstimator(BoostedEstimator):
             confident=True,
             row_fraction=_ROW_FRACTION,
             random_state=0 if self.random_state is None else self.random_state,
+            binning=getattr(self, "_binning", bin_features),
         )
 
     def _weak_learners(self) -> WeakLearners:
@@ -392,11 +394,17 @@ class StructBoostEstimator(BoostedEstimator):
         groups: IntArray | None = None,
     ) -> None:
         self._is_large = len(train[1]) > _LARGE
-        if self._is_stage_wise and any(
-            is_text(name, "tree") for name in members_of(self._weak_learners())
-        ):
-            self.max_features_ = self._chosen_features(task, train, sample_weight)
-        super()._train(task, train, validation, sample_weight, whole, groups)
+        # The trial of the features and the fit bin one table.
+        self._binning = BinsOfOneTable()
+        try:
+            if self._is_stage_wise and any(
+                is_text(name, "tree") for name in members_of(self._weak_learners())
+            ):
+                self.max_features_ = self._chosen_features(task, train, sample_weight)
+            super()._train(task, train, validation, sample_weight, whole, groups)
+        finally:
+            self._binning.forget()
+            del self._binning
         self.minimised_ = self._objective_name()
         if isinstance(formulation := self._formulation(), NewtonSteps) and self._is_stage_wise:
             self.learning_rate_ = float(formulation.shrinkage)

@@ -226,14 +226,16 @@ class ColumnRegistry:
         metadata: Mapping[str, Any],
     ) -> Ensemble:
         """Return the model of every column that had a weight in a stage or has one now."""
-        used = np.unique(np.concatenate([final.numbers, *(stage.numbers for stage in stages)]))
+        is_used = np.zeros(len(self._indices), np.bool_)
+        for stage in (final, *stages):
+            is_used[stage.numbers] = True
+        used, places = is_used.nonzero()[0], np.cumsum(is_used) - 1
         place = {index: i for i, index in enumerate(used.tolist())}
         stage_weights = np.zeros((len(stages), len(used)))
-        rows = np.repeat(np.arange(len(stages)), [len(stage.numbers) for stage in stages])
-        places = np.searchsorted(used, np.concatenate([stage.numbers for stage in stages]))
-        stage_weights[rows, places] = np.concatenate([stage.weights for stage in stages])
+        for row, stage in zip(stage_weights, stages, strict=True):
+            row[places[stage.numbers]] = stage.weights
         weights = np.zeros(len(used))
-        weights[np.searchsorted(used, final.numbers)] = final.weights
+        weights[places[final.numbers]] = final.weights
         keys = {index: key for key, index in self._indices.items() if index in place}
         members = {}
         for kind, family in self.families.items():

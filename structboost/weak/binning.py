@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -139,6 +140,44 @@ class BinnedFeatures:
     def n_rows(self) -> int:
         """Number of rows."""
         return int(self.codes.shape[1])
+
+    @cached_property
+    def distinct_rows(self) -> tuple[IntArray, int]:
+        """Index of the distinct codes of each row, and how many there are."""
+        hashes, groups = np.unique(_row_hashes(self.codes), return_inverse=True)
+        return groups, len(hashes)
+
+
+def _row_hashes(codes: NDArray[Any]) -> NDArray[np.uint64]:
+    """Hash each row, with one hash for equal rows, by steps of splitmix64."""
+    out = np.zeros(codes.shape[1], np.uint64)
+    for code in codes:
+        z = (out ^ code) + np.uint64(0x9E3779B97F4A7C15)
+        z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        out = z ^ (z >> np.uint64(31))
+    return out
+
+
+class BinsOfOneTable:
+    """Bins of one table at a time, for the families that a fit makes of it in turn.
+
+    The table must not change in between.
+    """
+
+    def __init__(self) -> None:
+        self.forget()
+
+    def forget(self) -> None:
+        """Drop the table and its bins."""
+        self._of: tuple[Any, dict[str, Any]] = None, {}
+        self._binned: BinnedFeatures | None = None
+
+    def __call__(self, features: Any, **options: Any) -> BinnedFeatures:
+        """Return what :func:`bin_features` does."""
+        table, of_options = self._of
+        if self._binned is None or table is not features or of_options != options:
+            self._of, self._binned = (features, options), bin_features(features, **options)
+        return self._binned
 
 
 def bin_features(

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
 from structboost._typing import IntArray
+from structboost.weak.binning import BinnedFeatures
 
 # Fewer distinct rows are not drawn from: a round might draw none, or none that differ.
 _FEWEST_DRAWN_FROM = 50
@@ -28,8 +29,7 @@ class RowDraws:
 
     Parameters
     ----------
-    codes : ndarray, shape (n_columns, n_rows)
-        Bins of the rows.
+    binned : BinnedFeatures
     fraction : float
         Fraction of the rows that a round draws; 1 for all.
     random_state : int, RandomState or None
@@ -38,9 +38,9 @@ class RowDraws:
     """
 
     def __init__(
-        self, codes: NDArray[Any], fraction: float, random_state: Any, needs_seeds: bool
+        self, binned: BinnedFeatures, fraction: float, random_state: Any, needs_seeds: bool
     ) -> None:
-        self._codes, self._needs_seeds = codes, needs_seeds
+        self._binned, self._needs_seeds = binned, needs_seeds
         # Rounds that are drawn ahead.
         self._ahead: deque[Draw] = deque()
         self.restart(fraction, random_state)
@@ -59,21 +59,15 @@ class RowDraws:
         draws = self.fraction < 1 or self._needs_seeds
         return not draws or isinstance(self.seed, Integral)
 
-    @cached_property
-    def _groups(self) -> tuple[IntArray, int]:
-        """Index of the distinct features of each row, and how many there are."""
-        hashes, groups = np.unique(_row_hashes(self._codes), return_inverse=True)
-        return groups, len(hashes)
-
     @property
     def n_distinct(self) -> int:
         """Number of rows that differ in their features."""
-        return self._groups[1]
+        return self._binned.distinct_rows[1]
 
     @cached_property
     def all_rows(self) -> NDArray[np.bool_]:
         """Flags that are all true."""
-        return np.ones(self._codes.shape[1], np.bool_)
+        return np.ones(self._binned.n_rows, np.bool_)
 
     @property
     def _draws(self) -> bool:
@@ -83,7 +77,7 @@ class RowDraws:
         """Draw the rows of a round and the seed of its features, after those drawn ahead."""
         is_drawn = None
         if self._draws:
-            groups, n_distinct = self._groups
+            groups, n_distinct = self._binned.distinct_rows
             drawn = self._random.random_sample(n_distinct)
             is_drawn = (drawn < self.fraction).take(groups)
         return is_drawn, int(self._random.randint(1 << 31)) if self._needs_seeds else 0
@@ -105,13 +99,3 @@ class RowDraws:
         drawn, seeds = zip(*islice(self._ahead, n_rounds), strict=True)
         rows = np.array(drawn) if self._draws else np.array([self.all_rows] * n_rounds)
         return rows, np.array(seeds)
-
-
-def _row_hashes(codes: NDArray[Any]) -> NDArray[np.uint64]:
-    """Hash each row, with one hash for equal rows, by steps of splitmix64."""
-    out = np.zeros(codes.shape[1], np.uint64)
-    for code in codes:
-        z = (out ^ code) + np.uint64(0x9E3779B97F4A7C15)
-        z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        out = z ^ (z >> np.uint64(31))
-    return out

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from itertools import islice
 from typing import Any, NamedTuple
@@ -31,7 +31,7 @@ from structboost.weak.base import (
     checked_columns,
     checked_directions,
 )
-from structboost.weak.binning import MAX_BINS, bin_features
+from structboost.weak.binning import MAX_BINS, BinnedFeatures, bin_features
 from structboost.weak.candidates import answer_type, largest_norms
 from structboost.weak.category_sets import (
     BY_SET,
@@ -124,6 +124,9 @@ class TreeFamily(WeakLearnerFamily):
         node from ``random_state``; at least one feature.
     max_bins : int
         Most bins of a feature of numbers, at most 256, unless ``exact``.
+    binning : callable
+        Bins a table as :func:`structboost.weak.binning.bin_features` does, such as
+        :class:`structboost.weak.binning.BinsOfOneTable` for families of one table.
     row_share : float, optional
         Former name of ``row_fraction``, which goes with the next version.
     """
@@ -153,6 +156,7 @@ class TreeFamily(WeakLearnerFamily):
         l2_regularization: float = 0.0,
         max_features: float = 1.0,
         max_bins: int = MAX_BINS,
+        binning: Callable[..., BinnedFeatures] = bin_features,
         row_share: float | None = None,
     ) -> None:
         if row_share is not None:
@@ -179,11 +183,11 @@ class TreeFamily(WeakLearnerFamily):
         else:
             row_fraction = checked_fraction(row_fraction, "row_fraction")
         self.max_bins = checked_whole_number(max_bins, "max_bins", MAX_BINS)
-        self.binned = bin_features(
+        self.binned = binning(
             features, exact=bool(exact), categorical=categorical, max_bins=self.max_bins
         )
         self._rows = RowDraws(
-            self.binned.codes, row_fraction, random_state, needs_seeds=self.max_features < 1
+            self.binned, row_fraction, random_state, needs_seeds=self.max_features < 1
         )
         self.can_resume = self._rows.can_resume
         of_columns = self._feature(np.arange(self.binned.n_columns))

@@ -214,6 +214,7 @@ BROKEN = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("broken", "behaviour"), BROKEN)
 def test_a_broken_face_fails_its_behaviour(broken, behaviour):
     report = face_report(broken(max_rounds=2), only=[behaviour])

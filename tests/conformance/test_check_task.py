@@ -75,6 +75,7 @@ def test_a_cached_truth_is_computed_once_and_changes_nothing():
         assert deeply_equal(found, task.separate(X, Y, scores))
 
 
+@pytest.mark.slow
 def test_built_in_tasks_pass():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(40, 3))
@@ -264,6 +265,7 @@ class Averaged(Tags):
     counted = added = False
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_parts", [2, 3, 5])
 @pytest.mark.parametrize("n_examples", [1, 3])
 def test_a_loss_that_the_argmax_scales_differently_raises_an_error(n_parts, n_examples):

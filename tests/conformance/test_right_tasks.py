@@ -205,6 +205,7 @@ def examples(task, shapes):
     return X, [of_input[rng.integers(len(of_input))] for of_input in outputs]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", RIGHT)
 def test_a_right_task_passes_check_task_and_trains(make):
     X, Y = examples(make(), RIGHT[make])

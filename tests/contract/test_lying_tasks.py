@@ -277,6 +277,7 @@ def test_lying_sums_are_named(examples, task, message):
         likelihood(task()).fit(*examples)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", HINGES.values(), ids=HINGES)
 def test_a_loss_of_a_truth_among_many_is_named_when_the_truth_wins(make):
     rng = np.random.default_rng(0)
@@ -286,6 +287,7 @@ def test_a_loss_of_a_truth_among_many_is_named_when_the_truth_wins(make):
         make(TruthCosts()).fit(X, Y)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_a_right_task_is_certified_and_its_bound_holds(examples):
     trainers = [make(Tags()) for make in HINGES.values()] + [likelihood(Sums())]

@@ -106,6 +106,7 @@ def check_named(call, method, name=f"[{WRONG}]"):
     assert "\n" not in text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS)
 def test_a_bad_result_is_named_in_fit(method, examples):
     X, Y = examples

@@ -118,6 +118,7 @@ def test_sparse_rows_decide_as_dense_ones():
         np.testing.assert_array_equal(fitted.predict_costs(make(NUMBERS)), expected)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["instance", "items", "both"])
 def test_a_saved_model_reads_names_categories_and_missing_values(kind, tmp_path):
     rows = [FRAME.iloc[[i]] for i in range(N)]

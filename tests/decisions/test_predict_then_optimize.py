@@ -76,6 +76,7 @@ def test_scores_weigh_instances_like_repetitions():
         model.score(x, costs, sample_weight=times[:3])
 
 
+@pytest.mark.slow
 def test_best_decisions_that_cost_nothing_are_learned_and_scored_by_the_mean_regret():
     rng = np.random.default_rng(0)
     x = rng.normal(size=(120, 3))

@@ -57,6 +57,7 @@ def wares(n=10, seed=0):
     return items, values
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("features", ["instance", "items", "both"])
 def test_the_decision_task_passes_check_task(features):
     items, values = wares()

@@ -131,6 +131,7 @@ ATTACKS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("attack", ATTACKS.values(), ids=ATTACKS)
 def test_trainer_receives_replies_after_strangers_connected(attack, endpoint, ended, tmp_path):
     with socket.create_connection((endpoint.host, endpoint.port), timeout=60) as stranger:
@@ -185,6 +186,7 @@ def return_the_proof(process):
     process.sendall(said[32:])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "impostor", [say_nothing, say_anything, return_the_proof, socket.socket.close]
 )

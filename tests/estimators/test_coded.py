@@ -389,6 +389,7 @@ def least_exponential_loss(margins, weights, theta):
     return np.exp(value), np.exp(value - gradient @ answer.x + theta * min(gradient.min(), 0.0))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("theta", [0.5, 4.0])
 def test_the_best_code_is_certified(theta):
     """Bound and objective against an independent optimum over all stumps under all codes."""

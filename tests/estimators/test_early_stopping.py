@@ -87,6 +87,7 @@ def test_what_only_early_stopping_reads_is_refused_or_warned_of_without_it(face)
     assert told[0].filename == __file__
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("face", ALL)
 def test_every_face_stops_early(face):
     data = DATA.get(face, (X, THREE))

@@ -149,6 +149,7 @@ def test_repr_names_objective_learner_and_c(face, objective):
     assert "objective='hinge'" in repr(model)
 
 
+@pytest.mark.slow
 @each_objective
 def test_copies_keep_the_objective_and_can_be_fitted(face, objective):
     model = quick(face, objective, tol=0.1) if "tol" in READ[objective] else quick(face, objective)

@@ -18,6 +18,7 @@ WRAPPED = {"problem", "estimator"}
 ESTIMATORS = [face for face in FACES if not WRAPPED & set(inspect.signature(face).parameters)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("face", ESTIMATORS, ids=lambda face: face.__name__)
 def test_signature_docstring_and_parameters_agree(face):
     signature = inspect.signature(face)

@@ -132,6 +132,7 @@ def test_frames_of_sparse_columns_equal_sparse_arrays():
     np.testing.assert_array_equal(model.decision_function(frame), same.decision_function(X))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["csr", "csc", "coo"])
 def test_trainers_accept_every_sparse_format(form):
     X, y, _ = problem()

@@ -46,6 +46,7 @@ MEASURES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MEASURES)
 def test_lists_of_labels_score_as_their_matrix(name):
     by_lists = SETS.fit(X, LISTS)

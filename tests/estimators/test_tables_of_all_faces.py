@@ -178,11 +178,13 @@ def check_equal(name, groups):
             np.testing.assert_array_equal(same.decision_function(table), scores, f"fit {of}")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", quickly(FACES, QUICK[:1]))
 def test_equal_numbers_give_equal_models_in_every_type(name):
     check_equal(name, numbers())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", quickly(FACES, QUICK[:1]))
 def test_equal_categories_give_equal_models_in_every_type(name):
     check_equal(name, categories())
@@ -578,6 +580,7 @@ def test_the_table_of_the_guide_says_what_estimators_take():
             assert works(name, monotonic_cst=[1, 0]) == (directed != "no"), name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("library", ["pandas", "polars", "Arrow"])
 def test_cross_fitted_frames_are_read_by_name_with_their_categories(library):
     convert = {"pandas": lambda frame: frame, "polars": polars.from_pandas, "Arrow": arrow}[library]

@@ -24,6 +24,7 @@ X = [[{"tag": tag, "length": 1} for tag in tags] for tags in Y]
 NEW = [[{"tag": tag, "length": 1} for tag in RNG.permutation(tags)] for tags in Y]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("weak_learner", ["auto", "tree"])
 @pytest.mark.parametrize("scheme", ["auto", "iob2"])
 def test_predictions_follow_the_scheme(scheme, weak_learner, tmp_path):

@@ -164,6 +164,7 @@ def test_the_default_number_of_rounds_warns_where_the_held_out_loss_still_falls(
     ended._warn_of_few_rounds()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("face", DATA)
 def test_default_fits_of_small_tables_do_not_warn_of_few_rounds(face, recwarn):
     face(random_state=0).fit(*DATA[face])
@@ -182,6 +183,7 @@ def test_a_default_fit_that_ends_too_early_warns_with_the_remedy(monkeypatch):
     assert told[-1].filename == __file__
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("parameters", "learner"),
     [

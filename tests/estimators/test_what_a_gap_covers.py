@@ -31,6 +31,7 @@ def test_a_gap_says_that_it_may_not_cover_all_where_nobody_looked():
     assert trainer.gap_text_ == "over the learners searched, not over all of their kind"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("exact", [True, False])
 def test_a_gap_of_an_early_round_covers_all_stumps_if_all_were_searched(exact, tmp_path):
     settings = {"early_stopping": True, "n_iter_no_change": 3, "random_state": 0, "exact": exact}

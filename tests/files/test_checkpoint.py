@@ -45,6 +45,7 @@ PARAMETERS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["multiclass", "ranking", "sparse", *PARAMETERS])
 def test_resumed_run_ends_in_the_model_of_an_unbroken_run(name, tmp_path):
     X, y = classes(400)

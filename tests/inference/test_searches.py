@@ -356,6 +356,7 @@ STRUCTURES = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("structure", STRUCTURES)
 def test_a_search_returns_the_best_of_all_outputs_and_sums_over_them(structure):
     for seed in range(25):

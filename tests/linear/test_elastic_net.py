@@ -74,6 +74,7 @@ def weights_of(problem):
     return np.concatenate((matrices["token"].ravel(), matrices["step"][-1]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("solver", SOLVERS)
 @pytest.mark.parametrize(("l1_ratio", "C"), [(0.0, 5.0), (0.2, 5.0), (0.5, 40.0), (0.9, 15.0)])
 def test_optimum_and_zeros_are_those_of_an_independent_solver(solver, l1_ratio, C):

@@ -199,6 +199,7 @@ def test_unknown_tags_leave_the_pieces_between_them(solver):
     assert rounds[-1] == pytest.approx([best, best], rel=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("solver", [DualChain, PrimalChain])
 def test_a_weight_of_two_is_an_example_twice(solver):
     X, Y = sequences(np.random.default_rng(6))
@@ -271,6 +272,7 @@ def test_long_sequences_are_trained_in_as_many_rounds_as_short_ones():
     assert objectives[0] == pytest.approx(objectives[1], rel=0.1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("solvers", [(DualChain, PrimalChain), (PrimalChain, DualChain)])
 def test_a_problem_begins_from_one_of_the_other_kind(solvers):
     X, Y = sequences(np.random.default_rng(9))

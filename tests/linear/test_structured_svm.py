@@ -273,6 +273,7 @@ def test_equals_liblinear_on_more_rows():
         assert svm.history_[-1]["gap"] <= 1e-3
 
 
+@pytest.mark.slow
 def test_history_is_monotone_and_complete():
     _, X, Y, _ = multiclass()
     svm = StructuredSVM(MulticlassTask(3), C=1000.0, tol=1e-6, random_state=0).fit(X, Y)

@@ -165,6 +165,7 @@ def test_coordinate_descent_never_rises():
         before = master.primal
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("C", [INFINITE, 1e200])
 def test_updates_are_right_where_pair_weights_are_below_all_doubles(C):
     """Columns with one error each on separable data: margins grow until pair weights underflow."""

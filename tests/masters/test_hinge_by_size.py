@@ -78,6 +78,7 @@ def test_both_formulations_bound_the_same_optimum(tmp_path):
     assert StructBoostClassifier.load(tmp_path / "model").formulation_ == "m_slack"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "settings",
     [

@@ -22,6 +22,7 @@ CASES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "C"), CASES)
 @pytest.mark.parametrize("tolerance", [0.1, 1e-3, 1e-7])
 def test_a_master_is_solved_to_the_gap_that_is_asked_for(name, C, tolerance):
@@ -152,6 +153,7 @@ def optimum_with_ridge(problem, C, ridge):
     return C * answer.fun
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ridge", [0.01, 1.0])
 def test_with_a_ridge_the_master_is_solved_to_the_gap_that_is_asked_for(ridge, monkeypatch):
     monkeypatch.setitem(MASTERS, "ridge", (OneSlack(ridge=ridge), "multiclass"))

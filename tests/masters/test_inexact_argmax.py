@@ -102,6 +102,7 @@ def test_a_declared_search_is_never_certified(chains, formulation):
     assert not trainer.history_[-1]["certified"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("unit", [1e-8, 1.0, 1e8])
 @pytest.mark.parametrize("scale", [1e-8, 1e8])
 def test_rounding_is_no_slip(scale, unit, monkeypatch):

@@ -42,6 +42,7 @@ def test_the_best_of_kept_outputs_is_that_of_listed_ones(seed, decimals, number)
     assert task.n_listings == 4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("formulation", ["one_slack", "m_slack", None])
 def test_outputs_are_listed_once_per_fit_and_the_model_is_the_same(formulation, monkeypatch):
     X, Y = pairs(8)

@@ -82,6 +82,7 @@ def test_every_engine_learns_the_same_bits(engine, serial):
     assert (ForgetfulWorkers.n_lost > before) == (engine == Forgetful())
 
 
+@pytest.mark.slow
 def test_stumps_left_in_shards_are_priced_by_the_rule_and_survive_their_loss():
     one, other = (
         trainer(weak_learner="stump", engine=engine, max_rounds=5).fit(X, Y)

@@ -168,6 +168,7 @@ def test_a_report_that_fails_leaves_the_old_one(tmp_path):
     assert len(list(tmp_path.iterdir())) == 1
 
 
+@pytest.mark.slow
 def test_reports_of_label_sets_and_tags_have_a_row_for_each_label(tmp_path):
     first, second = X[:, 0] > X[:, 0].mean(), X[:, 1] > X[:, 1].mean()
     lists = [["high"] * int(a) + ["wide"] * int(b) for a, b in zip(first, second, strict=True)]

@@ -78,6 +78,7 @@ def named_tuples():
     }  # fmt: skip
 
 
+@pytest.mark.slow
 def test_no_compiled_function_that_python_calls_takes_or_returns_a_named_tuple():
     # Boxing one calls Python, where a pending Ctrl-C raises; numba goes on with the NULL and the
     # interpreter dies.
@@ -90,6 +91,7 @@ def test_no_compiled_function_that_python_calls_takes_or_returns_a_named_tuple()
         assert not word.search(signature), node.name
 
 
+@pytest.mark.slow
 def test_compiled_functions_take_and_return_arrays_scalars_and_plain_tuples():
     X, y = load_iris(return_X_y=True)
     StructBoostClassifier(objective="hinge", C=5, max_iter=3).fit(X, y)
@@ -166,6 +168,7 @@ assert not {"numba", "llvmlite"} & set(sys.modules)
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
+@pytest.mark.slow
 def test_first_fits_in_several_threads_import_numba_once_and_announce_it_once():
     code = """
 import sys, threading, time
@@ -194,6 +197,7 @@ assert len(event._registered["numba:compile"]) == 1 + 4, event._registered
     subprocess.run([sys.executable, "-c", code], check=True, timeout=100)
 
 
+@pytest.mark.slow
 def test_numba_is_used_only_through_compiled():
     for module, tree in modules().items():
         imported = [
@@ -206,6 +210,7 @@ def test_numba_is_used_only_through_compiled():
         assert module.startswith("structboost.runtime.") or not of_numba, module
 
 
+@pytest.mark.slow
 def test_compiled_functions_take_at_most_ten_arguments():
     for module, tree in modules().items():
         for node in ast.walk(tree):

@@ -129,6 +129,7 @@ def test_callbacks_may_print_what_they_get(face, inputs, y, capsys):
     assert lines[0].endswith("# after round 1")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("face", "inputs", "y"), faces(), ids=lambda value: type(value).__name__)
 def test_callbacks_of_other_arguments_are_refused_before_the_first_round(face, inputs, y):
     def of_one(record): ...

@@ -15,6 +15,7 @@ STEPS = st.lists(
 )
 
 
+@pytest.mark.slow
 @given(STEPS, st.integers(0, 2**32 - 1))
 def test_growing_matrix_equals_stacked_and_selected_arrays(steps, seed):
     rng = np.random.default_rng(seed)

@@ -111,6 +111,7 @@ def test_pending_ctrl_c_is_raised_after_the_grace_period(wait):
     assert not seen
 
 
+@pytest.mark.slow
 def test_ctrl_c_is_not_raised_while_numba_compiles_but_soon_after():
     """There it would be raised in a call from LLVM, which ignores it, and would be lost."""
     seen = []
@@ -216,6 +217,7 @@ def whole_fit(name):
     return X, y, trainer, counter.n_calls
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", TRAINERS)
 @settings(max_examples=12, deadline=None)

@@ -129,6 +129,7 @@ def test_C_is_chosen_on_whole_groups():
     assert {groups[i] for i in kept} == {groups[i] for i in kept[::10]}
 
 
+@pytest.mark.slow
 def test_phase_shows_its_time_during_a_long_step(monkeypatch, capsys):
     monkeypatch.setattr("structboost.progress._PULSE", 0.02)
     with Phase("digging", 3) as line:

@@ -71,6 +71,7 @@ def stroke(value, *places):
     yield Event("end", places[-1], value)
 
 
+@pytest.mark.slow
 def test_stroke_session_draws_corrects_and_saves(monkeypatch, tmp_path):
     image = np.full((60, 90, 3), 90, np.uint8)
     image[20:40, 30:60] = (220, 180, 30)

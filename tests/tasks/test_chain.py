@@ -105,6 +105,7 @@ def test_marginals_equal_enumeration_where_products_of_a_chain_underflow(step_fe
         assert np.allclose(marginals[kind], rows, rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step_features", [False, True])
 def test_the_chain_task_passes_check_task(step_features):
     rng = np.random.default_rng(1)

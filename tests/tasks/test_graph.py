@@ -95,6 +95,7 @@ def test_trees_and_submodular_graphs_of_two_labels_are_proved(seed, tree):
     assert value(task, x, task.argmax(x, scores), scores) == pytest.approx(most, abs=1e-9)
 
 
+@pytest.mark.slow
 @settings(max_examples=12, deadline=None, derandomize=True)
 @given(st.integers(0, 10_000), st.sampled_from(["ordered", "unordered", "equal", "two kinds"]))
 def test_marginals_of_graphs_equal_enumeration(seed, pairs):

@@ -22,6 +22,7 @@ def random_hierarchy(rng, n_labels, tree):
     return rng.permutation(n_labels)[np.array(edges, np.int64).reshape(-1, 2)]
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(st.integers(0, 10_000), st.booleans(), st.booleans())
 def test_searches_of_closed_sets_equal_enumeration(seed, tree, ties):
@@ -67,6 +68,7 @@ def test_weights_of_labels_fall_along_the_hierarchy():
     assert HierarchicalMultiLabelTask(3, [[0, 1]], decay=1).loss([0, 0, 0], [1, 0, 1]) == 2 / 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tree", [False, True])
 def test_the_hierarchical_task_passes_check_task(tree):
     rng = np.random.default_rng(2)

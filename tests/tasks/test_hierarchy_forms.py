@@ -225,6 +225,7 @@ def test_a_tree_of_1200_levels_is_read():
         label_tree([["u"], nested["lists"]], ["u", "x"])
 
 
+@pytest.mark.slow
 def test_an_estimator_with_a_deep_taxonomy_is_written_cloned_and_saved(tmp_path):
     nested = "d"
     for _ in range(1200):

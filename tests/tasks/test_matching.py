@@ -49,6 +49,7 @@ def test_searches_of_matchings_equal_enumeration(seed, unmatched):
         assert task.loss(truth, y) == sum(partner >= 0 for _, partner in wrong) / 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("unmatched", [False, True])
 def test_the_matching_task_passes_check_task(unmatched):
     rng = np.random.default_rng(0)

@@ -138,6 +138,7 @@ def test_losses_of_label_sets_equal_those_of_scikit_learn(loss):
     assert task.loss([0, 0, 0], [0, 0, 0]) == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("loss", "pairs"), [("f1", False), ("subset", True)])
 def test_the_multi_label_task_passes_check_task(loss, pairs):
     rng = np.random.default_rng(1)

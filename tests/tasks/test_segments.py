@@ -31,6 +31,7 @@ def random_sequences(rng):
     return task, X, [outputs[rng.integers(len(outputs))] for outputs in Y]
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(st.integers(0, 10_000))
 def test_searches_of_segments_equal_enumeration(seed):

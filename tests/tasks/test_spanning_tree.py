@@ -24,6 +24,7 @@ def random_input(rng, n):
     return CandidatePairs(n, n, arcs, rng.normal(size=(len(arcs), 2)))
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(st.integers(0, 10_000), st.booleans())
 def test_searches_of_trees_equal_enumeration(seed, ties):

@@ -17,6 +17,7 @@ from tests.helpers.task_problems import task_problems
 PROBLEMS = task_problems(6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("unmatched", [False, True])
 @pytest.mark.parametrize("seed", range(5))
 def test_the_first_of_equally_good_matchings_is_taken(seed, unmatched):

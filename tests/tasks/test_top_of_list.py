@@ -77,6 +77,7 @@ def queries(rng, n_queries):
     return X, y, np.repeat(np.arange(n_queries), 12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", ["map", "ndcg"])
 def test_the_ranker_minimises_the_loss_it_is_given(loss, tmp_path):
     X, y, qid = queries(np.random.default_rng(1), 30)

@@ -52,6 +52,7 @@ def fitted():
         }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_a_wrong_truth_is_named_in_fit_and_score(name, fitted):
     task, X, Y, wrong = PROBLEMS[name]

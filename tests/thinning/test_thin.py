@@ -192,6 +192,7 @@ def test_rows_without_labels_take_part(fitted):
     assert joined.loss_before == alone.loss_before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", [("histograms", 3), ("gradient", 2), ("gradient", 3)])
 def test_leaves_are_fitted_anew_for_boosted_trees_only(fitted, case):
     model, X, y = fitted[case]
@@ -278,6 +279,7 @@ def test_a_pipeline_is_refused_with_its_steps(fitted):
         thin(make_pipeline(StandardScaler(), model), X, y)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", BOOSTED)
 def test_a_frame_gives_the_same_trees_without_a_warning(fitted, name):
     pd = pytest.importorskip("pandas")

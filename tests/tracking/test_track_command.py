@@ -111,6 +111,7 @@ def test_track_command_without_truth_writes_null_measures(tmp_path, clip):
     assert (figures["mean_overlap"], figures["centre_error"]) == (None, None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -41,6 +41,7 @@ def test_overlap_counts_pixels(pairs):
     assert overlap(ours, truth).tolist() == counted
 
 
+@pytest.mark.slow
 @given(real_boxes, real_boxes)
 def test_overlap_is_symmetric_and_in_range(box, other):
     value = overlap([box], [other])[0]

@@ -53,6 +53,7 @@ def chains():
     return PROBLEMS["chain"]
 
 
+@pytest.mark.slow
 def test_fits_in_threads_with_one_task_are_those_one_after_the_other(make, chains):
     task, X, Y, _ = chains
     parts = [(X[k::3], Y[k::3]) for k in range(3)]
@@ -62,6 +63,7 @@ def test_fits_in_threads_with_one_task_are_those_one_after_the_other(make, chain
         assert deeply_equal([fit.result().predict(X) for fit in together], alone)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["matching", "trees", "graph", "segments"])
 def test_tasks_are_shared_by_threads(name):
     task, X, Y, _ = PROBLEMS[name]

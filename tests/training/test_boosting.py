@@ -253,6 +253,7 @@ def test_bounds_on_a_path_hold_for_their_own_C_only():
         assert trainer.history_[-1]["gap"] <= 1e-5
 
 
+@pytest.mark.slow
 @settings(max_examples=10, deadline=None)
 @given(st.integers(0, 999), st.sampled_from([3.0, 60.0]), st.sampled_from(["one_slack", "m_slack"]))
 def test_weighted_optimum_and_bound_equal_an_independent_solver(seed, C, formulation):

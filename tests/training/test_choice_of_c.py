@@ -272,6 +272,7 @@ def test_uninformative_features_give_an_empty_model():
         CPathDisplay.from_estimator(trainer)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("C", ["auto", 7.03])
 def test_constant_columns_cause_no_solver_error(C):
     # Rounding makes an edge, so larger and larger C are tried, up to 4e9.

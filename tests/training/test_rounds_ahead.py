@@ -59,6 +59,7 @@ def assert_equal(ahead, one_by_one):
     np.testing.assert_array_equal(*(own.model_.matrix("x") for own in (ahead, one_by_one)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_classes", [2, 3])
 @pytest.mark.parametrize(
     "options",
@@ -88,6 +89,7 @@ def test_callback_sees_every_round_of_the_same_model():
     assert_equal(watched, fit(partial(TreeFamily, **OPTIONS)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("settings", [{"enough": 0.4}, {"patience": 20, "shrinkage": 1.0}], ids=str)
 def test_training_ends_in_the_same_round(settings):
     ahead, other = (
@@ -113,6 +115,7 @@ def test_rounds_without_columns_end_training():
     assert len(trainer.history_) == 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, 1, 3])
 def test_trees_that_run_out_end_training_in_the_same_round(seed):
     # Leaves of nearly half of the rows: the last columns are those of rounds before.

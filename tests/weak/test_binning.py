@@ -7,8 +7,16 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from structboost import StructBoostClassifier
 from structboost.exceptions import TaskError
-from structboost.weak.binning import MAX_BINS, bin_codes, bin_features, bin_thresholds
+from structboost.weak import binning as binning_module
+from structboost.weak.binning import (
+    MAX_BINS,
+    BinsOfOneTable,
+    bin_codes,
+    bin_features,
+    bin_thresholds,
+)
 
 
 def column(seed, n, ties):
@@ -98,3 +106,33 @@ def test_infinite_values_are_named(bad):
         bin_thresholds(features)
     with pytest.raises(TaskError, match="Feature 1 of part 3 is infinite"):
         bin_codes(features, bin_thresholds(np.zeros((5, 3))))
+
+
+def test_bins_of_one_table_are_kept_until_another_table_or_another_option():
+    binning = BinsOfOneTable()
+    table, other = np.random.default_rng(0).normal(size=(2, 30, 3))
+    first = binning(table, max_bins=8)
+    assert binning(table, max_bins=8) is first
+    assert binning(table, max_bins=4).bins.n_bins.max() == 4
+    assert binning(other, max_bins=4) is not binning(table, max_bins=4)
+    np.testing.assert_array_equal(binning(table, max_bins=8).codes, first.codes)
+    binning.forget()
+    assert binning(table, max_bins=8) is not first
+
+
+def test_the_trial_of_features_and_the_fit_bin_one_table(monkeypatch):
+    tables = []
+
+    def counting(features, **options):
+        tables.append(features)
+        return bin_features(features, **options)
+
+    monkeypatch.setattr(binning_module, "bin_features", counting)
+    X = np.random.default_rng(0).normal(size=(100, 4))
+    model = StructBoostClassifier(max_iter=3).fit(X, X[:, 0] > 0)
+    assert len(tables) == 1
+    assert not hasattr(model, "_binning")
+    X[:] = -X  # a table that changed between two fits is binned anew
+    again = model.fit(X, X[:, 0] > 0)
+    assert len(tables) == 2
+    assert again.score(X, X[:, 0] > 0) > 0.95

@@ -169,6 +169,7 @@ def program(X, y, task, C):
     return linprog(costs, A_ub=constraints, b_ub=-losses[y].ravel(), method="highs").fun
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("formulation", ["one_slack", "m_slack"])
 def test_optimum_is_that_of_the_whole_program(formulation):
     X, y = integers(3, 24), np.random.default_rng(3).integers(0, 5, 24)

@@ -205,6 +205,7 @@ def least_objective(X, y, n_classes, C):
     raise AssertionError("the norms did not converge")
 
 
+@pytest.mark.slow
 def test_objective_and_bound_are_those_of_an_independent_solver():
     C, rng = 10.0, np.random.default_rng(0)
     X = rng.normal(size=(16, 2))
@@ -275,6 +276,7 @@ def test_models_score_from_a_file_as_learner_by_learner(weak_learner, tmp_path):
         np.testing.assert_array_equal(stage.scores(X), scores)
 
 
+@pytest.mark.slow
 def test_a_union_is_a_list_of_names_or_callables():
     X, y = WINE
     named = StructBoostClassifier(

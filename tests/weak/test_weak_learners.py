@@ -96,6 +96,7 @@ def test_real_answers_are_priced_with_both_signs(seed, how):
         )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("weak_learner", ["feature", "piecewise"])
 @pytest.mark.parametrize("formulation", ["one_slack", "m_slack"])
 def test_a_falling_feature_is_learned(weak_learner, formulation):
