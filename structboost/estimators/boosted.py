@@ -54,7 +54,7 @@ from structboost.validation import (
     lacking,
     shown,
 )
-from structboost.weak.binning import BinsOfOneTable, bin_features
+from structboost.weak.binning import BinsOfOneTable
 from structboost.weak.families import WeakLearners
 from structboost.weak.label_augmented import LabelAugmented
 from structboost.weak.pricing import RULES, PricingRule
@@ -330,7 +330,7 @@ class StructBoostEstimator(BoostedEstimator):
             return [self._grown(member) for member in weak_learner]
         if not is_same(weak_learner, "tree"):
             return weak_learner
-        return partial(
+        trees = partial(
             TreeFamily,
             depth=checked_whole_number(self.max_depth, "max_depth", _DEEPEST),
             min_samples_leaf=self.min_samples_leaf,
@@ -339,8 +339,9 @@ class StructBoostEstimator(BoostedEstimator):
             confident=True,
             row_fraction=_ROW_FRACTION,
             random_state=0 if self.random_state is None else self.random_state,
-            binning=getattr(self, "_binning", bin_features),
         )
+        binning = getattr(self, "_binning", None)
+        return trees if binning is None else partial(trees, binning=binning)
 
     def _weak_learners(self) -> WeakLearners:
         if not is_same(self.weak_learner, AUTO):

@@ -88,6 +88,9 @@ def _raise_to_edges(
 def _column(rows: NDArray[Any], bins: Thresholds, j: int) -> NDArray[Any]:
     """Values of a column, infinite if missing."""
     if bins.gaps is None:
-        return rows[:, j]
+        # Without gaps a column has no missing value, or no other one, and then no split.
+        values = rows[:, j]
+        is_missing = len(values) > 0 and values[0] != values[0]
+        return np.zeros(len(values)) if is_missing else values
     values = rows[:, bins.gaps.feature[j]]
     return np.where(np.isnan(values), -np.inf if bins.gaps.low[j] else np.inf, values)

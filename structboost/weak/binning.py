@@ -167,6 +167,9 @@ class BinsOfOneTable:
     def __init__(self) -> None:
         self.forget()
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}()"
+
     def forget(self) -> None:
         """Drop the table and its bins."""
         self._of: tuple[Any, dict[str, Any]] = None, {}

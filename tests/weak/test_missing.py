@@ -6,7 +6,7 @@ from functools import partial
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from structboost import (
@@ -47,6 +47,7 @@ def splits_of(column):
 
 @settings(max_examples=25, deadline=None)
 @given(st.integers(0, 9999), st.integers(2, 40), st.integers(1, 3))
+@example(8574, 3, 2)  # a column is missing everywhere
 def test_pricing_finds_the_best_stump_of_either_side(seed, n, n_channels):
     X = table(seed, n)
     duals = np.random.default_rng(seed).normal(size=(n, n_channels))
