@@ -159,7 +159,7 @@ def test_ctrl_c_on_a_cluster_leaves_a_model(monkeypatch):
 
 @pytest.fixture(params=["connections", "actors", "tree"])
 def way(request, monkeypatch):
-    """How responses come home; with losses of workers that would be taken note of too late."""
+    """Way of responses home, and losses of workers that it would notice too late."""
     if request.param == "actors":
         monkeypatch.setattr(dask_cluster.DirectConnection, "__init__", unreachable)
     if request.param == "tree":

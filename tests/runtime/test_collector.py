@@ -1,0 +1,39 @@
+"""The garbage collector pauses in imports and compilation, and goes on afterwards."""
+
+import gc
+import subprocess
+import sys
+
+import pytest
+
+from structboost.runtime.collector import CollectorPause
+
+
+def test_the_collector_goes_on_at_the_last_end_also_after_an_error():
+    pause = CollectorPause()
+    with pytest.raises(ZeroDivisionError), pause:
+        with pause:
+            assert not gc.isenabled()
+        assert not gc.isenabled()
+        1 / 0  # noqa: B018
+    assert gc.isenabled()
+
+
+def test_a_collector_that_was_off_stays_off():
+    gc.disable()
+    try:
+        with CollectorPause():
+            assert not gc.isenabled()
+        assert not gc.isenabled()
+    finally:
+        gc.enable()
+
+
+def test_an_import_of_a_name_makes_no_full_collection():
+    code = (
+        "import gc, structboost; before = gc.get_stats()[2]['collections']; "
+        "structboost.StructBoostClassifier; "
+        "assert gc.isenabled(); print(gc.get_stats()[2]['collections'] - before)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["0"]
