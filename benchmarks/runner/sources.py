@@ -15,8 +15,8 @@ FOLLOWED = (
     *(PACKAGE, "benchmarks.peers", "benchmarks.ours", "benchmarks.structures"),
     *("benchmarks.runner.datasets", "benchmarks.runner.protocol"),
 )
-# An object of a module, as a registry names it; from the dot on, in the registry's own package.
-NAMED = re.compile(rf"((?:{PACKAGE})?(?:\.\w+)+):\w+")
+# An object of a module, as a registry names it: in full, or in the registry's own package.
+NAMED = re.compile(r"\.?([A-Za-z_][\w.]*):\w+")
 
 
 def code_version(modules: Iterable[str], packages: Iterable[str] = ()) -> str:
@@ -41,8 +41,8 @@ def _version(package: str) -> str:
 def imported_sources(*modules: str) -> dict[str, Path]:
     """Modules and what they import, directly or not, from the packages followed, with their files.
 
-    A public name imported from the package counts as its own module: the package's ``__init__``
-    imports everything.
+    A public name imported from one of the library's packages counts as its own module: the
+    package's ``__init__`` imports names when they are first used, so its source names no modules.
     """
     sources: dict[str, Path] = {}
     waiting = list(modules)
@@ -81,20 +81,21 @@ def _imported(module: str, path: Path) -> tuple[str, ...]:
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):
             match = NAMED.fullmatch(node.value)
             if match:
-                own = module.rpartition(".")[0] if match[1].startswith(".") else ""
-                names.update([own + match[1]] if _is_module(own + match[1]) else ())
+                both = match[1], f"{module.rpartition('.')[0]}.{match[1]}"
+                names.update(name for name in both if _is_followed(name) and _is_module(name))
     return tuple(sorted(name for name in names if _is_followed(name)))
 
 
 def _modules_of(module: str, names: list[str]) -> Iterator[str]:
-    """The module of an import, and modules among its names; of the package, where names are."""
-    if module == PACKAGE:
-        package = importlib.import_module(PACKAGE)
-        yield from (getattr(getattr(package, name), "__module__", PACKAGE) for name in names)
-        return
+    """The module of an import, and modules among its names or in which its names are defined."""
     yield module
-    if _is_followed(module):
-        yield from (f"{module}.{name}" for name in names if _is_module(f"{module}.{name}"))
+    if not _is_followed(module):
+        return
+    yield from (f"{module}.{name}" for name in names if _is_module(f"{module}.{name}"))
+    if f"{module}.".startswith(f"{PACKAGE}."):
+        package = importlib.import_module(module)
+        defined = [getattr(package, name, None) for name in names]
+        yield from (str(getattr(one, "__module__", None) or module) for one in defined)
 
 
 def _is_module(name: str) -> bool:
