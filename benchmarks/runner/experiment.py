@@ -92,7 +92,9 @@ class Experiment:
             for row in ([{**row, "value": row[fact]}] if fact in row else [])
         )
         made = []
-        cases = {"method", "metric", *(case for unit, _ in units for case in unit.params)}
+        # A fact of a result has the place of a case of the same name, such as the gap asked for.
+        cases = {case for unit, result in units for case in unit.params if case not in result}
+        cases |= {"method", "metric"}
         for (method, metric, *key), rows in groups.items():
             facts = {k: v for k, v in summary(rows).items() if k not in cases} | self.more(rows)
             own = dict(zip(self.by, key, strict=True))

@@ -44,6 +44,16 @@ def test_a_unit_is_measured_once_for_each_of_its_parameters_and_versions(tmp_pat
     assert len(calls) == 3
 
 
+def test_a_fact_of_a_result_has_the_place_of_a_case_of_its_name():
+    """The gap that was reached is in the record, not lost beside the gap that was asked for."""
+    units = [unit_of(lambda: None, gap=0.02, repeat=k) for k in range(2)]
+    results = [{"error": 0.1, "gap": 0.004}, {"error": 0.3, "gap": 0.01}]
+    experiment = Experiment({}, {}, lambda: None, metrics={"error": "error"})
+    (made,) = experiment.records("d", list(zip(units, results, strict=True)))
+    assert (made["value"], made["gap"]) == (0.2, 0.01)
+    assert "repeat" not in made
+
+
 def test_a_torn_file_counts_as_no_result(tmp_path):
     calls = []
     Runner(tmp_path, 1).finish([counting(calls)])
