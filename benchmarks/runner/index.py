@@ -275,8 +275,9 @@ NOTE = f"""\
 Figures are medians over the data sets of a page. Time is the CPU time of a fit with its chosen
 settings on one thread, unless the line says otherwise; for boxes in a video it is the wall time of
 a frame. A dash means that the page does not measure it. The best peer is the one against which the
-ratio of errors is highest. Which method of structboost is shown was fixed beforehand. Ratios end at
-10, because one of the two may make no error. *Missed* counts the targets that a page misses.
+ratio of errors is highest. Which method of structboost is shown was fixed beforehand, except for
+the two lines of trees of two levels, which were added when some of their figures were known. Ratios
+end at 10, because one of the two may make no error. *Missed* counts the targets that a page misses.
 *Commit* is where a page was measured, or where a sample of it was last computed anew with the same
 result; later changes are not in the figures. `python -m benchmarks index` makes this page from the
 others.
