@@ -337,8 +337,9 @@ class _Reading:
                 else:
                     out += [place for place in map(places.get, token, _ABSENTS) if place >= 0]
                     if len(out) - n_before < len(token):
-                        for name in token.keys() - places.keys():
-                            self._check_form(name)
+                        for name in token:
+                            if name not in places:
+                                self._check_form(name)
             else:
                 for name, value in token.items():
                     code = _code(self._codes_of(name, row), value)

@@ -273,3 +273,23 @@ def test_a_whole_number_of_a_vector_that_floats_merge_is_named():
         TypeError, match=r"the value of 'v\[1\]' is 9007199254740993, beyond 2\*\*53"
     ):
         TokenNames().learn([[{"v": [0.5, 2**53 + 1]}]])
+
+
+class _ReadByName(dict):
+    """Names that may be looked up, but not gone through: there may be a million."""
+
+    def __iter__(self):
+        raise AssertionError("all names are read")
+
+    keys = items = values = __iter__
+
+
+@pytest.mark.parametrize("new", [{"new": True}, {"new": "x"}, {"new": 2.0}, {"new": [1.0]}])
+@pytest.mark.parametrize("other", [{"a": True}, {"a": True, "b": True}])
+def test_tokens_with_new_names_do_not_read_all_learned_names(new, other):
+    names = TokenNames()
+    names.learn([[{"a": True, "b": True}, {"b": True}]])
+    assert names._index is not None
+    names._places = _ReadByName(names._places)
+    table = names.table([[{"a": True, **new}, other]])
+    assert table.whole().toarray().tolist() == [[1.0, 0.0], [1.0, float("b" in other)]]
