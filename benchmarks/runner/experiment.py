@@ -20,7 +20,7 @@ from joblib import Memory
 
 from benchmarks.runner.processor import CODE
 from benchmarks.runner.provenance import PACKAGES, this_run
-from benchmarks.runner.records import Record, grouped, plain, record, summary
+from benchmarks.runner.records import Record, grouped, plain, record, short, summary
 from benchmarks.runner.sources import code_version
 from structboost.exceptions import InterruptedFitWarning
 
@@ -185,8 +185,9 @@ def _no_result() -> Result:
 class Runner:
     """Runs units one after the other, with a line on stderr for each of ``n_units``.
 
-    Results are kept by `joblib.Memory` under the keys of the units. ``failures`` are the titles of
-    the units that raised an exception, or whose process died: ``lost`` are keys of units that are
+    Results are kept by `joblib.Memory` under the keys of the units. They have the digits of pages,
+    so that those from a page are the same. ``failures`` are the titles of the units that raised an
+    exception, or whose process died: ``lost`` are keys of units that are
     not run again.
     """
 
@@ -220,14 +221,14 @@ class Runner:
         kept = self.kept(unit).get("result")
         if kept is not None:
             self._say(unit, "kept")
-            return kept
+            return short(kept)
         if unit.key in self.lost:
             self.failures.append(unit.title)
             self._say(unit, "FAILED: its process died; the same command tries it again")
             return None
         self._say(unit, "...")  # the last line if the process is killed
         try:
-            result = self._measured(unit.key, partial(_run, unit))["result"]
+            result = short(self._measured(unit.key, partial(_run, unit))["result"])
         except InterruptedFitWarning:
             raise KeyboardInterrupt from None
         except Exception:

@@ -12,11 +12,10 @@ import numpy as np
 
 from benchmarks.runner.experiment import Finished, Source, Unit
 from benchmarks.runner.provenance import Provenance, in_words, is_portable, machine, this_run
-from benchmarks.runner.records import Record, by, grouped, half_width, plain, write_text
+from benchmarks.runner.records import Record, by, grouped, half_width, plain, short, write_text
 from benchmarks.runner.targets import as_table
 
-# Digits of a float on a page. Longer lists of numbers are kept as their length, mean and rms.
-DIGITS = 8
+# Longer lists of numbers are kept as their length, mean and rms.
 LONG = 32
 SUMMARY = ("numbers", "mean", "rms")
 RECORDS, CHECKED_ON = "Records and single units:", "Checked on commit"
@@ -251,7 +250,7 @@ def rounded(value: Any) -> Any:
         return {key: rounded(one) for key, one in value.items()}
     if isinstance(value, list):
         return _summarised(value) or [rounded(one) for one in value]
-    return float(f"{value:.{DIGITS}g}") if isinstance(value, float) else value
+    return short(value)
 
 
 def _summarised(value: list[Any]) -> dict[str, Any] | None:

@@ -12,6 +12,8 @@ from scipy.stats import t as student
 
 Record = dict[str, Any]
 Values = Iterable[float | None]
+# Digits of a float on a page.
+DIGITS = 8
 FIELDS = (
     *("dataset", "method", "metric", "value", "std", "paper"),
     *("seconds", "gap", "rounds", "C", "repeats", "status"),
@@ -33,6 +35,15 @@ def plain(value: Any) -> Any:
     if isinstance(value, np.generic):
         value = value.item()
     return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def short(value: Any) -> Any:
+    """Return a value in JSON's own types with the digits that pages keep."""
+    if isinstance(value, dict):
+        return {key: short(one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [short(one) for one in value]
+    return float(f"{value:.{DIGITS}g}") if isinstance(value, float) else value
 
 
 def write_json(path: Path, value: Any) -> None:

@@ -81,6 +81,14 @@ def test_adopted_results_do_not_replace_kept_ones(tmp_path):
     assert [runner.kept(unit)["result"]["value"] for unit in units] == [0.5, 0.7]
 
 
+def test_a_result_has_the_digits_of_a_page(tmp_path):
+    """What was measured here and what comes from a page give the same figures."""
+    unit = unit_of(lambda: {"value": 1 / 3, "curve": [2 / 3, 1]})
+    for _ in range(2):
+        ((_, result),) = Runner(tmp_path, 1).finish([unit])
+        assert (result["value"], result["curve"]) == (0.33333333, [0.66666667, 1])
+
+
 def test_a_failing_unit_is_named_and_the_others_finish(tmp_path, capsys):
     runner = Runner(tmp_path, 2)
     failing = unit_of(lambda: {"value": 1 / 0}, repeat=7)
