@@ -104,10 +104,10 @@ class Experiment:
     def _rows(self, unit: Unit, result: Result) -> list[Record]:
         """Rows of a result with what is known of the unit."""
         rows = self.rows(result)
-        about = {"method": unit.method, **unit.params, **result}
+        about = {"method": unit.method, **unit.params}
         if not isinstance(rows, list):  # the number of rows of a table
-            return [about]
-        about.pop("rows", None)
+            return [{**about, **result}]
+        about |= {name: fact for name, fact in result.items() if name != "rows"}
         return [{**about, **row, **row.get("facts", {})} for row in rows]
 
 

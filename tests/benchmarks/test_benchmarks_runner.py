@@ -54,6 +54,16 @@ def test_a_fact_of_a_result_has_the_place_of_a_case_of_its_name():
     assert "repeat" not in made
 
 
+@pytest.mark.parametrize("facts", [{}, {"rows": [{}]}, {"rows": 7}])
+def test_records_are_told_apart_by_a_case_that_is_called_rows(facts):
+    """Rows of a table are a case of some pages, where others have a list of rows in a result."""
+    units = [unit_of(lambda: None, rows=n) for n in (10, 20)]
+    results = [{"error": 0.1, **facts}, {"error": 0.3, **facts}]
+    experiment = Experiment({}, {}, lambda: None, metrics={"error": "error"}, by=("rows",))
+    made = experiment.records("d", list(zip(units, results, strict=True)))
+    assert [one["rows"] for one in made] == ([7] if facts.get("rows") == 7 else [10, 20])
+
+
 def test_a_torn_file_counts_as_no_result(tmp_path):
     calls = []
     Runner(tmp_path, 1).finish([counting(calls)])
