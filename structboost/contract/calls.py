@@ -32,13 +32,18 @@ from structboost.exceptions import (
     note_examples,
     on_example,
 )
-from structboost.validation import check_inputs, first_unusable, shown
+from structboost.validation import check_inputs, first_unusable, in_memory, shown
 
 T = TypeVar("T")
 
 
 def stacked(task: Task, X: Sequence[Any], first: int = 0) -> StackedParts:
     """Call :meth:`Task.stack` for examples, the first of which has index ``first``."""
+    return stacked_in_order(task, in_memory(X), first)
+
+
+def stacked_in_order(task: Task, X: Sequence[Any], first: int = 0) -> StackedParts:
+    """Do the same, without a copy of :class:`~structboost.validation.OrderedRows`."""
     return _noted("stack", first, len(X), lambda: task.stack(X), lambda i: task.stack([X[i]]))
 
 

@@ -17,6 +17,7 @@ from structboost.validation import (
     check_sequence,
     checked_numbers,
     checked_weights,
+    in_memory,
     rows_of,
 )
 
@@ -164,6 +165,7 @@ def split_rows(
     order = order[counts[codes[order]] > 1]
     if not len(order):
         remedy = "more examples"
+        X = in_memory(X)
         if isinstance(X, np.ndarray) and X.ndim == 2 and len(X) > 1 and (X == X[0]).all():
             remedy = "columns that vary (all columns of X are constant)"
         raise ValueError(

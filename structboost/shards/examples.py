@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from structboost._typing import FloatArray, IntArray, override
-from structboost.contract.calls import stacked
+from structboost.contract.calls import stacked_in_order
 from structboost.contract.parts import StackedParts
 from structboost.contract.task import Task
 from structboost.engines.base import Engine
@@ -27,6 +27,7 @@ from structboost.shards.shard import (
     ShardSource,
     examples_between,
 )
+from structboost.validation import in_memory
 from structboost.weak.binning import Thresholds, bin_thresholds
 from structboost.weak.responses import FeaturesOfRows
 from structboost.weak.standardisation import Standardisation
@@ -155,7 +156,7 @@ class ArrayTrainingSet(TrainingSet):
 
     def __init__(self, task: Task, X: Sequence[Any], Y: Sequence[Any]) -> None:
         self.task, self.X, self.Y = task, X, Y
-        stack: StackedParts = stacked(task, X)
+        stack: StackedParts = stacked_in_order(task, X)
         self.offsets, self.rows = stack.offsets, stack.rows
         self.n_features = {kind: rows.shape[1] for kind, rows in stack.rows.items()}
 
@@ -167,7 +168,7 @@ class ArrayTrainingSet(TrainingSet):
     @override
     def standardisation(self, kind: str, response: tuple[float, float]) -> Standardisation:
         assert self.rows is not None
-        return Standardisation.of(self.rows[kind], response)
+        return Standardisation.of(in_memory(self.rows[kind]), response)
 
     @override
     def _features(self, kind: str, start: int, stop: int) -> GivenRows:

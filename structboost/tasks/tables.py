@@ -15,10 +15,14 @@ from structboost.contract.parts import StackedParts
 from structboost.exceptions import TaskError
 from structboost.tasks.batch_task import BatchTask
 from structboost.tasks.checks import as_array
-from structboost.validation import first_unusable, shown
+from structboost.validation import OrderedRows, first_unusable, shown
 
 # Rows that are compared with their neighbours at once, and values that are made bytes at once.
 _KEYS_AT_ONCE, _VALUES_AT_ONCE = 1 << 16, 1 << 20
+# Columns that are compared one by one before whole rows, and rows for which that pays.
+_FIRST_COLUMNS, _MANY_ROWS = 8, 10_000
+# Values of a table above which its rows are not copied into another order.
+_MOST_COPIED = 1 << 22
 
 
 class TableTask(BatchTask):
@@ -35,13 +39,14 @@ class TableTask(BatchTask):
 
     @override
     def stack(self, X: Any) -> StackedParts:
-        rows = X if sparse.issparse(X) else _rows(X)
+        rows = X if sparse.issparse(X) or isinstance(X, OrderedRows) else _rows(X)
         if rows.ndim != 2 or 0 in rows.shape:
             raise TaskError(
                 f"X has shape {rows.shape}; give a non-empty table (n_examples, n_features), "
                 "X[[i]] for one example."
             )
-        bad = first_unusable(rows, missing=True)
+        table = rows.table if isinstance(rows, OrderedRows) else rows
+        bad = first_unusable(table, missing=True)
         if bad is not None:
             raise TaskError(
                 "X[{sample}] has infinite features; replace them, or make them NaN: missing.", bad
@@ -125,29 +130,83 @@ def merge_repeated_rows(
     The training problem is the same and smaller; and repeating a row is exactly the same as
     weighing it, whatever the order of the rows.
     """
-    ranks, order = _ranks(_keys(rows))
-    if len(order) and ranks[order[-1]] == len(order) - 1:
+    order, first = _ordered(rows)
+    if np.array_equal(first, np.arange(len(order))):
         # No row is repeated.
-        return rows[order], labels[order], np.asarray(weights, np.float64)[order]
+        return _in_order(rows, order), labels[order], np.asarray(weights, np.float64)[order]
+    ranks = np.empty(len(order), np.int64)
+    ranks[order] = first
     n_labels = int(labels.max()) + 1
-    _, first, pair = np.unique(ranks * n_labels + labels, return_index=True, return_inverse=True)
-    return rows[first], labels[first], np.bincount(pair, weights=weights).astype(np.float64)
+    _, chosen, pair = np.unique(ranks * n_labels + labels, return_index=True, return_inverse=True)
+    merged = np.bincount(pair, weights=weights).astype(np.float64)
+    return _in_order(rows, chosen), labels[chosen], merged
 
 
-def _ranks(keys: NDArray[Any]) -> tuple[IntArray, IntArray]:
-    """Compute the rank of each key among the distinct ones, and the order of the keys.
+def _in_order(rows: Any, order: IntArray) -> Any:
+    """Return rows in an order, as a copy unless it would be large."""
+    is_large = isinstance(rows, np.ndarray) and rows.size > _MOST_COPIED
+    return OrderedRows(rows, order) if is_large else rows[order]
+
+
+def _ordered(rows: Any) -> tuple[IntArray, IntArray]:
+    """Return the order of rows by their keys, and for each place the first with an equal row.
+
+    In a large table the first columns tell most rows apart, and whole rows are compared only where
+    they do not.
+    """
+    n_rows = rows.shape[0]
+    if sparse.issparse(rows) or n_rows < _MANY_ROWS:
+        return _ordered_by(_keys(rows))
+    order, tied, first = np.arange(n_rows), np.arange(n_rows), np.zeros(n_rows, np.int64)
+    for f in range(min(_FIRST_COLUMNS, rows.shape[1])):
+        keys = _bytes(rows[order[tied], f]).view(">u8").astype(np.uint64)
+        if (keys == keys[0]).all():
+            continue
+        inner = np.lexsort((keys, first[tied]))
+        order[tied] = order[tied][inner]
+        is_new = _is_new(keys[inner]) | _is_new(first[tied])
+        first[tied] = tied[_last_true(is_new)]
+        tied = tied[_is_repeated(first[tied])]
+        if not len(tied):
+            return order, first
+    if len(tied) == n_rows:
+        return _ordered_by(_keys(rows))
+    inner, places = _ordered_by(_keys(rows[order[tied]]))
+    order[tied], first[tied] = order[tied][inner], tied[places]
+    return order, first
+
+
+def _ordered_by(keys: NDArray[Any]) -> tuple[IntArray, IntArray]:
+    """Return the order of keys, and for each place the first with an equal key.
 
     :func:`numpy.unique` would copy the keys, which are the whole table, three times.
     """
     order = np.argsort(keys, kind="stable")
-    is_new = np.zeros(len(keys), np.int64)
+    is_new = np.ones(len(keys), np.bool_)
     for begin in range(1, len(keys), _KEYS_AT_ONCE):
         here = order[begin : begin + _KEYS_AT_ONCE]
         before = order[begin - 1 : begin - 1 + len(here)]
         is_new[begin : begin + len(here)] = keys[here] != keys[before]
-    ranks = np.empty(len(keys), np.int64)
-    ranks[order] = np.cumsum(is_new)
-    return ranks, order
+    return order, _last_true(is_new)
+
+
+def _is_new(values: NDArray[Any]) -> NDArray[np.bool_]:
+    """Return whether each value differs from the one before it, and True for the first."""
+    is_new = np.ones(len(values), np.bool_)
+    np.not_equal(values[1:], values[:-1], out=is_new[1:])
+    return is_new
+
+
+def _is_repeated(ascending: IntArray) -> NDArray[np.bool_]:
+    """Return whether a neighbour of each value is equal."""
+    is_new = _is_new(ascending)
+    is_alone: NDArray[np.bool_] = is_new & np.append(is_new[1:], True)
+    return ~is_alone
+
+
+def _last_true(flags: NDArray[np.bool_]) -> IntArray:
+    """Return for each place the last one up to it whose flag is set; the first is."""
+    return np.maximum.accumulate(np.where(flags, np.arange(len(flags)), 0))
 
 
 def _keys(rows: Any) -> NDArray[Any]:

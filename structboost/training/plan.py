@@ -41,6 +41,7 @@ from structboost.training.settings import Settings
 from structboost.training.smallest_c import smallest_C
 from structboost.training.state import RunCheckpoint
 from structboost.validation import (
+    OrderedRows,
     check_declares,
     check_flag_or_none,
     check_implements,
@@ -110,7 +111,7 @@ class Plan:
     def suited(self, runs: Sequence[Settings], X: Any) -> Plan:
         """Plan with the formulation that suits the examples and the settings of all runs."""
         is_plain = (
-            (isinstance(X, np.ndarray) and X.ndim == 2 and self.engine.in_process)
+            (isinstance(X, np.ndarray | OrderedRows) and X.ndim == 2 and self.engine.in_process)
             and (is_text(self.weak_learner, "stump") and is_text(self.pricing, "own"))
             and (self.checkpoint is None and not any(settings.spread for settings in runs))
         )

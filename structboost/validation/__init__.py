@@ -1,6 +1,7 @@
 """Checks of what users pass, with errors that name the argument, the sample and the remedy."""
 
 from structboost.validation.containers import TABLE_TYPES as TABLE_TYPES
+from structboost.validation.containers import OrderedRows as OrderedRows
 from structboost.validation.containers import SparseRows as SparseRows
 from structboost.validation.containers import array_of as array_of
 from structboost.validation.containers import by_position as by_position
@@ -12,6 +13,7 @@ from structboost.validation.containers import checked_array as checked_array
 from structboost.validation.containers import checked_features as checked_features
 from structboost.validation.containers import checked_numbers as checked_numbers
 from structboost.validation.containers import first_unusable as first_unusable
+from structboost.validation.containers import in_memory as in_memory
 from structboost.validation.containers import rows_of as rows_of
 from structboost.validation.containers import unusable as unusable
 from structboost.validation.containers import without_mask as without_mask

@@ -31,6 +31,43 @@ class SparseRows(sparse.csr_array):
         return rows
 
 
+class OrderedRows:
+    """Rows of a table in another order, of which only the rows that are read are copied.
+
+    Parameters
+    ----------
+    table : ndarray, shape (n, n_columns)
+    order : ndarray of int64, shape (n_rows,)
+        Row ``i`` is ``table[order[i]]``.
+    """
+
+    ndim = 2
+
+    def __init__(self, table: NDArray[Any], order: IntArray) -> None:
+        self.table, self.order = table, order
+        self.shape, self.dtype = (len(order), table.shape[1]), table.dtype
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__} of {self.shape[0]} rows and {self.shape[1]} columns"
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, index: Any) -> NDArray[Any]:
+        rows, columns = index if isinstance(index, tuple) else (index, ...)
+        return np.asarray(self.table[:, columns][self.order[rows]])
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        if copy is False:
+            raise ValueError("Rows in another order cannot be an array without a copy.")
+        return self[:].astype(self.dtype if dtype is None else dtype, copy=False)
+
+
+def in_memory(rows: Any) -> Any:
+    """Copy rows in another order; other tables are returned unchanged."""
+    return rows[:] if isinstance(rows, OrderedRows) else rows
+
+
 def checked_features(features: Any, n_features: int, *, missing: bool = False) -> NDArray[Any]:
     """Return features as a matrix of the model's width, with NaN only if ``missing``."""
     rows = SparseRows(features) if sparse.issparse(features) else np.asarray(features)
@@ -135,7 +172,7 @@ def _examples_without_mask(examples: Any) -> Any:
 
 def rows_of(sequence: Sequence[Any], rows: IntArray) -> Any:
     """Select entries of a sequence by their indices, as a table where it is one."""
-    if isinstance(sequence, np.ndarray | SparseRows):
+    if isinstance(sequence, np.ndarray | SparseRows | OrderedRows):
         return sequence[rows]
     return [sequence[i] for i in rows]
 

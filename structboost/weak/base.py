@@ -33,6 +33,7 @@ from structboost._typing import FloatArray, IntArray
 from structboost.exceptions import TaskError
 from structboost.runtime.described import Described
 from structboost.validation import (
+    OrderedRows,
     check_flag_or_none,
     checked_array,
     checked_list,
@@ -188,6 +189,9 @@ class WeakLearnerFamily(Described, ABC):
         needs.
     takes_missing : bool
         Whether features may be missing (NaN).  Other families only receive features without.
+    reads_bins : bool
+        Whether features are read by :func:`structboost.weak.binning.bin_features` only, which also
+        takes rows in another order than that of their table.  Other families receive arrays.
     sets_of_categories : type, optional
         Second family for categorical features, if this one does not take ``categorical``.
     ridge : float
@@ -201,6 +205,7 @@ class WeakLearnerFamily(Described, ABC):
     cross_fitted: bool = False
     can_resume: bool = False
     takes_missing: bool = False
+    reads_bins: bool = False
     sets_of_categories: ClassVar[type[WeakLearnerFamily] | None] = None
     ridge: float = 0.0
     shard_features: ShardFeatures | None = None
@@ -479,12 +484,13 @@ def check_family_arguments(
     check_flag_or_none(exact, "exact")
     checked_whole_number(n_threads, "n_threads")
     if not sparse.issparse(features):
-        if not isinstance(features, np.ndarray):
+        table = features.table if isinstance(features, OrderedRows) else features
+        if not isinstance(table, np.ndarray):
             raise TypeError(
                 f"features is {shown(features)}; give an array of numbers with 2 axes, parts by "
                 "features."
             )
-        checked_array(features, "features", 2)
+        checked_array(table, "features", 2)
     is_list = isinstance(response, tuple | list)
     if not (is_list or (isinstance(response, np.ndarray) and response.ndim == 1)) or (
         len(response) != 2

@@ -17,6 +17,7 @@ from structboost._typing import FloatArray, IntArray
 from structboost.exceptions import TaskError
 from structboost.runtime.blocks import blocks_of_rows
 from structboost.runtime.compiled import compiled
+from structboost.validation import OrderedRows
 from structboost.weak.category_sets import HALF, MOST_CATEGORIES
 
 MAX_BINS = 256
@@ -335,9 +336,13 @@ def bin_codes(features: Any, bins: Thresholds) -> NDArray[Any]:
     infinite feature raises TaskError.
     """
     codes = np.empty((bins.n_columns, features.shape[0]), dtype=code_dtype(bins))
+    table, order = features, None
+    if isinstance(features, OrderedRows):
+        table, order = features.table, features.order
+        of_table = np.empty(len(table), codes.dtype)
     for j in range(bins.n_columns):
         f = j if bins.gaps is None else int(bins.gaps.feature[j])
-        column = _column(features, f)
+        column = _column(table, f)
         if np.isinf(column).any():
             _raise_infinite(column, f)
         of_column = bins.values[bins.indptr[j] : bins.indptr[j + 1]]
@@ -345,7 +350,12 @@ def bin_codes(features: Any, bins: Thresholds) -> NDArray[Any]:
         padded = np.full(1 << n_steps, np.inf)
         padded[: len(of_column)] = of_column
         is_low = bins.gaps is not None and bool(bins.gaps.low[j])
-        _fill_codes(column, padded, n_steps, 0 if is_low else len(of_column), codes[j])
+        of_missing = 0 if is_low else len(of_column)
+        if order is None:
+            _fill_codes(column, padded, n_steps, of_missing, codes[j])
+        else:
+            _fill_codes(column, padded, n_steps, of_missing, of_table)
+            of_table.take(order, out=codes[j])
     return codes
 
 

@@ -13,7 +13,7 @@ from structboost._typing import IntArray
 from structboost.contract.calls import check_nothing_missing
 from structboost.contract.parts import PartKind, StackedParts
 from structboost.runtime.elsewhere import hint
-from structboost.validation import shown
+from structboost.validation import in_memory, shown
 from structboost.weak.base import TrainingFeatures, WeakLearnerFamily
 from structboost.weak.registry import FAMILIES, IN_SHARDS, SPARSE, family_maker
 from structboost.weak.union import UnionFamily
@@ -240,7 +240,13 @@ def families_of(
                 else family_maker(member, exact=exact)
                 for member in of_kind
             ]
-            families = [maker(rows, response, exact=exact, n_threads=n_threads) for maker in makers]
+            families = [
+                maker(
+                    rows if _declared(member, "reads_bins") else in_memory(rows), response,
+                    exact=exact, n_threads=n_threads,
+                )
+                for member, maker in zip(of_kind, makers, strict=True)
+            ]  # fmt: skip
         for family in families:
             if not isinstance(family, WeakLearnerFamily):
                 raise TypeError(

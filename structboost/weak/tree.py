@@ -135,6 +135,7 @@ class TreeFamily(WeakLearnerFamily):
     exact_pricing = False
     can_resume = True
     takes_missing = True
+    reads_bins = True
     # Without it few trees get all of the weight (docs/decisions/ridge-for-trees.md).
     ridge = 1.0
 

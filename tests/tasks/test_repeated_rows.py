@@ -8,6 +8,7 @@ from scipy import sparse
 
 from structboost.tasks import tables
 from structboost.tasks.tables import merge_repeated_rows
+from structboost.validation import OrderedRows
 
 
 @pytest.mark.parametrize("n_values", [3, 10**6])
@@ -32,6 +33,44 @@ def test_weights_of_repeated_pairs_are_added_up_whatever_the_order_of_rows(
     np.testing.assert_array_equal(again[0], rows)
     np.testing.assert_array_equal(again[1], of_rows)
     np.testing.assert_allclose(again[2], merged)
+
+
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.uint8])
+def test_columns_one_by_one_give_the_order_of_whole_rows(seed, dtype, monkeypatch):
+    rng = np.random.default_rng(seed)
+    n_values, n_columns = 2 + seed % 4, 1 + 3 * (seed % 5)
+    X = rng.integers(n_values, size=(80, n_columns)).astype(dtype)
+    if dtype != np.uint8:
+        X[rng.random(X.shape) < 0.1] = np.nan
+        X[rng.random(X.shape) < 0.3] *= -0.0
+    X[:, 0] = X[0, 0] if seed % 2 else X[:, 0]
+    labels, weights = rng.integers(2, size=80), np.ones(80)
+    expected = merge_repeated_rows(X, labels, weights)
+    monkeypatch.setattr(tables, "_MANY_ROWS", 2)
+    monkeypatch.setattr(tables, "_FIRST_COLUMNS", 1 + seed % 3)
+    for a, b in zip(merge_repeated_rows(X, labels, weights), expected, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("n_values", [3, 10**6])
+def test_rows_of_a_large_table_are_read_in_order_without_a_copy(n_values, monkeypatch):
+    rng = np.random.default_rng(0)
+    X = rng.integers(n_values, size=(60, 3)).astype(np.float64)
+    labels, weights = rng.integers(2, size=60), np.ones(60)
+    expected, *others = merge_repeated_rows(X, labels, weights)
+    monkeypatch.setattr(tables, "_MOST_COPIED", 1)
+    rows, *again = merge_repeated_rows(X, labels, weights)
+    assert isinstance(rows, OrderedRows)
+    assert rows.table is X
+    assert (len(rows), rows.shape, rows.dtype) == (len(expected), expected.shape, expected.dtype)
+    for a, b in zip(again, others, strict=True):
+        np.testing.assert_array_equal(a, b)
+    chosen = rng.integers(len(rows), size=5)
+    for index in (0, slice(2, 9), chosen, (slice(None), 1), (chosen, ...)):
+        np.testing.assert_array_equal(rows[index], expected[index])
+    np.testing.assert_array_equal(rows, expected)
+    assert np.asarray(rows, np.float32).dtype == np.float32
 
 
 def test_repeated_rows_of_sparse_tables_are_merged():
