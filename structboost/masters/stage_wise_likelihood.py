@@ -24,6 +24,8 @@ from structboost.weak.tree_growth import grow, leaf_numbers
 # A number from which on doubles are whole.
 _WHOLE = 2.0**52
 _TINY = float(np.finfo(np.float64).tiny)
+# Examples whose losses are computed at once, so that their exponentials stay in the cache.
+_EXAMPLES_AT_ONCE = 1 << 15
 
 
 @dataclass(frozen=True)
@@ -94,13 +96,18 @@ class StageWiseLikelihoodBooster(HeldOutBooster):
 
     @override
     def _loss_at(self, scores: Mapping[str, FloatArray]) -> tuple[Callable[[float], float], int]:
-        of_classes = 2.0 * (self._code @ scores[self._kind])
+        of_classes = self._code @ scores[self._kind]
+        of_classes *= 2.0
         of_classes -= of_classes.max(axis=0)
         of_truth = of_classes[self._labels, np.arange(len(self._labels))]
 
         def loss(factor: float) -> float:
-            sums = np.exp(factor * of_classes).sum(axis=0)
-            return float((np.log(sums) - factor * of_truth) @ self._example_weights)
+            losses = np.empty(len(of_truth))
+            for first in range(0, len(losses), _EXAMPLES_AT_ONCE):
+                here = slice(first, first + _EXAMPLES_AT_ONCE)
+                sums = np.exp(factor * of_classes[:, here]).sum(axis=0)
+                losses[here] = np.log(sums) - factor * of_truth[here]
+            return float(losses @ self._example_weights)
 
         return loss, len(self._labels)
 
