@@ -5,7 +5,7 @@ import math
 import random
 import re
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -16,7 +16,7 @@ from benchmarks.runner.provenance import is_portable, machine, this_run
 from benchmarks.runner.records import Record
 
 # Seconds, bytes and what is made of them differ from run to run.
-TIMED = re.compile(r"seconds|nanoseconds|latency|fps|bytes|peak|^cpu(_|$)|ratio$|_us$|_ms$")
+TIMED = re.compile(r"seconds|nanoseconds|latency|fps|bytes|peak|(^|_)cpu(_|$)|ratio$|_us$|_ms$")
 GONE = "not measured"
 # Half a unit of the last digit that a page keeps, on both sides.
 PRINTED = 1e-7
@@ -54,10 +54,12 @@ def check(
     fraction: float,
     seed: int,
     write: Path | None,
+    unseeded: Collection[str] = (),
 ) -> int:
     """Compute a fraction of the units and print what differs; 0 if nothing does and none fails.
 
-    Then the page in the folder ``write`` says so, if one is given.
+    Then the page in the folder ``write`` says so, if one is given. Methods of ``unseeded`` differ
+    from run to run, and are not compared.
     """
     names = [name for name in page["datasets"] if name in datasets_of(benchmark)]
     planned = {
@@ -74,9 +76,12 @@ def check(
     for key in (key for key in planned if key not in on_page):
         print(f"planned, but not on the page: {planned[key].title}")
     common = [key for key in planned if key in on_page]
-    comparable = [key for key in common if _ended_by_itself(on_page[key]["result"])]
-    if len(common) > len(comparable):
-        n_stopped = len(common) - len(comparable)
+    seeded = [key for key in common if on_page[key]["method"] not in unseeded]
+    if len(common) > len(seeded):
+        print(f"{len(common) - len(seeded)} units have no seed and are not compared.")
+    comparable = [key for key in seeded if _ended_by_itself(on_page[key]["result"])]
+    if len(seeded) > len(comparable):
+        n_stopped = len(seeded) - len(comparable)
         print(f"{n_stopped} units were stopped by a time limit and are not compared.")
     if not comparable:
         raise PageError("No unit of the page can be compared; run the benchmark with --results.")

@@ -110,7 +110,8 @@ def _check(options: argparse.Namespace) -> int:
     if not _can_run(options.name, names, options.data):
         return BAD_INPUT
     folder = options.results if options.write else None
-    code = check(benchmark, page, options.data, options.share, options.seed, folder)
+    drawn, unseeded = (options.share, options.seed), INDEX["unseeded"]
+    code = check(benchmark, page, options.data, *drawn, folder, unseeded)
     if code == 0 and folder is not None:
         _renew_index(folder)
     return code

@@ -342,6 +342,18 @@ def test_a_check_draws_by_its_seed_and_skips_units_that_a_time_limit_stopped(pag
     assert "stopped by a time limit now, not compared" in capsys.readouterr().out
 
 
+def test_a_learner_without_a_seed_is_not_compared(page, command, monkeypatch, capsys):
+    page()
+    command("run")
+    changed = page(change={"value": 7.0})
+    assert command("check", "--share", "1") == 1
+    changed.computed.clear()
+    monkeypatch.setitem(commands.INDEX, "unseeded", ["m"])
+    assert command("check", "--share", "1") == 2
+    assert not changed.computed
+    assert "6 units have no seed and are not compared" in capsys.readouterr().out
+
+
 def test_a_unit_that_fails_and_a_page_that_is_none_fail_the_check(page, command, tmp_path, capsys):
     page()
     command("run")
