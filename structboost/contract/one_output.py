@@ -54,7 +54,7 @@ def warn_of_one_output(
             f"together.  {WITHOUT_HINGE}"
         )
     warn_user(
-        f"The model predicts one output for all {len(Y)} training examples, whose true outputs "
+        "The model predicts one output for all training examples, whose true outputs "
         f"differ.  {remedy}",
         ConstantPredictionWarning,
     )

@@ -316,7 +316,9 @@ def _as_table_or_sequence(y: Any) -> tuple[NDArray[Any], list[Any] | None]:
     if not isinstance(y, Sequence) or isinstance(y, (str, bytes)):
         raise TypeError(f"y is {shown(y)}; {_FORMS_OF_SETS}.")
     rows = list(y)
-    are_rows = rows and all(_is_list(row) and not isinstance(row, Set) for row in rows)
+    are_rows = rows and all(
+        _is_list(row) and hasattr(row, "__len__") and not isinstance(row, Set) for row in rows
+    )
     are_rows = are_rows and all(len(row) == len(rows[0]) > 1 for row in rows)
     if are_rows and all(isinstance(v, _NUMBERS) and v in (0, 1) for row in rows for v in row):
         return np.asarray(rows), None

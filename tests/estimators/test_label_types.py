@@ -175,6 +175,7 @@ def test_label_sets_refuse_what_is_no_list_of_labels():
     for y, message in (
         ([{"a": 1}] * 40, r"y\[0\] is \{'a': 1\}"),
         ([*([["a"]] * 39), iter("b")], r"y\[39\] is .*give lists of labels"),
+        ([iter("ab") for _ in range(40)], r"y\[0\] is .*give lists of labels"),
         ([[b"a"]] * 40, r"has the label b'a'; give strings or numbers"),
         ([[None]] * 40, "has the label None"),
         ([[Colour.RED]] * 40, "has the label <Colour"),
