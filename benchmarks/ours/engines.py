@@ -28,7 +28,7 @@ class Engine(tuple[str, int]):
 class PythonTask(MulticlassTask):
     """Classes whose argmax is Python, one example at a time, as in a user's first task."""
 
-    separate = Task.separate
+    separate, separates_in_batches = Task.separate, False
 
 
 def batches(n_rows):
