@@ -43,7 +43,7 @@ def stacked(task: Task, X: Sequence[Any], first: int = 0) -> StackedParts:
 
 
 def stacked_in_order(task: Task, X: Sequence[Any], first: int = 0) -> StackedParts:
-    """Do the same, without a copy of :class:`~structboost.validation.OrderedRows`."""
+    """Call :meth:`Task.stack` as :func:`stacked` does, without a copy of ``OrderedRows``."""
     return _noted("stack", first, len(X), lambda: task.stack(X), lambda i: task.stack([X[i]]))
 
 

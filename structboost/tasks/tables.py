@@ -205,7 +205,7 @@ def _is_repeated(ascending: IntArray) -> NDArray[np.bool_]:
 
 
 def _last_true(flags: NDArray[np.bool_]) -> IntArray:
-    """Return for each place the last one up to it whose flag is set; the first is."""
+    """Return the last place up to each one whose flag is set, as that of the first is."""
     return np.maximum.accumulate(np.where(flags, np.arange(len(flags)), 0))
 
 

@@ -64,7 +64,7 @@ class OrderedRows:
 
 
 def in_memory(rows: Any) -> Any:
-    """Copy rows in another order; other tables are returned unchanged."""
+    """Return rows in another order as a copy, and any other table unchanged."""
     return rows[:] if isinstance(rows, OrderedRows) else rows
 
 
