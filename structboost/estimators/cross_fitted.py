@@ -161,10 +161,9 @@ class CrossFitted(TransformerMixin, Documented, BaseEstimator):
         ValueError, TypeError
             If a parameter or an argument is out of its range.
         """
-        self.fit_transform(X, y, groups)
+        self._fit(X, y, groups)
         return self
 
-    @committed
     def fit_transform(self, X: Any, y: Any, groups: Any = None) -> Any:
         """Train the classifiers, and return their out-of-fold responses.
 
@@ -187,6 +186,12 @@ class CrossFitted(TransformerMixin, Documented, BaseEstimator):
         ValueError, TypeError
             If a parameter or an argument is out of its range.
         """
+        return self._fit(X, y, groups)
+
+    @committed
+    def _fit(self, X: Any, y: Any, groups: Any) -> Any:
+        """Train the classifiers, and return their out-of-fold responses."""
+        # scikit-learn wraps fit_transform, and what it does afterwards must not follow the commit.
         checked_whole_number(self.folds, "folds")
         self._appends_features = checked_flag(self.passthrough, "passthrough")
         n_jobs = checked_n_jobs(self.n_jobs)
