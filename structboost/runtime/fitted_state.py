@@ -46,11 +46,12 @@ def committed(
             before = frozenset(vars(draft))
             with deferred_interrupts():
                 result = fit(draft, *args, **kwargs)
+            fitted = {name: value for name, value in vars(draft).items() if name not in before}
+            state = {**_settings(self), **fitted, _NAMES: frozenset(fitted)}
         except KeyboardInterrupt as stopped:
             stopped.args = stopped.args or (_WITHOUT_MODEL,)
             raise
-        fitted = {name: value for name, value in vars(draft).items() if name not in before}
-        self.__dict__ = {**_settings(self), **fitted, _NAMES: frozenset(fitted)}
+        self.__dict__ = state
         return self if result is draft else result
 
     return fit_and_commit
