@@ -203,7 +203,7 @@ def test_no_warning_where_one_decision_is_best_at_all_costs():
         warnings.simplefilter("error")
         all_of_three = PredictThenOptimize(Choose(3, 3), C=10.0, random_state=0)
         assert all_of_three.fit(NOISY_X, costs).score(NOISY_X, costs) == 0
-    with pytest.warns(ConstantPredictionWarning, match="one output for all training"):
+    with pytest.warns(ConstantPredictionWarning, match="one output for all training examples"):
         PredictThenOptimize(Choose(3, 1), C=10.0).fit(0 * NOISY_X, costs)
 
 

@@ -32,14 +32,14 @@ from structboost.exceptions import (
     note_examples,
     on_example,
 )
-from structboost.validation import check_inputs, first_unusable, in_memory, shown
+from structboost.validation import check_inputs, copied_in_order, first_unusable, shown
 
 T = TypeVar("T")
 
 
 def stacked(task: Task, X: Sequence[Any], first: int = 0) -> StackedParts:
     """Call :meth:`Task.stack` for examples, the first of which has index ``first``."""
-    return stacked_in_order(task, in_memory(X), first)
+    return stacked_in_order(task, copied_in_order(X), first)
 
 
 def stacked_in_order(task: Task, X: Sequence[Any], first: int = 0) -> StackedParts:

@@ -17,7 +17,7 @@ from structboost.validation import (
     check_sequence,
     checked_numbers,
     checked_weights,
-    in_memory,
+    copied_in_order,
     rows_of,
 )
 
@@ -165,7 +165,7 @@ def split_rows(
     order = order[counts[codes[order]] > 1]
     if not len(order):
         remedy = "more examples"
-        X = in_memory(X)
+        X = copied_in_order(X)
         if isinstance(X, np.ndarray) and X.ndim == 2 and len(X) > 1 and (X == X[0]).all():
             remedy = "columns that vary (all columns of X are constant)"
         raise ValueError(

@@ -27,7 +27,7 @@ from structboost.shards.shard import (
     ShardSource,
     examples_between,
 )
-from structboost.validation import in_memory
+from structboost.validation import copied_in_order
 from structboost.weak.binning import Thresholds, bin_thresholds
 from structboost.weak.responses import FeaturesOfRows
 from structboost.weak.standardisation import Standardisation
@@ -168,7 +168,7 @@ class ArrayTrainingSet(TrainingSet):
     @override
     def standardisation(self, kind: str, response: tuple[float, float]) -> Standardisation:
         assert self.rows is not None
-        return Standardisation.of(in_memory(self.rows[kind]), response)
+        return Standardisation.of(copied_in_order(self.rows[kind]), response)
 
     @override
     def _features(self, kind: str, start: int, stop: int) -> GivenRows:

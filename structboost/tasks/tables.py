@@ -45,8 +45,7 @@ class TableTask(BatchTask):
                 f"X has shape {rows.shape}; give a non-empty table (n_examples, n_features), "
                 "X[[i]] for one example."
             )
-        table = rows.table if isinstance(rows, OrderedRows) else rows
-        bad = first_unusable(table, missing=True)
+        bad = first_unusable(rows, missing=True)
         if bad is not None:
             raise TaskError(
                 "X[{sample}] has infinite features; replace them, or make them NaN: missing.", bad

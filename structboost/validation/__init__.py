@@ -12,8 +12,8 @@ from structboost.validation.containers import check_unmasked as check_unmasked
 from structboost.validation.containers import checked_array as checked_array
 from structboost.validation.containers import checked_features as checked_features
 from structboost.validation.containers import checked_numbers as checked_numbers
+from structboost.validation.containers import copied_in_order as copied_in_order
 from structboost.validation.containers import first_unusable as first_unusable
-from structboost.validation.containers import in_memory as in_memory
 from structboost.validation.containers import rows_of as rows_of
 from structboost.validation.containers import unusable as unusable
 from structboost.validation.containers import without_mask as without_mask

@@ -63,7 +63,7 @@ class OrderedRows:
         return self[:].astype(self.dtype if dtype is None else dtype, copy=False)
 
 
-def in_memory(rows: Any) -> Any:
+def copied_in_order(rows: Any) -> Any:
     """Return rows in another order as a copy, and any other table unchanged."""
     return rows[:] if isinstance(rows, OrderedRows) else rows
 
@@ -89,13 +89,16 @@ def first_unusable(rows: Any, *, missing: bool) -> int | None:
 
     Parameters
     ----------
-    rows : ndarray, or sparse array by rows, shape (n_rows, n_features)
+    rows : ndarray, OrderedRows, or sparse array by rows, shape (n_rows, n_features)
     """
     if sparse.issparse(rows):
         bad_entries = ~np.isfinite(rows.data)
         if not bad_entries.any():
             return None
         return int(np.searchsorted(rows.indptr, int(bad_entries.argmax()), side="right")) - 1
+    if isinstance(rows, OrderedRows):
+        is_good = first_unusable(rows.table, missing=missing) is None
+        return None if is_good else first_unusable(rows[:], missing=missing)
     if rows.dtype.kind != "f" or (good := np.isfinite(rows)).all():
         return None
     bad = ~good & ~np.isnan(rows) if missing else ~good

@@ -208,7 +208,11 @@ def bin_features(
         features = sparse.csc_array(features)
         features.sum_duplicates()
     bins = bin_thresholds(features, exact=exact, categorical=categorical, max_bins=max_bins)
-    return binned_features(bin_codes(features, bins), bins, blocks_of_rows(n_rows))
+    if isinstance(features, OrderedRows):
+        codes = bin_codes(features.table, bins).take(features.order, axis=1)
+    else:
+        codes = bin_codes(features, bins)
+    return binned_features(codes, bins, blocks_of_rows(n_rows))
 
 
 def binned_features(codes: NDArray[Any], bins: Thresholds, blocks: IntArray) -> BinnedFeatures:
@@ -336,13 +340,9 @@ def bin_codes(features: Any, bins: Thresholds) -> NDArray[Any]:
     infinite feature raises TaskError.
     """
     codes = np.empty((bins.n_columns, features.shape[0]), dtype=code_dtype(bins))
-    table, order = features, None
-    if isinstance(features, OrderedRows):
-        table, order = features.table, features.order
-        of_table = np.empty(len(table), codes.dtype)
     for j in range(bins.n_columns):
         f = j if bins.gaps is None else int(bins.gaps.feature[j])
-        column = _column(table, f)
+        column = _column(features, f)
         if np.isinf(column).any():
             _raise_infinite(column, f)
         of_column = bins.values[bins.indptr[j] : bins.indptr[j + 1]]
@@ -350,12 +350,7 @@ def bin_codes(features: Any, bins: Thresholds) -> NDArray[Any]:
         padded = np.full(1 << n_steps, np.inf)
         padded[: len(of_column)] = of_column
         is_low = bins.gaps is not None and bool(bins.gaps.low[j])
-        of_missing = 0 if is_low else len(of_column)
-        if order is None:
-            _fill_codes(column, padded, n_steps, of_missing, codes[j])
-        else:
-            _fill_codes(column, padded, n_steps, of_missing, of_table)
-            of_table.take(order, out=codes[j])
+        _fill_codes(column, padded, n_steps, 0 if is_low else len(of_column), codes[j])
     return codes
 
 

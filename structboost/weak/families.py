@@ -13,7 +13,7 @@ from structboost._typing import IntArray
 from structboost.contract.calls import check_nothing_missing
 from structboost.contract.parts import PartKind, StackedParts
 from structboost.runtime.elsewhere import hint
-from structboost.validation import in_memory, shown
+from structboost.validation import copied_in_order, shown
 from structboost.weak.base import TrainingFeatures, WeakLearnerFamily
 from structboost.weak.registry import FAMILIES, IN_SHARDS, SPARSE, family_maker
 from structboost.weak.union import UnionFamily
@@ -242,7 +242,7 @@ def families_of(
             ]
             families = [
                 maker(
-                    rows if _declared(member, "reads_bins") else in_memory(rows), response,
+                    rows if _declared(member, "reads_bins") else copied_in_order(rows), response,
                     exact=exact, n_threads=n_threads,
                 )
                 for member, maker in zip(of_kind, makers, strict=True)

@@ -82,7 +82,7 @@ def test_adopted_results_do_not_replace_kept_ones(tmp_path):
 
 
 def test_a_result_has_the_digits_of_a_page(tmp_path):
-    """What was measured here and what comes from a page give the same figures."""
+    """A page and the store of units give the same figures."""
     unit = unit_of(lambda: {"value": 1 / 3, "curve": [2 / 3, 1]})
     for _ in range(2):
         ((_, result),) = Runner(tmp_path, 1).finish([unit])

@@ -21,6 +21,7 @@ from structboost import (
     StructBoostTagger,
     StructuredSVM,
 )
+from structboost.conformance.broken_calls import BreakError, at_calls, break_here
 from structboost.exceptions import TaskError
 from structboost.tasks import CandidatePairs, labelled_stretches
 from tests.helpers.scikit_learn import check_battery
@@ -316,6 +317,23 @@ def test_a_refit_that_is_refused_leaves_the_responses_of_the_last_fit():
     with pytest.raises(ValueError, match=r"X\[7\]"):
         fitted.fit(bad, y)
     np.testing.assert_array_equal(np.vstack(fitted.transform(X)), before)
+
+
+def test_an_error_at_any_call_of_a_fit_leaves_no_responses():
+    X = np.random.default_rng(0).standard_normal((12, 2))
+    y = np.arange(12) % 2
+    with at_calls() as count:
+        CrossFitted(LogisticRegression(), folds=2).fit(X, y)
+    n_raised = 0
+    for call in range(count[0]):
+        transformer = CrossFitted(LogisticRegression(), folds=2)
+        try:
+            with at_calls((call,), break_here):
+                transformer.fit(X, y)
+        except (BreakError, TypeError):
+            n_raised += 1
+            assert not hasattr(transformer, "estimators_"), call
+    assert n_raised > count[0] // 2  # the others are caught inside
 
 
 def test_passthrough_counts_at_the_fit():

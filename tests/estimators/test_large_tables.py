@@ -11,9 +11,9 @@ from structboost import StructBoostClassifier
 from structboost.tasks import tables
 
 
-def _examples(n=240, dtype=np.float64):
+def _examples(n=240):
     rng = np.random.default_rng(0)
-    X = rng.standard_normal((n, 4)).astype(dtype)
+    X = rng.standard_normal((n, 4))
     X[:, 3] = rng.integers(3, size=n)
     X[1::7] = X[0]
     y = (X[:, 0] * X[:, 1] > 0) + (X[:, 3] > 1).astype(int)

@@ -13,7 +13,7 @@ from sklearn.datasets import make_classification
 from sklearn.metrics import log_loss
 
 from structboost import BinaryTask, MulticlassTask, StructBoost, StructBoostClassifier
-from structboost.masters import Exponential, StageWiseLikelihood
+from structboost.masters import Exponential, StageWiseLikelihood, stage_wise_likelihood
 from structboost.masters.base import Problem
 from structboost.weak import TreeFamily
 from structboost.weak.terms import Terms
@@ -135,3 +135,16 @@ def test_a_column_that_is_chosen_again_steps_on():
     assert trainer.objective_ == pytest.approx(losses.mean(), rel=1e-9)
     primal = [record["primal"] for record in trainer.history_]
     assert (np.diff(primal) < 0).all()
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_losses_in_pieces_give_the_same_temperature(n_classes, monkeypatch):
+    X, y = make_classification(
+        300, n_informative=4, n_classes=n_classes, flip_y=0.3, random_state=0
+    )
+    whole = StructBoostClassifier(max_iter=30).fit(X, y)
+    monkeypatch.setattr(stage_wise_likelihood, "_EXAMPLES_AT_ONCE", 7)
+    pieces = StructBoostClassifier(max_iter=30).fit(X, y)
+    assert whole.temperature_ != 1.0
+    assert pieces.temperature_ == whole.temperature_
+    assert pieces.history_[-1]["held_out_loss"] == whole.history_[-1]["held_out_loss"]

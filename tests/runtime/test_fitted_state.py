@@ -5,6 +5,7 @@ import threading
 import pytest
 from sklearn.base import BaseEstimator
 
+from structboost.conformance.broken_calls import at_calls, press_ctrl_c
 from structboost.runtime.fitted_state import committed, fitted_attributes, unfitted_copy
 
 
@@ -37,6 +38,17 @@ def test_a_fit_that_fails_leaves_all_attributes_as_they_were(error):
     with pytest.raises(type(error)):
         counter.fit("second", error)
     assert vars(counter) == before
+
+
+def test_ctrl_c_at_any_call_of_a_fit_says_that_the_object_is_as_before():
+    with at_calls() as count:
+        Counter().fit("large")
+    assert count[0] > 10
+    for call in range(1, count[0]):
+        counter = Counter()
+        with pytest.raises(KeyboardInterrupt, match="as it was"), at_calls((call,), press_ctrl_c):
+            counter.fit("large")
+        assert vars(counter) == {"size": 1}
 
 
 def test_a_second_fit_keeps_nothing_of_the_first_and_returns_its_object():
