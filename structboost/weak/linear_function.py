@@ -47,9 +47,23 @@ _SPAN = 2.0
 
 
 class LinearFunction(NamedTuple):
-    """Linear function ``coefficients'z`` of the standardised features z."""
+    """Linear function ``coefficients'z`` of the standardised features z.
 
-    coefficients: tuple[float, ...]
+    ``packed`` holds the coefficients in hexadecimal digits.  Learners are keys of dictionaries in
+    every round: text keeps its hash, and a tuple of thousands of numbers is hashed each time.
+    """
+
+    packed: str
+
+    @classmethod
+    def of(cls, coefficients: FloatArray) -> LinearFunction:
+        """Make the function with these coefficients."""
+        return cls(coefficients.astype("<f8").tobytes().hex())
+
+    @property
+    def coefficients(self) -> FloatArray:
+        """Coefficients, shape (width,)."""
+        return np.frombuffer(bytes.fromhex(self.packed), "<f8")
 
 
 class FunctionCodes(NamedTuple):
@@ -150,8 +164,8 @@ class LinearFunctionSearch(WeakLearnerFamily):
 
     @override
     def refine(self, learner: LinearFunction, duals: Any) -> list[Candidate]:
-        edges = np.array(learner.coefficients) @ self._sums(duals)
-        turned = LinearFunction(tuple(-value for value in learner.coefficients))
+        edges = learner.coefficients @ self._sums(duals)
+        turned = LinearFunction.of(-learner.coefficients)
         may_turn = self.standardisation.bias
         return [
             Candidate(turned, channel, -edge)
@@ -173,26 +187,29 @@ class LinearFunctionSearch(WeakLearnerFamily):
 
     @override
     def restored(self, values: Sequence[Any]) -> LinearFunction:
-        (coefficients,) = values
+        (packed,) = values
+        # Checkpoints of version 0.2 hold a list.
+        is_text = isinstance(packed, str)
+        coefficients = LinearFunction(packed).coefficients.tolist() if is_text else packed
         if len(coefficients) != self.standardisation.width:
             raise DamagedFileError("a linear function has more or fewer coefficients than features")
         least = -np.inf if self.standardisation.bias else 0.0
-        weights = tuple(finite_number(value, "coefficient", least) for value in coefficients)
+        weights = [finite_number(value, "coefficient", least) for value in coefficients]
         if np.linalg.norm(weights) > self.radius * (1 + _ROUNDING):
             raise DamagedFileError(
                 f"a linear function has coefficients of norm above {self.radius}"
             )
-        return LinearFunction(weights)
+        return LinearFunction.of(np.array(weights))
 
     def _steepest(self, channel: int, sums: FloatArray) -> Candidate:
         inside = sums if self.standardisation.bias else np.maximum(sums, 0.0)
         norm = float(np.linalg.norm(inside))
         if norm > 0:
-            steepest = tuple((inside * (self.radius / norm)).tolist())
-            return Candidate(LinearFunction(steepest), channel, self.radius * norm)
+            steepest = LinearFunction.of(inside * (self.radius / norm))
+            return Candidate(steepest, channel, self.radius * norm)
         best = int(np.argmax(sums))
-        steepest = tuple(self.radius * (i == best) for i in range(len(sums)))
-        return Candidate(LinearFunction(steepest), channel, self.radius * float(sums[best]))
+        steepest = LinearFunction.of(self.radius * (np.arange(len(sums)) == best))
+        return Candidate(steepest, channel, self.radius * float(sums[best]))
 
 
 class LinearFunctionFamily(LinearFunctionSearch):

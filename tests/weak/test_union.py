@@ -55,7 +55,7 @@ def test_no_function_in_the_ball_has_a_larger_edge(seed, response):
     others *= family.radius / np.linalg.norm(others, axis=1, keepdims=True)
     edges = others @ family.standardisation.rows(X).T @ duals
     for candidate in found:
-        (coefficients,) = candidate.learner
+        coefficients = candidate.learner.coefficients
         assert np.linalg.norm(coefficients) == pytest.approx(family.radius)
         own = duals[:, candidate.channel]
         answers = family.responses([candidate.learner])[0]
@@ -68,7 +68,8 @@ def test_no_function_in_the_ball_has_a_larger_edge(seed, response):
         if response[0] >= 0:
             assert min(coefficients) >= 0
             assert answers.min() >= 0
-        assert family.restored([list(coefficients)]) == candidate.learner
+        assert family.restored(list(candidate.learner)) == candidate.learner
+        assert family.restored([coefficients.tolist()]) == candidate.learner  # as version 0.2 wrote
 
 
 SCALES = {"large": 1e300, "small": 1e-300, "mixed": [1e300, 1e-300, 1.0, 1e200]}
@@ -408,6 +409,8 @@ def test_damaged_unions_are_refused(tmp_path):
         ([[9.0, 0.0, 0.0, 0.0]], "norm above"),
         ([[float("nan"), 0.0, 0.0, 0.0]], "its coefficient is"),
         ([["x", 0.0, 0.0, 0.0]], "its coefficient is"),
+        ([np.full(4, np.nan).tobytes().hex()], "its coefficient is"),
+        ([np.ones(3).tobytes().hex()], "more or fewer coefficients"),
     ],
 )
 def test_functions_of_a_damaged_checkpoint_are_refused(values, message):
