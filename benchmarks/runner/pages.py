@@ -179,11 +179,11 @@ def _measured(commit: Any, runs: Sequence[Provenance | None]) -> str:
     """
     groups = grouped((json.dumps({**(run or {}), "date": None}), run) for run in runs)
     words = [(in_words(group), len(group)) for group in groups.values()]
-    portable = "The code is one that every x86-64 processor with AVX2 runs alike."
+    portable = "The code gives the same results on every x86-64 processor with AVX2."
     end = portable if runs and all(map(is_portable, runs)) else ""
     if {run and run["commit"] for run in runs} == {commit} and len(words) == 1:
         return f"Measured on {words[0][0]}. {end}".rstrip()
-    head = f"Written on commit {commit}, whose data and code are those of every unit. They ran on"
+    head = f"Results of commit {commit}. All units used its data and code:"
     return blocks(head, "\n".join(f"- {what}: {n} units" for what, n in words), end)
 
 

@@ -161,11 +161,7 @@ def slack_separation(
 
 def predictions(task: Task, X: Sequence[Any], scores: StackedParts) -> list[Any]:
     """Call :meth:`Task.predict_batch` for all examples."""
-
-    def alone(i: int) -> Sequence[Any]:
-        return task.predict_batch([X[i]], scores.only(i))
-
-    outputs: Any = _noted("argmax_batch", 0, len(X), lambda: task.predict_batch(X, scores), alone)
+    outputs = _of_batch("argmax_batch", task.predict_batch, X, scores)
     method = "predict_batch" if task.defines("predict_batch") else "argmax_batch"
     check_one_each(outputs, len(X), method)
     _check_outputs(task, X, scores, outputs)
@@ -197,7 +193,7 @@ def _check_outputs(
 
 
 def _try_output(task: Task, x: Any, scores: StackedParts, output: Any, i: int) -> None:
-    """Call what must take a prediction, which is the joint feature of an output.
+    """Check that the joint feature, or else the loss, accepts a prediction.
 
     The loss needs a true output, which may know more than a prediction, such as costs.
     """
@@ -215,16 +211,7 @@ def marginals(
     With ``truth``, a task that has only :meth:`Task.outputs` lists them once for the same
     examples.  TaskError, which names the example, if shapes are wrong, or values not finite.
     """
-
-    def alone(i: int) -> Marginals:
-        return task.marginals_batch([X[i]], scores.only(i))
-
-    n = len(X)
-
-    def whole() -> Marginals:
-        return task.marginals_batch(X, scores if truth is None else replace(scores, memo=truth))
-
-    result = _noted("marginals_batch", 0, n, whole, alone)
+    n, result = len(X), _of_batch("marginals_batch", task.marginals_batch, X, scores, truth)
     if not isinstance(result, Marginals):
         raise TaskError(f"marginals_batch gave {shown(result)}; give Marginals{hint(result)}.")
     for kind in task.kinds:
@@ -246,14 +233,7 @@ def log_sums(
 
     TaskError if the shape is wrong, or values are not finite; the message names the example.
     """
-
-    def alone(i: int) -> FloatArray:
-        return task.log_sums_batch([X[i]], scores.only(i))
-
-    def whole() -> FloatArray:
-        return task.log_sums_batch(X, scores if truth is None else replace(scores, memo=truth))
-
-    result = _noted("log_sums_batch", 0, len(X), whole, alone)
+    result: FloatArray = _of_batch("log_sums_batch", task.log_sums_batch, X, scores, truth)
     _check_log_sums(result, len(X))
     return result
 
@@ -287,6 +267,20 @@ def check_truths(task: Task, X: Sequence[Any], Y: Sequence[Any]) -> None:
     if task.reads_inputs:
         for i, (x, y) in enumerate(zip(X, Y, strict=True)):
             on_example("joint_feature", i, task.joint_feature, x, y)
+
+
+def _of_batch(
+    name: str,
+    method: Callable[[Sequence[Any], StackedParts], Any],
+    X: Sequence[Any],
+    scores: StackedParts,
+    truth: KeptTruth | None = None,
+) -> Any:
+    """Call a batch form of inputs and scores for all examples, which errors call by ``name``."""
+    with_truth = scores if truth is None else replace(scores, memo=truth)
+    return _noted(
+        name, 0, len(X), lambda: method(X, with_truth), lambda i: method([X[i]], scores.only(i))
+    )
 
 
 def _noted(

@@ -21,7 +21,7 @@ from structboost.validation import checked_flag, checked_whole_number, shown, wi
 
 
 class Assignment(DecisionProblem):
-    """One column for each row.
+    """Assignment of a column to each row, at least cost.
 
     Item ``row * n_columns + column`` is their pair.
 

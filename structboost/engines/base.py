@@ -43,7 +43,7 @@ class OnCluster(Protocol):
 
 
 class Placeable(Protocol):
-    """A shard, as far as engines know it."""
+    """Interface that engines need from a shard."""
 
     def run(self, calls: Iterable[tuple[str, tuple[Any, ...]]]) -> Any:
         """Make calls in turn, and return the result of the last one."""
@@ -65,21 +65,24 @@ class Call(NamedTuple):
         Name of the method.
     arguments : tuple
         Arguments that are the same for all shards.
-    own : dict of int to object, optional
+    per_shard : dict of int to object, optional
         A further, last argument of each shard.
     """
 
     method: str
     arguments: tuple[Any, ...]
-    own: Mapping[int, Any] | None = None
+    per_shard: Mapping[int, Any] | None = None
 
     def of_shard(self, i: int) -> tuple[str, tuple[Any, ...]]:
         """Method and arguments for shard ``i``."""
-        return self.method, self.arguments if self.own is None else (*self.arguments, self.own[i])
+        last = () if self.per_shard is None else (self.per_shard[i],)
+        return self.method, (*self.arguments, *last)
 
     def of_shards(self, shards: Sequence[int]) -> Call:
         """The call with the arguments of some shards only."""
-        return self if self.own is None else self._replace(own={i: self.own[i] for i in shards})
+        if self.per_shard is None:
+            return self
+        return self._replace(per_shard={i: self.per_shard[i] for i in shards})
 
 
 @dataclass(frozen=True)

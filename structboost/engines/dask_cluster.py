@@ -110,10 +110,10 @@ class _DaskWorkers(Workers):
         self._sources = sources
         self._replay = replay
         addresses = self._await_workers()
-        self._shares = layout.shares(len(addresses))
-        self._addresses = addresses[: len(self._shares)]
-        self._hosts: list[Any] = [None] * len(self._shares)
-        self._connections: list[DirectConnection | None] = [None] * len(self._shares)
+        self._shards_of = layout.shares(len(addresses))
+        self._addresses = addresses[: len(self._shards_of)]
+        self._hosts: list[Any] = [None] * len(self._shards_of)
+        self._connections: list[DirectConnection | None] = [None] * len(self._shards_of)
         self._unreachable: set[int] = set()
         # Exception at the last loss of a worker.
         self._loss: Exception | None = None
@@ -121,7 +121,7 @@ class _DaskWorkers(Workers):
         self._sum_bytes: dict[str, int] = {}
         lost = []
         placing = {}
-        for k in range(len(self._shares)):
+        for k in range(len(self._shards_of)):
             try:
                 placing[k] = self._place(k, None)
             except _WorkerLost:
@@ -137,7 +137,7 @@ class _DaskWorkers(Workers):
     @override
     def responses(self, batch: Batch) -> Sequence[Response]:
         replies: list[Response] = []
-        pending = list(range(len(self._shares)))
+        pending = list(range(len(self._shards_of)))
         method = batch.calls[-1].method
         for _ in range(_MAX_LOSSES):
             is_large = (
@@ -152,7 +152,7 @@ class _DaskWorkers(Workers):
                     (p.value.nbytes for reply in replies for p in reply.sums), default=0
                 )
                 return replies
-            pending = [k for k in pending if lost.intersection(self._shares[k])]
+            pending = [k for k in pending if lost.intersection(self._shards_of[k])]
             for k in pending:
                 if self._addresses[k] not in self._living() or self._is_empty(k):
                     self._recover(k, batch)
@@ -171,11 +171,11 @@ class _DaskWorkers(Workers):
             self._loss = error
             self._awaits_end(k)
             self._disconnect(k)
-            lost.update(self._shares[k])
+            lost.update(self._shards_of[k])
 
         for k in places:
             try:
-                pending.append((k, self._send(k, batch.of_shards(self._shares[k]))))
+                pending.append((k, self._send(k, batch.of_shards(self._shards_of[k]))))
             except _LOSSES as error:
                 lose(k, error)
         for k, reply_of in pending:
@@ -191,9 +191,9 @@ class _DaskWorkers(Workers):
         """Send a batch to worker ``k``, and return a function that waits for the reply."""
         connection = self._connection(k)
         if connection is not None:
-            connection.ask(self._shares[k], batch)
+            connection.ask(self._shards_of[k], batch)
             return partial(connection.response, lambda: self._addresses[k] in self._living())
-        future = self._hosts[k].respond(self._run, self._shares[k], batch)
+        future = self._hosts[k].respond(self._run, self._shards_of[k], batch)
         return future.result  # type: ignore[no-any-return]
 
     def _connection(self, k: int) -> DirectConnection | None:
@@ -218,7 +218,7 @@ class _DaskWorkers(Workers):
         client, n_blocks = self._client, batch.layout.n_blocks
         level = [
             client.submit(
-                worker.respond, self._run, self._shares[k], batch.of_shards(self._shares[k]),
+                worker.respond, self._run, self._shards_of[k], batch.of_shards(self._shards_of[k]),
                 workers=[self._addresses[k]], pure=False,
             )
             for k in places
@@ -235,7 +235,7 @@ class _DaskWorkers(Workers):
             # The batch is sent again: a shard that has processed it only repeats the last call.
             self._loss = error
             client.cancel(futures, force=True)
-            return [], {i for k in places for i in self._shares[k]}
+            return [], {i for k in places for i in self._shards_of[k]}
         # Partial sums remain; only the missing part is computed again.
         return [reply], set(reply.lost)
 
@@ -245,7 +245,7 @@ class _DaskWorkers(Workers):
             worker.held, self._run, workers=[self._addresses[k]], on_error="return"
         )
         shards = held.get(self._addresses[k])
-        return not isinstance(shards, list) or not set(self._shares[k]) <= set(shards)
+        return not isinstance(shards, list) or not set(self._shards_of[k]) <= set(shards)
 
     def _awaits_end(self, k: int) -> bool:
         """Whether worker ``k`` is gone, which may take a moment to show."""
@@ -264,7 +264,7 @@ class _DaskWorkers(Workers):
             burden = {address: 0 for address in living}
             for other, address in enumerate(self._addresses):
                 if other != k and address in burden:
-                    burden[address] += len(self._shares[other])
+                    burden[address] += len(self._shards_of[other])
             self._addresses[k] = min(living, key=lambda address: (burden[address], address))
             try:
                 self._wait(k, self._place(k, batch))
@@ -290,7 +290,7 @@ class _DaskWorkers(Workers):
         address = [self._addresses[k]]
         host = self._client.submit(ShardHost, actor=True, workers=address, pure=False)
         placed = []
-        for i in self._shares[k]:
+        for i in self._shards_of[k]:
             source = self._sources[i]
             if isinstance(source, Delayed):
                 sent = self._client.compute(source, workers=address, allow_other_workers=True)

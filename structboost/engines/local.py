@@ -73,9 +73,6 @@ class Serial(Threads):
 
     n_jobs: int | None = 1
 
-    def __post_init__(self) -> None:
-        checked_n_jobs(self.n_jobs)
-
     @classmethod
     @override
     def by_name(cls, n_jobs: int | None) -> Serial:

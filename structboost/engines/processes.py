@@ -78,7 +78,7 @@ class _ProcessWorkers(Workers):
         self._run = uuid.uuid4().hex
         self._sources = sources
         self._replay = replay
-        self._shares = layout.shares(n_workers)
+        self._shards_of = layout.shares(n_workers)
         # A pool of one process each, so that a call goes to the process of its shards.
         self._pools: dict[int, Any] = {}
         self._connections: dict[int, DirectConnection] = {}
@@ -86,7 +86,7 @@ class _ProcessWorkers(Workers):
         self._endpoints: dict[int, Future[Endpoint]] = {}
         self._placing: dict[int, list[Future[Failure | None]]] = {}
         try:
-            for k in self._start(range(len(self._shares)), None):
+            for k in self._start(range(len(self._shards_of)), None):
                 self._replace(k, None)
         except BaseException:
             self.close()
@@ -94,12 +94,12 @@ class _ProcessWorkers(Workers):
 
     @override
     def responses(self, batch: Batch) -> Sequence[Response]:
-        are_asked = [self._ask(k, batch) for k in range(len(self._shares))]
+        are_asked = [self._ask(k, batch) for k in range(len(self._shards_of))]
         return [self._response(k, is_asked, batch) for k, is_asked in enumerate(are_asked)]
 
     def _ask(self, k: int, batch: Batch) -> bool:
         """Send a batch to process ``k``, and return whether it is alive."""
-        shards = self._shares[k]
+        shards = self._shards_of[k]
         if k not in self._connections:
             return False  # an interrupt came during its replacement
         try:
@@ -168,7 +168,7 @@ class _ProcessWorkers(Workers):
         """Connect to process ``k``, and send the sources of its shards."""
         self._connections[k] = DirectConnection(self._endpoints.pop(k).result())
         self._placing[k] = []
-        for i in self._shares[k]:
+        for i in self._shards_of[k]:
             calls, last = ([], 0) if batch is None else (self._replay(i), batch.number)
             place = partial(worker.place, self._run, i, self._sources[i], calls, last)
             self._placing[k].append(self._pools[k].submit(place))
@@ -187,7 +187,7 @@ class _ProcessWorkers(Workers):
 
     @override
     def close(self) -> None:
-        for k in range(len(self._shares)):
+        for k in range(len(self._shards_of)):
             self._end(k)
 
 

@@ -157,7 +157,7 @@ def numbers_of(x: Any, i: int) -> NDArray[Any]:
         ) from None
     if isinstance(x, np.ma.MaskedArray) and np.ma.getmaskarray(x).any():
         raise ValueError(f"X[{i}] has masked values; impute them, or leave the sequence out.")
-    if rows.dtype.kind == "O" and rows.ndim == 2 and all(map(_is_real, rows.flat)):
+    if rows.dtype.kind == "O" and rows.ndim == 2 and all(map(is_real, rows.flat)):
         try:
             rows = np.array(rows, np.float64)
         except OverflowError:
@@ -233,7 +233,8 @@ def _values(x: Any) -> list[Any]:
     return list(x)
 
 
-def _is_real(value: Any) -> bool:
+def is_real(value: Any) -> bool:
+    """Whether a value is a real number or a bool."""
     return isinstance(value, Number | np.bool_) and not isinstance(value, complex)
 
 

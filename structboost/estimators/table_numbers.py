@@ -14,7 +14,7 @@ from scipy import sparse
 from structboost._typing import FloatArray
 from structboost.estimators.exact_numbers import check_exact, check_whole_number_exact
 from structboost.estimators.table_forms import frame_of, is_sparse
-from structboost.validation import is_missing, shown
+from structboost.validation import is_missing, is_number, shown
 
 _ENCODE = (
     "encode it as numbers first, such as by sklearn.preprocessing.OneHotEncoder, or name it in "
@@ -26,15 +26,6 @@ _READ = (
     "make numbers of it by .astype(float), or name it in categorical_features before the fit if it "
     "has categories"
 )
-
-
-def _is_number(text: str | bytes) -> bool:
-    """Whether a text reads as a number."""
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
 
 
 def numbers_of(X: Any, codes: dict[int, FloatArray]) -> Any:
@@ -227,7 +218,7 @@ def _numbers_of_objects(
             out[i] = np.nan
         elif isinstance(value, str | bytes):
             texts = (one for one in values if isinstance(one, str | bytes))
-            remedy = _READ if all(map(_is_number, texts)) else _ENCODE
+            remedy = _READ if all(map(is_number, texts)) else _ENCODE
             raise ValueError(f"{name} holds {dtype}, such as {shown(value)} in row {i}; {remedy}.")
         else:
             out[i] = _float_of(value, name, f"{dtype}, such as {shown(value)} in row {i}", error)

@@ -121,7 +121,7 @@ class TableReader:
         """Raise if parameters do not fit the columns of a training table."""
 
     def _keep_columns(self, labels: list[Any] | None, table: Any) -> None:
-        """Store what later tables are read by."""
+        """Store the names of the columns, by which later tables are read."""
         self._column_labels = labels
         if labels is not None and isinstance(labels[0], str):
             self.feature_names_in_ = np.array(labels, dtype=object)

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from structboost._typing import IntArray
+from structboost.estimators.sequence_forms import is_real
 from structboost.estimators.string_index import StringIndex
 from structboost.estimators.token_table import Block, TokenTable
 from structboost.exceptions import warn_user
@@ -418,7 +419,7 @@ class _Reading:
             if all(isinstance(text, str) for text in items):
                 yield from ((f"{name}={str.__str__(text)}", 1.0) for text in items)
                 return
-            if not isinstance(value, set | frozenset) and all(map(_is_number, items)):
+            if not isinstance(value, set | frozenset) and all(map(is_real, items)):
                 for k, amount in enumerate(items):
                     yield f"{name}[{k}]", self._number(f"{name}[{k}]", amount, row)
                 return
@@ -508,18 +509,13 @@ def _numbers(values: Sequence[Any]) -> NDArray[np.float64] | None:
     return array.astype(np.float64)
 
 
-def _is_number(value: Any) -> bool:
-    """Whether a value of a vector is a real number or a bool."""
-    return isinstance(value, Number | np.bool_) and not isinstance(value, complex)
-
-
 def _is_vector(value: Any) -> bool:
     """Whether a value looks like a vector of numbers."""
     if isinstance(value, np.ndarray):
         return value.ndim == 1 and value.dtype.kind in "iufb" and len(value) > 0
     if not isinstance(value, list | tuple) or not len(value):
         return False
-    return _is_number(value[0])
+    return is_real(value[0])
 
 
 def place_of(key: str, places: dict[str, int], *, learns: bool) -> int:

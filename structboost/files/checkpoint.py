@@ -129,7 +129,7 @@ class CheckpointFile:
         choice: Mapping[str, Any] | None = None,
     ) -> None:
         self._checkpoint = checkpoint
-        self._own = dict(hashes)
+        self._hashes = dict(hashes)
         self._choice = {} if choice is None else {_CHOICE: dict(choice)}
         self._rounds = 0
         self._written = time.monotonic()
@@ -144,7 +144,7 @@ class CheckpointFile:
 
     def write(self, header: Mapping[str, Any], arrays: Arrays, schema: SchemaOfHeader) -> None:
         """Write a state that fits ``schema(header, names)``, whole or not at all."""
-        about = {**self._own, **self._choice, **header}
+        about = {**self._hashes, **self._choice, **header}
         self._format(schema).write(self._checkpoint.path, about, arrays)
         self._rounds = 0
         self._written = time.monotonic()
@@ -179,7 +179,7 @@ class CheckpointFile:
 
     def _format(self, schema: SchemaOfHeader) -> ArchiveFormat:
         def of_run(header: Header, names: Collection[str]) -> Schema:
-            for name, value in self._own.items():
+            for name, value in self._hashes.items():
                 if name in header and header[name] != value:
                     raise CheckpointError(
                         f"{self._checkpoint.path} is a checkpoint of other data or parameters; "

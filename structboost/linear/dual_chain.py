@@ -11,6 +11,7 @@ from sklearn.utils import check_random_state
 
 from structboost._typing import FloatArray, IntArray
 from structboost.contract.calls import stacked
+from structboost.contract.parts import StackedParts
 from structboost.contract.task import Task
 from structboost.linear.chain_passes import FIRST_OVERLAP, add_sums, dual_pass, space_of_pass
 from structboost.linear.designs import designs_of
@@ -87,6 +88,7 @@ class DualChain:
         vectors = np.zeros((len(rows), 0))
         if "vector" in self.designs:
             vectors = self.designs["vector"].matrix(stack.rows["vector"])
+        self._store_steps(stack)
         del stack, rows  # which are large
         # The columns of vectors and the constant have the value 1.
         values = np.concatenate((self._columns.values, np.ones(vectors.shape[1] + 1)))
@@ -103,6 +105,9 @@ class DualChain:
         self._duals = _true_duals(starts, tags, n_tags)
         self.primal, self.bound, self._C = np.inf, -np.inf, 0.0
         self._best = self._weights, self._transitions
+
+    def _store_steps(self, stack: StackedParts) -> None:
+        """Store the features of steps, for solvers of chains that have some."""
 
     def begin(self, C: float) -> None:
         """Continue with another C, from the same dual distributions."""

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from structboost._typing import FloatArray, IntArray, override
-from structboost.contract.calls import stacked
+from structboost.contract.parts import StackedParts
 from structboost.linear.chain_passes import add_sums, dual_pass_of_steps, space_of_steps
 from structboost.linear.dual_chain import DualChain
 from structboost.linear.same_columns import SameColumns
@@ -30,24 +30,28 @@ class DualStepChain(DualChain):
         **settings: Any,
     ) -> None:
         super().__init__(task, X, Y, example_weights, **settings)
-        stack = stacked(task, X)
-        rows, first_steps = stack.rows["step"], stack.offsets["step"]
-        self._columns_of_steps = SameColumns(rows, self.designs["step"].width - 1)
-        values = np.append(self._columns_of_steps.values, 1.0)
-        none = np.zeros((len(rows), 0)), np.zeros(len(rows))
-        self._steps = (*self._columns_of_steps.entries, values, *none, first_steps)
+        values, first_steps = self._steps[2], self._steps[5]
+        n_steps = int(first_steps[-1])
         starts, tags, _, _ = self._sequences
         self._space = space_of_steps(starts, task.n_tags)
-        tokens = np.arange(len(rows)) + np.repeat(
+        tokens = np.arange(n_steps) + np.repeat(
             starts[:-1] - first_steps[:-1], np.diff(first_steps)
         )
         self._true_pairs = tags[tokens] * task.n_tags + tags[tokens + 1]
-        of_pairs = np.zeros((len(rows), task.n_tags**2))
-        of_pairs[np.arange(len(rows)), self._true_pairs] = 1.0
+        of_pairs = np.zeros((n_steps, task.n_tags**2))
+        of_pairs[np.arange(n_steps), self._true_pairs] = 1.0
         self._duals = (self._duals[0], of_pairs, *self._duals[2:])
         self._transitions = np.zeros((len(values), task.n_tags**2))
         self._slopes = self._weights, self._transitions
         self._best = self._weights, self._transitions
+
+    @override
+    def _store_steps(self, stack: StackedParts) -> None:
+        rows = stack.rows["step"]
+        self._columns_of_steps = SameColumns(rows, self.designs["step"].width - 1)
+        values = np.append(self._columns_of_steps.values, 1.0)
+        none = np.zeros((len(rows), 0)), np.zeros(len(rows))
+        self._steps = (*self._columns_of_steps.entries, values, *none, stack.offsets["step"])
 
     @override
     def _rows_of_pairs(self, rows: IntArray) -> IntArray:

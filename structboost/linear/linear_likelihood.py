@@ -8,14 +8,13 @@ from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Protocol, Self
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 
 from structboost._typing import FloatArray, IntArray
 from structboost.contract.calls import mean_loss, predictions, stacked_inputs
 from structboost.contract.one_output import is_constant, warn_of_one_output
 from structboost.contract.parts import StackedParts
 from structboost.contract.task import Task, check_is_task
-from structboost.exceptions import InterruptedFitWarning, examples_numbered, warn_user
+from structboost.exceptions import examples_numbered
 from structboost.linear.designs import Design, linear_ensemble, linear_scores
 from structboost.linear.primal_likelihood import FoldResult, PrimalLikelihood
 from structboost.masters.base import Problem
@@ -29,7 +28,12 @@ from structboost.selection.folds import Fold
 from structboost.selection.held_out import HeldOut
 from structboost.selection.path import Path, Trial, upwards
 from structboost.selection.scoring import Score, checked_score
-from structboost.training.endings import ending_in_words, ending_of_passes
+from structboost.training.endings import (
+    ending_in_words,
+    ending_of_passes,
+    warn_of_interruption,
+    warn_of_open_gap,
+)
 from structboost.training.history import contradicts, record, relative_gap
 from structboost.training.trainer import Trainer
 from structboost.validation import (
@@ -248,19 +252,11 @@ class LinearLikelihoodTrainer(Trainer):
         }
 
     def _warn(self) -> None:
-        n = len(self.history_)
-        rounds = f"{n} round" + ("" if n == 1 else "s")
         if self.interrupted_:
-            warn_user(
-                f"Training was interrupted after {rounds}; the weights kept so far are usable.",
-                InterruptedFitWarning,
-            )
+            warn_of_interruption(len(self.history_))
         elif self.history_[-1]["gap"] > self.tol:
-            warn_user(
-                f"The gap is {self.history_[-1]['gap']:.2g} after max_rounds = {self.max_rounds}, "
-                f"above tol = {self.tol}; allow more rounds (max_iter of the estimators), raise "
-                "tol, or lower C.",
-                ConvergenceWarning,
+            warn_of_open_gap(
+                self.history_[-1]["gap"], self.tol, len(self.history_), remedy=", or lower C"
             )
 
     def _chosen_C(

@@ -134,7 +134,7 @@ class PrimalLikelihood:
         self._measure()
 
     def _weights(self) -> FloatArray:
-        """Return the weights of now."""
+        """Return the current weights."""
         return self._start if self._solver is None else self._scale * self._solved()
 
     def _solved(self) -> FloatArray:

@@ -17,7 +17,6 @@ from structboost.contract.calls import check_nothing_missing, separation, stacke
 from structboost.contract.one_output import warn_of_one_output
 from structboost.contract.parts import StackedParts
 from structboost.contract.task import Task, check_is_task
-from structboost.exceptions import InterruptedFitWarning, warn_user
 from structboost.files.schema import DamagedFileError
 from structboost.linear.designs import Design, designs_of, linear_ensemble
 from structboost.linear.svm_run import Run
@@ -26,7 +25,11 @@ from structboost.model.linear_members import weights_of
 from structboost.runtime.blas_threads import one_blas_thread
 from structboost.runtime.fitted_state import committed, unfitted_copy
 from structboost.runtime.interrupts import deferred_interrupts
-from structboost.training.endings import ending_of_passes
+from structboost.training.endings import (
+    ending_of_passes,
+    warn_of_interruption,
+    warn_of_open_gap,
+)
 from structboost.training.trainer import Trainer, iterated_Cs
 from structboost.validation import (
     by_position,
@@ -252,19 +255,12 @@ class StructuredSVM(Trainer):
         self.interrupted_ = not run.optimise()
         self._keep(run)
         if self.interrupted_:
-            n = len(self.history_)
-            passes = f"{n} exact pass" + ("" if n == 1 else "es")
-            warn_user(
-                f"Training was interrupted after {passes}; the weights kept so far are usable.",
-                InterruptedFitWarning,
-            )
+            warn_of_interruption(len(self.history_), "exact pass")
         elif self.history_[-1]["gap"] > self.tol:
-            warn_user(
-                f"The gap is {self.history_[-1]['gap']:.2g} after max_epochs = {self.max_epochs}, "
-                f"above tol = {self.tol}; raise max_epochs (max_iter of the estimators), scale "
-                "the features, or lower C.",
-                ConvergenceWarning,
-            )
+            warn_of_open_gap(
+                self.history_[-1]["gap"], self.tol, len(self.history_), "max_epochs",
+                ", scale the features, or lower C",
+            )  # fmt: skip
 
     @property
     def w_(self) -> Any:

@@ -73,7 +73,7 @@ class _Point(NamedTuple):
     """Weights, shape (n_columns,), and the likelihood at their scores."""
 
     weights: FloatArray
-    found: LikelihoodAt
+    likelihood: LikelihoodAt
 
 
 class ConditionalLikelihoodMaster(RestrictedMaster):
@@ -145,7 +145,7 @@ class ConditionalLikelihoodMaster(RestrictedMaster):
         weights = np.asarray(result.x, np.float64)
         if not np.array_equal(self._at.weights, weights):
             self._at = self._point(weights)
-        if not np.isfinite(self._at.found.losses).all():
+        if not np.isfinite(self._at.likelihood.losses).all():
             raise SolverError("The conditional likelihood is not finite; choose a smaller C.")
         self._keep(self._at)
 
@@ -158,14 +158,17 @@ class ConditionalLikelihoodMaster(RestrictedMaster):
         value = float(at.weights.sum()) + self.C * self._risk(at)
         gradient = np.ones(len(at.weights))
         for kind, terms in self._columns.terms.items():
-            edges = terms.coefficients * self._responses[kind].edges(terms, at.found.slopes[kind])
+            edges = terms.coefficients * self._responses[kind].edges(
+                terms, at.likelihood.slopes[kind]
+            )
             np.subtract.at(gradient, terms.columns, self.C * edges)
         return value, gradient
 
     @override
     def duals(self) -> dict[str, FloatArray]:
         return {
-            kind: np.ascontiguousarray(self.C * of.T) for kind, of in self._at.found.slopes.items()
+            kind: np.ascontiguousarray(self.C * of.T)
+            for kind, of in self._at.likelihood.slopes.items()
         }
 
     @override
@@ -175,16 +178,16 @@ class ConditionalLikelihoodMaster(RestrictedMaster):
     def _bound(self, at: _Point, largest_edge: float) -> float:
         """Mean entropy of ``(1 - s) truth + s q`` times C, with s such that no edge exceeds 1."""
         s = min(1.0, 1.0 / max(largest_edge, 1e-300))
-        true = np.exp(-at.found.losses)
+        true = np.exp(-at.likelihood.losses)
         # Entropy without the term of the truth, whose probability becomes ``mixed``.
-        others = at.found.entropies - true * at.found.losses
-        mixed = 1.0 - s * -np.expm1(-at.found.losses)
-        entropies = s * others + s * np.expm1(-at.found.losses) * np.log(s)
+        others = at.likelihood.entropies - true * at.likelihood.losses
+        mixed = 1.0 - s * -np.expm1(-at.likelihood.losses)
+        entropies = s * others + s * np.expm1(-at.likelihood.losses) * np.log(s)
         entropies -= mixed * np.log(np.maximum(mixed, 1e-300))
         return max(0.0, self.C * float(self._problem.example_weights @ entropies))
 
     def _risk(self, at: _Point) -> float:
-        return float(self._problem.example_weights @ at.found.losses)
+        return float(self._problem.example_weights @ at.likelihood.losses)
 
     def _keep(self, at: _Point) -> None:
         self.weights, self.risk = at.weights, self._risk(at)

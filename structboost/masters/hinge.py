@@ -83,7 +83,7 @@ class HingeMaster(RestrictedMaster, Generic[OracleType]):
         return self.dual_value / max(1.0, largest_edge)
 
     def _take_duals(self, duals: FloatArray, by: int = 0) -> None:
-        """Take duals of the cuts as the proof, and age cuts without a dual ``by`` so many steps."""
+        """Store the duals that give the bound, and age cuts whose dual is 0 by ``by`` steps."""
         self.pool.duals, self.dual_value = duals, float(duals @ self.pool.losses)
         self.pool.age(duals, by)
 

@@ -228,7 +228,7 @@ class MSlackMaster(SlackProgramMaster):
     def _scores_of_columns(self, first: int = 0) -> ColumnScores:
         """Columns from index ``first`` on, as features."""
         oracle = self.oracle
-        responses = {kind: of_kind.rows for kind, of_kind in oracle.answers.items()}
+        responses = {kind: of_kind.rows for kind, of_kind in oracle.responses.items()}
         terms = {
             kind: of_kind.take(np.flatnonzero(of_kind.columns >= first))
             for kind, of_kind in oracle.columns.terms.items()

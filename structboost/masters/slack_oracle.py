@@ -34,7 +34,7 @@ class SlackOracle(ColumnOracle):
         self.n_channels = {kind: of_kind.n_channels for kind, of_kind in task.kinds.items()}
         # Passes over all examples; one over some of them is a part of a pass.
         self._passes = 0.0
-        self.answers = {kind: StoredResponses(int(offsets[kind][-1])) for kind in task.kinds}
+        self.responses = {kind: StoredResponses(int(offsets[kind][-1])) for kind in task.kinds}
 
     @property
     def one_slack_each(self) -> bool:
@@ -73,8 +73,8 @@ class SlackOracle(ColumnOracle):
         raise_if_interrupted()
         rows = {}
         for kind, terms in self.columns.weighted(weights).items():
-            out = np.zeros((self.n_channels[kind], self.answers[kind].rows.shape[1]))
-            self.answers[kind].add_scores(terms, 0, out)
+            out = np.zeros((self.n_channels[kind], self.responses[kind].rows.shape[1]))
+            self.responses[kind].add_scores(terms, 0, out)
             rows[kind] = out.T
         scores = StackedParts(rows, self.offsets)
         separated = self._separation(scores, examples)
@@ -122,4 +122,4 @@ class SlackOracle(ColumnOracle):
 
     @override
     def add_responses(self, kind: str, responses: NDArray[Any]) -> int:
-        return self.answers[kind].add(responses)
+        return self.responses[kind].add(responses)

@@ -57,7 +57,7 @@ class SlackProgramMaster(HingeMaster[SlackOracle]):
     def duals(self) -> dict[str, FloatArray]:
         out = {}
         for kind, measure in self._measures.items():
-            n_parts = self.oracle.answers[kind].rows.shape[1]
+            n_parts = self.oracle.responses[kind].rows.shape[1]
             out[kind] = np.zeros((n_parts, self.oracle.n_channels[kind]))
             np.add.at(
                 out[kind],
@@ -179,7 +179,7 @@ class SlackProgramMaster(HingeMaster[SlackOracle]):
             sorted_ = measure.take(order)
             indptr = np.searchsorted(sorted_.channels, np.arange(self.oracle.n_channels[kind] + 1))
             _add_row_products(
-                self.oracle.answers[kind].rows, *of_kind, sorted_.parts, sorted_.values,
+                self.oracle.responses[kind].rows, *of_kind, sorted_.parts, sorted_.values,
                 owners[kind][order], indptr, out,
             )  # fmt: skip
         return out.T

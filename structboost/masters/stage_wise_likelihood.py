@@ -19,7 +19,7 @@ from structboost.masters.pair_margins import PAIR_LINK
 from structboost.runtime.compiled import compiled
 from structboost.weak.base import Growth
 from structboost.weak.leaf_sums import SURE, confident_leaves, sum_leaves
-from structboost.weak.tree_growth import grow, leaf_numbers
+from structboost.weak.tree_growth import fill_leaf_indices, grow
 
 # A number from which on doubles are whole.
 _WHOLE = 2.0**52
@@ -170,7 +170,7 @@ def run_rounds(
         drawn, draw = is_drawn[r], (seeds[r], n_drawn, of_columns, is_open)
         nodes, of_round = (features[r], bins[r]), _between(sets, r * n_channels, n_channels)
         grow(table, columns, derivatives[0], drawn, room, nodes, of_round, counts, limits, draw)
-        leaf_numbers(table[0], features[r], bins[r], of_round, leaf_of)
+        fill_leaf_indices(table[0], features[r], bins[r], of_round, leaf_of)
         sum_leaves(leaf_of, derivatives[0], drawn, sums[r])
         confident_leaves(sums[r], fractions, responses[r])
         has_column = False

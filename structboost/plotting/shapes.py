@@ -163,7 +163,7 @@ class ShapeDisplay(Described):
 
         Returns
         -------
-            thresholds : ndarray, shape (n_thresholds,)
+        thresholds : ndarray, shape (n_thresholds,)
             Ascending.
         values : ndarray, shape (n_thresholds + 1, n_channels)
             Values between the thresholds.  With several channels their mean, which changes no
@@ -191,7 +191,7 @@ class ShapeDisplay(Described):
 
         Returns
         -------
-            values : ndarray, shape (n_channels,), or None
+        values : ndarray, shape (n_channels,), or None
             None where there is none.
         """
         steps = self.form.steps
@@ -211,7 +211,7 @@ class ShapeDisplay(Described):
 
         Returns
         -------
-            slope : ndarray, shape (n_channels,)
+        slope : ndarray, shape (n_channels,)
             With several channels their mean, which changes no decision, is subtracted.
         """
         slopes: FloatArray = _beside_mean(self.form.coefficients[feature][None])[0]
@@ -227,7 +227,7 @@ class ShapeDisplay(Described):
 
         Returns
         -------
-            at : ndarray, shape (n_corners,)
+        at : ndarray, shape (n_corners,)
             Values of the feature; each threshold occurs twice.
         values : ndarray, shape (n_corners, n_channels)
             Values of the curve.
@@ -261,7 +261,7 @@ class ShapeDisplay(Described):
 
         Returns
         -------
-            first, second : ndarray
+        first, second : ndarray
             Thresholds of the features, ascending.
         values : ndarray, shape (n_first + 1, n_second + 1, n_channels)
             Values between the thresholds.  With several channels their mean, which changes no

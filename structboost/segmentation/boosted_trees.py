@@ -115,7 +115,7 @@ def fit_trees(
         slopes, curvatures = truth - probabilities, probabilities * (1 - probabilities)
         round_: list[Any] = [None] * n_sums
         for tree, k, _ in family.price(slopes, 1):
-            leaf = family.leaf_numbers(tree)
+            leaf = family.leaf_indices(tree)
             slope = np.bincount(leaf, slopes[:, k], 2**_DEPTH)
             curvature = np.bincount(leaf, curvatures[:, k], 2**_DEPTH)
             steps = _LEARNING_RATE * slope / (curvature + _RIDGE)

@@ -133,21 +133,21 @@ class StoredImages(Sequence[DescribedImage]):
 
     def __init__(self, images: Sequence[Photograph], describing: Describing) -> None:
         self._images, self._describing = images, describing
-        self._own: dict[int, Any] = {}
+        self._of_user: dict[int, Any] = {}
 
     def __len__(self) -> int:
         return len(self._images)
 
     def __getitem__(self, index: Any) -> Any:
         # A user's features stay in memory, as they may take long to compute and are few.
-        describing, features = self._describing, self._own.get(index)
+        describing, features = self._describing, self._of_user.get(index)
         if features is not None:
             describing = replace(describing, features=None)
         described = _describe(describing, self._images[index], index)
         if features is not None:
             described.features[OWN] = features
         elif OWN in described.features:
-            self._own[index] = described.features[OWN]
+            self._of_user[index] = described.features[OWN]
         return described
 
 

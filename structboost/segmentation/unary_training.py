@@ -97,8 +97,7 @@ def _fit_built_in(
         features = group_features(image, word_histograms(image, codebook))
         return {**features, _JOINT: joint_rows(image, features)}
 
-    drawn = {group: training.draw(settings.group_rows) for group in GROUPS[:1]}
-    drawn = dict.fromkeys(GROUPS, drawn[GROUPS[0]])
+    drawn = dict.fromkeys(GROUPS, training.draw(settings.group_rows))
     drawn[_JOINT] = training.draw(settings.joint_rows, rare_more_often=False)
     with Phase("features to learn from", len(images), verbose) as line:
         rows = _Sample(_Stepping(images, line), training.starts, drawn, rows_of)

@@ -221,7 +221,7 @@ class Shard:
         return self._duals[kind]
 
     def sums(self, kind: str, *arguments: Any) -> FloatArray:
-        """Sums of the duals that pricing asks of the responses made here."""
+        """Sum the duals as pricing needs, over the responses of this shard."""
         return self._in_shard[kind].sums(self.duals(kind), *arguments)
 
     def features_sum(self, kind: str, first_row: int) -> int:

@@ -46,7 +46,7 @@ _STAGES = ("first", "second")
 
 @dataclass(eq=False, repr=False)
 class TwoStageTagger(SavedEstimator, Documented, BaseEstimator):
-    """Tagger of sequences that tags a word alike wherever it occurs again.
+    """Tagger whose second stage sees the tags of the same word in other sentences.
 
     A name is often clear in one sentence and not in the next.  A first tagger tags all sentences.
     The second one has further features for each token, in bins: the mean probabilities of the tags

@@ -362,7 +362,7 @@ def _inside(box: FloatArray, shape: tuple[int, ...]) -> FloatArray:
 
 
 def _surroundings(image: Pixels, box: FloatArray) -> Pixels:
-    """Cut out the object and as much again on every side."""
+    """Crop the object with a margin of its own size on each side."""
     height, width = image.shape[:2]
     near = np.maximum(np.floor(box[:2] - box[2:]), 0).astype(int)
     far = np.minimum(np.ceil(box[:2] + 2.0 * box[2:]), [width, height]).astype(int)

@@ -78,11 +78,11 @@ class FrameSource(Iterator[tuple[int, Pixels]]):
         self.source, self.frame_count, self.fps = source, frame_count, fps
         self.time: float | None = None
         self._images = images
-        self._numbers = count(start)
+        self._indices = count(start)
 
     def __next__(self) -> tuple[int, Pixels]:
         image, self.time = next(self._images)
-        return next(self._numbers), image
+        return next(self._indices), image
 
     def __enter__(self) -> Self:
         return self

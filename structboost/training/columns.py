@@ -29,7 +29,7 @@ from structboost.weak.terms import Term, Terms
 class ColumnWeights(NamedTuple):
     """Weights of the columns of a round by their indices, without zeros."""
 
-    numbers: NDArray[np.int32]
+    columns: NDArray[np.int32]
     weights: FloatArray
 
 
@@ -44,8 +44,8 @@ STAGES_SCHEMA: Mapping[str, Array] = {
 def stage_arrays(stages: Sequence[ColumnWeights]) -> dict[str, NDArray[Any]]:
     """Weights after each round as the arrays of a checkpoint."""
     return {
-        "stage_sizes": np.array([len(stage.numbers) for stage in stages], np.int64),
-        "stage_numbers": np.concatenate([stage.numbers for stage in stages]),
+        "stage_sizes": np.array([len(stage.columns) for stage in stages], np.int64),
+        "stage_numbers": np.concatenate([stage.columns for stage in stages]),
         "stage_weights": np.concatenate([stage.weights for stage in stages]),
     }
 
@@ -228,14 +228,14 @@ class ColumnRegistry:
         """Return the model of every column that had a weight in a stage or has one now."""
         is_used = np.zeros(len(self._indices), np.bool_)
         for stage in (final, *stages):
-            is_used[stage.numbers] = True
+            is_used[stage.columns] = True
         used, places = is_used.nonzero()[0], np.cumsum(is_used) - 1
         place = {index: i for i, index in enumerate(used.tolist())}
         stage_weights = np.zeros((len(stages), len(used)))
         for row, stage in zip(stage_weights, stages, strict=True):
-            row[places[stage.numbers]] = stage.weights
+            row[places[stage.columns]] = stage.weights
         weights = np.zeros(len(used))
-        weights[places[final.numbers]] = final.weights
+        weights[places[final.columns]] = final.weights
         keys = {index: key for key, index in self._indices.items() if index in place}
         members = {}
         for kind, family in self.families.items():

@@ -36,7 +36,7 @@ from structboost.training.settings import Settings
 from structboost.training.state import RunCheckpoint, State
 from structboost.weak.pricing import Priced, PricingRule
 
-# Is told of every record; True, or a key of ENDINGS, ends training.
+# Called with each record.  Training ends if it returns True or a key of ENDINGS.
 Observer = Callable[[Record], bool | str]
 
 # Rounds that find no violated column, where pricing is a search.
@@ -175,7 +175,7 @@ class Loop(ABC):
                 gap_all=None,
                 smallest_C=state.smallest_C,
                 cuts=master.n_cuts,
-                columns=len(stage.numbers),
+                columns=len(stage.columns),
                 oracle_calls=master.oracle_calls - self._calls_before,
                 seconds=time.perf_counter() - self._began,
             )
@@ -240,7 +240,7 @@ class Loop(ABC):
         return 0.0
 
     def temperature(self) -> Temperature | None:
-        """Factor of the scores that the parts left out ask for, if they are looked at."""
+        """Temperature fitted on held-out parts, or None if none was fitted."""
         return None if self._learning is None else self._learning.temperature()
 
     @property
@@ -254,7 +254,7 @@ class Loop(ABC):
         return self.columns.ensemble(self.task.kinds, final, [final], {})
 
     def final_model(self, metadata: Mapping[str, Any]) -> Ensemble:
-        """The model, with the weights of every round, and what files are to say of it."""
+        """Build the final model, with the weights of each round and the metadata of its file."""
         stages, history = self.state.stages, self.state.history
         facts = {
             "C": float(self.settings.C),

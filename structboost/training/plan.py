@@ -10,7 +10,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from structboost._typing import FloatArray
@@ -20,7 +19,6 @@ from structboost.contract.task import Task, check_is_task
 from structboost.engines.base import Engine
 from structboost.exceptions import (
     EmptyModelWarning,
-    InterruptedFitWarning,
     SolverError,
     warn_user,
 )
@@ -35,6 +33,7 @@ from structboost.shards.oracle import ShardedOracle
 from structboost.shards.training_sets import training_set
 from structboost.training.booster_loop import BoosterLoop
 from structboost.training.columns import ColumnRegistry
+from structboost.training.endings import warn_of_interruption, warn_of_open_gap
 from structboost.training.loop import Loop
 from structboost.training.master_loop import MasterLoop
 from structboost.training.settings import Settings
@@ -301,9 +300,9 @@ def train(
                     # This C has no model yet; those before it are complete.
                     if before is None:
                         raise
-                    return _warn_of_interruption(0)
+                    return warn_of_interruption(0)
                 if loop.state.interrupted:
-                    return _warn_of_interruption(len(loop.state.history))
+                    return warn_of_interruption(len(loop.state.history))
                 if loop.is_empty:
                     empty.append(loop)
                 _warn_of_open_gap(loop)
@@ -312,26 +311,12 @@ def train(
             _warn_of_empty_models(empty, plan.smallest_C(largest, X, Y, sample_weight))
 
 
-def _warn_of_interruption(n_rounds: int) -> None:
-    rounds = f"{n_rounds} round" + ("" if n_rounds == 1 else "s")
-    warn_user(
-        f"Training was interrupted after {rounds}; the model kept so far is usable.",
-        InterruptedFitWarning,
-    )
-
-
 def _warn_of_open_gap(loop: Loop) -> None:
     """Warn if rounds were used up before the gap was ``tol``."""
     state, settings = loop.state, loop.settings
     gap = state.history[-1]["gap"]
-    if state.done or gap is None or gap <= max(float(settings.tol), float(settings.spread)):
-        return
-    warn_user(
-        f"Training ended after {len(state.history)} rounds, all that max_rounds (max_iter of the "
-        f"estimators) allows, at a gap of {gap:.2g}, above tol = {settings.tol}.  Allow more "
-        "rounds, or a larger tol.",
-        ConvergenceWarning,
-    )
+    if not state.done and gap is not None and gap > max(settings.tol, settings.spread):
+        warn_of_open_gap(gap, settings.tol, settings.max_rounds)
 
 
 def _warn_of_empty_models(empty: Sequence[Loop], smallest_C: float | None) -> None:

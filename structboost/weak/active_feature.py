@@ -25,7 +25,7 @@ from structboost.weak.base import (
     check_family_arguments,
     check_has_rows,
 )
-from structboost.weak.candidates import answer_type, best_ways
+from structboost.weak.candidates import best_ways, response_type
 from structboost.weak.table import LearnerTable
 
 # Features are searched for this many channels at a time.
@@ -222,11 +222,11 @@ class ActiveFeatureFamily(WeakLearnerFamily):
         rows = np.asarray(features).astype(np.int64)
         _check_numbers(features, rows)
         self.n_features = rows.shape[1]
-        self._type = answer_type(*response)
+        self._type = response_type(*response)
         self._turned = (0.0, -1.0) if min(response) < 0 else (1.0, 0.0)
         parts, slots = np.nonzero(rows >= 0)
-        self._known, column = np.unique(rows[parts, slots], return_inverse=True)
-        shape = (len(self._known), len(rows))
+        self._features, column = np.unique(rows[parts, slots], return_inverse=True)
+        shape = (len(self._features), len(rows))
         ones = np.ones(len(parts))
         # Row f: the parts that have the f-th known feature.
         self._parts_of = sparse.csr_array((ones, (column, parts)), shape=shape)
@@ -251,7 +251,7 @@ class ActiveFeatureFamily(WeakLearnerFamily):
     def refine(self, learner: ActiveFeature, duals: FloatArray) -> Sequence[Candidate]:
         place = self._place(learner)
         ways = [self._learner(place, turned) for turned in (False, True)]
-        if place == len(self._known) and self._turned[0]:
+        if place == len(self._features) and self._turned[0]:
             ways = ways[:1]  # the constant turned around is nothing
         return best_ways(ways, self.responses(ways) @ duals)
 
@@ -263,7 +263,7 @@ class ActiveFeatureFamily(WeakLearnerFamily):
         for learner in learners:
             place = self._place(learner)
             at = everywhere
-            if place < len(self._known):
+            if place < len(self._features):
                 at = self._parts_of.indices[slice(*self._parts_of.indptr[place : place + 2])]
             response = np.full(len(at), learner.present, self._type)
             if learner.absent:
@@ -294,15 +294,15 @@ class ActiveFeatureFamily(WeakLearnerFamily):
 
     def _learner(self, place: int, turned: bool) -> ActiveFeature:
         absent, present = self._turned if turned else (0.0, 1.0)
-        if place == len(self._known):
+        if place == len(self._features):
             return ActiveFeature(-1, present, present)
-        return ActiveFeature(int(self._known[place]), absent, present)
+        return ActiveFeature(int(self._features[place]), absent, present)
 
     def _place(self, learner: ActiveFeature) -> int:
         """Row of a feature among the known ones, where the constant is last."""
         if learner.feature < 0:
-            return len(self._known)
-        return int(np.searchsorted(self._known, learner.feature))
+            return len(self._features)
+        return int(np.searchsorted(self._features, learner.feature))
 
 
 def _largest(values: FloatArray, n: int) -> list[int]:

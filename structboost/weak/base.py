@@ -147,7 +147,7 @@ class Growth(NamedTuple):
     sets : ndarray of uint64, shape (n_rounds * n_channels, n_nodes, n_words), optional
     sums : ndarray, shape (n_rounds, 4, n_channels, n_leaves)
         Filled by :func:`structboost.weak.leaf_sums.sum_leaves`.
-    numbers : ndarray of int16, shape (n_channels, n_rows)
+    leaf_of_rows : ndarray of int16, shape (n_channels, n_rows)
         Work array for the leaf of each row.
     fractions : (float, float)
         As for :func:`structboost.weak.leaf_sums.confident_leaves`.
@@ -160,7 +160,7 @@ class Growth(NamedTuple):
     trees: tuple[IntArray, IntArray, FloatArray]
     sets: NDArray[np.uint64] | None
     sums: FloatArray
-    numbers: NDArray[np.int16]
+    leaf_of_rows: NDArray[np.int16]
     fractions: tuple[float, float]
 
 
@@ -243,7 +243,7 @@ class WeakLearnerFamily(Described, ABC):
 
         Parameters
         ----------
-        random_state : int, RandomState or None
+        rng : int, RandomState or None
             Source of all random draws of the family.
         """
         return
@@ -276,7 +276,7 @@ class WeakLearnerFamily(Described, ABC):
         return None
 
     def skip_drawn(self, n_rounds: int) -> None:
-        """Drop the random draws of so many rounds of the last :meth:`growth`, which were run."""
+        """Discard the random draws of the ``n_rounds`` rounds that the last growth has run."""
         return
 
     def grown(self, growth: Growth, n_rounds: int) -> list[list[Candidate]]:

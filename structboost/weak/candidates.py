@@ -10,6 +10,9 @@ import numpy as np
 from structboost._typing import FloatArray
 from structboost.weak.base import Candidate
 
+# Relative difference of edges up to which a constant learner is as good as a split.
+TIE = 1e-6
+
 
 def best_on_channels(
     edges: FloatArray, per_channel: int, learner: Callable[[int, int], Any]
@@ -42,6 +45,20 @@ def best_ways(ways: Sequence[Any], edges: FloatArray) -> list[Candidate]:
     ]
 
 
-def answer_type(low: float, high: float) -> type[np.signedinteger[Any] | np.floating[Any]]:
+def with_constant(
+    splits: Sequence[Candidate], constant: Candidate, per_channel: int
+) -> list[Candidate]:
+    """Best splits of a channel, best first, and the constant learner, or the constant alone.
+
+    The simplest learner enters alone if it is as good as any split.  Its edge then stands for
+    theirs, so that the bound holds for the whole family.
+    """
+    best_split = max((split.edge for split in splits), default=-np.inf)
+    if constant.edge > 0 and constant.edge >= (1 - TIE) * best_split:
+        return [constant._replace(edge=max(constant.edge, best_split))]
+    return [*splits] if per_channel == 1 and splits else [*splits, constant]
+
+
+def response_type(low: float, high: float) -> type[np.signedinteger[Any] | np.floating[Any]]:
     """Smallest type for two responses, int8 if both are small integers."""
     return np.int8 if float(low).is_integer() and float(high).is_integer() else np.float32

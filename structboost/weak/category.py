@@ -18,7 +18,7 @@ from structboost.weak.base import (
     checked_columns,
 )
 from structboost.weak.binning import bin_features
-from structboost.weak.candidates import answer_type, best_on_channels
+from structboost.weak.candidates import best_on_channels, best_ways, response_type
 from structboost.weak.category_sets import (
     HALF,
     N_WORDS,
@@ -149,10 +149,7 @@ class CategoryFamily(WeakLearnerFamily):
         n_bins = int(self.binned.bins.n_bins[self._column(learner)])
         others = learner._replace(members=learner.members ^ (2**n_bins - 1))
         edges = self.responses([learner, others]) @ duals
-        return [
-            Candidate((learner, others)[int(way)], channel, float(edges[way, channel]))
-            for channel, way in enumerate(edges.argmax(axis=0))
-        ]
+        return best_ways((learner, others), edges)
 
     @override
     def restored(self, values: Sequence[Any]) -> CategorySet:
@@ -165,7 +162,7 @@ class CategoryFamily(WeakLearnerFamily):
 
     @override
     def responses(self, learners: Sequence[CategorySet]) -> NDArray[Any]:
-        out = np.empty((len(learners), self.binned.n_rows), answer_type(self.low, self.high))
+        out = np.empty((len(learners), self.binned.n_rows), response_type(self.low, self.high))
         inside = flags_of(words_of(tuple(learner.members for learner in learners)))
         for k, learner in enumerate(learners):
             is_inside = inside[k][self.binned.codes[self._column(learner)]]

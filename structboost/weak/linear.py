@@ -24,7 +24,7 @@ from structboost.weak.base import (
     check_has_rows,
     check_sizes,
 )
-from structboost.weak.candidates import answer_type, largest_norms
+from structboost.weak.candidates import largest_norms, response_type
 from structboost.weak.stump import StumpFamily
 from structboost.weak.table import LearnerTable, shares_of_coefficients
 
@@ -163,7 +163,7 @@ class LinearFamily(WeakLearnerFamily):
     @override
     def responses(self, learners: Sequence[Hyperplane]) -> NDArray[Any]:
         raw = self._scaled * self._spreads + self._means
-        return self.table(learners).responses(raw).astype(answer_type(self.low, self.high))
+        return self.table(learners).responses(raw).astype(response_type(self.low, self.high))
 
     @override
     def table(self, learners: Sequence[Hyperplane]) -> HyperplaneTable:

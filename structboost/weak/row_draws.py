@@ -87,7 +87,7 @@ class RowDraws:
         return self._ahead.popleft() if self._ahead else self.draw()
 
     def ahead(self, n_rounds: int) -> tuple[NDArray[np.bool_], IntArray]:
-        """Draw so many rounds ahead, which stay until they are taken.
+        """Draw the rows of the next ``n_rounds`` rounds, and store them.
 
         Returns
         -------

@@ -14,8 +14,8 @@ from structboost._typing import FloatArray, IntArray, override
 from structboost.files.schema import DamagedFileError, whole_number
 from structboost.runtime.compiled import compiled
 from structboost.weak.base import Candidate, WeakLearnerFamily
-from structboost.weak.candidates import answer_type, best_ways
-from structboost.weak.stump import TIE, Stump, StumpTable
+from structboost.weak.candidates import best_ways, response_type, with_constant
+from structboost.weak.stump import Stump, StumpTable
 
 # An edge is larger only by more than rounding: by this fraction of it.
 _ROUNDING = 1e-10
@@ -79,12 +79,7 @@ class SparseStumpFamily(WeakLearnerFamily):
             flip = self.low * total > self.high * total
             largest = max(self.low * total, self.high * total)
             constant = Candidate(self._stump(0, -1, flip), channel, largest)
-            best_split = max((split.edge for split in splits), default=-np.inf)
-            # As good as any split: the simplest learner goes first, alone, and stands for them.
-            if largest > 0 and largest >= (1 - TIE) * best_split:
-                candidates.append(constant._replace(edge=max(largest, best_split)))
-            else:
-                candidates += splits if per_channel == 1 and splits else [*splits, constant]
+            candidates += with_constant(splits, constant, per_channel)
         return sorted(candidates, key=lambda candidate: -candidate.edge)
 
     @override
@@ -95,7 +90,7 @@ class SparseStumpFamily(WeakLearnerFamily):
 
     @override
     def responses(self, learners: Sequence[Stump]) -> NDArray[Any]:
-        out = np.empty((len(learners), self.n_parts), answer_type(self.low, self.high))
+        out = np.empty((len(learners), self.n_parts), response_type(self.low, self.high))
         for k, stump in enumerate(learners):
             out[k] = stump.left if stump.threshold >= 0 else stump.right
             entries = slice(*self._starts[stump.feature : stump.feature + 2])

@@ -22,7 +22,12 @@ from structboost.weak.base import (
     checked_directions,
 )
 from structboost.weak.binning import Thresholds, bin_features
-from structboost.weak.candidates import answer_type, best_ways, largest_norms
+from structboost.weak.candidates import (
+    best_ways,
+    largest_norms,
+    response_type,
+    with_constant,
+)
 from structboost.weak.category import CategoryFamily
 from structboost.weak.histogram import best_shared_splits, best_splits, histograms
 from structboost.weak.lookup_table import LookupTable
@@ -38,8 +43,6 @@ Group = tuple[int, int]
 _HELD_ENTRIES = 1 << 22
 # Work (rows x features) below which threads cost more than they save.
 _MIN_THREADED_WORK = 2_000_000
-# Edges nearer than this, relatively, count as equal.
-TIE = 1e-6
 
 
 class Stump(NamedTuple):
@@ -193,18 +196,7 @@ class StumpSearch(WeakLearnerFamily):
                 )
                 for f in self._best_columns(column, per_channel)
             ]
-            best_split = splits[0].edge if splits else -np.inf
-            # As good as any split: the simplest learner goes first, alone.
-            simplest = constant.edge > 0 and constant.edge >= (1 - TIE) * best_split
-            # Its edge stands for theirs, so that the bound holds for the whole family.
-            alone = constant._replace(edge=max(constant.edge, best_split))
-            candidates += (
-                [alone]
-                if simplest
-                else splits
-                if per_channel == 1 and splits
-                else [*splits, constant]
-            )
+            candidates += with_constant(splits, constant, per_channel)
         return sorted(candidates, key=lambda candidate: -candidate.edge)
 
     def _keep_directions(
@@ -309,7 +301,7 @@ class StumpFamily(StumpSearch):
 
     @override
     def responses(self, learners: Sequence[Stump]) -> NDArray[Any]:
-        out = np.empty((len(learners), self.binned.n_rows), answer_type(self.low, self.high))
+        out = np.empty((len(learners), self.binned.n_rows), response_type(self.low, self.high))
         for k, stump in enumerate(learners):
             below = self.binned.codes[stump.feature].astype(np.int64) <= stump.bin
             out[k] = np.where(below, stump.left, stump.right)

@@ -32,7 +32,7 @@ from structboost.weak.base import (
     checked_directions,
 )
 from structboost.weak.binning import MAX_BINS, BinnedFeatures, bin_features
-from structboost.weak.candidates import answer_type, largest_norms
+from structboost.weak.candidates import largest_norms, response_type
 from structboost.weak.category_sets import (
     BY_SET,
     HALF,
@@ -44,7 +44,7 @@ from structboost.weak.category_sets import (
 from structboost.weak.leaf_sums import SURE
 from structboost.weak.monotone_trees import Directions
 from structboost.weak.row_draws import RowDraws
-from structboost.weak.tree_growth import Room, grow, leaf_numbers, work_arrays
+from structboost.weak.tree_growth import Room, fill_leaf_indices, grow, work_arrays
 from structboost.weak.tree_histograms import CountedTable, counted_table
 from structboost.weak.tree_leaves import TreeLeaves
 from structboost.weak.tree_table import TreeTable
@@ -344,7 +344,7 @@ class TreeFamily(WeakLearnerFamily):
         leaves = self._drawn_leaves.get((learner, channel))
         if self._left_out is None or leaves is None:
             return None
-        return np.where(self._left_out, leaves[self.leaf_numbers(learner)], 0.0)
+        return np.where(self._left_out, leaves[self.leaf_indices(learner)], 0.0)
 
     @override
     def price_shared(self, duals: FloatArray, n_learners: int) -> list[tuple[Tree, FloatArray]]:
@@ -353,7 +353,7 @@ class TreeFamily(WeakLearnerFamily):
 
     @override
     def refine(self, learner: Tree, duals: FloatArray) -> list[Candidate]:
-        at = self.leaf_numbers(learner)
+        at = self.leaf_indices(learner)
         weights: FloatArray = np.stack(
             [np.bincount(at, weights=d, minlength=len(learner.leaves)) for d in duals.T]
         )
@@ -368,8 +368,8 @@ class TreeFamily(WeakLearnerFamily):
 
     @override
     def responses(self, learners: Sequence[Tree]) -> NDArray[Any]:
-        leaf_indices = self._leaf_numbers(learners)
-        leaves = np.array([t.leaves for t in learners], answer_type(self.low, self.high))
+        leaf_indices = self._leaf_indices(learners)
+        leaves = np.array([t.leaves for t in learners], response_type(self.low, self.high))
         out = np.empty((len(learners), self.binned.n_rows), leaves.dtype)
         for row, leaf, at in zip(out, leaves, leaf_indices, strict=True):
             np.take(leaf, at, out=row)
@@ -446,7 +446,7 @@ class TreeFamily(WeakLearnerFamily):
             self._room_to_count, self._limits, (seed, *self._room_to_draw),
         )  # fmt: skip
         leaf_indices = np.empty((n_channels, self.binned.n_rows), np.int16)
-        leaf_numbers(self.binned.codes, features, bins, sets, leaf_indices)
+        fill_leaf_indices(self.binned.codes, features, bins, sets, leaf_indices)
         leaves, weights, of_drawn = self._leaves.of_new_trees(
             (features, bins, sets), leaf_indices, duals, is_drawn
         )
@@ -473,17 +473,17 @@ class TreeFamily(WeakLearnerFamily):
         )
         return list(map(Tree, *fields, of_sets))
 
-    def leaf_numbers(self, tree: Tree) -> NDArray[np.int16]:
+    def leaf_indices(self, tree: Tree) -> NDArray[np.int16]:
         """Leaf of every training part, counted from the left, shape (n_parts,)."""
-        return self._leaf_numbers([tree])[0]
+        return self._leaf_indices([tree])[0]
 
-    def _leaf_numbers(self, learners: Sequence[Tree]) -> list[NDArray[np.int16]]:
+    def _leaf_indices(self, learners: Sequence[Tree]) -> list[NDArray[np.int16]]:
         stored = [self._leaves_of_round.get(_splits(tree)) for tree in learners]
         others = [tree for tree, leaves in zip(learners, stored, strict=True) if leaves is None]
         if others:
             out = np.empty((len(others), self.binned.n_rows), np.int16)
             features, bins = np.array([t.features for t in others]), [t.bins for t in others]
-            leaf_numbers(self.binned.codes, features, np.array(bins), self._sets(others), out)
+            fill_leaf_indices(self.binned.codes, features, np.array(bins), self._sets(others), out)
         computed = iter(out if others else ())
         return [next(computed) if leaves is None else leaves for leaves in stored]
 

@@ -31,7 +31,7 @@ def work_arrays(depth: int, table: CountedTable) -> Room:
         Histograms on the way to a leaf.
     weights : ndarray of int64, shape (2, n_rows)
         Packed weights, and zeros.
-    row_numbers : ndarray of int32, shape (2, n_rows)
+    row_indices : ndarray of int32, shape (2, n_rows)
     todo : ndarray of int64, shape (depth + 1, 5)
         Nodes to split: index, place of the histogram, first and last row, weight.
     at_once : ndarray of int64
@@ -88,11 +88,11 @@ def grow(
         for the columns that a node may split, which are all at first.
     """
     codes, of_columns, by_row, dense, sparse = table
-    histograms, weights, row_numbers, todo, at_once = room
+    histograms, weights, row_indices, todo, at_once = room
     features, bins = nodes
     min_rows, fraction = limits
     n_nodes = features.shape[1]
-    rows, other = row_numbers[0], row_numbers[1]
+    rows, other = row_indices[0], row_indices[1]
     draws, is_open = draw[1] <= draw[2][-1], draw[3]
     # Weights of a channel, and those of a node whose rows are counted, zero elsewhere.
     packed, masked = weights[0], weights[1]
@@ -209,7 +209,7 @@ def _rows_parted(
 
 
 @compiled
-def leaf_numbers(
+def fill_leaf_indices(
     codes: NDArray[Any],
     features: IntArray,
     bins: IntArray,

@@ -168,7 +168,7 @@ def test_results_of_another_commit_are_said_to_be_of_it(page, command, tmp_path,
         page()
         assert command("run", *more) == 0
     text = (tmp_path / "results/auc.md").read_text()
-    assert "Written on commit 2222222222" in text
+    assert "Results of commit 2222222222" in text
     assert "\n- commit 1111111111" in text
 
 

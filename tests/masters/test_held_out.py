@@ -62,7 +62,7 @@ def test_held_out_scores_are_sums_over_the_rounds_that_left_a_row_out(n_classes)
         priced = family.price(duals, 1)
         is_out = family.left_out()
         for candidate in priced:
-            k, leaf = candidate.channel, family.leaf_numbers(candidate.learner)
+            k, leaf = candidate.channel, family.leaf_indices(candidate.learner)
             answers = np.zeros(len(X))
             of_row = np.abs(duals[~is_out, k]).sum() / (0.5 * len(X))
             for number in range(8):

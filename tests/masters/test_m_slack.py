@@ -248,7 +248,7 @@ def test_products_of_features_that_come_later_are_added():
             master.oracle.n_channels,
             master.oracle.offsets,
             {"x": master.oracle.columns.terms["x"].take(np.flatnonzero(chosen))},
-            {"x": master.oracle.answers["x"].rows},
+            {"x": master.oracle.responses["x"].rows},
         )
         for chosen in (half, ~half)
     )

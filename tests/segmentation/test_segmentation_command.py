@@ -317,7 +317,7 @@ class Slow(ReadWhenUsed):
 def test_log_shows_progress_while_pictures_are_read(trained, tmp_path, monkeypatch, capsys):
     """Hundreds of photographs of a camera took minutes, without a sign of life."""
     monkeypatch.setattr(progress, "_PULSE", 0.01)
-    monkeypatch.setattr(Segmenter, "fit_described", lambda self, *of_superpixels: self)
+    monkeypatch.setattr(Segmenter, "_fit", lambda self, *of_superpixels: None)
     made = write_folder(tmp_path, 4, seed=0)
     images, masks = (Slow(part, lambda picture: picture) for part in (made.images, made.masks))
     Segmenter(n_segments=40, verbose=1).fit(images, masks)

@@ -72,7 +72,7 @@ def test_a_split_by_a_set_has_the_least_impurity_of_all_sets(seed, n, n_categori
     X, y = np.repeat(X, 400, axis=0), np.repeat(y, 400)
     tree = TreeFamily(X, (-1.0, 1.0), depth=1, categorical=(0,))
     learner = tree.price(y[:, None], 1)[0].learner
-    sides = tree.leaf_numbers(learner)
+    sides = tree.leaf_indices(learner)
 
     def impurity(inside):
         return sum(

@@ -37,7 +37,7 @@ def test_leaves_are_the_best_of_all_that_keep_the_directions(seed, depth):
     )
     duals = rng.normal(size=(16, 1))
     (found,) = family.refine(tree, duals)
-    at = family.leaf_numbers(tree)
+    at = family.leaf_indices(tree)
     best = max(
         np.array(leaves)[at] @ duals[:, 0]
         for leaves in product((-1, 1), repeat=n_nodes + 1)
@@ -59,7 +59,7 @@ def test_confident_leaves_are_the_nearest_that_keep_the_directions(seed, depth):
     wished, masses = rng.normal(size=n_nodes + 1), rng.uniform(0.1, 2.0, n_nodes + 1)
     found = family._directions.nearest_leaves(*nodes, no_sets, wished, masses)
     tree = Tree(tuple(nodes[0]), (np.inf,) * n_nodes, tuple(found), tuple(nodes[1]))
-    at = family.leaf_numbers(tree)
+    at = family.leaf_indices(tree)
     reached = np.unique(at)
     assert rises(np.round(found[at], 9).reshape(4, 4), directions)
     grid = at.reshape(4, 4)

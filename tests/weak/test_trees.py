@@ -218,7 +218,7 @@ def test_confident_leaves_are_shares_of_the_weight_of_all_rows(n_channels):
     for found in family.price(duals, 1):
         tree, d = found.learner, duals[:, found.channel]
         assert tree[:2] == splits[found.channel][:2]
-        at = family.leaf_numbers(tree)
+        at = family.leaf_indices(tree)
         for leaf, answer in enumerate(tree.leaves):
             own = d[at == leaf]
             assert answer == np.rint(127 * own.sum() / (np.abs(own).sum() + np.abs(d).mean()))
@@ -242,7 +242,7 @@ def test_honest_leaves_count_the_drawn_rows_as_far_as_the_others_agree(signal):
     shares = []
     for found in family.price(duals, 1):
         tree, d = found.learner, duals[:, found.channel]
-        at = family.leaf_numbers(tree)
+        at = family.leaf_indices(tree)
         weights, masses = (
             np.bincount(at[is_drawn], values[is_drawn], 4) for values in (d, np.abs(d))
         )
@@ -313,7 +313,7 @@ def test_splits_are_the_best_that_leave_enough_rows(seed, min_rows, l2, has_zero
                 chosen = rows_of[2 * node + 1], rows_of[2 * node + 2]
                 assert min(map(len, chosen)) >= min_rows
                 assert sum(map(gain, chosen)) == pytest.approx(best)
-        at = family.leaf_numbers(tree)
+        at = family.leaf_indices(tree)
         of_row = np.abs(d).sum() / len(np.unique(X, axis=0))
         for leaf, answer in enumerate(tree.leaves):
             own = d[at == leaf]
@@ -327,7 +327,7 @@ def test_sides_of_a_set_have_enough_rows():
     duals = np.where(at < 4, 30.0, (-1.0) ** (at // 9))[:, None]
     for min_rows, n_left in ((1, 4), (15, None)):
         family = TreeFamily(X, (-1.0, 1.0), depth=1, categorical=(0,), min_samples_leaf=min_rows)
-        sizes = np.bincount(family.leaf_numbers(family.price(duals, 1)[0].learner))
+        sizes = np.bincount(family.leaf_indices(family.price(duals, 1)[0].learner))
         assert sizes.min() >= min_rows
         assert n_left is None or sizes.min() == n_left
 
