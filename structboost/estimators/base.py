@@ -223,22 +223,25 @@ class BoostedEstimator(SavedEstimator, Documented, BaseEstimator):
         self,
         task: Task,
         train: tuple[Any, Any],
-        validation: tuple[Any, Any] | None,
+        validation: tuple[Any, Any, Any] | None,
         sample_weight: Any,
         whole: tuple[Any, Any, Any] | None = None,
         groups: IntArray | None = None,
+        counts: IntArray | None = None,
     ) -> None:
         """Fit the trainer, and set the fitted attributes.
 
-        ``whole`` contains the examples before a part was held out, and their weights.  ``groups``
-        of the examples are not cut by the folds on which C is chosen.
+        ``validation`` contains held-out examples and their weights, ``whole`` the examples before a
+        part was held out, and theirs.  ``groups`` of the examples are not cut by the folds on which
+        C is chosen, and the ``counts`` of equal examples that were merged are.
         """
         callbacks = checked_callbacks(self.callbacks)
         score = self._held_out_score(task)
         stopping = None
         if validation is not None:
+            held_X, held_Y, held_weight = validation
             stopping = EarlyStopping(
-                *validation, n_iter_no_change=self.n_iter_no_change, score=score
+                held_X, held_Y, self.n_iter_no_change, score, sample_weight=held_weight
             )
             callbacks.append(stopping)
         trainer = self._trainer(task, callbacks=callbacks)
@@ -247,7 +250,7 @@ class BoostedEstimator(SavedEstimator, Documented, BaseEstimator):
         if is_text(trainer.C, AUTO) and is_in_memory(train[0]):
             # The same held-out part chooses C and the round.
             folds = (
-                self._folds(*train, sample_weight, groups)
+                self._folds(*train, sample_weight, groups, counts)
                 if validation is None
                 else [Fold(*train, sample_weight, *validation)]
             )
@@ -346,7 +349,7 @@ class BoostedEstimator(SavedEstimator, Documented, BaseEstimator):
         self.temperature_ = getattr(trainer, "temperature_", None)
 
     def _folds(
-        self, X: Any, Y: Any, sample_weight: Any, groups: IntArray | None = None
+        self, X: Any, Y: Any, sample_weight: Any, groups: Any = None, counts: Any = None
     ) -> list[Fold]:
         """Return the folds on which C is chosen."""
         return random_folds(X, Y, sample_weight, groups=groups, random_state=self.random_state)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+import warnings
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from os import PathLike
@@ -11,7 +13,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from structboost._typing import IntArray, override
+from structboost._typing import FloatArray, IntArray, override
 from structboost.contract.task import Task
 from structboost.engines.base import Engine
 from structboost.estimators.base import BoostedEstimator
@@ -32,17 +34,21 @@ from structboost.estimators.objectives import (
 )
 from structboost.estimators.parameters import estimator, is_same
 from structboost.estimators.tables import TableEstimator
-from structboost.exceptions import (
-    warn_user,
-)
+from structboost.exceptions import ConstantPredictionWarning, warn_user
 from structboost.files.checkpoint import Checkpoint
 from structboost.linear.linear_likelihood import LinearLikelihoodTrainer
 from structboost.linear.linear_trainer import LinearTrainer
 from structboost.masters.abilities import LearnsFromHeldOut
 from structboost.masters.base import Formulation
+from structboost.masters.likelihood import log_losses
 from structboost.masters.newton_steps import NewtonSteps
 from structboost.masters.registry import formulation_of
 from structboost.masters.stage_wise_likelihood import StageWiseLikelihood
+from structboost.model.ensemble import Ensemble
+from structboost.model.prediction import model_scores
+from structboost.runtime.interrupts import uninterrupted
+from structboost.selection.folds import Fold
+from structboost.selection.temperature import temperature_on_folds
 from structboost.tasks.taxonomy import TaxonomyTask
 from structboost.training.boosting import AUTO
 from structboost.training.history import fit_in_words
@@ -70,6 +76,9 @@ _MOST_ROUNDS, _MOST_ROUNDS_THAT_END = 200, 1000
 _LARGE, _RATE_OF_LARGE = 20_000, 0.15
 # Largest fraction of a step: longer ones overshoot.
 _MOST_RATE = 10.0
+# Where each distinct row occurs so often, on average, rows that a round leaves out are no new rows:
+# the temperature is fitted on folds, of which so many examples are enough.
+_REPEATED, _EXAMPLES_OF_FOLDS = 2.0, 1000
 # More rounds are worth a warning where the held-out loss still fell: rounds to look back, and the
 # least fractions by which it fell since then (docs/decisions/choices.md).
 _STILL_FALLING = {100: 0.05, 20: 0.005}
@@ -389,10 +398,11 @@ class StructBoostEstimator(BoostedEstimator):
         self,
         task: Task,
         train: tuple[Any, Any],
-        validation: tuple[Any, Any] | None,
+        validation: tuple[Any, Any, Any] | None,
         sample_weight: Any,
         whole: tuple[Any, Any, Any] | None = None,
         groups: IntArray | None = None,
+        counts: IntArray | None = None,
     ) -> None:
         self._is_large = len(train[1]) > _LARGE
         # The trial of the features and the fit bin one table.
@@ -402,14 +412,48 @@ class StructBoostEstimator(BoostedEstimator):
                 is_text(name, "tree") for name in members_of(self._weak_learners())
             ):
                 self.max_features_ = self._chosen_features(task, train, sample_weight)
-            super()._train(task, train, validation, sample_weight, whole, groups)
+            super()._train(task, train, validation, sample_weight, whole, groups, counts)
+            is_repeated = self._binning.rows_of_each(counts) >= _REPEATED
         finally:
             self._binning.forget()
             del self._binning
+        if self._is_stage_wise and self.temperature_ is not None and is_repeated:
+            if self.ending_ != "interrupted":
+                folds = self._folds(*train, sample_weight, groups, counts)
+                n_examples = len(train[1]) if counts is None else counts.sum()
+                few = math.ceil(_EXAMPLES_OF_FOLDS / n_examples)
+                self._keep_temperature(self._temperature_on(folds[:few], task))
         self.minimised_ = self._objective_name()
         if isinstance(formulation := self._formulation(), NewtonSteps) and self._is_stage_wise:
             self.learning_rate_ = float(formulation.shrinkage)
         self._warn_of_few_rounds()
+
+    def _temperature_on(self, folds: Sequence[Fold], task: Task) -> float:
+        """Return the temperature of held-out scores, after as many rounds as the model has."""
+        link = formulation_of(self._formulation()).link
+        sharpness = 1.0 if link is None else link.sharpness
+
+        def losses_of(fold: Fold) -> Callable[[float], FloatArray]:
+            trainer = self._trainer(
+                task, callbacks=None, max_rounds=self.n_iter_, checkpoint=None, verbose=0
+            )
+            with warnings.catch_warnings():
+                for category in (ConvergenceWarning, ConstantPredictionWarning):
+                    warnings.simplefilter("ignore", category)
+                fit = partial(trainer.fit, fold.X, fold.Y, sample_weight=fold.sample_weight)
+                model = uninterrupted(fit).model_
+            scores = model_scores(task, model, fold.held_X)
+            return lambda factor: log_losses(
+                task, fold.held_X, fold.held_Y, scores, factor * sharpness
+            )
+
+        return temperature_on_folds(folds, [losses_of(fold) for fold in folds]).factor
+
+    def _keep_temperature(self, factor: float) -> None:
+        """Store another temperature, in the model as well."""
+        self.temperature_, model = factor, self.model_
+        metadata = {**model.metadata, "temperature": factor}
+        self.model_ = Ensemble(model.kinds, model.members, model.weights, model.stages, metadata)
 
     def _warn_of_few_rounds(self) -> None:
         """Warn if the default number of rounds ended training while the held-out loss fell."""

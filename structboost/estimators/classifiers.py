@@ -31,13 +31,14 @@ from structboost.masters.registry import formulation_of
 from structboost.masters.softmax_link import SoftmaxLink
 from structboost.runtime.called_class import names_arguments
 from structboost.runtime.fitted_state import committed
-from structboost.selection.folds import Fold, random_folds
+from structboost.selection.folds import Fold, merged_copies, random_folds
 from structboost.shards.binned_table import BinnedTable
 from structboost.tasks.binary import BinaryTask
 from structboost.tasks.coded import CodedTask
 from structboost.tasks.label_tree import saved_tree
 from structboost.tasks.multiclass import MulticlassTask
 from structboost.tasks.taxonomy import TaxonomyTask
+from structboost.validation import rows_of
 
 
 @estimator
@@ -95,7 +96,7 @@ class BoostedClassifier(LabelledClassifier, FeatureImportanceMixin, TableEstimat
             return self._fit_in_place(X, y, sample_weight)
         y = label_vector(y)
         X, y = self._table(X, y)
-        self.classes_, X, labels, weights = classification_examples(
+        self.classes_, X, labels, weights, counts = classification_examples(
             X, y, sample_weight, self.class_weight
         )
         if len(self.classes_) == 1:
@@ -107,13 +108,20 @@ class BoostedClassifier(LabelledClassifier, FeatureImportanceMixin, TableEstimat
         validation = None
         whole = X, outputs, weights
         if self.early_stopping:
-            self._check_held_out(labels)
-            X, held_X, outputs, held, weights, _ = train_test_split(
-                X, outputs, weights, test_size=self.validation_fraction, stratify=outputs,
-                random_state=self.random_state,
+            # Rows are held out, and not all that are equal.
+            copies = np.repeat(np.arange(len(counts)), counts)
+            self._check_held_out(labels[copies])
+            train, held = (
+                merged_copies(part, weights, counts)
+                for part in train_test_split(
+                    copies, test_size=self.validation_fraction, stratify=outputs[copies],
+                    random_state=self.random_state,
+                )
             )  # fmt: skip
-            validation = (held_X, held)
-        self._train(task, (X, outputs), validation, weights, whole)
+            validation = rows_of(X, held.rows), outputs[held.rows], held.weights
+            X, outputs, weights = rows_of(X, train.rows), outputs[train.rows], train.weights
+            counts = train.counts
+        self._train(task, (X, outputs), validation, weights, whole, counts=counts)
         self._keep_link()
         return self
 
@@ -123,15 +131,15 @@ class BoostedClassifier(LabelledClassifier, FeatureImportanceMixin, TableEstimat
         if counts.min() < 2:
             label = self.classes_[present[np.argmin(counts)]].item()
             raise ValueError(
-                f"y has only one distinct sample of class {label!r}, and early_stopping holds out "
-                "samples of each class; give at least two, or set early_stopping=False."
+                f"y has only one sample of class {label!r}, and early_stopping holds out samples "
+                "of each class; give at least two, or set early_stopping=False."
             )
         n_held = math.ceil(self.validation_fraction * len(labels))
         if not len(present) <= n_held <= len(labels) - len(present):
             raise ValueError(
                 f"validation_fraction is {self.validation_fraction!r}, which holds out {n_held} "
-                f"of {len(labels)} distinct samples; with {len(present)} classes hold out, and "
-                f"leave, at least {len(present)}."
+                f"of {len(labels)} samples; with {len(present)} classes hold out, and leave, at "
+                f"least {len(present)}."
             )
 
     def _fit_in_place(self, X: Any, y: Any, sample_weight: Any) -> Self:
@@ -158,9 +166,11 @@ class BoostedClassifier(LabelledClassifier, FeatureImportanceMixin, TableEstimat
         return np.asarray(self.classes_[indices])
 
     def _folds(
-        self, X: Any, Y: Any, sample_weight: Any, groups: IntArray | None = None
+        self, X: Any, Y: Any, sample_weight: Any, groups: Any = None, counts: Any = None
     ) -> list[Fold]:
-        return random_folds(X, Y, sample_weight, strata=Y, random_state=self.random_state)
+        return random_folds(
+            X, Y, sample_weight, strata=Y, counts=counts, random_state=self.random_state
+        )
 
     def decision_function(self, X: Any) -> FloatArray:
         """Return the scores of the classes.

@@ -18,7 +18,7 @@ from structboost.masters.norm_bounded import NormBounded
 from structboost.masters.norm_bounded_hinge import NormBoundedHinge
 from structboost.masters.stage_wise import StageWise
 from structboost.runtime.interrupts import uninterrupted
-from structboost.selection.folds import Fold, shuffled_parts
+from structboost.selection.folds import fold_of, merged_copies, shuffled_parts
 from structboost.selection.held_out import measured_model
 from structboost.selection.path import Path, Trial
 from structboost.tasks.coded import CodedTask
@@ -145,15 +145,16 @@ class _CorrectiveClassifier(_CodedClassifier):
         self,
         task: Task,
         train: tuple[Any, Any],
-        validation: tuple[Any, Any] | None,
+        validation: tuple[Any, Any, Any] | None,
         sample_weight: Any,
         whole: tuple[Any, Any, Any] | None = None,
         groups: IntArray | None = None,
+        counts: IntArray | None = None,
     ) -> None:
         checked_relative_gap(self.tol, "tol")
         checked_callbacks(self.callbacks)
-        self.theta_ = self._chosen_theta(task, *train, sample_weight)
-        super()._train(task, train, validation, sample_weight, whole, groups)
+        self.theta_ = self._chosen_theta(task, *train, sample_weight, counts)
+        super()._train(task, train, validation, sample_weight, whole, groups, counts)
 
     @override
     def _keep_constant(self, task: Task, n_features: Mapping[str, int]) -> None:
@@ -166,7 +167,9 @@ class _CorrectiveClassifier(_CodedClassifier):
             settings |= {"formulation": self._formulation(), "C": self.theta_}
         return super()._trainer(task, **settings)
 
-    def _chosen_theta(self, task: Task, X: Any, y: Any, sample_weight: Any) -> float:
+    def _chosen_theta(
+        self, task: Task, X: Any, y: Any, sample_weight: Any, counts: IntArray | None
+    ) -> float:
         self.theta_path_, self.theta_path_end_ = [], ""
         formulation = self._formulation()
         if not isinstance(self.theta, str):
@@ -177,16 +180,19 @@ class _CorrectiveClassifier(_CodedClassifier):
                     f"{_MOST_THETA:g}, such as 20."
                 )
             return theta
-        n_folds = min(_FOLDS, int(np.bincount(y).min()))
+        copies = np.repeat(np.arange(len(y)), 1 if counts is None else counts)
+        n_folds = min(_FOLDS, int(np.bincount(y[copies]).min()))
         if checked_choice(self.theta, "theta", THETA_RULES) == "stage_wise" or n_folds < 2:
             run = self._side_trainer(task, StageWise(self._pairs), float("inf"), 0.0)
             fit = partial(run.fit, X, y, sample_weight=sample_weight)
             return float(uninterrupted(fit).model_.weights.sum()) or 1.0
+        of_examples = np.bincount(copies)
         folds = [
-            Fold(X[rest], y[rest], sample_weight[rest], X[held], y[held], sample_weight[held],
-                 rest, held)
-            for rest, held in shuffled_parts(len(y), n_folds, self._seed, strata=y)
-        ]  # fmt: skip
+            fold_of(
+                X, y, *(merged_copies(copies[part], sample_weight, of_examples) for part in split)
+            )
+            for split in shuffled_parts(len(copies), n_folds, self._seed, strata=y[copies])
+        ]
 
         def fit_at(theta: float) -> Trial:
             measured = []

@@ -18,7 +18,13 @@ from structboost.selection.folds import Fold
 from structboost.selection.held_out import scaled_surrogate
 from structboost.selection.scoring import Score, checked_score
 from structboost.training.boosting import StructBoost
-from structboost.validation import by_position, check_examples, checked_whole_number, shown
+from structboost.validation import (
+    by_position,
+    check_examples,
+    checked_example_weights,
+    checked_whole_number,
+    shown,
+)
 
 
 class EarlyStopping(Described):
@@ -39,6 +45,8 @@ class EarlyStopping(Described):
         Number of rounds without improvement before training stops.
     score : callable, optional
         ``score(model, fold)`` of the user, whose negative replaces the loss.
+    sample_weight : array-like, shape (n_examples,), optional
+        Weights of the held-out examples in the mean.
 
     Attributes
     ----------
@@ -58,8 +66,12 @@ class EarlyStopping(Described):
         Y: Sequence[Any],
         n_iter_no_change: int = 10,
         score: Score | None = None,
+        *,
+        sample_weight: Any = None,
     ) -> None:
         check_examples(X, Y)
+        weights = checked_example_weights(sample_weight, len(Y))
+        self.sample_weight = None if (weights == weights[0]).all() else weights
         if score is not None and not callable(score):
             raise TypeError(f"score is {shown(score)}; give a callable(model, fold), or None.")
         self.X, self.Y = by_position(X), by_position(Y)
@@ -97,19 +109,22 @@ class EarlyStopping(Described):
 
     def _measured(self, model: Ensemble, trainer: StructBoost) -> tuple[float, float]:
         """Mean loss of a model, and its surrogate."""
-        task, X, Y = trainer.task, self.X, self.Y
+        task, X, Y, weights = trainer.task, self.X, self.Y, self.sample_weight
         scores = model_scores(task, model, X)
         formulation = formulation_of(trainer.formulation)
         link = formulation.link if formulation.has_probabilities else None
         surrogate, is_likelihood = np.inf, link is not None and not link.margin
         if link is not None and is_likelihood:
             try:
-                surrogate = float(log_losses(task, X, Y, scores, link.sharpness).mean())
+                losses = log_losses(task, X, Y, scores, link.sharpness)
+                surrogate = float(losses.mean() if weights is None else weights @ losses)
             except TaskError:  # a task of codes alone, without marginals
                 is_likelihood = False
         if not is_likelihood:
-            surrogate = scaled_surrogate(task, X, Y, scores)
+            surrogate = scaled_surrogate(task, X, Y, scores, weights)
         if self._score is not None:
-            return -checked_score(self._score, model, Fold([], [], None, X, Y)), surrogate
-        loss = surrogate if is_likelihood else mean_loss(task, Y, predictions(task, X, scores))
-        return loss, surrogate
+            fold = Fold([], [], None, X, Y, weights)
+            return -checked_score(self._score, model, fold), surrogate
+        if is_likelihood:
+            return surrogate, surrogate
+        return mean_loss(task, Y, predictions(task, X, scores), weights), surrogate

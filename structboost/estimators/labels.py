@@ -64,8 +64,8 @@ def outputs_of(labels: IntArray, task: Task) -> IntArray:
 
 def classification_examples(
     X: NDArray[Any], y: NDArray[Any], sample_weight: Any, class_weight: Any
-) -> tuple[NDArray[Any], NDArray[Any], Any, FloatArray]:
-    """Return the classes, and the inputs, class indices and weights of the distinct examples.
+) -> tuple[NDArray[Any], NDArray[Any], Any, FloatArray, IntArray]:
+    """Return the classes, and inputs, class indices, weights and counts of the distinct examples.
 
     ValueError or TypeError if a weight is out of its range, or weights leave one of several
     classes.  ConstantPredictionWarning if there is one class.
@@ -92,14 +92,14 @@ def classification_examples(
     counted = weights > 0
     if not counted.all():
         X, labels, weights = X[counted], labels[counted], weights[counted]
-    X, labels, weights = merge_repeated_rows(X, labels, weights)
+    X, labels, weights, counts = merge_repeated_rows(X, labels, weights)
     if len(classes) > 1 and len(np.unique(labels)) < 2:
         weighing = "sample_weight" if class_weight is None else "sample_weight times class_weight"
         raise ValueError(
             f"{weighing} leaves samples of class {shown(classes[labels[0]])} only; give weights "
             "above 0 to at least two classes."
         )
-    return classes, X, labels, weights
+    return classes, X, labels, weights, counts
 
 
 def _weights_of_classes(class_weight: Mapping[Any, float], classes: NDArray[Any]) -> FloatArray:

@@ -134,7 +134,7 @@ class StructuredSVMClassifier(
         """
         y = label_vector(y)
         X, y = self._table(X, y)
-        self.classes_, X, labels, weights = classification_examples(
+        self.classes_, X, labels, weights, _ = classification_examples(
             X, y, sample_weight, self.class_weight
         )
         task = classification_task(self.classes_.tolist())

@@ -179,11 +179,11 @@ class StructBoostMultiLabelClassifier(
         validation = None
         whole = X, indicator, weights
         if self.early_stopping:
-            X, held_X, indicator, held, weights, _ = train_test_split(
+            X, held_X, indicator, held, weights, of_held = train_test_split(
                 X, indicator, weights, test_size=self.validation_fraction,
                 random_state=self.random_state,
             )  # fmt: skip
-            validation = (held_X, held)
+            validation = (held_X, held, of_held)
         is_seen = self._or_auto(self.outputs, "seen", "all") == "seen"
         is_few = len(self.classes_) <= _MOST_PAIRED
         self._pairs = bool(self._or_auto(self.pairs, is_few, False))
@@ -470,7 +470,7 @@ class StructBoostMultiLabelClassifier(
 
     @override
     def _folds(
-        self, X: Any, Y: Any, sample_weight: Any, groups: IntArray | None = None
+        self, X: Any, Y: Any, sample_weight: Any, groups: Any = None, counts: Any = None
     ) -> list[Fold]:
         return random_folds(X, Y, sample_weight, random_state=self.random_state)
 

@@ -157,8 +157,8 @@ class StructBoostRanker(FeatureImportanceMixin, StructBoostEstimator, TableEstim
         validation = None
         whole = (*_ranking_examples(X, y, queries, of_items), of_queries)
         if self.early_stopping:
-            queries, held, of_queries = self._hold_out(y, queries, of_queries)
-            validation = _ranking_examples(X, y, held, of_items)
+            queries, held, of_queries, of_held = self._hold_out(y, queries, of_queries)
+            validation = (*_ranking_examples(X, y, held, of_items), of_held)
         task = RankingTask(self.loss)
         if validation is not None and not self._is_stage_wise:
             _losses(task, ids, y, y, held, of_items)  # which names a query that it does not take
@@ -297,7 +297,7 @@ class StructBoostRanker(FeatureImportanceMixin, StructBoostEstimator, TableEstim
 
     @override
     def _folds(
-        self, X: Any, Y: Any, sample_weight: Any, groups: IntArray | None = None
+        self, X: Any, Y: Any, sample_weight: Any, groups: Any = None, counts: Any = None
     ) -> list[Fold]:
         if len(X) > 1:
             folds = random_folds(X, Y, sample_weight, random_state=self.random_state)
@@ -329,16 +329,16 @@ class StructBoostRanker(FeatureImportanceMixin, StructBoostEstimator, TableEstim
 
     def _hold_out(
         self, y: NDArray[Any], queries: list[IntArray], weights: FloatArray
-    ) -> tuple[list[IntArray], list[IntArray], FloatArray]:
-        """Return training and validation queries, and the weights of the former.
+    ) -> tuple[list[IntArray], list[IntArray], FloatArray, FloatArray]:
+        """Return training and validation queries, and their weights.
 
         A single query is split by items.
         """
         if len(queries) > 1:
-            train, held, weights, _ = train_test_split(
+            train, held, of_train, of_held = train_test_split(
                 queries, weights, test_size=self.validation_fraction, random_state=self.random_state
             )
-            return train, held, weights
+            return train, held, of_train, of_held
         levels, counts = np.unique(y[queries[0]], return_counts=True)
         n_held = math.ceil(self.validation_fraction * len(queries[0]))
         fits = counts.min() > 1 and len(levels) <= n_held <= len(queries[0]) - len(levels)
@@ -349,7 +349,7 @@ class StructBoostRanker(FeatureImportanceMixin, StructBoostEstimator, TableEstim
             random_state=self.random_state,
             stratify=stratify,
         )
-        return [rows], [held_rows], weights
+        return [rows], [held_rows], weights, weights
 
 
 def _ranking_weights(

@@ -304,7 +304,7 @@ class StructBoostTagger(TagPrediction, TokenWeights):
             of_pieces = np.ones(len(inputs))
         elif of_groups is not None:
             of_groups = np.repeat(of_groups[training], [_n_pieces(tags[i]) for i in training])
-        validation = pieces(held)[:2] if held else None
+        validation = pieces(held) if held else None
         whole = pieces(everything) if held else None
         has_vectors = len(reader.vector_columns) > 0
         task = ChainTask(
@@ -570,9 +570,9 @@ class StructBoostTagger(TagPrediction, TokenWeights):
 
     @override
     def _folds(
-        self, X: Any, Y: Any, sample_weight: Any, groups: IntArray | None = None
+        self, X: Any, Y: Any, sample_weight: Any, groups: Any = None, counts: Any = None
     ) -> list[Fold]:
-        folds = super()._folds(X, Y, sample_weight, groups)
+        folds = super()._folds(X, Y, sample_weight, groups, counts)
         if len(Y) * len(self.classes_) ** 2 <= _MANY_PAIRS:
             return folds
         # A fit is expensive, and each held-out token informs of its likelihood.

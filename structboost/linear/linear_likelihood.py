@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
+from functools import partial
 from typing import Any, Protocol, Self
 
 import numpy as np
@@ -18,7 +19,6 @@ from structboost.exceptions import examples_numbered
 from structboost.linear.designs import Design, linear_ensemble, linear_scores
 from structboost.linear.primal_likelihood import FoldResult, PrimalLikelihood
 from structboost.masters.base import Problem
-from structboost.masters.held_out import fitted_temperature
 from structboost.masters.likelihood import Likelihood
 from structboost.progress import ProgressBar
 from structboost.runtime.blas_threads import one_blas_thread
@@ -28,6 +28,7 @@ from structboost.selection.folds import Fold
 from structboost.selection.held_out import HeldOut
 from structboost.selection.path import Path, Trial, upwards
 from structboost.selection.scoring import Score, checked_score
+from structboost.selection.temperature import temperature_on_folds
 from structboost.training.endings import (
     ending_in_words,
     ending_of_passes,
@@ -353,30 +354,26 @@ class _FoldFits:
 
     def temperature(self, C: float) -> float:
         """Fit the factor of the held-out scores, at most 1, at a C of the path."""
-        sizes = [len(fold.held_Y) for fold in self._folds]
 
-        def loss(factor: float) -> float:
-            losses = [
-                np.average(
-                    likelihood.at({kind: factor * of for kind, of in held.rows.items()}).losses,
-                    weights=fold.held_weight,
-                )
-                for fold, likelihood, held in zip(
-                    self._folds, self._likelihoods, self.scores[C], strict=True
-                )
-            ]
-            return float(np.average(losses, weights=sizes))
+        def losses(likelihood: Likelihood, held: StackedParts, factor: float) -> FloatArray:
+            return likelihood.at({kind: factor * of for kind, of in held.rows.items()}).losses
 
-        return min(1.0, fitted_temperature(loss, sum(sizes)).factor)
+        of_folds = [
+            partial(losses, *of_fold)
+            for of_fold in zip(self._likelihoods, self.scores[C], strict=True)
+        ]
+        return min(1.0, temperature_on_folds(self._folds, of_folds).factor)
 
     def _why_it_ends(self, C: float, measured: Sequence[HeldOut]) -> str:
         """Reason to end the path, empty unless the likelihood is clearly below the best."""
-        best = min(self._losses, key=lambda tried: float(self._losses[tried].mean()))
+        weights = np.concatenate([fold.held_weight for fold in self._folds])
+        best = min(self._losses, key=lambda tried: np.average(self._losses[tried], weights=weights))
         if self._score is not None or all(fold.is_constant for fold in measured):
             return ""
         differences = self._losses[C] - self._losses[best]
-        error = float(differences.std()) / len(differences) ** 0.5
-        if differences.mean() <= _CLEARLY * error:
+        mean = np.average(differences, weights=weights)
+        error = np.linalg.norm(weights * (differences - mean)) / weights.sum()
+        if mean <= _CLEARLY * error:
             return ""
         return (
             f"the held-out likelihood at C = {C:.4g} was smaller than the largest by more than "

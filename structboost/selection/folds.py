@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.model_selection import GroupKFold, KFold, StratifiedKFold
 from sklearn.utils import check_random_state
 
-from structboost._typing import IntArray
+from structboost._typing import FloatArray, IntArray
 from structboost.validation import (
     by_position,
     check_sequence,
@@ -82,6 +82,7 @@ def random_folds(
     *,
     strata: ArrayLike | None = None,
     groups: ArrayLike | None = None,
+    counts: ArrayLike | None = None,
     random_state: Any = None,
 ) -> list[Fold]:
     """Hold out a random fifth of the examples or, of fewer than 2,000, each fifth in turn.
@@ -97,6 +98,9 @@ def random_folds(
     groups : array-like of int, shape (n_examples,), optional
         Groups of the examples, such as documents, which are in one part as a whole.  Strata are
         then ignored.
+    counts : array-like of int, shape (n_examples,), optional
+        Number of equal examples that each one stands for.  They are dealt out one by one, so an
+        example may be in several parts, with a part of its weight in each.
     random_state : int, RandomState or None
         Seed for the parts; None means fixed parts.
 
@@ -106,19 +110,53 @@ def random_folds(
         If no example can be held out.
     """
     weights = checked_weights(sample_weight, len(Y))
-    counted = np.flatnonzero(weights > 0)
+    counts = np.ones(len(Y), np.int64) if counts is None else np.asarray(counts)
+    copies = np.repeat(np.arange(len(Y)), np.where(weights > 0, counts, 0))
     of_stratum = np.zeros(len(Y), np.int64) if strata is None else np.asarray(strata)
     if groups is None:
-        splits = split_rows(of_stratum[counted], random_state, counted, X)
+        splits = split_rows(of_stratum[copies], random_state, copies, X)
     else:
-        splits = _split_groups(np.asarray(groups)[counted], random_state, counted)
+        splits = _split_groups(np.asarray(groups)[copies], random_state, copies)
     return [
-        Fold(
-            rows_of(X, train), rows_of(Y, train), weights[train],
-            rows_of(X, held), rows_of(Y, held), weights[held], train, held,
-        )
-        for train, held in splits
-    ]  # fmt: skip
+        fold_of(X, Y, *(merged_copies(part, weights, counts) for part in split)) for split in splits
+    ]
+
+
+class Part(NamedTuple):
+    """Some of the copies of examples, merged.
+
+    Parameters
+    ----------
+    rows : ndarray of int64, shape (n,)
+        Indices of the examples.
+    weights : ndarray, shape (n,)
+        Fractions of their weights.
+    counts : ndarray of int64, shape (n,)
+        Numbers of copies.
+    """
+
+    rows: IntArray
+    weights: FloatArray
+    counts: IntArray
+
+
+def merged_copies(copies: IntArray, weights: FloatArray, counts: IntArray) -> Part:
+    """Merge copies of the same example, in the order in which examples first appear.
+
+    ``weights`` and ``counts`` are those of all copies of each example.
+    """
+    rows, first, n_copies = np.unique(copies, return_index=True, return_counts=True)
+    order = np.argsort(first)
+    rows, n_copies = rows[order], n_copies[order]
+    return Part(rows, weights[rows] * (n_copies / counts[rows]), n_copies)
+
+
+def fold_of(X: Sequence[Any], Y: Sequence[Any], train: Part, held: Part) -> Fold:
+    """Return the fold of two parts of the examples."""
+    return Fold(
+        rows_of(X, train.rows), rows_of(Y, train.rows), train.weights,
+        rows_of(X, held.rows), rows_of(Y, held.rows), held.weights, train.rows, held.rows,
+    )  # fmt: skip
 
 
 def _split_groups(
@@ -242,5 +280,5 @@ def balanced_parts_of_groups(groups: IntArray, n_parts: int, random_state: Any) 
 
 def _of_one_each(n_examples: int) -> str:
     if n_examples == 1:
-        return "there is one distinct example"
-    return f"each of the {n_examples} distinct examples is the only one of its class"
+        return "there is one example"
+    return f"each of the {n_examples} examples is the only one of its class"

@@ -123,22 +123,32 @@ def checked_class(y: Any, n_classes: int, task: str, sample: int | None = None) 
 
 def merge_repeated_rows(
     rows: Any, labels: IntArray, weights: FloatArray
-) -> tuple[Any, IntArray, FloatArray]:
-    """Merge equal pairs of a row and a label, in a fixed order, and add up their weights.
+) -> tuple[Any, IntArray, FloatArray, IntArray]:
+    """Merge equal pairs of a row and a label, in a fixed order, and add up and count them.
 
     The training problem is the same and smaller; and repeating a row is exactly the same as
     weighing it, whatever the order of the rows.
+
+    Returns
+    -------
+    rows, labels
+        The distinct pairs.
+    weights : ndarray, shape (n_pairs,)
+        Sums of the weights of equal pairs.
+    counts : ndarray of int64, shape (n_pairs,)
+        Numbers of equal pairs.
     """
     order, first = _ordered(rows)
     if np.array_equal(first, np.arange(len(order))):
         # No row is repeated.
-        return _in_order(rows, order), labels[order], np.asarray(weights, np.float64)[order]
+        ones, in_doubles = np.ones(len(order), np.int64), np.asarray(weights, np.float64)
+        return _in_order(rows, order), labels[order], in_doubles[order], ones
     ranks = np.empty(len(order), np.int64)
     ranks[order] = first
     n_labels = int(labels.max()) + 1
     _, chosen, pair = np.unique(ranks * n_labels + labels, return_index=True, return_inverse=True)
     merged = np.bincount(pair, weights=weights).astype(np.float64)
-    return _in_order(rows, chosen), labels[chosen], merged
+    return _in_order(rows, chosen), labels[chosen], merged, np.bincount(pair)
 
 
 def _in_order(rows: Any, order: IntArray) -> Any:

@@ -176,6 +176,16 @@ class BinsOfOneTable:
         self._of: tuple[Any, dict[str, Any]] = None, {}
         self._binned: BinnedFeatures | None = None
 
+    def rows_of_each(self, counts: IntArray | None = None) -> float:
+        """Return how many rows each row of distinct bins stands for on average, 0 without a table.
+
+        ``counts`` says how many rows each one of the table stands for, by default one.
+        """
+        if self._binned is None:
+            return 0.0
+        n_rows = self._binned.n_rows if counts is None else int(counts.sum())
+        return n_rows / self._binned.distinct_rows[1]
+
     def __call__(self, features: Any, **options: Any) -> BinnedFeatures:
         """Return what :func:`bin_features` does."""
         table, of_options = self._of
