@@ -40,7 +40,7 @@ from structboost.linear.linear_likelihood import LinearLikelihoodTrainer
 from structboost.linear.linear_trainer import LinearTrainer
 from structboost.masters.abilities import LearnsFromHeldOut
 from structboost.masters.base import Formulation
-from structboost.masters.likelihood import log_losses
+from structboost.masters.likelihood import log_losses_at
 from structboost.masters.newton_steps import NewtonSteps
 from structboost.masters.registry import formulation_of
 from structboost.masters.stage_wise_likelihood import StageWiseLikelihood
@@ -78,7 +78,7 @@ _LARGE, _RATE_OF_LARGE = 20_000, 0.15
 _MOST_RATE = 10.0
 # Where each distinct row occurs so often, on average, rows that a round leaves out are no new rows:
 # the temperature is fitted on folds, of which so many examples are enough.
-_REPEATED, _EXAMPLES_OF_FOLDS = 2.0, 1000
+_REPEATED, _EXAMPLES_OF_FOLDS = 2.0, 300
 # More rounds are worth a warning where the held-out loss still fell: rounds to look back, and the
 # least fractions by which it fell since then (docs/decisions/choices.md).
 _STILL_FALLING = {100: 0.05, 20: 0.005}
@@ -443,9 +443,8 @@ class StructBoostEstimator(BoostedEstimator):
                 fit = partial(trainer.fit, fold.X, fold.Y, sample_weight=fold.sample_weight)
                 model = uninterrupted(fit).model_
             scores = model_scores(task, model, fold.held_X)
-            return lambda factor: log_losses(
-                task, fold.held_X, fold.held_Y, scores, factor * sharpness
-            )
+            losses = log_losses_at(task, fold.held_X, fold.held_Y, scores)
+            return lambda factor: losses(factor * sharpness)
 
         return temperature_on_folds(folds, [losses_of(fold) for fold in folds]).factor
 

@@ -17,7 +17,6 @@ from structboost.validation import (
     check_sequence,
     checked_numbers,
     checked_weights,
-    copied_in_order,
     rows_of,
 )
 
@@ -114,7 +113,7 @@ def random_folds(
     copies = np.repeat(np.arange(len(Y)), np.where(weights > 0, counts, 0))
     of_stratum = np.zeros(len(Y), np.int64) if strata is None else np.asarray(strata)
     if groups is None:
-        splits = split_rows(of_stratum[copies], random_state, copies, X)
+        splits = split_rows(of_stratum[copies], random_state, copies)
     else:
         splits = _split_groups(np.asarray(groups)[copies], random_state, copies)
     return [
@@ -177,7 +176,7 @@ def _split_groups(
 
 
 def split_rows(
-    strata: IntArray, random_state: Any, rows: IntArray | None = None, X: Any = None
+    strata: IntArray, random_state: Any, rows: IntArray | None = None
 ) -> list[tuple[IntArray, IntArray]]:
     """Split rows into rows to train on and held-out rows of each fold.
 
@@ -187,8 +186,6 @@ def split_rows(
     random_state : int, RandomState or None
     rows : ndarray of int, shape (n_rows,), optional
         Indices of the rows; by default from 0.
-    X : sequence, optional
-        Inputs, for the error message.
 
     Raises
     ------
@@ -202,13 +199,9 @@ def split_rows(
     order = order[np.argsort(codes[order], kind="stable")]
     order = order[counts[codes[order]] > 1]
     if not len(order):
-        remedy = "more examples"
-        X = copied_in_order(X)
-        if isinstance(X, np.ndarray) and X.ndim == 2 and len(X) > 1 and (X == X[0]).all():
-            remedy = "columns that vary (all columns of X are constant)"
         raise ValueError(
-            f"C is 'auto', which holds out examples, and {_of_one_each(len(strata))}; give "
-            f"{remedy}, or give C as a number."
+            f"C is 'auto', which holds out examples, and {_of_one_each(len(strata))}; give more "
+            "examples, or give C as a number."
         )
     part = np.full(len(strata), -1)
     part[order] = np.arange(len(order)) % _PARTS

@@ -179,7 +179,7 @@ class BinsOfOneTable:
     def rows_of_each(self, counts: IntArray | None = None) -> float:
         """Return how many rows each row of distinct bins stands for on average, 0 without a table.
 
-        ``counts`` says how many rows each one of the table stands for, by default one.
+        ``counts`` are the numbers of rows that those of the table stand for, by default one.
         """
         if self._binned is None:
             return 0.0

@@ -296,11 +296,7 @@ def test_slack_indices_without_examples_refuse_weights():
 
 
 def test_bad_input_is_named():
-    alone = "'auto', .* each of the 3 distinct examples is the only one of its class; give columns"
-    alone += r" that vary \(all columns of X are constant\), or give C"
-    with pytest.raises(ValueError, match=alone):
-        StructBoostClassifier(objective="hinge", weak_learner="stump").fit(np.ones((len(y), 2)), y)
-    few = "the only one of its class; give more examples, or give C"
+    few = "each of the 2 examples is the only one of its class; give more examples, or give C"
     with pytest.raises(ValueError, match=few):
         StructBoostClassifier(objective="hinge", weak_learner="stump").fit(X[:2], [0, 1])
     with pytest.raises(ValueError, match="one level of relevance"):

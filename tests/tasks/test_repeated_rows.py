@@ -24,15 +24,18 @@ def test_weights_of_repeated_pairs_are_added_up_whatever_the_order_of_rows(
     for row, label, weight in zip(X, labels, weights, strict=True):
         key = row.tobytes(), int(label)
         sums[key] = sums.get(key, 0.0) + weight
-    rows, of_rows, merged = merge_repeated_rows(X, labels, weights)
+    rows, of_rows, merged, counts = merge_repeated_rows(X, labels, weights)
     pairs = [(row.tobytes(), int(label)) for row, label in zip(rows, of_rows, strict=True)]
     assert sorted(sums) == sorted(pairs)
     np.testing.assert_allclose(merged, [sums[pair] for pair in pairs])
+    everything = [(row.tobytes(), int(label)) for row, label in zip(X, labels, strict=True)]
+    assert counts.tolist() == [everything.count(pair) for pair in pairs]
     order = rng.permutation(60)
     again = merge_repeated_rows(X[order], labels[order], weights[order])
     np.testing.assert_array_equal(again[0], rows)
     np.testing.assert_array_equal(again[1], of_rows)
     np.testing.assert_allclose(again[2], merged)
+    np.testing.assert_array_equal(again[3], counts)
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -75,7 +78,7 @@ def test_rows_of_a_large_table_are_read_in_order_without_a_copy(n_values, monkey
 
 def test_repeated_rows_of_sparse_tables_are_merged():
     X = sparse.csr_array(np.array([[0.0, 1.0], [2.0, 0.0], [0.0, 1.0]]))
-    rows, labels, weights = merge_repeated_rows(X, np.array([0, 1, 0]), np.ones(3))
+    rows, labels, weights, _ = merge_repeated_rows(X, np.array([0, 1, 0]), np.ones(3))
     assert sorted(
         zip(rows.sum(axis=1).tolist(), labels.tolist(), weights.tolist(), strict=True)
     ) == [
@@ -97,7 +100,7 @@ def test_rows_of_equal_values_have_one_order_whatever_holds_them(seed, scale):
     if scale == 1.0 and not seed % 2:
         forms += [X.astype(np.uint8), X.astype(np.int64)]
     for form in [*forms, sparse.csr_array(X), sparse.csr_array(X.astype(np.float32))]:
-        rows, of_rows, merged = merge_repeated_rows(form, labels, weights)
+        rows, of_rows, merged, _ = merge_repeated_rows(form, labels, weights)
         dense = rows.toarray() if sparse.issparse(rows) else rows
         np.testing.assert_array_equal(dense, expected[0])
         np.testing.assert_array_equal(of_rows, expected[1])
@@ -107,6 +110,6 @@ def test_rows_of_equal_values_have_one_order_whatever_holds_them(seed, scale):
 def test_missing_values_are_equal_to_each_other():
     nan = np.frombuffer(np.uint64(0xFFF8000000000001).tobytes(), np.float64)[0]
     X = np.array([[np.nan, 1.0], [nan, 1.0], [0.0, np.nan]])
-    rows, _, weights = merge_repeated_rows(X, np.zeros(3, int), np.ones(3))
+    rows, _, weights, _ = merge_repeated_rows(X, np.zeros(3, int), np.ones(3))
     assert len(rows) == 2
     assert sorted(weights) == [1.0, 2.0]

@@ -1,0 +1,173 @@
+"""Rows that repeat are held out one by one, and held-out weights count, in every face."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.metrics import log_loss
+
+from structboost import (
+    AdaBoostECCClassifier,
+    AdaBoostMHClassifier,
+    AdaBoostMOClassifier,
+    MultiBoostClassifier,
+    MultiBoostCWClassifier,
+    MultiBoostECCClassifier,
+    MultiBoostMOClassifier,
+    ShareBoostClassifier,
+    StructBoostClassifier,
+    StructBoostMultiLabelClassifier,
+    StructBoostRanker,
+    StructBoostTagger,
+)
+from structboost.selection.folds import merged_copies, random_folds
+
+CODED = {"theta": 5.0, "max_rounds": 30}
+HOLDS_OUT = {
+    "early stopping": StructBoostClassifier(early_stopping=True, random_state=0),
+    "linear": StructBoostClassifier(weak_learner="linear", random_state=0),
+    "svm": StructBoostClassifier(objective="svm", random_state=0),
+    "hinge": StructBoostClassifier(objective="hinge", random_state=0),
+    "exponential": StructBoostClassifier(objective="exponential", random_state=0),
+    "MultiBoostClassifier": MultiBoostClassifier(early_stopping=True, random_state=0),
+    "MultiBoostCWClassifier": MultiBoostCWClassifier(early_stopping=True, random_state=0),
+    "MultiBoostECCClassifier": MultiBoostECCClassifier(early_stopping=True, random_state=0),
+    "MultiBoostMOClassifier": MultiBoostMOClassifier(early_stopping=True, random_state=0, **CODED),
+    "AdaBoostECCClassifier": AdaBoostECCClassifier(early_stopping=True, random_state=0),
+    "AdaBoostMHClassifier": AdaBoostMHClassifier(early_stopping=True, random_state=0),
+    "AdaBoostMOClassifier": AdaBoostMOClassifier(early_stopping=True, random_state=0),
+    "ShareBoostClassifier": ShareBoostClassifier(early_stopping=True, random_state=0),
+    "theta": MultiBoostECCClassifier(theta="cv", random_state=0, max_rounds=30),
+}
+
+
+def noisy_cells(n, seed=0):
+    """Rows of four columns of 0 and 1, and labels that no cell determines."""
+    random = np.random.default_rng(seed)
+    X = random.integers(0, 2, (n, 4)).astype(float)
+    odds = X @ [2.0, -2.0, 1.0, -1.0]
+    return X, (random.random(n) < 1 / (1 + np.exp(-odds))).astype(int)
+
+
+@pytest.mark.parametrize("model", HOLDS_OUT.values(), ids=HOLDS_OUT)
+def test_a_classifier_of_few_distinct_rows_learns_what_its_cells_say(model):
+    X, y = noisy_cells(3000)
+    X_test, y_test = noisy_cells(4000, seed=1)
+    model.fit(X, y)
+    best = np.mean((X_test @ [2.0, -2.0, 1.0, -1.0] > 0) == y_test)
+    assert model.score(X_test, y_test) > best - 0.02
+    if hasattr(model, "predict_proba"):
+        odds = X_test @ [2.0, -2.0, 1.0, -1.0]
+        least = log_loss(y_test, 1 / (1 + np.exp(-odds)))
+        assert log_loss(y_test, model.predict_proba(X_test)) < 1.1 * least
+
+
+@pytest.mark.parametrize("model", HOLDS_OUT.values(), ids=HOLDS_OUT)
+def test_one_category_for_each_class_is_learned_by_every_objective(model):
+    X = np.tile(np.eye(3), (40, 1))
+    y = np.tile(["no", "yes", "perhaps"], 40)
+    assert model.fit(X, y).score(X, y) == 1.0
+
+
+def test_folds_of_merged_rows_are_folds_of_the_rows():
+    counts, weights = np.array([1, 4, 30, 7]), np.array([1.0, 2.0, 3.0, 0.5])
+    folds = random_folds(np.arange(4), np.arange(4), weights, counts=counts)
+    assert len(folds) == 5
+    held = np.zeros(4)
+    for fold in folds:
+        total = np.zeros(4)
+        total[fold.rows] += fold.sample_weight
+        total[fold.held_rows] += fold.held_weight
+        # Weights were scaled by a power of two.
+        np.testing.assert_allclose(total, total[0] * weights)
+        held[fold.held_rows] += fold.held_weight
+    np.testing.assert_allclose(held, held[0] * weights)
+    assert all(2 in fold.held_rows for fold in folds)
+
+
+def test_copies_are_merged_in_the_order_in_which_they_come():
+    part = merged_copies(np.array([3, 0, 3, 1]), np.array([1.0, 2.0, 8.0, 6.0]), np.full(4, 3))
+    assert part.rows.tolist() == [3, 0, 1]
+    assert part.counts.tolist() == [2, 1, 1]
+    np.testing.assert_allclose(part.weights, [4.0, 1 / 3, 2 / 3])
+
+
+def weighted_faces():
+    """Faces, and examples of which the second half contradicts the first."""
+    random = np.random.default_rng(0)
+    X = random.normal(size=(400, 3))
+    y = (X[:, 0] > 0).astype(int)
+    y[200:] = 1 - y[200:]
+    sets = np.stack([y, y], axis=1)
+    grades = np.where(np.arange(400) < 200, X[:, 0], -X[:, 0])
+    sequences = [X[i : i + 2] for i in range(0, 400, 2)]
+    tags = [y[i : i + 2].tolist() for i in range(0, 400, 2)]
+    settings = {"early_stopping": True, "random_state": 0}
+    yield "classifier", StructBoostClassifier(**settings), X, y, {}
+    yield "hinge", StructBoostClassifier(objective="hinge", C=10.0, **settings), X, y, {}
+    yield "label sets", StructBoostMultiLabelClassifier(**settings), X, sets, {}
+    yield "tags", StructBoostTagger(**settings), sequences, tags, {}
+    of_queries = {"qid": np.repeat(np.arange(40), 10)}
+    yield "ranker", StructBoostRanker(**settings), X, np.digitize(grades, [-0.5, 0.5]), of_queries
+
+
+FACES = {name: rest for name, *rest in weighted_faces()}
+
+
+@pytest.mark.parametrize(("model", "X", "y", "more"), FACES.values(), ids=FACES)
+def test_held_out_examples_of_hardly_any_weight_hardly_count(model, X, y, more):
+    n = 40 if more else len(X)
+    weights = np.where(np.arange(n) < n / 2, 1.0, 1e-9)
+    model.fit(X, y, sample_weight=weights, **more)
+    # The first half is easy.  With equal weights no loss is below .4.
+    assert min(model.validation_losses_) < 0.25
+
+
+def profiles(n, seed, n_profiles=60):
+    """Rows of so many distinct profiles, each with a probability of its own for each label."""
+    random = np.random.default_rng(0)
+    rows, odds = random.normal(size=(n_profiles, 5)), random.beta(0.6, 0.6, (n_profiles, 2))
+    random = np.random.default_rng(seed)
+    at = random.integers(0, n_profiles, n)
+    return rows[at], (random.random((n, 2)) < odds[at]).astype(int), odds[at]
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        StructBoostClassifier(random_state=0),
+        StructBoostClassifier(early_stopping=True, random_state=0),
+        StructBoostMultiLabelClassifier(random_state=0),
+    ],
+    ids=["classifier", "early stopping", "label sets"],
+)
+def test_probabilities_of_repeated_rows_are_those_of_their_profiles(model):
+    """Rows that a round leaves out have their twins in it, and suggest a temperature of .2."""
+    X, Y, _ = profiles(1200, 1)
+    X_test, Y_test, true = profiles(4000, 2)
+    is_single = isinstance(model, StructBoostClassifier)
+    model.fit(X, Y[:, 0] if is_single else Y)
+    predicted = model.predict_proba(X_test)[:, 1] if is_single else model.predict_marginals(X_test)
+    loss, least = (
+        log_loss(Y_test[:, 0] if is_single else Y_test.ravel(), p.ravel())
+        for p in (predicted, true[:, 0] if is_single else true)
+    )
+    assert loss < 1.15 * least
+    assert model.temperature_ > 0.5
+    assert model.model_.metadata["temperature"] == model.temperature_
+
+
+def test_theta_is_chosen_on_folds_where_each_class_has_one_distinct_row():
+    X, y = np.tile(np.eye(3), (10, 1)), np.tile([0, 1, 2], 10)
+    model = MultiBoostECCClassifier(theta="cv", random_state=0, max_rounds=10).fit(X, y)
+    assert model.theta_path_  # without folds, theta is that of a stage-wise run
+
+
+def test_the_path_of_a_linear_function_ends_by_rows_and_not_by_distinct_ones():
+    random = np.random.default_rng(0)
+    X = np.stack([random.integers(0, k, 6891) for k in (2, 3, 3)], axis=1).astype(float)
+    odds = 1.2 + X @ [-2.5, -0.9, 0.2]
+    y = (random.random(6891) < 1 / (1 + np.exp(-odds))).astype(int)
+    model = StructBoostClassifier(weak_learner="linear", random_state=0).fit(X[:891], y[:891])
+    least = log_loss(y[891:], 1 / (1 + np.exp(-odds[891:])))
+    assert log_loss(y[891:], model.predict_proba(X[891:])) < 1.02 * least
