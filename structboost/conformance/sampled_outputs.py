@@ -143,5 +143,7 @@ def check_not_beaten(call: str, best: list[Rated], rivals: list[Rated], loss_wei
             raise TaskError(
                 f"{call} is beaten: its output has {terms} {value:.6g}, {rivals[rival].name} has "
                 f"{others[rival]:.6g}. "
-                "Search all outputs, and add the loss as it is; or set exact_argmax = False."
+                "Search all outputs, and add the loss as it is; or set exact_argmax = False. If "
+                "the true output scales the joint feature, as grades of relevance that tie do, "
+                "give check_task comparable_outputs=False."
             )

@@ -72,7 +72,8 @@ class BoostedEstimator(SavedEstimator, Documented, BaseEstimator):
         from following its examples too far, as in stage-wise boosting, so many rounds are then
         trained on the whole set.
     validation_fraction : float
-        Fraction of the training set that is held out with ``early_stopping``.
+        Fraction of the training set that is held out with ``early_stopping``.  Held-out examples
+        count with their weights.
     n_iter_no_change : int
         Rounds without improvement after which training stops early, with ``early_stopping``.
     random_state : int, RandomState or None
@@ -104,8 +105,9 @@ class BoostedEstimator(SavedEstimator, Documented, BaseEstimator):
     gap_text_ : str
         Weak learners that the last gap covers, in words; empty without a gap.
     temperature_ : float or None
-        Factor of the scores before they become probabilities, fitted on rows that rounds left out.
-        It is below 1 if the scores are too confident.  None if it is not fitted, because the
+        Factor of the scores before they become probabilities, fitted on rows that rounds left out,
+        or on held-out rows where each distinct row occurs at least twice on average.  It is below 1
+        if the scores are too confident.  None if it is not fitted, because the
         objective has no probabilities or every round used all rows, as with fewer than 50
         distinct ones.
     best_iteration_ : int

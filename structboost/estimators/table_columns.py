@@ -100,7 +100,8 @@ def _grouped(ordered: list[Any], counts: Mapping[Any, int], name: str) -> list[A
     remedy = (
         "If the text stands for numbers, give pandas.to_numeric(column, errors='coerce')."
         if is_text > len(ordered) / 2
-        else "If the column names the rows, leave it out of X."
+        else "If the column names the rows, leave it out of X; else "
+        "sklearn.preprocessing.TargetEncoder makes a number of each category."
     )
     warn_user(
         f"{name} has {len(ordered)} categories; the {MOST_CATEGORIES - 1} most frequent are apart, "

@@ -13,7 +13,7 @@ from scipy import sparse
 
 from structboost._typing import FloatArray, override
 from structboost.contract.parts import PartKind, StackedParts
-from structboost.exceptions import TaskError
+from structboost.exceptions import TaskError, warn_user
 from structboost.model.ensemble import Ensemble
 from structboost.model.kind_ensemble import KindEnsemble
 from structboost.model.linear_members import active_functions, one_function_each, plain_functions
@@ -23,6 +23,8 @@ from structboost.weak.standardisation import Standardisation
 
 # Sum of the variances of dense features beside active ones of the value 1.
 _MOST_VARIANCE = 5.0
+# Norm of the means of features over that of their standard deviations that is worth a warning.
+_FAR = 5.0
 
 
 class Design(ABC):
@@ -207,7 +209,16 @@ def design_of(rows: Any, part: PartKind, *, active: bool, standardise: bool = Tr
         return PlainDesign(rows.shape[1], with_bias)
     if not standardise:
         table = np.asarray(rows, np.float64)
-        return PlainDesign(table.shape[1], with_bias, (table.mean(axis=0), table.std(axis=0)))
+        none = np.zeros(table.shape[1])
+        moments = (table.mean(axis=0), table.std(axis=0)) if len(table) else (none, none)
+        if with_bias and np.linalg.norm(moments[0]) > _FAR * np.linalg.norm(moments[1]) > 0:
+            warn_user(
+                "Features lie far from 0 for their standard deviations, and so the constant of the "
+                "linear function must be large, which is penalised like its other weights. "
+                "Subtract their means, as sklearn.preprocessing.StandardScaler does, or raise C.",
+                UserWarning,
+            )
+        return PlainDesign(table.shape[1], with_bias, moments)
     return StandardisedDesign(Standardisation.of(rows, part.response))
 
 

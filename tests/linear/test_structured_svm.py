@@ -16,7 +16,7 @@ from structboost.contract.separation import Separation
 from structboost.contract.task import Task
 from structboost.exceptions import InterruptedFitWarning, TaskError
 from structboost.linear.structured_svm import StructuredSVM
-from structboost.tasks import BinaryTask, MulticlassTask, RankingTask
+from structboost.tasks import BinaryTask, GraphInput, GraphTask, MulticlassTask, RankingTask
 from structboost.tasks.ranking import PairOrder
 from tests.helpers.choose import Choose
 
@@ -493,3 +493,24 @@ def test_broken_tasks():
     X[2][1][0, 0] = -0.5
     with pytest.raises(TaskError, match=r"parts\(X\[2\]\) has a negative feature for kind 'edge'"):
         StructuredSVM(task).fit(X, Y)
+
+
+def test_features_far_from_zero_are_warned_of():
+    random = np.random.default_rng(0)
+    X = random.normal(size=(60, 2))
+    y = (X[:, 0] > 0).astype(int)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        StructuredSVM(MulticlassTask(2), C=10.0, random_state=0).fit(X, y)
+    with pytest.warns(UserWarning, match="far from 0 .*StandardScaler"):
+        StructuredSVM(MulticlassTask(2), C=10.0, random_state=0).fit(X + 20.0, y)
+
+
+def test_a_kind_without_parts_is_no_source_of_warnings():
+    random = np.random.default_rng(0)
+    X = [GraphInput(random.normal(size=(3, 2)), np.zeros((0, 2), int)) for _ in range(5)]
+    Y = [(x.nodes[:, 0] > 0).astype(int) for x in X]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        svm = StructuredSVM(GraphTask(2), C=10.0).fit(X, Y)
+    assert svm.score(X, Y) == 0.0  # minus the loss
