@@ -105,11 +105,11 @@ class BoostedEstimator(SavedEstimator, Documented, BaseEstimator):
     gap_text_ : str
         Weak learners that the last gap covers, in words; empty without a gap.
     temperature_ : float or None
-        Factor of the scores before they become probabilities, fitted on rows that rounds left out,
-        or on held-out rows where each distinct row occurs at least twice on average.  It is below 1
-        if the scores are too confident.  None if it is not fitted, because the
-        objective has no probabilities or every round used all rows, as with fewer than 50
-        distinct ones.
+        Factor of the scores before they become probabilities, fitted on rows that rounds left out.
+        It is fitted on folds where rounds leave no row out, as with fewer than 50 distinct ones, or
+        where each distinct row occurs at least twice on average.  It is below 1 if the scores are
+        too confident.  None if it is not fitted, because the objective has no probabilities, or no
+        row can be held out.
     best_iteration_ : int
         Only with ``early_stopping``.  Rounds in the model, as LightGBM names them.
     evals_result_ : dict of str to dict of str to list of float

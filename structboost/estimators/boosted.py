@@ -49,6 +49,7 @@ from structboost.model.prediction import model_scores
 from structboost.runtime.interrupts import uninterrupted
 from structboost.selection.folds import Fold
 from structboost.selection.temperature import temperature_on_folds
+from structboost.tasks.tables import has_contradictions
 from structboost.tasks.taxonomy import TaxonomyTask
 from structboost.training.boosting import AUTO
 from structboost.training.history import fit_in_words
@@ -76,8 +77,8 @@ _MOST_ROUNDS, _MOST_ROUNDS_THAT_END = 200, 1000
 _LARGE, _RATE_OF_LARGE = 20_000, 0.15
 # Largest fraction of a step: longer ones overshoot.
 _MOST_RATE = 10.0
-# Where each distinct row occurs so often, on average, rows that a round leaves out are no new rows:
-# the temperature is fitted on folds, of which so many examples are enough.
+# Where each distinct row occurs so often, on average, rows that a round leaves out are no new rows.
+# Then the temperature is fitted on folds, of which so many examples are enough.
 _REPEATED, _EXAMPLES_OF_FOLDS = 2.0, 300
 # More rounds are worth a warning where the held-out loss still fell: rounds to look back, and the
 # least fractions by which it fell since then (docs/decisions/choices.md).
@@ -413,20 +414,46 @@ class StructBoostEstimator(BoostedEstimator):
             ):
                 self.max_features_ = self._chosen_features(task, train, sample_weight)
             super()._train(task, train, validation, sample_weight, whole, groups, counts)
-            is_repeated = self._binning.rows_of_each(counts) >= _REPEATED
+            rows_of_each = self._binning.rows_of_each(counts)
         finally:
             self._binning.forget()
             del self._binning
-        if self._is_stage_wise and self.temperature_ is not None and is_repeated:
-            if self.ending_ != "interrupted":
-                folds = self._folds(*train, sample_weight, groups, counts)
-                n_examples = len(train[1]) if counts is None else counts.sum()
-                few = math.ceil(_EXAMPLES_OF_FOLDS / n_examples)
-                self._keep_temperature(self._temperature_on(folds[:few], task))
+        if self._is_stage_wise and self.ending_ != "interrupted":
+            self._refit_temperature(task, train, sample_weight, groups, counts, rows_of_each)
         self.minimised_ = self._objective_name()
         if isinstance(formulation := self._formulation(), NewtonSteps) and self._is_stage_wise:
             self.learning_rate_ = float(formulation.shrinkage)
         self._warn_of_few_rounds()
+
+    def _refit_temperature(
+        self,
+        task: Task,
+        train: tuple[Any, Any],
+        sample_weight: Any,
+        groups: IntArray | None,
+        counts: IntArray | None,
+        rows_of_each: float,
+    ) -> None:
+        """Fit the temperature on folds, if trees left no rows out, or none that are new.
+
+        ``rows_of_each`` is the mean number of rows of each distinct one, 0 without trees.
+        """
+        is_drawn, is_repeated = self.temperature_ is not None, rows_of_each >= _REPEATED
+        has_trees = rows_of_each > 0 and formulation_of(self._formulation()).link is not None
+        if not has_trees or (is_drawn and not is_repeated):
+            return
+        if not is_drawn and counts is not None and not has_contradictions(train[0]):
+            counts = None  # equal examples have one place, as if they were one of more weight
+        n_examples = len(train[1]) if counts is None else counts.sum()
+        few = math.ceil(_EXAMPLES_OF_FOLDS / n_examples)
+        try:
+            folds = self._folds(*train, sample_weight, groups, counts)[:few]
+        except ValueError:  # too few examples to hold some out
+            return
+        factor = self._temperature_on(folds, task)
+        self.temperature_, model = factor, self.model_
+        metadata = {**model.metadata, "temperature": factor}
+        self.model_ = Ensemble(model.kinds, model.members, model.weights, model.stages, metadata)
 
     def _temperature_on(self, folds: Sequence[Fold], task: Task) -> float:
         """Return the temperature of held-out scores, after as many rounds as the model has."""
@@ -447,12 +474,6 @@ class StructBoostEstimator(BoostedEstimator):
             return lambda factor: losses(factor * sharpness)
 
         return temperature_on_folds(folds, [losses_of(fold) for fold in folds]).factor
-
-    def _keep_temperature(self, factor: float) -> None:
-        """Store another temperature, in the model as well."""
-        self.temperature_, model = factor, self.model_
-        metadata = {**model.metadata, "temperature": factor}
-        self.model_ = Ensemble(model.kinds, model.members, model.weights, model.stages, metadata)
 
     def _warn_of_few_rounds(self) -> None:
         """Warn if the default number of rounds ended training while the held-out loss fell."""

@@ -151,6 +151,12 @@ def merge_repeated_rows(
     return _in_order(rows, chosen), labels[chosen], merged, np.bincount(pair)
 
 
+def has_contradictions(rows: Any) -> bool:
+    """Whether merged pairs have the same row, with other labels."""
+    order, first = _ordered(rows)
+    return not np.array_equal(first, np.arange(len(order)))
+
+
 def _in_order(rows: Any, order: IntArray) -> Any:
     """Return rows in an order, as a copy unless it would be large."""
     is_large = isinstance(rows, np.ndarray) and rows.size > _MOST_COPIED

@@ -72,11 +72,32 @@ def test_threads_do_not_change_the_loss_of_left_out_rows(default):
     assert other.model_.weights.tobytes() == default.model_.weights.tobytes()
 
 
-def test_no_rows_are_left_out_of_few():
+def test_no_rows_are_left_out_of_few_and_the_temperature_is_that_of_folds():
     few = StructBoostClassifier(max_iter=5).fit(X[:40], Y[:40])
-    assert few.temperature_ is None
-    assert few.link_ == StageWiseLikelihood().link
+    assert few.link_ == StageWiseLikelihood().link.sharpened(few.temperature_)
     assert few.max_features_ == 1.0
+    assert "held_out" not in few.evals_result_
+    weights = np.arange(40) % 3 + 1.0
+    repeated = np.repeat(np.arange(40), weights.astype(int))
+    of_weights = StructBoostClassifier(max_iter=5).fit(X[:40], Y[:40], sample_weight=weights)
+    of_rows = StructBoostClassifier(max_iter=5).fit(X[repeated], Y[repeated])
+    assert of_rows.temperature_ == of_weights.temperature_
+
+
+@pytest.mark.parametrize("n", [20, 30, 45])
+def test_few_rows_give_no_probabilities_that_are_far_too_sure(n):
+    random = np.random.default_rng(0)
+    rows = random.normal(size=(n + 2000, 4))
+    labels = ((rows[:, 0] > 0) ^ (random.random(len(rows)) < 0.3)).astype(int)
+    model = StructBoostClassifier(random_state=0).fit(rows[:n], labels[:n])
+    # The constant has .69, and scores without a temperature 1.5 to 2.5.
+    assert log_loss(labels[n:], model.predict_proba(rows[n:])) < 0.8
+
+
+def test_two_rows_have_no_folds():
+    model = StructBoostClassifier().fit([[0.0], [1.0]], ["a", "b"])
+    assert model.temperature_ is None
+    assert model.predict([[0.0], [1.0]]).tolist() == ["a", "b"]
 
 
 def test_early_stopping_refits_all_rows_for_the_best_number_of_rounds():
