@@ -37,12 +37,16 @@ from structboost.validation import (
     checked_weights,
     is_missing,
     lacks_and_has,
+    numeric_weights,
     shown,
 )
 
 _NUMBERS = (int, float, np.number, np.bool_)
 _FORMS_OF_SETS = "give an indicator matrix of 0 and 1, or a list of the labels of each sample"
 FORMS = ("matrix", "lists", "single")
+# Relative difference of a weight from a multiple that is rounding, and the most rows that weights
+# are taken for.
+_ROUNDING, _MOST_ROWS = 1e-9, 1_000_000
 
 
 def classification_task(
@@ -76,6 +80,8 @@ def classification_examples(
     if len(classes) == 1:
         warn_of_one_class(classes[0])
     weights = checked_weights(sample_weight, len(X))
+    raw = weights if sample_weight is None else numeric_weights(sample_weight).ravel()
+    repeats = _repeats(raw)
     if class_weight is not None:
         of_samples = (
             _weights_of_classes(class_weight, classes)[labels]
@@ -91,8 +97,10 @@ def classification_examples(
         weights = checked_weights(weights, len(X))
     counted = weights > 0
     if not counted.all():
-        X, labels, weights = X[counted], labels[counted], weights[counted]
-    X, labels, weights, counts = merge_repeated_rows(X, labels, weights)
+        X, labels, weights, repeats = (
+            X[counted], labels[counted], weights[counted], repeats[counted],
+        )  # fmt: skip
+    X, labels, weights, counts = merge_repeated_rows(X, labels, weights, repeats)
     if len(classes) > 1 and len(np.unique(labels)) < 2:
         weighing = "sample_weight" if class_weight is None else "sample_weight times class_weight"
         raise ValueError(
@@ -100,6 +108,24 @@ def classification_examples(
             "above 0 to at least two classes."
         )
     return classes, X, labels, weights, counts
+
+
+def _repeats(weights: FloatArray) -> IntArray:
+    """Return weights as numbers of rows, or ones if they are no whole numbers or their multiples.
+
+    Tables of counts have one row for each cell and label.
+    """
+    positive = weights[weights > 0]
+    for unit in (1.0, positive.min()):
+        n_rows = np.round(positive / unit)
+        if np.allclose(positive, unit * n_rows, rtol=_ROUNDING, atol=0.0):
+            n_rows /= np.gcd.reduce(n_rows.astype(np.int64))
+            # More rows say no more about folds.
+            step = max(1.0, n_rows.sum() / max(_MOST_ROWS, len(positive)))
+            repeats = np.ones(len(weights), np.int64)
+            repeats[weights > 0] = np.maximum(1.0, np.round(n_rows / step))
+            return repeats
+    return np.ones(len(weights), np.int64)
 
 
 def _weights_of_classes(class_weight: Mapping[Any, float], classes: NDArray[Any]) -> FloatArray:

@@ -122,12 +122,19 @@ def checked_class(y: Any, n_classes: int, task: str, sample: int | None = None) 
 
 
 def merge_repeated_rows(
-    rows: Any, labels: IntArray, weights: FloatArray
+    rows: Any, labels: IntArray, weights: FloatArray, repeats: IntArray | None = None
 ) -> tuple[Any, IntArray, FloatArray, IntArray]:
     """Merge equal pairs of a row and a label, in a fixed order, and add up and count them.
 
     The training problem is the same and smaller; and repeating a row is exactly the same as
     weighing it, whatever the order of the rows.
+
+    Parameters
+    ----------
+    rows, labels, weights
+        The examples.
+    repeats : ndarray of int64, shape (n,), optional
+        Numbers of rows that the examples stand for where equal rows have several labels.
 
     Returns
     -------
@@ -136,7 +143,7 @@ def merge_repeated_rows(
     weights : ndarray, shape (n_pairs,)
         Sums of the weights of equal pairs.
     counts : ndarray of int64, shape (n_pairs,)
-        Numbers of equal pairs.
+        Numbers of equal pairs, or sums of their repeats.
     """
     order, first = _ordered(rows)
     if np.array_equal(first, np.arange(len(order))):
@@ -148,7 +155,10 @@ def merge_repeated_rows(
     n_labels = int(labels.max()) + 1
     _, chosen, pair = np.unique(ranks * n_labels + labels, return_index=True, return_inverse=True)
     merged = np.bincount(pair, weights=weights).astype(np.float64)
-    return _in_order(rows, chosen), labels[chosen], merged, np.bincount(pair)
+    if repeats is None or len(chosen) == len(np.unique(first)):
+        repeats = np.ones(len(pair), np.int64)
+    counts = np.bincount(pair, weights=repeats).astype(np.int64)
+    return _in_order(rows, chosen), labels[chosen], merged, counts
 
 
 def has_contradictions(rows: Any) -> bool:

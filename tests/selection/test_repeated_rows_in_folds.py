@@ -171,3 +171,36 @@ def test_the_path_of_a_linear_function_ends_by_rows_and_not_by_distinct_ones():
     model = StructBoostClassifier(weak_learner="linear", random_state=0).fit(X[:891], y[:891])
     least = log_loss(y[891:], 1 / (1 + np.exp(-odds[891:])))
     assert log_loss(y[891:], model.predict_proba(X[891:])) < 1.02 * least
+
+
+@pytest.mark.parametrize(
+    "model",
+    [StructBoostClassifier(random_state=0), *list(HOLDS_OUT.values())[:3]],
+    ids=["default", *list(HOLDS_OUT)[:3]],
+)
+def test_a_table_of_counts_gives_the_model_of_its_rows(model):
+    random = np.random.default_rng(0)
+    cells = np.array([(i % 6, i // 6) for i in range(54)], float)
+    counts = random.integers(1, 30, (54, 2))
+    X, y = np.repeat(cells, 2, axis=0), np.tile([0, 1], 54)
+    of_counts = model.fit(X, y, sample_weight=2 * counts.ravel()).decision_function(cells)
+    factor = getattr(model, "temperature_", None)
+    rows = np.repeat(np.arange(108), counts.ravel())
+    np.testing.assert_array_equal(model.fit(X[rows], y[rows]).decision_function(cells), of_counts)
+    assert getattr(model, "temperature_", None) == factor
+
+
+def test_weights_that_are_no_numbers_of_rows_leave_rows_as_they_are():
+    X, y, _ = profiles(400, 1)
+    weights = np.random.default_rng(0).random(400)
+    model = StructBoostClassifier(early_stopping=True, random_state=0)
+    model.fit(X, y[:, 0], sample_weight=weights)
+    assert model.n_iter_ > 1
+
+
+def test_large_counts_take_no_more_memory_than_a_million_rows():
+    X, y = np.repeat(np.arange(30.0)[:, None], 2, axis=0), np.tile([0, 1], 30)
+    weights = np.random.default_rng(0).integers(1, 10**9, 60)
+    model = StructBoostClassifier(random_state=0).fit(X, y, sample_weight=weights)
+    fractions = weights[1::2] / weights.reshape(-1, 2).sum(axis=1)
+    assert np.abs(model.predict_proba(X[::2])[:, 1] - fractions).max() < 0.2
