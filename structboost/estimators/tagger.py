@@ -72,6 +72,9 @@ _MANY_PAIRS, _ENOUGH_TOKENS = 1 << 22, 200
 # Neighbouring sequences that are held out together, and the least number of such runs: sequences of
 # one document are alike (docs/decisions/linear-likelihood.md).
 _RUN, _FEWEST_RUNS = 30, 100
+# Rounds that a model of trees keeps, in terms of the round of the least held-out loss, where that
+# ended training (docs/decisions/default-label-sets.md#rounds-that-are-kept).
+_TIMES_THE_BEST = 2
 # A single sequence is cut into so many runs, of which some are held out.
 _RUNS_OF_ONE = 10
 
@@ -567,6 +570,19 @@ class StructBoostTagger(TagPrediction, TokenWeights):
         split = GroupShuffleSplit(1, **settings).split(sequences, groups=groups[sequences])
         train, held = ([sequences[k] for k in part] for part in next(split))
         return train, held
+
+    @override
+    def _keep_fit(self, trainer: Any) -> None:
+        super()._keep_fit(trainer)
+        losses = {of["round"]: of.get("held_out_loss") for of in self.history_}
+        measured = {n: loss for n, loss in losses.items() if loss is not None}
+        if trainer.ending_ not in ("held_out", "loss") or not measured:
+            return
+        last = _TIMES_THE_BEST * min(measured, key=measured.__getitem__)
+        if last < self.model_.n_stages:
+            # The temperature of all rounds is not that of these, and is fitted on folds.
+            self._keep_round(trainer, last - 1)
+            self.temperature_ = None
 
     @override
     def _folds(

@@ -8,6 +8,7 @@ held-out examples best.  It distinguishes models before their outputs change.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -31,6 +32,8 @@ Surrogate = Callable[..., float]
 # Relative gap at which the search for the scale stops, and its largest number of evaluations.
 _SCALE_GAP = 0.01
 _MAX_EVALUATIONS = 20
+# Outputs of an input, such as permutations, that are listed for a likelihood.
+_MOST_LISTED = 1000
 # The scale grows by this factor until the surrogate no longer falls.
 _GROWTH = 8.0
 
@@ -122,6 +125,13 @@ def scaled_log_loss(
     return _lowest(at, _unit(scores))
 
 
+def _lists_many(task: Task, X: Sequence[Any]) -> bool:
+    """Whether marginals take a list of so many outputs of an input that it is no way to choose."""
+    if task.defines("marginals_batch"):
+        return False
+    return any(next(islice(task.outputs(x) or (), _MOST_LISTED, None), None) is not None for x in X)
+
+
 def scaled_surrogate(
     task: Task, X: Sequence[Any], Y: Sequence[Any], scores: StackedParts, weights: Any = None
 ) -> float:
@@ -136,6 +146,8 @@ def scaled_surrogate(
         As for :func:`scaled_hinge`.
     """
     try:
+        if _lists_many(task, X):
+            return scaled_hinge(task, X, Y, scores, weights)
         return scaled_log_loss(task, X, Y, scores, weights)
     except TaskError:  # the task has no marginals, or too many outputs
         return scaled_hinge(task, X, Y, scores, weights)

@@ -15,6 +15,7 @@ from sklearn.model_selection import GridSearchCV
 from structboost import (
     BinnedTable,
     CPathDisplay,
+    MatchingTask,
     MulticlassTask,
     RankingTask,
     StructBoost,
@@ -416,3 +417,14 @@ def test_the_path_display_draws_the_path():
     ]  # fmt: skip
     with pytest.raises(ValueError, match="has no C_path_"):
         CPathDisplay.from_estimator(StructBoostClassifier(objective="hinge", C=1.0))
+
+
+def test_c_of_large_matchings_is_chosen_without_a_list_of_permutations():
+    random = np.random.default_rng(0)
+    orders = [random.permutation(9) for _ in range(12)]
+    pairs = [
+        ((np.eye(9)[order] + 0.3 * random.normal(size=(9, 9)))[:, :, None]) for order in orders
+    ]
+    trainer = StructBoost(MatchingTask(), C="auto", max_rounds=5, tol=0.1)
+    trainer.fit(pairs, orders, folds=random_folds(pairs, orders)[:1])
+    assert trainer.C_path_
