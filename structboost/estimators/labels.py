@@ -47,6 +47,8 @@ FORMS = ("matrix", "lists", "single")
 # Relative difference of a weight from a multiple that is rounding, and the most rows that weights
 # are taken for.
 _ROUNDING, _MOST_ROWS = 1e-9, 1_000_000
+# Doubles from which on all are whole.
+_MOST_WHOLE = 2.0**53
 
 
 def classification_task(
@@ -117,8 +119,10 @@ def _repeats(weights: FloatArray) -> IntArray:
     """
     positive = weights[weights > 0]
     for unit in (1.0, positive.min()):
-        n_rows = np.round(positive / unit)
-        if np.allclose(positive, unit * n_rows, rtol=_ROUNDING, atol=0.0):
+        with np.errstate(over="ignore"):
+            n_rows = np.round(positive / unit)
+        is_whole = np.allclose(positive, unit * n_rows, rtol=_ROUNDING, atol=0.0)
+        if is_whole and n_rows.max() < _MOST_WHOLE:
             n_rows /= np.gcd.reduce(n_rows.astype(np.int64))
             # More rows say no more about folds.
             step = max(1.0, n_rows.sum() / max(_MOST_ROWS, len(positive)))

@@ -291,16 +291,16 @@ def test_early_stopping_names_the_label_of_which_too_few_are_held_out(make):
     labels = np.array(["pear", "plum", "quince"])[y % 2]
     labels[4] = "quince"
     with pytest.raises(
-        ValueError, match=r"only one distinct sample of class 'quince'.*early_stopping=False"
+        ValueError, match=r"only one sample of class 'quince'.*early_stopping=False"
     ):
         make(early_stopping=True).fit(X, labels)
     with pytest.raises(
         ValueError,
-        match=r"validation_fraction is 0\.05, which holds out 2 of 30 distinct samples; .* 3",
+        match=r"validation_fraction is 0\.05, which holds out 2 of 30 samples; .* 3",
     ):
         make(early_stopping=True, validation_fraction=0.05).fit(X, y)
     with pytest.raises(
-        ValueError, match=r"validation_fraction is 0\.95, which holds out 29 of 30 distinct samples"
+        ValueError, match=r"validation_fraction is 0\.95, which holds out 29 of 30 samples"
     ):
         make(early_stopping=True, validation_fraction=0.95).fit(X, y)
 
