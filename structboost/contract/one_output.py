@@ -15,8 +15,8 @@ from structboost.contract.task import Task
 from structboost.exceptions import ConstantPredictionWarning, warn_user
 from structboost.validation import by_position, rows_of
 
-# Examples that are looked at first.  All are, where these have one prediction.
-_SAMPLED = 50
+# Examples that are looked at first.  So many times as many are, where these have one prediction.
+_SAMPLED, _TIMES = 50, 16
 
 # What to write where the hinge of a loss is no guide.
 WITHOUT_HINGE = (
@@ -67,9 +67,10 @@ def predicts_one_output(task: Task, X: Sequence[Any], Y: Sequence[Any], scores_o
     the same best decision.  The arguments are those of :func:`warn_of_one_output`.
     """
     X, Y = by_position(X), by_position(Y)
-    sample = np.unique(np.linspace(0, len(Y) - 1, min(len(Y), _SAMPLED)).astype(np.int64))
-    for rows in (sample, np.arange(len(Y))):
-        inputs = rows_of(X, rows)
+    n_rows = 0
+    while n_rows < len(Y):
+        n_rows = min(len(Y), max(_SAMPLED, _TIMES * n_rows))
+        inputs = rows_of(X, np.linspace(0, len(Y) - 1, n_rows).astype(np.int64))
         outputs = predictions(task, inputs, scores_of(inputs))
         if not _are_same(task, inputs, outputs):
             return False

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
-import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from os import PathLike
@@ -18,7 +16,6 @@ from structboost.contract.task import Task
 from structboost.engines.base import Engine
 from structboost.estimators.base import BoostedEstimator
 from structboost.estimators.classifiers import TaxonomyClassifier
-from structboost.estimators.fraction_of_features import ALL_FEATURES, chosen_fraction
 from structboost.estimators.objectives import (
     EXPONENTIAL,
     HINGE,
@@ -34,24 +31,27 @@ from structboost.estimators.objectives import (
 )
 from structboost.estimators.parameters import estimator, is_same
 from structboost.estimators.tables import TableEstimator
-from structboost.exceptions import ConstantPredictionWarning, warn_user
+from structboost.estimators.tree_settings import (
+    LARGE,
+    TreeSettings,
+    chosen_features,
+    chosen_penalty,
+    chosen_steps,
+)
+from structboost.exceptions import warn_user
 from structboost.files.checkpoint import Checkpoint
 from structboost.linear.linear_likelihood import LinearLikelihoodTrainer
 from structboost.linear.linear_trainer import LinearTrainer
-from structboost.masters.abilities import LearnsFromHeldOut
+from structboost.masters.abilities import GivesLosses
 from structboost.masters.base import Formulation
-from structboost.masters.likelihood import log_losses_at
 from structboost.masters.newton_steps import NewtonSteps
 from structboost.masters.registry import formulation_of
 from structboost.masters.stage_wise_likelihood import StageWiseLikelihood
 from structboost.model.ensemble import Ensemble
-from structboost.model.prediction import model_scores
-from structboost.runtime.interrupts import uninterrupted
-from structboost.selection.folds import Fold
-from structboost.selection.temperature import temperature_on_folds
 from structboost.tasks.tables import has_contradictions
 from structboost.tasks.taxonomy import TaxonomyTask
 from structboost.training.boosting import AUTO
+from structboost.training.held_out_runs import EARLY, HeldOutRun, ends_early, fitted_factor
 from structboost.training.history import fit_in_words
 from structboost.validation import (
     checked_choice,
@@ -67,19 +67,18 @@ from structboost.weak.label_augmented import LabelAugmented
 from structboost.weak.pricing import RULES, PricingRule
 from structboost.weak.tree import TreeFamily
 
-# Trees of stage-wise boosting are grown on half of the rows.
-_ROW_FRACTION = 0.5
 # Largest depth of TreeFamily.
 _DEEPEST = 12
 # Maximum numbers of rounds, the second where left-out rows end training.
 _MOST_ROUNDS, _MOST_ROUNDS_THAT_END = 200, 1000
-# With more examples than this, whose held-out loss falls for long, rounds are few and steps longer.
-_LARGE, _RATE_OF_LARGE = 20_000, 0.15
+# With many examples, whose held-out loss falls for long, rounds are few and steps longer.
+_RATE_OF_LARGE = 0.15
 # Largest fraction of a step: longer ones overshoot.
 _MOST_RATE = 10.0
 # Where each distinct row occurs so often, on average, rows that a round leaves out are no new rows.
-# Then the temperature is fitted on folds, of which so many examples are enough.
-_REPEATED, _EXAMPLES_OF_FOLDS = 2.0, 300
+_REPEATED = 2.0
+# Folds that decide the end and the temperature: their number, and most examples.
+_FOLDS, _MOST_FOLDED = 2, 10_000
 # More rounds are worth a warning where the held-out loss still fell: rounds to look back, and the
 # least fractions by which it fell since then (docs/decisions/choices.md).
 _STILL_FALLING = {100: 0.05, 20: 0.005}
@@ -182,7 +181,7 @@ class StructBoostEstimator(BoostedEstimator):
     objective: str | Formulation = LOG_LOSS
     learning_rate: float | str = AUTO
     max_iter: int | str = AUTO
-    max_depth: int = 5
+    max_depth: int | str = AUTO
     min_samples_leaf: int = 1
     l2_regularization: float = 0.0
     max_features: float | str = AUTO
@@ -198,6 +197,11 @@ class StructBoostEstimator(BoostedEstimator):
     checkpoint: str | PathLike[str] | Checkpoint | None = None
     scoring: Any = None
     max_rounds: int | None = None  # type: ignore[assignment]
+
+    # Settings of trees, which a fit chooses.
+    _trees = TreeSettings()
+    # Whether few long steps of deep trees are tried on large tables.
+    _tries_long_steps = False
 
     # Names of objectives.
     _objectives: ClassVar[tuple[str, ...]] = (LOG_LOSS, HINGE, SVM, EXPONENTIAL, L1_LOG_LOSS)
@@ -293,8 +297,12 @@ class StructBoostEstimator(BoostedEstimator):
             return "log"
         if self._is(*STAGE_WISE):
             stage_wise = self._stage_wise()
+            trees = self._trees
+            if trees.patience is not None:
+                stage_wise = replace(stage_wise, patience=trees.patience)
             if is_same(self.learning_rate, AUTO):
-                return stage_wise
+                rate = trees.learning_rate
+                return stage_wise if rate is None else replace(stage_wise, shrinkage=rate)
             rate = checked_positive(self.learning_rate, "learning_rate")
             if rate > _MOST_RATE:
                 raise ValueError(
@@ -328,11 +336,22 @@ class StructBoostEstimator(BoostedEstimator):
         """Return the maximum number of rounds or passes."""
         if self.max_rounds is not None:
             return self.max_rounds
-        if not is_same(self.max_iter, AUTO):
-            return self.max_iter
-        is_large = getattr(self, "_is_large", False)
-        ends = self._is(LOG_LOSS) and is_same(self._weak_learners(), "tree") and not is_large
-        return _MOST_ROUNDS_THAT_END if ends else _MOST_ROUNDS
+        return self.max_iter if not is_same(self.max_iter, AUTO) else self._trees.max_rounds
+
+    def _first_trees(self, n_examples: int) -> TreeSettings:
+        """Return the settings of trees from which the choice begins."""
+        ends = self._is(LOG_LOSS) and is_same(self._weak_learners(), "tree")
+        is_many = n_examples > LARGE
+        first = TreeSettings(
+            max_rounds=_MOST_ROUNDS_THAT_END if ends and not is_many else _MOST_ROUNDS,
+            learning_rate=_RATE_OF_LARGE if is_many and self._tries_long_steps else None,
+        )
+        if not is_same(self.max_depth, AUTO):
+            depth = checked_whole_number(self.max_depth, "max_depth", _DEEPEST)
+            first = replace(first, max_depth=depth)
+        if not is_same(self.max_features, AUTO):
+            first = replace(first, max_features=self.max_features)
+        return first
 
     def _grown(self, weak_learner: Any) -> Any:
         """Return the weak learners of stage-wise boosting, with trees set up by the parameters."""
@@ -340,14 +359,16 @@ class StructBoostEstimator(BoostedEstimator):
             return [self._grown(member) for member in weak_learner]
         if not is_same(weak_learner, "tree"):
             return weak_learner
+        settings = self._trees
         trees = partial(
             TreeFamily,
-            depth=checked_whole_number(self.max_depth, "max_depth", _DEEPEST),
+            depth=settings.max_depth,
             min_samples_leaf=self.min_samples_leaf,
             l2_regularization=self.l2_regularization,
-            max_features=self._fraction_of_features(),
+            max_features=settings.max_features,
+            category_penalty=settings.category_penalty,
             confident=True,
-            row_fraction=_ROW_FRACTION,
+            row_fraction=settings.row_fraction,
             random_state=0 if self.random_state is None else self.random_state,
         )
         binning = getattr(self, "_binning", None)
@@ -405,75 +426,122 @@ class StructBoostEstimator(BoostedEstimator):
         groups: IntArray | None = None,
         counts: IntArray | None = None,
     ) -> None:
-        self._is_large = len(train[1]) > _LARGE
-        # The trial of the features and the fit bin one table.
-        self._binning = BinsOfOneTable()
+        runs: list[HeldOutRun] = []
+        is_open = False
+        # The trials, the folds and the fit bin one table.
+        self._trees, self._binning = self._first_trees(len(train[1])), BinsOfOneTable()
         try:
-            if self._is_stage_wise and any(
-                is_text(name, "tree") for name in members_of(self._weak_learners())
-            ):
-                self.max_features_ = self._chosen_features(task, train, sample_weight)
+            if self._is_stage_wise and self._grows_trees:
+                self._trees = self._chosen_trees(task, train, sample_weight)
+                runs = self._runs_on_folds(task, train, sample_weight, groups, counts)
+                if ends_early(runs) and not self.early_stopping:
+                    self._trees = replace(self._trees, patience=EARLY)
+                self._keep_trees()
             super()._train(task, train, validation, sample_weight, whole, groups, counts)
-            rows_of_each = self._binning.rows_of_each(counts)
+            is_open = self._binning.rows_of_each(counts) >= _REPEATED
         finally:
             self._binning.forget()
             del self._binning
-        if self._is_stage_wise and self.ending_ != "interrupted":
-            self._refit_temperature(task, train, sample_weight, groups, counts, rows_of_each)
+        if runs and self.ending_ != "interrupted":
+            self._correct_temperature(runs, is_open)
         self.minimised_ = self._objective_name()
         if isinstance(formulation := self._formulation(), NewtonSteps) and self._is_stage_wise:
             self.learning_rate_ = float(formulation.shrinkage)
         self._warn_of_few_rounds()
 
-    def _refit_temperature(
+    @property
+    def _grows_trees(self) -> bool:
+        """Whether the weak learners include trees by name."""
+        return any(is_text(name, "tree") for name in members_of(self._weak_learners()))
+
+    def _chosen_trees(
+        self, task: Task, train: tuple[Any, Any], sample_weight: Any
+    ) -> TreeSettings:
+        """Return the settings that short fits choose among those that are left open."""
+        first = self._trees
+        formulation = formulation_of(self._formulation())
+        looks = not lacking(formulation.makes, GivesLosses)
+        if not (looks and isinstance(formulation, NewtonSteps)):
+            return first
+
+        def trainer_of(trees: TreeSettings) -> Any:
+            self._trees = trees
+            return self._trainer(task, checkpoint=None, verbose=0, callbacks=None)
+
+        def parts_of(X: Any, Y: Any, weights: Any) -> tuple[FloatArray, FloatArray] | None:
+            return next(iter(self._weights_of_folds(X, Y, weights)), None)
+
+        of_fit = train, sample_weight
+        chosen = first
+        if self._tries_long_steps and self._leaves_trees_open:
+            chosen = chosen_steps(chosen, trainer_of, *of_fit, parts_of)
+        if is_same(self.max_features, AUTO) and chosen == first:
+            chosen = chosen_features(chosen, trainer_of, self.n_features_in_ or 0, *of_fit)
+        if getattr(self, "categories_", None):
+            chosen = chosen_penalty(chosen, trainer_of, *of_fit)
+        return chosen
+
+    @property
+    def _leaves_trees_open(self) -> bool:
+        """Whether the user set none of the parameters that long steps change."""
+        names = ("max_depth", "max_features", "learning_rate", "max_iter")
+        return self.max_rounds is None and all(is_same(getattr(self, name), AUTO) for name in names)
+
+    def _keep_trees(self) -> None:
+        """Set the attributes of the trees that were chosen."""
+        trees = self._trees
+        self.max_depth_, self.max_features_ = trees.max_depth, trees.max_features
+        if getattr(self, "categories_", None):
+            self.category_penalty_ = trees.category_penalty
+
+    def _runs_on_folds(
         self,
         task: Task,
         train: tuple[Any, Any],
         sample_weight: Any,
         groups: IntArray | None,
         counts: IntArray | None,
-        rows_of_each: float,
-    ) -> None:
-        """Fit the temperature on folds, if trees left no rows out, or none that are new.
+    ) -> list[HeldOutRun]:
+        """Train without some examples, twice where there are few."""
+        X, Y = train
+        n_parts = len(Y) if isinstance(Y, np.ndarray) else sum(map(np.size, Y))
+        formulation = formulation_of(self._formulation())
+        if n_parts > _MOST_FOLDED or lacking(formulation.makes, GivesLosses):
+            return []
+        if counts is not None and counts.sum() < _REPEATED * len(counts):
+            if not has_contradictions(X):
+                counts = None  # equal examples stay together, as if they were one of more weight
+        trainer = self._trainer(task, callbacks=None, checkpoint=None, verbose=0)
+        return [
+            HeldOutRun.of(trainer, train, *weights)
+            for weights in self._weights_of_folds(X, Y, sample_weight, groups, counts)
+        ]
 
-        ``rows_of_each`` is the mean number of rows of each distinct one, 0 without trees.
+    def _weights_of_folds(
+        self, X: Any, Y: Any, sample_weight: Any, groups: Any = None, counts: Any = None
+    ) -> list[tuple[FloatArray, FloatArray]]:
+        """Return the weights of training and held-out examples of the first folds.
+
+        There are none if no example can be held out.
         """
-        is_drawn, is_repeated = self.temperature_ is not None, rows_of_each >= _REPEATED
-        has_trees = rows_of_each > 0 and formulation_of(self._formulation()).link is not None
-        if not has_trees or (is_drawn and not is_repeated):
-            return
-        if not is_drawn and counts is not None and not has_contradictions(train[0]):
-            counts = None  # equal examples have one place, as if they were one of more weight
-        n_examples = len(train[1]) if counts is None else counts.sum()
-        few = math.ceil(_EXAMPLES_OF_FOLDS / n_examples)
         try:
-            folds = self._folds(*train, sample_weight, groups, counts)[:few]
-        except ValueError:  # too few examples to hold some out
-            return
-        factor = self._temperature_on(folds, task)
+            folds = self._folds(X, Y, sample_weight, groups, counts)[:_FOLDS]
+        except ValueError:
+            return []
+        return [fold.weights_of(len(Y)) for fold in folds]
+
+    def _correct_temperature(self, runs: Sequence[HeldOutRun], is_open: bool) -> None:
+        """Set the temperature by held-out examples.
+
+        ``is_open`` is whether the rows that rounds left out tell nothing of it.
+        """
+        looks = [run.after(self.n_iter_) for run in runs]
+        factor = fitted_factor(runs, looks, is_open=is_open).factor
+        if not is_open and self.temperature_ is not None:
+            factor *= self.temperature_
         self.temperature_, model = factor, self.model_
         metadata = {**model.metadata, "temperature": factor}
         self.model_ = Ensemble(model.kinds, model.members, model.weights, model.stages, metadata)
-
-    def _temperature_on(self, folds: Sequence[Fold], task: Task) -> float:
-        """Return the temperature of held-out scores, after as many rounds as the model has."""
-        link = formulation_of(self._formulation()).link
-        sharpness = 1.0 if link is None else link.sharpness
-
-        def losses_of(fold: Fold) -> Callable[[float], FloatArray]:
-            trainer = self._trainer(
-                task, callbacks=None, max_rounds=self.n_iter_, checkpoint=None, verbose=0
-            )
-            with warnings.catch_warnings():
-                for category in (ConvergenceWarning, ConstantPredictionWarning):
-                    warnings.simplefilter("ignore", category)
-                fit = partial(trainer.fit, fold.X, fold.Y, sample_weight=fold.sample_weight)
-                model = uninterrupted(fit).model_
-            scores = model_scores(task, model, fold.held_X)
-            losses = log_losses_at(task, fold.held_X, fold.held_Y, scores)
-            return lambda factor: losses(factor * sharpness)
-
-        return temperature_on_folds(folds, [losses_of(fold) for fold in folds]).factor
 
     def _warn_of_few_rounds(self) -> None:
         """Warn if the default number of rounds ended training while the held-out loss fell."""
@@ -496,28 +564,6 @@ class StructBoostEstimator(BoostedEstimator):
             f"max_iter, such as max_iter={2 * n_rounds}.",
             ConvergenceWarning,
         )
-
-    def _fraction_of_features(self) -> float:
-        """Return the fraction of the features that a node may split."""
-        if is_same(self.max_features, AUTO):
-            return float(getattr(self, "max_features_", 1.0))
-        return self.max_features  # type: ignore[return-value]
-
-    def _chosen_features(self, task: Task, train: tuple[Any, Any], sample_weight: Any) -> float:
-        """Return the fraction of features to train with, all if left-out rows are not used."""
-        if not is_same(self.max_features, AUTO):
-            return self._fraction_of_features()
-        formulation = formulation_of(self._formulation())
-        looks = not lacking(formulation.makes, LearnsFromHeldOut)
-        if not (looks and isinstance(formulation, NewtonSteps)):
-            return ALL_FEATURES
-
-        def trainer_of(fraction: float, **settings: Any) -> Any:
-            self.max_features_ = fraction
-            return self._trainer(task, **settings, checkpoint=None, verbose=0, callbacks=None)
-
-        n_features = self.n_features_in_ or 0
-        return chosen_fraction(trainer_of, formulation, n_features, train, sample_weight)
 
     @override
     def _restore(self, facts: Mapping[str, Any]) -> None:
@@ -565,6 +611,8 @@ class StructBoostClassifier(TaxonomyClassifier, StructBoostEstimator, TableEstim
     (1, 3)
     """
 
+    _tries_long_steps = True
+
     # Repeated, because the other base class has different defaults.
     max_rounds: int | None = None  # type: ignore[assignment]
     weak_learner: WeakLearners = AUTO
@@ -582,8 +630,6 @@ class StructBoostClassifier(TaxonomyClassifier, StructBoostEstimator, TableEstim
         return self._is(LOG_LOSS, L1_LOG_LOSS)
 
     def _stage_wise(self) -> NewtonSteps:
-        if getattr(self, "_is_large", False):
-            return StageWiseLikelihood(shrinkage=_RATE_OF_LARGE)
         return StageWiseLikelihood()
 
     @override

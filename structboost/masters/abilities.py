@@ -5,13 +5,13 @@ A class has the methods of a protocol or not: nothing else declares an ability.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
-from structboost._typing import IntArray
+from structboost._typing import FloatArray, IntArray
 from structboost.files.schema import Schema
 from structboost.masters.held_out import HeldOut, Temperature
 from structboost.weak.base import Growth
@@ -72,6 +72,30 @@ class LearnsFromHeldOut(Protocol):
     @property
     def held_out_loss(self) -> float | None:
         """Mean loss of the left-out parts after the last round, or None if it was not measured."""
+
+
+@runtime_checkable
+class GivesLosses(Protocol):
+    """Ability to give the losses of single examples, of weight zero, too."""
+
+    @property
+    def last_temperature(self) -> Temperature | None:
+        """Temperature of the parts left out if the last round looked at them, else None."""
+
+    def losses_of_examples(self, examples: IntArray) -> Callable[[float], FloatArray]:
+        """Losses of examples at the current scores.
+
+        Parameters
+        ----------
+        examples : ndarray of int64, shape (n,)
+            Indices of the examples.
+
+        Returns
+        -------
+        losses : callable
+            ``losses(factor)`` returns the losses where the scores are multiplied by a factor, shape
+            (n,).
+        """
 
 
 @runtime_checkable

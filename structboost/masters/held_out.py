@@ -142,17 +142,21 @@ class HeldOutScores:
 
 
 def fitted_temperature(
-    loss: Callable[[float], float], n_examples: int, start: float | None = None
+    loss: Callable[[float], float],
+    n_examples: int,
+    start: float | None = None,
+    *,
+    deviation: float = _DEVIATION,
 ) -> Temperature:
     """Fit the factor of scores that gives the least mean loss over ``n_examples``.
 
-    The logarithm of the factor has a normal prior of mean 0 and std 1, which keeps it finite if all
-    examples are right.  With ``start``, a nearby factor, three or four losses are computed, and the
-    factor is the minimiser of the parabola through them.
+    The logarithm of the factor has a normal prior of mean 0 and std ``deviation``, which keeps it
+    finite if all examples are right.  With ``start``, a nearby factor, three or four losses are
+    computed, and the factor is the minimiser of the parabola through them.
     """
 
     def penalised(log_factor: float) -> float:
-        prior = 0.5 * (log_factor / _DEVIATION) ** 2 / n_examples
+        prior = 0.5 * (log_factor / deviation) ** 2 / n_examples
         return loss(math.exp(log_factor)) + prior
 
     if start is None:

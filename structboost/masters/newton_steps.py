@@ -242,10 +242,23 @@ class HeldOutBooster(NewtonBooster):
     """Booster of a likelihood that also measures the loss on the parts left out.
 
     This loss ends training, and gives the factor by which the scores of new parts are too large.
+
+    Parameters
+    ----------
+    formulation : NewtonSteps
+    shapes : dict of str to (int, int)
+        Number of channels and of parts of each kind.
+    example_weights : ndarray, shape (n_examples,)
     """
 
-    def __init__(self, formulation: NewtonSteps, shapes: Mapping[str, tuple[int, int]]) -> None:
+    def __init__(
+        self,
+        formulation: NewtonSteps,
+        shapes: Mapping[str, tuple[int, int]],
+        example_weights: FloatArray,
+    ) -> None:
         super().__init__(formulation, shapes)
+        self._example_weights = example_weights
         self._held_out = HeldOutScores(shapes)
         # Steps of the channels and risk of each round that has been run, but not been taken.
         self._ahead: deque[tuple[list[float], float]] = deque()
@@ -303,6 +316,17 @@ class HeldOutBooster(NewtonBooster):
         fitted = self._fitted(None)
         return fitted and fitted.damped()
 
+    @property
+    def last_temperature(self) -> Temperature | None:
+        """Temperature of the parts left out if the last round looked at them, else None."""
+        if self._measured is None:
+            return None
+        return Temperature(self._factor, self._measured).damped()
+
+    def losses_of_examples(self, examples: IntArray) -> Callable[[float], FloatArray]:
+        """Losses of examples at the current scores, as a function of a factor of the scores."""
+        return self._losses_at(self._scores, examples)
+
     def _look_if_due(self) -> None:
         if self.formulation.patience is not None and self._calls % _LOOK == 0:
             self._look()
@@ -320,12 +344,18 @@ class HeldOutBooster(NewtonBooster):
         scores = self._held_out.scores(self._scores, self._calls)
         if scores is None:
             return None
-        loss, n_examples = self._loss_at(scores)
-        return fitted_temperature(loss, n_examples, start)
+        examples = np.flatnonzero(self._example_weights)
+        weights = self._example_weights[examples]
+        losses = self._losses_at(scores, examples)
+        return fitted_temperature(
+            lambda factor: float(weights @ losses(factor)), len(examples), start
+        )
 
     @abstractmethod
-    def _loss_at(self, scores: Mapping[str, FloatArray]) -> tuple[Callable[[float], float], int]:
-        """Mean loss as a function of a factor of these scores, and the number of examples."""
+    def _losses_at(
+        self, scores: Mapping[str, FloatArray], examples: IntArray
+    ) -> Callable[[float], FloatArray]:
+        """Losses of these examples as a function of a factor of the scores."""
 
     @override
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:

@@ -88,28 +88,31 @@ class StageWiseLikelihoodBooster(HeldOutBooster):
         entries = *(indices.astype(np.int64) for indices in places), self._code.data
         n_outputs, n_channels = self._code.shape
         room = np.empty(n_outputs), np.empty((3, n_channels))
-        self._labels, self._example_weights = codes.labels, problem.example_weights
-        self._loss = entries, self._labels, self._example_weights, room
+        self._labels = codes.labels
+        self._loss = entries, self._labels, problem.example_weights, room
         self._kind = problem.only_kind()
-        super().__init__(formulation, {self._kind: (n_channels, len(self._labels))})
+        shapes = {self._kind: (n_channels, len(self._labels))}
+        super().__init__(formulation, shapes, problem.example_weights)
         self._measure()
 
     @override
-    def _loss_at(self, scores: Mapping[str, FloatArray]) -> tuple[Callable[[float], float], int]:
-        of_classes = self._code @ scores[self._kind]
+    def _losses_at(
+        self, scores: Mapping[str, FloatArray], examples: IntArray
+    ) -> Callable[[float], FloatArray]:
+        of_classes = self._code @ scores[self._kind][:, examples]
         of_classes *= 2.0
         of_classes -= of_classes.max(axis=0)
-        of_truth = of_classes[self._labels, np.arange(len(self._labels))]
+        of_truth = of_classes[self._labels[examples], np.arange(len(examples))]
 
-        def loss(factor: float) -> float:
-            losses = np.empty(len(of_truth))
-            for first in range(0, len(losses), _EXAMPLES_AT_ONCE):
+        def losses(factor: float) -> FloatArray:
+            out = np.empty(len(of_truth))
+            for first in range(0, len(out), _EXAMPLES_AT_ONCE):
                 here = slice(first, first + _EXAMPLES_AT_ONCE)
                 sums = np.exp(factor * of_classes[:, here]).sum(axis=0)
-                losses[here] = np.log(sums) - factor * of_truth[here]
-            return float(losses @ self._example_weights)
+                out[here] = np.log(sums) - factor * of_truth[here]
+            return out
 
-        return loss, len(self._labels)
+        return losses
 
     @override
     def _measure(self) -> None:

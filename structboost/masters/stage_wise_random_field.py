@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from structboost._typing import FloatArray, override
+from structboost._typing import FloatArray, IntArray, override
 from structboost.masters.base import Problem
 from structboost.masters.likelihood import Likelihood
 from structboost.masters.newton_steps import HeldOutBooster, NewtonSteps
@@ -69,13 +69,12 @@ class StageWiseRandomFieldBooster(HeldOutBooster):
     """Booster of the parts of all kinds, with columns of any terms."""
 
     def __init__(self, problem: Problem, formulation: StageWiseRandomField) -> None:
-        self._example_weights = problem.example_weights
         self._likelihood = Likelihood(problem)
         kinds = problem.task.kinds
         shapes = {
             k: (kinds[k].n_channels, len(owners)) for k, owners in self._likelihood.owners.items()
         }
-        super().__init__(formulation, shapes)
+        super().__init__(formulation, shapes, problem.example_weights)
         self._measure()
 
     @override
@@ -83,14 +82,16 @@ class StageWiseRandomFieldBooster(HeldOutBooster):
         return
 
     @override
-    def _loss_at(self, scores: Mapping[str, FloatArray]) -> tuple[Callable[[float], float], int]:
+    def _losses_at(
+        self, scores: Mapping[str, FloatArray], examples: IntArray
+    ) -> Callable[[float], FloatArray]:
         by_part = {kind: np.ascontiguousarray(of_kind.T) for kind, of_kind in scores.items()}
 
-        def loss(factor: float) -> float:
+        def losses(factor: float) -> FloatArray:
             rows = {kind: factor * of_kind for kind, of_kind in by_part.items()}
-            return float(self._example_weights @ self._likelihood.at(rows).losses)
+            return self._likelihood.losses(rows)[examples]
 
-        return loss, len(self._example_weights)
+        return losses
 
     @override
     def _measure(self) -> None:

@@ -60,6 +60,13 @@ class Fold:
         self._check_lengths("X", "Y", "sample_weight")
         self._check_lengths("held_X", "held_Y", "held_weight")
 
+    def weights_of(self, n_examples: int) -> tuple[FloatArray, FloatArray]:
+        """Return the weights of all examples in training, and when they are held out."""
+        weights = np.zeros((2, n_examples))
+        weights[0, self.rows] = 1.0 if self.sample_weight is None else self.sample_weight
+        weights[1, self.held_rows] = 1.0 if self.held_weight is None else self.held_weight
+        return weights[0], weights[1]
+
     def _check_lengths(self, inputs: str, outputs: str, weights: str) -> None:
         """Raise TypeError or ValueError unless these attributes are of one length."""
         n_inputs, n = len(getattr(self, inputs)), len(getattr(self, outputs))

@@ -474,32 +474,30 @@ def _fit(
     train(plan, list(zip(settings, keeping, strict=True)), X, Y, sample_weight)
 
 
-def held_out_loss(
-    trainer: StructBoost, X: Sequence[Any], Y: Sequence[Any], sample_weight: Any
-) -> float | None:
-    """Train without making a model, and return the loss on the parts that rounds left out.
-
-    It is ``held_out_loss_`` of a fit.
+def run_without_model(
+    trainer: StructBoost,
+    X: Sequence[Any],
+    Y: Sequence[Any],
+    sample_weight: Any,
+    run: Callable[[Loop], None],
+) -> None:
+    """Set up the loop of a fit whose model nobody needs, and hand it to ``run``.
 
     Raises
     ------
     KeyboardInterrupt
         On Ctrl-C.
     """
-    losses: list[float | None] = []
 
     def keep(loop: Loop) -> None:
         loop.is_trial = True
-        loop.run()
+        run(loop)
         if loop.state.interrupted:
             raise KeyboardInterrupt
-        temperature = loop.temperature()
-        losses.append(None if temperature is None else temperature.loss)
 
     plan, settings = trainer._plan(), trainer._settings()
     plan.check([settings])
     train(plan.suited([settings], X), [(settings, keep)], X, Y, sample_weight)
-    return losses[0]
 
 
 def _fit_choosing(

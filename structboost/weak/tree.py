@@ -122,6 +122,9 @@ class TreeFamily(WeakLearnerFamily):
     max_features : float
         Fraction of the features, above 0 and at most 1, that a node may split, drawn anew for each
         node from ``random_state``; at least one feature.
+    category_penalty : float
+        Number of mean row weights of the node that a split by a set must gain more for each further
+        category, from the third on.  So much is gained by chance, times 1.
     max_bins : int
         Most bins of a feature of numbers, at most 256, unless ``exact``.
     binning : callable
@@ -156,6 +159,7 @@ class TreeFamily(WeakLearnerFamily):
         min_samples_leaf: int = 1,
         l2_regularization: float = 0.0,
         max_features: float = 1.0,
+        category_penalty: float = 1.0,
         max_bins: int = MAX_BINS,
         binning: Callable[..., BinnedFeatures] = bin_features,
         row_share: float | None = None,
@@ -168,6 +172,7 @@ class TreeFamily(WeakLearnerFamily):
         check_family_arguments(features, response, exact=exact, n_threads=n_threads)
         self.min_samples_leaf = checked_whole_number(min_samples_leaf, "min_samples_leaf")
         self.l2_regularization = checked_not_negative(l2_regularization, "l2_regularization")
+        self.category_penalty = float(checked_not_negative(category_penalty, "category_penalty"))
         self.max_features = checked_number(max_features, "max_features", "a fraction, such as 0.5")
         if not 0 < self.max_features <= 1:
             raise ValueError(
@@ -233,6 +238,8 @@ class TreeFamily(WeakLearnerFamily):
         sides = f"{self._is_category.nonzero()[0].tolist()} {self._directions.of_columns.tolist()}"
         leaves = f"{self.confident}{', honest' if self.honest else ''}"
         limits = f"{self.min_samples_leaf} {self.l2_regularization}"
+        if self._n_words:
+            limits += f" {self.category_penalty}"
         if self.max_features < 1:
             limits += f" {self.max_features} by {rows.seed}"
         return f"{self.name} of depth {self.depth}, {drawn}, {leaves}, {sides}, {limits}"
@@ -264,10 +271,11 @@ class TreeFamily(WeakLearnerFamily):
         return n_drawn, of_columns, np.ones(len(of_columns), np.bool_)
 
     @cached_property
-    def _limits(self) -> tuple[int, float]:
-        """Fewest rows of a leaf, and the fraction of the weight added to each side of a split."""
+    def _limits(self) -> tuple[int, float, float]:
+        """Limits of :func:`structboost.weak.tree_growth.grow`."""
         ridge = self.l2_regularization
-        return self.min_samples_leaf, float(ridge and ridge / self._rows.n_distinct)
+        fraction = float(ridge and ridge / self._rows.n_distinct)
+        return self.min_samples_leaf, fraction, self.category_penalty
 
     @cached_property
     def _room_to_count(self) -> IntArray | None:

@@ -58,7 +58,7 @@ def grow(
     nodes: tuple[IntArray, IntArray],
     sets: NDArray[np.uint64] | None,
     counts: IntArray | None,
-    limits: tuple[int, float],
+    limits: tuple[int, float, float],
     draw: tuple[int, int, IntArray, NDArray[np.bool_]],
 ) -> None:
     """Grow a tree for each channel, with splits of least Gini impurity.
@@ -80,9 +80,9 @@ def grow(
         which avoids the compilation of the code for sets.
     counts : ndarray of int64, shape (most bins of a column,), optional
         Work array for the rows of each bin, or None if one row is enough for a leaf.
-    limits : (int, float)
-        Fewest rows of a leaf, and what fraction of a channel's absolute weight is added to
-        each side of a split.
+    limits : (int, float, float)
+        Fewest rows of a leaf, the fraction of a channel's absolute weight that is added to each
+        side of a split, and the price of a category.
     draw : (int, int, ndarray of int64, ndarray of bool)
         Seed, number of features that a node may split, feature of each column, and a work array
         for the columns that a node may split, which are all at first.
@@ -90,7 +90,7 @@ def grow(
     codes, of_columns, by_row, dense, sparse = table
     histograms, weights, row_indices, todo, at_once = room
     features, bins = nodes
-    min_rows, fraction = limits
+    min_rows, fraction, price = limits
     n_nodes = features.shape[1]
     rows, other = row_indices[0], row_indices[1]
     draws, is_open = draw[1] <= draw[2][-1], draw[3]
@@ -116,7 +116,7 @@ def grow(
             f, b, left_total = split_of_node(
                 (codes, of_columns), histograms[place], (columns[0], columns[1], is_open),
                 (total, ridge), left_set, rows[begin:end], (packed, masked), sparse, counts,
-                (min_rows, largest),
+                (min_rows, largest, price),
             )  # fmt: skip
             if b == -1:
                 continue
@@ -208,6 +208,10 @@ def _rows_parted(
     return n_left
 
 
+# Rows that are sent down a tree together, and the largest index of a node that a byte holds.
+_ROWS_DOWN, _LARGEST_BYTE = 1024, 255
+
+
 @compiled
 def fill_leaf_indices(
     codes: NDArray[Any],
@@ -216,7 +220,51 @@ def fill_leaf_indices(
     sets: NDArray[np.uint64] | None,
     out: NDArray[np.int16],
 ) -> None:
-    """Leaf of every row in each tree, counted from the left, shape (n_trees, n_rows)."""
+    """Leaf of every row in each tree, counted from the left, shape (n_trees, n_rows).
+
+    Each node in turn sends its rows on, in a pass over all rows of a block.  A processor does that
+    for many rows at once, where to walk down row by row waits for every single node.
+    """
+    n_nodes = features.shape[1]
+    if 2 * n_nodes > _LARGEST_BYTE:
+        _walk_down(codes, features, bins, sets, out)
+        return
+    node_of, is_inside = np.empty(_ROWS_DOWN, np.uint8), np.empty(256, np.bool_)
+    for t in range(len(features)):
+        for first in range(0, codes.shape[1], _ROWS_DOWN):
+            n = min(_ROWS_DOWN, codes.shape[1] - first)
+            node_of[:] = 0
+            for k in range(n_nodes):
+                code, b = codes[features[t, k], first : first + n], bins[t, k]
+                here, left, right = np.uint8(k), np.uint8(2 * k + 1), np.uint8(2 * k + 2)
+                if sets is not None and b == -2:
+                    for word in range(256):
+                        is_inside[word] = word < 64 * sets.shape[2] and is_in_set(sets[t, k], word)
+                    for i in range(n):
+                        if node_of[i] == here:
+                            node_of[i] = left if is_inside[code[i]] else right
+                elif b < 0:
+                    for i in range(n):
+                        node_of[i] = left if node_of[i] == here else node_of[i]
+                else:
+                    # Of the type of the codes, so that one instruction compares many.
+                    limit = codes.dtype.type(b)
+                    for i in range(n):
+                        below = right if code[i] > limit else left
+                        node_of[i] = below if node_of[i] == here else node_of[i]
+            for i in range(n):
+                out[t, first + i] = node_of[i] - n_nodes
+
+
+@compiled(no_cpython_wrapper=True)
+def _walk_down(
+    codes: NDArray[Any],
+    features: IntArray,
+    bins: IntArray,
+    sets: NDArray[np.uint64] | None,
+    out: NDArray[np.int16],
+) -> None:
+    """Fill ``out`` as :func:`fill_leaf_indices` does, row by row."""
     n_nodes = features.shape[1]
     for t in range(len(features)):
         for i in range(codes.shape[1]):

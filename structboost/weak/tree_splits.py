@@ -33,7 +33,7 @@ def split_of_node(
     weights: tuple[IntArray, IntArray],
     sparse: tuple[Any, ...] | None,
     counts: IntArray | None,
-    limits: tuple[int, int],
+    limits: tuple[int, int, float],
 ) -> tuple[int, int, int]:
     """Find the feature and bin of the split of least impurity, and the weight on its left.
 
@@ -53,8 +53,8 @@ def split_of_node(
     (:func:`needed_weights`).
 
     ``codes`` are ``codes`` and ``columns`` of the :class:`CountedTable`, and ``weights`` those of
-    all rows, and zeros.  ``limits`` are the fewest ``rows`` of a side, and the largest weight of a
-    row.  The rows of a column are counted, with ``counts`` as room, where they are too light to be
+    all rows, and zeros.  ``limits`` are the fewest ``rows`` of a side, the largest weight of a row,
+    and the price of a category (:func:`_best_set`).  The rows of a column are counted, with ``counts`` as room, where they are too light to be
     enough for certain.
     """
     of_rows, of_columns = codes
@@ -69,7 +69,7 @@ def split_of_node(
     margin = ROUNDING * impurity
     # What the next split must be below.
     limit = impurity + 0.25 * ridge - margin
-    min_rows, largest = limits
+    min_rows, largest, price = limits
     # Sides of less weight may have too few rows.
     enough = float(min_rows) * largest
     # Sparse columns are passed over by this limit; ten margins, since each split is below the last
@@ -113,8 +113,9 @@ def split_of_node(
         if left_set is not None and is_category[f]:
             if counts is not None:
                 count_rows(of_rows[f], rows, counts[:n_bins])
-            needed = (len(rows), min_rows)
-            least, left = _best_set(here, total, (limit, margin, half), left_set, counts, needed)
+            of_side = (len(rows), min_rows)
+            bounds = (limit, margin, half, price)
+            least, left = _best_set(here, total, bounds, left_set, counts, of_side)
             if least < limit:
                 limit = least
                 best_feature, best_bin, best_left = f, -2, left
@@ -156,7 +157,7 @@ def split_of_node(
 def _best_set(
     histogram: IntArray,
     total: int,
-    limits: tuple[float, float, float],
+    limits: tuple[float, float, float, float],
     left_set: NDArray[np.uint64],
     counts: IntArray | None,
     rows: tuple[int, int],
@@ -164,17 +165,23 @@ def _best_set(
     """Put the best set of bins into ``left_set`` if its impurity is below the first of ``limits``.
 
     Returns the new limit, and the weight of the set.  The other ``limits`` are what impurities must
-    differ by, and half of the ridge.  Bins without rows go to the side of more weight.
+    differ by, half of the ridge, and the price of a category.  Bins without rows go to the side of
+    more weight.
+
+    By chance alone the best set of k categories gains (k - 2) mean row weights more than a split
+    of two.  The impurity of a set has so much added, times the price.
     """
-    limit, margin, half = limits
+    limit, margin, half, price = limits
     n_bins = len(histogram)
     positive, negative = float(total >> SHIFT), float(total & MASK)
     prior = _SMOOTHING / max(1, rows[0])
     orders, order = np.empty(n_bins), np.empty(n_bins, np.int64)
+    n_occupied = 0
     for b in range(n_bins):
         p, n = float(histogram[b] >> SHIFT), float(histogram[b] & MASK)
         orders[b] = np.inf
         if histogram[b] != 0:
+            n_occupied += 1
             orders[b] = (p + prior * positive) / (p + n + prior * (positive + negative))
         # Insertion, since numba takes 2 s of every first fit to compile a sort.
         i = b
@@ -182,6 +189,9 @@ def _best_set(
             order[i] = order[i - 1]
             i -= 1
         order[i] = b
+    paid = 0.0
+    if n_occupied > 2:
+        paid = 0.25 * price * (n_occupied - 2) * (positive + negative) / max(1, rows[0])
     best, best_left, n_left, left = 0, 0, 0, 0
     for i in range(n_bins - 1):
         if orders[order[i + 1]] == np.inf:
@@ -194,8 +204,8 @@ def _best_set(
         p, n = float(left >> SHIFT) + half, float(left & MASK) + half
         q, m = positive + 2.0 * half - p, negative + 2.0 * half - n
         value = p * n * (q + m) + q * m * (p + n)
-        if value < limit * ((p + n) * (q + m)):
-            limit = value / ((p + n) * (q + m)) - margin
+        if value < (limit - paid) * ((p + n) * (q + m)):
+            limit = value / ((p + n) * (q + m)) + paid - margin
             best, best_left = i + 1, left
     if best > 0:
         p, n = float(best_left >> SHIFT), float(best_left & MASK)
