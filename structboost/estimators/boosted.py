@@ -37,6 +37,7 @@ from structboost.estimators.tree_settings import (
     chosen_features,
     chosen_penalty,
     chosen_steps,
+    constant_loss,
 )
 from structboost.exceptions import warn_user
 from structboost.files.checkpoint import Checkpoint
@@ -434,7 +435,8 @@ class StructBoostEstimator(BoostedEstimator):
             if self._is_stage_wise and self._grows_trees:
                 self._trees = self._chosen_trees(task, train, sample_weight)
                 runs = self._runs_on_folds(task, train, sample_weight, groups, counts)
-                if ends_early(runs) and not self.early_stopping:
+                of_constant = constant_loss(train[1], sample_weight)
+                if not self.early_stopping and ends_early(runs, of_constant):
                     self._trees = replace(self._trees, patience=EARLY)
                 self._keep_trees()
             super()._train(task, train, validation, sample_weight, whole, groups, counts)

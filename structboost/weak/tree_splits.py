@@ -54,8 +54,8 @@ def split_of_node(
 
     ``codes`` are ``codes`` and ``columns`` of the :class:`CountedTable`, and ``weights`` those of
     all rows, and zeros.  ``limits`` are the fewest ``rows`` of a side, the largest weight of a row,
-    and the price of a category (:func:`_best_set`).  The rows of a column are counted, with ``counts`` as room, where they are too light to be
-    enough for certain.
+    and the price of a category (:func:`_best_set`).  The rows of a column are counted, with
+    ``counts`` as room, where they are too light to be enough for certain.
     """
     of_rows, of_columns = codes
     is_category, directions, is_open = columns

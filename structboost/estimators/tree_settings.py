@@ -1,0 +1,182 @@
+"""Settings of stage-wise boosted trees, which short fits choose on rows that they do not see."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from structboost._typing import FloatArray
+from structboost.training.boosting import StructBoost, run_without_model
+from structboost.training.held_out_runs import HeldOutRun, difference
+from structboost.training.loop import Loop
+
+# The fractions of the features that a node may split.
+_FEW, ALL_FEATURES = 1 / 3, 1.0
+# Above this number of features, a third of them is taken: all are seldom better and cost more.
+_MOST_TRIED_FEATURES = 32
+# Most examples of a trial of features or of sets of categories, and its settings.
+_MOST_TRIED = 4000
+_SHORT = {"learning_rate": 0.15, "max_rounds": 40}
+# All features learn faster at first, so their loss must be below this fraction of that of a third.
+# The same holds for sets of categories at no price.
+_CLEARLY_LESS = 0.98
+# Fraction of the loss of a constant prediction below which a trial has learned.
+_LEARNED = 0.9
+# Long steps are tried from the first number of examples on, with at most the second, and must be
+# better by a standard error.  With more examples than the third they are taken unless they are
+# worse by one, since few examples are unfair to them.
+_FEWEST_OF_LONG, _MOST_OF_LONG, LARGE = 5000, 10_000, 20_000
+_SHORT_OF_LONG = {"learning_rate": 0.2, "max_rounds": 30}
+
+
+@dataclass(frozen=True)
+class TreeSettings:
+    """Trees of a round and the steps along them.
+
+    Parameters
+    ----------
+    max_depth : int
+    row_fraction : float
+        Fraction of the rows that the trees of a round are grown on.
+    max_features : float
+        Fraction of the features that a node may split.
+    category_penalty : float
+        As in :class:`structboost.weak.TreeFamily`.
+    learning_rate : float, optional
+        None is that of the formulation.
+    max_rounds : int
+    patience : int, optional
+        None is that of the formulation.
+    """
+
+    max_depth: int = 5
+    row_fraction: float = 0.5
+    max_features: float = ALL_FEATURES
+    category_penalty: float = 1.0
+    learning_rate: float | None = None
+    max_rounds: int = 200
+    patience: int | None = None
+
+    def with_long_steps(self) -> TreeSettings:
+        """Few rounds of deep trees, grown on most rows."""
+        return replace(
+            self, max_depth=7, row_fraction=0.8, max_features=ALL_FEATURES, learning_rate=0.2,
+            max_rounds=100,
+        )  # fmt: skip
+
+
+# A trainer with settings of trees.
+TrainerOf = Callable[[TreeSettings], StructBoost]
+
+
+def chosen_features(
+    settings: TreeSettings,
+    trainer_of: TrainerOf,
+    n_features: int,
+    examples: tuple[Any, Any],
+    sample_weight: Any,
+) -> TreeSettings:
+    """Return settings with the fraction of the features of least loss on left-out rows.
+
+    The choice does not depend on the number of rounds, so that a run can be resumed with more of
+    them.  If rounds leave no rows out, it is all features.
+    """
+    few = replace(settings, max_features=_FEW)
+    if n_features > _MOST_TRIED_FEATURES:
+        return few
+    losses = [_loss_of_left_out(trainer_of, of, examples, sample_weight) for of in (settings, few)]
+    if losses[0] is None or losses[1] is None:
+        return settings
+    # If neither has learned anything, features may matter only together.
+    has_learned = min(losses) < _LEARNED * constant_loss(examples[1], sample_weight)
+    return few if has_learned and losses[0] >= _CLEARLY_LESS * losses[1] else settings
+
+
+def chosen_penalty(
+    settings: TreeSettings, trainer_of: TrainerOf, examples: tuple[Any, Any], sample_weight: Any
+) -> TreeSettings:
+    """Return settings without a price of categories, if left-out rows have a clearly lower loss."""
+    free = replace(settings, category_penalty=0.0)
+    losses = [
+        _loss_of_left_out(trainer_of, of, examples, sample_weight) for of in (settings, free)
+    ]
+    if losses[0] is None or losses[1] is None:
+        return settings
+    return free if losses[1] < _CLEARLY_LESS * losses[0] else settings
+
+
+def chosen_steps(
+    settings: TreeSettings,
+    trainer_of: TrainerOf,
+    examples: tuple[Any, Any],
+    sample_weight: Any,
+    held_out: Callable[..., tuple[FloatArray, FloatArray] | None],
+) -> TreeSettings:
+    """Return settings of few long steps, if held-out examples of a short fit have a lower loss.
+
+    ``held_out(*examples, sample_weight)`` returns weights of training and held-out examples.
+    """
+    n_examples = len(examples[1])
+    if n_examples < _FEWEST_OF_LONG:
+        return settings
+    *tried, weights = some_examples(*examples, sample_weight, _MOST_OF_LONG)
+    of_parts = held_out(*tried, weights)
+    if of_parts is None:
+        return settings
+    runs = [
+        HeldOutRun.of(
+            trainer_of(replace(of, **_SHORT_OF_LONG)), (tried[0], tried[1]), *of_parts
+        )
+        for of in (settings.with_long_steps(), settings)
+    ]  # fmt: skip
+    long, short = runs
+    mean, error = difference([long], [long.last], [short], [short.last])
+    is_better = mean < (error if n_examples > LARGE else -error)
+    return settings.with_long_steps() if is_better else settings
+
+
+def some_examples(X: Any, Y: Any, sample_weight: Any, most: int) -> tuple[Any, Any, Any]:
+    """Return at most so many of the examples, evenly spread, and their weights."""
+    if len(Y) <= most:
+        return X, Y, sample_weight
+    rows = np.linspace(0, len(Y) - 1, most).astype(np.int64)
+    weights = None if sample_weight is None else np.asarray(sample_weight)[rows]
+    return *(_taken(values, rows) for values in (X, Y)), weights
+
+
+def _loss_of_left_out(
+    trainer_of: TrainerOf,
+    settings: TreeSettings,
+    examples: tuple[Any, Any],
+    sample_weight: Any,
+) -> float | None:
+    """Return the loss of the rows that the rounds of a short fit left out."""
+    losses: list[float | None] = []
+
+    def run(loop: Loop) -> None:
+        loop.run()
+        temperature = loop.temperature()
+        losses.append(None if temperature is None else temperature.loss)
+
+    trainer = trainer_of(replace(settings, **_SHORT))
+    run_without_model(trainer, *some_examples(*examples, sample_weight, _MOST_TRIED), run)
+    return losses[0]
+
+
+def constant_loss(Y: Any, weights: Any) -> float:
+    """Return the mean log-loss of the class frequencies, or infinity if outputs are not classes."""
+    labels = np.asarray(Y) if isinstance(Y, np.ndarray) else np.empty((0, 0))
+    if labels.ndim != 1:
+        return np.inf
+    _, indices = np.unique(labels, return_inverse=True)
+    p = np.bincount(indices, weights)
+    p = p / p.sum()
+    return float(-(p @ np.log(p)))
+
+
+def _taken(values: Any, rows: Any) -> Any:
+    """Return the values at ``rows`` of an array, a sparse matrix or a list."""
+    return values[rows] if hasattr(values, "shape") else [values[i] for i in rows]
