@@ -32,12 +32,13 @@ from structboost.estimators.objectives import (
 from structboost.estimators.parameters import estimator, is_same
 from structboost.estimators.tables import TableEstimator
 from structboost.estimators.tree_settings import (
-    LARGE,
+    FEWEST_OF_LONG,
     TreeSettings,
     chosen_features,
     chosen_penalty,
     chosen_steps,
     constant_loss,
+    some_examples,
 )
 from structboost.exceptions import warn_user
 from structboost.files.checkpoint import Checkpoint
@@ -73,13 +74,15 @@ _DEEPEST = 12
 # Maximum numbers of rounds, the second where left-out rows end training.
 _MOST_ROUNDS, _MOST_ROUNDS_THAT_END = 200, 1000
 # With many examples, whose held-out loss falls for long, rounds are few and steps longer.
-_RATE_OF_LARGE = 0.15
+_LARGE, _RATE_OF_LARGE = 20_000, 0.15
 # Largest fraction of a step: longer ones overshoot.
 _MOST_RATE = 10.0
 # Where each distinct row occurs so often, on average, rows that a round leaves out are no new rows.
 _REPEATED = 2.0
-# Folds that decide the end and the temperature: their number, and most examples.
-_FOLDS, _MOST_FOLDED = 2, 10_000
+# Folds that decide end, steps and temperature, and the most parts of which there are folds.  Of
+# more examples, so many are tried, in at most so many rounds.
+_FOLDS, _MOST_FOLDED = 2, 6000
+_MOST_TRIED, _MOST_ROUNDS_TRIED = 5000, 120
 # More rounds are worth a warning where the held-out loss still fell: rounds to look back, and the
 # least fractions by which it fell since then (docs/decisions/choices.md).
 _STILL_FALLING = {100: 0.05, 20: 0.005}
@@ -342,7 +345,7 @@ class StructBoostEstimator(BoostedEstimator):
     def _first_trees(self, n_examples: int) -> TreeSettings:
         """Return the settings of trees from which the choice begins."""
         ends = self._is(LOG_LOSS) and is_same(self._weak_learners(), "tree")
-        is_many = n_examples > LARGE
+        is_many = n_examples > _LARGE
         first = TreeSettings(
             max_rounds=_MOST_ROUNDS_THAT_END if ends and not is_many else _MOST_ROUNDS,
             learning_rate=_RATE_OF_LARGE if is_many and self._tries_long_steps else None,
@@ -351,7 +354,7 @@ class StructBoostEstimator(BoostedEstimator):
             depth = checked_whole_number(self.max_depth, "max_depth", _DEEPEST)
             first = replace(first, max_depth=depth)
         if not is_same(self.max_features, AUTO):
-            first = replace(first, max_features=self.max_features)
+            first = replace(first, max_features=self.max_features)  # type: ignore[arg-type]
         return first
 
     def _grown(self, weak_learner: Any) -> Any:
@@ -433,8 +436,8 @@ class StructBoostEstimator(BoostedEstimator):
         self._trees, self._binning = self._first_trees(len(train[1])), BinsOfOneTable()
         try:
             if self._is_stage_wise and self._grows_trees:
-                self._trees = self._chosen_trees(task, train, sample_weight)
-                runs = self._runs_on_folds(task, train, sample_weight, groups, counts)
+                of_fit = task, train, sample_weight, groups, counts
+                self._trees, runs = self._chosen_trees(*of_fit)
                 of_constant = constant_loss(train[1], sample_weight)
                 if not self.early_stopping and ends_early(runs, of_constant):
                     self._trees = replace(self._trees, patience=EARLY)
@@ -457,31 +460,59 @@ class StructBoostEstimator(BoostedEstimator):
         return any(is_text(name, "tree") for name in members_of(self._weak_learners()))
 
     def _chosen_trees(
-        self, task: Task, train: tuple[Any, Any], sample_weight: Any
-    ) -> TreeSettings:
-        """Return the settings that short fits choose among those that are left open."""
-        first = self._trees
+        self,
+        task: Task,
+        train: tuple[Any, Any],
+        sample_weight: Any,
+        groups: IntArray | None,
+        counts: IntArray | None,
+    ) -> tuple[TreeSettings, list[HeldOutRun]]:
+        """Choose the settings that are left open, and return the fits that leave examples out.
+
+        Of many examples some are tried, and no fits are returned.
+        """
         formulation = formulation_of(self._formulation())
-        looks = not lacking(formulation.makes, GivesLosses)
-        if not (looks and isinstance(formulation, NewtonSteps)):
-            return first
+        if lacking(formulation.makes, GivesLosses) or not isinstance(formulation, NewtonSteps):
+            return self._trees, []
+        X, Y = train
+        first, n_examples = self._trees, len(Y)
 
         def trainer_of(trees: TreeSettings) -> Any:
             self._trees = trees
             return self._trainer(task, checkpoint=None, verbose=0, callbacks=None)
 
-        def parts_of(X: Any, Y: Any, weights: Any) -> tuple[FloatArray, FloatArray] | None:
-            return next(iter(self._weights_of_folds(X, Y, weights)), None)
+        def after_short_trials(trees: TreeSettings) -> TreeSettings:
+            if is_same(self.max_features, AUTO) and trees.row_fraction == TreeSettings.row_fraction:
+                n_features = self.n_features_in_ or 0
+                trees = chosen_features(trees, trainer_of, n_features, train, sample_weight)
+            if getattr(self, "categories_", None):
+                trees = chosen_penalty(trees, trainer_of, train, sample_weight)
+            return trees
 
-        of_fit = train, sample_weight
-        chosen = first
-        if self._tries_long_steps and self._leaves_trees_open:
-            chosen = chosen_steps(chosen, trainer_of, *of_fit, parts_of)
-        if is_same(self.max_features, AUTO) and chosen == first:
-            chosen = chosen_features(chosen, trainer_of, self.n_features_in_ or 0, *of_fit)
-        if getattr(self, "categories_", None):
-            chosen = chosen_penalty(chosen, trainer_of, *of_fit)
-        return chosen
+        def runs_on(folds: Any, examples: tuple[Any, Any], most: int | None = None) -> Any:
+            def runs_of(trees: TreeSettings) -> list[HeldOutRun]:
+                n_rounds = min(trees.max_rounds, most or trees.max_rounds)
+                trainer = trainer_of(replace(trees, max_rounds=n_rounds))
+                return [HeldOutRun.of(trainer, examples, *of_fold) for of_fold in folds]
+
+            return runs_of
+
+        tries = self._tries_long_steps and self._leaves_trees_open
+        if (n_examples if isinstance(Y, np.ndarray) else sum(map(np.size, Y))) > _MOST_FOLDED:
+            if tries:
+                *some, weights = some_examples(X, Y, sample_weight, _MOST_TRIED)
+                folds = self._weights_of_folds(*some, weights)[:1]
+                runs_of_some = runs_on(folds, (some[0], some[1]), _MOST_ROUNDS_TRIED)
+                first, _ = chosen_steps(first, runs_of_some, are_few=n_examples > _LARGE)
+            return after_short_trials(first), []
+        if counts is not None and counts.sum() < _REPEATED * len(counts):
+            if not has_contradictions(X):
+                counts = None  # equal examples stay together, as if they were one of more weight
+        runs_of = runs_on(self._weights_of_folds(X, Y, sample_weight, groups, counts), train)
+        chosen = after_short_trials(first)
+        if tries and n_examples >= FEWEST_OF_LONG:
+            return chosen_steps(chosen, runs_of)
+        return chosen, runs_of(chosen)
 
     @property
     def _leaves_trees_open(self) -> bool:
@@ -495,29 +526,6 @@ class StructBoostEstimator(BoostedEstimator):
         self.max_depth_, self.max_features_ = trees.max_depth, trees.max_features
         if getattr(self, "categories_", None):
             self.category_penalty_ = trees.category_penalty
-
-    def _runs_on_folds(
-        self,
-        task: Task,
-        train: tuple[Any, Any],
-        sample_weight: Any,
-        groups: IntArray | None,
-        counts: IntArray | None,
-    ) -> list[HeldOutRun]:
-        """Train without some examples, twice where there are few."""
-        X, Y = train
-        n_parts = len(Y) if isinstance(Y, np.ndarray) else sum(map(np.size, Y))
-        formulation = formulation_of(self._formulation())
-        if n_parts > _MOST_FOLDED or lacking(formulation.makes, GivesLosses):
-            return []
-        if counts is not None and counts.sum() < _REPEATED * len(counts):
-            if not has_contradictions(X):
-                counts = None  # equal examples stay together, as if they were one of more weight
-        trainer = self._trainer(task, callbacks=None, checkpoint=None, verbose=0)
-        return [
-            HeldOutRun.of(trainer, train, *weights)
-            for weights in self._weights_of_folds(X, Y, sample_weight, groups, counts)
-        ]
 
     def _weights_of_folds(
         self, X: Any, Y: Any, sample_weight: Any, groups: Any = None, counts: Any = None

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from structboost._typing import FloatArray
 from structboost.training.boosting import StructBoost, run_without_model
 from structboost.training.held_out_runs import HeldOutRun, difference
 from structboost.training.loop import Loop
@@ -19,17 +18,14 @@ _FEW, ALL_FEATURES = 1 / 3, 1.0
 _MOST_TRIED_FEATURES = 32
 # Most examples of a trial of features or of sets of categories, and its settings.
 _MOST_TRIED = 4000
-_SHORT = {"learning_rate": 0.15, "max_rounds": 40}
+_RATE_OF_TRIAL, _ROUNDS_OF_TRIAL = 0.15, 40
 # All features learn faster at first, so their loss must be below this fraction of that of a third.
 # The same holds for sets of categories at no price.
 _CLEARLY_LESS = 0.98
 # Fraction of the loss of a constant prediction below which a trial has learned.
 _LEARNED = 0.9
-# Long steps are tried from the first number of examples on, with at most the second, and must be
-# better by a standard error.  With more examples than the third they are taken unless they are
-# worse by one, since few examples are unfair to them.
-_FEWEST_OF_LONG, _MOST_OF_LONG, LARGE = 5000, 10_000, 20_000
-_SHORT_OF_LONG = {"learning_rate": 0.2, "max_rounds": 30}
+# Long steps are tried from so many examples on.
+FEWEST_OF_LONG = 2000
 
 
 @dataclass(frozen=True)
@@ -87,12 +83,14 @@ def chosen_features(
     few = replace(settings, max_features=_FEW)
     if n_features > _MOST_TRIED_FEATURES:
         return few
-    losses = [_loss_of_left_out(trainer_of, of, examples, sample_weight) for of in (settings, few)]
-    if losses[0] is None or losses[1] is None:
+    of_all, of_few = (
+        _loss_of_left_out(trainer_of, tried, examples, sample_weight) for tried in (settings, few)
+    )
+    if of_all is None or of_few is None:
         return settings
     # If neither has learned anything, features may matter only together.
-    has_learned = min(losses) < _LEARNED * constant_loss(examples[1], sample_weight)
-    return few if has_learned and losses[0] >= _CLEARLY_LESS * losses[1] else settings
+    has_learned = min(of_all, of_few) < _LEARNED * constant_loss(examples[1], sample_weight)
+    return few if has_learned and of_all >= _CLEARLY_LESS * of_few else settings
 
 
 def chosen_penalty(
@@ -100,42 +98,33 @@ def chosen_penalty(
 ) -> TreeSettings:
     """Return settings without a price of categories, if left-out rows have a clearly lower loss."""
     free = replace(settings, category_penalty=0.0)
-    losses = [
-        _loss_of_left_out(trainer_of, of, examples, sample_weight) for of in (settings, free)
-    ]
-    if losses[0] is None or losses[1] is None:
+    at_price, of_free = (
+        _loss_of_left_out(trainer_of, tried, examples, sample_weight) for tried in (settings, free)
+    )
+    if at_price is None or of_free is None:
         return settings
-    return free if losses[1] < _CLEARLY_LESS * losses[0] else settings
+    return free if of_free < _CLEARLY_LESS * at_price else settings
 
 
 def chosen_steps(
     settings: TreeSettings,
-    trainer_of: TrainerOf,
-    examples: tuple[Any, Any],
-    sample_weight: Any,
-    held_out: Callable[..., tuple[FloatArray, FloatArray] | None],
-) -> TreeSettings:
-    """Return settings of few long steps, if held-out examples of a short fit have a lower loss.
+    runs_of: Callable[[TreeSettings], list[HeldOutRun]],
+    *,
+    are_few: bool = False,
+) -> tuple[TreeSettings, list[HeldOutRun]]:
+    """Return settings of few long steps, if they predict held-out examples better, and their fits.
 
-    ``held_out(*examples, sample_weight)`` returns weights of training and held-out examples.
+    ``runs_of(settings)`` returns fits that leave examples out.  If they are on few of the examples,
+    which is unfair to long steps, these are taken unless they are clearly worse.
     """
-    n_examples = len(examples[1])
-    if n_examples < _FEWEST_OF_LONG:
-        return settings
-    *tried, weights = some_examples(*examples, sample_weight, _MOST_OF_LONG)
-    of_parts = held_out(*tried, weights)
-    if of_parts is None:
-        return settings
-    runs = [
-        HeldOutRun.of(
-            trainer_of(replace(of, **_SHORT_OF_LONG)), (tried[0], tried[1]), *of_parts
-        )
-        for of in (settings.with_long_steps(), settings)
-    ]  # fmt: skip
-    long, short = runs
-    mean, error = difference([long], [long.last], [short], [short.last])
-    is_better = mean < (error if n_examples > LARGE else -error)
-    return settings.with_long_steps() if is_better else settings
+    long, short = settings.with_long_steps(), settings
+    runs = runs_of(short)
+    if not runs:
+        return short, runs
+    of_long = runs_of(long)
+    looks = [run.looks[0] for run in of_long], [run.looks[0] for run in runs]
+    mean, error = difference(of_long, looks[0], runs, looks[1])
+    return (long, of_long) if mean < (error if are_few else -error) else (short, runs)
 
 
 def some_examples(X: Any, Y: Any, sample_weight: Any, most: int) -> tuple[Any, Any, Any]:
@@ -161,7 +150,8 @@ def _loss_of_left_out(
         temperature = loop.temperature()
         losses.append(None if temperature is None else temperature.loss)
 
-    trainer = trainer_of(replace(settings, **_SHORT))
+    short = replace(settings, learning_rate=_RATE_OF_TRIAL, max_rounds=_ROUNDS_OF_TRIAL)
+    trainer = trainer_of(short)
     run_without_model(trainer, *some_examples(*examples, sample_weight, _MOST_TRIED), run)
     return losses[0]
 

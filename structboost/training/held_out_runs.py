@@ -162,9 +162,7 @@ def fitted_factor(
     is_open = is_open or any(look.left_out is None for look in looks)
 
     def loss(factor: float) -> float:
-        of_looks = [
-            look.losses(factor if is_open else factor * _factor_of(look)) for look in looks
-        ]
+        of_looks = [look.losses(factor if is_open else factor * _factor_of(look)) for look in looks]
         return float(np.average(np.concatenate(of_looks), weights=weights))
 
     deviation = _OPEN if is_open else _DEVIATION

@@ -46,7 +46,7 @@ def test_default_probabilities_are_less_extreme_with_wrong_labels(default, tmp_p
     scores = default.decision_function(X[TEST])
     too_sure = SoftmaxLink(sharpness=2.0).inverse(scores)
     found = default.predict_proba(X[TEST])
-    assert log_loss(Y[TEST], found) < 0.85 * log_loss(Y[TEST], too_sure)
+    assert log_loss(Y[TEST], found) < 0.95 * log_loss(Y[TEST], too_sure)
     # The best temperature on the test rows themselves is hardly better.
     factors = np.exp(np.linspace(-3, 1, 81))
     best = min(log_loss(Y[TEST], SoftmaxLink(2.0 * f).inverse(scores)) for f in factors)
