@@ -43,7 +43,8 @@ from structboost.weak.families import WeakLearners, takes_sparse
 
 # Fitted attributes that report a choice on held-out data, if there was one.
 _CHOSEN = (
-    "C_path_", "C_path_end_", "validation_losses_", "max_features_",
+    "C_path_", "C_path_end_", "validation_losses_", "max_depth_", "max_features_",
+    "category_penalty_",
     "theta_", "theta_path_", "theta_path_end_",
 )  # fmt: skip
 # Parameters that an estimator passes on unchanged, if it has them.
@@ -105,11 +106,11 @@ class BoostedEstimator(SavedEstimator, Documented, BaseEstimator):
     gap_text_ : str
         Weak learners that the last gap covers, in words; empty without a gap.
     temperature_ : float or None
-        Factor of the scores before they become probabilities, fitted on rows that rounds left out.
-        It is fitted on folds where rounds leave no row out, as with fewer than 50 distinct ones, or
-        where each distinct row occurs at least twice on average.  It is below 1 if the scores are
-        too confident.  None if it is not fitted, because the objective has no probabilities, or no
-        row can be held out.
+        Factor of the scores before they become probabilities, below 1 if they are too confident.
+        Rows that rounds left out give an estimate, which up to 6,000 examples is corrected by rows
+        that fits of folds did not see.  These alone decide where no row is left out, as with fewer
+        than 50 distinct ones, or each distinct row occurs at least twice on average.  None if the
+        objective has no probabilities, or no row can be held out.
     best_iteration_ : int
         Only with ``early_stopping``.  Rounds in the model, as LightGBM names them.
     evals_result_ : dict of str to dict of str to list of float

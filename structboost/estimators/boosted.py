@@ -110,11 +110,14 @@ class StructBoostEstimator(BoostedEstimator):
     max_iter : int or "auto"
         Maximum number of rounds of boosting, or of passes for one linear function.  ``"auto"`` is
         1000 for ``"log_loss"`` over trees on at most 20,000 examples, which usually ends much
-        earlier, else 200.
-    max_depth : int
-        Depth of the trees.  Read by stage-wise objectives.
+        earlier, 100 for few long steps, else 200.
+    max_depth : int or "auto"
+        Depth of the trees.  ``"auto"`` is 5.  If learning rate, rounds and features are left open,
+        too, classifiers of 2,000 rows or more also try few long steps: 100 rounds of depth 7 on
+        80 % of the rows, with a learning rate of .2.  Held-out rows decide, and ``max_depth_`` is
+        the result.  Read by stage-wise objectives.
     min_samples_leaf : int
-        Minimum number of rows in a leaf of a tree.  A round is grown on half of the distinct rows,
+        Minimum number of rows in a leaf of a tree.  A round is grown on some of the distinct rows,
         so repeated rows count once.  Read by stage-wise objectives.
     l2_regularization : float
         Weight of the squared leaves of a tree.  Read by stage-wise objectives.
@@ -175,9 +178,13 @@ class StructBoostEstimator(BoostedEstimator):
         Names of the families of weak learners in the model.
     learning_rate_ : float
         Fraction of each step that was taken.  Missing if no steps are shrunk.
-    max_features_ : float
-        Fraction of the features that each node could split.  Missing without stage-wise boosted
-        trees.
+    max_depth_, max_features_ : int, float
+        Depth of the trees, and fraction of the features that each node could split.  Missing
+        without stage-wise boosted trees.
+    category_penalty_ : float
+        Number of mean row weights that a split by a set had to gain for each further category
+        (:class:`structboost.weak.TreeFamily`).  1, unless left-out rows have a clearly lower loss
+        with 0.  Missing without columns of categories or without stage-wise boosted trees.
     minimised_ : str
         Name of the objective of the fit.  Its value is ``objective_``.
     """
@@ -242,6 +249,10 @@ class StructBoostEstimator(BoostedEstimator):
             choices.append(f"learning rate {self.learning_rate_:.3g}")
         if hasattr(self, "max_features_"):
             choices.append(f"max_features {self.max_features_:.3g}")
+        if hasattr(self, "max_depth_"):
+            choices.append(f"depth {self.max_depth_}")
+        if hasattr(self, "category_penalty_"):
+            choices.append(f"category_penalty {self.category_penalty_:.3g}")
         if self.temperature_ is not None:
             choices.append(f"temperature {self.temperature_:.3g}")
         formulation = self.formulation_ if self.minimised_ == HINGE else ""

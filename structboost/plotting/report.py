@@ -131,6 +131,7 @@ def _certificate(estimator: Any) -> str:
         rows["C"] = C
     for name, attribute in (
         ("Learning rate", "learning_rate_"),
+        ("Depth of the trees", "max_depth_"),
         ("Fraction of the features that a node may split", "max_features_"),
         ("Temperature of probabilities", "temperature_"),
         ("End of training", "ending_text_"),
