@@ -357,10 +357,11 @@ class StructBoostEstimator(BoostedEstimator):
         """Return the settings of trees from which the choice begins."""
         ends = self._is(LOG_LOSS) and is_same(self._weak_learners(), "tree")
         is_many = n_examples > _LARGE
-        first = TreeSettings(
-            max_rounds=_MOST_ROUNDS_THAT_END if ends and not is_many else _MOST_ROUNDS,
-            learning_rate=_RATE_OF_LARGE if is_many and self._tries_long_steps else None,
-        )
+        most: Any = _MOST_ROUNDS_THAT_END if ends and not is_many else _MOST_ROUNDS
+        if self.max_rounds is not None or not is_same(self.max_iter, AUTO):
+            most = self.max_iter if self.max_rounds is None else self.max_rounds
+        rate = _RATE_OF_LARGE if is_many and self._tries_long_steps else None
+        first = TreeSettings(max_rounds=most, learning_rate=rate)
         if not is_same(self.max_depth, AUTO):
             depth = checked_whole_number(self.max_depth, "max_depth", _DEEPEST)
             first = replace(first, max_depth=depth)
@@ -455,6 +456,8 @@ class StructBoostEstimator(BoostedEstimator):
                 self._keep_trees()
             super()._train(task, train, validation, sample_weight, whole, groups, counts)
             is_open = self._binning.rows_of_each(counts) >= _REPEATED
+            if self.early_stopping and whole is not None and hasattr(self, "max_depth_"):
+                runs = self._runs_after_early_stopping(task, (whole[0], whole[1]), whole[2])
         finally:
             self._binning.forget()
             del self._binning
@@ -488,9 +491,7 @@ class StructBoostEstimator(BoostedEstimator):
         X, Y = train
         first, n_examples = self._trees, len(Y)
 
-        def trainer_of(trees: TreeSettings) -> Any:
-            self._trees = trees
-            return self._trainer(task, checkpoint=None, verbose=0, callbacks=None)
+        trainer_of = partial(self._trainer_of, task)
 
         def after_short_trials(trees: TreeSettings) -> TreeSettings:
             if is_same(self.max_features, AUTO) and trees.row_fraction == TreeSettings.row_fraction:
@@ -500,30 +501,54 @@ class StructBoostEstimator(BoostedEstimator):
                 trees = chosen_penalty(trees, trainer_of, train, sample_weight)
             return trees
 
-        def runs_on(folds: Any, examples: tuple[Any, Any], most: int | None = None) -> Any:
-            def runs_of(trees: TreeSettings) -> list[HeldOutRun]:
-                n_rounds = min(trees.max_rounds, most or trees.max_rounds)
-                trainer = trainer_of(replace(trees, max_rounds=n_rounds))
-                return [HeldOutRun.of(trainer, examples, *of_fold) for of_fold in folds]
-
-            return runs_of
-
         tries = self._tries_long_steps and self._leaves_trees_open
-        if (n_examples if isinstance(Y, np.ndarray) else sum(map(np.size, Y))) > _MOST_FOLDED:
+        if _n_parts(Y) > _MOST_FOLDED:
             if tries:
-                *some, weights = some_examples(X, Y, sample_weight, _MOST_TRIED)
-                folds = self._weights_of_folds(*some, weights)[:1]
-                runs_of_some = runs_on(folds, (some[0], some[1]), _MOST_ROUNDS_TRIED)
+                some_X, some_Y, weights = some_examples(X, Y, sample_weight, _MOST_TRIED)
+                folds = self._weights_of_folds(some_X, some_Y, weights)[:1]
+
+                def runs_of_some(trees: TreeSettings) -> list[HeldOutRun]:
+                    few = replace(trees, max_rounds=min(trees.max_rounds, _MOST_ROUNDS_TRIED))
+                    return self._runs(task, few, (some_X, some_Y), folds)
+
                 first, _ = chosen_steps(first, runs_of_some, are_few=n_examples > _LARGE)
             return after_short_trials(first), []
-        if counts is not None and counts.sum() < _REPEATED * len(counts):
-            if not has_contradictions(X):
-                counts = None  # equal examples stay together, as if they were one of more weight
-        runs_of = runs_on(self._weights_of_folds(X, Y, sample_weight, groups, counts), train)
+        folds = self._weights_of_folds(X, Y, sample_weight, groups, counts)
         chosen = after_short_trials(first)
         if tries and n_examples >= FEWEST_OF_LONG:
-            return chosen_steps(chosen, runs_of)
-        return chosen, runs_of(chosen)
+            return chosen_steps(chosen, lambda trees: self._runs(task, trees, train, folds))
+        # Early stopping ends otherwise.
+        return chosen, [] if self.early_stopping else self._runs(task, chosen, train, folds)
+
+    def _trainer_of(self, task: Task, trees: TreeSettings) -> Any:
+        """Return a trainer with these settings, which shows no progress and writes no file."""
+        self._trees = trees
+        settings: dict[str, Any] = {"max_rounds": trees.max_rounds}
+        if trees.learning_rate is not None:
+            formulation: Any = self._formulation()
+            settings["formulation"] = replace(formulation, shrinkage=trees.learning_rate)
+        return self._trainer(task, **settings, checkpoint=None, verbose=0, callbacks=None)
+
+    def _runs(
+        self,
+        task: Task,
+        trees: TreeSettings,
+        examples: tuple[Any, Any],
+        folds: Sequence[tuple[FloatArray, FloatArray]],
+    ) -> list[HeldOutRun]:
+        """Train without the held-out examples of each fold."""
+        trainer = self._trainer_of(task, trees)
+        return [HeldOutRun.of(trainer, examples, *of_fold) for of_fold in folds]
+
+    def _runs_after_early_stopping(
+        self, task: Task, examples: tuple[Any, Any], sample_weight: Any
+    ) -> list[HeldOutRun]:
+        """Train for as many rounds as were best, without the held-out examples of each fold."""
+        if _n_parts(examples[1]) > _MOST_FOLDED:
+            return []
+        folds = self._weights_of_folds(*examples, sample_weight)
+        trees = replace(self._trees, max_rounds=self.n_iter_)
+        return self._runs(task, trees, examples, folds)
 
     @property
     def _leaves_trees_open(self) -> bool:
@@ -545,6 +570,9 @@ class StructBoostEstimator(BoostedEstimator):
 
         There are none if no example can be held out.
         """
+        if counts is not None and counts.sum() < _REPEATED * len(counts):
+            if not has_contradictions(X):
+                counts = None  # equal examples stay together, as if they were one of more weight
         try:
             folds = self._folds(X, Y, sample_weight, groups, counts)[:_FOLDS]
         except ValueError:
@@ -674,3 +702,8 @@ def _takes_infinite(formulation: Formulation) -> bool:
     except ValueError:
         return False
     return True
+
+
+def _n_parts(Y: Any) -> int:
+    """Return the number of rows of a table, or of the tokens of sequences."""
+    return len(Y) if isinstance(Y, np.ndarray) else sum(map(np.size, Y))

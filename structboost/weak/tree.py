@@ -124,7 +124,7 @@ class TreeFamily(WeakLearnerFamily):
         node from ``random_state``; at least one feature.
     category_penalty : float
         Number of mean row weights of the node that a split by a set must gain more for each further
-        category, from the third on.  So much is gained by chance, times 1.
+        category, from the third on.  1 is what useless categories gain on average.
     max_bins : int
         Most bins of a feature of numbers, at most 256, unless ``exact``.
     binning : callable

@@ -168,8 +168,8 @@ def _best_set(
     differ by, half of the ridge, and the price of a category.  Bins without rows go to the side of
     more weight.
 
-    By chance alone the best set of k categories gains (k - 2) mean row weights more than a split
-    of two.  The impurity of a set has so much added, times the price.
+    Where categories mean nothing, the best set of k gains on average (k - 2) mean row weights more
+    than a split of two.  The impurity of a set has so much added, times the price.
     """
     limit, margin, half, price = limits
     n_bins = len(histogram)
