@@ -473,6 +473,11 @@ class StructBoostEstimator(BoostedEstimator):
         """Whether the weak learners include trees by name."""
         return any(is_text(name, "tree") for name in members_of(self._weak_learners()))
 
+    @property
+    def _gives_losses(self) -> bool:
+        """Whether losses of held-out examples can be measured during boosting."""
+        return not lacking(formulation_of(self._formulation()).makes, GivesLosses)
+
     def _chosen_trees(
         self,
         task: Task,
@@ -485,8 +490,7 @@ class StructBoostEstimator(BoostedEstimator):
 
         Of many examples some are tried, and no fits are returned.
         """
-        formulation = formulation_of(self._formulation())
-        if lacking(formulation.makes, GivesLosses) or not isinstance(formulation, NewtonSteps):
+        if not self._gives_losses:
             return self._trees, []
         X, Y = train
         first, n_examples = self._trees, len(Y)
@@ -544,7 +548,7 @@ class StructBoostEstimator(BoostedEstimator):
         self, task: Task, examples: tuple[Any, Any], sample_weight: Any
     ) -> list[HeldOutRun]:
         """Train for as many rounds as were best, without the held-out examples of each fold."""
-        if _n_parts(examples[1]) > _MOST_FOLDED:
+        if _n_parts(examples[1]) > _MOST_FOLDED or not self._gives_losses:
             return []
         folds = self._weights_of_folds(*examples, sample_weight)
         trees = replace(self._trees, max_rounds=self.n_iter_)
