@@ -61,18 +61,18 @@ def rows_after(graph: Graph, steps: Pipeline, blocks: Blocks, n_features: int) -
 
     TypeError, with the name of the step, if one has no form in ONNX that is equal to the last bit.
     """
-    made = _after(graph, "", steps, blocks)
-    if any(block.is_text for block in made):
+    columns = _after(graph, "", steps, blocks)
+    if any(block.is_text for block in columns):
         raise TypeError(
             "The last step of the Pipeline reads columns of text; put a OneHotEncoder or an "
             "OrdinalEncoder before it, or export the last step alone."
         )
-    if (width := sum(block.width for block in made)) != n_features:
+    if (width := sum(block.width for block in columns)) != n_features:
         raise TypeError(
             f"The steps make {width} columns, and the last step was trained on {n_features}; "
             "export the last step alone."
         )
-    return _numbers(graph, made)
+    return _numbers(graph, columns)
 
 
 def _after(graph: Graph, name: str, step: Any, blocks: Blocks) -> Blocks:
@@ -171,12 +171,12 @@ def _select(graph: Graph, step: Any, blocks: Blocks) -> Blocks:
 
 
 def _of_column_transformer(graph: Graph, step: Any, blocks: Blocks) -> Blocks:
-    made = []
-    for name, of_columns, _ in step.transformers_:
+    columns = []
+    for name, inner, _ in step.transformers_:
         indices = step._transformer_to_input_indices[name]
-        if not (isinstance(of_columns, str) and of_columns == "drop") and len(indices):
-            made += _after(graph, name, of_columns, _columns(graph, blocks, indices))
-    return made
+        if not (isinstance(inner, str) and inner == "drop") and len(indices):
+            columns += _after(graph, name, inner, _columns(graph, blocks, indices))
+    return columns
 
 
 def _of_union(graph: Graph, step: Any, blocks: Blocks) -> Blocks:
@@ -228,23 +228,23 @@ def _imputed(graph: Graph, step: Any, blocks: Blocks) -> Blocks:
     whole = graph.add("Where", is_absent, graph.constant(filled), rows)
     # Columns without any number in training are left out.
     indices = np.flatnonzero(step.keep_empty_features | (filled == filled))  # noqa: PLR0124
-    made = _columns(graph, [Block(whole, n)], indices)
+    columns = _columns(graph, [Block(whole, n)], indices)
     if step.indicator_ is not None:
         marks = [Block(graph.cast(is_absent), n)]
-        made += _columns(graph, marks, step.indicator_.features_)
-    return made
+        columns += _columns(graph, marks, step.indicator_.features_)
+    return columns
 
 
 def _encoded(graph: Graph, step: Any, blocks: Blocks) -> Blocks:
     """Look up what an encoder makes of each category, and of other values, in each column."""
-    known = [categories[0] for categories in step.categories_]
-    (first,) = _transformed(step, [known])
+    base = [categories[0] for categories in step.categories_]
+    (first,) = _transformed(step, [base])
     place, looked_up, n_found = np.full(len(first), -1), [], 0
     for j, categories in enumerate(step.categories_):
-        rows = [[*known[:j], value, *known[j + 1 :]] for value in categories]
+        rows = [[*base[:j], value, *base[j + 1 :]] for value in categories]
         table = _transformed(step, rows)
         try:
-            other = _transformed(step, [[*known[:j], _another(categories), *known[j + 1 :]]])
+            other = _transformed(step, [[*base[:j], _another(categories), *base[j + 1 :]]])
         except ValueError:  # it refuses other values, which are missing here
             other = np.full((1, len(first)), np.nan)
             differs = _differ(table, first)
@@ -268,8 +268,8 @@ def _transformed(step: Any, rows: list[list[Any]]) -> FloatArray:
     has_text = any(isinstance(value, str) for value in rows[0])
     with warnings.catch_warnings():  # that columns have no names, or that values are unknown
         warnings.simplefilter("ignore")
-        made = step.transform(np.array(rows, object if has_text else np.float64))
-    return np.asarray(made.toarray() if hasattr(made, "toarray") else made, np.float64)
+        table = step.transform(np.array(rows, object if has_text else np.float64))
+    return np.asarray(table.toarray() if hasattr(table, "toarray") else table, np.float64)
 
 
 def _differ(table: FloatArray, row: FloatArray) -> NDArray[np.bool_]:
