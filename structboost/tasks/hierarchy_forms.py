@@ -41,6 +41,8 @@ from typing import Any, NamedTuple
 import narwhals as nw
 import numpy as np
 
+from structboost._typing import IntArray
+from structboost.exceptions import warn_user
 from structboost.validation import is_missing, is_whole, shown
 
 FORMS = (
@@ -49,6 +51,9 @@ FORMS = (
     "parent array, or a networkx.DiGraph"
 )
 _MOST_SHOWN = 6
+# How many times as often sets break an order of pairs as the other one, if it is the wrong one, and
+# if only this one gives each label one parent.
+_RATIO, _RATIO_OF_TREES = 3, 10
 
 
 class _Unnamed:
@@ -137,6 +142,56 @@ def read_hierarchy(
     if not (hierarchy.named_edges() if pairs_are_edges else hierarchy.edges):
         raise ValueError(f"{name} is {shown(value)}, in which no label is above another; {FORMS}.")
     return hierarchy
+
+
+def check_order(
+    edges: Sequence[tuple[Any, Any]], indicator: IntArray, labels: Sequence[Any], name: str
+) -> None:
+    """Raise ValueError if pairs seem to be (child, parent), by the sets of labels.
+
+    Edges of which some set has both labels decide: the order is refused if sets break it several
+    times as often as the other one, or at all if only the other one is that of a tree.  Without
+    such an edge, it is refused if only the other one is that of a tree, unless the sets have no
+    label that is above another.  UserWarning if they have none that is below another.
+
+    Parameters
+    ----------
+    edges : sequence of (parent, child)
+        Labels of each edge.
+    indicator : ndarray, shape (n_sets, n_labels)
+        1 on the labels of each set.
+    labels : sequence
+        Labels of the columns of ``indicator``.
+    name : str
+        Name of the argument in errors.
+    """
+    index = {label: i for i, label in enumerate(labels)}
+    above, below = (np.array([index[label] for label in side]) for side in zip(*edges, strict=True))
+    has_above, has_below = indicator[:, above] == 1, indicator[:, below] == 1
+    meet = (has_above & has_below).any(axis=0)
+    breaks = (has_below & ~has_above)[:, meet].any(axis=1)
+    breaks_other = (has_above & ~has_below)[:, meet].any(axis=1)
+    one_parent, one_child = (len(np.unique(side)) == len(side) for side in (below, above))
+    ratio = _RATIO if one_parent == one_child else 0 if one_child else _RATIO_OF_TREES
+    if ratio * breaks_other.sum() < breaks.sum():
+        reason = (
+            f"{breaks.sum()} of {len(indicator)} sets of y have a child without its parent, such "
+            f"as y[{breaks.argmax()}], and {breaks_other.sum()} a parent without its child"
+        )
+    elif not meet.any() and ratio == 0 and has_above.any():
+        reason = "in the other order each label has one parent, and no set has both of a pair"
+    else:
+        if not has_below.any():
+            warn_user(
+                f"{name} has no label above one of y, such as {shown(edges[0])}; give pairs "
+                "(parent, child), or leave it out.",
+                UserWarning,
+            )
+        return
+    raise ValueError(
+        f"{name} has pairs that seem to be (child, parent), such as {shown(edges[0])}: {reason}. "
+        "Give pairs (parent, child), or, if they are, add the labels above to the sets of y."
+    )
 
 
 class _Reader:
