@@ -31,7 +31,7 @@ class GraphInputs:
     def __init__(self, graph: Graph, sample: Any = None, rows: str | None = None) -> None:
         self.graph = graph
         self._rows = rows
-        self.sample = sample
+        self.sample, self.is_inner = sample, rows is not None
         self._dtype: Any = None
         self._shape: tuple[int, ...] = ()
         self.types: dict[str, Any] = {}

@@ -89,7 +89,7 @@ REFUSED = {
     "powers": PowerTransformer(),
     "products": PolynomialFeatures(2),
     "quantiles": QuantileTransformer(n_quantiles=10),
-    "bins": KBinsDiscretizer(quantile_method="averaged_inverted_cdf"),
+    "bins": KBinsDiscretizer(strategy="uniform"),
     "trees": RandomTreesEmbedding(3, random_state=0),
     "clusters": KMeans(2, random_state=0),
     "neighbours": KNNImputer(),
@@ -108,6 +108,7 @@ def fitted(step, X):
             return None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("table", TABLES)
 @pytest.mark.parametrize("name", EXACT)
 def test_exported_steps_compute_the_same_or_are_refused_in_single_precision(name, table):
@@ -140,6 +141,7 @@ def takes(pipeline, X):
     return True
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("table", TABLES)
 @pytest.mark.parametrize("name", REFUSED)
 def test_steps_that_round_otherwise_are_refused_with_their_name(name, table):
@@ -157,6 +159,13 @@ def test_steps_in_steps_are_named():
     pipeline = fitted(columns, WHOLE)
     with pytest.raises(TypeError, match="The step 'pipeline__pca' is PCA"):
         session_of(pipeline, WHOLE)
+
+
+def test_a_pipeline_may_end_with_a_pipeline():
+    inner = make_pipeline(MinMaxScaler(), StructBoostClassifier(max_iter=4, random_state=0))
+    pipeline = make_pipeline(SimpleImputer(), inner).fit(HOLED, Y)
+    found = outputs(session_of(pipeline, HOLED), {"X": HOLED.astype(np.float32)})
+    np.testing.assert_allclose(found["probabilities"], pipeline.predict_proba(HOLED), atol=1e-6)
 
 
 class Mine(StandardScaler):
