@@ -51,9 +51,8 @@ FORMS = (
     "parent array, or a networkx.DiGraph"
 )
 _MOST_SHOWN = 6
-# How many times as often sets break an order of pairs as the other one, if it is the wrong one, and
-# if only this one gives each label one parent.
-_RATIO, _RATIO_OF_TREES = 3, 10
+# Fractions of the sets with the first label of a pair that have the second, if the pair is turned.
+_NEARLY_ALL, _SOME = 0.9, 0.3
 
 
 class _Unnamed:
@@ -149,10 +148,9 @@ def check_order(
 ) -> None:
     """Raise ValueError if pairs seem to be (child, parent), by the sets of labels.
 
-    Edges of which some set has both labels decide: the order is refused if sets break it several
-    times as often as the other one, or at all if only the other one is that of a tree.  Without
-    such an edge, it is refused if only the other one is that of a tree, unless the sets have no
-    label that is above another.  UserWarning if they have none that is below another.
+    The order is refused if sets break it, and nearly all sets with the first label of a pair have
+    the second, but not so the other way around.  It is refused more easily if only the other order
+    gives each label one parent.  UserWarning if no set has a label that is below another.
 
     Parameters
     ----------
@@ -168,19 +166,15 @@ def check_order(
     index = {label: i for i, label in enumerate(labels)}
     above, below = (np.array([index[label] for label in side]) for side in zip(*edges, strict=True))
     has_above, has_below = indicator[:, above] == 1, indicator[:, below] == 1
-    meet = (has_above & has_below).any(axis=0)
-    breaks = (has_below & ~has_above)[:, meet].any(axis=1)
-    breaks_other = (has_above & ~has_below)[:, meet].any(axis=1)
-    one_parent, one_child = (len(np.unique(side)) == len(side) for side in (below, above))
-    ratio = _RATIO if one_parent == one_child else 0 if one_child else _RATIO_OF_TREES
-    if ratio * breaks_other.sum() < breaks.sum():
-        reason = (
-            f"{breaks.sum()} of {len(indicator)} sets of y have a child without its parent, such "
-            f"as y[{breaks.argmax()}], and {breaks_other.sum()} a parent without its child"
-        )
-    elif not meet.any() and ratio == 0 and has_above.any():
-        reason = "in the other order each label has one parent, and no set has both of a pair"
-    else:
+    is_open, is_open_turned = has_below & ~has_above, has_above & ~has_below
+    n_met = int((has_above & has_below).sum())
+    fit, turned_fit = (n_met / max(1, int(side.sum())) for side in (has_below, has_above))
+    only_turned_is_tree = len(np.unique(above)) == len(above) and len(np.unique(below)) < len(below)
+    seems_turned = turned_fit >= _NEARLY_ALL and fit < _NEARLY_ALL * turned_fit
+    if only_turned_is_tree:
+        seems_turned = turned_fit >= _SOME or (not n_met and bool(has_above.any()))
+    breaks = is_open.any(axis=1)
+    if not (seems_turned and (breaks.any() or not n_met)):
         if not has_below.any():
             warn_user(
                 f"{name} has no label above one of y, such as {shown(edges[0])}; give pairs "
@@ -189,8 +183,10 @@ def check_order(
             )
         return
     raise ValueError(
-        f"{name} has pairs that seem to be (child, parent), such as {shown(edges[0])}: {reason}. "
-        "Give pairs (parent, child), or, if they are, add the labels above to the sets of y."
+        f"{name} has pairs that seem to be (child, parent), such as {shown(edges[0])}: "
+        f"{breaks.sum()} of {len(indicator)} sets of y have the second label of a pair without the "
+        f"first, and {is_open_turned.any(axis=1).sum()} the first without the second. Give pairs "
+        "(parent, child), or, if they are, add the labels above to the sets of y."
     )
 
 
