@@ -14,7 +14,7 @@ from structboost.runtime import extras
 # Packages that only extras bring, and what they install besides.
 BLOCKED = (
     "PIL", "av", "cv2", "dask", "distributed", "imageio", "matplotlib", "maxflow", "networkx",
-    "onnx", "skimage", "skl2onnx",
+    "onnx", "skimage",
 )  # fmt: skip
 BLOCK = f"""
 import sys

@@ -19,7 +19,7 @@ from structboost.decisions.problem import DecisionProblem, problem_of
 from structboost.decisions.task import PredictThenOptimizeTask
 from structboost.decisions.training import normalized_regret, train
 from structboost.engines.base import Engine
-from structboost.engines.registry import engine_of
+from structboost.engines.registry import engine_of, warn_of_idle_jobs
 from structboost.estimators.parameters import estimator
 from structboost.estimators.saved import plain_parameters, restored_parameters
 from structboost.estimators.table_columns import FROM_DTYPE
@@ -85,7 +85,8 @@ class PredictThenOptimize(SavedToFile, Documented, BaseEstimator):
     random_state : int, RandomState or None
         Seed for the held-out instances (None: the same in each fit) and for the order of training.
     n_jobs : int or None
-        Number of threads or processes of boosting.
+        Number of threads or processes of boosting.  One linear function is fitted on one core, and
+        warns if it means several.
     verbose : int
         1 shows a progress bar.
 
@@ -314,6 +315,9 @@ class PredictThenOptimize(SavedToFile, Documented, BaseEstimator):
         checked_relative_gap(self.tol, "tol")
         checked_whole_number(self.max_rounds, "max_rounds")
         engine_of(self.engine, self.n_jobs)
+        is_linear = is_text(self.weak_learner, "linear")
+        about = f"weak_learner={self.weak_learner!r}"
+        warn_of_idle_jobs(self.n_jobs, self.engine, about, shares_work=not is_linear)
 
     def _commit(self, model: DecisionModel) -> Self:
         """Take a model that is trained or loaded."""

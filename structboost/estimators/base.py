@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from structboost._typing import FloatArray, IntArray, override
 from structboost.contract.task import Task
+from structboost.engines.registry import engine_of, warn_of_idle_jobs
 from structboost.estimators.constant_model import without_learners
 from structboost.estimators.early_stopping import EarlyStopping
 from structboost.estimators.objectives import parameters_of_0_2
@@ -81,7 +82,8 @@ class BoostedEstimator(SavedEstimator, Documented, BaseEstimator):
         Seed for held-out parts and randomised weak learners.
     n_jobs : int or None
         Number of threads or processes.  None means 1, or the value of ``joblib.parallel_config``;
-        -1 means all cores.
+        -1 means all cores.  Trees and linear functions of other objectives than ``"hinge"`` work on
+        one core, and warn if it means several.
     verbose : int
         1 shows a progress bar.
     callbacks : sequence of callables, optional
@@ -157,6 +159,9 @@ class BoostedEstimator(SavedEstimator, Documented, BaseEstimator):
             for name, value in self.get_params(deep=False).items()
             if name in _OF_TRAINER
         }
+        # The face warns of jobs that are idle, not each of the trainers of one fit.
+        engine = engine_of(parameters.get("engine", StructBoost.engine), self.n_jobs)
+        parameters |= {"engine": engine, "n_jobs": None}
         return StructBoost(task, **parameters | self._settings(task) | settings)
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -249,6 +254,11 @@ class BoostedEstimator(SavedEstimator, Documented, BaseEstimator):
             callbacks.append(stopping)
         trainer = self._trainer(task, callbacks=callbacks)
         trainer._objective = self._objective_name()
+        name = trainer._objective
+        about = f"objective={name!r}" if name else type(self).__name__
+        about += f" with weak_learner={shown(self._weak_learners())}"
+        engine = getattr(self, "engine", StructBoost.engine)
+        warn_of_idle_jobs(self.n_jobs, engine, about, shares_work=trainer._shares_work)
         folds = None
         if is_text(trainer.C, AUTO) and is_in_memory(train[0]):
             # The same held-out part chooses C and the round.

@@ -402,10 +402,9 @@ class StructBoostEstimator(BoostedEstimator):
             return self._linear_trainer(task)
         trainer = super()._trainer(task, **settings)
         formulation = formulation_of(trainer.formulation, stabilize=trainer.stabilize)
-        is_named = isinstance(trainer.engine, str)
-        if not formulation.works_on_shards and is_named and trainer.engine in ("processes", "dask"):
+        if not formulation.works_on_shards and self.engine in ("processes", "dask"):
             raise ValueError(
-                f"engine is {trainer.engine!r}, and objective={shown(self.objective)} supports "
+                f"engine is {self.engine!r}, and objective={shown(self.objective)} supports "
                 "threads only; take engine='threads', or write objective='hinge'."
             )
         return trainer

@@ -32,6 +32,7 @@ from structboost.estimators.labels import (
 from structboost.estimators.objectives import HINGE, L1_LOG_LOSS, LOG_LOSS, SVM
 from structboost.estimators.parameters import estimator, is_same
 from structboost.estimators.tables import TableEstimator
+from structboost.exceptions import warn_user
 from structboost.files.schema import DamagedFileError
 from structboost.masters.newton_steps import NewtonSteps
 from structboost.masters.registry import formulation_of
@@ -39,7 +40,7 @@ from structboost.masters.stage_wise_random_field import StageWiseRandomField
 from structboost.runtime.fitted_state import committed
 from structboost.selection.folds import Fold, random_folds
 from structboost.tasks.hierarchical import HierarchicalMultiLabelTask
-from structboost.tasks.hierarchy_forms import read_hierarchy
+from structboost.tasks.hierarchy_forms import check_order, read_hierarchy
 from structboost.tasks.multi_label import MultiLabelTask
 from structboost.training.boosting import AUTO
 from structboost.validation import (
@@ -89,9 +90,10 @@ class StructBoostMultiLabelClassifier(
     hierarchy : (parent, child) pairs, dict, paths, table or networkx.DiGraph, optional
         Pairs of labels, at least one, of which the second implies the first, or another form of
         :mod:`structboost.tasks.hierarchy_forms`.  A label may have several parents.  Implied labels
-        are added to ``y`` and to predictions.  Wrong labels weigh less further down
-        (:class:`structboost.HierarchicalMultiLabelTask`); ``loss``, ``outputs``, ``pairs`` and
-        ``label_costs`` must have their defaults.
+        are added to predictions, and in a fit to ``y``, with a warning that counts the sets that
+        lack some.  Pairs that ``y`` shows to be (child, parent) are refused.  Wrong labels weigh
+        less further down (:class:`structboost.HierarchicalMultiLabelTask`); ``loss``, ``outputs``,
+        ``pairs`` and ``label_costs`` must have their defaults.
     label_costs : dict, optional
         Cost of each wrong label, with ``loss="hamming"`` only.  It is a number, or a pair of the
         cost of a missing and of an extra label.  By default the cost is 1.
@@ -166,7 +168,7 @@ class StructBoostMultiLabelClassifier(
             edges = self._hierarchy_edges()
             if self._form == "lists":
                 indicator = label_sets(y, self.classes_).indicator
-            indicator = HierarchicalMultiLabelTask(len(self.classes_), edges).closed(indicator)
+            indicator = self._closed(indicator, edges)
         if len(indicator) != len(X):
             raise ValueError(f"X has {len(X)} samples and y {len(indicator)}; give one for each.")
         weights = checked_weights(sample_weight, len(X))
@@ -272,7 +274,8 @@ class StructBoostMultiLabelClassifier(
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return the fraction of samples whose set of labels is correct.
 
-        A set with a label that was not in training counts as wrong.
+        A set with a label that was not in training counts as wrong, and so does one that lacks
+        labels which the hierarchy implies.
 
         Parameters
         ----------
@@ -315,8 +318,6 @@ class StructBoostMultiLabelClassifier(
             return label_vector(true), predicted, sample_weight
         labels = label_sets(true, self.classes_)
         indicator = labels.indicator
-        if isinstance(self.task_, HierarchicalMultiLabelTask):
-            indicator = self.task_.closed(indicator)
         table = np.asarray(predicted) if self._form == "matrix" else self._table_of(predicted)
         if labels.unknown.any():
             indicator = np.column_stack((indicator, labels.unknown))
@@ -445,6 +446,24 @@ class StructBoostMultiLabelClassifier(
             self.classes_ = np.asarray(label_vector(sorted(labels)))
         index = {label: i for i, label in enumerate(self.classes_.tolist())}
         return np.array([[index[above], index[below]] for above, below in edges], np.int64)
+
+    def _closed(self, indicator: IntArray, edges: IntArray) -> IntArray:
+        """Return sets of labels with all labels above theirs, and warn how many have more."""
+        labels = self.classes_.tolist()
+        named = [(labels[above], labels[below]) for above, below in edges]
+        check_order(named, indicator, labels, "hierarchy")
+        closed = HierarchicalMultiLabelTask(len(labels), edges).closed(indicator)
+        is_open = (closed != indicator).any(axis=1)
+        if is_open.any():
+            row = int(is_open.argmax())
+            added = [labels[i] for i in np.flatnonzero(closed[row] > indicator[row])]
+            warn_user(
+                f"hierarchy adds labels to {is_open.sum()} of {len(closed)} sets of y, such as "
+                f"{shown(added)} to y[{row}]; score compares with y as it is given, so add them "
+                "there, too.",
+                UserWarning,
+            )
+        return closed
 
     def _stage_wise(self) -> NewtonSteps:
         return StageWiseRandomField(patience=_PATIENCE)

@@ -17,6 +17,8 @@ from structboost.validation import array_of, is_missing, is_number, shown
 from structboost.weak.category_sets import MOST_CATEGORIES
 
 FROM_DTYPE = "from_dtype"
+# Fraction of the values of a column that are unknown, where the column is not that of training.
+_NEARLY_ALL = 0.9
 # Ordered categories of a column, whose positions are their codes.
 Categories = Mapping[int, Sequence[Any]]
 
@@ -116,14 +118,14 @@ def _grouped(ordered: list[Any], counts: Mapping[Any, int], name: str) -> list[A
 def codes_of(X: Any, categories: Categories, *, warn: bool = False) -> dict[int, FloatArray]:
     """Return the codes of categorical columns, NaN if missing or unknown.
 
-    UserWarning if ``warn`` and no value of a column is known.
+    UserWarning if ``warn`` and nearly all values of a column are unknown.
     """
     codes = {}
     for f, of_column in categories.items():
         values = _values(X, f)
         codes[f] = _codes(values, of_column)
-        if warn and np.isnan(codes[f]).all():
-            _warn_of_unknown(values, of_column, _name(X, f))
+        if warn:
+            _warn_of_unknown(values, codes[f], of_column, _name(X, f))
     return codes
 
 
@@ -149,16 +151,23 @@ def saved_categories(entries: Iterable[Any]) -> dict[int, list[Any]]:
     }
 
 
-def _warn_of_unknown(values: Sequence[Any], categories: Sequence[Any], name: Any) -> None:
-    """Warn if a column has values, none of which is a category."""
-    present = [value for value in values if not is_missing(value)]
-    if present:
-        warn_user(
-            f"Column {name!r} of X has no value that training had: it holds "
-            f"{shown(present[0])}, and training had {shown(list(categories))}. All its values "
-            "count as missing.",
-            UserWarning,
-        )
+def _warn_of_unknown(
+    values: Sequence[Any], codes: FloatArray, categories: Sequence[Any], name: Any
+) -> None:
+    """Warn if a column has values, and nearly all of them are no categories."""
+    uncoded = (values[i] for i in np.flatnonzero(np.isnan(codes)).tolist())
+    unknown = [value for value in uncoded if not is_missing(value)]
+    n_present = len(unknown) + np.count_nonzero(~np.isnan(codes))
+    if not unknown or len(unknown) < _NEARLY_ALL * n_present:
+        return
+    is_any = len(unknown) < n_present
+    how_many = f"{len(unknown)} of {n_present} values" if is_any else "no value"
+    warn_user(
+        f"Column {name!r} of X has {how_many} that training {'did not have' if is_any else 'had'}: "
+        f"it holds {shown(unknown[0])}, and training had {shown(list(categories))}. Values that "
+        "training did not have count as missing.",
+        UserWarning,
+    )
 
 
 def _codes(values: Sequence[Any], categories: Sequence[Any]) -> FloatArray:

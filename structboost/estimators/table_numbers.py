@@ -11,9 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from structboost._typing import FloatArray
+from structboost._typing import FloatArray, IntArray
 from structboost.estimators.exact_numbers import check_exact, check_whole_number_exact
 from structboost.estimators.table_forms import frame_of, is_sparse
+from structboost.exceptions import warn_user
 from structboost.validation import is_missing, is_number, shown
 
 _ENCODE = (
@@ -43,6 +44,25 @@ def numbers_of(X: Any, codes: dict[int, FloatArray]) -> Any:
     if is_sparse(X):
         return _numbers_of_sparse_columns(X)
     return _numbers_of_frame(X, frame, codes)
+
+
+def empty_rows(X: Any) -> IntArray:
+    """Return the indices of the rows of a sparse table that are 0 everywhere."""
+    entries = sparse.coo_array(X)
+    has_entries = np.zeros(entries.shape[0], bool)
+    has_entries[entries.coords[0][entries.data != 0]] = True
+    return np.flatnonzero(~has_entries)
+
+
+def warn_of_empty_rows(X: Any) -> None:
+    """Warn if rows of a sparse table are 0 everywhere, where training had no such row."""
+    rows = empty_rows(X)
+    if len(rows):
+        warn_user(
+            f"X has {len(rows)} of {X.shape[0]} rows that are 0 everywhere, such as row {rows[0]}, "
+            "and training had none; make X as in training, with the same vocabulary.",
+            UserWarning,
+        )
 
 
 def _numbers_of_array(X: Any, codes: dict[int, FloatArray]) -> Any:

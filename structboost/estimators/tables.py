@@ -25,7 +25,7 @@ from structboost.estimators.table_columns import (
     saved_categories,
 )
 from structboost.estimators.table_forms import checked_form, frame_of, is_sparse, shape_of
-from structboost.estimators.table_numbers import numbers_of
+from structboost.estimators.table_numbers import empty_rows, numbers_of, warn_of_empty_rows
 from structboost.estimators.validated_table import check_width, validated_numbers
 from structboost.model.ensemble import Ensemble
 from structboost.training.boosting import StructBoost
@@ -86,9 +86,15 @@ class TableReader:
                 "categories; give a data frame or an array that is not sparse."
             )
         options.setdefault("dtype", TABLE_TYPES)
+        table = numbers_of(X, codes_of(X, categories, warn=not reset))
+        if reset:
+            is_dense = not sparse.issparse(table)
+            self._has_empty_rows: bool = is_dense or len(empty_rows(table)) > 0
+        elif sparse.issparse(table) and not self._has_empty_rows:
+            warn_of_empty_rows(table)
         checked = validated_numbers(
             self,
-            numbers_of(X, codes_of(X, categories, warn=not reset)),
+            table,
             y,
             reset=reset,
             allow_missing=self._fits_missing() if reset else self._predicts_missing(),
@@ -195,7 +201,7 @@ class TableReader:
 
     def _facts_of_columns(self) -> dict[str, Any]:
         """Return names, categories and encoding for a model file."""
-        facts: dict[str, Any] = {}
+        facts: dict[str, Any] = {"has_empty_rows": self._has_empty_rows}
         if self.categories_:
             facts["categories"] = plain_categories(self.categories_)
         if self._encoding is not None:
@@ -208,6 +214,8 @@ class TableReader:
     def _read_columns(self, facts: Mapping[str, Any], width: int) -> None:
         """Set the attributes of columns from facts of a file and the width of its model."""
         self.categories_ = saved_categories(facts.get("categories", []))
+        # Tables that were not read in memory may have some.
+        self._has_empty_rows = facts.get("has_empty_rows", True) is not False
         encoding = facts.get("encoding")
         self._encoding = None if encoding is None else ColumnEncoding.from_plain(encoding)
         self.n_features_in_ = width if self._encoding is None else self._encoding.n_features

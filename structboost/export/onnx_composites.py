@@ -15,7 +15,7 @@ from structboost.exceptions import warn_user
 from structboost.export.onnx_faces import labelled, outputs_of
 from structboost.export.onnx_graph import Graph
 from structboost.export.onnx_inputs import GraphInputs
-from structboost.export.onnx_steps import insert_steps
+from structboost.export.onnx_steps import check_rounded, rows_after
 
 __all__ = ["outputs_of"]
 
@@ -43,9 +43,14 @@ def _of_pipeline(pipeline: Pipeline, inputs: GraphInputs) -> dict[str, str]:
     steps = Pipeline([step for step in before if step[1] not in (None, "passthrough")])
     if not steps.steps:
         return outputs_of(last, inputs)
-    types = inputs.declared(getattr(pipeline, "n_features_in_", None))
-    rows = insert_steps(inputs.graph, steps, types, last.n_features_in_)
-    return outputs_of(last, GraphInputs(inputs.graph, rows=rows))
+    graph = inputs.graph
+    graph.widen()
+    names = getattr(pipeline, "feature_names_in_", None)
+    blocks = inputs.blocks(pipeline.n_features_in_, names)
+    rows = rows_after(graph, steps, blocks, last.n_features_in_)
+    if graph.declared == np.float32 and not inputs.is_inner:
+        check_rounded(pipeline, inputs.sample)
+    return outputs_of(last, GraphInputs(graph, rows=rows))
 
 
 @outputs_of.register

@@ -17,6 +17,8 @@ from structboost.weak.category_sets import SetColumns
 _OPSET, _ML_OPSETS, _IR_VERSION = 17, {"float32": 3, "float64": 5}, 8
 _ML = "ai.onnx.ml"
 _INT64 = 7
+# Outputs that are no computed numbers.
+_OF_LABELS = ("label", "labels")
 
 
 class Graph:
@@ -26,10 +28,12 @@ class Graph:
     ----------
     onnx : module
     dtype : numpy.dtype
-        Type of numbers in the graph, float32 or float64.
+        Type of numbers of inputs and outputs, float32 or float64.
 
     Attributes
     ----------
+    dtype : numpy.dtype
+        Type of numbers in the graph.
     facts : dict of str to list or dict
         Metadata of the model, in the form of JSON.
     opsets : dict of str to int
@@ -38,18 +42,22 @@ class Graph:
 
     def __init__(self, onnx: Any, dtype: np.dtype[Any]) -> None:
         self._onnx = onnx
-        self.dtype = dtype
+        self.dtype = self.declared = dtype
         self.facts: dict[str, Any] = {}
         self.opsets = {"": _OPSET, _ML: _ML_OPSETS[dtype.name]}
         self._nodes: list[Any] = []
         self._constants: list[Any] = []
         self._inputs: dict[str, Any] = {}
-        self._n_inserted = 0
+
+    def widen(self) -> None:
+        """Compute in double precision, whatever inputs and outputs are."""
+        self.dtype = np.dtype(np.float64)
+        self.opsets[_ML] = _ML_OPSETS["float64"]
 
     def input(self, name: str, shape: Sequence[Any], dtype: Any = None) -> str:
         """Declare an input, by default of numbers, and return its name."""
         helper = self._onnx.helper
-        element = helper.np_dtype_to_tensor_dtype(np.dtype(dtype or self.dtype))
+        element = helper.np_dtype_to_tensor_dtype(np.dtype(dtype or self.declared))
         self._inputs[name] = helper.make_tensor_value_info(name, element, list(shape))
         return name
 
@@ -70,9 +78,9 @@ class Graph:
         self._constants.append(self._onnx.numpy_helper.from_array(array, name))
         return name
 
-    def cast(self, value: str) -> str:
-        """Convert a value to the type of numbers of the graph."""
-        element = self._onnx.helper.np_dtype_to_tensor_dtype(self.dtype)
+    def cast(self, value: str, dtype: Any = None) -> str:
+        """Convert a value, by default to the type of numbers in the graph."""
+        element = self._onnx.helper.np_dtype_to_tensor_dtype(dtype or self.dtype)
         return self.add("Cast", value, to=element)
 
     def whole(self, value: str) -> str:
@@ -112,6 +120,13 @@ class Graph:
         )  # fmt: skip
         return self.cast(coded)
 
+    def text_codes(self, column: str, values: Sequence[str]) -> str:
+        """Replace text by its index among values, whose number is that of any other text."""
+        return self.add(
+            "LabelEncoder", column, domain=_ML, keys_strings=list(values),
+            values_int64s=list(range(len(values))), default_int64=len(values),
+        )  # fmt: skip
+
     def hstack_sets(self, rows: str, columns: SetColumns) -> str:
         """Append the columns of ``columns.beside`` to rows."""
         missing = columns.outside.shape[1] - 1
@@ -128,33 +143,6 @@ class Graph:
             blocks.append(self.add("Gather", self.constant(outside), code))
         return self.add("Concat", rows, *blocks, axis=1)
 
-    def insert(self, model: Any) -> list[str]:
-        """Append the nodes of a model, whose inputs are values of this graph, by their names.
-
-        Returns
-        -------
-        outputs : list of str
-            Its outputs in this graph.
-
-        Raises
-        ------
-        TypeError
-            If its operators are of other versions or sets.
-        """
-        others = {opset.domain: opset.version for opset in model.opset_import}
-        odd = {name: v for name, v in others.items() if v > self.opsets.get(name, 0)}
-        if odd:
-            raise TypeError(f"it needs the operators {odd}")
-        prefix = f"inserted_{self._n_inserted}_"
-        self._n_inserted += 1
-        names = [entry.name for entry in model.graph.input]
-        part = self._onnx.compose.add_prefix(model, prefix).graph
-        for name in names:
-            self._nodes.append(self._onnx.helper.make_node("Identity", [name], [prefix + name]))
-        self._nodes.extend(part.node)
-        self._constants.extend(part.initializer)
-        return [entry.name for entry in part.output]
-
     def model(self, name: str, outputs: Mapping[str, str]) -> Any:
         """Build and check the model with these outputs, in their order.
 
@@ -168,6 +156,11 @@ class Graph:
             raise ValueError(
                 f"X has the column {both[0]!r}, which is the name of an output; rename it."
             )
+        if self.dtype != self.declared:
+            outputs = {
+                name: value if name in _OF_LABELS else self.cast(value, self.declared)
+                for name, value in outputs.items()
+            }
         helper = self._onnx.helper
         named = [helper.make_node("Identity", [of], [out]) for out, of in outputs.items()]
         graph = helper.make_graph(

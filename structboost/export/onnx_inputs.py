@@ -12,6 +12,7 @@ from structboost.estimators.column_encoding import ColumnEncoding
 from structboost.estimators.table_columns import RareCategories
 from structboost.estimators.table_forms import frame_of
 from structboost.export.onnx_graph import Graph
+from structboost.export.onnx_steps import Block
 from structboost.validation import array_of, shown
 
 
@@ -30,6 +31,7 @@ class GraphInputs:
     def __init__(self, graph: Graph, sample: Any = None, rows: str | None = None) -> None:
         self.graph = graph
         self._rows = rows
+        self.sample, self.is_inner = sample, rows is not None
         self._dtype: Any = None
         self._shape: tuple[int, ...] = ()
         self.types: dict[str, Any] = {}
@@ -61,12 +63,16 @@ class GraphInputs:
             self._rows = self.graph.input("X", shape, self._dtype)
         return self._rows
 
-    def declared(self, n_features: int | None) -> dict[str, Any]:
-        """Return the type and the number of columns of each value that is an input."""
-        if self.types:
-            return {name: (dtype, 1) for name, dtype in self.types.items()}
-        rows = self.rows(["n", "n_features" if n_features is None else n_features])
-        return {rows: (self._dtype or self.graph.dtype, n_features)}
+    def blocks(self, n_features: int, names: Sequence[Any] | None) -> list[Block]:
+        """Return the columns of a table for the steps of a pipeline."""
+        if not self.types:
+            rows, is_text = self.rows(["n", n_features]), self._dtype is not None
+            return [Block(rows if is_text else self.graph.cast(rows), n_features, is_text)]
+        of_text = {name: dtype.kind == "O" for name, dtype in self.types.items()}
+        return [
+            Block(name if of_text[name] else self.graph.cast(name), 1, of_text[name])
+            for name in self._names(n_features, names)
+        ]
 
     def numbers(
         self,
@@ -86,14 +92,19 @@ class GraphInputs:
             raise TypeError("X is an array of text; give a data frame, or leave X out.")
         if not self.types:
             return self.rows(["n", n_features])
+        names = self._names(n_features, names)
+        columns = [self._column(name, (categories or {}).get(i)) for i, name in enumerate(names)]
+        return self.graph.add("Concat", *columns, axis=1)
+
+    def _names(self, n_features: int, names: Sequence[Any] | None) -> list[str]:
+        """Return the names of the inputs in the order of training."""
         names = list(self.types) if names is None else [str(name) for name in names]
         if self.types.keys() != set(names) or len(names) != n_features:
             raise ValueError(
                 f"X has the columns {shown(list(self.types))}, and the model was trained on "
                 f"{n_features} columns, {shown(names)}; give a row of the training set."
             )
-        columns = [self._column(name, (categories or {}).get(i)) for i, name in enumerate(names)]
-        return self.graph.add("Concat", *columns, axis=1)
+        return names
 
     def _column(self, name: str, categories: Sequence[Any] | None) -> str:
         dtype = self.types[name]

@@ -31,12 +31,14 @@ def to_onnx(model: Any, X: Any = None, *, kind: str | None = None, dtype: Any = 
     ----------
     model : estimator or Ensemble
         A fitted classifier, ranker, tagger or predict-then-optimise estimator; a Pipeline whose
-        last step is one, after steps that the package skl2onnx converts; a CalibratedClassifierCV
-        or a search of these; or the ``model_`` of a trainer, of which the scores of parts are
-        exported.
+        last step is one, after steps that scale, impute, encode or select columns; a
+        CalibratedClassifierCV or a search of these; or the ``model_`` of a trainer, of which the
+        scores of parts are exported.
     X : data frame or array-like, optional
-        Some rows as the model will read them.  A data frame gives the names and types of the
-        inputs, each of shape (n, 1).  Needed where a pipeline reads columns by name, or text.
+        Rows as the model will read them.  A data frame gives the names and types of the inputs,
+        each of shape (n, 1).  Needed where a pipeline reads columns by name, or text, and for
+        pipelines in single precision: they are refused if they score these rows otherwise when
+        their numbers are rounded.
     kind : str, optional
         Kind of the parts of an Ensemble; required where it has several.
     dtype : {"float32", "float64"}
@@ -52,7 +54,7 @@ def to_onnx(model: Any, X: Any = None, *, kind: str | None = None, dtype: Any = 
     Raises
     ------
     MissingExtraError
-        If the package ``onnx``, or for steps of a Pipeline ``skl2onnx``, is not installed.
+        If the package ``onnx`` is not installed.
     TypeError, ValueError
         If ``model`` or a part of it has no form in ONNX, or an argument does not fit the model.
 
@@ -67,7 +69,6 @@ def to_onnx(model: Any, X: Any = None, *, kind: str | None = None, dtype: Any = 
     """
     require("onnx", "to_onnx", "onnx")
     import onnx
-    import onnx.compose
 
     name = checked_choice(getattr(dtype, "__name__", str(dtype)), "dtype", ("float32", "float64"))
     if isinstance(X, str | os.PathLike):

@@ -12,7 +12,7 @@ from structboost.exceptions import MissingExtraError
 EXTRAS = {
     "vision": {"av": "av", "cv2": "opencv-python", "PIL": "pillow", "skimage": "scikit-image"},
     "plot": {"matplotlib": "matplotlib"},
-    "onnx": {"onnx": "onnx", "skl2onnx": "skl2onnx"},
+    "onnx": {"onnx": "onnx"},
     "distributed": {"dask": "dask", "distributed": "distributed"},
 }
 

@@ -41,6 +41,8 @@ from typing import Any, NamedTuple
 import narwhals as nw
 import numpy as np
 
+from structboost._typing import IntArray
+from structboost.exceptions import warn_user
 from structboost.validation import is_missing, is_whole, shown
 
 FORMS = (
@@ -49,6 +51,8 @@ FORMS = (
     "parent array, or a networkx.DiGraph"
 )
 _MOST_SHOWN = 6
+# Fractions of the sets with the first label of a pair that have the second, if the pair is turned.
+_NEARLY_ALL, _SOME = 0.9, 0.3
 
 
 class _Unnamed:
@@ -137,6 +141,53 @@ def read_hierarchy(
     if not (hierarchy.named_edges() if pairs_are_edges else hierarchy.edges):
         raise ValueError(f"{name} is {shown(value)}, in which no label is above another; {FORMS}.")
     return hierarchy
+
+
+def check_order(
+    edges: Sequence[tuple[Any, Any]], indicator: IntArray, labels: Sequence[Any], name: str
+) -> None:
+    """Raise ValueError if pairs seem to be (child, parent), by the sets of labels.
+
+    The order is refused if sets break it, and nearly all sets with the first label of a pair have
+    the second, but not so the other way around.  It is refused more easily if only the other order
+    gives each label one parent.  UserWarning if no set has a label that is below another.
+
+    Parameters
+    ----------
+    edges : sequence of (parent, child)
+        Labels of each edge.
+    indicator : ndarray, shape (n_sets, n_labels)
+        1 on the labels of each set.
+    labels : sequence
+        Labels of the columns of ``indicator``.
+    name : str
+        Name of the argument in errors.
+    """
+    index = {label: i for i, label in enumerate(labels)}
+    above, below = (np.array([index[label] for label in side]) for side in zip(*edges, strict=True))
+    has_above, has_below = indicator[:, above] == 1, indicator[:, below] == 1
+    is_open, is_open_turned = has_below & ~has_above, has_above & ~has_below
+    n_met = int((has_above & has_below).sum())
+    fit, turned_fit = (n_met / max(1, int(side.sum())) for side in (has_below, has_above))
+    only_turned_is_tree = len(np.unique(above)) == len(above) and len(np.unique(below)) < len(below)
+    seems_turned = turned_fit >= _NEARLY_ALL and fit < _NEARLY_ALL * turned_fit
+    if only_turned_is_tree:
+        seems_turned = turned_fit >= _SOME or (not n_met and bool(has_above.any()))
+    breaks = is_open.any(axis=1)
+    if not (seems_turned and (breaks.any() or not n_met)):
+        if not has_below.any():
+            warn_user(
+                f"{name} has no label above one of y, such as {shown(edges[0])}; give pairs "
+                "(parent, child), or leave it out.",
+                UserWarning,
+            )
+        return
+    raise ValueError(
+        f"{name} has pairs that seem to be (child, parent), such as {shown(edges[0])}: "
+        f"{breaks.sum()} of {len(indicator)} sets of y have the second label of a pair without the "
+        f"first, and {is_open_turned.any(axis=1).sum()} the first without the second. Give pairs "
+        "(parent, child), or, if they are, add the labels above to the sets of y."
+    )
 
 
 class _Reader:

@@ -14,7 +14,7 @@ from structboost._typing import override
 from structboost.contract.one_output import warn_of_one_output
 from structboost.contract.task import Task
 from structboost.engines.base import Engine
-from structboost.engines.registry import engine_of
+from structboost.engines.registry import engine_of, warn_of_idle_jobs
 from structboost.exceptions import InterruptedFitWarning, warn_user
 from structboost.files.checkpoint import Checkpoint, saved_choice
 from structboost.masters.base import Formulation
@@ -41,7 +41,7 @@ from structboost.validation import (
     is_text,
     shown,
 )
-from structboost.weak.families import WeakLearners, alternatives
+from structboost.weak.families import WeakLearners, alternatives, works_in_threads
 from structboost.weak.pricing import PricingRule
 
 AUTO = "auto"
@@ -114,7 +114,8 @@ class StructBoost(Trainer):
         ("one_slack", NormBoundedHinge) support them.
     n_jobs : int or None
         Number of threads or processes.  None means 1, or the value of ``joblib.parallel_config``;
-        -1 means all cores.
+        -1 means all cores.  Formulations that do not declare ``works_on_shards`` use them for
+        stumps only, and warn elsewhere.
     checkpoint : str, path or Checkpoint, optional
         File to write the run to once per minute, or as set in :class:`structboost.Checkpoint`.
         If it exists, :meth:`fit` resumes; the result is identical to an uninterrupted run.
@@ -345,6 +346,12 @@ class StructBoost(Trainer):
         trainer.temperature_ = saved_temperature(model.metadata)
         return trainer
 
+    @property
+    @override
+    def _shares_work(self) -> bool:
+        formulation = formulation_of(self.formulation, stabilize=self.stabilize)
+        return formulation.works_on_shards or works_in_threads(self.weak_learner)
+
     def _settings(self) -> Settings:
         if isinstance(self.C, str):
             raise TypeError(f"C is {shown(self.C)}; give a number above 0, or {AUTO!r}.")
@@ -467,6 +474,9 @@ def _fit(
     checked_callbacks(trainers[0].callbacks)
     settings = [trainer._settings() for trainer in trainers]
     plan.check(settings)
+    first = trainers[0]
+    about = f"formulation={shown(first.formulation)}"
+    warn_of_idle_jobs(first.n_jobs, first.engine, about, shares_work=first._shares_work)
     plan = plan.suited(settings, X)
     for trainer in trainers:
         trainer._trained_by = plan.formulation

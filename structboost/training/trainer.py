@@ -82,6 +82,11 @@ class Trainer(SavedToFile, Documented, BaseEstimator):
         text, words = super().__repr__(N_CHAR_MAX), self._fit_in_words()
         return f"{text}  # {words}" if words else text
 
+    @property
+    def _shares_work(self) -> bool:
+        """Whether several workers share the work of a fit."""
+        return False
+
     def _fit_in_words(self) -> str:
         """Describe the fit, or return an empty text before it."""
         if "model_" not in vars(self):

@@ -192,6 +192,8 @@ class WeakLearnerFamily(Described, ABC):
     reads_bins : bool
         Whether features are read by :func:`structboost.weak.binning.bin_features` only, which also
         takes rows in another order than that of their table.  Other families receive arrays.
+    in_threads : bool
+        Whether :meth:`price` works in ``n_threads`` threads.
     sets_of_categories : type, optional
         Second family for categorical features, if this one does not take ``categorical``.
     ridge : float
@@ -206,6 +208,7 @@ class WeakLearnerFamily(Described, ABC):
     can_resume: bool = False
     takes_missing: bool = False
     reads_bins: bool = False
+    in_threads: bool = False
     sets_of_categories: ClassVar[type[WeakLearnerFamily] | None] = None
     ridge: float = 0.0
     shard_features: ShardFeatures | None = None

@@ -113,6 +113,15 @@ def takes_missing(weak_learner: Any) -> bool:
     return bool(_declared(weak_learner, "takes_missing"))
 
 
+def works_in_threads(weak_learner: Any) -> bool:
+    """Whether one of the families that ``weak_learner`` names searches in several threads."""
+    if isinstance(weak_learner, Mapping):
+        return any(map(works_in_threads, weak_learner.values()))
+    if isinstance(weak_learner, list | tuple):
+        return any(map(works_in_threads, weak_learner))
+    return bool(_declared(weak_learner, "in_threads"))
+
+
 def takes_sparse(weak_learner: Any) -> bool:
     """Whether all families that ``weak_learner`` names take sparse features."""
     if isinstance(weak_learner, list | tuple):

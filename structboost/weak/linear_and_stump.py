@@ -112,6 +112,7 @@ class LinearAndStumpFamily(WeakLearnerFamily):
     name = "linear_and_stump"
     exact_pricing = True
     cross_fitted = True
+    in_threads = True
 
     def __init__(
         self,

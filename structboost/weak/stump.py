@@ -255,6 +255,7 @@ class StumpFamily(StumpSearch):
     """
 
     sets_of_categories = CategoryFamily
+    in_threads = True
 
     def __init__(
         self,

@@ -5,18 +5,21 @@ from __future__ import annotations
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 import sklearn
 from scipy import sparse
 from sklearn.datasets import make_multilabel_classification
 from sklearn.exceptions import NotFittedError
-from sklearn.metrics import f1_score
+from sklearn.metrics import accuracy_score, f1_score
 from sklearn.model_selection import GridSearchCV, KFold
 from sklearn.multioutput import MultiOutputClassifier
 from sklearn.tree import DecisionTreeClassifier
 
 from structboost import StructBoostMultiLabelClassifier
 from structboost.exceptions import EmptyModelWarning
+from structboost.selection import structured_scorer
+from structboost.tasks.hierarchy_forms import check_order
 from tests.helpers.scikit_learn import check_battery
 
 NAMES = np.array(["cat", "dog", "fish"])
@@ -242,7 +245,8 @@ def test_a_hierarchy_adds_implied_labels_to_truths_and_predictions(tmp_path):
     classifier = StructBoostMultiLabelClassifier(
         objective="hinge", C=50, max_iter=10, hierarchy=kinds
     )
-    classifier.fit(X[:100], names(Y[:100]))
+    with pytest.warns(UserWarning, match=r"hierarchy adds labels to \d+ of 100 sets of y"):
+        classifier.fit(X[:100], names(Y[:100]))
     labels = ["alive", "animal", "cat", "dog", "fish", "pet"]
     assert classifier.classes_.tolist() == labels
     assert classifier.history_[-1]["certified"]
@@ -252,7 +256,11 @@ def test_a_hierarchy_adds_implied_labels_to_truths_and_predictions(tmp_path):
     table = np.array([[label in row for label in labels] for row in found])
     assert (table[:, 0] >= table[:, 1]).all()
     assert (table[:, [1, 5]] >= table[:, [2]]).all()
-    assert classifier.score(X, names(Y)) == np.mean((table == closed).all(axis=1)) > 0.7
+    implied = [tuple(np.array(labels)[row == 1]) for row in closed]
+    assert classifier.score(X, implied) == np.mean((table == closed).all(axis=1)) > 0.7
+    # Sets that lack labels above theirs are never predicted.
+    given = np.column_stack((0 * animal, 0 * animal, Y, 0 * animal))
+    assert classifier.score(X, names(Y)) == np.mean((table == given).all(axis=1)) < 0.5
     classifier.save(tmp_path / "model")
     loaded = StructBoostMultiLabelClassifier.load(tmp_path / "model")
     assert loaded.predict(X) == found
@@ -264,6 +272,84 @@ def test_a_hierarchy_adds_implied_labels_to_truths_and_predictions(tmp_path):
         hierarchy=[(labels.index(a), labels.index(b)) for a, b in kinds],
     ).fit(X[:100], np.pad(Y[:100], ((0, 0), (2, 1))))
     assert np.array_equal(numbered.predict(X), table)
+
+
+TREE = [("animal", "cat"), ("animal", "dog"), ("plant", "oak")]
+TURNED = [(below, above) for above, below in TREE]
+IMPLIED = dict(TURNED)
+
+
+def sets_of_leaves(n=60):
+    """Table, and sets of labels without those above them."""
+    rows = np.random.default_rng(0).normal(size=(n, 2))
+    flags = zip(rows[:, 0] > 0.4, rows[:, 0] < -0.4, rows[:, 1] > 0, strict=True)
+    return rows, [[name for name, has in zip(IMPLIED, row, strict=True) if has] for row in flags]
+
+
+def with_implied(sets, every=1):
+    """Sets of labels, every so many with the labels above theirs."""
+    return [
+        sorted({*row, *(IMPLIED.get(name, name) for name in row)}) if i % every == 0 else row
+        for i, row in enumerate(sets)
+    ]
+
+
+def as_frame(sets):
+    """Indicator matrix of sets, with a column for each label."""
+    labels = sorted({*IMPLIED, *IMPLIED.values()})
+    return pd.DataFrame([[int(name in row) for name in labels] for row in sets], columns=labels)
+
+
+FORMS_OF_PAIRS = {
+    "pairs": list,
+    "table": lambda pairs: pd.DataFrame(pairs, columns=["above", "below"]),
+    "graph": lambda pairs: pytest.importorskip("networkx").DiGraph(pairs),
+}
+CLOSED = {"all": 1, "half": 2, "none": 1000}
+
+
+@pytest.mark.parametrize("form", FORMS_OF_PAIRS)
+@pytest.mark.parametrize("closed", CLOSED)
+@pytest.mark.parametrize("as_given", [list, as_frame], ids=["lists", "frame"])
+def test_both_orders_of_pairs_are_told_apart_and_added_labels_are_counted(form, closed, as_given):
+    X, leaves = sets_of_leaves()
+    sets = with_implied(leaves, CLOSED[closed])[1:]
+    X, n_open = (
+        X[1:],
+        sum(row != whole for row, whole in zip(sets, with_implied(sets), strict=True)),
+    )
+    turned = StructBoostMultiLabelClassifier(max_iter=2, hierarchy=FORMS_OF_PAIRS[form](TURNED))
+    with pytest.raises(ValueError, match=r"hierarchy has pairs that seem to be \(child, parent\)"):
+        turned.fit(X, as_given(sets))
+    model = StructBoostMultiLabelClassifier(max_iter=20, hierarchy=FORMS_OF_PAIRS[form](TREE))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model.fit(X, as_given(sets))
+    texts = [str(one.message) for one in caught if "hierarchy" in str(one.message)]
+    assert len(texts) == (n_open > 0)
+    assert all(f"to {n_open} of 59 sets" in text for text in texts)
+    # Every metric compares with the sets as they are given.
+    predicted = as_frame(model.predict(X)).to_numpy() if as_given is list else model.predict(X)
+    right = (as_frame(sets).to_numpy() == predicted).all(axis=1).mean()
+    scorer = structured_scorer(accuracy_score)
+    assert model.score(X, as_given(sets)) == scorer(model, X, as_given(sets)) == right
+    assert right <= 1.0 - n_open / 59
+    assert model.score(X, as_given(with_implied(sets))) > 0.9
+
+
+def test_pairs_that_imply_no_label_of_y_warn():
+    X, leaves = sets_of_leaves()
+    model = StructBoostMultiLabelClassifier(max_iter=2, hierarchy=[("cat", "animal")])
+    with pytest.warns(UserWarning, match="hierarchy has no label above one of y"):
+        model.fit(X, leaves)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_an_order_of_pairs_that_sets_do_not_tell_is_taken_as_it_is_given(seed):
+    random = np.random.default_rng(seed)
+    sets = random.integers(0, 2, (80, 4))
+    check_order([(0, 1), (1, 2), (0, 3)], sets, range(4), "hierarchy")
+    check_order([(1, 0), (2, 1), (3, 0)], np.zeros_like(sets) + 1, range(4), "hierarchy")
 
 
 def test_marginals_are_probabilities_that_agree_with_the_hierarchy():

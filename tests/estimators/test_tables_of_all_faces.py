@@ -467,12 +467,37 @@ def test_columns_of_unseen_categories_warn_with_the_column(name):
     model = fitted(name, COLOURED)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        model.predict(COLOURED.assign(colour=np.where(np.arange(N) == 0, "red", "violet")))
+        model.predict(COLOURED.assign(colour=np.where(np.arange(N) % 2 == 0, "red", "violet")))
         model.predict(COLOURED.assign(colour=pandas.Series([None] * N, dtype=object)))
     with pytest.warns(UserWarning, match=r"Column 'colour' of X has no value that training had"):
         model.predict(COLOURED.assign(colour="violet"))
+    nearly = np.where(np.arange(N) == 0, "red", "violet").astype(object)
+    nearly[1:20] = None
+    with pytest.warns(UserWarning, match=r"has 40 of 41 values that training did not .*'violet'"):
+        model.predict(COLOURED.assign(colour=nearly))
     with pytest.warns(UserWarning, match=r"holds 'GREEN', .*'blue', 'green', 'red'"):
         model.decision_function(COLOURED.assign(colour=np.char.upper(COLOUR)))
+
+
+@pytest.mark.parametrize("name", FACES)
+def test_sparse_rows_of_zeros_warn_if_training_had_none(name, tmp_path):
+    table = sparse.csr_array(np.column_stack((TABLE, np.ones(N))))
+    other = table.copy()
+    # Zeros that are stored are zeros, too.
+    other.data[np.repeat(np.arange(N) % 3 == 0, np.diff(other.indptr))] = 0.0
+    model = fitted(name, table)
+    model.save(tmp_path / "model")
+    for one in (model, type(model).load(tmp_path / "model")):
+        with pytest.warns(UserWarning, match=rf"X has 20 of {N} rows that are 0 everywhere"):
+            one.predict(other)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            one.predict(table)
+            one.predict(other.toarray())
+    used = fitted(name, other)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        used.predict(other)
 
 
 def test_too_many_texts_that_are_numbers_have_the_remedy_for_numbers():

@@ -1,6 +1,5 @@
 """The graphs of all faces compute what the faces do, on missing values and categories, too."""
 
-import sys
 from functools import cache
 
 import numpy as np
@@ -14,11 +13,9 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.impute import SimpleImputer
 from sklearn.isotonic import IsotonicRegression
 from sklearn.model_selection import GridSearchCV
-from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import (
     OneHotEncoder,
-    PolynomialFeatures,
-    QuantileTransformer,
     StandardScaler,
 )
 
@@ -285,7 +282,6 @@ def mixed_pipeline(last, **options):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", FACES)
 def test_pipelines_of_preprocessing_and_a_face(name):
-    pytest.importorskip("skl2onnx")
     table = MIXED.assign(colour=COLOUR)
     pipeline = mixed_pipeline(FACES[name]())
     more = {f"{pipeline.steps[-1][0]}__qid": QUERIES} if name.startswith("Ranker") else {}
@@ -322,7 +318,6 @@ def test_calibrated_classifiers(method, classes):
 
 @pytest.mark.slow
 def test_a_calibrated_pipeline_in_a_search():
-    pytest.importorskip("skl2onnx")
     pipeline = mixed_pipeline(FACES["StructBoost, hinge"]())
     table = MIXED.assign(colour=COLOUR)
     search = GridSearchCV(
@@ -360,29 +355,6 @@ def test_what_has_no_form_is_refused_with_a_remedy():
         session_of(model, dtype="float16")
     with pytest.raises(ValueError, match="kind is 'x'"):
         session_of(model, kind="x")
-
-
-def test_steps_that_skl2onnx_converts_to_mixed_precision_are_refused():
-    pytest.importorskip("skl2onnx")
-    pipeline = Pipeline([("powers", PolynomialFeatures(2)), ("model", FACES["StructBoost"]())])
-    pipeline.fit(TABLE, THREE)
-    session_of(pipeline, dtype="float32")
-    with pytest.raises(TypeError, match=r"'powers' have no form .*'float64': .*Leave dtype out"):
-        session_of(pipeline, dtype="float64")
-
-
-def test_steps_that_skl2onnx_does_not_convert_are_named(monkeypatch):
-    pytest.importorskip("skl2onnx")
-
-    class Mine(StandardScaler):
-        pass
-
-    pipeline = Pipeline([("mine", Mine()), ("model", FACES["StructBoost"]())]).fit(TABLE, THREE)
-    with pytest.raises(TypeError, match="The steps 'mine' have no form in ONNX"):
-        session_of(pipeline)
-    monkeypatch.setitem(sys.modules, "skl2onnx", None)
-    with pytest.raises(ImportError, match="skl2onnx, not installed here"):
-        session_of(pipeline)
 
 
 # -- samples, steep calibrations and tables of no rows --------------------------------------------
@@ -451,14 +423,3 @@ def test_a_calibration_too_steep_for_single_precision_warns_and_double_is_exact(
         session_of(calibrated)
     session = session_of(calibrated, dtype="float64")
     check_same(outputs(session, TABLE), calibrated, TABLE, 1e-6)
-
-
-@pytest.mark.slow
-def test_quantiles_of_a_table_of_no_rows():
-    pytest.importorskip("skl2onnx")
-    steps = QuantileTransformer(n_quantiles=10), StructBoostClassifier(max_iter=3)
-    pipeline = make_pipeline(*steps).fit(TABLE, THREE)
-    session = session_of(pipeline)
-    assert outputs(session, TABLE[:0])["probabilities"].shape == (0, 3)
-    rows = TABLE.astype(np.float32)
-    check_same(outputs(session, rows), pipeline, rows, 1e-4)
