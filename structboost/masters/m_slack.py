@@ -147,6 +147,8 @@ class MSlackMaster(SlackProgramMaster):
             self._blocks.recenter(self._iterate[columns] / step - 1.0, 1.0 / step)
             self._blocks.sweep(_SWEEPS)
             self._iterate[columns] = step * self._blocks.weights
+        # The multipliers have moved, and the duals with them.
+        self._take_proof()
         return False
 
     def _due(self, pass_index: int) -> IntArray | None:
