@@ -331,7 +331,10 @@ class PairTreeFamily(TreeFamily):
     ) -> list[_Priced]:
         """Best children on one column whose high bins on the ``low`` side are so on the other."""
         n_bins, side = int(self._n_bins[column]), int(self._sides[column])
-        of_low, of_high = (np.bincount(codes[column, r], duals[r], n_bins) for r in (low, high))
+        of_low, of_high = (
+            np.bincount(codes[column, rows], duals[rows], n_bins).astype(np.float64)
+            for rows in (low, high)
+        )
         # Bins are high on neither side, on the high one, or on both.
         sums = np.array([np.zeros(n_bins), of_high, of_low + of_high])
         states = sums.argmax(axis=0)
