@@ -83,5 +83,5 @@ def drawn_table(rng, *, with_gaps, with_categories, most_inputs=40):
         n_values = [len(np.unique(column)) for column in X.T]
         if np.prod(n_values) <= most_inputs and not np.isnan(X).all(axis=0).any():
             break
-    directions = [0 if f in categorical else int(rng.choice([1, -1, 0])) for f in range(p)]
+    directions = [0 if f in categorical else int(rng.choice([1, -1, 1, -1, 0])) for f in range(p)]
     return X, categorical, directions
