@@ -197,7 +197,7 @@ class PairTreeFamily(TreeFamily):
         return np.asarray(of_cuts)
 
     def _is_missing(self, codes: NDArray[Any], column: int) -> NDArray[np.bool_]:
-        """Whether the feature of a column is missing in each row."""
+        """Mask of the rows in which the feature of a column is missing."""
         apart = int(self._column_apart[self._feature_of[column]])
         if apart < 0:
             return np.zeros(codes.shape[1], np.bool_)
@@ -313,13 +313,13 @@ class PairTreeFamily(TreeFamily):
     ) -> _Priced:
         """Child with one response to all numbers of a column, and the better one where missing."""
         is_missing = self._is_missing(codes, column)
-        numbers, missing = (float(duals[side & rows].sum()) for rows in (~is_missing, is_missing))
+        present, missing = (float(duals[side & rows].sum()) for rows in (~is_missing, is_missing))
         of_missing = leaf if missing == 0 else self.high if missing > 0 else self.low
         child = _Child(0, -1, 0, (leaf, leaf))
         if of_missing != leaf:
             apart = int(self._column_apart[self._feature_of[column]])
             child = _Child(apart, int(self._n_bins[apart]) - 2, 0, (leaf, of_missing))
-        return child, leaf * numbers + of_missing * missing
+        return child, leaf * present + of_missing * missing
 
     def _nested(
         self,
