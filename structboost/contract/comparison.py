@@ -25,7 +25,7 @@ _REMEDY = "Run check_task(task, X, Y) and correct it, or set exact_argmax = Fals
 
 def beaten(value: Any, rival: Any, size: Any) -> NDArray[np.bool_]:
     """Return where ``rival`` exceeds ``value`` by more than rounding of terms of this ``size``."""
-    return np.asarray(rival - value > SLIP * (1.0 + np.abs(value) + size))
+    return np.asarray(rival - value > SLIP * (np.abs(value) + np.abs(rival) + size))
 
 
 def check_found(

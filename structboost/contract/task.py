@@ -9,9 +9,10 @@ and the certificate.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from inspect import signature
-from typing import Any, ClassVar
+from itertools import takewhile
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -66,13 +67,15 @@ class Task(Described, ABC):
         The kinds of parts; tasks whose kinds depend on parameters set it in ``__init__``.
     exact_argmax : bool
         Whether :meth:`argmax` always finds the best output.  If False, primal values are estimates
-        and nothing is certified.
+        and nothing is certified.  :meth:`for_inputs` may change it for the inputs of a fit.
     reads_inputs : bool
         Whether the loss-augmented argmax and the joint feature read ``x`` besides the scores.  If
         False, ``x`` and ``X`` may be None, and inputs are not sent to the workers.
     separates_in_batches : bool
         Whether :meth:`separate` is compiled code that is proved to be exact.  Training then takes
-        thousands of examples at a time, and does not compare outputs with earlier ones.
+        thousands of examples at a time, and does not compare outputs with earlier ones.  What is
+        proved of a class does not hold for one that overrides its methods: subclasses that define
+        any method have False, unless they set it themselves.
     labelled_kind : str or None
         Kind of the parts that outputs label (:meth:`part_labels`), where there is one.
     """
@@ -82,6 +85,11 @@ class Task(Described, ABC):
     reads_inputs: ClassVar[bool] = True
     separates_in_batches: ClassVar[bool] = False
     labelled_kind: ClassVar[str | None] = None
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if any(_defines_methods(base) for base in _below_declaration(cls)):
+            cls.separates_in_batches = False
 
     @abstractmethod
     def parts(self, x: Any) -> Any:
@@ -500,6 +508,24 @@ class Task(Described, ABC):
         """
         return separation_at(self, X, Y, scores)
 
+    def for_inputs(self, X: Sequence[Any]) -> Self:
+        """Return the task that is trained on these inputs, by default itself.
+
+        Where the argmax is exact for some inputs only, a task sets ``exact_argmax`` to False.  It
+        may override this method, and return a copy with True if it is exact for all of ``X``.
+
+        Parameters
+        ----------
+        X : sequence, shape (n_examples,)
+            Inputs whose parts were read without an error.
+
+        Returns
+        -------
+        task : Task
+            Of the same class.
+        """
+        return self
+
     # -- derived from the methods above ------------------------------------------------------
 
     @property
@@ -570,6 +596,20 @@ def check_is_task(task: Any) -> None:
         remedy = f", such as {task.__name__}(...)" if is_class else ""
         raise TypeError(f"task is {shown(task)}; give an instance of a subclass of Task{remedy}.")
     check_declared(getattr(task, "kinds", None))
+
+
+def _below_declaration(cls: type[Task]) -> Iterator[type]:
+    """Iterate over a class and its bases before the one that sets ``separates_in_batches``."""
+    return takewhile(lambda base: "separates_in_batches" not in vars(base), cls.__mro__)
+
+
+def _defines_methods(cls: type) -> bool:
+    """Whether a class defines a method or a property, other than those of Python itself."""
+    return any(
+        callable(value) or hasattr(value, "__get__")
+        for name, value in vars(cls).items()
+        if not name.startswith("__")
+    )
 
 
 def _takes(method: Callable[..., Any], n_arguments: int) -> bool:

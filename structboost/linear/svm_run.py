@@ -70,12 +70,13 @@ class Run:
         self.tol = float(svm.tol)
         self.budgets = float(svm.C) * example_weights
         stack = svm._stack(X)
-        probe_argmax(svm.task, X, Y, stack.offsets)
+        self.task = svm.task.for_inputs(X)
+        probe_argmax(self.task, X, Y, stack.offsets)
         self.designs = svm._designs(stack)
         rows = {kind: design.features(stack.rows[kind]) for kind, design in self.designs.items()}
         self.n_known = {kind: int(stack.rows[kind].max(initial=-1)) + 1 for kind in svm.active}
         check_sizes(rows, _LARGEST)
-        self.parts = LinearScores(svm.task.kinds, StackedParts(rows, stack.offsets), self.n_known)
+        self.parts = LinearScores(self.task.kinds, StackedParts(rows, stack.offsets), self.n_known)
         random = check_random_state(svm.random_state)
         self.solver = BlockFrankWolfe(self.parts, self.budgets, random)
         self._begin()
@@ -85,7 +86,7 @@ class Run:
     def _begin(self) -> None:
         self.best = self.solver.weights.copy()
         self.primal, self.bound = np.inf, -np.inf
-        self.certified = bool(self.svm.task.exact_argmax)
+        self.certified = bool(self.task.exact_argmax)
         self.history: list[dict[str, Any]] = []
 
     def continue_with(self, svm: Any) -> None:
@@ -148,17 +149,17 @@ class Run:
         if self.parts.n_examples >= _MANY_EXAMPLES and not self.solver.n_cuts:
             for _ in range(_FIRST_PASSES):
                 raise_if_interrupted()
-                pass_in_runs(self.svm.task, self.X, self.Y, self.parts, self.solver, _RUNS)
+                pass_in_runs(self.task, self.X, self.Y, self.parts, self.solver, _RUNS)
                 self.n_first += 1
 
     def _exact_pass(self, weights: FloatArray) -> bool:
         """Make an exact pass at ``weights``, and return whether they are the best so far."""
         flat, scores = self.parts.scores(weights)
-        separated = separation(self.svm.task, self.X, self.Y, scores, truth=self.truth)
+        separated = separation(self.task, self.X, self.Y, scores, truth=self.truth)
         outputs = merge_kinds(separated, self.parts, scores)
         hinges = np.maximum(outputs.violations, 0.0)
         cached = self.solver.cached_violations(flat)
-        if self.svm.task.exact_argmax:
+        if self.task.exact_argmax:
             check_found(hinges, cached, outputs.losses, scores)
         risk = float(self.budgets @ np.maximum(hinges, cached))
         primal = 0.5 * float(weights @ weights) + risk

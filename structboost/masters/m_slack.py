@@ -143,10 +143,14 @@ class MSlackMaster(SlackProgramMaster):
                 return True
             self._adapt_step()
             self._blocks.add(separated, self._flat)
-            step, columns = self._step or 1.0, self._scores.columns
+            # Until the first cuts promise something, weights are as large as losses.
+            largest = float(separated.losses.max(initial=0.0))
+            step, columns = self._step or largest or 1.0, self._scores.columns
             self._blocks.recenter(self._iterate[columns] / step - 1.0, 1.0 / step)
             self._blocks.sweep(_SWEEPS)
             self._iterate[columns] = step * self._blocks.weights
+        # The multipliers have moved, and the duals with them.
+        self._take_proof()
         return False
 
     def _due(self, pass_index: int) -> IntArray | None:

@@ -23,6 +23,8 @@ _MAX_IDLE = 3
 _MIN_NEW_ROWS = 500
 _MAX_SOLVES = 1000
 _MAX_LIMIT = 10_000_000
+# A constraint is violated by more than this fraction of the largest loss.
+_LEAST_EXCESS = 1e-9
 
 
 class LargeCError(SolverError, ValueError):
@@ -114,7 +116,8 @@ class SlackProgramMaster(HingeMaster[SlackOracle]):
         slot = np.array([self._slack_number.get(int(s), -1) for s in cuts.slacks], np.int64)
         # A new slack is 0; -1 finds the zero at the end.
         excess = violations - np.append(self._slacks, 0.0)[slot]
-        chosen = np.flatnonzero(excess > 1e-9)
+        largest = max(cuts.losses.max(initial=0.0), self.pool.losses.max(initial=0.0))
+        chosen = np.flatnonzero(excess > _LEAST_EXCESS * largest)
         worst = np.argsort(-(excess * cuts.weights)[chosen], kind="stable")
         chosen = np.sort(chosen[worst[:limit]])
         if not len(chosen):

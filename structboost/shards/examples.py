@@ -155,8 +155,8 @@ class ArrayTrainingSet(TrainingSet):
     """Training set in this process."""
 
     def __init__(self, task: Task, X: Sequence[Any], Y: Sequence[Any]) -> None:
-        self.task, self.X, self.Y = task, X, Y
         stack: StackedParts = stacked_in_order(task, X)
+        self.task, self.X, self.Y = task.for_inputs(X), X, Y
         self.offsets, self.rows = stack.offsets, stack.rows
         self.n_features = {kind: rows.shape[1] for kind, rows in stack.rows.items()}
 

@@ -122,9 +122,8 @@ class BlockFrankWolfe:
         """
         old = self._cuts
         best = self.cached_violations(scores)
-        new = np.flatnonzero(
-            outputs.violations > best + _NEW_CUT * (1.0 + np.abs(outputs.violations))
-        )
+        rounding = _NEW_CUT * (outputs.losses.max(initial=0.0) + np.abs(outputs.violations))
+        new = np.flatnonzero(outputs.violations > best + rounding)
         new = new[self._budgets[new] > 0]
         in_use = np.flatnonzero(old.idle < self._max_idle)
         n = self._parts.n_examples

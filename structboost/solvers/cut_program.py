@@ -29,6 +29,8 @@ _STRATEGY, _PRIMAL = "simplex_strategy", 4
 # Gap up to which a solution is accepted, relative to the objective. The bound that users see does
 # not rest on it: it is computed from multipliers that are feasible by construction.
 _TOLERANCE = 1e-5
+# HiGHS's tolerances are absolute: they fit losses of this size, and others get a unit.
+_USUAL_LOSSES = 1e-3, 1e6
 # The same where the norm is bounded, relative to the largest loss.
 _TOLERANCE_OF_LOSS = 1e-7
 
@@ -73,9 +75,16 @@ class CutProgram:
     pool : CutPool
         Pool of A, b, and the index of each cut's slack.
     norm : float, optional
+
+    Attributes
+    ----------
+    unit : float
+        Unit of the losses, weights and slacks in HiGHS, a power of 2.  It is 1 for losses of usual
+        size, and if the norm is bounded.
     """
 
     def __init__(self, pool: CutPool, norm: float | None = None) -> None:
+        self.unit = 1.0
         self.slack_costs = np.zeros(0)
         self.cold_solves = 0
         self._pool = pool
@@ -149,6 +158,7 @@ class CutProgram:
             gone = (self._n_above + np.flatnonzero(~held)).astype(np.int32)
             _checked(self._highs.deleteRows(len(gone), gone))
             self._sent = self._sent[held]
+        self._choose_unit()
         n_sent, n_weights = len(self._sent), len(self._weight_at)
         products = pool.matrix[:n_sent, n_weights:]
         n = products.shape[1]
@@ -158,6 +168,19 @@ class CutProgram:
             self._weight_at = np.concatenate((self._weight_at, self._add_columns(costs, rows)))
         if len(pool) > n_sent:
             self._add_rows(slice(n_sent, None))
+
+    def _choose_unit(self) -> None:
+        """Take the largest loss as the unit if it is not of usual size.
+
+        If losses and weights are multiplied by a number, the program is the same.
+        """
+        largest = float(self._pool.losses.max(initial=0.0))
+        is_usual = _USUAL_LOSSES[0] <= largest <= _USUAL_LOSSES[1]
+        unit = 1.0 if is_usual or not largest or self._norm is not None else _power_of_2(largest)
+        if unit != self.unit:
+            self.unit = unit
+            for row, loss in enumerate(self._pool.losses[: len(self._sent)] / unit):
+                _checked(self._highs.changeRowBounds(row, float(loss), _FREE))
 
     def _add_columns(self, costs: FloatArray, rows: FloatArray) -> IntArray:
         """Append columns of HiGHS with entries in its first rows, and return their indices."""
@@ -183,7 +206,7 @@ class CutProgram:
         starts = np.concatenate(([0], np.cumsum(np.bincount(rows, minlength=n) + 1)))[:-1]
         _checked(
             self._highs.addRows(
-                n, pool.losses[new], np.full(n, _FREE), len(at),
+                n, pool.losses[new] / self.unit, np.full(n, _FREE), len(at),
                 starts.astype(np.int32), at[order].astype(np.int32), values[order],
             )
         )  # fmt: skip
@@ -204,7 +227,7 @@ class CutProgram:
         if status not in _SOLVED:
             return None, f"HiGHS ended with the status {self._highs.modelStatusToString(status)!r}"
         solution, pool = self._highs.getSolution(), self._pool
-        weights = np.maximum(np.array(solution.col_value)[self._weight_at], 0.0)
+        weights = self.unit * np.maximum(np.array(solution.col_value)[self._weight_at], 0.0)
         duals = np.maximum(np.array(solution.row_dual)[self._n_above :], 0.0)
         spent = np.bincount(pool.slacks, weights=duals, minlength=len(self.slack_costs))
         duals /= np.maximum(spent / np.maximum(self.slack_costs, 1e-300), 1.0)[pool.slacks]
@@ -220,7 +243,7 @@ class CutProgram:
         primal = float(self.slack_costs @ slacks)
         if self._norm is None:
             primal += float(weights.sum())
-            tolerance = _TOLERANCE * max(1.0, abs(primal))
+            tolerance = _TOLERANCE * max(self.unit, abs(primal))
         else:
             tolerance = _TOLERANCE_OF_LOSS * float(pool.losses.max(initial=1e-300))
         # Both are feasible by now: weak duality makes their gap a check of everything at once.
@@ -233,6 +256,11 @@ def scaled_down(weights: FloatArray, norm: float) -> FloatArray:
     """Scale weights down to a sum of at most ``norm``."""
     total = float(weights.sum())
     return weights * (norm / total) if total > norm else weights
+
+
+def _power_of_2(size: float) -> float:
+    """Power of 2 next to a size, by which products are exact."""
+    return float(2.0 ** np.round(np.log2(size)))
 
 
 def _checked(status: Any) -> None:

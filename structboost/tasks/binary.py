@@ -35,6 +35,8 @@ class BinaryTask(CodeTask):
     1
     """
 
+    separates_in_batches = True
+
     def __init__(self) -> None:
         super().__init__(np.array([[0], [1]], np.int8))
 

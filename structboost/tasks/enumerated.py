@@ -47,6 +47,8 @@ class EnumeratedTask(CodeTask):
     'blue'
     """
 
+    separates_in_batches = True
+
     def __init__(self, outputs: Sequence[Hashable], codes: Any, losses: Any = None) -> None:
         check_sequence(outputs, "outputs", "give a list of at least two outputs")
         self.listed = list(outputs)

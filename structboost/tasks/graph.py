@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
+from scipy.sparse.csgraph import connected_components
 
 from structboost._typing import FloatArray, IntArray, override
 from structboost.contract.listed_outputs import Marginals
@@ -77,8 +79,9 @@ class GraphTask(BatchTask):
 
     The argmax is :func:`~structboost.inference.map_labels`: exact on trees, and on graphs of two
     labels whose edges favour equal labels more than different ones.  On other graphs
-    :meth:`upper_bound` shows whether the labels are proved to be best.  With ``exact`` an integer
-    program finds the labels that are not, so that training is certified.  The marginals are those
+    :meth:`upper_bound` shows whether the labels are proved to be best.  Training is certified if no
+    graph has a cycle.  With ``exact`` it is on all graphs: an integer program finds the labels that
+    are not proved.  The marginals are those
     of :func:`~structboost.inference.graph_marginals`; with ``pairs="equal"`` they have the
     probability of equal labels of each edge.  Of equally good labels the argmax takes the same ones
     in every call, which depend on the order of nodes and edges.
@@ -228,6 +231,16 @@ class GraphTask(BatchTask):
         return replace(x, nodes={self.labelled_kind: features} if is_by_kind else features)
 
     @override
+    def for_inputs(self, X: Sequence[GraphInput]) -> Self:
+        # A subclass may search in another way.
+        is_known = type(self) is GraphTask and not self.exact_argmax
+        if not is_known or not all(map(self._is_forest, X)):
+            return self
+        task = copy(self)
+        task.exact_argmax = True  # type: ignore[misc]
+        return task
+
+    @override
     def argmax_batch(
         self, X: Sequence[GraphInput], scores: StackedParts, Y: Sequence[Any] | None = None
     ) -> list[Any]:
@@ -321,6 +334,17 @@ class GraphTask(BatchTask):
                 )
             out[kind] = edges
         return out
+
+    def _is_forest(self, x: GraphInput) -> bool:
+        """Whether the edges of all kinds together make no cycle."""
+        firsts = np.cumsum([0, *(len(_of(x.nodes, kind)) for kind in self.n_labels)])
+        first = dict(zip(self.n_labels, firsts.tolist(), strict=False))
+        edges = np.concatenate(
+            [e + [first[end] for end in self.ends[kind]] for kind, e in self._edges(x).items()]
+        )
+        shape = int(firsts[-1]), int(firsts[-1])
+        n_trees = connected_components(csr_array((np.ones(len(edges)), edges.T), shape))[0]
+        return bool(len(edges) == shape[0] - n_trees)
 
     def _best(self, X: Sequence[GraphInput], scores: StackedParts) -> tuple[IntArray, FloatArray]:
         """Label the nodes of all graphs, kind by kind in each, and bound their scores."""

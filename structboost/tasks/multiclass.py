@@ -38,6 +38,8 @@ class MulticlassTask(CodeTask):
     1
     """
 
+    separates_in_batches = True
+
     def __init__(self, n_classes: int) -> None:
         n = checked_size(n_classes, "n_classes")
         check_pairs_fit(n, "classes")

@@ -153,13 +153,13 @@ class Plan:
             if not hasattr(Y, "__dask_graph__"):
                 hashes["outputs"] = deep_hash(Y)
             file = CheckpointFile(self.checkpoint, hashes, self.choice)
-        of_task = self.task, X, Y, examples.offsets, weights, random_state
+        of_task = examples.task, X, Y, examples.offsets, weights, random_state
         problem = Problem(*of_task, new_cut_oracle, families)
         weighted = self.formulation.columns(problem, float(settings.C))
         columns = ColumnRegistry(weighted, families)
         checkpoint = None if file is None else RunCheckpoint(file, columns, weighted)
         loop = _loop_class(weighted)
-        return loop(settings, self.task, weighted, columns, self.rule, began, checkpoint)
+        return loop(settings, examples.task, weighted, columns, self.rule, began, checkpoint)
 
     def smallest_C(
         self, empty: Loop, X: Sequence[Any], Y: Sequence[Any], sample_weight: Any

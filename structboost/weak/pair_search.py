@@ -7,6 +7,11 @@ has the largest sum of ``|s|``.  A child with the sum T, split into l and T - l,
 sums of all children of all cuts of a root are in the histogram over pairs of bins, added up along
 both features (the depth-two routine of MurTree, Demirovic et al., JMLR 2022).  Where most rows are
 in the first bin of a feature, as in pixels, only the others are visited.
+
+A root may split a feature with a direction.  Then no response on its low side may pass one on its
+high side where all other features are equal.  Either all numbers of one side have one response, or
+both children split the same feature, and the set of high responses on the low side is within that
+on the high side.
 """
 
 from __future__ import annotations
@@ -29,6 +34,7 @@ def best_children(
     duals: FloatArray,
     starts: IntArray,
     sides: NDArray[np.int8],
+    is_apart: NDArray[np.bool_],
     pairs: IntArray,
     room: FloatArray,
     sizes: FloatArray,
@@ -46,14 +52,17 @@ def best_children(
         First bin of each column, and the number of all bins.
     sides : ndarray of int8, shape (n_columns,)
         `BY_SETS` for columns that children split by any set of bins, and roots by one bin.  1 and
-        -1 where the response of a child must rise or fall with the column, otherwise 0.
+        -1 where the response must rise or fall with the column, otherwise 0.
+    is_apart : ndarray of bool, shape (n_columns,)
+        Columns whose last bin holds missing values.  They have no place in the order of a side.
     pairs : ndarray of int64, shape (n_pairs, 2)
         Pairs of columns to search, each in both orders.
     room : ndarray, shape (2, most bins + 5, most bins)
         Work space.
-    sizes : ndarray, shape (2, n_bins)
-        Sums of ``|s|`` of the left and the right child of each cut.
-    children : ndarray of int32, shape (2, n_bins)
+    sizes : ndarray, shape (3, n_bins)
+        Sums of ``|s|`` of the left and the right child of each cut.  The third row has those of two
+        children on one column that keep the side of the root, where it has one.
+    children : ndarray of int32, shape (3, n_bins)
         Columns of these children.
     """
     ends, rows, margins = _rows_beside_first(codes, duals, starts)
@@ -84,17 +93,27 @@ def best_children(
             _add_up(by_b)
         work = room[0, -5:]
         _raise_to_children(
-            by_b, work, sides[a] == BY_SETS, sides[b], b, sizes[:, starts[a] :],
+            by_b, work, sides[a] == BY_SETS, (sides[b], is_apart[b]), b, sizes[:, starts[a] :],
             children[:, starts[a] :],
         )  # fmt: skip
+        if abs(sides[a]) == 1:
+            _raise_to_nested(
+                by_b, sides[a], (sides[b], is_apart[b]), b, sizes[2, starts[a] :],
+                children[2, starts[a] :],
+            )  # fmt: skip
         if a != b:
             for j in range(n_b):
                 for i in range(n_a):
                     by_a[i, j] = by_b[j, i]
             _raise_to_children(
-                by_a, work, sides[b] == BY_SETS, sides[a], a, sizes[:, starts[b] :],
+                by_a, work, sides[b] == BY_SETS, (sides[a], is_apart[a]), a, sizes[:, starts[b] :],
                 children[:, starts[b] :],
             )  # fmt: skip
+            if abs(sides[b]) == 1:
+                _raise_to_nested(
+                    by_a, sides[b], (sides[a], is_apart[a]), a, sizes[2, starts[b] :],
+                    children[2, starts[b] :],
+                )  # fmt: skip
 
 
 @compiled
@@ -145,7 +164,7 @@ def _raise_to_children(
     sums: FloatArray,
     work: FloatArray,
     root_is_category: bool,
-    side: int,
+    side_of_column: tuple[int, bool],
     column: int,
     sizes: FloatArray,
     children: NDArray[np.int32],
@@ -155,6 +174,7 @@ def _raise_to_children(
     Row j of ``sums`` belongs to bin j of the child, column i to cut i of the root.
     """
     n_child, n_root = sums.shape
+    side, is_apart = side_of_column
     left, left_low = work[0, :n_root], work[1, :n_root]
     right, right_low = work[2, :n_root], work[3, :n_root]
     for i in range(n_root):
@@ -188,11 +208,67 @@ def _raise_to_children(
                 left[i], right[i] = max(left[i], rising), max(right[i], rising_right)
             if side <= 0:
                 left[i], right[i] = max(left[i], falling), max(right[i], falling_right)
+        if side != 0 and is_apart:
+            # The last cut, which leaves only missing values to the right, is free.
+            present = sums[n_child - 2]
+            total_present = present.sum() if root_is_category else present[n_root - 1]
+            for i in range(n_root):
+                value, other = present[i], total_present - present[i]
+                missing, other_missing = of_bin[i] - value, total - of_bin[i] - other
+                left[i] = max(left[i], abs(value) + abs(missing))
+                right[i] = max(right[i], abs(other) + abs(other_missing))
     for i in range(n_root):
         if left[i] > sizes[0, i]:
             sizes[0, i], children[0, i] = left[i], column
         if right[i] > sizes[1, i]:
             sizes[1, i], children[1, i] = right[i], column
+
+
+@compiled
+def _raise_to_nested(
+    sums: FloatArray,
+    side_of_root: int,
+    side_of_column: tuple[int, bool],
+    column: int,
+    sizes: FloatArray,
+    children: NDArray[np.int32],
+) -> None:
+    """Raise the sizes of the cuts of a root with a side by two children on ``column``.
+
+    The bins of high responses on the low side of the root are among those on the high side.  So a
+    bin is high on neither side, on the high one, or on both.  Along the order of the bins this
+    state only rises, or only falls, and that of missing values is free.  ``sums`` are those of
+    :func:`_raise_to_children`.
+    """
+    n_child, n_root = sums.shape
+    side, is_apart = side_of_column
+    n_ordered = n_child - 1 if is_apart else n_child
+    for i in range(n_root - 1):
+        # Best sums so far of bins in the state of both sides, of the high one, and of neither.
+        rising_both, rising, falling_both, falling, after = 0.0, 0.0, 0.0, 0.0, 0.0
+        free, whole, left_before, whole_before = 0.0, 0.0, 0.0, 0.0
+        for j in range(n_child):
+            left, of_both = sums[j, i] - left_before, sums[j, n_root - 1] - whole_before
+            if side != BY_SETS:
+                left_before, whole_before = sums[j, i], sums[j, n_root - 1]
+            of_high = of_both - left if side_of_root > 0 else left
+            whole += of_both
+            if side == BY_SETS or j == n_ordered:
+                free += max(0.0, of_high, of_both)
+            else:
+                rising_both = max(rising_both, rising, 0.0) + of_both
+                rising = max(rising, 0.0) + of_high
+                after = max(after, falling, falling_both)
+                falling = max(falling, falling_both) + of_high
+                falling_both += of_both
+        best = 0.0
+        if side != BY_SETS and side >= 0:
+            best = max(best, rising_both, rising)
+        if side != BY_SETS and side <= 0:
+            best = max(best, falling_both, falling, after)
+        size = 2.0 * (best + free) - whole
+        if size > sizes[i]:
+            sizes[i], children[i] = size, column
 
 
 @compiled

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from structboost._typing import FloatArray, IntArray, override
 from structboost.weak.base import Candidate, WeakLearnerFamily
+from structboost.weak.binning import Thresholds
 from structboost.weak.category_sets import BY_SET, N_WORDS, number_of, words_of_flags
 from structboost.weak.pair_search import BY_SETS, best_children, stump_sizes
 from structboost.weak.tree import Tree, TreeFamily
@@ -26,8 +27,6 @@ _MAX_BINS = 32
 _COLUMNS_OF_PART = 32
 # Limits of the lists of pairs and of the histograms: some hundred megabytes.
 _MOST_COLUMNS, _MOST_BINS = 4000, 4096
-# Columns of children that have one response.
-_LOW, _HIGH = -1, -2
 
 
 class _Child(NamedTuple):
@@ -37,6 +36,10 @@ class _Child(NamedTuple):
     bin: int
     members: int
     leaves: tuple[float, float]
+
+
+# Child and its edge.
+_Priced = tuple[_Child, float]
 
 
 class PairTreeFamily(TreeFamily):
@@ -62,8 +65,9 @@ class PairTreeFamily(TreeFamily):
         Features that hold numbers of categories, from 0 to 254.
     directions : sequence of int, optional
         For each feature 1 (the response must not fall where it grows), -1 (it must not rise) or 0
-        (unconstrained).  Children split such a feature in its direction.  A root splits it if one
-        of its sides has one response, which the other side cannot pass.
+        (unconstrained).  A tree keeps them if no response falls where some of these features move
+        in their directions and all others are equal.  Missing values are equal to each other only.
+        The family has all trees that keep them.
 
     Raises
     ------
@@ -96,6 +100,8 @@ class PairTreeFamily(TreeFamily):
         )  # fmt: skip
         of_columns = np.sign(self._directions.of_columns)
         self._sides = np.where(self._is_category, BY_SETS, of_columns).astype(np.int8)
+        # Column of each feature whose last bin holds its missing values, or -1.
+        self._column_apart, self._is_apart = _columns_apart(self.binned.bins)
         n_bins = self._n_bins
         _check_size(len(n_bins), int(n_bins.max(initial=1)))
         self._starts = np.append(0, np.cumsum(n_bins)).astype(np.int64)
@@ -149,11 +155,13 @@ class PairTreeFamily(TreeFamily):
         """Best trees of a channel, each with another feature at its root."""
         starts, n_bins = self._starts, int(self._starts[-1])
         pairs = self._pairs if not self._is_part else self._pairs_of_part(codes, duals)
-        sizes, children = np.full((2, n_bins), -np.inf), np.zeros((2, n_bins), np.int32)
-        best_children(codes, duals, starts, self._sides, pairs, self._work, sizes, children)
-        of_cuts = sizes.sum(axis=0)
+        sizes, children = np.full((3, n_bins), -np.inf), np.zeros((3, n_bins), np.int32)
+        sides = self._sides, self._is_apart
+        best_children(codes, duals, starts, *sides, pairs, self._work, sizes, children)
+        of_cuts = sizes[:2].sum(axis=0)
         for column in np.flatnonzero(np.abs(self._sides) == 1).tolist():
-            self._bound_root(codes, duals, column, sizes, children, of_cuts)
+            bins = slice(starts[column], starts[column + 1])
+            of_cuts[bins] = self._directed_sizes(codes, duals, column, sizes[:, bins])
         # The last bin of numbers has nothing behind it.
         of_cuts[starts[1:][~self._is_category] - 1] = -np.inf
         columns = np.repeat(np.arange(len(self._n_bins)), self._n_bins)
@@ -162,31 +170,38 @@ class PairTreeFamily(TreeFamily):
         trees = []
         for cut in order[np.sort(first)][:per_channel].tolist():
             if np.isfinite(of_cuts[cut]):
-                column, of_children = int(columns[cut]), (children[0, cut], children[1, cut])
+                column = int(columns[cut])
                 bin_ = cut - int(starts[column])
-                trees.append(self._tree(codes, duals, column, bin_, of_children))
+                trees.append(self._tree(codes, duals, column, bin_, children[:, cut].tolist()))
         if not trees:
-            trees = [self._tree(codes, duals, 0, -1, (0, 0))]
+            trees = [self._tree(codes, duals, 0, -1, [0, 0, 0])]
         return [Candidate(tree, channel, edge) for tree, edge in trees]
 
-    def _bound_root(
-        self,
-        codes: NDArray[Any],
-        duals: FloatArray,
-        column: int,
-        sizes: FloatArray,
-        children: NDArray[np.int32],
-        of_cuts: FloatArray,
-    ) -> None:
-        """Give one side of the cuts of a directed column one response, the other its best child."""
-        bins = slice(self._starts[column], self._starts[column + 1])
+    def _directed_sizes(
+        self, codes: NDArray[Any], duals: FloatArray, column: int, sizes: FloatArray
+    ) -> FloatArray:
+        """Compute the sizes of the best trees of the cuts of a directed column, shape (n_bins,).
+
+        All numbers of a side have one response, or both children split one column (third row of
+        ``sizes``).  The last cut of a column with missing values apart is free.
+        """
         below = np.cumsum(np.bincount(codes[column], duals, int(self._n_bins[column])))
+        missing = float(duals[self._is_missing(codes, column)].sum())
+        to_left, to_right = (0.0, missing) if self._is_apart[column] else (missing, 0.0)
         rises = int(self._sides[column])
-        of_left = sizes[0, bins] + rises * (below[-1] - below)
-        of_right = sizes[1, bins] - rises * below
-        children[0, bins][of_right >= of_left] = _LOW if rises > 0 else _HIGH
-        children[1, bins][of_right < of_left] = _HIGH if rises > 0 else _LOW
-        of_cuts[bins] = np.maximum(of_left, of_right)
+        right = rises * (below[-1] - below - to_right) + abs(to_right)
+        left = -rises * (below - to_left) + abs(to_left)
+        of_cuts = np.maximum(np.maximum(sizes[0] + right, left + sizes[1]), sizes[2])
+        if self._is_apart[column]:
+            of_cuts[-2] = sizes[:2, -2].sum()
+        return np.asarray(of_cuts)
+
+    def _is_missing(self, codes: NDArray[Any], column: int) -> NDArray[np.bool_]:
+        """Mask of the rows in which the feature of a column is missing."""
+        apart = int(self._column_apart[self._feature_of[column]])
+        if apart < 0:
+            return np.zeros(codes.shape[1], np.bool_)
+        return np.asarray(codes[apart] == self._n_bins[apart] - 1)
 
     def _pairs_of_part(self, codes: NDArray[Any], duals: FloatArray) -> IntArray:
         """Pairs of columns with one of the best stumps in each."""
@@ -203,18 +218,27 @@ class PairTreeFamily(TreeFamily):
         duals: FloatArray,
         column: int,
         bin_: int,
-        of_children: tuple[int, int],
+        of_children: list[int],
     ) -> tuple[Tree, float]:
-        """Tree with this cut of its root and these columns of its children, and its edge."""
+        """Tree with this cut of its root and these columns of its children, and its edge.
+
+        The columns are those of the left and the right child, and of two children on one.
+        """
         by_set = bool(self._is_category[column]) and bin_ >= 0
         goes_left = np.ones(len(duals), np.bool_)
         if bin_ >= 0:
             goes_left = codes[column] == bin_ if by_set else codes[column] <= bin_
         root = _Child(column, BY_SET if by_set else bin_, 1 << bin_ if by_set else 0, (0.0, 0.0))
+        sides = goes_left, ~goes_left
         children = [
-            self._best_split(codes[max(of_child, 0), side], duals[side], int(of_child))
-            for of_child, side in zip(of_children, (goes_left, ~goes_left), strict=True)
+            self._best_split(codes[of_child, side], duals[side], of_child)
+            for of_child, side in zip(of_children[:2], sides, strict=True)
         ]
+        is_last = self._is_apart[column] and bin_ == self._n_bins[column] - 2
+        if abs(self._sides[column]) == 1 and bin_ >= 0 and not is_last:
+            children = self._directed_children(
+                codes, duals, column, sides, children, of_children[2]
+            )
         nodes = [root, *(child for child, _ in children)]
         features, bins = np.array([n.column for n in nodes]), np.array([n.bin for n in nodes])
         tree = Tree(
@@ -229,11 +253,8 @@ class PairTreeFamily(TreeFamily):
     def _best_split(
         self, codes: NDArray[Any], duals: FloatArray, column: int
     ) -> tuple[_Child, float]:
-        """Best child of rows with these codes of a column, or one response, and its edge."""
+        """Best child of rows with these codes of a column, and its edge."""
         total = float(duals.sum())
-        if column < 0:
-            leaf = self.high if column == _HIGH else self.low
-            return _Child(0, -1, 0, (leaf, leaf)), leaf * total
         side, n_bins = self._sides[column], int(self._n_bins[column])
         leaf = self.high if total > 0 else self.low
         best = _Child(column, -1, 0, (leaf, leaf))
@@ -249,7 +270,8 @@ class PairTreeFamily(TreeFamily):
             return best, leaf * total
         below = np.cumsum(sums)[:-1]
         gains = np.array([2.0 * below - total, total - 2.0 * below])
-        gains[[side > 0, side < 0]] = -np.inf
+        ordered = gains[:, :-1] if self._is_apart[column] else gains
+        ordered[[side > 0, side < 0]] = -np.inf
         size = gains.max(initial=-np.inf)
         if size <= abs(total):
             return best, leaf * total
@@ -257,6 +279,112 @@ class PairTreeFamily(TreeFamily):
         leaves = (self.high, self.low) if way == 0 else (self.low, self.high)
         edge = leaves[0] * below[bin_] + leaves[1] * (total - below[bin_])
         return _Child(column, bin_, 0, leaves), float(edge)
+
+    def _directed_children(
+        self,
+        codes: NDArray[Any],
+        duals: FloatArray,
+        column: int,
+        sides: tuple[NDArray[np.bool_], NDArray[np.bool_]],
+        free: list[_Priced],
+        nested: int,
+    ) -> list[_Priced]:
+        """Best two children of a cut of a directed column, from the best ``free`` ones.
+
+        ``sides`` are the rows on the left and on the right, and ``nested`` is the column that both
+        children may split.
+        """
+        way = int(self._sides[column])
+        (low, high), (of_low, of_high) = sides[::way], free[::way]
+        options = [
+            [of_low, self._one_response(codes, duals, column, high, self.high)],
+            [self._one_response(codes, duals, column, low, self.low), of_high],
+            self._nested(codes, duals, nested, low, high),
+        ]
+        return max(options, key=lambda children: children[0][1] + children[1][1])[::way]
+
+    def _one_response(
+        self,
+        codes: NDArray[Any],
+        duals: FloatArray,
+        column: int,
+        side: NDArray[np.bool_],
+        leaf: float,
+    ) -> _Priced:
+        """Child with one response to all numbers of a column, and the better one where missing."""
+        is_missing = self._is_missing(codes, column)
+        present, missing = (float(duals[side & rows].sum()) for rows in (~is_missing, is_missing))
+        of_missing = leaf if missing == 0 else self.high if missing > 0 else self.low
+        child = _Child(0, -1, 0, (leaf, leaf))
+        if of_missing != leaf:
+            apart = int(self._column_apart[self._feature_of[column]])
+            child = _Child(apart, int(self._n_bins[apart]) - 2, 0, (leaf, of_missing))
+        return child, leaf * present + of_missing * missing
+
+    def _nested(
+        self,
+        codes: NDArray[Any],
+        duals: FloatArray,
+        column: int,
+        low: NDArray[np.bool_],
+        high: NDArray[np.bool_],
+    ) -> list[_Priced]:
+        """Best children on one column whose high bins on the ``low`` side are so on the other."""
+        n_bins, side = int(self._n_bins[column]), int(self._sides[column])
+        of_low, of_high = (
+            np.bincount(codes[column, rows], duals[rows], n_bins).astype(np.float64)
+            for rows in (low, high)
+        )
+        # Bins are high on neither side, on the high one, or on both.
+        sums = np.array([np.zeros(n_bins), of_high, of_low + of_high])
+        states = sums.argmax(axis=0)
+        if side != BY_SETS:
+            n = n_bins - int(self._is_apart[column])
+            ways = [1, -1] if side == 0 else [side]
+            rising = [_rising_states(of_low[:n][::way], of_high[:n][::way])[::way] for way in ways]
+            states[:n] = max(rising, key=lambda of_bins: sums[of_bins, np.arange(n)].sum())
+        return [self._child(column, states > 1, of_low), self._child(column, states > 0, of_high)]
+
+    def _child(self, column: int, is_high: NDArray[np.bool_], sums: FloatArray) -> _Priced:
+        """Child with these bins of high response, and its edge."""
+        leaves = np.where(is_high, self.high, self.low)
+        edge = float(leaves @ sums)
+        if (is_high == is_high[0]).all():
+            return _Child(column, -1, 0, (float(leaves[0]), float(leaves[0]))), edge
+        if self._is_category[column]:
+            inside = np.zeros(64 * N_WORDS, np.bool_)
+            inside[: len(is_high)] = is_high
+            members = number_of(words_of_flags(inside))
+            return _Child(column, BY_SET, members, (self.high, self.low)), edge
+        last = len(is_high) - 1 - int(self._is_apart[column])
+        bin_ = int((is_high[: last + 1] != is_high[last]).sum()) - 1
+        if bin_ < 0:
+            return _Child(column, last, 0, (float(leaves[0]), float(leaves[-1]))), edge
+        # Where missing values do not go with the last numbers, the next column has them low.
+        column += int(is_high[-1] != is_high[last])
+        return _Child(column, bin_, 0, (float(leaves[0]), float(leaves[last]))), edge
+
+
+def _rising_states(of_low: FloatArray, of_high: FloatArray) -> IntArray:
+    """States of bins, which rise from 0 over 1 (adds ``of_high``) to 2 (adds both sums)."""
+    after_low, after_high = (
+        np.append(np.cumsum(sums[::-1])[::-1], 0.0) for sums in (of_low, of_high)
+    )
+    both = int((after_low + np.maximum.accumulate(after_high)).argmax())
+    high = int(after_high[: both + 1].argmax())
+    bins = np.arange(len(of_low))
+    return (bins >= high).astype(np.int64) + (bins >= both)
+
+
+def _columns_apart(bins: Thresholds) -> tuple[IntArray, NDArray[np.bool_]]:
+    """Column of each feature whose last bin holds its missing values, or -1, and flags of these."""
+    of_features = np.full(bins.n_features, -1, np.int64)
+    is_apart = np.zeros(bins.n_columns, np.bool_)
+    if bins.gaps is not None:
+        low = np.flatnonzero(bins.gaps.low)
+        # The column with low missing values follows that with high ones.
+        of_features[bins.gaps.feature[low]], is_apart[low - 1] = low - 1, True
+    return of_features, is_apart
 
 
 def _check_size(n_columns: int, most_bins: int) -> None:

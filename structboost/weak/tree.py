@@ -199,6 +199,8 @@ class TreeFamily(WeakLearnerFamily):
         of_columns = self._feature(np.arange(self.binned.n_columns))
         self._is_category = np.isin(of_columns, categorical)
         of_features = checked_directions(directions, features.shape[1])
+        if of_features[np.asarray(categorical, np.int64)].any():
+            raise ValueError("directions has one of a categorical feature; give 0 for it.")
         self._directions = Directions(self.binned, of_features)
         self.n_features = self.binned.bins.n_features
         self.low, self.high = response

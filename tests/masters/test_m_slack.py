@@ -74,6 +74,16 @@ def test_the_best_weights_looked_at_are_kept(monkeypatch):
     assert any(later > earlier for earlier, later in pairwise(seen))
 
 
+def test_the_bound_of_passes_that_end_early_is_that_of_their_duals():
+    for seed in range(10):
+        problem = given_columns("m_slack_single", 50.0, seed)
+        for _ in range(4):
+            problem.master.solve_loosely(0.0015)
+            largest = problem.edges().max()
+            assert problem.master.bound(largest) <= problem.optimum(50.0) * (1 + 1e-9)
+            assert largest <= 1 + 1e-9
+
+
 @pytest.mark.slow
 @pytest.mark.usefixtures("without_program")
 def test_blocks_alone_train_chains_with_weights():

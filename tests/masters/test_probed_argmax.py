@@ -153,7 +153,7 @@ def test_a_right_argmax_is_certified(tokens, make, task):
     assert make(task()).fit(*tokens).history_[-1]["certified"]
 
 
-@pytest.mark.parametrize("unit", [1e-3, 1.0, 1e8])
+@pytest.mark.parametrize("unit", [1e-12, 1e-3, 1.0, 1e8])
 @pytest.mark.parametrize("weight", [1e-4, 1.0, 1e4])
 def test_units_of_losses_and_joint_features_are_no_matter(tokens, unit, weight, monkeypatch):
     monkeypatch.setattr(Tokens, "unit", unit)

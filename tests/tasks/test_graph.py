@@ -265,3 +265,58 @@ def test_wrong_graphs_are_named():
         GraphInput(nodes, None)
     with pytest.raises(TaskError, match="One output has 3"):
         GraphTask(2).loss([0, 1, 0], [0])
+
+
+def drawn_graphs(shape, n=12):
+    """Graphs with labels that hang on their features, as paths, trees, single nodes or cycles."""
+    rng = np.random.default_rng(0)
+    X, Y = [], []
+    for _ in range(n):
+        size = int(rng.integers(3, 7))
+        edges = {
+            "paths": [[i, i + 1] for i in range(size - 1)],
+            "trees": [[int(rng.integers(0, i)), i] for i in range(1, size)],
+            "forests": [[i, i + 1] for i in range(0, size - 1, 2)],
+            "single nodes": np.zeros((0, 2), int),
+            "cycles": [[i, (i + 1) % size] for i in range(size)],
+            "doubled edges": [[0, 1], [1, 0]],
+        }[shape]
+        nodes = rng.normal(size=(size, 3))
+        X.append(GraphInput(nodes, edges))
+        Y.append((nodes[:, 0] > 0).astype(int) + (nodes[:, 1] > 0.5))
+    return X, Y
+
+
+class OtherSearch(GraphTask):
+    """Labels each node alone."""
+
+    def argmax_batch(self, X, scores, Y=None):
+        best = scores.rows["node"].argmax(axis=1)
+        return np.split(best, scores.offsets["node"][1:-1])
+
+
+TRAINERS_OF_GRAPHS = {
+    "one_slack": lambda task: StructBoost(task, C=20.0, tol=0.1),
+    "m_slack": lambda task: StructBoost(task, C=20.0, tol=0.1, formulation="m_slack"),
+    "svm": lambda task: StructuredSVM(task, C=5.0, tol=0.1, random_state=0),
+}
+
+
+@pytest.mark.parametrize("make", TRAINERS_OF_GRAPHS.values(), ids=TRAINERS_OF_GRAPHS)
+def test_training_on_forests_is_certified_and_equals_exact_training(make):
+    for shape in ("paths", "trees", "forests", "single nodes"):
+        task, exact = GraphTask(3), GraphTask(3, exact=True)
+        last, other = (make(one).fit(*drawn_graphs(shape)).history_[-1] for one in (task, exact))
+        assert last["certified"], shape
+        assert (last["primal"], last["bound"]) == (other["primal"], other["bound"])
+        assert not task.exact_argmax
+    for shape in ("cycles", "doubled edges"):
+        assert not make(GraphTask(3)).fit(*drawn_graphs(shape)).history_[-1]["certified"], shape
+
+
+def test_one_cycle_or_another_search_leaves_forests_uncertified():
+    X, Y = drawn_graphs("paths")
+    cycle, labels = drawn_graphs("cycles", 1)
+    for task, more in ((GraphTask(3), (cycle, labels)), (OtherSearch(3), ([], []))):
+        trainer = StructBoost(task, C=20.0, tol=0.1).fit(X + more[0], Y + more[1])
+        assert not trainer.history_[-1]["certified"]

@@ -91,7 +91,7 @@ def test_the_search_finds_the_best_of_all_trees(kind):
         assert [family.restored(list(tree)) for tree in learners] == learners
 
 
-def best_child(codes, own, n_bins, side):
+def best_child(codes, own, n_bins, side, is_apart):
     """Largest sum of ``|s|`` of a child on one column, whose leaves keep its side."""
     sums = np.bincount(codes, own, n_bins)
     if side == BY_SETS:
@@ -99,7 +99,8 @@ def best_child(codes, own, n_bins, side):
     below = np.cumsum(sums)[:-1]
     rises, falls = sums.sum() - 2 * below, 2 * below - sums.sum()
     allowed = {1: rises, -1: falls, 0: np.concatenate((rises, falls))}[int(side)]
-    return max(abs(sums.sum()), *allowed)
+    free = [rises[-1], falls[-1]] if is_apart else []
+    return max(abs(sums.sum()), *allowed, *free)
 
 
 def test_each_cut_of_each_root_gets_its_best_children():
@@ -113,61 +114,21 @@ def test_each_cut_of_each_root_gets_its_best_children():
         is_sparse = rng.random((4, 1)) < trial % 3 / 2
         codes[is_sparse & (rng.random(codes.shape) < 0.7)] = 0
         own, sides = rng.normal(size=30), rng.choice([-1, 0, 1, BY_SETS], 4).astype(np.int8)
-        sizes, children = np.full((2, 14), -np.inf), np.zeros((2, 14), np.int32)
+        is_apart = (sides != BY_SETS) & (rng.random(4) < 0.5)
+        sizes, children = np.full((3, 14), -np.inf), np.zeros((3, 14), np.int32)
         room = np.empty((2, 10, 5))
-        best_children(codes, own, starts, sides, pairs, room, sizes, children)
+        best_children(codes, own, starts, sides, is_apart, pairs, room, sizes, children)
         for a in range(4):
             for bin_ in range(n_bins[a]):
                 left = codes[a] == bin_ if sides[a] == BY_SETS else codes[a] <= bin_
                 for k, rows in enumerate((left, ~left)):
                     of_columns = [
-                        best_child(codes[b, rows], own[rows], n_bins[b], sides[b]) for b in range(4)
+                        best_child(codes[b, rows], own[rows], n_bins[b], sides[b], is_apart[b])
+                        for b in range(4)
                     ]
                     cut = starts[a] + bin_
                     assert sizes[k, cut] == pytest.approx(max(of_columns), abs=1e-12), trial
                     assert of_columns[children[k, cut]] == pytest.approx(max(of_columns), abs=1e-12)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("with_gaps", [False, True])
-def test_with_directions_the_search_is_over_trees_that_keep_them(with_gaps):
-    rng = np.random.default_rng(0)
-    for _ in range(20):
-        X = rng.integers(0, 3, (int(rng.integers(6, 14)), 2)).astype(float)
-        X[:, 1] = rng.permutation(len(X)) % 3
-        X[:3, 0] = 0, 1, 2
-        directions = [int(rng.choice([1, -1])), 0]
-        if with_gaps:
-            X[3, 0] = np.nan
-        family = PairTreeFamily(X, (-1.0, 1.0), directions=directions)
-        own = rng.normal(size=len(X))
-        best = family.price(own[:, None], 1)[0]
-        assert family.responses([best.learner])[0] @ own == pytest.approx(best.edge)
-        table = family.table([best.learner])
-        for other in range(3):
-            numbers = np.column_stack((np.arange(3.0), np.full(3, other)))
-            rises = np.diff(table.responses(numbers)[0]) * directions[0]
-            assert (rises >= 0).all()
-        if not with_gaps:
-            assert best.edge == pytest.approx(best_directed(X, own, directions[0]))
-
-
-def best_directed(X, own, direction):
-    """Largest edge of all trees of the family that keep the direction of feature 0."""
-    grid = np.array(list(product(range(3), repeat=2)), float)
-    sums = np.bincount((3 * X[:, 0] + X[:, 1]).astype(int), own, 9)
-    best = -np.inf
-    for parts in all_trees(grid):
-        left = (parts[0] | parts[1]).reshape(3, 3)
-        splits_directed = (left == left[:, :1]).all()
-        for signs in product((-1.0, 1.0), repeat=4):
-            response = np.array(signs) @ np.array(parts, float)
-            table = response.reshape(3, 3)
-            has_one = any(len(np.unique(table[side])) <= 1 for side in (left, ~left))
-            if (np.diff(table, axis=0) * direction >= 0).all():
-                if has_one or not splits_directed:
-                    best = max(best, response @ sums)
-    return best
 
 
 def test_candidates_of_a_channel_split_different_features_at_their_roots():
