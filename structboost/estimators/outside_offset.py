@@ -23,7 +23,7 @@ _CLEARLY = 1.5
 # F1 without a shift below which nothing is shifted, since then F1 rewards chunks that are guessed.
 _LEAST_F1 = 0.1
 # Folds are used until so many true and predicted chunks are held out.
-_ENOUGH_CHUNKS = 1000
+_ENOUGH_CHUNKS = 1500
 
 
 def given_offset(offset: Any, classes: NDArray[Any]) -> float | None:
@@ -46,7 +46,7 @@ def given_offset(offset: Any, classes: NDArray[Any]) -> float | None:
 def chosen_offset(task: Any, classes: NDArray[Any], held_out: Iterable[HeldScores]) -> float:
     """Return the shift of the score of O with the largest F1 of held-out chunks.
 
-    It is 0 unless another candidate gains more than chance gives, by the standard error of the
+    It is 0 unless another candidate gains more than the noise, by the standard error of the
     difference over the sequences (docs/decisions/linear-likelihood.md).
     """
     chunks = ChunkTags(classes)

@@ -409,15 +409,15 @@ class StructBoostTagger(TagPrediction, TokenWeights):
     @override
     def _facts(self) -> dict[str, Any]:
         reader = self._reader
-        known = reader.known or KnownFeatures(np.zeros(0, np.int64), 1.0)
+        features = reader.known_features or KnownFeatures(np.zeros(0, np.int64), 1.0)
         return super()._facts() | {
             "names": reader.names,
             "n_token_features": reader.n_features,
             "is_active": reader.is_active,
             "vector_columns": reader.vector_columns.tolist(),
             "shortest_vectors": reader.shortest_vectors,
-            "uninformative_columns": known.uninformative.tolist(),
-            "bare_tokens": known.bare,
+            "uninformative_columns": features.uninformative.tolist(),
+            "bare_tokens": features.bare,
             "transition_columns": self.transition_columns_.tolist(),
             "columns": reader.columns,
             "outside_offset": self.outside_offset_,
@@ -456,7 +456,7 @@ class StructBoostTagger(TagPrediction, TokenWeights):
 
         # Files before version 0.4 have neither, and no token warns.
         bare = finite_number(facts.get("bare_tokens", 1.0), "fraction of bare tokens")
-        known = KnownFeatures(indices("uninformative_columns"), bare)
+        features = KnownFeatures(indices("uninformative_columns"), bare)
         vector_columns, columns_of_steps = indices("vector_columns"), indices("transition_columns")
         shortest_vectors = {
             name: whole_number(length, "length of a vector", low=1)
@@ -469,7 +469,7 @@ class StructBoostTagger(TagPrediction, TokenWeights):
             columns=columns,
             vector_columns=vector_columns,
             shortest_vectors=shortest_vectors,
-            known=known if "bare_tokens" in facts else None,
+            known_features=features if "bare_tokens" in facts else None,
         )
         steps = StepFeatures(columns_of_steps, n_features) if len(columns_of_steps) else None
         self._keep_reader(reader, steps)

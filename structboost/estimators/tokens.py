@@ -48,7 +48,7 @@ class TokenReader:
         Indices of the features that are columns of vectors, by default none.
     shortest_vectors : dict of str to int, optional
         As for :class:`structboost.estimators.token_names.TokenNames`.
-    known : KnownFeatures, optional
+    known_features : KnownFeatures, optional
         Features that distinguish tokens.  Without them, later tokens raise no warning.
 
     Attributes
@@ -68,9 +68,9 @@ class TokenReader:
         columns: Sequence[str] | None = None,
         vector_columns: IntArray | None = None,
         shortest_vectors: Mapping[str, int] | None = None,
-        known: KnownFeatures | None = None,
+        known_features: KnownFeatures | None = None,
     ) -> None:
-        self.known = known
+        self.known_features = known_features
         self.columns = None if columns is None else list(columns)
         self._names = None if names is None else TokenNames(names, shortest_vectors)
         self.n_features = n_features
@@ -190,14 +190,14 @@ class TokenReader:
         if self.n_features is None:
             if not table.shape[1]:
                 raise ValueError("X has tokens without features; give each at least one.")
-            self.n_features, self.known = table.shape[1], KnownFeatures.of(table)
+            self.n_features, self.known_features = table.shape[1], KnownFeatures.of(table)
         elif table.shape[1] != self.n_features:
             raise ValueError(
                 f"X has {table.shape[1]} features per token; the tagger was trained on "
                 f"{self.n_features}."
             )
-        elif self.known is not None:
-            self.known.warn(table, lengths, tokens, self._names)
+        elif self.known_features is not None:
+            self.known_features.warn(table, lengths, tokens, self._names)
         return table, lengths
 
     def _table(self, sequences: Sequence[Any]) -> tuple[Any, IntArray, Sequence[Any] | None]:
