@@ -65,8 +65,9 @@ class KnownFeatures:
         is_known[self.uninformative] = False
         if not isinstance(table, TokenTable):
             return np.asarray(~(table[:, is_known] != 0).any(axis=1))
-        ones = table.entries.astype(bool).astype(np.int32)
-        has_known = sparse.csr_array(ones) @ is_known.astype(np.int32) > 0
+        entries = table.entries
+        counts = (entries.data != 0).astype(np.int32), entries.indices, entries.indptr
+        has_known = sparse.csr_array(counts, table.shape) @ is_known.astype(np.int32) > 0
         for columns, rows, _ in table.blocks:
             has_known[rows] |= bool(is_known[columns].any())
         return np.asarray(~has_known)

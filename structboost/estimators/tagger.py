@@ -409,15 +409,14 @@ class StructBoostTagger(TagPrediction, TokenWeights):
     @override
     def _facts(self) -> dict[str, Any]:
         reader = self._reader
-        features = reader.known_features or KnownFeatures(np.zeros(0, np.int64), 1.0)
         return super()._facts() | {
             "names": reader.names,
             "n_token_features": reader.n_features,
             "is_active": reader.is_active,
             "vector_columns": reader.vector_columns.tolist(),
             "shortest_vectors": reader.shortest_vectors,
-            "uninformative_columns": features.uninformative.tolist(),
-            "bare_tokens": features.bare,
+            "uninformative_columns": reader.known_features.uninformative.tolist(),
+            "bare_tokens": reader.known_features.bare,
             "transition_columns": self.transition_columns_.tolist(),
             "columns": reader.columns,
             "outside_offset": self.outside_offset_,
@@ -454,9 +453,8 @@ class StructBoostTagger(TagPrediction, TokenWeights):
                 np.int64,
             )
 
-        # Files before version 0.4 have neither, and no token warns.
+        # Files before version 0.4 have neither.
         bare = finite_number(facts.get("bare_tokens", 1.0), "fraction of bare tokens")
-        features = KnownFeatures(indices("uninformative_columns"), bare)
         vector_columns, columns_of_steps = indices("vector_columns"), indices("transition_columns")
         shortest_vectors = {
             name: whole_number(length, "length of a vector", low=1)
@@ -469,7 +467,7 @@ class StructBoostTagger(TagPrediction, TokenWeights):
             columns=columns,
             vector_columns=vector_columns,
             shortest_vectors=shortest_vectors,
-            known_features=features if "bare_tokens" in facts else None,
+            known_features=KnownFeatures(indices("uninformative_columns"), bare),
         )
         steps = StepFeatures(columns_of_steps, n_features) if len(columns_of_steps) else None
         self._keep_reader(reader, steps)

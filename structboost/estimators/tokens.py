@@ -49,7 +49,7 @@ class TokenReader:
     shortest_vectors : dict of str to int, optional
         As for :class:`structboost.estimators.token_names.TokenNames`.
     known_features : KnownFeatures, optional
-        Features that distinguish tokens.  Without them, later tokens raise no warning.
+        Features that distinguish tokens, by default all.
 
     Attributes
     ----------
@@ -70,7 +70,7 @@ class TokenReader:
         shortest_vectors: Mapping[str, int] | None = None,
         known_features: KnownFeatures | None = None,
     ) -> None:
-        self.known_features = known_features
+        self.known_features = known_features or KnownFeatures(np.zeros(0, np.int64), 1.0)
         self.columns = None if columns is None else list(columns)
         self._names = None if names is None else TokenNames(names, shortest_vectors)
         self.n_features = n_features
@@ -196,7 +196,7 @@ class TokenReader:
                 f"X has {table.shape[1]} features per token; the tagger was trained on "
                 f"{self.n_features}."
             )
-        elif self.known_features is not None:
+        else:
             self.known_features.warn(table, lengths, tokens, self._names)
         return table, lengths
 

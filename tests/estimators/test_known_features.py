@@ -131,3 +131,11 @@ def test_words_that_are_new_are_nothing_strange_where_their_features_are_known()
         warnings.simplefilter("error")
         for sentence in sentences(20):
             pipeline.predict([sentence])
+
+
+def test_tokens_whose_vectors_are_known_are_nothing_strange():
+    X = dicts(lambda k: {"c": str(k), "v": EYE[k] + 0.5})
+    tagger = StructBoostTagger(C=1.0).fit(X, TAGS)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        tagger.predict(dicts(lambda k: {"c": f"{k} ", "v": EYE[k] + 0.5}))
