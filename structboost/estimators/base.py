@@ -259,8 +259,9 @@ class BoostedEstimator(SavedEstimator, Documented, BaseEstimator):
         about += f" with weak_learner={shown(self._weak_learners())}"
         engine = getattr(self, "engine", StructBoost.engine)
         warn_of_idle_jobs(self.n_jobs, engine, about, shares_work=trainer._shares_work)
-        folds = None
-        if is_text(trainer.C, AUTO) and is_in_memory(train[0]):
+        folds, chooses_C = None, is_text(trainer.C, AUTO)
+        chooses = chooses_C or getattr(trainer, "on_held_out", None) is not None
+        if chooses and is_in_memory(train[0]):
             # The same held-out part chooses C and the round.
             folds = (
                 self._folds(*train, sample_weight, groups, counts)
@@ -270,7 +271,7 @@ class BoostedEstimator(SavedEstimator, Documented, BaseEstimator):
         trainer.fit(*train, sample_weight=sample_weight, folds=folds, score=score)
         self.task_ = task
         self._keep_fit(trainer)
-        if folds is not None:
+        if folds is not None and chooses_C:
             self.C_path_, self.C_path_end_ = trainer.C_path_, trainer.C_path_end_
         # After Ctrl-C during the choice of C, there are no rounds to evaluate.
         is_watched = folds is None or not trainer.interrupted_

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, ClassVar, Self
 
@@ -11,9 +11,9 @@ from sklearn.model_selection import GroupShuffleSplit, train_test_split
 from sklearn.utils.validation import check_is_fitted
 
 from structboost._typing import FloatArray, IntArray, override
-from structboost.contract.parts import StackedParts
 from structboost.contract.task import Task
 from structboost.estimators.constant_model import warn_of_one_class
+from structboost.estimators.known_features import KnownFeatures
 from structboost.estimators.label_types import saved_classes
 from structboost.estimators.objectives import (
     HINGE,
@@ -24,7 +24,7 @@ from structboost.estimators.objectives import (
     checked_objective,
     reads,
 )
-from structboost.estimators.outside_offset import chosen_offset
+from structboost.estimators.outside_offset import chosen_offset, given_offset
 from structboost.estimators.parameters import estimator, is_same
 from structboost.estimators.saved import saved_names
 from structboost.estimators.step_features import StepFeatures, chosen_columns
@@ -47,13 +47,14 @@ from structboost.estimators.trees_of_vectors import (
 )
 from structboost.files.schema import DamagedFileError, finite_number, whole_number
 from structboost.linear.chain_problem import chain_problem
+from structboost.linear.linear_likelihood import HeldScores
 from structboost.linear.primal_likelihood import PrimalLikelihood
 from structboost.masters.newton_steps import NewtonSteps
 from structboost.masters.stage_wise_random_field import StageWiseRandomField
 from structboost.runtime.elsewhere import advice
 from structboost.runtime.fitted_state import committed
 from structboost.runtime.interrupts import uninterrupted
-from structboost.selection.folds import Fold
+from structboost.selection.folds import Fold, random_folds
 from structboost.tasks.chain import ChainTask, labelled_stretches, runs_of
 from structboost.tasks.chunk_tags import SCHEMES, ChunkTags
 from structboost.training.boosting import AUTO
@@ -131,6 +132,12 @@ class StructBoostTagger(TagPrediction, TokenWeights):
         model is small.  CRFsuite's c1 and c2 are ``C = 1 / (c1 + 2 c2)`` for each sequence and
         ``l1_ratio = c1 / (c1 + 2 c2)``.  It is read by ``objective="log_loss"`` over one linear
         function.
+    outside_offset : float or "auto"
+        Amount by which :meth:`predict` lowers the score of the tag O, which finds more chunks, or
+        below 0 fewer.  0 leaves it as it is.  ``"auto"`` tries shifts from -1 to 1.5 on held-out
+        sequences and takes the largest F1 of chunks, and 0 where the gain is within its standard
+        error.  It is 0 unless tags mark chunks (O, B-kind, I-kind) and one linear function is
+        trained by its likelihood.
     objective : {"log_loss", "hinge", "svm", "l1_log_loss"} or Formulation
         Function that is minimised.  ``"log_loss"``: minus the mean logarithm of the probability of
         the true tags, by stage-wise boosting, or with half the squared norm of one linear function.
@@ -164,9 +171,8 @@ class StructBoostTagger(TagPrediction, TokenWeights):
     feature_names_in_ : ndarray of str
         Names of the columns, if sequences are data frames of numbers.
     outside_offset_ : float
-        Amount by which :meth:`predict` lowers the score of the tag O.  It is 0, unless tags mark
-        chunks (O, B-kind, I-kind) and a linear function was trained by its likelihood.  Then it is
-        chosen for the chunk F1 on the sequences on which C was chosen.
+        Amount by which :meth:`predict` lowers the score of the tag O: ``outside_offset``, or what
+        was chosen.  It may be set after a fit.
     scheme_ : str or None
         Scheme that predictions follow, if any.
     transitions_ : ndarray, shape (n_classes, n_classes)
@@ -194,6 +200,7 @@ class StructBoostTagger(TagPrediction, TokenWeights):
     transitions: str = "all"
     transition_features: Sequence[str] | Sequence[int] | Callable[[str], Any] | None = None
     l1_ratio: float = 0.0
+    outside_offset: float | str = AUTO
 
     _objectives: ClassVar[tuple[str, ...]] = (LOG_LOSS, HINGE, SVM, L1_LOG_LOSS)
 
@@ -270,7 +277,10 @@ class StructBoostTagger(TagPrediction, TokenWeights):
         weights = checked_weights(sample_weight, len(rows))
         of_groups = None if groups is None else group_indices(groups, "groups", len(rows))
         chooses_C = self._chooses_C(reader.is_active)
-        if groups is not None and not (chooses_C or self.early_stopping):
+        offset = given_offset(self.outside_offset, classes)
+        is_likelihood = is_linear or (self._is(LOG_LOSS) and self._is_one_linear_function)
+        chooses_offset = offset is None and is_likelihood
+        if groups is not None and not (chooses_C or chooses_offset or self.early_stopping):
             raise ValueError(
                 "groups is set, and nothing is held out; leave it out, or write early_stopping="
                 "True, or C='auto' with an objective that reads C."
@@ -318,7 +328,7 @@ class StructBoostTagger(TagPrediction, TokenWeights):
         )
         self.classes_, self.scheme_ = classes, scheme
         self._keep_reader(reader, steps)
-        self.outside_offset_ = 0.0
+        self.outside_offset_ = offset or 0.0
         if len(classes) == 1:
             warn_of_one_class(classes[0].item(), "tag", "tags")
             # There are no learners of such features.
@@ -405,6 +415,8 @@ class StructBoostTagger(TagPrediction, TokenWeights):
             "is_active": reader.is_active,
             "vector_columns": reader.vector_columns.tolist(),
             "shortest_vectors": reader.shortest_vectors,
+            "uninformative_columns": reader.known_features.uninformative.tolist(),
+            "bare_tokens": reader.known_features.bare,
             "transition_columns": self.transition_columns_.tolist(),
             "columns": reader.columns,
             "outside_offset": self.outside_offset_,
@@ -441,6 +453,8 @@ class StructBoostTagger(TagPrediction, TokenWeights):
                 np.int64,
             )
 
+        # Files before version 0.4 have neither.
+        bare = finite_number(facts.get("bare_tokens", 1.0), "fraction of bare tokens")
         vector_columns, columns_of_steps = indices("vector_columns"), indices("transition_columns")
         shortest_vectors = {
             name: whole_number(length, "length of a vector", low=1)
@@ -453,6 +467,7 @@ class StructBoostTagger(TagPrediction, TokenWeights):
             columns=columns,
             vector_columns=vector_columns,
             shortest_vectors=shortest_vectors,
+            known_features=KnownFeatures(indices("uninformative_columns"), bare),
         )
         steps = StepFeatures(columns_of_steps, n_features) if len(columns_of_steps) else None
         self._keep_reader(reader, steps)
@@ -524,6 +539,8 @@ class StructBoostTagger(TagPrediction, TokenWeights):
             problem = partial(
                 chain_problem, transitions=self.transitions, l1_ratio=float(self.l1_ratio)
             )
+        if given_offset(self.outside_offset, self.classes_) is not None:
+            return {"problem": problem}
         return {"problem": problem, "on_held_out": partial(self._choose_offset, task)}
 
     @property
@@ -537,8 +554,9 @@ class StructBoostTagger(TagPrediction, TokenWeights):
     @override
     def _summary(self) -> str:
         check_is_fitted(self)
-        offset = self.outside_offset_
-        words = super()._summary() + (f", O lowered by {offset:.3g}" if offset else "")
+        words, offset = super()._summary(), self.outside_offset_
+        if offset or ChunkTags.is_scheme(self.classes_):
+            words += f", outside_offset {offset:.3g}"
         if not self.l1_ratio:
             return words
         n = sum(np.count_nonzero(self.model_.matrix(kind)) for kind in self.model_.members)
@@ -551,11 +569,8 @@ class StructBoostTagger(TagPrediction, TokenWeights):
     def _as_given(self, Y: Any, task: Task) -> list[list[Any]]:
         return [self.classes_[tags].tolist() for tags in Y]
 
-    def _choose_offset(
-        self, task: Task, folds: Sequence[Fold], scores: Sequence[StackedParts]
-    ) -> None:
-        if ChunkTags.is_scheme(self.classes_):
-            self.outside_offset_ = chosen_offset(task, self.classes_, folds, scores)
+    def _choose_offset(self, task: Task, held_out: Iterator[HeldScores]) -> None:
+        self.outside_offset_ = chosen_offset(task, self.classes_, held_out)
 
     def _hold_out(
         self, sequences: list[int], groups: IntArray | None
@@ -588,7 +603,22 @@ class StructBoostTagger(TagPrediction, TokenWeights):
     def _folds(
         self, X: Any, Y: Any, sample_weight: Any, groups: Any = None, counts: Any = None
     ) -> list[Fold]:
-        folds = super()._folds(X, Y, sample_weight, groups, counts)
+        if self._is(LOG_LOSS) and self._is_one_linear_function:
+            try:
+                folds = random_folds(
+                    X,
+                    Y,
+                    sample_weight,
+                    groups=groups,
+                    random_state=self.random_state,
+                    all_parts=True,
+                )
+            except ValueError:
+                if is_same(self.C, AUTO):
+                    raise
+                return []  # nothing can be held out, and no choice needs it
+        else:
+            folds = super()._folds(X, Y, sample_weight, groups, counts)
         if len(Y) * len(self.classes_) ** 2 <= _MANY_PAIRS:
             return folds
         # A fit is expensive, and each held-out token informs of its likelihood.

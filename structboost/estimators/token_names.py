@@ -109,6 +109,16 @@ class TokenNames:
         reading = _Reading(sequences, self._places, self._codes, self._index, self.shortest)
         return TokenTable(reading.table(), reading.vectors())
 
+    def unknown_features(self, token: Mapping[str, Any]) -> list[str]:
+        """Return the names of the features of a token that were not learned."""
+        reading = _Reading([[token]], self._places, self._codes, self._index, self.shortest)
+        return [
+            key
+            for name, value in token.items()
+            for key, amount in reading._entries(name, value, 0)
+            if amount and key not in self._places
+        ]
+
 
 class _Codes(dict[Any, int]):
     """Indices of the features of one name by its values, which are added at their first use.

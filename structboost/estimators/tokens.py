@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from structboost._typing import FloatArray, IntArray, override
+from structboost.estimators.known_features import KnownFeatures
 from structboost.estimators.sequence_forms import (
     dicts_of_frame,
     is_numeric,
@@ -47,6 +48,8 @@ class TokenReader:
         Indices of the features that are columns of vectors, by default none.
     shortest_vectors : dict of str to int, optional
         As for :class:`structboost.estimators.token_names.TokenNames`.
+    known_features : KnownFeatures, optional
+        Features that distinguish tokens, by default all.
 
     Attributes
     ----------
@@ -65,7 +68,9 @@ class TokenReader:
         columns: Sequence[str] | None = None,
         vector_columns: IntArray | None = None,
         shortest_vectors: Mapping[str, int] | None = None,
+        known_features: KnownFeatures | None = None,
     ) -> None:
+        self.known_features = known_features or KnownFeatures(np.zeros(0, np.int64), 1.0)
         self.columns = None if columns is None else list(columns)
         self._names = None if names is None else TokenNames(names, shortest_vectors)
         self.n_features = n_features
@@ -178,22 +183,25 @@ class TokenReader:
         """Return a TokenTable or an array, and the number of tokens of each sequence.
 
         The first call learns the features; later ones raise ValueError if tokens have another
-        number of them.
+        number of them, and warn if tokens have nothing that training had.
         """
         sequences = listed_sequences(X)
-        table, lengths = self._table(sequences)
+        table, lengths, tokens = self._table(sequences)
         if self.n_features is None:
             if not table.shape[1]:
                 raise ValueError("X has tokens without features; give each at least one.")
-            self.n_features = table.shape[1]
+            self.n_features, self.known_features = table.shape[1], KnownFeatures.of(table)
         elif table.shape[1] != self.n_features:
             raise ValueError(
                 f"X has {table.shape[1]} features per token; the tagger was trained on "
                 f"{self.n_features}."
             )
+        else:
+            self.known_features.warn(table, lengths, tokens, self._names)
         return table, lengths
 
-    def _table(self, sequences: Sequence[Any]) -> tuple[Any, IntArray]:
+    def _table(self, sequences: Sequence[Any]) -> tuple[Any, IntArray, Sequence[Any] | None]:
+        """Return the table of all tokens, their numbers in each sequence, and tokens of dicts."""
         X = [sequence_of(x, i) for i, x in enumerate(sequences)]
         frames = [i for i, x in enumerate(X) if isinstance(x, nw.DataFrame)]
         if frames:
@@ -212,7 +220,7 @@ class TokenReader:
             )
         of_dicts = [isinstance(x, list | tuple) for x in X]
         if all(of_dicts):
-            return self._vectorized(X)
+            return *self._vectorized(X), X
         if any(is_dict and len(x) for is_dict, x in zip(of_dicts, X, strict=True)):
             first = of_dicts.index(True), of_dicts.index(False)
             raise ValueError(
@@ -237,7 +245,7 @@ class TokenReader:
                 f"X[{i}] has NaN or infinite features for token {token}; impute them, or leave the "
                 "sequence out."
             )
-        return table, lengths
+        return table, lengths, None
 
     def _read_frames(self, X: list[Any], frames: Sequence[int]) -> None:
         """Replace data frames by arrays or lists of dicts, with the columns of training."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
 from typing import Any, Protocol, Self
@@ -61,8 +61,8 @@ _CLEARLY = 2.0
 # what it fell by from the smallest C on: which is little if features are uninformative.
 _NEAR = 0.125
 
-# Is given the folds, and the scores of the parts of their held-out examples, at the C chosen.
-Observer = Callable[[Sequence[Fold], Sequence[StackedParts]], None]
+# A fold, and the scores of the parts of its held-out examples.
+HeldScores = tuple[Fold, StackedParts]
 
 
 class LikelihoodProblem(Protocol):
@@ -121,7 +121,8 @@ class LinearLikelihoodTrainer(Trainer):
     problem : callable
         Class of :class:`LikelihoodProblem` that is solved.
     on_held_out : callable, optional
-        Called with the folds and the scores of their held-out parts, at the chosen C.
+        Called with an iterator over the folds and the scores of their held-out parts, at the C of
+        the fit.  A fold on which C was not chosen is fitted when the iterator reaches it.
 
     Attributes
     ----------
@@ -141,7 +142,7 @@ class LinearLikelihoodTrainer(Trainer):
     verbose: int = 0
     active: Collection[str] = ()
     problem: Callable[..., Any] = PrimalLikelihood
-    on_held_out: Observer | None = None
+    on_held_out: Callable[[Iterator[HeldScores]], None] | None = None
     C_path_: list[dict[str, Any]] = field(init=False)
     C_path_end_: str = field(init=False)
     temperature_: float | None = field(init=False)
@@ -167,7 +168,7 @@ class LinearLikelihoodTrainer(Trainer):
         sample_weight : array-like, shape (n_examples,), optional
             Weight of each example in the mean loss.
         folds : sequence of Fold, optional
-            Folds on which C is chosen.
+            Folds on which C is chosen, as far as they are needed, and for ``on_held_out``.
         score : callable, optional
             As in :meth:`structboost.StructBoost.fit`.
 
@@ -193,9 +194,11 @@ class LinearLikelihoodTrainer(Trainer):
         example_weights = checked_example_weights(sample_weight, len(X))
         with one_blas_thread():
             start: tuple[FoldResult, Fold] | None = None
-            C = self.C
+            C, of_path = self.C, list[HeldScores]()
             if is_text(C, AUTO):
-                C, start = self._chosen_C(folds or [], score)
+                C, start, of_path = self._chosen_C(folds or [], score)
+            if self.on_held_out is not None and folds:
+                self.on_held_out(self._held_out(float(C), folds, of_path))
             problem = self._problem(X, Y, example_weights)
             if start is None or start[1].rows is None:
                 problem.begin(float(C))
@@ -262,8 +265,8 @@ class LinearLikelihoodTrainer(Trainer):
 
     def _chosen_C(
         self, folds: Sequence[Fold], score: Score | None
-    ) -> tuple[float, tuple[FoldResult, Fold]]:
-        """Return the best C on the folds, and the result on the first fold."""
+    ) -> tuple[float, tuple[FoldResult, Fold], list[HeldScores]]:
+        """Return the best C on the folds, the result on the first fold, and held-out scores."""
         held = np.cumsum([len(fold.held_Y) for fold in folds])
         folds = folds[: int(np.searchsorted(held, _ENOUGH)) + 1]
         fits = _FoldFits(self, folds, score)
@@ -276,9 +279,18 @@ class LinearLikelihoodTrainer(Trainer):
             self.C_path_end_ += f"; {C:.4g} is the largest whose surrogate is near the least"
         # A bold C is too certain on new examples.
         self.temperature_ = fits.temperature(C)
-        if self.on_held_out is not None:
-            self.on_held_out(folds, fits.scores[C])
-        return C, (fits.problems[0].result(), folds[0])
+        held_out = list(zip(folds, fits.scores[C], strict=True))
+        return C, (fits.problems[0].result(), folds[0]), held_out
+
+    def _held_out(
+        self, C: float, folds: Sequence[Fold], of_path: Sequence[HeldScores]
+    ) -> Iterator[HeldScores]:
+        """Yield the scores of the folds of the path, then of the other folds, fitted at C."""
+        yield from of_path
+        for fold in folds[len(of_path) :]:
+            fits = _FoldFits(self, [fold], None)
+            fits.fit(C)
+            yield fold, fits.scores[C][0]
 
     def _problem(self, X: Any, Y: Any, example_weights: FloatArray) -> LikelihoodProblem:
         problem: LikelihoodProblem = self.problem(

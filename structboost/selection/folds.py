@@ -90,6 +90,7 @@ def random_folds(
     groups: ArrayLike | None = None,
     counts: ArrayLike | None = None,
     random_state: Any = None,
+    all_parts: bool = False,
 ) -> list[Fold]:
     """Hold out a random fifth of the examples or, of fewer than 2,000, each fifth in turn.
 
@@ -109,6 +110,8 @@ def random_folds(
         example may be in several parts, with a part of its weight in each.
     random_state : int, RandomState or None
         Seed for the parts; None means fixed parts.
+    all_parts : bool
+        Whether to hold out each fifth in turn, however many examples there are.
 
     Raises
     ------
@@ -120,9 +123,11 @@ def random_folds(
     copies = np.repeat(np.arange(len(Y)), np.where(weights > 0, counts, 0))
     of_stratum = np.zeros(len(Y), np.int64) if strata is None else np.asarray(strata)
     if groups is None:
-        splits = split_rows(of_stratum[copies], random_state, copies)
+        splits = split_rows(of_stratum[copies], random_state, copies, all_parts=all_parts)
     else:
-        splits = _split_groups(np.asarray(groups)[copies], random_state, copies)
+        splits = _split_groups(
+            np.asarray(groups)[copies], random_state, copies, all_parts=all_parts
+        )
     return [
         fold_of(X, Y, *(merged_copies(part, weights, counts) for part in split)) for split in splits
     ]
@@ -166,7 +171,7 @@ def fold_of(X: Sequence[Any], Y: Sequence[Any], train: Part, held: Part) -> Fold
 
 
 def _split_groups(
-    groups: IntArray, random_state: Any, rows: IntArray
+    groups: IntArray, random_state: Any, rows: IntArray, *, all_parts: bool
 ) -> list[tuple[IntArray, IntArray]]:
     """Split rows as :func:`split_rows` does, without cutting a group."""
     n_groups = len(np.unique(groups))
@@ -178,12 +183,12 @@ def _split_groups(
     random = check_random_state(0 if random_state is None else random_state)
     n_parts = min(_PARTS, n_groups)
     part = balanced_parts_of_groups(groups, n_parts, random)
-    held = [part == i for i in range(n_parts if len(groups) < _FEW else 1)]
+    held = [part == i for i in range(n_parts if all_parts or len(groups) < _FEW else 1)]
     return [(rows[~out], rows[out]) for out in held]
 
 
 def split_rows(
-    strata: IntArray, random_state: Any, rows: IntArray | None = None
+    strata: IntArray, random_state: Any, rows: IntArray | None = None, *, all_parts: bool = False
 ) -> list[tuple[IntArray, IntArray]]:
     """Split rows into rows to train on and held-out rows of each fold.
 
@@ -193,6 +198,8 @@ def split_rows(
     random_state : int, RandomState or None
     rows : ndarray of int, shape (n_rows,), optional
         Indices of the rows; by default from 0.
+    all_parts : bool
+        As for :func:`random_folds`.
 
     Raises
     ------
@@ -212,7 +219,7 @@ def split_rows(
         )
     part = np.full(len(strata), -1)
     part[order] = np.arange(len(order)) % _PARTS
-    held = [part == i for i in range(_PARTS if len(strata) < _FEW else 1)]
+    held = [part == i for i in range(_PARTS if all_parts or len(strata) < _FEW else 1)]
     return [(rows[~out], rows[out]) for out in held if out.any()]
 
 

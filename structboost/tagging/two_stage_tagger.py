@@ -404,6 +404,8 @@ def _fitted(estimator: Any, C: float | None, X: Any, y: Any, weights: FloatArray
         # Without a choice of C only early stopping reads the scorer.
         scoring = tagger.scoring if tagger.early_stopping else None
         tagger.set_params(C=C, scoring=scoring)
+    if isinstance(tagger, StructBoostTagger):
+        tagger.set_params(outside_offset=0.0)  # probabilities do not depend on it
     return tagger.fit(X, y, sample_weight=weights)
 
 

@@ -93,11 +93,21 @@ class ChunkTags:
         places = chunks.first * (n_tokens + 1) + chunks.sizes
         return np.asarray(places * len(self.kinds) + chunks.kinds, np.int64)
 
-    def f1(self, true: IntArray, predicted: IntArray, starts: IntArray) -> float:
-        """Return the F1 over chunks, from 0 to 1, or 0 if there are none."""
-        a, b = (self.codes(self.find(tags, starts), len(tags)) for tags in (true, predicted))
-        total = len(a) + len(b)
-        return 2.0 * len(np.intersect1d(a, b)) / total if total else 0.0
+    def matches(self, true: IntArray, predicted: IntArray, starts: IntArray) -> IntArray:
+        """Return the numbers of correct chunks, and of true and predicted ones, of each sequence.
+
+        Sequence i is ``starts[i]:starts[i + 1]``.  F1 is twice the sum of the first numbers over
+        that of the second.  The shape is (2, n_sequences).
+        """
+        of_true, of_predicted = (self.find(tags, starts) for tags in (true, predicted))
+        codes, others = (self.codes(chunks, len(true)) for chunks in (of_true, of_predicted))
+        correct = of_true.first[np.isin(codes, others)]
+        both = np.concatenate((of_true.first, of_predicted.first))
+        counts = [
+            np.bincount(np.searchsorted(starts, first, side="right") - 1, minlength=len(starts) - 1)
+            for first in (correct, both)
+        ]
+        return np.array(counts, np.int64)
 
 
 def is_chunk_tag(tag: Any) -> bool:

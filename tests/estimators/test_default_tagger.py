@@ -6,9 +6,6 @@ import numpy as np
 import pytest
 
 from structboost import StructBoostTagger
-from structboost.contract.parts import StackedParts
-from structboost.estimators.outside_offset import chosen_offset
-from structboost.selection import Fold
 
 
 def rare_names(n=300, seed=0):
@@ -131,50 +128,3 @@ def test_memory_grows_with_the_square_of_the_tags():
     tagger = StructBoostTagger().fit(X, y)
     assert tagger.model_.matrix("step").shape == (1, n**2)
     assert tagger.predict(X[:3]) == y[:3]
-
-
-@pytest.mark.parametrize("noise", [1.0, 0.3])
-def test_o_is_lowered_only_if_some_chunks_are_correct(noise):
-    rng = np.random.default_rng(0)
-    X, y = [], []
-    for _ in range(300):
-        is_name = rng.random(6) < 0.2
-        hints = np.where(rng.random(6) < noise, rng.random(6) < 0.2, is_name)
-        X.append([{"hint": bool(hint), "word": f"w{rng.integers(50)}"} for hint in hints])
-        y.append(["B-X" if own else "O" for own in is_name])
-    tagger = StructBoostTagger(random_state=0).fit(X[:200], y[:200])
-    # Half of the shift from 1/2 to F1 / 2, and none without chunks.
-    assert (tagger.outside_offset_ > 0) == (noise < 1.0)
-    frequent = np.mean(np.concatenate(y[200:]) == "O")
-    assert tagger.score(X[200:], y[200:]) > frequent - 0.03
-
-
-class Answers:
-    """A task that always gives the same tags."""
-
-    def __init__(self, tags):
-        self.tags = tags
-
-    def argmax_batch(self, X, scores):
-        return [np.array(self.tags)]
-
-
-@pytest.mark.parametrize("n_right", [10, 5, 1])
-def test_the_offset_is_half_the_shift_for_the_held_out_f1(n_right):
-    true = np.tile([1, 0], 10)
-    tags = true.copy()
-    tags[2 * n_right :] = 0
-    f1 = 2 * n_right / (n_right + 10)
-    offset = round(0.5 * np.log((1 - f1 / 2) / (f1 / 2)), 3)
-    fold = Fold([0], [true], None, [0], [true])
-    scores = StackedParts({"token": np.zeros((20, 2))}, {"token": np.array([0, 20])})
-    assert chosen_offset(Answers(tags), np.array(["O", "B-X"]), [fold], [scores]) == offset
-
-
-def test_o_is_not_lowered_below_an_f1_of_a_tenth():
-    true = np.tile([1, 0], 30)
-    tags = np.zeros(60, int)
-    tags[0] = 1  # F1 is 2 / 31
-    fold = Fold([0], [true], None, [0], [true])
-    scores = StackedParts({"token": np.zeros((60, 2))}, {"token": np.array([0, 60])})
-    assert chosen_offset(Answers(tags), np.array(["O", "B-X"]), [fold], [scores]) == 0.0

@@ -420,16 +420,30 @@ def test_model_has_the_certified_objective():
 def test_C_is_the_largest_among_the_most_likely():
     X, Y = chain_data(200)
     given = []
-    trainer = chain_trainer(
-        C="auto", on_held_out=lambda folds, scores: given.extend(zip(folds, scores, strict=True))
-    )
+    trainer = chain_trainer(C="auto", on_held_out=given.extend)
     trainer.fit(X, Y, folds=random_folds(X, Y))
     least = min(entry["surrogate"] for entry in trainer.C_path_)
     near = [entry["C"] for entry in trainer.C_path_ if entry["surrogate"] <= 1.05 * least]
     assert trainer.C_ == max(near)
     assert trainer.C_path_end_
-    assert sum(len(fold.held_Y) for fold, _ in given) == 200
+    assert sorted(row for fold, _ in given for row in fold.held_rows) == list(range(200))
     assert all(len(own.offsets["token"]) == len(fold.held_Y) + 1 for fold, own in given)
+
+
+@pytest.mark.parametrize("C", ["auto", 30.0])
+def test_folds_beyond_those_that_choose_c_are_fitted_at_the_c_of_the_fit(C):
+    X, Y = chain_data(300)
+    folds = random_folds(X, Y)
+    held = []
+    chain_trainer(C=C, on_held_out=held.extend).fit(X, Y, folds=folds)
+    assert [fold.rows.tolist() for fold, _ in held] == [fold.rows.tolist() for fold in folds]
+    if C == "auto":
+        return
+    fold, scores = held[-1]
+    other = chain_trainer(C=C, tol=1e-3).fit(fold.X, fold.Y)
+    wanted = other.scores(fold.held_X).rows["token"]
+    # Folds are fitted to a coarse gap.
+    assert np.corrcoef(scores.rows["token"].ravel(), wanted.ravel())[0, 1] > 0.99
 
 
 @pytest.mark.slow
@@ -438,9 +452,7 @@ def test_temperature_minimises_the_log_loss_of_held_out_sequences():
     X, Y = chain_data(30)
     Y = [np.where(rng.random(len(y)) < 0.3, rng.integers(0, 3, len(y)), y) for y in Y]
     held = []
-    trainer = chain_trainer(
-        C="auto", on_held_out=lambda folds, scores: held.extend(zip(folds, scores, strict=True))
-    )
+    trainer = chain_trainer(C="auto", on_held_out=held.extend)
     trainer.fit(X, Y, folds=random_folds(X, Y))
     task = trainer.task
 

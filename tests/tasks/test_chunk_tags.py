@@ -113,16 +113,16 @@ CLASSES = np.array(sorted(["O", "B-x", "I-x", "E-x", "S-x", "B-y", "I-y"]))
 @pytest.mark.slow
 @given(st.lists(st.tuples(st.lists(st.tuples(*2 * [st.integers(0, 6)]), max_size=6)), max_size=5))
 @settings(max_examples=200, deadline=None)
-def test_chunk_f1_equals_a_count_by_hand(data):
+def test_matches_of_each_sequence_equal_a_count_by_hand(data):
     pairs = [own for (own,) in data]
     true, predicted = (np.array([own[k] for x in pairs for own in x], int) for k in (0, 1))
     starts = np.cumsum([0] + [len(x) for x in pairs])
-    both = n_true = n_predicted = 0
+    wanted = []
     for x in pairs:
         a, b = (chunks_by_hand([str(CLASSES[own[k]]) for own in x]) for k in (0, 1))
-        both, n_true, n_predicted = both + len(a & b), n_true + len(a), n_predicted + len(b)
-    wanted = 2 * both / max(1, n_true + n_predicted)
-    assert ChunkTags(CLASSES).f1(true, predicted, starts) == pytest.approx(wanted)
+        wanted.append((len(a & b), len(a) + len(b)))
+    matches = ChunkTags(CLASSES).matches(true, predicted, starts)
+    assert matches.T.tolist() == [list(numbers) for numbers in wanted]
 
 
 @pytest.mark.parametrize(
