@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn import config_context
 from sklearn.ensemble import HistGradientBoostingRegressor
-from sklearn.linear_model import LinearRegression
+from sklearn.linear_model import RidgeCV
 from sklearn.multioutput import MultiOutputRegressor
 from threadpoolctl import threadpool_limits
 
@@ -42,6 +42,8 @@ from structboost.training.trainer import Trainer
 # Standard deviation of the start: its weight is hardly regularised.
 STD_OF_START = 10.0
 _CROSS_FITTED = 3
+# Penalties of the ridge regression, of which leaving out one row chooses.
+_PENALTIES = np.logspace(-3, 3, 13)
 _RECORDS = ("history", "passes", "path")
 
 
@@ -141,7 +143,7 @@ class Preparation:
                     model = each if is_of_items else MultiOutputRegressor(each)
                     fitted.trees[kind] = model.fit(rows, y)
                 else:
-                    model = LinearRegression().fit(rows, y)
+                    model = RidgeCV(_PENALTIES).fit(rows, y)
                     intercept = np.reshape(model.intercept_, (-1, 1))
                     table = np.hstack((np.atleast_2d(model.coef_), intercept))
                     fitted.arrays[f"of_{kind}"] = table

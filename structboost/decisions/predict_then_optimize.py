@@ -154,6 +154,10 @@ class PredictThenOptimize(SavedToFile, Documented, BaseEstimator):
         if "trainer_" not in vars(self):
             return text
         n = len(self.history_)
+        if not self.C_:
+            of = {"boosted": "boosted trees", "least_squares": "ridge regression"}
+            start = of[self.history_[-1]["start"]]
+            return f"{text}  # two stages by {start}; {loss} was not clearly better when held out"
         if "start" in self.history_[-1]:
             return f"{text}  # mean of {n} fits that minimised {loss}, C = {self.C_:.4g}"
         return f"{text}  # {fit_in_words(self.trainer_, loss, n)}"

@@ -13,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from structboost._typing import FloatArray, IntArray
 from structboost.decisions.instances import DecisionInputs, TrueDecisions
 from structboost.decisions.known_decisions import KnownDecisions, fit_on_known_decisions
-from structboost.decisions.model import Preparation, costs_of
+from structboost.decisions.model import STD_OF_START, Preparation, costs_of
 from structboost.decisions.task import PredictThenOptimizeTask
 from structboost.exceptions import InterruptedFitWarning, examples_numbered
 from structboost.linear.designs import plain_ensemble
@@ -35,6 +35,8 @@ _FOLDS = 5
 _AT_LEAST = 4
 # The model is the mean of the fits with so many pairs of C and start.
 _AVERAGED = 5
+# Standard errors by which the best of them must be better than two stages.
+_CLEARLY = 2.0
 # Near the best C the held-out regret does not tell a gap of a few percent from none.
 _COARSE = 0.05
 _MAX_EPOCHS = 15
@@ -60,28 +62,34 @@ def train(
         starts = ("none", "least_squares") if start == "auto" else (start,)
         fits = LinearFits(parameters, task, inputs, truth, starts)
         facts |= {"path": fits.path, "path_end": fits.end}
-        C, start, _ = fits.best
+        C, start = fits.chosen[:2]
     elif start == "auto":
         start = "least_squares" if is_linear else "none"
-    if fits is not None and is_plain:
+    if fits is not None and is_plain and C:
         preparation, prepared = Preparation.fit(inputs, truth.costs)
         trainer: Any = fits.mean(preparation)
-        if is_union:
-            union = _trainer(parameters, task, AUTO, is_linear=False)
-            # Linear functions alone have been judged, and every solve of further paths costs time.
-            fit = partial(union.fit, prepared, truth, folds=fits.folds(prepared), can_split=False)
-            uninterrupted(fit)
-            if not fits.beat([entry["losses"] for entry in union.C_path_]):
-                trainer, C = union, union.C_
     else:
         preparation, prepared = Preparation.fit(inputs, truth.costs, start)
-        task = PredictThenOptimizeTask(task.problem, preparation.features, n_items=task.n_items)
-        trainer = _trainer(parameters, task, C, is_linear=is_linear)
-        if parameters.spare_solves:
-            facts["passes"] = fit_on_known_decisions(trainer, prepared, truth)
+        prepared_task = PredictThenOptimizeTask(
+            task.problem, preparation.features, n_items=task.n_items
+        )
+        if fits is not None and not C:
+            trainer = fits.alone(start, preparation, prepared_task)
         else:
-            trainer.fit(prepared, truth)
-        C = trainer.C_
+            trainer = _trainer(parameters, prepared_task, C, is_linear=is_linear)
+            if parameters.spare_solves:
+                facts["passes"] = fit_on_known_decisions(trainer, prepared, truth)
+            else:
+                trainer.fit(prepared, truth)
+            C = trainer.C_
+    if fits is not None and is_union:
+        plain, prepared = Preparation.fit(inputs, truth.costs)
+        union = _trainer(parameters, task, AUTO, is_linear=False)
+        # Linear functions alone have been judged, and every solve of further paths costs time.
+        fit = partial(union.fit, prepared, truth, folds=fits.folds(prepared), can_split=False)
+        uninterrupted(fit)
+        if not fits.beat([entry["losses"] for entry in union.C_path_]):
+            trainer, preparation, C = union, plain, union.C_
     return trainer, preparation, {**facts, "C": float(C), "history": trainer.history_}
 
 
@@ -93,15 +101,16 @@ def _trainer(parameters: Any, task: PredictThenOptimizeTask, C: Any, *, is_linea
 
 
 class _Fit(NamedTuple):
-    """A fit on all instances but those of one fold, and its regret on these."""
+    """A fit on all instances but those of one fold, and the regret of each of these."""
 
     preparation: Preparation
     svm: StructuredSVM
     held_out: HeldOut
+    regrets: FloatArray
 
 
 class _Setting(NamedTuple):
-    """The fits of a C and a start, one for each fold."""
+    """The fits of a C and a start, one for each fold; C = 0 means the start alone."""
 
     C: float
     start: str
@@ -110,6 +119,11 @@ class _Setting(NamedTuple):
     @property
     def regret(self) -> float:
         return float(np.mean([fit.held_out.loss for fit in self.fits]))
+
+    @property
+    def regrets(self) -> FloatArray:
+        """Regret of each instance, where it was held out."""
+        return np.concatenate([fit.regrets for fit in self.fits])
 
 
 class _Part:
@@ -132,15 +146,21 @@ class _Part:
         """Fit with a C, and measure the regret of the held-out instances."""
         self._C = C
         with examples_numbered(self._train):
-            svm: Any = uninterrupted(partial(next, self._path))
+            return self.judged(uninterrupted(partial(next, self._path)))
+
+    def judged(self, svm: StructuredSVM) -> _Fit:
+        """Measure the regret of the held-out instances."""
+        task: Any = svm.task
         with examples_numbered(self._held):
-            chosen = svm.task.problem.solve_all(costs_of(svm, self._held_inputs))
+            chosen = task.problem.solve_all(costs_of(svm, self._held_inputs))
         best = self._held_truth.chosen
-        regret = normalized_regret(self._held_truth.costs, chosen, best)
+        regrets, sizes = regrets_and_sizes(self._held_truth.costs, chosen, best)
+        regrets /= sizes.mean() or 1.0
+        regret = float(regrets.mean())
         is_constant = bool((chosen == chosen[:1]).all() and not (best == best[:1]).all())
         # No surrogate: it would call the solver some more times for each instance.
         held_out = HeldOut(regret, regret, is_constant, -regret)
-        return _Fit(self.preparation, svm, held_out)
+        return _Fit(self.preparation, svm, held_out, regrets)
 
 
 class LinearFits:
@@ -193,12 +213,29 @@ class LinearFits:
                 part.begin(self._svm)
             path.follow(Cs, fit, direction=direction, at_least=_AT_LEAST)
             ends.append(path.end)
+        if start != "none":
+            task = self._svm.task
+            alone = [part.judged(self.alone(start, part.preparation, task)) for part in parts]
+            self.settings.append(_Setting(0.0, start, alone))
         return f"start {start}: {', and then '.join(ends)}"
 
     @property
-    def best(self) -> _Setting:
-        """The setting of the smallest held-out regret."""
-        return min(self.settings, key=lambda setting: setting.regret)
+    def chosen(self) -> _Setting:
+        """The setting of the smallest held-out regret, or two stages if it is not clearly better.
+
+        The difference of the regrets of the same instances must be two standard errors.
+        """
+        best = self._by_regret()[0]
+        for alone in (setting for setting in self.settings if not setting.C):
+            gain = alone.regrets - best.regrets
+            if gain.mean() <= _CLEARLY * gain.std(ddof=1) / np.sqrt(len(gain)):
+                return alone
+        return best
+
+    def _by_regret(self) -> list[_Setting]:
+        """Return the settings whose C is above 0, the best first."""
+        trained = [setting for setting in self.settings if setting.C]
+        return sorted(trained, key=lambda setting: setting.regret)
 
     def folds(self, prepared: DecisionInputs) -> list[Fold]:
         """Return the same folds of all inputs, prepared without a start.
@@ -214,21 +251,32 @@ class LinearFits:
         ]  # fmt: skip
 
     def beat(self, losses: Sequence[Sequence[float]]) -> bool:
-        """Return whether the best setting has a regret at most that of another model's best.
+        """Return whether the chosen setting has a regret at most that of another model's best.
 
         ``losses`` are the mean regrets of an instance, for each C of the other model and each fold.
         """
         values = np.abs(np.einsum("ij,ij->i", self.truth.costs, self.truth.chosen))
         scales = [values[held].mean() or 1.0 for _, held in self._rows]
-        return self.best.regret <= min(float(np.mean(np.divide(x, scales))) for x in losses)
+        return self.chosen.regret <= min(float(np.mean(np.divide(x, scales))) for x in losses)
+
+    def alone(self, start: str, preparation: Preparation, task: Any) -> StructuredSVM:
+        """Return the start as a linear function of prepared features, which predicts its costs."""
+        weights = {
+            kind: np.zeros((preparation.sizes.get(kind, 0) + 1 + (kind == "items"), part.n_channels))
+            for kind, part in task.kinds.items()
+        }
+        center, std = preparation.arrays["start"].tolist()
+        weights["items"][-2:, 0] = std / STD_OF_START, center
+        facts = {**self.settings[0].fits[0].svm.model_.metadata, "certified": False, "C": 0.0}
+        facts |= {"objective": 0.0, "history": [{"C": 0.0, "start": start, "gap": 1.0}]}
+        return StructuredSVM.from_model(plain_ensemble(task.kinds, weights, facts), task)
 
     def mean(self, preparation: Preparation) -> StructuredSVM:
         """Return the mean of the fits of the best settings, which is a linear function, too.
 
         Its weights are those of features that are prepared without a start.
         """
-        settings = sorted(self.settings, key=lambda setting: setting.regret)[:_AVERAGED]
-        fits = [(setting, fit) for setting in settings for fit in setting.fits]
+        fits = [(setting, fit) for setting in self._by_regret()[:_AVERAGED] for fit in setting.fits]
         basis = preparation.basis(self.truth.costs.shape[1])
         costs = np.mean([costs_of(f.svm, f.preparation.inputs(basis)) for _, f in fits], axis=0)
         bias, slopes = costs[0], costs[1:] - costs[0]
@@ -246,6 +294,17 @@ class LinearFits:
         return StructuredSVM.from_model(plain_ensemble(kinds, weights, facts), self.task)
 
 
+def regrets_and_sizes(
+    costs: FloatArray, chosen: FloatArray, best: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return the regret of each decision, and the size of the best value.
+
+    Costs and decisions have the shape (n, n_items).
+    """
+    values = np.einsum("ij,ij->i", costs, best)
+    return np.abs(np.einsum("ij,ij->i", costs, chosen) - values), np.abs(values)
+
+
 def normalized_regret(
     costs: FloatArray, chosen: FloatArray, best: FloatArray, weights: FloatArray | float = 1.0
 ) -> float:
@@ -254,7 +313,6 @@ def normalized_regret(
     Where the best values are all 0, it is the mean regret.  Costs and decisions have the shape
     (n, n_items).
     """
-    values = weights * np.einsum("ij,ij->i", costs, best)
-    regret = np.abs(weights * np.einsum("ij,ij->i", costs, chosen) - values)
-    total = np.abs(values).sum() or np.broadcast_to(weights, len(costs)).sum()
-    return float(regret.sum() / total)
+    regrets, sizes = regrets_and_sizes(costs, chosen, best)
+    total = (weights * sizes).sum() or np.broadcast_to(weights, len(costs)).sum()
+    return float((weights * regrets).sum() / total)
