@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -18,6 +19,7 @@ from structboost.decisions.task import PredictThenOptimizeTask
 from structboost.exceptions import InterruptedFitWarning, examples_numbered
 from structboost.linear.designs import plain_ensemble
 from structboost.linear.structured_svm import StructuredSVM
+from structboost.runtime.blas_threads import one_blas_thread
 from structboost.runtime.interrupts import uninterrupted
 from structboost.selection.folds import Fold, shuffled_parts
 from structboost.selection.held_out import HeldOut
@@ -30,6 +32,8 @@ from structboost.validation import is_text
 # Towards 0 the weights shrink in a fixed direction: decisions, and so the regret, end up the same.
 _UPWARDS = (1.0, 3.0, 10.0, 30.0, 100.0, 300.0)
 _DOWNWARDS = (0.3, 0.1, 0.03, 0.01, 3e-3, 1e-3, 3e-4, 1e-4, 3e-5, 1e-5)
+# The C of smoothed costs, whose noise is gone.
+_LARGE = 1000.0
 _FOLDS = 5
 # The mean of the best few needs neighbours of the best C, so some are tried in any case.
 _AT_LEAST = 4
@@ -37,6 +41,10 @@ _AT_LEAST = 4
 _AVERAGED = 5
 # Standard errors by which the best of them must be better than two stages.
 _CLEARLY = 2.0
+# Width of the kernel over the index of n instances, times the fifth root of n.
+_WIDTH = 0.5
+# Weights of instances for instances held at once.
+_MOST_WEIGHTS = 1 << 22
 # Near the best C the held-out regret does not tell a gap of a few percent from none.
 _COARSE = 0.05
 _MAX_EPOCHS = 15
@@ -59,7 +67,9 @@ def train(
     facts: dict[str, Any] = {"passes": [], "path": [], "path_end": ""}
     fits = None
     if is_text(C, AUTO) and is_judged:
-        starts = ("none", "least_squares") if start == "auto" else (start,)
+        starts = ["none", "least_squares"] if start == "auto" else [start]
+        if start == "auto" and is_plain and task.features == "instance":
+            starts.append("index")
         fits = LinearFits(parameters, task, inputs, truth, starts)
         facts |= {"path": fits.path, "path_end": fits.end}
         C, start = fits.chosen[:2]
@@ -125,6 +135,11 @@ class _Setting(NamedTuple):
         """Regret of each instance, where it was held out."""
         return np.concatenate([fit.regrets for fit in self.fits])
 
+    def is_clearly_better(self, other: _Setting) -> bool:
+        """Whether the regret of the same instances is smaller by two standard errors."""
+        gain = other.regrets - self.regrets
+        return bool(gain.mean() > _CLEARLY * gain.std(ddof=1) / np.sqrt(len(gain)))
+
 
 class _Part:
     """Inputs of one fold, prepared with one start, to train on and held out."""
@@ -135,6 +150,11 @@ class _Part:
         self.preparation, self._prepared = Preparation.fit(
             fits.inputs[train], self._truth.costs, start
         )
+        if start == "index":
+            costs = smoothed(self._prepared.tables["instance"], self._truth.costs)
+            with examples_numbered(train):
+                chosen = fits.problem.solve_all(costs)
+            self._truth = TrueDecisions(chosen=chosen, costs=costs)
         self._held_inputs = self.preparation.inputs(fits.inputs[held])
 
     def begin(self, svm: StructuredSVM) -> None:
@@ -146,7 +166,8 @@ class _Part:
         """Fit with a C, and measure the regret of the held-out instances."""
         self._C = C
         with examples_numbered(self._train):
-            return self.judged(uninterrupted(partial(next, self._path)))
+            svm: Any = uninterrupted(partial(next, self._path))
+        return self.judged(svm)
 
     def judged(self, svm: StructuredSVM) -> _Fit:
         """Measure the regret of the held-out instances."""
@@ -161,6 +182,15 @@ class _Part:
         # No surrogate: it would call the solver some more times for each instance.
         held_out = HeldOut(regret, regret, is_constant, -regret)
         return _Fit(self.preparation, svm, held_out, regrets)
+
+
+@contextmanager
+def _coarse_fits() -> Iterator[None]:
+    """Silence warnings of fits that are meant to be coarse, or end by Ctrl-C."""
+    with warnings.catch_warnings():
+        for category in (ConvergenceWarning, InterruptedFitWarning):
+            warnings.simplefilter("ignore", category)
+        yield
 
 
 class LinearFits:
@@ -186,21 +216,21 @@ class LinearFits:
         self.settings: list[_Setting] = []
         problem: Any = task.problem
         is_spared = parameters.spare_solves
-        self._problem = KnownDecisions(problem, truth.chosen) if is_spared else problem
+        self.problem = KnownDecisions(problem, truth.chosen) if is_spared else problem
         self._svm = StructuredSVM(
             task, tol=max(parameters.tol, _COARSE), max_epochs=_MAX_EPOCHS, random_state=seed
         )
-        with warnings.catch_warnings():
-            for category in (ConvergenceWarning, InterruptedFitWarning):
-                warnings.simplefilter("ignore", category)
-            self.end = "; ".join([self._search(start) for start in starts])
-        self.path = [{"C": s.C, "start": s.start, "regret": s.regret} for s in self.settings]
+        with _coarse_fits():
+            self.end = "; ".join([self._search(start) for start in starts if start != "index"])
+            if "index" in starts:
+                fits = [self._index_fit(*rows) for rows in self._rows]
+                self.settings.append(_Setting(_LARGE, "index", fits))
 
     def _search(self, start: str) -> str:
         """Try each C with a start, upwards and then downwards, and return why both ended."""
         parts = [_Part(self, start, *rows) for rows in self._rows]
         features, n_items = parts[0].preparation.features, self.task.n_items
-        self._svm.task = PredictThenOptimizeTask(self._problem, features, n_items=n_items)
+        self._svm.task = PredictThenOptimizeTask(self.problem, features, n_items=n_items)
         path, ends = Path("C"), []
 
         def fit(C: float) -> Trial:
@@ -219,23 +249,23 @@ class LinearFits:
             self.settings.append(_Setting(0.0, start, alone))
         return f"start {start}: {', and then '.join(ends)}"
 
+    def _index_fit(self, train: IntArray, held: IntArray) -> _Fit:
+        """Fit the function of one index, which is that of largest variance of predicted costs."""
+        self._svm.task, part = self.task, _Part(self, "index", train, held)
+        part.begin(self._svm)
+        return part.fit(_LARGE)
+
+    @property
+    def path(self) -> list[dict[str, Any]]:
+        """Records of all settings."""
+        return [{"C": s.C, "start": s.start, "regret": s.regret} for s in self.settings]
+
     @property
     def chosen(self) -> _Setting:
-        """The setting of the smallest held-out regret, or two stages if it is not clearly better.
-
-        The difference of the regrets of the same instances must be two standard errors.
-        """
-        best = self._by_regret()[0]
-        for alone in (setting for setting in self.settings if not setting.C):
-            gain = alone.regrets - best.regrets
-            if gain.mean() <= _CLEARLY * gain.std(ddof=1) / np.sqrt(len(gain)):
-                return alone
-        return best
-
-    def _by_regret(self) -> list[_Setting]:
-        """Return the settings whose C is above 0, the best first."""
-        trained = [setting for setting in self.settings if setting.C]
-        return sorted(trained, key=lambda setting: setting.regret)
+        """The setting of the least held-out regret, or two stages unless it is clearly better."""
+        best = min((s for s in self.settings if s.C), key=lambda s: s.regret)
+        alone = [setting for setting in self.settings if not setting.C]
+        return best if all(map(best.is_clearly_better, alone)) else alone[0]
 
     def folds(self, prepared: DecisionInputs) -> list[Fold]:
         """Return the same folds of all inputs, prepared without a start.
@@ -260,11 +290,10 @@ class LinearFits:
         return self.chosen.regret <= min(float(np.mean(np.divide(x, scales))) for x in losses)
 
     def alone(self, start: str, preparation: Preparation, task: Any) -> StructuredSVM:
-        """Return the start as a linear function of prepared features, which predicts its costs."""
-        weights = {
-            kind: np.zeros((preparation.sizes.get(kind, 0) + 1 + (kind == "items"), part.n_channels))
-            for kind, part in task.kinds.items()
-        }
+        """Return the start as a linear function of prepared features, which is its costs."""
+        sizes = {kind: preparation.sizes.get(kind, 0) + 1 for kind in task.kinds}
+        sizes["items"] += 1  # the start
+        weights = {kind: np.zeros((sizes[kind], of.n_channels)) for kind, of in task.kinds.items()}
         center, std = preparation.arrays["start"].tolist()
         weights["items"][-2:, 0] = std / STD_OF_START, center
         facts = {**self.settings[0].fits[0].svm.model_.metadata, "certified": False, "C": 0.0}
@@ -276,7 +305,16 @@ class LinearFits:
 
         Its weights are those of features that are prepared without a start.
         """
-        fits = [(setting, fit) for setting in self._by_regret()[:_AVERAGED] for fit in setting.fits]
+        chosen = self.chosen
+        if chosen.start == "index":
+            # The fits of folds miss too much where few parameters are left.
+            every = np.arange(len(self.inputs))
+            with _coarse_fits():
+                fits = [(chosen, self._index_fit(every, every))]
+        else:
+            settings = [s for s in self.settings if s.C and s.start != "index"]
+            best = sorted(settings, key=lambda setting: setting.regret)[:_AVERAGED]
+            fits = [(setting, fit) for setting in best for fit in setting.fits]
         basis = preparation.basis(self.truth.costs.shape[1])
         costs = np.mean([costs_of(f.svm, f.preparation.inputs(basis)) for _, f in fits], axis=0)
         bias, slopes = costs[0], costs[1:] - costs[0]
@@ -292,6 +330,17 @@ class LinearFits:
         facts = {**fits[0][1].svm.model_.metadata, "certified": False}
         facts["history"] = [{"C": s.C, "start": s.start} | f.svm.history_[-1] for s, f in fits]
         return StructuredSVM.from_model(plain_ensemble(kinds, weights, facts), self.task)
+
+
+def smoothed(index: FloatArray, costs: FloatArray) -> FloatArray:
+    """Return the mean costs of instances with a similar index, which has the std 1."""
+    width, n = _WIDTH * len(index) ** -0.2, len(index)
+    means = []
+    with one_blas_thread():
+        for rows in np.array_split(index, -(-n * n // _MOST_WEIGHTS)):
+            weights = np.exp(-0.5 * np.square((rows - index.T) / width))
+            means.append(weights @ costs / weights.sum(axis=1, keepdims=True))
+    return np.concatenate(means)
 
 
 def regrets_and_sizes(
