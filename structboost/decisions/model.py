@@ -88,7 +88,9 @@ class Preparation:
             return cls(arrays), scaled
         fitted = cls(arrays)._with_models(start, scaled, costs)
         if start == "index":
-            fitted.arrays["index"] = _index(fitted.arrays.pop("of_instance"), scaled.instance)
+            fitted.arrays["index"] = _index(
+                fitted.arrays.pop("of_instance"), scaled.tables["instance"]
+            )
             return fitted, fitted.inputs(inputs)
         predicted = fitted._predicted(scaled)
         if start == "boosted":
@@ -108,7 +110,9 @@ class Preparation:
         """Prepare other inputs."""
         scaled = self._scaled(inputs)
         if "index" in self.arrays:
-            return DecisionInputs(instance=scaled.instance @ self.arrays["index"][:, None])
+            return DecisionInputs(
+                instance=scaled.tables["instance"] @ self.arrays["index"][:, None]
+            )
         if "start" not in self.arrays:
             return scaled
         return self._with_start(scaled, self._predicted(scaled))

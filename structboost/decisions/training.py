@@ -43,8 +43,8 @@ _AVERAGED = 5
 _CLEARLY = 2.0
 # Width of the kernel over the index of n instances, times the fifth root of n.
 _WIDTH = 0.5
-# Weights of instances for instances held at once.
-_MOST_WEIGHTS = 1 << 22
+# Instances, of any number, at whose index the smoothed costs are fitted.
+_POINTS = 100
 # Near the best C the held-out regret does not tell a gap of a few percent from none.
 _COARSE = 0.05
 _MAX_EPOCHS = 15
@@ -151,8 +151,13 @@ class _Part:
             fits.inputs[train], self._truth.costs, start
         )
         if start == "index":
-            costs = smoothed(self._prepared.tables["instance"], self._truth.costs)
-            with examples_numbered(train):
+            # The smoothed costs are a function of the index, of which some values are enough.
+            index = self._prepared.tables["instance"]
+            order = np.argsort(index[:, 0], kind="stable")
+            rows = order[np.unique(np.linspace(0, len(order) - 1, _POINTS).astype(np.int64))]
+            costs = smoothed(index[rows], index, self._truth.costs)
+            self._train, self._prepared = train[rows], self._prepared[rows]
+            with examples_numbered(self._train):
                 chosen = fits.problem.solve_all(costs)
             self._truth = TrueDecisions(chosen=chosen, costs=costs)
         self._held_inputs = self.preparation.inputs(fits.inputs[held])
@@ -332,15 +337,13 @@ class LinearFits:
         return StructuredSVM.from_model(plain_ensemble(kinds, weights, facts), self.task)
 
 
-def smoothed(index: FloatArray, costs: FloatArray) -> FloatArray:
-    """Return the mean costs of instances with a similar index, which has the std 1."""
-    width, n = _WIDTH * len(index) ** -0.2, len(index)
-    means = []
+def smoothed(points: FloatArray, index: FloatArray, costs: FloatArray) -> FloatArray:
+    """Return the mean costs, at each point, of instances whose index, of std 1, is near it."""
     with one_blas_thread():
-        for rows in np.array_split(index, -(-n * n // _MOST_WEIGHTS)):
-            weights = np.exp(-0.5 * np.square((rows - index.T) / width))
-            means.append(weights @ costs / weights.sum(axis=1, keepdims=True))
-    return np.concatenate(means)
+        distances = (points - index.T) / (_WIDTH * len(index) ** -0.2)
+        weights = np.exp(-0.5 * np.square(distances))
+        means: FloatArray = weights @ costs / weights.sum(axis=1, keepdims=True)
+    return means
 
 
 def regrets_and_sizes(
