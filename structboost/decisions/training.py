@@ -120,7 +120,7 @@ class _Fit(NamedTuple):
 
 
 class _Setting(NamedTuple):
-    """The fits of a C and a start, one for each fold; C = 0 means the start alone."""
+    """The fits of a C and a start, one for each fold, where C = 0 is the start alone."""
 
     C: float
     start: str
