@@ -8,10 +8,11 @@ from os import PathLike
 from typing import Any
 
 import numpy as np
+from numpy.linalg import svd
 from numpy.typing import NDArray
 from sklearn import config_context
 from sklearn.ensemble import HistGradientBoostingRegressor
-from sklearn.linear_model import LinearRegression
+from sklearn.linear_model import RidgeCV
 from sklearn.multioutput import MultiOutputRegressor
 from threadpoolctl import threadpool_limits
 
@@ -42,6 +43,8 @@ from structboost.training.trainer import Trainer
 # Standard deviation of the start: its weight is hardly regularised.
 STD_OF_START = 10.0
 _CROSS_FITTED = 3
+# Penalties of the ridge regression, of which leaving out one row chooses.
+_PENALTIES = np.logspace(-3, 3, 13)
 _RECORDS = ("history", "passes", "path")
 
 
@@ -49,8 +52,9 @@ class Preparation:
     """Standardised features, and perhaps a prediction by squared error as one more of each item.
 
     The prediction, called the start, is one function of all items, and a function of the instance
-    for each item, which predicts what the first leaves.  ``arrays`` are those of a file: means and
-    standard deviations of the features and of the start, and coefficients of least squares,
+    for each item, which predicts what the first leaves.  With the start ``"index"``, one linear
+    function takes the place of all features of the instance.  ``arrays`` are those of a file: means
+    and standard deviations of the features and of the start, and coefficients of ridge regression,
     intercepts last.  ``trees`` are boosted ones of each kind of features, in their place.
     """
 
@@ -83,6 +87,11 @@ class Preparation:
         if start == "none":
             return cls(arrays), scaled
         fitted = cls(arrays)._with_models(start, scaled, costs)
+        if start == "index":
+            fitted.arrays["index"] = _index(
+                fitted.arrays.pop("of_instance"), scaled.tables["instance"]
+            )
+            return fitted, fitted.inputs(inputs)
         predicted = fitted._predicted(scaled)
         if start == "boosted":
             for others, rows in shuffled_parts(len(costs), _CROSS_FITTED, 0):
@@ -100,6 +109,10 @@ class Preparation:
     def inputs(self, inputs: DecisionInputs) -> DecisionInputs:
         """Prepare other inputs."""
         scaled = self._scaled(inputs)
+        if "index" in self.arrays:
+            return DecisionInputs(
+                instance=scaled.tables["instance"] @ self.arrays["index"][:, None]
+            )
         if "start" not in self.arrays:
             return scaled
         return self._with_start(scaled, self._predicted(scaled))
@@ -141,7 +154,7 @@ class Preparation:
                     model = each if is_of_items else MultiOutputRegressor(each)
                     fitted.trees[kind] = model.fit(rows, y)
                 else:
-                    model = LinearRegression().fit(rows, y)
+                    model = RidgeCV(_PENALTIES).fit(rows, y)
                     intercept = np.reshape(model.intercept_, (-1, 1))
                     table = np.hstack((np.atleast_2d(model.coef_), intercept))
                     fitted.arrays[f"of_{kind}"] = table
@@ -318,6 +331,18 @@ def _moments(rows: FloatArray) -> tuple[FloatArray, FloatArray]:
         means[odd] = np.ldexp(scaled.mean(axis=0), powers)
         stds[odd] = np.ldexp(scaled.std(axis=0), powers)
     return means, stds
+
+
+def _index(functions: FloatArray, features: FloatArray) -> FloatArray:
+    """Return the weights of the first principal component of linear costs, at std 1.
+
+    ``functions`` have the shape (n_items, n_features + 1), and the features have the mean 0.
+    """
+    slopes = functions[:, :-1]
+    with threadpool_limits(limits=1):
+        weights: FloatArray = slopes.T @ svd(features @ slopes.T, full_matrices=False)[2][0]
+        std = (features @ weights).std()
+    return weights / (std or 1.0)
 
 
 def _rows(table: FloatArray) -> FloatArray:

@@ -53,19 +53,23 @@ class PredictThenOptimize(SavedToFile, Documented, BaseEstimator):
         The problem, or ``solve(costs)`` that returns the decision of least cost.
     C : float or "auto"
         Weight of the training loss against the regulariser.  ``"auto"`` goes by the regret of
-        held-out instances.  A linear function is then the mean of the fits, one for each of five
-        parts held out, of the five best C and starts; with ``spare_solves`` or
-        ``start="boosted"`` it is one fit with the best C and start.  A union such as
-        ``["linear", "stump"]`` is such a linear function, too, unless boosting it has a smaller
-        regret on the same held-out instances.
+        held-out instances.  Two stages, the start alone, are a candidate: another one must have a
+        smaller regret by two standard errors of the difference.  A linear function is then the mean
+        of the fits, one for each of five parts held out, of the five best C and starts; with
+        ``spare_solves`` or ``start="boosted"`` it is one fit with the best C and start.  A union
+        such as ``["linear", "stump"]`` is such a linear function, too, unless boosting it has a
+        smaller regret on the same held-out instances.
     weak_learner : str, list or dict
         ``"linear"`` fits one linear function by :class:`structboost.StructuredSVM`; anything else
         goes to :class:`structboost.StructBoost`, such as ``["linear", "stump"]``.
     start : {"auto", "least_squares", "boosted", "none"}
         Which prediction by squared error is one more feature of each item, with a weight that is
-        hardly regularised: that of least squares, that of scikit-learn's boosted trees, or none.
-        For linear functions, ``"auto"`` tries least squares and none on the held-out instances of
-        ``C="auto"``; with another C it takes least squares.  For boosting it takes none.
+        hardly regularised: that of ridge regression, whose penalty is chosen by leaving out one
+        instance at a time, that of scikit-learn's boosted trees, or none.  For linear functions,
+        ``"auto"`` tries ridge regression and none on the held-out instances of ``C="auto"``; with
+        another C it takes ridge regression.  Where only instances have features, it tries an index,
+        too: one linear function of the features, by which costs are smoothed before the fit.  For
+        boosting it takes none.
     spare_solves : bool
         Whether to train, and to choose C, on the decisions known so far, and to call the problem's
         solver for a few instances at a time, and for all of them to certify the fit: at most about
@@ -95,16 +99,17 @@ class PredictThenOptimize(SavedToFile, Documented, BaseEstimator):
     trainer_ : StructuredSVM or StructBoost
         The fitted model, of standardised features and scaled costs.
     C_ : float
-        The C of the model.
+        The C of the model; 0 for two stages.
     history_ : list of dict
         One record per round or pass of the last fit, with the certificate.  Where the model is a
-        mean of fits, the last record of each, with its ``C`` and ``start``.
+        mean of fits, the last record of each, with its ``C`` and ``start``; of two stages, a record
+        of these.
     passes_ : list of dict
         One per fit where solves are spared: gap, whether it is certified, exact solves so far,
         known decisions.
     path_ : list of dict
         Held-out ``regret`` of each ``C`` and ``start`` tried, for linear functions with
-        ``C="auto"``; of boosting, ``trainer_.C_path_`` has the like.
+        ``C="auto"``, where C = 0 are two stages; of boosting, ``trainer_.C_path_`` has the like.
     path_end_ : str
         Why no other C was tried, for each start; empty where there is no path.
     feature_names_in_ : ndarray of str
@@ -154,10 +159,17 @@ class PredictThenOptimize(SavedToFile, Documented, BaseEstimator):
         text, loss = super().__repr__(N_CHAR_MAX), "the SPO+ loss"
         if "trainer_" not in vars(self):
             return text
-        n = len(self.history_)
-        if "start" in self.history_[-1]:
-            return f"{text}  # mean of {n} fits that minimised {loss}, C = {self.C_:.4g}"
-        return f"{text}  # {fit_in_words(self.trainer_, loss, n)}"
+        n, start = len(self.history_), self.history_[-1].get("start")
+        if start is None:
+            return f"{text}  # {fit_in_words(self.trainer_, loss, n)}"
+        of = {"boosted": "boosted trees", "least_squares": "ridge regression"}
+        if not self.C_:
+            words = f"two stages by {of[start]}; {loss} was not clearly better when held out"
+        elif start == "index":
+            words = f"minimised {loss} of smoothed costs over one index, C = {self.C_:.4g}"
+        else:
+            words = f"mean of {n} fits that minimised {loss}, C = {self.C_:.4g}"
+        return f"{text}  # {words}"
 
     @committed
     def fit(self, X: Any, costs: Any) -> Self:

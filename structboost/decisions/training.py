@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -13,11 +14,12 @@ from sklearn.exceptions import ConvergenceWarning
 from structboost._typing import FloatArray, IntArray
 from structboost.decisions.instances import DecisionInputs, TrueDecisions
 from structboost.decisions.known_decisions import KnownDecisions, fit_on_known_decisions
-from structboost.decisions.model import Preparation, costs_of
+from structboost.decisions.model import STD_OF_START, Preparation, costs_of
 from structboost.decisions.task import PredictThenOptimizeTask
 from structboost.exceptions import InterruptedFitWarning, examples_numbered
 from structboost.linear.designs import plain_ensemble
 from structboost.linear.structured_svm import StructuredSVM
+from structboost.runtime.blas_threads import one_blas_thread
 from structboost.runtime.interrupts import uninterrupted
 from structboost.selection.folds import Fold, shuffled_parts
 from structboost.selection.held_out import HeldOut
@@ -30,11 +32,19 @@ from structboost.validation import is_text
 # Towards 0 the weights shrink in a fixed direction: decisions, and so the regret, end up the same.
 _UPWARDS = (1.0, 3.0, 10.0, 30.0, 100.0, 300.0)
 _DOWNWARDS = (0.3, 0.1, 0.03, 0.01, 3e-3, 1e-3, 3e-4, 1e-4, 3e-5, 1e-5)
+# The C of smoothed costs, whose noise is gone.
+_LARGE = 1000.0
 _FOLDS = 5
 # The mean of the best few needs neighbours of the best C, so some are tried in any case.
 _AT_LEAST = 4
 # The model is the mean of the fits with so many pairs of C and start.
 _AVERAGED = 5
+# Standard errors by which the best of them must be better than two stages.
+_CLEARLY = 2.0
+# Width of the kernel over the index of n instances, times the fifth root of n.
+_WIDTH = 0.5
+# Instances, of any number, at whose index the smoothed costs are fitted.
+_POINTS = 100
 # Near the best C the held-out regret does not tell a gap of a few percent from none.
 _COARSE = 0.05
 _MAX_EPOCHS = 15
@@ -57,31 +67,39 @@ def train(
     facts: dict[str, Any] = {"passes": [], "path": [], "path_end": ""}
     fits = None
     if is_text(C, AUTO) and is_judged:
-        starts = ("none", "least_squares") if start == "auto" else (start,)
+        starts = ["none", "least_squares"] if start == "auto" else [start]
+        if start == "auto" and is_plain and task.features == "instance":
+            starts.append("index")
         fits = LinearFits(parameters, task, inputs, truth, starts)
         facts |= {"path": fits.path, "path_end": fits.end}
-        C, start, _ = fits.best
+        C, start = fits.chosen[:2]
     elif start == "auto":
         start = "least_squares" if is_linear else "none"
-    if fits is not None and is_plain:
+    if fits is not None and is_plain and C:
         preparation, prepared = Preparation.fit(inputs, truth.costs)
         trainer: Any = fits.mean(preparation)
-        if is_union:
-            union = _trainer(parameters, task, AUTO, is_linear=False)
-            # Linear functions alone have been judged, and every solve of further paths costs time.
-            fit = partial(union.fit, prepared, truth, folds=fits.folds(prepared), can_split=False)
-            uninterrupted(fit)
-            if not fits.beat([entry["losses"] for entry in union.C_path_]):
-                trainer, C = union, union.C_
     else:
         preparation, prepared = Preparation.fit(inputs, truth.costs, start)
-        task = PredictThenOptimizeTask(task.problem, preparation.features, n_items=task.n_items)
-        trainer = _trainer(parameters, task, C, is_linear=is_linear)
-        if parameters.spare_solves:
-            facts["passes"] = fit_on_known_decisions(trainer, prepared, truth)
+        prepared_task = PredictThenOptimizeTask(
+            task.problem, preparation.features, n_items=task.n_items
+        )
+        if fits is not None and not C:
+            trainer = fits.alone(start, preparation, prepared_task)
         else:
-            trainer.fit(prepared, truth)
-        C = trainer.C_
+            trainer = _trainer(parameters, prepared_task, C, is_linear=is_linear)
+            if parameters.spare_solves:
+                facts["passes"] = fit_on_known_decisions(trainer, prepared, truth)
+            else:
+                trainer.fit(prepared, truth)
+            C = trainer.C_
+    if fits is not None and is_union:
+        plain, prepared = Preparation.fit(inputs, truth.costs)
+        union = _trainer(parameters, task, AUTO, is_linear=False)
+        # Linear functions alone have been judged, and every solve of further paths costs time.
+        fit = partial(union.fit, prepared, truth, folds=fits.folds(prepared), can_split=False)
+        uninterrupted(fit)
+        if not fits.beat([entry["losses"] for entry in union.C_path_]):
+            trainer, preparation, C = union, plain, union.C_
     return trainer, preparation, {**facts, "C": float(C), "history": trainer.history_}
 
 
@@ -93,15 +111,16 @@ def _trainer(parameters: Any, task: PredictThenOptimizeTask, C: Any, *, is_linea
 
 
 class _Fit(NamedTuple):
-    """A fit on all instances but those of one fold, and its regret on these."""
+    """A fit on all instances but those of one fold, and the regret of each of these."""
 
     preparation: Preparation
     svm: StructuredSVM
     held_out: HeldOut
+    regrets: FloatArray
 
 
 class _Setting(NamedTuple):
-    """The fits of a C and a start, one for each fold."""
+    """The fits of a C and a start, one for each fold, where C = 0 is the start alone."""
 
     C: float
     start: str
@@ -110,6 +129,16 @@ class _Setting(NamedTuple):
     @property
     def regret(self) -> float:
         return float(np.mean([fit.held_out.loss for fit in self.fits]))
+
+    @property
+    def regrets(self) -> FloatArray:
+        """Regret of each instance, where it was held out."""
+        return np.concatenate([fit.regrets for fit in self.fits])
+
+    def is_clearly_better(self, other: _Setting) -> bool:
+        """Whether the regret of the same instances is smaller by two standard errors."""
+        gain = other.regrets - self.regrets
+        return bool(gain.mean() > _CLEARLY * gain.std(ddof=1) / np.sqrt(len(gain)))
 
 
 class _Part:
@@ -121,6 +150,16 @@ class _Part:
         self.preparation, self._prepared = Preparation.fit(
             fits.inputs[train], self._truth.costs, start
         )
+        if start == "index":
+            # The smoothed costs are a function of the index, of which some values are enough.
+            index = self._prepared.tables["instance"]
+            order = np.argsort(index[:, 0], kind="stable")
+            rows = order[np.unique(np.linspace(0, len(order) - 1, _POINTS).astype(np.int64))]
+            costs = smoothed(index[rows], index, self._truth.costs)
+            self._train, self._prepared = train[rows], self._prepared[rows]
+            with examples_numbered(self._train):
+                chosen = fits.problem.solve_all(costs)
+            self._truth = TrueDecisions(chosen=chosen, costs=costs)
         self._held_inputs = self.preparation.inputs(fits.inputs[held])
 
     def begin(self, svm: StructuredSVM) -> None:
@@ -133,14 +172,30 @@ class _Part:
         self._C = C
         with examples_numbered(self._train):
             svm: Any = uninterrupted(partial(next, self._path))
+        return self.judged(svm)
+
+    def judged(self, svm: StructuredSVM) -> _Fit:
+        """Measure the regret of the held-out instances."""
+        task: Any = svm.task
         with examples_numbered(self._held):
-            chosen = svm.task.problem.solve_all(costs_of(svm, self._held_inputs))
+            chosen = task.problem.solve_all(costs_of(svm, self._held_inputs))
         best = self._held_truth.chosen
-        regret = normalized_regret(self._held_truth.costs, chosen, best)
+        regrets, sizes = regrets_and_sizes(self._held_truth.costs, chosen, best)
+        regrets /= sizes.mean() or 1.0
+        regret = float(regrets.mean())
         is_constant = bool((chosen == chosen[:1]).all() and not (best == best[:1]).all())
         # No surrogate: it would call the solver some more times for each instance.
         held_out = HeldOut(regret, regret, is_constant, -regret)
-        return _Fit(self.preparation, svm, held_out)
+        return _Fit(self.preparation, svm, held_out, regrets)
+
+
+@contextmanager
+def _coarse_fits() -> Iterator[None]:
+    """Silence warnings of fits that are meant to be coarse, or end by Ctrl-C."""
+    with warnings.catch_warnings():
+        for category in (ConvergenceWarning, InterruptedFitWarning):
+            warnings.simplefilter("ignore", category)
+        yield
 
 
 class LinearFits:
@@ -166,21 +221,21 @@ class LinearFits:
         self.settings: list[_Setting] = []
         problem: Any = task.problem
         is_spared = parameters.spare_solves
-        self._problem = KnownDecisions(problem, truth.chosen) if is_spared else problem
+        self.problem = KnownDecisions(problem, truth.chosen) if is_spared else problem
         self._svm = StructuredSVM(
             task, tol=max(parameters.tol, _COARSE), max_epochs=_MAX_EPOCHS, random_state=seed
         )
-        with warnings.catch_warnings():
-            for category in (ConvergenceWarning, InterruptedFitWarning):
-                warnings.simplefilter("ignore", category)
-            self.end = "; ".join([self._search(start) for start in starts])
-        self.path = [{"C": s.C, "start": s.start, "regret": s.regret} for s in self.settings]
+        with _coarse_fits():
+            self.end = "; ".join([self._search(start) for start in starts if start != "index"])
+            if "index" in starts:
+                fits = [self._index_fit(*rows) for rows in self._rows]
+                self.settings.append(_Setting(_LARGE, "index", fits))
 
     def _search(self, start: str) -> str:
         """Try each C with a start, upwards and then downwards, and return why both ended."""
         parts = [_Part(self, start, *rows) for rows in self._rows]
         features, n_items = parts[0].preparation.features, self.task.n_items
-        self._svm.task = PredictThenOptimizeTask(self._problem, features, n_items=n_items)
+        self._svm.task = PredictThenOptimizeTask(self.problem, features, n_items=n_items)
         path, ends = Path("C"), []
 
         def fit(C: float) -> Trial:
@@ -193,12 +248,29 @@ class LinearFits:
                 part.begin(self._svm)
             path.follow(Cs, fit, direction=direction, at_least=_AT_LEAST)
             ends.append(path.end)
+        if start != "none":
+            task = self._svm.task
+            alone = [part.judged(self.alone(start, part.preparation, task)) for part in parts]
+            self.settings.append(_Setting(0.0, start, alone))
         return f"start {start}: {', and then '.join(ends)}"
 
+    def _index_fit(self, train: IntArray, held: IntArray) -> _Fit:
+        """Fit the function of one index, which is that of largest variance of predicted costs."""
+        self._svm.task, part = self.task, _Part(self, "index", train, held)
+        part.begin(self._svm)
+        return part.fit(_LARGE)
+
     @property
-    def best(self) -> _Setting:
-        """The setting of the smallest held-out regret."""
-        return min(self.settings, key=lambda setting: setting.regret)
+    def path(self) -> list[dict[str, Any]]:
+        """Records of all settings."""
+        return [{"C": s.C, "start": s.start, "regret": s.regret} for s in self.settings]
+
+    @property
+    def chosen(self) -> _Setting:
+        """The setting of the least held-out regret, or two stages unless it is clearly better."""
+        best = min((s for s in self.settings if s.C), key=lambda s: s.regret)
+        alone = [setting for setting in self.settings if not setting.C]
+        return best if all(map(best.is_clearly_better, alone)) else alone[0]
 
     def folds(self, prepared: DecisionInputs) -> list[Fold]:
         """Return the same folds of all inputs, prepared without a start.
@@ -214,21 +286,40 @@ class LinearFits:
         ]  # fmt: skip
 
     def beat(self, losses: Sequence[Sequence[float]]) -> bool:
-        """Return whether the best setting has a regret at most that of another model's best.
+        """Return whether the chosen setting has a regret at most that of another model's best.
 
         ``losses`` are the mean regrets of an instance, for each C of the other model and each fold.
         """
         values = np.abs(np.einsum("ij,ij->i", self.truth.costs, self.truth.chosen))
         scales = [values[held].mean() or 1.0 for _, held in self._rows]
-        return self.best.regret <= min(float(np.mean(np.divide(x, scales))) for x in losses)
+        return self.chosen.regret <= min(float(np.mean(np.divide(x, scales))) for x in losses)
+
+    def alone(self, start: str, preparation: Preparation, task: Any) -> StructuredSVM:
+        """Return the start as a linear function of prepared features, which is its costs."""
+        sizes = {kind: preparation.sizes.get(kind, 0) + 1 for kind in task.kinds}
+        sizes["items"] += 1  # the start
+        weights = {kind: np.zeros((sizes[kind], of.n_channels)) for kind, of in task.kinds.items()}
+        center, std = preparation.arrays["start"].tolist()
+        weights["items"][-2:, 0] = std / STD_OF_START, center
+        facts = {**self.settings[0].fits[0].svm.model_.metadata, "certified": False, "C": 0.0}
+        facts |= {"objective": 0.0, "history": [{"C": 0.0, "start": start, "gap": 1.0}]}
+        return StructuredSVM.from_model(plain_ensemble(task.kinds, weights, facts), task)
 
     def mean(self, preparation: Preparation) -> StructuredSVM:
         """Return the mean of the fits of the best settings, which is a linear function, too.
 
         Its weights are those of features that are prepared without a start.
         """
-        settings = sorted(self.settings, key=lambda setting: setting.regret)[:_AVERAGED]
-        fits = [(setting, fit) for setting in settings for fit in setting.fits]
+        chosen = self.chosen
+        if chosen.start == "index":
+            # The fits of folds miss too much where few parameters are left.
+            every = np.arange(len(self.inputs))
+            with _coarse_fits():
+                fits = [(chosen, self._index_fit(every, every))]
+        else:
+            settings = [s for s in self.settings if s.C and s.start != "index"]
+            best = sorted(settings, key=lambda setting: setting.regret)[:_AVERAGED]
+            fits = [(setting, fit) for setting in best for fit in setting.fits]
         basis = preparation.basis(self.truth.costs.shape[1])
         costs = np.mean([costs_of(f.svm, f.preparation.inputs(basis)) for _, f in fits], axis=0)
         bias, slopes = costs[0], costs[1:] - costs[0]
@@ -246,6 +337,26 @@ class LinearFits:
         return StructuredSVM.from_model(plain_ensemble(kinds, weights, facts), self.task)
 
 
+def smoothed(points: FloatArray, index: FloatArray, costs: FloatArray) -> FloatArray:
+    """Return the mean costs, at each point, of instances whose index, of std 1, is near it."""
+    with one_blas_thread():
+        distances = (points - index.T) / (_WIDTH * len(index) ** -0.2)
+        weights = np.exp(-0.5 * np.square(distances))
+        means: FloatArray = weights @ costs / weights.sum(axis=1, keepdims=True)
+    return means
+
+
+def regrets_and_sizes(
+    costs: FloatArray, chosen: FloatArray, best: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return the regret of each decision, and the size of the best value.
+
+    Costs and decisions have the shape (n, n_items).
+    """
+    values = np.einsum("ij,ij->i", costs, best)
+    return np.abs(np.einsum("ij,ij->i", costs, chosen) - values), np.abs(values)
+
+
 def normalized_regret(
     costs: FloatArray, chosen: FloatArray, best: FloatArray, weights: FloatArray | float = 1.0
 ) -> float:
@@ -254,7 +365,6 @@ def normalized_regret(
     Where the best values are all 0, it is the mean regret.  Costs and decisions have the shape
     (n, n_items).
     """
-    values = weights * np.einsum("ij,ij->i", costs, best)
-    regret = np.abs(weights * np.einsum("ij,ij->i", costs, chosen) - values)
-    total = np.abs(values).sum() or np.broadcast_to(weights, len(costs)).sum()
-    return float(regret.sum() / total)
+    regrets, sizes = regrets_and_sizes(costs, chosen, best)
+    total = (weights * sizes).sum() or np.broadcast_to(weights, len(costs)).sum()
+    return float((weights * regrets).sum() / total)

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from sklearn.linear_model import QuantileRegressor, RidgeCV
 from sklearn.model_selection import KFold
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from structboost import PredictThenOptimize, StructuredSVM
 from structboost.decisions import (
+    Choose,
     DecisionInput,
     GridPath,
     PredictThenOptimizeTask,
@@ -16,7 +20,7 @@ from structboost.decisions.inputs import FeatureReader
 from structboost.decisions.instances import DecisionInputs
 from structboost.decisions.model import Preparation, costs_of
 from structboost.decisions.problem import DecisionProblem
-from structboost.decisions.training import LinearFits, _Fit, _Part
+from structboost.decisions.training import LinearFits, _Fit, _Part, smoothed
 from structboost.selection.folds import random_folds
 from structboost.selection.held_out import HeldOut
 from tests.helpers.travel import ROUTES, travel
@@ -42,8 +46,10 @@ def test_mean_of_the_fits_is_one_linear_function(form, monkeypatch, tmp_path):
         costs_of(fit.svm, fit.preparation.inputs(inputs))
         for setting in fits.settings
         for fit in setting.fits
+        if setting.C
     ]
     assert len(each) == 20
+    monkeypatch.setattr("structboost.decisions.training._CLEARLY", -99.0)
     predicted = costs_of(fits.mean(plain), prepared)
     np.testing.assert_allclose(predicted, np.mean(each, axis=0), rtol=1e-9)
     model = PredictThenOptimize(ROUTES).fit(X, costs)
@@ -91,7 +97,7 @@ def test_smaller_c_are_tried_as_long_as_they_are_better(monkeypatch):
 
     def fit(self, C):
         regret = regret_at.get(C, 0.3)
-        return _Fit(self.preparation, None, HeldOut(regret, regret, False, -regret))
+        return _Fit(self.preparation, None, HeldOut(regret, regret, False, -regret), np.zeros(2))
 
     monkeypatch.setattr(_Part, "fit", fit)
     x, costs = travel(10)
@@ -105,7 +111,7 @@ def test_smaller_c_are_tried_as_long_as_they_are_better(monkeypatch):
         "start none: the held-out score at C = 30 was smaller on every fold than at 1, and then "
         "the held-out score at C = 0.01 was smaller on every fold than at 0.03"
     )
-    assert fits.best[:2] == (0.03, "none")
+    assert fits.chosen[:2] == (0.03, "none")
 
 
 class Impatient(GridPath):
@@ -214,3 +220,84 @@ def test_a_solver_that_fails_where_solves_are_spared_names_the_instance():
     with pytest.raises(RuntimeError, match="licence") as error:
         PredictThenOptimize(problem, C=100.0, tol=1e-6, spare_solves=True).fit(x, costs)
     assert "X[3]" in error.value.__notes__[0]
+
+
+def few_days(kind, seed=0, n=24, n_features=12):
+    """Few days for each feature: costs of items, and features of the instance or of the items."""
+    rng = np.random.default_rng(seed)
+    shape = (n, n_features) if kind == "instance" else (n, ROUTES.n_items, n_features)
+    X = rng.normal(size=shape)
+    weights = rng.normal(size=(n_features, ROUTES.n_items) if kind == "instance" else n_features)
+    costs = X @ weights
+    return X, 9 + costs + rng.normal(size=costs.shape)
+
+
+@pytest.mark.parametrize("spare_solves", [False, True])
+@pytest.mark.parametrize("kind", ["instance", "items"])
+def test_without_a_clear_gain_the_model_is_ridge_regression_and_prints_so(
+    kind, spare_solves, tmp_path
+):
+    X, costs = few_days(kind)
+    model = PredictThenOptimize(ROUTES, spare_solves=spare_solves, random_state=0).fit(X, costs)
+    assert (model.C_, model.passes_) == (0.0, [])
+    assert "# two stages by ridge regression; the SPO+ loss was not clearly better" in repr(model)
+    rows = X.reshape(-1, X.shape[-1])
+    targets = costs if kind == "instance" else costs.ravel()
+    ridge = make_pipeline(StandardScaler(), RidgeCV(np.logspace(-3, 3, 13)))
+    # Penalties are relative to the costs' squares, so their unit does not matter.
+    expected = ridge.fit(rows, targets).predict(rows).reshape(costs.shape)
+    np.testing.assert_allclose(model.predict_costs(X), expected, rtol=1e-9)
+    model.save(tmp_path / "m")
+    loaded = PredictThenOptimize.load(tmp_path / "m", ROUTES)
+    np.testing.assert_array_equal(loaded.predict_costs(X), model.predict_costs(X))
+    assert repr(loaded) == repr(model)
+
+
+@pytest.mark.parametrize(
+    ("gains", "is_two_stages"),
+    [([0, 0, 0, 0], True), ([1, -1, 1, 0], True), ([1, 1.1, 0.9, 1], False), ([-1] * 4, True)],
+    ids=["tie", "noise", "clear", "loss"],
+)
+def test_a_fit_by_regret_must_beat_two_stages_clearly(gains, is_two_stages, monkeypatch):
+    x, costs = travel(4)
+    gains = dict(zip(map(tuple, x), gains, strict=True))
+
+    def judged(self, svm):
+        lead = [0.0 if svm.C_ == 0 else gains[tuple(row)] for row in x[self._held]]
+        regrets = 5.0 - np.array(lead)
+        return _Fit(self.preparation, svm, HeldOut(regrets.mean(), 0.0, False), regrets)
+
+    monkeypatch.setattr(_Part, "judged", judged)
+    model = PredictThenOptimize(ROUTES, start="least_squares", random_state=0).fit(x, costs)
+    assert (model.C_ == 0.0) == is_two_stages
+    assert ("two stages" in repr(model)) == is_two_stages
+    assert model.path_[-1] == {"C": 0.0, "start": "least_squares", "regret": 5.0}
+
+
+def stock(n, seed):
+    """Costs of 20 sizes of an order, of which demand decides, by four features of the day."""
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(n, 4))
+    demand = 20 + 6 * x @ [0.6, -0.5, 0.4, 0.3] + 3 * rng.normal(size=n)
+    left = np.linspace(3, 37, 20) - demand[:, None]
+    return x, np.maximum(left, 0) + np.maximum(-4 * left, 0), demand
+
+
+@pytest.mark.slow
+def test_orders_are_as_good_as_by_quantile_regression():
+    x, costs, demand = stock(200, 0)
+    held_x, held, _ = stock(500, 1)
+    model = PredictThenOptimize(Choose(20, 1), random_state=0).fit(x, costs)
+    assert "# minimised the SPO+ loss of smoothed costs over one index, C = 1000" in repr(model)
+    quantile = QuantileRegressor(quantile=0.8, alpha=0.0).fit(x, demand).predict(held_x)
+    nearest = np.abs(np.linspace(3, 37, 20) - quantile[:, None]).argmin(axis=1)
+    by_quantile = held[np.arange(500), nearest].mean()
+    assert (model.predict(held_x) * held).sum(axis=1).mean() < 1.05 * by_quantile
+
+
+def test_smoothed_costs_are_means_of_instances_of_a_similar_index():
+    rng = np.random.default_rng(0)
+    index, costs = rng.normal(size=(30, 1)), rng.normal(size=(30, 3))
+    weights = np.exp(-2 * 30**0.4 * (index[7, 0] - index[:, 0]) ** 2)
+    expected = np.average(costs, axis=0, weights=weights)
+    np.testing.assert_allclose(smoothed(index[7:8], index, costs), [expected])
