@@ -34,7 +34,7 @@ Surrogate = Callable[..., FloatArray]
 _AtScale = tuple[float, float, FloatArray]
 
 # Relative gap at which the search for the scale stops, and its largest number of evaluations.
-SCALE_GAP = 0.01
+SCALE_GAP = 0.005
 _MAX_EVALUATIONS = 20
 # Outputs of an input, such as permutations, that are listed for a likelihood.
 _MOST_LISTED = 1000

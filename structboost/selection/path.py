@@ -34,7 +34,7 @@ _WORSE = 0.005
 
 # Standard errors of a mean difference, paired over examples, up to which surrogates are equally good
 # and a loss is no larger.
-_NOISE, _NOISE_OF_LOSS = 0.5, 1.0
+_NOISE, _NOISE_OF_LOSS = 1 / 3, 1.0
 
 # Fraction of the loss in the objective below which a larger C changes nothing, and the reason.
 SATISFIED_FRACTION = 0.1
@@ -257,7 +257,7 @@ class Path:
 def is_preferred(trial: Trial, to: Trial) -> bool:
     """Whether a trial is better than that of an earlier value, on what is known.
 
-    Surrogates are equally good within the gap of their scale, or half a standard error of the
+    Surrogates are equally good within the gap of their scale, or a third of a standard error of the
     difference, paired over examples.  Then the trial must have a clearly smaller loss.  With a
     smaller surrogate, its loss must not be clearly larger, unless a model predicts one output.
     The measurements alone decide where those of the examples are unknown, or the user has a score.
