@@ -7,11 +7,27 @@ from typing import Any
 
 import numpy as np
 
-from structboost._typing import FloatArray
+from structboost._typing import FloatArray, IntArray
 from structboost.weak.base import Candidate
 
 # Relative difference of edges up to which a constant learner is as good as a split.
 TIE = 1e-6
+# Part of the largest edge up to which edges differ by the order in which a processor adds.
+_ROUNDING = 1e-9
+
+
+def ranked(values: FloatArray) -> IntArray:
+    """Return indices of values, largest first, and of values that are equal but for rounding,
+    the first first.
+    """
+    largest = float(np.abs(values[np.isfinite(values)]).max(initial=0.0)) or 1.0
+    order: IntArray = np.argsort(-np.round(values / (_ROUNDING * largest)), kind="stable")
+    return order
+
+
+def best_first(candidates: Sequence[Candidate]) -> list[Candidate]:
+    """Return candidates in the order of :func:`ranked` edges."""
+    return [candidates[int(k)] for k in ranked(np.array([c.edge for c in candidates]))]
 
 
 def best_on_channels(

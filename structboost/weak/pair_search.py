@@ -21,6 +21,8 @@ from structboost.runtime.compiled import compiled
 
 # Side of a column that is split by sets of categories.
 BY_SETS = 2
+# Relative difference of edges that the order of a sum may make.
+ROUNDING = 1e-9
 
 
 @compiled
@@ -189,9 +191,9 @@ def _raise_to_children(
             if side <= 0:
                 left[i], right[i] = max(left[i], falling), max(right[i], falling_right)
     for i in range(n_root):
-        if left[i] > sizes[0, i]:
+        if left[i] > sizes[0, i] * (1.0 + ROUNDING):
             sizes[0, i], children[0, i] = left[i], column
-        if right[i] > sizes[1, i]:
+        if right[i] > sizes[1, i] * (1.0 + ROUNDING):
             sizes[1, i], children[1, i] = right[i], column
 
 

@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 
 from structboost._typing import FloatArray, IntArray, override
 from structboost.weak.base import Candidate, WeakLearnerFamily
+from structboost.weak.candidates import best_first, ranked
 from structboost.weak.category_sets import BY_SET, N_WORDS, number_of, words_of_flags
-from structboost.weak.pair_search import BY_SETS, best_children, stump_sizes
+from structboost.weak.pair_search import BY_SETS, ROUNDING, best_children, stump_sizes
 from structboost.weak.tree import Tree, TreeFamily
 
 # Bins of a feature: with as many as stumps have, the search would take 64 times as long.
@@ -141,7 +142,7 @@ class PairTreeFamily(TreeFamily):
             rows = np.flatnonzero(of_channel)
             codes = np.ascontiguousarray(self.binned.codes[:, rows])
             candidates += self._best_trees(codes, of_channel[rows], channel, per_channel)
-        return sorted(candidates, key=lambda candidate: -candidate.edge)
+        return best_first(candidates)
 
     def _best_trees(
         self, codes: NDArray[Any], duals: FloatArray, channel: int, per_channel: int
@@ -157,7 +158,7 @@ class PairTreeFamily(TreeFamily):
         # The last bin of numbers has nothing behind it.
         of_cuts[starts[1:][~self._is_category] - 1] = -np.inf
         columns = np.repeat(np.arange(len(self._n_bins)), self._n_bins)
-        order = np.argsort(-of_cuts, kind="stable")
+        order = ranked(of_cuts)
         first = np.unique(self._feature_of[columns[order]], return_index=True)[1]
         trees = []
         for cut in order[np.sort(first)][:per_channel].tolist():
@@ -253,7 +254,7 @@ class PairTreeFamily(TreeFamily):
         size = gains.max(initial=-np.inf)
         if size <= abs(total):
             return best, leaf * total
-        way, bin_ = np.argwhere(gains == size)[0].tolist()
+        way, bin_ = np.argwhere(gains >= (1 - ROUNDING) * size)[0].tolist()
         leaves = (self.high, self.low) if way == 0 else (self.low, self.high)
         edge = leaves[0] * below[bin_] + leaves[1] * (total - below[bin_])
         return _Child(column, bin_, 0, leaves), float(edge)
