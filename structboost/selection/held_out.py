@@ -92,8 +92,8 @@ def scaled_hinge(
 ) -> FloatArray:
     """Compute the hinge of each held-out example at the best scale of the scores.
 
-    The scale is that of ``min_s mean_i max_y [Delta(y_i, y) + s <M(x_i, y) - M(x_i, y_i), scores>]`` over
-    ``s >= 0``.
+    The scale is that of the least mean over i, with ``s >= 0``, of
+    ``max_y [Delta(y_i, y) + s <M(x_i, y) - M(x_i, y_i), scores>]``.
 
     Parameters
     ----------
@@ -129,7 +129,8 @@ def scaled_hinge(
         last = order[np.append(np.diff(slacks[order]) != 0, True)[:n_outputs]]
         last = last[violations[last] > 0]
         examples, parts = examples[last], of_slack[last] * len(Y)
-        values = np.bincount(examples, parts * violations[last], len(Y))
+        values = np.zeros(len(Y))
+        np.add.at(values, examples, parts * violations[last])
         slope = float((parts * weights_[examples]) @ slopes[last])
         return float(weights_ @ values), slope, values
 

@@ -18,11 +18,10 @@ from numpy.typing import NDArray
 
 from structboost._typing import FloatArray, IntArray
 from structboost.runtime.compiled import compiled
+from structboost.weak.candidates import ROUNDING
 
 # Side of a column that is split by sets of categories.
 BY_SETS = 2
-# Relative difference of edges that the order of a sum may make.
-ROUNDING = 1e-9
 
 
 @compiled

@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from structboost._typing import FloatArray, IntArray, override
 from structboost.weak.base import Candidate, WeakLearnerFamily
-from structboost.weak.candidates import best_first, ranked
+from structboost.weak.candidates import ROUNDING, best_first, ranked
 from structboost.weak.category_sets import BY_SET, N_WORDS, number_of, words_of_flags
-from structboost.weak.pair_search import BY_SETS, ROUNDING, best_children, stump_sizes
+from structboost.weak.pair_search import BY_SETS, best_children, stump_sizes
 from structboost.weak.tree import Tree, TreeFamily
 
 # Bins of a feature: with as many as stumps have, the search would take 64 times as long.
@@ -236,7 +236,7 @@ class PairTreeFamily(TreeFamily):
             leaf = self.high if column == _HIGH else self.low
             return _Child(0, -1, 0, (leaf, leaf)), leaf * total
         side, n_bins = self._sides[column], int(self._n_bins[column])
-        leaf = self.high if total > 0 else self.low
+        leaf = self.high if total > ROUNDING * float(np.abs(duals).sum()) else self.low
         best = _Child(column, -1, 0, (leaf, leaf))
         sums = np.bincount(codes, duals, n_bins)
         if side == BY_SETS:
@@ -252,7 +252,7 @@ class PairTreeFamily(TreeFamily):
         gains = np.array([2.0 * below - total, total - 2.0 * below])
         gains[[side > 0, side < 0]] = -np.inf
         size = gains.max(initial=-np.inf)
-        if size <= abs(total):
+        if size <= (1 + ROUNDING) * abs(total):
             return best, leaf * total
         way, bin_ = np.argwhere(gains >= (1 - ROUNDING) * size)[0].tolist()
         leaves = (self.high, self.low) if way == 0 else (self.low, self.high)
