@@ -33,8 +33,8 @@ _AGREEING = 5
 _WORSE = 0.005
 
 # Standard errors of a mean difference, paired over examples, up to which surrogates are equally
-# good, and a loss is no larger.  A difference on one example is 1 to 1.15 of them.
-_NOISE, _NOISE_OF_LOSS = 1 / 3, 1.2
+# good, and a loss is no larger.  A difference on a single example is one of them.
+_NOISE, _NOISE_OF_LOSS = 1 / 3, 1.02
 
 # Fraction of the loss in the objective below which a larger C changes nothing, and the reason.
 SATISFIED_FRACTION = 0.1
@@ -281,7 +281,9 @@ def _mean_and_error(values: FloatArray, examples: HeldExamples) -> tuple[float, 
     mean = float(np.average(values, weights=examples.weights))
     # Equal examples are drawn one by one.
     parts = examples.weights / np.sqrt(examples.counts)
-    return mean, float(np.linalg.norm(parts * (values - mean)) / examples.weights.sum())
+    n = float(examples.counts.sum())
+    error = float(np.linalg.norm(parts * (values - mean)) / examples.weights.sum())
+    return mean, error * np.sqrt(n / max(n - 1.0, 1.0))
 
 
 def is_better(record: Mapping[str, Any], other: Mapping[str, Any], by: float = 0.0) -> bool:
