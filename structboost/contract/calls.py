@@ -251,12 +251,17 @@ def _check_log_sums(values: FloatArray, n: int) -> None:
 
 def mean_loss(task: Task, Y: Sequence[Any], outputs: Sequence[Any], weights: Any = None) -> float:
     """Return the mean of :meth:`Task.loss`, weighted if there are weights."""
+    return float(np.average(losses_of(task, Y, outputs), weights=weights))
+
+
+def losses_of(task: Task, Y: Sequence[Any], outputs: Sequence[Any]) -> FloatArray:
+    """Return :meth:`Task.loss` of each example."""
     if len(Y) != len(outputs):
         raise ValueError(
             f"X has {len(outputs)} examples and Y {len(Y)}; they must be equally many."
         )
     losses = [loss_of(task, i, *pair) for i, pair in enumerate(zip(Y, outputs, strict=True))]
-    return float(np.average(losses, weights=weights))
+    return np.array(losses, np.float64)
 
 
 def check_truths(task: Task, X: Sequence[Any], Y: Sequence[Any]) -> None:

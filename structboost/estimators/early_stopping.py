@@ -121,7 +121,8 @@ class EarlyStopping(Described):
             except TaskError:  # a task of codes alone, without marginals
                 is_likelihood = False
         if not is_likelihood:
-            surrogate = scaled_surrogate(task, X, Y, scores, weights)
+            values = scaled_surrogate(task, X, Y, scores, weights)
+            surrogate = float(np.average(values, weights=weights))
         if self._score is not None:
             fold = Fold([], [], None, X, Y, weights)
             return -checked_score(self._score, model, fold), surrogate

@@ -180,7 +180,8 @@ class Ensemble:
         rows = member.learners.checked_rows(features, member.n_features)
         if sparse.issparse(rows):
             return sparse_scores(self.scorer(kind), rows)
-        return self.scorer(kind).raw_scores(rows)
+        # Products of rows in another order have other last bits.
+        return self.scorer(kind).raw_scores(np.ascontiguousarray(rows))
 
     def scorer(self, kind: str | None = None) -> Scorer:
         """Build the scorer of a kind at the first call, for :meth:`scores`.

@@ -41,6 +41,8 @@ class Fold:
         Weights of the held-out examples.
     rows, held_rows : sequence of int, optional
         Indices of the examples among all, for errors.
+    held_counts : ndarray of int, shape (n_held,), optional
+        Number of equal examples that each held-out one stands for.
     """
 
     X: Sequence[Any]
@@ -51,6 +53,7 @@ class Fold:
     held_weight: Any = None
     rows: Any = None
     held_rows: Any = None
+    held_counts: Any = None
 
     def __post_init__(self) -> None:
         for name in ("X", "Y", "held_X", "held_Y"):
@@ -167,6 +170,7 @@ def fold_of(X: Sequence[Any], Y: Sequence[Any], train: Part, held: Part) -> Fold
     return Fold(
         rows_of(X, train.rows), rows_of(Y, train.rows), train.weights,
         rows_of(X, held.rows), rows_of(Y, held.rows), held.weights, train.rows, held.rows,
+        held.counts,
     )  # fmt: skip
 
 

@@ -12,8 +12,10 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from structboost.contract.calls import mean_loss, predictions, separation
+from structboost._typing import FloatArray
+from structboost.contract.calls import losses_of, predictions, separation
 from structboost.contract.one_output import is_constant
 from structboost.contract.parts import StackedParts
 from structboost.contract.separation import KeptTruth
@@ -26,16 +28,39 @@ from structboost.model.prediction import model_scores
 from structboost.selection.folds import Fold
 from structboost.selection.scoring import Score, checked_score
 
-# ``surrogate(task, X, Y, scores, weights)`` measures scores on examples: smaller is better.
-Surrogate = Callable[..., float]
+# ``surrogate(task, X, Y, scores, weights)`` measures scores on each example: smaller is better.
+Surrogate = Callable[..., FloatArray]
+# A mean over examples at a scale, its slope, and the values of the examples.
+_AtScale = tuple[float, float, FloatArray]
 
 # Relative gap at which the search for the scale stops, and its largest number of evaluations.
-_SCALE_GAP = 0.01
+SCALE_GAP = 0.005
 _MAX_EVALUATIONS = 20
 # Outputs of an input, such as permutations, that are listed for a likelihood.
 _MOST_LISTED = 1000
 # The scale grows by this factor until the surrogate no longer falls.
 _GROWTH = 8.0
+
+
+class HeldExamples(NamedTuple):
+    """Measurements of each held-out example, all of shape (n_held,).
+
+    Attributes
+    ----------
+    losses : ndarray
+        Losses of the predictions.
+    surrogates : ndarray
+        Values of which the mean is the surrogate.
+    weights : ndarray
+        Weights of the examples.
+    counts : ndarray
+        Number of equal examples that each one stands for.
+    """
+
+    losses: FloatArray
+    surrogates: FloatArray
+    weights: FloatArray
+    counts: NDArray[Any]
 
 
 class HeldOut(NamedTuple):
@@ -51,20 +76,24 @@ class HeldOut(NamedTuple):
         Whether the predictions do not depend on the input.
     score : float or None
         Score by the user's function; larger is better.
+    examples : HeldExamples or None
+        Measurements of each example, if known.
     """
 
     loss: float
     surrogate: float
     is_constant: bool
     score: float | None = None
+    examples: HeldExamples | None = None
 
 
 def scaled_hinge(
     task: Task, X: Sequence[Any], Y: Sequence[Any], scores: StackedParts, weights: Any = None
-) -> float:
-    """Compute the mean hinge of held-out examples at the best scale of the scores.
+) -> FloatArray:
+    """Compute the hinge of each held-out example at the best scale of the scores.
 
-    ``min_s mean_i max_y [Delta(y_i, y) + s <M(x_i, y) - M(x_i, y_i), scores>]`` over ``s >= 0``.
+    The scale is that of the least mean over i, with ``s >= 0``, of
+    ``max_y [Delta(y_i, y) + s <M(x_i, y) - M(x_i, y_i), scores>]``.
 
     Parameters
     ----------
@@ -75,11 +104,16 @@ def scaled_hinge(
         Scores of the model.
     weights : array-like, shape (n_examples,), optional
         Weights of the examples in the mean.
+
+    Returns
+    -------
+    values : ndarray, shape (n_examples,)
     """
     truth = KeptTruth()
     weights_ = np.ones(len(Y)) if weights is None else np.asarray(weights, np.float64)
+    weights_ = weights_ / weights_.sum()
 
-    def at(scale: float) -> tuple[float, float]:
+    def at(scale: float) -> _AtScale:
         scaled = _times(scores, scale)
         separated = separation(task, X, Y, scaled, truth=truth)
         n_outputs = len(separated.losses)
@@ -94,16 +128,19 @@ def scaled_hinge(
         order = np.lexsort((violations, slacks))
         last = order[np.append(np.diff(slacks[order]) != 0, True)[:n_outputs]]
         last = last[violations[last] > 0]
-        parts = (of_slack * weights_[examples])[last] * (len(Y) / weights_.sum())
-        return float(parts @ violations[last]), float(parts @ slopes[last])
+        examples, parts = examples[last], of_slack[last] * len(Y)
+        values = np.zeros(len(Y))
+        np.add.at(values, examples, parts * violations[last])
+        slope = float((parts * weights_[examples]) @ slopes[last])
+        return float(weights_ @ values), slope, values
 
     return _lowest(at, _unit(scores))
 
 
 def scaled_log_loss(
     task: Task, X: Sequence[Any], Y: Sequence[Any], scores: StackedParts, weights: Any = None
-) -> float:
-    """Compute the mean negative log-likelihood of the true outputs at the best scale.
+) -> FloatArray:
+    """Compute the negative log-likelihood of each true output at the best scale.
 
     Parameters
     ----------
@@ -115,12 +152,13 @@ def scaled_log_loss(
     problem = Problem(task, X, Y, scores.offsets, weights_, np.random.RandomState(0))
     likelihood = Likelihood(problem, probes=False)
 
-    def at(scale: float) -> tuple[float, float]:
+    def at(scale: float) -> _AtScale:
         likelihoods = likelihood.at(_times(scores, scale).rows)
         rising = sum(
             float(np.sum(likelihoods.slopes[kind].T * rows)) for kind, rows in scores.rows.items()
         )
-        return float(weights_ @ likelihoods.losses), -rising
+        losses = likelihoods.losses
+        return float(weights_ @ losses), -rising, losses
 
     return _lowest(at, _unit(scores))
 
@@ -134,7 +172,7 @@ def _lists_many(task: Task, X: Sequence[Any]) -> bool:
 
 def scaled_surrogate(
     task: Task, X: Sequence[Any], Y: Sequence[Any], scores: StackedParts, weights: Any = None
-) -> float:
+) -> FloatArray:
     """Compute the negative log-likelihood where the task has marginals, else the hinge.
 
     Where the loss is 1 for every wrong output, as for whole sets of labels, the hinge of most
@@ -168,13 +206,11 @@ def log_loss_by(sharpness: float) -> Surrogate:
 
     def surrogate(
         task: Task, X: Sequence[Any], Y: Sequence[Any], scores: StackedParts, weights: Any = None
-    ) -> float:
-        weights_ = np.ones(len(Y)) if weights is None else np.asarray(weights, np.float64)
+    ) -> FloatArray:
         try:
-            losses = log_losses(task, X, Y, scores, sharpness)
+            return log_losses(task, X, Y, scores, sharpness)
         except TaskError:  # the task has no marginals, or too many outputs
             return scaled_surrogate(task, X, Y, scores, weights)
-        return float(np.average(losses, weights=weights_))
 
     return surrogate
 
@@ -201,10 +237,19 @@ def measured_scores(
     X, Y, weights = fold.held_X, fold.held_Y, fold.held_weight
     with examples_numbered(fold.held_rows):
         outputs = predictions(task, X, scores)
+        losses, surrogates = losses_of(task, Y, outputs), surrogate(task, X, Y, scores, weights)
+        ones, counts = np.ones(len(Y)), fold.held_counts
+        examples = HeldExamples(
+            losses,
+            surrogates,
+            ones if weights is None else np.asarray(weights, np.float64),
+            ones if counts is None else np.asarray(counts),
+        )
         return HeldOut(
-            mean_loss(task, Y, outputs, weights),
-            surrogate(task, X, Y, scores, weights),
+            float(np.average(losses, weights=weights)),
+            float(np.average(surrogates, weights=weights)),
             is_constant(task, X, Y, outputs, scores),
+            examples=examples,
         )
 
 
@@ -242,40 +287,42 @@ def _unit(scores: StackedParts) -> float:
     return 1.0 / std if std > 0 else 1.0
 
 
-def _lowest(at: Callable[[float], tuple[float, float]], unit: float) -> float:
-    """Return the least value of a convex function of a scale from 0 on, by its slopes."""
-    left, value, slope = 0.0, *at(0.0)
+def _lowest(at: Callable[[float], _AtScale], unit: float) -> FloatArray:
+    """Return the values at the scale of the least mean, convex from 0 on, by its slopes."""
+    left, (value, slope, values) = 0.0, at(0.0)
     if slope >= 0:
-        return value
-    best, of_left = value, (value, slope)
+        return values
+    best, of_best, of_left = value, values, (value, slope)
     right = unit
     for _ in range(_MAX_EVALUATIONS):
-        value, slope = at(right)
-        best = min(best, value)
+        value, slope, values = at(right)
+        if value < best:
+            best, of_best = value, values
         if slope >= 0:
             break
         gains = _GROWTH * right * -slope
         left, of_left = right, (value, slope)
-        if gains <= _SCALE_GAP * best:
-            return best
+        if gains <= SCALE_GAP * best:
+            return of_best
         right *= _GROWTH
     else:
-        return best
+        return of_best
     of_right = (value, slope)
     for _ in range(_MAX_EVALUATIONS):
         (f, df), (g, dg) = of_left, of_right
         # The intersection of the two tangents is a lower bound on the function.
         middle = (g - f + df * left - dg * right) / (df - dg)
         bound = f + df * (middle - left)
-        if best - bound <= _SCALE_GAP * best or not left < middle < right:
+        if best - bound <= SCALE_GAP * best or not left < middle < right:
             break
-        value, slope = at(middle)
-        best = min(best, value)
+        value, slope, values = at(middle)
+        if value < best:
+            best, of_best = value, values
         if slope < 0:
             left, of_left = middle, (value, slope)
         else:
             right, of_right = middle, (value, slope)
-    return best
+    return of_best
 
 
 def _times(scores: StackedParts, scale: float) -> StackedParts:

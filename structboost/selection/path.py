@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from structboost.selection.held_out import HeldOut
+from structboost._typing import FloatArray
+from structboost.selection.held_out import SCALE_GAP, HeldExamples, HeldOut
 
 # Each value of an upward path is this many times the one before.
 FACTOR = 10**0.5
@@ -30,6 +31,10 @@ _FLAT = 0.01
 # An equal value is worse on all five with probability 1/32.
 _AGREEING = 5
 _WORSE = 0.005
+
+# Standard errors of a mean difference, paired over examples, up to which surrogates are equally
+# good, and a loss is no larger.  A difference on a single example is one of them.
+_NOISE, _NOISE_OF_LOSS = 1 / 3, 1.02
 
 # Fraction of the loss in the objective below which a larger C changes nothing, and the reason.
 SATISFIED_FRACTION = 0.1
@@ -82,6 +87,14 @@ class Trial:
     def loss(self) -> float:
         """Mean held-out loss of the folds."""
         return float(np.mean([fold.loss for fold in self.folds]))
+
+    @property
+    def examples(self) -> HeldExamples | None:
+        """Measurements of the held-out examples of all folds, or None if a fold has none."""
+        of_folds = [fold.examples for fold in self.folds if fold.examples is not None]
+        if len(of_folds) < len(self.folds):
+            return None
+        return HeldExamples(*map(np.concatenate, zip(*of_folds, strict=True)))
 
     def record(self) -> dict[str, Any]:
         """Return the measurements as a record, with means and values of the folds."""
@@ -136,7 +149,8 @@ class Path:
         ``is_constant``, with ``losses`` and ``surrogates`` of each fold, and the facts of the fit.
         With a score of the user's, ``score`` and ``scores`` as well.
     best : dict or None
-        Record of the best value; the first of equals.
+        Record of the best value; of those that are equally good for all that is known
+        (:func:`is_preferred`), the one of the smaller loss, else the first.
     end : str
         Reason why the path ended, as a sentence.
     """
@@ -149,6 +163,9 @@ class Path:
         self.best: Record | None = None
         self.end = ""
         self._has_left = False
+        self._best_trial: Trial | None = None
+        # Record of the least measurement, by which the path ends.
+        self._least: Record | None = None
 
     @property
     def value(self) -> float:
@@ -195,8 +212,10 @@ class Path:
             trial = fit(value)
             record = {self.name: value, **trial.record()}
             self.records.append(record)
-            if self.best is None or is_better(record, self.best):
-                self.best = record
+            if self._least is None or is_better(record, self._least):
+                self._least = record
+            if self._best_trial is None or is_preferred(trial, self._best_trial):
+                self.best, self._best_trial = record, trial
                 on_best(record)
             if not (anchor and self._has_left) or is_better(record, anchor, by=_FLAT):
                 anchor = record
@@ -214,25 +233,57 @@ class Path:
             return ""
         if "score" not in record and not trial.loss:
             return "no held-out loss is left"
-        assert self.best is not None
-        measure = _measure(record)
+        assert self._least is not None
+        measure, least = _measure(record), self._least[self.name]
         noun, worse = _WORDS[measure]
-        of_folds = zip(_costs(record), _costs(self.best), strict=True)
+        of_folds = zip(_costs(record), _costs(self._least), strict=True)
         at = f"{self.name} = {record[self.name]:.4g}"
-        if len(trial.folds) >= _AGREEING and all(value > least for value, least in of_folds):
-            return f"the held-out {noun} at {at} was {worse} on every fold than at {self.value:.4g}"
+        if len(trial.folds) >= _AGREEING and all(value > smallest for value, smallest in of_folds):
+            return f"the held-out {noun} at {at} was {worse} on every fold than at {least:.4g}"
         ratio = record[self.name] / anchor[self.name]
         beyond = max(ratio, 1 / ratio)
         # The values beyond the best one cost most.
-        is_sure = len(trial.folds) >= _AGREEING and is_better(self.best, record, by=_WORSE)
-        if is_sure or (beyond >= _BEYOND and is_better(self.best, record, by=_FLAT)):
-            return f"the held-out {noun} at {at} was {worse} than at {self.value:.4g}"
+        is_sure = len(trial.folds) >= _AGREEING and is_better(self._least, record, by=_WORSE)
+        if is_sure or (beyond >= _BEYOND and is_better(self._least, record, by=_FLAT)):
+            return f"the held-out {noun} at {at} was {worse} than at {least:.4g}"
         if beyond >= _BEYOND_FLAT:
             return (
                 f"the held-out {noun} was as good as the same from "
                 f"{self.name} = {anchor[self.name]:.4g} to {record[self.name]:.4g}"
             )
         return ""
+
+
+def is_preferred(trial: Trial, to: Trial) -> bool:
+    """Whether a trial is better than that of an earlier value, on what is known.
+
+    Surrogates are equally good within the gap of their scale, or a third of a standard error of the
+    difference, paired over examples.  Then the trial must have a clearly smaller loss.  With a
+    smaller surrogate, its loss must not be clearly larger, unless a model predicts one output.
+    The measurements alone decide where those of the examples are unknown, or the user has a score.
+    """
+    record, other = trial.record(), to.record()
+    examples, others = trial.examples, to.examples
+    if examples is None or others is None or trial.is_empty or to.is_empty or "score" in record:
+        return is_better(record, other)
+    lead, error = _mean_and_error(others.surrogates - examples.surrogates, examples)
+    noise = max(_NOISE * error, SCALE_GAP * float(other["surrogate"]))
+    if trial.is_constant or to.is_constant:
+        return lead > noise
+    lead_of_loss, error_of_loss = _mean_and_error(others.losses - examples.losses, examples)
+    if lead > noise:
+        return lead_of_loss >= -_NOISE_OF_LOSS * error_of_loss
+    return lead >= -noise and lead_of_loss > _NOISE_OF_LOSS * error_of_loss
+
+
+def _mean_and_error(values: FloatArray, examples: HeldExamples) -> tuple[float, float]:
+    """Return the mean of values of held-out examples, and its standard error."""
+    mean = float(np.average(values, weights=examples.weights))
+    # Equal examples are drawn one by one.
+    parts = examples.weights / np.sqrt(examples.counts)
+    n = float(examples.counts.sum())
+    error = float(np.linalg.norm(parts * (values - mean)) / examples.weights.sum())
+    return mean, error * np.sqrt(n / max(n - 1.0, 1.0))
 
 
 def is_better(record: Mapping[str, Any], other: Mapping[str, Any], by: float = 0.0) -> bool:

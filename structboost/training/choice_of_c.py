@@ -184,7 +184,7 @@ def _follow(fits: _FoldFits, chosen: ChosenC, report: Report) -> None:
             chosen.weak_learner, chosen.best = fits.weak_learner, record
 
     path.follow(upwards(rounded(smallest * FACTOR)), fits.fit, keep)
-    if chosen.best is path.best:
+    if chosen.best is not to_beat:
         chosen.end = path.end
 
 

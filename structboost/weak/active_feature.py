@@ -25,7 +25,7 @@ from structboost.weak.base import (
     check_family_arguments,
     check_has_rows,
 )
-from structboost.weak.candidates import best_ways, response_type
+from structboost.weak.candidates import best_first, best_ways, response_type
 from structboost.weak.table import LearnerTable
 
 # Features are searched for this many channels at a time.
@@ -245,7 +245,7 @@ class ActiveFeatureFamily(WeakLearnerFamily):
                 for k in _largest(larger[:, c], n_best):
                     learner = self._learner(k, bool(turned[k, c] > edges[k, c]))
                     candidates.append(Candidate(learner, first + c, float(larger[k, c])))
-        return sorted(candidates, key=lambda candidate: -candidate.edge)
+        return best_first(candidates)
 
     @override
     def refine(self, learner: ActiveFeature, duals: FloatArray) -> Sequence[Candidate]:

@@ -7,11 +7,25 @@ from typing import Any
 
 import numpy as np
 
-from structboost._typing import FloatArray
+from structboost._typing import FloatArray, IntArray
 from structboost.weak.base import Candidate
 
 # Relative difference of edges up to which a constant learner is as good as a split.
 TIE = 1e-6
+# Part of the largest edge by which equal edges may differ, since processors add in other orders.
+ROUNDING = 1e-9
+
+
+def ranked(values: FloatArray) -> IntArray:
+    """Return indices of values, largest first, with values that differ by rounding in order."""
+    largest = float(np.abs(values[np.isfinite(values)]).max(initial=0.0)) or 1.0
+    order: IntArray = np.argsort(-np.round(values / (ROUNDING * largest)), kind="stable")
+    return order
+
+
+def best_first(candidates: Sequence[Candidate]) -> list[Candidate]:
+    """Return candidates in the order of :func:`ranked` edges."""
+    return [candidates[int(k)] for k in ranked(np.array([c.edge for c in candidates]))]
 
 
 def best_on_channels(
@@ -24,16 +38,16 @@ def best_on_channels(
     candidates = [
         Candidate(learner(int(k), channel), channel, float(edges[k, channel]))
         for channel in range(edges.shape[1])
-        for k in np.argsort(-edges[:, channel], kind="stable")[:per_channel]
+        for k in ranked(edges[:, channel])[:per_channel]
     ]
-    return sorted(candidates, key=lambda candidate: -candidate.edge)
+    return best_first(candidates)
 
 
 def largest_norms(
     learners: Sequence[Any], edges: FloatArray, n_learners: int
 ) -> list[tuple[Any, FloatArray]]:
     """Learners of largest l1 norm of edges over the channels, with their edges, best first."""
-    order = np.argsort(-np.abs(edges).sum(axis=1), kind="stable")[:n_learners]
+    order = ranked(np.abs(edges).sum(axis=1))[:n_learners]
     return [(learners[int(k)], edges[k]) for k in order]
 
 

@@ -11,6 +11,7 @@ from structboost._typing import FloatArray, IntArray
 from structboost.runtime.blocks import add_to_tree, close_tree, tree_depth, tree_sum
 from structboost.runtime.compiled import compiled
 from structboost.weak.binning import BinnedFeatures
+from structboost.weak.candidates import ROUNDING
 
 # Most numbers in the histograms that are filled together: a quarter of a megabyte.
 _GROUP_ENTRIES = 1 << 15
@@ -103,7 +104,7 @@ def best_splits(
                 straight = low * left[c] + high * right
                 turned = high * left[c] + low * right
                 edge = max(straight, turned)
-                if edge > edges[f, c]:
+                if edge > edges[f, c] * (1.0 + ROUNDING):
                     edges[f, c] = edge
                     bins[f, c] = b
                     flipped[f, c] = turned > straight
@@ -144,7 +145,7 @@ def best_shared_splits(
             for c in range(n_channels):
                 left[c] += histograms[at + b, c]
                 norm += abs(low * left[c] + high * (totals[c] - left[c]))
-            if norm > norms[f]:
+            if norm > norms[f] * (1.0 + ROUNDING):
                 norms[f] = norm
                 bins[f] = b
         at += n_bins[f]

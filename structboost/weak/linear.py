@@ -24,7 +24,7 @@ from structboost.weak.base import (
     check_has_rows,
     check_sizes,
 )
-from structboost.weak.candidates import largest_norms, response_type
+from structboost.weak.candidates import best_first, largest_norms, response_type
 from structboost.weak.stump import StumpFamily
 from structboost.weak.table import LearnerTable, shares_of_coefficients
 
@@ -144,7 +144,7 @@ class LinearFamily(WeakLearnerFamily):
                     key=lambda candidate: candidate.edge,
                 )
             )
-        return sorted(candidates, key=lambda candidate: -candidate.edge)
+        return best_first(candidates)
 
     @override
     def price_shared(

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from structboost._typing import FloatArray, IntArray, override
 from structboost.files.schema import Array
 from structboost.weak.base import Candidate, WeakLearnerFamily
+from structboost.weak.candidates import best_first
 from structboost.weak.lookup_table import LinearAndSteps
 from structboost.weak.stump import Stump, StumpFamily, StumpTable
 from structboost.weak.table import LearnerTable, shares_of_coefficients
@@ -148,7 +149,7 @@ class LinearAndStumpFamily(WeakLearnerFamily):
     @override
     def price(self, duals: FloatArray, per_channel: int) -> Sequence[Candidate]:
         candidates = [*self._linear_candidates(duals), *self._stumps.price(duals, per_channel)]
-        return sorted(candidates, key=lambda candidate: -candidate.edge)
+        return best_first(candidates)
 
     @override
     def refine(self, learner: Any, duals: FloatArray) -> Sequence[Candidate]:

@@ -30,6 +30,7 @@ from structboost.weak.base import (
     check_family_arguments,
 )
 from structboost.weak.block_measures import BlockMeasure, entry_values
+from structboost.weak.candidates import best_first
 from structboost.weak.lookup_table import LinearAndSteps, LookupTable
 from structboost.weak.responses import DualsInShards, FeaturesOfRows, ResponsesInShard
 from structboost.weak.standardisation import Standardisation
@@ -160,7 +161,7 @@ class LinearFunctionSearch(WeakLearnerFamily):
         candidates = [
             self._steepest(channel, sums) for channel, sums in enumerate(self._sums(duals).T)
         ]
-        return sorted(candidates, key=lambda candidate: -candidate.edge)
+        return best_first(candidates)
 
     @override
     def refine(self, learner: LinearFunction, duals: Any) -> list[Candidate]:

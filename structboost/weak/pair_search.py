@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from structboost._typing import FloatArray, IntArray
 from structboost.runtime.compiled import compiled
+from structboost.weak.candidates import ROUNDING
 
 # Side of a column that is split by sets of categories.
 BY_SETS = 2
@@ -218,9 +219,9 @@ def _raise_to_children(
                 left[i] = max(left[i], abs(value) + abs(missing))
                 right[i] = max(right[i], abs(other) + abs(other_missing))
     for i in range(n_root):
-        if left[i] > sizes[0, i]:
+        if left[i] > sizes[0, i] * (1.0 + ROUNDING):
             sizes[0, i], children[0, i] = left[i], column
-        if right[i] > sizes[1, i]:
+        if right[i] > sizes[1, i] * (1.0 + ROUNDING):
             sizes[1, i], children[1, i] = right[i], column
 
 

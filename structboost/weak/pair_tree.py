@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from structboost._typing import FloatArray, IntArray, override
 from structboost.weak.base import Candidate, WeakLearnerFamily
 from structboost.weak.binning import Thresholds
+from structboost.weak.candidates import ROUNDING, best_first, ranked
 from structboost.weak.category_sets import BY_SET, N_WORDS, number_of, words_of_flags
 from structboost.weak.pair_search import BY_SETS, best_children, stump_sizes
 from structboost.weak.tree import Tree, TreeFamily
@@ -147,7 +148,7 @@ class PairTreeFamily(TreeFamily):
             rows = np.flatnonzero(of_channel)
             codes = np.ascontiguousarray(self.binned.codes[:, rows])
             candidates += self._best_trees(codes, of_channel[rows], channel, per_channel)
-        return sorted(candidates, key=lambda candidate: -candidate.edge)
+        return best_first(candidates)
 
     def _best_trees(
         self, codes: NDArray[Any], duals: FloatArray, channel: int, per_channel: int
@@ -165,7 +166,7 @@ class PairTreeFamily(TreeFamily):
         # The last bin of numbers has nothing behind it.
         of_cuts[starts[1:][~self._is_category] - 1] = -np.inf
         columns = np.repeat(np.arange(len(self._n_bins)), self._n_bins)
-        order = np.argsort(-of_cuts, kind="stable")
+        order = ranked(of_cuts)
         first = np.unique(self._feature_of[columns[order]], return_index=True)[1]
         trees = []
         for cut in order[np.sort(first)][:per_channel].tolist():
@@ -256,7 +257,7 @@ class PairTreeFamily(TreeFamily):
         """Best child of rows with these codes of a column, and its edge."""
         total = float(duals.sum())
         side, n_bins = self._sides[column], int(self._n_bins[column])
-        leaf = self.high if total > 0 else self.low
+        leaf = self.high if total > ROUNDING * float(np.abs(duals).sum()) else self.low
         best = _Child(column, -1, 0, (leaf, leaf))
         sums = np.bincount(codes, duals, n_bins)
         if side == BY_SETS:
@@ -273,9 +274,9 @@ class PairTreeFamily(TreeFamily):
         ordered = gains[:, :-1] if self._is_apart[column] else gains
         ordered[[side > 0, side < 0]] = -np.inf
         size = gains.max(initial=-np.inf)
-        if size <= abs(total):
+        if size <= (1 + ROUNDING) * abs(total):
             return best, leaf * total
-        way, bin_ = np.argwhere(gains == size)[0].tolist()
+        way, bin_ = np.argwhere(gains >= (1 - ROUNDING) * size)[0].tolist()
         leaves = (self.high, self.low) if way == 0 else (self.low, self.high)
         edge = leaves[0] * below[bin_] + leaves[1] * (total - below[bin_])
         return _Child(column, bin_, 0, leaves), float(edge)

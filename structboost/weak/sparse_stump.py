@@ -14,11 +14,14 @@ from structboost._typing import FloatArray, IntArray, override
 from structboost.files.schema import DamagedFileError, whole_number
 from structboost.runtime.compiled import compiled
 from structboost.weak.base import Candidate, WeakLearnerFamily
-from structboost.weak.candidates import best_ways, response_type, with_constant
+from structboost.weak.candidates import (
+    ROUNDING,
+    best_first,
+    best_ways,
+    response_type,
+    with_constant,
+)
 from structboost.weak.stump import Stump, StumpTable
-
-# An edge is larger only by more than rounding: by this fraction of it.
-_ROUNDING = 1e-10
 
 
 class SparseStumpFamily(WeakLearnerFamily):
@@ -80,7 +83,7 @@ class SparseStumpFamily(WeakLearnerFamily):
             largest = max(self.low * total, self.high * total)
             constant = Candidate(self._stump(0, -1, flip), channel, largest)
             candidates += with_constant(splits, constant, per_channel)
-        return sorted(candidates, key=lambda candidate: -candidate.edge)
+        return best_first(candidates)
 
     @override
     def refine(self, learner: Stump, duals: FloatArray) -> list[Candidate]:
@@ -134,7 +137,7 @@ def _largest(edges: FloatArray, most: int) -> list[int]:
     """Order the largest edges, descending, with ties up to rounding by index."""
     n = min(most, len(edges))
     least = np.partition(edges, len(edges) - n)[len(edges) - n]
-    slack = _ROUNDING * max(abs(least), abs(float(edges.max())))
+    slack = ROUNDING * max(abs(least), abs(float(edges.max())))
     candidates = np.flatnonzero((edges >= least - slack) & np.isfinite(edges))
     steps = np.round(edges[candidates] / max(slack, np.finfo(float).tiny))
     return [int(f) for f in candidates[np.argsort(-steps, kind="stable")[:n]]]
@@ -189,6 +192,6 @@ def _best_places(
             right = total - left
             straight, turned = low * left + high * right, high * left + low * right
             edge = max(straight, turned)
-            if edge > edges[f] + _ROUNDING * abs(edge):
+            if edge > edges[f] + ROUNDING * abs(edge):
                 edges[f] = edge
                 places[f] = -place if turned > straight else place

@@ -104,7 +104,9 @@ def _moments(features: Any, bias: bool) -> tuple[FloatArray, FloatArray]:
     """Means, or 0 without a bias, and root mean square differences from them."""
     if sparse.issparse(features):
         return _moments_of_sparse(features, bias)
-    centers = features.mean(axis=0, dtype=np.float64) if bias else np.zeros(features.shape[1])
+    # Sums over another type or order of the same numbers have other last bits.
+    features = np.ascontiguousarray(features, np.float64)
+    centers = features.mean(axis=0) if bias else np.zeros(features.shape[1])
     return centers, np.sqrt(np.square(features - centers).mean(axis=0))
 
 

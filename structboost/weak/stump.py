@@ -23,8 +23,10 @@ from structboost.weak.base import (
 )
 from structboost.weak.binning import Thresholds, bin_features
 from structboost.weak.candidates import (
+    best_first,
     best_ways,
     largest_norms,
+    ranked,
     response_type,
     with_constant,
 )
@@ -197,7 +199,7 @@ class StumpSearch(WeakLearnerFamily):
                 for f in self._best_columns(column, per_channel)
             ]
             candidates += with_constant(splits, constant, per_channel)
-        return sorted(candidates, key=lambda candidate: -candidate.edge)
+        return best_first(candidates)
 
     def _keep_directions(
         self, duals: Any, edges: FloatArray, bins: IntArray, flipped: NDArray[np.bool_]
@@ -224,7 +226,7 @@ class StumpSearch(WeakLearnerFamily):
 
     def _best_columns(self, values: FloatArray, most: int) -> list[int]:
         """Columns of the largest values, each on a feature of its own."""
-        order = np.argsort(-values, kind="stable")
+        order = ranked(values)
         if self.bins.gaps is not None:
             first = np.unique(self.bins.gaps.feature[order], return_index=True)[1]
             order = order[np.sort(first)]

@@ -15,6 +15,7 @@ from structboost.files.schema import Array, DamagedFileError, below, prefixed, w
 from structboost.validation import checked_list, shown
 from structboost.weak.base import Candidate, WeakLearnerFamily
 from structboost.weak.block_measures import BlockMeasure
+from structboost.weak.candidates import best_first
 from structboost.weak.lookup_table import sum_of
 from structboost.weak.responses import (
     DualsInShards,
@@ -277,7 +278,7 @@ class UnionFamily(WeakLearnerFamily):
             for i, family in enumerate(self.members)
             for candidate in family.price(self._duals_of(i, duals), per_channel)
         ]
-        return sorted(candidates, key=lambda candidate: -candidate.edge)
+        return best_first(candidates)
 
     @override
     def refine(self, learner: OfMember, duals: Any) -> list[Candidate]:

@@ -105,6 +105,14 @@ def test_scores_do_not_depend_on_the_type_of_the_table(family):
         np.testing.assert_array_equal(fitted.model_.scores(whole.astype(dtype)), expected)
 
 
+def test_scores_do_not_depend_on_the_order_of_the_table_in_memory():
+    # One channel: a matrix times a vector, for which kernels differ.
+    rows = np.random.default_rng(0).normal(size=(60, 5))
+    ranker = StructBoostRanker(objective="svm", C=1.0)
+    model = ranker.fit(rows, (rows[:, 0] > 0).astype(int), qid=np.arange(60) // 10).model_
+    np.testing.assert_array_equal(model.scores(np.asfortranarray(rows)), model.scores(rows))
+
+
 def test_the_compiled_form_is_made_once_by_many_threads_and_never_pickled(classifier):
     model = pickle.loads(pickle.dumps(classifier.model_))
     size = len(pickle.dumps(model))

@@ -56,7 +56,8 @@ def test_the_best_scale_is_that_of_an_independent_search(surrogate, listed, seed
     y, scores = classes(seed, strength=[0.0, 1.0, 2.0][seed % 3])
     scores *= 10.0 ** random.uniform(-3, 3)
     weights = random.uniform(0.1, 3.0, len(y)) if seed % 2 else None
-    own = surrogate(MulticlassTask(4), np.zeros((len(y), 1)), y, rows(scores), weights)
+    values = surrogate(MulticlassTask(4), np.zeros((len(y), 1)), y, rows(scores), weights)
+    own = np.average(values, weights=weights)
     scales = np.exp(np.linspace(-12, 12, 400)) / np.abs(scores).max()
     values = [listed(y, scores, weights, scale) for scale in scales]
     best = scales[int(np.argmin(values))]
@@ -71,7 +72,7 @@ def test_the_best_scale_is_that_of_an_independent_search(surrogate, listed, seed
 def test_the_scale_of_a_model_does_not_count():
     y, scores = classes(0)
     found = [
-        scaled_hinge(MulticlassTask(4), np.zeros((30, 1)), y, rows(scale * scores))
+        scaled_hinge(MulticlassTask(4), np.zeros((30, 1)), y, rows(scale * scores)).mean()
         for scale in (1e-3, 1.0, 1e3)
     ]
     np.testing.assert_allclose(found, found[0], rtol=0.011)
@@ -95,7 +96,7 @@ def test_slacks_that_several_outputs_bound_count_once():
     X = [random.normal(size=(4, 1)) for _ in range(6)]
     Y = [np.array([0, 1, 1, 0]), np.array([2, 0, 1, 1])] * 3
     scores = StackedParts({"x": random.normal(size=(24, 1))}, {"x": np.arange(0, 25, 4)})
-    found = scaled_hinge(task, X, Y, scores)
+    found = scaled_hinge(task, X, Y, scores).mean()
     values = []
     for scale in np.exp(np.linspace(-5, 5, 300)):
         scaled = StackedParts({"x": scale * scores.rows["x"]}, scores.offsets)
@@ -145,7 +146,11 @@ def test_measurements_are_the_loss_and_the_surrogate_of_a_fold():
     fold = Fold(X, y, None, X, y, weights)
     found = measured_scores(task, fold, rows(scores), scaled_log_loss)
     assert found.loss == mean_loss(task, y, predictions(task, X, rows(scores)), weights)
-    assert found.surrogate == scaled_log_loss(task, X, y, rows(scores), weights)
+    values = scaled_log_loss(task, X, y, rows(scores), weights)
+    assert found.surrogate == np.average(values, weights=weights)
+    np.testing.assert_array_equal(found.examples.surrogates, values)
+    np.testing.assert_array_equal(found.examples.losses, y != predictions(task, X, rows(scores)))
+    np.testing.assert_array_equal(found.examples.weights, weights)
     assert not found.is_constant
     assert found.score is None
 
@@ -153,12 +158,12 @@ def test_measurements_are_the_loss_and_the_surrogate_of_a_fold():
 def test_the_surrogate_is_the_likelihood_where_it_can_be_had():
     y, scores = classes(1)
     given = MulticlassTask(4), np.zeros((30, 1)), y, rows(scores)
-    assert scaled_surrogate(*given) == scaled_log_loss(*given)
+    np.testing.assert_array_equal(scaled_surrogate(*given), scaled_log_loss(*given))
     # Rankings have no marginals.
     X, Y = [np.zeros((3, 1))], [np.array([0, 1, 2])]
     of_list = StackedParts({"x": np.array([[1.0], [0.0], [3.0]])}, {"x": np.array([0, 3])})
-    assert scaled_surrogate(RankingTask(), X, Y, of_list) == scaled_hinge(
-        RankingTask(), X, Y, of_list
+    np.testing.assert_array_equal(
+        scaled_surrogate(RankingTask(), X, Y, of_list), scaled_hinge(RankingTask(), X, Y, of_list)
     )
 
 

@@ -7,8 +7,16 @@ import itertools
 import numpy as np
 import pytest
 
-from structboost.selection.held_out import HeldOut
-from structboost.selection.path import FACTOR, MAX_STEPS, Path, Trial, is_better, upwards
+from structboost.selection.held_out import HeldExamples, HeldOut
+from structboost.selection.path import (
+    FACTOR,
+    MAX_STEPS,
+    Path,
+    Trial,
+    is_better,
+    is_preferred,
+    upwards,
+)
 
 
 def made(surrogates, *, constant=(), empty=(), losses=None, scores=None, n_folds=1, ends=None):
@@ -175,3 +183,64 @@ def test_is_better_compares_by_a_relative_margin(by, better):
     assert is_better(own, other, by) == better
     scored = own | {"score": -0.9}, other | {"score": -1.0}
     assert is_better(*scored, by) == better
+
+
+def measured(surrogates, losses, *, counts=1, constant=False):
+    """A trial of one fold with values of its held-out examples, each of several equal rows."""
+    surrogates, losses = np.asarray(surrogates, float), np.asarray(losses, float)
+    counts = np.full(len(losses), counts)
+    examples = HeldExamples(losses, surrogates, counts.astype(float), counts)
+    return Trial([HeldOut(losses.mean(), surrogates.mean(), constant, examples=examples)])
+
+
+# Examples that differ by either sign: 100 of them have a standard error of .02.
+VARIED = 0.2 * np.resize([1.0, -1.0], 100)
+NONE, SOME = np.zeros(100), np.arange(100) < 20
+
+
+@pytest.mark.parametrize(
+    ("lead", "losses", "preferred"),
+    [
+        (0.05, SOME, True),  # clearly better
+        (0.003, SOME, False),  # within the noise, with the same loss
+        (-0.003, NONE, True),  # within the noise, with clearly fewer losses
+        (0.003, np.arange(100) < 19, False),  # one example less is no evidence
+        (0.05, np.arange(100) < 21, True),  # nor is one more
+        (0.05, np.arange(100) < 60, False),  # better, with clearly more losses
+        (-0.05, NONE, False),  # clearly worse
+    ],
+)
+def test_a_value_is_preferred_on_what_is_known(lead, losses, preferred):
+    earlier = measured(np.ones(100), SOME)
+    assert is_preferred(measured(1.0 - lead + VARIED, losses), earlier) == preferred
+
+
+def test_losses_do_not_decide_between_a_constant_prediction_and_another():
+    constant = measured(np.ones(100), NONE, constant=True)
+    assert is_preferred(measured(0.95 + VARIED, SOME), constant)
+    assert not is_preferred(
+        measured(1.0 + VARIED, NONE, constant=True), measured(np.ones(100), SOME)
+    )
+
+
+def test_equal_rows_count_one_by_one():
+    earlier, later = np.ones(4), 0.98 + 0.2 * np.array([1.0, -1.0, 1.0, -1.0])
+    for counts, preferred in ((1, False), (100, True)):
+        trials = [measured(values, np.zeros(4), counts=counts) for values in (earlier, later)]
+        assert is_preferred(*trials[::-1]) == preferred
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_last_bits_do_not_decide_which_value_is_best(seed):
+    random = np.random.default_rng(seed)
+    surrogates, losses = random.random(200), random.random(200) < 0.3
+
+    def chosen(noise):
+        trials = iter(
+            measured(surrogates * (1.0 + noise * random.normal(size=200)), losses) for _ in range(4)
+        )
+        path = Path("C")
+        path.follow(upwards(1.0, 4), lambda value: next(trials))
+        return path.value
+
+    assert {chosen(noise) for noise in (0.0, 1e-15, 1e-9, 1e-4)} == {1.0}

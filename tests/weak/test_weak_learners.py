@@ -24,6 +24,7 @@ from structboost import (
 )
 from structboost.exceptions import EmptyModelWarning, TaskError
 from structboost.tasks import RankingTask
+from structboost.weak import PairTreeFamily
 from structboost.weak.feature import FeatureFamily
 from structboost.weak.histogram import histograms
 from structboost.weak.linear import LDAFamily, PerceptronFamily, SVMFamily
@@ -426,3 +427,32 @@ def test_the_seed_of_a_family_that_draws_changes_what_it_finds(family):
         for seed in (0, 0, 1)
     ]
     assert edges[0] == edges[1] != edges[2]
+
+
+@pytest.mark.parametrize(
+    ("family", "shared"),
+    [
+        (StumpFamily, False),
+        (StumpFamily, True),
+        (PairTreeFamily, False),
+        (FeatureFamily, False),
+        (FeatureFamily, True),
+    ],
+)
+@pytest.mark.parametrize("seed", range(4))
+def test_last_bits_of_duals_do_not_decide_between_equal_learners(family, shared, seed):
+    random = np.random.default_rng(seed)
+    column = random.integers(0, 6, (40, 2)).astype(float)
+    # Each feature has a mirror image, whose learners are as good.
+    searched = family(np.hstack((column, -column)), (-1.0, 1.0))
+    duals = random.integers(-3, 4, (40, 3)).astype(float)
+
+    def found(noise):
+        noisy = duals * (1.0 + noise * random.normal(size=duals.shape))
+        if shared:
+            return [learner for learner, _ in searched.price_shared(noisy, 2)]
+        return [(c.learner, c.channel) for c in searched.price(noisy, 2)]
+
+    expected = found(0.0)
+    for _ in range(5):
+        assert found(1e-15) == expected
