@@ -191,3 +191,37 @@ def test_boosting_continues_while_held_out_scores_need_a_larger_scale():
     product = (np.prod(signs[:, :3], axis=1) > 0).astype(int)
     model = StructBoostClassifier(random_state=0).fit(signs[:4000], product[:4000])
     assert log_loss(product[4000:], model.predict_proba(signs[4000:])) < 0.05
+
+
+@pytest.mark.slow
+def test_useless_categories_do_little_harm():
+    rng = np.random.default_rng(1)
+    numbers = rng.normal(size=(6000, 2))
+    labels = (numbers[:, 0] + 1.5 * rng.logistic(size=6000) > 0).astype(int)
+    table = np.column_stack((numbers, rng.integers(0, 100, (6000, 2))))
+
+    def error(X, **parameters):
+        model = StructBoostClassifier(random_state=0, **parameters).fit(X[:3000], labels[:3000])
+        return 1.0 - model.score(X[3000:], labels[3000:])
+
+    # Sets without a price add five points.
+    assert error(table, categorical_features=[2, 3]) < error(numbers) + 0.02
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("is_smooth", [False, True])
+def test_long_steps_are_taken_where_held_out_rows_are_predicted_better(is_smooth, tmp_path):
+    rng = np.random.default_rng(0)
+    rows = rng.uniform(0, 3, size=(2500, 3))
+    labels = (np.floor(rows).sum(axis=1) % 2).astype(int)
+    if is_smooth:
+        rows = rng.normal(size=(2500, 20))
+        labels = (rows.sum(axis=1) > 0).astype(int)
+    model = StructBoostClassifier(random_state=0).fit(rows, labels)
+    assert model.max_depth_ == (5 if is_smooth else 7)
+    assert model.learning_rate_ == (0.1 if is_smooth else 0.2)
+    assert f"depth {model.max_depth_}" in repr(model)
+    model.save(tmp_path / "model")
+    assert StructBoostClassifier.load(tmp_path / "model").max_depth_ == model.max_depth_
+    given = StructBoostClassifier(random_state=0, max_depth=5, max_iter=5).fit(rows, labels)
+    assert (given.max_depth_, given.n_iter_) == (5, 5)

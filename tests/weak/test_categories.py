@@ -17,6 +17,7 @@ from structboost.weak.category import CategoryFamily
 from structboost.weak.category_sets import flags_of, number_of, words_of
 from structboost.weak.families import with_categories
 from structboost.weak.tree import TreeFamily
+from structboost.weak.tree_growth import fill_leaf_indices
 
 
 def table(seed, n, n_categories):
@@ -84,6 +85,32 @@ def test_a_split_by_a_set_has_the_least_impurity_of_all_sets(seed, n, n_categori
     assert impurity(sides == 0) == pytest.approx(best, rel=1e-9)
 
 
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 9999), st.integers(3, 40), st.sampled_from([0.0, 0.7, 1.0, 3.0]))
+def test_a_set_must_gain_a_mean_row_weight_for_each_category_from_the_third_on(seed, k, price):
+    """The feature that a node splits is that of the larger gain, less the price of its set."""
+    rng = np.random.default_rng(seed)
+    X = np.column_stack((np.arange(60) % k, rng.integers(0, 2, 60))).astype(float)
+    y = rng.choice([-1.0, 1.0], size=60)
+    # Weights of many rows: the smoothing is by ten rows of average weight.
+    X, y = np.repeat(X, 100, axis=0), np.repeat(y, 100)
+
+    def gain(column, categorical):
+        family = TreeFamily(
+            X[:, [column]], (-1.0, 1.0), depth=1, categorical=categorical, category_penalty=0.0
+        )
+        sides = family.leaf_indices(family.price(y[:, None], 1)[0].learner)
+        parts = [y[sides == side] for side in np.unique(sides)]
+        return sum(part.sum() ** 2 / len(part) for part in parts) - y.sum() ** 2 / len(y)
+
+    family = TreeFamily(X, (-1.0, 1.0), depth=1, categorical=(0,), category_penalty=price)
+    tree = family.price(y[:, None], 1)[0].learner
+    of_set, of_number = gain(0, (0,)), gain(1, ())
+    difference = of_set - price * (k - 2) - of_number
+    if abs(difference) > 0.01 and of_number > 0.01:
+        assert (tree.features[0] == 0) == (difference > 0)
+
+
 @pytest.mark.parametrize("family", [CategoryFamily, partial(TreeFamily, depth=3)])
 def test_learners_answer_training_rows_as_their_table_does(family):
     X = table(0, 500, 200)
@@ -101,6 +128,30 @@ def test_learners_answer_training_rows_as_their_table_does(family):
     strange, missing = X.copy(), X.copy()
     strange[:, 0], missing[:, 0] = 250.0, np.nan
     np.testing.assert_array_equal(of_table.responses(strange), of_table.responses(missing))
+
+
+@pytest.mark.parametrize("depth", [1, 3, 5, 7, 8])
+@pytest.mark.parametrize("with_sets", [False, True])
+@pytest.mark.parametrize("kind", [np.uint8, np.uint16])
+def test_leaves_of_rows_are_those_of_a_walk(depth, with_sets, kind):
+    rng = np.random.default_rng(depth)
+    n_nodes, n_rows = 2**depth - 1, 2500
+    codes = rng.integers(0, 200, (4, n_rows)).astype(kind)
+    features, bins = rng.integers(0, 4, (2, n_nodes)), rng.integers(-1, 199, (2, n_nodes))
+    words = rng.integers(0, 2**63, (2, n_nodes, 4)).astype(np.uint64)
+    if with_sets:
+        bins[rng.random((2, n_nodes)) < 0.4] = -2
+    found = np.empty((2, n_rows), np.int16)
+    fill_leaf_indices(codes, features, bins, words if with_sets else None, found)
+    inside = flags_of(words)
+    for tree in range(2):
+        nodes = np.zeros(n_rows, np.int64)
+        for _ in range(depth):
+            bin_ = bins[tree, nodes]
+            code = codes[features[tree, nodes], np.arange(n_rows)].astype(np.int64)
+            is_right = np.where(bin_ == -2, ~inside[tree, nodes, code], (bin_ >= 0) & (code > bin_))
+            nodes = 2 * nodes + 1 + is_right
+        np.testing.assert_array_equal(found[tree], nodes - n_nodes)
 
 
 def test_sets_are_kept_as_numbers_and_as_words():

@@ -1,0 +1,126 @@
+"""Fits that leave examples out, and what they decide."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+import pytest
+
+from structboost import BinaryTask, StructBoost, StructBoostClassifier
+from structboost.masters import StageWiseLikelihood
+from structboost.masters.held_out import Temperature
+from structboost.training.held_out_runs import (
+    EARLY,
+    HeldOutRun,
+    Look,
+    difference,
+    ends_early,
+    fitted_factor,
+)
+from structboost.weak import TreeFamily
+
+RNG = np.random.default_rng(3)
+X = RNG.normal(size=(300, 4))
+Y = np.where(X[:, 0] + RNG.normal(size=300) > 0, 1, -1)
+HELD = np.arange(300) % 5 == 0
+
+
+def trainer(max_rounds=100):
+    trees = partial(TreeFamily, depth=3, confident=True, row_fraction=0.5, random_state=0)
+    return StructBoost(
+        BinaryTask(), C=np.inf, formulation=StageWiseLikelihood(), weak_learner=trees,
+        columns_per_channel=1, max_rounds=max_rounds,
+    )  # fmt: skip
+
+
+def run_of(outputs, max_rounds=100):
+    weights = np.where(HELD, 0.0, 1.0)
+    return HeldOutRun.of(trainer(max_rounds), (X, outputs), weights, 1.0 - weights)
+
+
+def test_true_outputs_of_held_out_examples_do_not_matter_to_the_fit():
+    of_truth = run_of(Y, 60)
+    of_others = run_of(np.where(HELD, -Y, Y), 60)
+    assert [look.n_rounds for look in of_truth.looks] == [look.n_rounds for look in of_others.looks]
+    for look, other in zip(of_truth.looks, of_others.looks, strict=True):
+        assert look.left_out == other.left_out
+        # The losses of both outputs of one score: log(1 + exp(-s)) and log(1 + exp(s)).
+        np.testing.assert_allclose(np.exp(-look.losses(1.0)) + np.exp(-other.losses(1.0)), 1.0)
+
+
+def test_losses_are_those_of_a_fit_without_the_held_out_examples():
+    """Bins of all rows and of the training rows are the same where features have few values."""
+    coarse = np.round(X)
+    weights = np.where(HELD, 0.0, 1.0)
+    run = HeldOutRun.of(trainer(20), (coarse, Y), weights, 1.0 - weights)
+    losses = run.last.losses(0.0)
+    np.testing.assert_allclose(losses, np.log(2.0))
+    assert len(losses) == HELD.sum()
+    assert run.weights.tolist() == [1.0] * int(HELD.sum())
+
+
+def test_looks_begin_with_the_least_loss_of_rows_left_out():
+    run = run_of(Y, 200)
+    losses = [look.left_out.loss for look in run.looks]
+    assert min(losses) == losses[0]
+    assert run.early.n_rounds >= run.looks[0].n_rounds + EARLY or run.early is run.last
+    assert run.after(run.last.n_rounds) is run.last
+    assert run.after(1) is run.looks[0]
+
+
+def made(n_rounds, losses, left_out):
+    """A look whose losses do not depend on the factor of the scores."""
+    return Look(n_rounds, Temperature(1.0, left_out), lambda factor: np.array(losses))
+
+
+@pytest.mark.parametrize(
+    ("early", "late", "left_out", "expected"),
+    [
+        ([0.5] * 20, [0.6] * 20, 0.5, True),
+        ([0.6] * 20, [0.5] * 20, 0.5, False),
+        ([0.5] * 20, [0.6] * 20, 0.2, False),  # far below a constant's
+    ],
+)
+def test_a_fit_ends_early_where_held_out_examples_lose_nothing(early, late, left_out, expected):
+    looks = [made(60, early, left_out), made(100, early, 0.7), made(220, late, 0.7)]
+    run = HeldOutRun(np.ones(20), looks)
+    assert ends_early([run], 0.7) is expected
+
+
+def test_a_fit_without_a_later_look_does_not_end_early():
+    assert not ends_early([HeldOutRun(np.ones(3), [made(60, [0.5] * 3, 0.5)])], 0.7)
+    assert not ends_early([], 0.7)
+
+
+def test_differences_are_paired_and_weighted():
+    weights = np.array([1.0, 3.0])
+    run = HeldOutRun(weights, [made(20, [1.0, 2.0], 0.5)])
+    other = HeldOutRun(weights, [made(20, [0.0, 2.0], 0.5)])
+    mean, error = difference([run], run.looks, [other], other.looks)
+    assert mean == pytest.approx(0.25)
+    assert error == pytest.approx(np.sqrt(0.25**2 * 0.75**2 + 0.75**2 * 0.25**2))
+
+
+@pytest.mark.parametrize("is_open", [False, True])
+def test_the_factor_makes_held_out_outputs_most_probable(is_open):
+    rng = np.random.default_rng(0)
+    scores = rng.normal(size=4000)
+    signs = np.where(rng.random(4000) < 1 / (1 + np.exp(-3.0 * scores)), 1, -1)
+    look = Look(20, Temperature(2.0, 0.5), lambda f: np.log1p(np.exp(-f * signs * scores)))
+    run = HeldOutRun(np.ones(4000), [look])
+    factor = fitted_factor([run], [look], is_open=is_open).factor
+    assert factor == pytest.approx(3.0 if is_open else 1.5, rel=0.1)
+
+
+@pytest.mark.slow
+def test_probabilities_are_right_where_many_features_add_a_little():
+    rng = np.random.default_rng(5)
+    rows = rng.normal(size=(3000, 10))
+    labels = ((rows**2).sum(axis=1) > 9.3).astype(int)
+    model = StructBoostClassifier(random_state=0).fit(rows[:1500], labels[:1500])
+    scores = 2.0 * model.decision_function(rows[1500:])
+    signs = np.where(labels[1500:] == 1, 1, -1)
+    losses = {f: np.log1p(np.exp(-f * signs * scores)).mean() for f in np.geomspace(0.2, 5, 60)}
+    own = np.log1p(np.exp(-model.temperature_ * signs * scores)).mean()
+    assert own < 1.05 * min(losses.values())
