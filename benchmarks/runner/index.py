@@ -317,7 +317,7 @@ def write_index(
 
 
 SUMMARY = """\
-Each ratio is structboost's figure divided by that of the best peer: below 1 structboost is better.
+Each ratio is structboost's figure divided by that of a peer: below 1 structboost is better.
 Its error is lower on {n_better} of {n} tasks and higher on {n_worse} (bold). On the others the
 interval contains 1 or is unknown, so they count as neither.
 It takes longer on {n_slower} (bold)."""
@@ -446,6 +446,7 @@ def plot(lines: Sequence[Line], path: Path) -> None:
     with picture(path, 1, 2, figsize=size, sharey=True) as axes:
         for axis, (title, ticks) in zip(axes, TICKS.items(), strict=True):
             values = [one.error if title == "error" else one.seconds for one in lines]
+            peer = "best" if title == "error" else "fastest"
             for at, (one, value) in enumerate(zip(lines, values, strict=True)):
                 is_error = title == "error"
                 color = WORSE if _is_worse(value) else BETTER
@@ -461,7 +462,7 @@ def plot(lines: Sequence[Line], path: Path) -> None:
             shown = [*(value for value in values if value is not None), 1.0]
             room = max((max(shown) / min(shown)) ** 0.17, 1.2)  # for the numbers beside the bars
             axis.set(
-                xscale="log", title=f"{title}, ours / best peer", xlabel="left of 1: ours better"
+                xscale="log", title=f"{title}, ours / {peer} peer", xlabel="left of 1: ours better"
             )
             ends = min(shown) / room, max(shown) * room
             axis.set(xlim=ends, xticks=[tick for tick in ticks if ends[0] < tick < ends[1]])
