@@ -112,6 +112,7 @@ def test_a_missing_extra_is_named_with_its_command():
     for code, extra in WITHOUT.items():
         assert lines[code].startswith("structboost.exceptions.MissingExtraError: "), code
         assert f'pip install "structboost-learn[{extra}]"' in lines[code]
+        assert f'in a checkout pip install -e ".[{extra}]"' in lines[code]
 
 
 def test_a_command_without_its_extra_ends_with_one_line():

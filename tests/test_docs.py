@@ -104,8 +104,9 @@ def test_a_page_begins_with_its_title_and_then_its_subject(page):
 
 @pytest.mark.parametrize("page", [ROOT / "README.md", *GUIDES], ids=lambda page: page.name)
 def test_lines_of_a_page_are_at_most_100_wide(page):
-    lines = page.read_text(encoding="utf-8").splitlines()
+    text = page.read_text(encoding="utf-8")
     # Tables that programs write are as wide as what was measured.
+    lines = re.sub(r"^<!-- results.*?^<!-- end", "", text, flags=re.M | re.S).splitlines()
     is_written = page.parent.name == "results" or page.name == "faces.md"
     wide = [i for i, line in enumerate(lines, 1) if len(line) > 100 and not is_written]
     assert not wide

@@ -4,7 +4,8 @@ import math
 import re
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from pathlib import Path
-from statistics import median
+from statistics import mean, median, stdev
+from textwrap import fill
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,6 +23,8 @@ TICKS = {"error": (0.25, 0.5, 0.7, 1, 1.4, 2, 4), "time": (0.001, 0.01, 0.1, 1, 
 BETTER, WORSE, OPEN = "#2a7f62", "#c8553d", "#9a9a9a"
 # Fewer sets have no interval of their median: its ends are those of the splits.
 FEWEST_SETS, N_DRAWS = 6, 4000
+# Times stand beside the fastest peer with at most so much more error than ours.
+NEAR = 1.05
 # Where the README has its lines of results.
 BEGIN, END = "<!-- results: python -m benchmarks index -->\n", "<!-- end of results -->"
 TARGET = re.compile(
@@ -39,7 +42,8 @@ ERRORS: dict[str, Callable[[float], float | None]] = {
 class Figure(NamedTuple):
     """Error and seconds of a method on a data set or a part of it, or None.
 
-    ``deviation`` is the standard error of a mean error over ``repeats`` splits.
+    All parts of a data set count as one.  ``deviation`` is the standard error of a mean error over
+    ``repeats`` splits, and ``each`` has the errors of the splits.
     """
 
     dataset: Hashable
@@ -48,6 +52,8 @@ class Figure(NamedTuple):
     seconds: float | None = None
     deviation: float | None = None
     repeats: int = 1
+    part: Hashable = None
+    each: tuple[float | None, ...] = ()
 
 
 class Headline(NamedTuple):
@@ -64,11 +70,12 @@ class Headline(NamedTuple):
     metrics: Sequence[str] = ()
     error: str = "same"
     seconds: str = "seconds"
-    per_second: str = ""  # a field with the inverse of the seconds
     where: Mapping[str, Sequence[Any]] = {}  # fields and their values
     some: str = ""  # a field that must have a value
     none: str = ""  # one that must not
     readme: str = ""  # title of the line in the README, where it has one
+    sets: str = "dataset"  # field that names a data set
+    each: bool = False  # whether the ratios of each data set stand below the table
 
     def figures(self, records: Sequence[Record]) -> list[Figure]:
         """Figures from the records of some metrics."""
@@ -80,21 +87,23 @@ class Headline(NamedTuple):
                 continue
             if any(r.get(field) not in values for field, values in self.where.items()):
                 continue
-            key = tuple(r.get(k) for k in ("dataset", "metric", "share", "case", "depth", "batch"))
-            seconds = 1.0 / r[self.per_second] if self.per_second else r.get(self.seconds)
-            repeats, std = r.get("repeats") or 1, r.get("std")
+            part = tuple(r.get(k) for k in ("metric", "share", "case", "depth", "batch"))
+            seconds, repeats, std = r.get(self.seconds), r.get("repeats") or 1, r.get("std")
             known = None if std is None or repeats < 2 else std / math.sqrt(repeats)
             if known is not None and self.error == "rest of 100":
                 known *= 0.01
-            error = ERRORS[self.error](r["value"])
-            figures.append(Figure(key, r["method"], error, seconds, known, repeats))
+            errors = [ERRORS[self.error](value) for value in (r["value"], *(r.get("each") or ()))]
+            about = (errors[0], seconds, known, repeats, part, tuple(errors[1:]))
+            figures.append(Figure(r[self.sets], r["method"], *about))
         return figures
 
 
 class Line(NamedTuple):
     """A headline with medians over data sets of ours over the best peer's.
 
-    ``interval`` holds the true ratio of errors with 95 %; None if it is not known.
+    ``interval`` holds the true ratio of errors with 95 %; None if it is not known.  ``fastest`` is
+    the peer beside which the seconds are.  ``each`` has the ratios of errors of the parts of each
+    data set, beside the best peer of each part.
     """
 
     headline: Headline
@@ -102,9 +111,11 @@ class Line(NamedTuple):
     ours: str
     peer: str
     error: float | None
-    seconds: float | None
     n_sets: int
     interval: tuple[float, float] | None
+    fastest: str
+    seconds: float | None
+    each: Mapping[Hashable, list[float]]
 
     @property
     def verdict(self) -> int:
@@ -148,26 +159,60 @@ Figures = Callable[[Sequence[Record]], Iterable[Figure]]
 
 
 def line(headline: Headline, page: Source, special: Figures | None = None) -> Line | None:
-    """Ours beside the best peer of those with the most data sets; None if one of both is missing.
+    """Ours beside the best peer and beside the fastest one; None if one of both is missing.
 
     The best peer is the one beside which ours is worst, in error, or in seconds without an error.
-    ``special`` reads the figures of a page whose records are of another kind.
+    A peer counts if it has at least half as many data sets as another.  ``special`` reads the
+    figures of a page whose records are of another kind.
     """
     figures = grouped((f.method, f) for f in (special or headline.figures)(page.records))
-    of_methods = {m: {figure.dataset: figure for figure in own} for m, own in figures.items()}
+    of_methods = {m: {(f.dataset, f.part): f for f in own} for m, own in figures.items()}
     own = max((of_methods.get(method, {}) for method in headline.ours), key=len)
-    pairs = {
-        peer: [(own[name], of_methods[peer][name]) for name in own if name in of_methods[peer]]
+    beside = {
+        peer: [_same_splits(own[k], of_methods[peer][k]) for k in own if k in of_methods[peer]]
         for peer in headline.peers
         if peer in of_methods
     }
-    most = max(map(len, pairs.values()), default=0)
-    lines = [
-        Line(headline, page, both[0][0].method, peer, *_ratios(both), most, interval(both))
-        for peer, both in pairs.items()
-        if len(both) == most > 0
-    ]
-    return max(lines, key=lambda one: one.error or one.seconds or 0.0, default=None)
+    n_sets = {peer: len({a.dataset for a, _ in pairs}) for peer, pairs in beside.items()}
+    there = [peer for peer in beside if 2 * n_sets[peer] >= max(n_sets.values()) > 0]
+    if not there:
+        return None
+    errors = {peer: _median_ratio(beside[peer], "error", LEAST_ERROR) for peer in there}
+    seconds = {peer: _median_ratio(beside[peer], "seconds", 0.0) for peer in there}
+    best = max(there, key=lambda peer: errors[peer] or seconds[peer] or 0.0)
+    near = [p for p in there if p == best or (errors[p] or 0.0) >= 1 / NEAR]
+    fastest = max(near, key=lambda peer: (seconds[peer] or 0.0, peer == best))
+    return Line(
+        *(headline, page, next(iter(own.values())).method, best, errors[best], n_sets[best]),
+        *(interval(beside[best]), fastest, seconds[fastest]),
+        _ratios_of_sets([pair for peer in there for pair in beside[peer]]),
+    )
+
+
+def _same_splits(ours: Figure, theirs: Figure) -> tuple[Figure, Figure]:
+    """Both figures on the splits that both have, which are the first ones."""
+    n = min(len(ours.each), len(theirs.each))
+    if not n or len(ours.each) == len(theirs.each):
+        return ours, theirs
+    ours, theirs = (
+        one._replace(
+            error=mean(one.each[:n]),
+            deviation=stdev(one.each[:n]) / math.sqrt(n) if n > 1 else None,
+            repeats=n,
+        )
+        for one in (ours, theirs)
+    )
+    return ours, theirs
+
+
+def _ratios_of_sets(pairs: Sequence[tuple[Figure, Figure]]) -> dict[Hashable, list[float]]:
+    """Errors over the least of the peers', part by part, of each data set."""
+    of_parts = grouped(((a.dataset, a.part), (a.error, b.error)) for a, b in pairs if a.error)
+    return grouped(
+        (dataset, max(a / max(b, LEAST_ERROR) for a, b in both if b is not None))
+        for (dataset, _), both in of_parts.items()
+        if any(b is not None for _, b in both)
+    )
 
 
 def interval(pairs: Sequence[tuple[Figure, Figure]]) -> tuple[float, float] | None:
@@ -175,27 +220,20 @@ def interval(pairs: Sequence[tuple[Figure, Figure]]) -> tuple[float, float] | No
 
     Of six sets or more it is that of the median over all such sets, by order statistics, which
     holds for any distribution.  Fewer sets are taken as they are, and their figures have the errors
-    of their splits.
+    of their splits, which the parts of a set share.
     """
-    errors = [both for both in pairs if None not in (both[0].error, both[1].error)]
-    floored = [(max(a.error, LEAST_ERROR), max(b.error, LEAST_ERROR)) for a, b in errors]
-    logs = np.array([math.log(a / b) for a, b in floored])
-    if len(logs) >= FEWEST_SETS:
-        at = int(binom.ppf((1 - LEVEL) / 2, len(logs), 0.5))
-        ordered = np.sort(logs)
+    of_sets = list(_logs(pairs, "error", LEAST_ERROR).values())
+    errors = grouped((a.dataset, (a, b)) for a, b in pairs if None not in (a.error, b.error))
+    if len(of_sets) >= FEWEST_SETS:
+        at = int(binom.ppf((1 - LEVEL) / 2, len(of_sets), 0.5))
+        ordered = np.sort(of_sets)
         ends = ordered[at - 1], ordered[-at]
-    elif len(logs) and all(figure.deviation is not None for both in errors for figure in both):
+    elif of_sets and all(
+        f.deviation is not None for own in errors.values() for p in own for f in p
+    ):
         rng = np.random.default_rng(0)
-        draws = [
-            log
-            + sum(
-                figure.deviation
-                / error
-                * student.rvs(figure.repeats - 1, size=N_DRAWS, random_state=rng)
-                for figure, error in zip(both, values, strict=True)
-            )
-            for log, both, values in zip(logs, errors, floored, strict=True)
-        ]
+        draws = [log + sum(_draws(rng, side) for side in zip(*own, strict=True))
+                 for log, own in zip(of_sets, errors.values(), strict=True)]  # fmt: skip
         ends = np.quantile(np.median(draws, axis=0), [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
     else:
         return None
@@ -204,18 +242,29 @@ def interval(pairs: Sequence[tuple[Figure, Figure]]) -> tuple[float, float] | No
     return math.floor(100 * low) / 100, math.ceil(100 * high) / 100
 
 
-def _ratios(pairs: Sequence[tuple[Figure, Figure]]) -> tuple[float | None, float | None]:
-    """Medians of ours over theirs, of errors and of seconds; None where none are known."""
-    errors = [(a.error, b.error) for a, b in pairs if None not in (a.error, b.error)]
+def _draws(rng: np.random.Generator, parts: Sequence[Figure]) -> Any:
+    """Draw errors of the mean logarithm over the parts of a set, which have the same splits."""
+    scale = mean(f.deviation / max(f.error, LEAST_ERROR) for f in parts)
+    return scale * student.rvs(min(f.repeats for f in parts) - 1, size=N_DRAWS, random_state=rng)
+
+
+def _logs(pairs: Sequence[tuple[Figure, Figure]], name: str, least: float) -> dict[Hashable, float]:
+    """Mean logarithm of ours over theirs over the parts of each data set."""
+    both = [(a.dataset, getattr(a, name), getattr(b, name)) for a, b in pairs]
     # Seconds that are printed as 0.0 are not known.
-    seconds = [(a.seconds, b.seconds) for a, b in pairs if a.seconds and b.seconds]
-    floors = ((errors, LEAST_ERROR), (seconds, 0.0))
-    logs = [[math.log(max(a, low) / max(b, low)) for a, b in both] for both, low in floors]
+    known = [row for row in both if None not in row and (least or all(row[1:]))]
+    logs = grouped((s, math.log(max(a, least) / max(b, least))) for s, a, b in known)
+    return {dataset: mean(own) for dataset, own in logs.items()}
+
+
+def _median_ratio(pairs: Sequence[tuple[Figure, Figure]], name: str, least: float) -> float | None:
+    """Median over data sets of ours over theirs; None where none is known."""
     # A mean would be that of sets with next to no errors, whose ratios are extreme.
-    error, time = (math.exp(median(own)) if own else None for own in logs)
-    if error is not None:
-        error = min(max(error, 1 / LARGEST_RATIO), LARGEST_RATIO)
-    return error, time
+    logs = _logs(pairs, name, least).values()
+    ratio = math.exp(median(logs)) if logs else None
+    if ratio is None or not least:
+        return ratio
+    return min(max(ratio, 1 / LARGEST_RATIO), LARGEST_RATIO)
 
 
 def write_index(
@@ -254,6 +303,7 @@ def write_index(
         ),
         "![Bars of error and time, ours over the best peer](index.png)",
         as_table(shown, toml["names"]),
+        one_by_one(shown),
         NOTE,
         _ranked(folder, ranks, toml["names"], sources[ranks["page"]]) if with_ranks else "",
         f"Pages that compare with no peer: {', '.join(others)}." if others else "",
@@ -267,20 +317,21 @@ def write_index(
 
 
 SUMMARY = """\
-Each ratio is structboost's figure divided by that of the best peer: below 1 structboost is better.
+Each ratio is structboost's figure divided by that of a peer: below 1 structboost is better.
 Its error is lower on {n_better} of {n} tasks and higher on {n_worse} (bold). On the others the
 interval contains 1 or is unknown, so they count as neither.
 It takes longer on {n_slower} (bold)."""
 NOTE = f"""\
-Figures are medians over the data sets of a page. Time is the CPU time of a fit with its chosen
-settings on one thread, unless the line says otherwise; for boxes in a video it is the wall time of
-a frame. A dash means that the page does not measure it. The best peer is the one against which the
-ratio of errors is highest. Which method of structboost is shown was fixed beforehand, except for
-the two lines of trees of two levels, which were added when some of their figures were known. Ratios
-end at 10, because one of the two may make no error. *Missed* counts the targets that a page misses.
-*Commit* is where a page was measured, or where a sample of it was last computed anew with the same
-result; later changes are not in the figures. `python -m benchmarks index` makes this page from the
-others.
+Figures are medians over the data sets of a page; several measures or parts of a set count as one.
+The best peer is the one against which the ratio of errors is highest. Time is the CPU time of a fit
+with its chosen settings on one thread, unless the line says otherwise, over that of the fastest
+peer with at most 5 % more error, or of the best one. A dash means that the page does not measure
+it. *Classes, no settings* has tables on which nothing was tuned, beside all five boosters. Which
+method of structboost is shown was fixed beforehand, except for the two lines of trees of two
+levels, which were added when some of their figures were known. Ratios end at 10, because one of the
+two may make no error. *Missed* counts the targets that a page misses. *Commit* is where a page was
+measured, or where a sample of it was last computed anew with the same result; later changes are not
+in the figures. `python -m benchmarks index` makes this page from the others.
 
 *Interval* is a 95 % confidence interval of the ratio of errors. With {FEWEST_SETS} data sets or
 more it is that of the median over such data sets, by order statistics. With fewer it is that of
@@ -323,8 +374,11 @@ def with_results(text: str, lines: Sequence[Line], names: Mapping[str, str]) -> 
             sets = f", {one.n_sets} sets" if one.n_sets > 1 else ""
             title = f"[{one.headline.readme}][{one.headline.page}]"
             peer = names.get(one.peer, one.peer)
-            rows.append((title, _error(one), _ends(one), peer, one.headline.measure + sets))
-    table = markdown(("", "error", "interval", "best peer", "measure"), rows, right=False)
+            time = _cell(one.seconds), _fastest(one, names)
+            rows.append((title, _error(one), _ends(one), peer, *time, one.headline.measure + sets))
+    heads = ("", "error", "interval", "best peer", "time", "fastest peer", "measure")
+    text_of_sets = one_by_one([one for one in lines if one.headline.readme])
+    table = blocks(markdown(heads, rows, right=False), text_of_sets)
     pages = dict.fromkeys(one.headline.page for one in lines if one.headline.readme)
     links = "\n".join(f"[{page}]: docs/results/{page}.md" for page in pages)
     before, rest = text.split(BEGIN)
@@ -338,11 +392,27 @@ def as_table(lines: Sequence[Line], names: Mapping[str, str]) -> str:
         sets = f", {one.n_sets} sets" if one.n_sets > 1 else ""
         task = f"[{one.headline.task}]({one.headline.page}.md)"
         both = (names.get(method, method) for method in (one.ours, one.peer))
+        time = _cell(one.seconds), _fastest(one, names)
         about = (one.headline.measure + sets, one.source.n_missed, one.source.commits)
-        rows.append((task, _error(one), _ends(one), _cell(one.seconds), *both, *about))
-    heads = ("task", "error", "interval", "time", "ours", "best peer", "measure", "missed")
-    heads = (*heads, "commit")
-    return markdown(heads, rows, right=False)
+        rows.append((task, *both, _error(one), _ends(one), *time, *about))
+    heads = ("task", "ours", "best peer", "error", "interval", "time", "fastest peer", "measure")
+    return markdown((*heads, "missed", "commit"), rows, right=False)
+
+
+def one_by_one(lines: Sequence[Line]) -> str:
+    """Ratios of each data set of the lines that show them."""
+    shown = [
+        f"*{one.headline.readme or one.headline.task}*, beside the best peer of each: "
+        + "; ".join(f"{name} {', '.join(map(_text, own))}" for name, own in one.each.items())
+        + f" ({', '.join(one.headline.metrics)})."
+        for one in lines
+        if one.headline.each
+    ]
+    return "\n\n".join(fill(text, 100) for text in shown)
+
+
+def _fastest(one: Line, names: Mapping[str, str]) -> str:
+    return "-" if one.seconds is None else names.get(one.fastest, one.fastest)
 
 
 def _error(one: Line) -> str:
@@ -376,6 +446,7 @@ def plot(lines: Sequence[Line], path: Path) -> None:
     with picture(path, 1, 2, figsize=size, sharey=True) as axes:
         for axis, (title, ticks) in zip(axes, TICKS.items(), strict=True):
             values = [one.error if title == "error" else one.seconds for one in lines]
+            peer = "best" if title == "error" else "fastest"
             for at, (one, value) in enumerate(zip(lines, values, strict=True)):
                 is_error = title == "error"
                 color = WORSE if _is_worse(value) else BETTER
@@ -391,7 +462,7 @@ def plot(lines: Sequence[Line], path: Path) -> None:
             shown = [*(value for value in values if value is not None), 1.0]
             room = max((max(shown) / min(shown)) ** 0.17, 1.2)  # for the numbers beside the bars
             axis.set(
-                xscale="log", title=f"{title}, ours / best peer", xlabel="left of 1: ours better"
+                xscale="log", title=f"{title}, ours / {peer} peer", xlabel="left of 1: ours better"
             )
             ends = min(shown) / room, max(shown) * room
             axis.set(xlim=ends, xticks=[tick for tick in ticks if ends[0] < tick < ends[1]])

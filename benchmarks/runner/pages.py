@@ -22,6 +22,8 @@ RECORDS, CHECKED_ON = "Records and single units:", "Checked on commit"
 CHECKED = re.compile(rf"^{CHECKED_ON} .*\n\n", re.MULTILINE)
 INTERVALS = "±: half of the 95 % interval of a mean over the splits or seeds, by Student's t."
 Runs = dict[str, Provenance | None]
+# Fields that are least values where a limit ended the run.
+TIMES = ("seconds", "ratio")
 
 
 # Tables
@@ -35,12 +37,16 @@ class Column(NamedTuple):
 
 
 def field(head: str, name: str, form: str = "{}", factor: float | None = None) -> Column:
-    """A field of a record, perhaps times a factor; the value has its interval, if it has one."""
+    """A field of a record, perhaps times a factor; the value has its interval, if it has one.
+
+    A time that a limit ended has a ">" before it.
+    """
 
     def cell(r: Record) -> str:
         value, half = r.get(name), half_width(r) if name == "value" else None
         shown = [v if factor is None or v is None else factor * v for v in (value, half)]
-        text = number(shown[0], form)
+        ended = name in TIMES and r.get("status") == "time_limit" and shown[0] is not None
+        text = f"> {number(shown[0], form)}" if ended else number(shown[0], form)
         return text if half is None or value is None else f"{text} ±{form.format(shown[1])}"
 
     return Column(head, cell)

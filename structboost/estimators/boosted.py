@@ -673,7 +673,7 @@ class StructBoostClassifier(TaxonomyClassifier, StructBoostEstimator, TableEstim
         if self._is(*STAGE_WISE):
             raise ValueError(
                 f"X is a {type(X).__name__}, on which objective={self.objective!r} cannot be "
-                "trained; write objective='hinge' and give C, such as C=10."
+                "trained; write objective='hinge', and give the C of a fit of some of the rows."
             )
         return super()._fit_in_place(X, y, sample_weight)
 

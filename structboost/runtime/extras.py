@@ -28,7 +28,7 @@ def require(extra: str, purpose: str, *modules: str) -> None:
     if missing:
         raise MissingExtraError(
             f"{purpose} needs {', '.join(missing)}, not installed here: pip install "
-            f'"structboost-learn[{extra}]".'
+            f'"structboost-learn[{extra}]", or in a checkout pip install -e ".[{extra}]".'
         )
 
 

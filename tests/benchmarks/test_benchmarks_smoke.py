@@ -13,6 +13,7 @@ from benchmarks.runner import commands, processor, provenance
 from benchmarks.runner.experiment import Source
 from benchmarks.runner.index import Figure, Headline, as_table, interval, line, write_index
 from benchmarks.runner.index import Source as Page
+from benchmarks.runner.pages import field
 from benchmarks.runner.ranks import mean_ranks
 from benchmarks.runner.records import record
 
@@ -103,6 +104,44 @@ def test_a_line_whose_interval_has_1_in_it_is_neither_won_nor_lost():
         made = line(headline, Page([], "", 0, []), lambda records, own=figures: own)
         assert made.verdict == verdict
         assert ("**" in as_table([made], {})) == (verdict > 0)
+
+
+def line_of(*figures):
+    headline = Headline("page", "task", "error", ["ours"], ["best", "near", "far"])
+    return line(headline, Page([], "", 0, []), lambda records: figures)
+
+
+def test_a_time_stands_beside_the_fastest_peer_with_hardly_more_error():
+    ours, far = Figure("a", "ours", 0.2, 4.0), Figure("a", "far", 0.22, 0.1)
+    made = line_of(ours, Figure("a", "best", 0.1, 8.0), Figure("a", "near", 0.209, 1.0), far)
+    assert (made.peer, made.error) == ("best", pytest.approx(2.0))
+    assert (made.fastest, made.seconds) == ("near", pytest.approx(4.0))
+    made = line_of(ours, far)  # without a peer as good the best one is there
+    assert (made.fastest, made.seconds) == ("far", pytest.approx(40.0))
+
+
+def test_measures_of_a_data_set_count_as_one_set():
+    rows = [("a", 0.3), ("a", 0.3), ("a", 0.3), ("b", 0.1), ("c", 0.1)]
+    figures = [
+        Figure(name, method, error, part=i)
+        for i, (name, own) in enumerate(rows)
+        for method, error in (("ours", own), ("best", 0.1))
+    ]
+    made = line_of(*figures)
+    assert (made.error, made.n_sets, made.interval) == (pytest.approx(1.0), 3, None)
+    assert made.each == {"a": pytest.approx([3.0] * 3), "b": [1.0], "c": [1.0]}
+
+
+def test_errors_are_compared_on_the_splits_that_both_have():
+    made = line_of(Figure("a", "ours", 0.4, each=(0.2, 0.6)), Figure("a", "best", 0.1, each=(0.1,)))
+    assert made.error == pytest.approx(2.0)
+
+
+def test_a_time_that_a_limit_ended_is_a_least_time():
+    ended = record("a", "m", "error", None, seconds=60.0, status="time_limit")
+    assert field("", "seconds", "{:.0f}").cell(ended) == "> 60"
+    assert field("", "seconds", "{:.0f}").cell({**ended, "status": "ok"}) == "60"
+    assert field("", "value").cell(ended) == "-"
 
 
 def test_ranks_that_are_closer_than_the_critical_difference_are_one_group():

@@ -92,8 +92,6 @@ def test_a_set_must_gain_a_mean_row_weight_for_each_category_from_the_third_on(s
     rng = np.random.default_rng(seed)
     X = np.column_stack((np.arange(60) % k, rng.integers(0, 2, 60))).astype(float)
     y = rng.choice([-1.0, 1.0], size=60)
-    # Weights of many rows: the smoothing is by ten rows of average weight.
-    X, y = np.repeat(X, 100, axis=0), np.repeat(y, 100)
 
     def gain(column, categorical):
         family = TreeFamily(
