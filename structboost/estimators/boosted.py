@@ -50,6 +50,7 @@ from structboost.masters.newton_steps import NewtonSteps
 from structboost.masters.registry import formulation_of
 from structboost.masters.stage_wise_likelihood import StageWiseLikelihood
 from structboost.model.ensemble import Ensemble
+from structboost.progress import Progress
 from structboost.tasks.tables import has_contradictions
 from structboost.tasks.taxonomy import TaxonomyTask
 from structboost.training.boosting import AUTO
@@ -447,8 +448,13 @@ class StructBoostEstimator(BoostedEstimator):
         self._trees, self._binning = self._first_trees(len(train[1])), BinsOfOneTable()
         try:
             if self._is_stage_wise and self._grows_trees:
-                of_fit = task, train, sample_weight, groups, counts
-                self._trees, runs = self._chosen_trees(*of_fit)
+                progress = Progress(visible=bool(self.verbose))
+                progress.show("choosing settings on held-out rows", None)
+                try:
+                    of_fit = task, train, sample_weight, groups, counts
+                    self._trees, runs = self._chosen_trees(*of_fit)
+                finally:
+                    progress.close()
                 of_constant = constant_loss(train[1], sample_weight)
                 if not self.early_stopping and ends_early(runs, of_constant):
                     self._trees = replace(self._trees, patience=EARLY)

@@ -61,7 +61,8 @@ def test_default_probabilities_are_less_extreme_with_wrong_labels(default, tmp_p
 @pytest.mark.slow
 def test_left_out_rows_end_the_default(default):
     assert default.ending_ == "held_out"
-    assert default.n_iter_ == len(default.history_) < 500
+    # Noisy labels: held-out rows lose nothing by an end 40 rounds after the least loss.
+    assert default.n_iter_ == len(default.history_) < 160
     assert fitted(max_iter=15).ending_ == "max_rounds"
 
 
