@@ -233,15 +233,15 @@ class BoostedEstimator(SavedEstimator, Documented, BaseEstimator):
         train: tuple[Any, Any],
         validation: tuple[Any, Any, Any] | None,
         sample_weight: Any,
-        whole: tuple[Any, Any, Any] | None = None,
+        whole: tuple[Any, Any, Any, Any] | None = None,
         groups: IntArray | None = None,
         counts: IntArray | None = None,
     ) -> None:
         """Fit the trainer, and set the fitted attributes.
 
         ``validation`` contains held-out examples and their weights, ``whole`` the examples before a
-        part was held out, and theirs.  ``groups`` of the examples are not cut by the folds on which
-        C is chosen, and the ``counts`` of equal examples that were merged are.
+        part was held out, their weights and counts.  ``groups`` of the examples are not cut by the
+        folds on which C is chosen, and the ``counts`` of equal examples that were merged are.
         """
         callbacks = checked_callbacks(self.callbacks)
         score = self._held_out_score(task)
@@ -289,7 +289,7 @@ class BoostedEstimator(SavedEstimator, Documented, BaseEstimator):
                     task, callbacks=callbacks, max_rounds=n_rounds, checkpoint=None
                 )
                 refit._objective = f"{self._objective_name()} on all examples"
-                if _is_completed(refit, *whole):
+                if _is_completed(refit, *whole[:3]):
                     self._keep_fit(refit)
                     self.ending_ = "held_out"
                 else:

@@ -438,7 +438,7 @@ class StructBoostEstimator(BoostedEstimator):
         train: tuple[Any, Any],
         validation: tuple[Any, Any, Any] | None,
         sample_weight: Any,
-        whole: tuple[Any, Any, Any] | None = None,
+        whole: tuple[Any, Any, Any, Any] | None = None,
         groups: IntArray | None = None,
         counts: IntArray | None = None,
     ) -> None:
@@ -462,7 +462,8 @@ class StructBoostEstimator(BoostedEstimator):
             super()._train(task, train, validation, sample_weight, whole, groups, counts)
             is_open = self._binning.rows_of_each(counts) >= _REPEATED
             if self.early_stopping and whole is not None and hasattr(self, "max_depth_"):
-                runs = self._runs_after_early_stopping(task, (whole[0], whole[1]), whole[2])
+                is_open = self._binning.rows_of_each(whole[3]) >= _REPEATED
+                runs = self._runs_after_early_stopping(task, *whole)
         finally:
             self._binning.forget()
             del self._binning
@@ -550,14 +551,14 @@ class StructBoostEstimator(BoostedEstimator):
         return [HeldOutRun.of(trainer, examples, *of_fold) for of_fold in folds]
 
     def _runs_after_early_stopping(
-        self, task: Task, examples: tuple[Any, Any], sample_weight: Any
+        self, task: Task, X: Any, Y: Any, sample_weight: Any, counts: IntArray | None
     ) -> list[HeldOutRun]:
         """Train for as many rounds as were best, without the held-out examples of each fold."""
-        if _n_parts(examples[1]) > _MOST_FOLDED or not self._gives_losses:
+        if _n_parts(Y) > _MOST_FOLDED or not self._gives_losses:
             return []
-        folds = self._weights_of_folds(*examples, sample_weight)
+        folds = self._weights_of_folds(X, Y, sample_weight, counts=counts)
         trees = replace(self._trees, max_rounds=self.n_iter_)
-        return self._runs(task, trees, examples, folds)
+        return self._runs(task, trees, (X, Y), folds)
 
     @property
     def _leaves_trees_open(self) -> bool:

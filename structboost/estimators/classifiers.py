@@ -106,7 +106,7 @@ class BoostedClassifier(LabelledClassifier, FeatureImportanceMixin, TableEstimat
         task = self._task()
         outputs = outputs_of(labels, task)
         validation = None
-        whole = X, outputs, weights
+        whole = X, outputs, weights, counts
         if self.early_stopping:
             # Rows are held out, and not all that are equal.
             copies = np.repeat(np.arange(len(counts)), counts)

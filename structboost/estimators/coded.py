@@ -147,7 +147,7 @@ class _CorrectiveClassifier(_CodedClassifier):
         train: tuple[Any, Any],
         validation: tuple[Any, Any, Any] | None,
         sample_weight: Any,
-        whole: tuple[Any, Any, Any] | None = None,
+        whole: tuple[Any, Any, Any, Any] | None = None,
         groups: IntArray | None = None,
         counts: IntArray | None = None,
     ) -> None:

@@ -179,7 +179,7 @@ class StructBoostMultiLabelClassifier(
                 "sample_weight leaves samples of 1 class only; at least two classes must count."
             )
         validation = None
-        whole = X, indicator, weights
+        whole = X, indicator, weights, None
         if self.early_stopping:
             X, held_X, indicator, held, weights, of_held = train_test_split(
                 X, indicator, weights, test_size=self.validation_fraction,

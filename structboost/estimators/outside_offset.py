@@ -18,6 +18,8 @@ from structboost.validation import checked_number, shown
 
 # Shifts that are tried beside 0.
 _CANDIDATES = (-1.0, -0.5, 0.5, 1.0, 1.5)
+# Scores are logarithms of odds: a larger shift leaves no O, or nothing else.
+_LARGEST = 100
 # A shift is taken if F1 gains more than so many standard errors.
 _CLEARLY = 1.5
 # F1 without a shift below which nothing is shifted, since then F1 rewards chunks that are guessed.
@@ -33,8 +35,10 @@ def given_offset(offset: Any, classes: NDArray[Any]) -> float | None:
     """
     if is_same(offset, AUTO):
         return None if ChunkTags.is_scheme(classes) else 0.0
-    wanted = "'auto', 0, or how much to lower the score of O"
-    if isinstance(offset, str) or not np.isfinite(checked_number(offset, "outside_offset", wanted)):
+    wanted = f"'auto', 0, or how much to lower the score of O, at most {_LARGEST}"
+    if isinstance(offset, str) or not (
+        abs(checked_number(offset, "outside_offset", wanted)) <= _LARGEST
+    ):
         raise ValueError(f"outside_offset is {shown(offset)}; give {wanted}.")
     if offset and OUTSIDE not in classes.tolist():
         raise ValueError(

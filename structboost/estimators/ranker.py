@@ -155,7 +155,7 @@ class StructBoostRanker(FeatureImportanceMixin, StructBoostEstimator, TableEstim
                 "needs at least two."
             )
         validation = None
-        whole = (*_ranking_examples(X, y, queries, of_items), of_queries)
+        whole = (*_ranking_examples(X, y, queries, of_items), of_queries, None)
         if self.early_stopping:
             queries, held, of_queries, of_held = self._hold_out(y, queries, of_queries)
             validation = (*_ranking_examples(X, y, held, of_items), of_held)

@@ -318,7 +318,7 @@ class StructBoostTagger(TagPrediction, TokenWeights):
         elif of_groups is not None:
             of_groups = np.repeat(of_groups[training], [_n_pieces(tags[i]) for i in training])
         validation = pieces(held) if held else None
-        whole = pieces(everything) if held else None
+        whole = (*pieces(everything), None) if held else None
         has_vectors = len(reader.vector_columns) > 0
         task = ChainTask(
             len(classes),

@@ -54,6 +54,8 @@ class ChainTask(Task):
 class GrowingTask(MulticlassTask):
     """Fills the memory of its process, as cuts of a large training set do, and takes its time."""
 
+    separates_in_batches = True
+
     def __init__(self):
         super().__init__(3)
         self.held = None
@@ -67,6 +69,8 @@ class GrowingTask(MulticlassTask):
 
 class DeadlyTask(BinaryTask):
     """Kills the process that looks for a violated output."""
+
+    separates_in_batches = True
 
     def separate(self, X, Y, scores):
         os.kill(os.getpid(), signal.SIGKILL)
@@ -100,6 +104,8 @@ class CannotBeTaken(BinaryTask):
 class WrongTask(BinaryTask):
     """Breaks its contract."""
 
+    separates_in_batches = True
+
     def __init__(self, error=None):
         self.error = ValueError("no such output") if error is None else error
 
@@ -118,6 +124,8 @@ def raise_home_made(X, Y, scores):
 class InterruptedTask(MulticlassTask):
     """Sends its process what a terminal sends to all on Ctrl-C."""
 
+    separates_in_batches = True
+
     def separate(self, X, Y, scores):
         os.kill(os.getpid(), signal.SIGINT)
         return super().separate(X, Y, scores)
@@ -134,12 +142,16 @@ class TwoCausesError(Exception):
 class TwiceWrongTask(BinaryTask):
     """Raises it."""
 
+    separates_in_batches = True
+
     def separate(self, X, Y, scores):
         raise TwoCausesError("one", "another")
 
 
 class HoldsALock(BinaryTask):
     """Raises what no pickle brings home."""
+
+    separates_in_batches = True
 
     def separate(self, X, Y, scores):
         raise ValueError("locked", threading.Lock())

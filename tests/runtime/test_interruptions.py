@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from numba.core.compiler_lock import global_compiler_lock
 
 from structboost import MulticlassTask, StructBoost, StructBoostClassifier, StructuredSVM
-from structboost.estimators import fraction_of_features
+from structboost.estimators import tree_settings
 from structboost.exceptions import InterruptedFitWarning
 from structboost.masters import Exponential
 from structboost.masters.norm_bounded import NormBounded
@@ -280,7 +280,7 @@ def test_ctrl_c_while_features_are_tried_says_that_there_is_no_model(is_pressed,
     X, y = noisy(n_classes=3, n=120)
     model = StructBoostClassifier(max_iter=2).fit(X, y)
     before = dict(vars(model))
-    tried = fraction_of_features.held_out_loss
+    tried = tree_settings.run_without_model
 
     def pressed(*args):
         if not is_pressed:
@@ -288,7 +288,7 @@ def test_ctrl_c_while_features_are_tried_says_that_there_is_no_model(is_pressed,
         press()
         return tried(*args)
 
-    monkeypatch.setattr(fraction_of_features, "held_out_loss", pressed)
+    monkeypatch.setattr(tree_settings, "run_without_model", pressed)
     words = r"fit was interrupted before it had a model; the object is as it was before fit\."
     with pytest.raises(KeyboardInterrupt, match=words if is_pressed else "^of the user$"):
         model.fit(X, y)

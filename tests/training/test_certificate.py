@@ -181,6 +181,7 @@ def test_the_smallest_C_is_that_of_a_linear_program(seed):
 @pytest.mark.slow
 def test_the_search_for_the_smallest_C_has_a_limit_of_passes():
     class Counted(MultiLabelTask):
+        separates_in_batches = True
         passes = 0
 
         def separate(self, *arguments, **options):
