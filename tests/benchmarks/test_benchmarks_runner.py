@@ -110,6 +110,8 @@ def trains_on():
     """A task presses Ctrl-C; the machine keeps its weights, and a second fit would follow."""
 
     class PressingTask(MulticlassTask):
+        separates_in_batches = True
+
         def separate(self, X, Y, scores):
             signal.raise_signal(signal.SIGINT)
             return super().separate(X, Y, scores)

@@ -315,6 +315,8 @@ def test_ctrl_c_in_the_last_fit_with_a_chosen_C_gives_one_warning():
 class PressingTask(MulticlassTask):
     """Somebody presses Ctrl-C during a pass over the examples."""
 
+    separates_in_batches = True
+
     def __init__(self, n_classes, at):
         super().__init__(n_classes)
         self.passes, self.at = 0, at

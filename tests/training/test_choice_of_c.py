@@ -332,6 +332,7 @@ def test_rankers_hold_out_queries_or_items():
 class PressingTask(MulticlassTask):
     """Somebody presses Ctrl-C during a pass over the examples."""
 
+    separates_in_batches = True
     passes, at = 0, 0
 
     def separate(self, X, Y, scores):
