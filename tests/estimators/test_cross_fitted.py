@@ -199,9 +199,11 @@ def test_a_linear_estimator_equals_the_structured_svm_on_standardised_features(t
 def test_a_linear_estimator_chooses_C_and_refuses_parameters_it_does_not_read():
     X, Y = chains()
     tagger = StructBoostTagger(objective="svm", random_state=0).fit(X, Y)
-    surrogates = [entry["surrogate"] for entry in tagger.C_path_]
+    surrogates = {entry["C"]: entry["surrogate"] for entry in tagger.C_path_}
     assert len(surrogates) > 2
-    assert tagger.C_ == tagger.C_path_[int(np.argmin(surrogates))]["C"]
+    # A smaller C is taken where held-out examples do not tell it from the best.
+    assert tagger.C_ <= min(surrogates, key=surrogates.get)
+    assert surrogates[tagger.C_] < 1.1 * min(surrogates.values())
     assert tagger.C_path_end_
     assert tagger.n_iter_ == len(tagger.history_)
     with pytest.raises(ValueError, match=r"spread is 0\.1, which objective='svm' does not read"):

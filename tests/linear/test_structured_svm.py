@@ -336,6 +336,8 @@ def test_nothing_to_learn():
 class Impatient(MulticlassTask):
     """Ctrl-C in the n-th exact pass."""
 
+    separates_in_batches = True
+
     def __init__(self, n_classes, passes):
         super().__init__(n_classes)
         self.passes = passes

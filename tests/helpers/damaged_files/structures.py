@@ -76,7 +76,7 @@ KINDS = {
     "tagger of dicts": tagger(True, objective="l1_log_loss"),
     "tagger of arrays": tagger(False, objective="svm", max_iter=50),
     "sets of labels": sets_of_labels(loss="f1"),
-    "sets in a hierarchy": sets_of_labels(hierarchy=[(0, 2), (1, 2)]),
+    "sets in a hierarchy": sets_of_labels(hierarchy=[(2, 0), (2, 1)]),
     "sets seen": sets_of_labels(objective="l1_log_loss", loss="subset", outputs="seen", pairs=True),
     "svm": svm(MulticlassTask(3), X, Y),
 }
