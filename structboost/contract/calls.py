@@ -127,7 +127,12 @@ def _check_separation(task: Task, result: Any, scores: StackedParts) -> None:
         raise TaskError(
             f"separate returned {shown(result)}; it must return a Separation{hint(result)}."
         )
-    losses = np.asarray(result.losses)
+    losses, n_examples = np.asarray(result.losses), scores.n_examples
+    if len(losses) != n_examples:
+        raise TaskError(
+            f"separate gave {len(losses)} outputs for {n_examples} examples; it must give one for "
+            "each."
+        )
     bad = np.flatnonzero(~((losses >= 0) & (losses <= LARGEST)))
     if len(bad):
         raise TaskError(

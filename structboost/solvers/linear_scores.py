@@ -265,16 +265,9 @@ class FoundOutputs(NamedTuple):
 def merge_kinds(
     separation: Separation, parts: Scores, scores: StackedParts, first: int = 0
 ) -> FoundOutputs:
-    """Flatten a separation made at ``scores`` of the examples from index ``first`` on.
-
-    TaskError unless it has one output for each example.
-    """
+    """Flatten a separation made at ``scores`` of the examples from index ``first`` on."""
     n = scores.n_examples
     losses = np.asarray(separation.losses, dtype=np.float64)
-    if len(losses) != n:
-        raise TaskError(
-            f"separate gave {len(losses)} outputs for {n} examples; it must give one for each."
-        )
     owners, entries, values = [], [], []
     for a in parts.layouts:
         difference = separation.differences[a.kind]

@@ -434,12 +434,16 @@ def test_a_pass_that_finds_nothing_does_not_stall_the_fit():
 
 
 class OneShort(MulticlassTask):
+    separates_in_batches = True
+
     def separate(self, X, Y, scores):
         found = super().separate(X, Y, scores)
         return Separation(found.losses[:-1], found.differences, found.indptr)
 
 
 class NanLoss(MulticlassTask):
+    separates_in_batches = True
+
     def separate(self, X, Y, scores):
         found = super().separate(X, Y, scores)
         found.losses[4] = np.nan
@@ -487,6 +491,9 @@ def test_broken_tasks():
     _, X, Y, _ = multiclass()
     with pytest.raises(TaskError, match="separate gave 24 outputs for 25 examples"):
         StructuredSVM(OneShort(3)).fit(X, Y)
+    probed = type("Probed", (OneShort,), {"separates_in_batches": False})
+    with pytest.raises(TaskError, match="separate gave 0 outputs for 1 examples"):
+        StructuredSVM(probed(3)).fit(X, Y)
     with pytest.raises(
         TaskError, match=r"loss-augmented argmax of X\[4\] has a loss or joint feature that is not"
     ):
