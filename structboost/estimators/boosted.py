@@ -33,6 +33,7 @@ from structboost.estimators.parameters import estimator, is_same
 from structboost.estimators.tables import TableEstimator
 from structboost.estimators.tree_settings import (
     FEWEST_OF_LONG,
+    MOST_FEATURES_OF_LONG,
     TreeSettings,
     chosen_features,
     chosen_penalty,
@@ -115,9 +116,9 @@ class StructBoostEstimator(BoostedEstimator):
         or, only with ``"auto"``, 40 if held-out rows of at most 6,000 examples lose nothing so.
     max_depth : int or "auto"
         Depth of the trees.  ``"auto"`` is 5.  If learning rate, rounds and features are left open,
-        too, classifiers of 2,000 rows or more also try few long steps: 100 rounds of depth 7 on
-        80 % of the rows, with a learning rate of .2.  Held-out rows decide, and ``max_depth_`` is
-        the result.  Read by stage-wise objectives.
+        too, classifiers of 2,000 rows or more and at most 64 features also try few long steps: 100
+        rounds of depth 7 on 80 % of the rows, with a learning rate of .2.  Held-out rows decide;
+        ``max_depth_`` is the result.  Read by stage-wise objectives.
     min_samples_leaf : int
         Minimum number of rows in a leaf of a tree.  A round is grown on some of the distinct rows,
         so repeated rows count once.  Read by stage-wise objectives.
@@ -512,7 +513,8 @@ class StructBoostEstimator(BoostedEstimator):
                 trees = chosen_penalty(trees, trainer_of, train, sample_weight)
             return trees
 
-        tries = self._tries_long_steps and self._leaves_trees_open
+        is_wide = (self.n_features_in_ or 0) > MOST_FEATURES_OF_LONG
+        tries = self._tries_long_steps and self._leaves_trees_open and not is_wide
         if _n_parts(Y) > _MOST_FOLDED:
             if tries:
                 some_X, some_Y, weights = some_examples(X, Y, sample_weight, _MOST_TRIED)

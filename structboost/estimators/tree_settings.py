@@ -24,8 +24,9 @@ _RATE_OF_TRIAL, _ROUNDS_OF_TRIAL = 0.15, 40
 _CLEARLY_LESS = 0.98
 # Fraction of the loss of a constant prediction below which a trial has learned.
 _LEARNED = 0.9
-# Long steps are tried from so many examples on.
-FEWEST_OF_LONG = 2000
+# Long steps are tried from so many examples on, and up to so many features: a deep tree that may
+# split all of them takes long to grow.
+FEWEST_OF_LONG, MOST_FEATURES_OF_LONG = 2000, 64
 
 
 @dataclass(frozen=True)
