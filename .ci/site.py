@@ -49,7 +49,7 @@ assert listed, "llms.txt has no links"
 assert not missing, f"llms.txt links to {missing}, which are not there"
 
 FACE = "reference/structboost.StructBoostClassifier"
-page = (site / "coming-from").with_suffix
+page = (site / "which-method").with_suffix
 assert f'href="{FACE}.html#' in page(".html").read_text(encoding="utf-8"), "names are no links"
 assert f"[`StructBoostClassifier`]({FACE}.md#" in page(".md").read_text(encoding="utf-8")
 
