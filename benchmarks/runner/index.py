@@ -159,7 +159,7 @@ Figures = Callable[[Sequence[Record]], Iterable[Figure]]
 
 
 def line(headline: Headline, page: Source, special: Figures | None = None) -> Line | None:
-    """Ours beside the best peer and beside the fastest one; None if one of both is missing.
+    """Compare ours with the best peer and with the fastest one, None without ours or a peer.
 
     The best peer is the one beside which ours is worst, in error, or in seconds without an error.
     A peer counts if it has at least half as many data sets as another.  ``special`` reads the
@@ -258,7 +258,7 @@ def _logs(pairs: Sequence[tuple[Figure, Figure]], name: str, least: float) -> di
 
 
 def _median_ratio(pairs: Sequence[tuple[Figure, Figure]], name: str, least: float) -> float | None:
-    """Median over data sets of ours over theirs; None where none is known."""
+    """Return the median ratio of ours to theirs over data sets, None if no ratio is known."""
     # A mean would be that of sets with next to no errors, whose ratios are extreme.
     logs = _logs(pairs, name, least).values()
     ratio = math.exp(median(logs)) if logs else None

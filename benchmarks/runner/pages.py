@@ -37,7 +37,7 @@ class Column(NamedTuple):
 
 
 def field(head: str, name: str, form: str = "{}", factor: float | None = None) -> Column:
-    """A field of a record, perhaps times a factor; the value has its interval, if it has one.
+    """Format a field of a record, times a factor, with its interval if it has one.
 
     A time that a limit ended has a ">" before it.
     """

@@ -462,10 +462,9 @@ class StructBoostEstimator(BoostedEstimator):
                     self._trees = replace(self._trees, patience=EARLY)
                 self._keep_trees()
             super()._train(task, train, validation, sample_weight, whole, groups, counts)
-            is_open = self._binning.rows_of_each(counts) >= _REPEATED
             if is_grown and self.early_stopping and whole and self.ending_ != "interrupted":
-                is_open = self._binning.rows_of_each(whole[3]) >= _REPEATED
-                runs = self._runs_after_early_stopping(task, *whole)
+                runs, counts = self._runs_after_early_stopping(task, *whole), whole[3]
+            is_open = self._binning.rows_of_each(counts) >= _REPEATED
         finally:
             self._binning.forget()
             del self._binning

@@ -170,7 +170,7 @@ def _select(graph: Graph, step: Any, blocks: Blocks) -> Blocks:
     return _columns(graph, blocks, step.get_support(indices=True))
 
 
-def _of_column_transformer(graph: Graph, step: Any, blocks: Blocks) -> Blocks:
+def _parallel_steps(graph: Graph, step: Any, blocks: Blocks) -> Blocks:
     columns = []
     for name, inner, _ in step.transformers_:
         indices = step._transformer_to_input_indices[name]
@@ -179,7 +179,7 @@ def _of_column_transformer(graph: Graph, step: Any, blocks: Blocks) -> Blocks:
     return columns
 
 
-def _of_union(graph: Graph, step: Any, blocks: Blocks) -> Blocks:
+def _joined_steps(graph: Graph, step: Any, blocks: Blocks) -> Blocks:
     if step.transformer_weights:
         raise _CannotError("leave transformer_weights out")
     each = [
@@ -190,7 +190,7 @@ def _of_union(graph: Graph, step: Any, blocks: Blocks) -> Blocks:
     return [block for of_one in each for block in of_one]
 
 
-def _of_function(graph: Graph, step: Any, blocks: Blocks) -> Blocks:
+def _unchanged(graph: Graph, step: Any, blocks: Blocks) -> Blocks:
     if step.func is not None:
         raise _CannotError("leave func out")
     return blocks
@@ -323,7 +323,7 @@ _CONVERTERS: dict[type, Callable[[Graph, Any, Blocks], Blocks]] = {
     OneHotEncoder: _encoded,
     OrdinalEncoder: _encoded,
     TargetEncoder: _encoded,
-    ColumnTransformer: _of_column_transformer,
-    FeatureUnion: _of_union,
-    FunctionTransformer: _of_function,
+    ColumnTransformer: _parallel_steps,
+    FeatureUnion: _joined_steps,
+    FunctionTransformer: _unchanged,
 }

@@ -247,7 +247,7 @@ def fill_leaf_indices(
                     for i in range(n):
                         node_of[i] = left if node_of[i] == here else node_of[i]
                 else:
-                    # Of the type of the codes, so that one instruction compares many.
+                    # A bin of the type of the codes lets one instruction compare many rows.
                     limit = codes.dtype.type(b)
                     for i in range(n):
                         below = right if code[i] > limit else left

@@ -20,7 +20,7 @@ JOBS = {name: rest for name, *rest in faces() if hasattr(rest[0], "n_jobs")}
 
 @pytest.fixture
 def started(monkeypatch):
-    """What was started on several cores, or would be with more examples."""
+    """Engines and searches that started on several cores, or would with more examples."""
     makers = []
 
     def counted(make):

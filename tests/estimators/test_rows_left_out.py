@@ -226,3 +226,19 @@ def test_long_steps_are_taken_where_held_out_rows_are_predicted_better(is_smooth
     assert StructBoostClassifier.load(tmp_path / "model").max_depth_ == model.max_depth_
     given = StructBoostClassifier(random_state=0, max_depth=5, max_iter=5).fit(rows, labels)
     assert (given.max_depth_, given.n_iter_) == (5, 5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("are_many", [False, True])
+def test_long_steps_are_tried_on_some_of_many_rows(are_many, monkeypatch):
+    monkeypatch.setattr(boosted, "_MOST_FOLDED", 2000)
+    monkeypatch.setattr(boosted, "_MOST_TRIED", 2000)
+    monkeypatch.setattr(boosted, "_LARGE", 2400 if are_many else 20_000)
+    rng = np.random.default_rng(0)
+    rows = rng.uniform(0, 3, size=(2500, 3))
+    labels = (np.floor(rows).sum(axis=1) % 2).astype(int)
+    assert StructBoostClassifier(random_state=0).fit(rows, labels).max_depth_ == 7
+    noise = rng.integers(0, 2, 2500)
+    # On noise neither is better: a tie goes to long steps only if some rows stand for many.
+    tied = StructBoostClassifier(random_state=0).fit(rng.normal(size=(2500, 20)), noise)
+    assert tied.max_depth_ == (7 if are_many else 5)

@@ -24,7 +24,7 @@ class InBatches(MulticlassTask):
 
 
 class OneByOne(Task):
-    """The same, one example at a time; ``added`` is the part of the loss that the argmax adds."""
+    """Task that searches one example at a time, and adds the fraction ``added`` of the loss."""
 
     kinds = {"x": PartKind(3)}
     added = 1.0
