@@ -1,0 +1,247 @@
+"""The size of the house, and how far a fit walks through it.
+
+::
+
+    python -m tests.house --lower    write the ledger anew, where something became less
+    python -m tests.house --page     print a table of sizes and walks
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import inspect
+import re
+import sys
+import threading
+import tokenize
+import tomllib
+import traceback
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "structboost"
+LEDGER = Path(__file__).with_name("house.toml")
+PAGES = {"guides": "*.md", "decisions": "decisions/**/*.md", "results": "results/**/*.md"}
+LAYOUT = {
+    tokenize.STRING, tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT,
+    tokenize.DEDENT, tokenize.ENDMARKER, tokenize.ENCODING,
+}  # fmt: skip
+
+
+def tokens(folder):
+    """Count the tokens of all Python files of a folder, without strings, comments and layout."""
+    total = 0
+    for path in folder.rglob("*.py"):
+        with path.open("rb") as file:
+            total += sum(token.type not in LAYOUT for token in tokenize.tokenize(file.readline))
+    return total
+
+
+def words(pattern):
+    """Count the words of the pages that match a pattern below ``docs``."""
+    # The reference and the gallery are built, and no part of the repository.
+    pages = [
+        p for p in (ROOT / "docs").glob(pattern) if p.parts[-2] not in ("reference", "gallery")
+    ]
+    return sum(len(page.read_text(encoding="utf-8").split()) for page in pages)
+
+
+def sizes():
+    """Return the numbers of the ledger as they are now."""
+    counted = {name: tokens(ROOT / folder) for name, folder in FOLDERS.items()}
+    return counted | {"docs": sum(map(words, PAGES.values()))}
+
+
+FOLDERS = {"package": "structboost", "tests": "tests", "benchmarks": "benchmarks"}
+
+
+def ledger():
+    """Read the numbers that nothing may exceed."""
+    return tomllib.loads(LEDGER.read_text(encoding="utf-8"))
+
+
+def lower():
+    """Write the sizes of now into the ledger where they are less."""
+    text = LEDGER.read_text(encoding="utf-8")
+    for name, size in sizes().items():
+        if size < (ledger()[name] or size + 1):
+            text = re.sub(rf"^{name} = \d+$", f"{name} = {size}", text, flags=re.M)
+    LEDGER.write_text(text, encoding="utf-8")
+
+
+# -- how far a fit walks -----------------------------------------------------------------------
+
+
+def walk(run):
+    """Count the files, distinct lines and nested frames of the package that a call passes."""
+    lines, deepest = set(), 0
+
+    def ours(frame):
+        return frame.f_code.co_filename.startswith(str(PACKAGE))
+
+    def local(frame, event, arg):
+        if event == "line":
+            lines.add((frame.f_code.co_filename, frame.f_lineno))
+        return local
+
+    def enter(frame, event, arg):
+        nonlocal deepest
+        if not ours(frame):
+            return None
+        depth, above = 0, frame
+        while above is not None:
+            depth, above = depth + ours(above), above.f_back
+        deepest = max(deepest, depth)
+        return local
+
+    run()  # compiles and imports
+    threading.settrace(enter)
+    sys.settrace(enter)
+    try:
+        run()
+    finally:
+        sys.settrace(None)
+        threading.settrace(None)
+    return len({file for file, _ in lines}), len(lines), deepest
+
+
+def fits():
+    """Return a name and a call for each fit whose walk is drawn."""
+    from sklearn.datasets import load_iris
+
+    from structboost import StructBoost, StructBoostClassifier
+
+    X, y = load_iris(return_X_y=True)
+    task = own_task()
+    return {
+        "default": lambda: StructBoostClassifier(random_state=0).fit(X, y),
+        "hinge": lambda: StructBoostClassifier(objective="hinge", C=10.0).fit(X, y),
+        "a user's Task": lambda: StructBoost(task, C=20.0).fit(X, y),
+    }
+
+
+def own_task(wrong=False):
+    """Return a task as a user writes one, whose search may be wrong."""
+    import numpy as np
+
+    from structboost import PartKind, Task
+
+    class Own(Task):
+        kinds = {"x": PartKind(3)}
+
+        def parts(self, x):
+            return {"x": np.atleast_2d(x)}
+
+        def joint_feature(self, x, y):
+            return {"x": np.eye(3)[[y]]}
+
+        def loss(self, y, z):
+            return float(y != z)
+
+        def argmax(self, x, scores, y=None):
+            if wrong:
+                return scores.no_such_attribute
+            return int(np.argmax(scores[0] + (np.arange(3) != y if y is not None else 0)))
+
+    return Own()
+
+
+def printed_for_a_wrong_argmax():
+    """Count the lines that Python prints where a user's own search fails."""
+    from sklearn.datasets import load_iris
+
+    from structboost import StructBoost
+
+    X, y = load_iris(return_X_y=True)
+    try:
+        StructBoost(own_task(wrong=True), C=1.0).fit(X, y)
+    except AttributeError as error:
+        return len("".join(traceback.format_exception(error)).splitlines())
+    raise AssertionError("the wrong search went unnoticed")
+
+
+def imports():
+    """Return the modules of the package that each module imports, types left out."""
+    paths = {
+        ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
+        for path in PACKAGE.rglob("*.py")
+    }
+    found = {}
+    for name, path in paths.items():
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        for node in ast.walk(tree):  # imports for types are read by no interpreter
+            if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+                node.body = []
+        names = set()
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ImportFrom) and node.module:
+                members = {f"{node.module}.{alias.name}" for alias in node.names}
+                names |= {member if member in paths else node.module for member in members}
+        found[name] = names & set(paths) - {"structboost"}
+    return found
+
+
+def chains_of_imports():
+    """Return the longest chain of imports, and how many modules one needs on average."""
+    graph, depth, needed = imports(), {}, {}
+
+    def visit(name):
+        if name not in depth:
+            depth[name], needed[name] = 1, set()  # a circle inside functions ends here
+            for other in graph[name]:
+                visit(other)
+            depth[name] = 1 + max((depth[other] for other in graph[name]), default=0)
+            needed[name] = graph[name].union(*(needed[other] for other in graph[name]))
+
+    for name in graph:
+        visit(name)
+    return max(depth.values()), sum(map(len, needed.values())) / len(needed)
+
+
+def faces():
+    """Return the most parameters of a face, and the most classes of ours behind one."""
+    import structboost
+
+    found = [getattr(structboost, name) for name in structboost.__all__]
+    found = [c for c in found if inspect.isclass(c) and hasattr(c, "set_params")]
+    counts = [len(inspect.signature(c).parameters) for c in found]
+    ours = [sum(b.__module__.startswith("structboost") for b in c.__mro__) for c in found]
+    return max(counts), max(ours)
+
+
+def rows():
+    """Return the name and value of each row of the table."""
+    files = list(PACKAGE.rglob("*.py"))
+    yield from sizes().items()
+    yield "lines of the package", sum(len(f.read_text().splitlines()) for f in files)
+    yield "files of the package", len(files)
+    for name, pattern in PAGES.items():
+        yield f"words of {name}", words(pattern)
+    for name, run in fits().items():
+        for what, count in zip(("files", "distinct lines", "frames"), walk(run), strict=True):
+            yield f"{what} of a warm fit, {name}", count
+    yield "lines printed for a wrong argmax", printed_for_a_wrong_argmax()
+    longest, needed = chains_of_imports()
+    yield "longest chain of imports", longest
+    yield "modules that one needs, on average", f"{needed:.1f}"
+    parameters, classes = faces()
+    yield "most parameters of a face", parameters
+    yield "most classes of ours in the MRO of a face", classes
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="python -m tests.house", description=__doc__)
+    parser.add_argument("--lower", action="store_true", help="write the ledger where it fell")
+    parser.add_argument("--page", action="store_true", help="print sizes and walks as a table")
+    arguments = parser.parse_args()
+    if arguments.lower:
+        lower()
+    if arguments.page:
+        print("| what | now |\n| --- | --- |")
+        for name, value in rows():
+            print(f"| {name} | {value} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
