@@ -33,7 +33,7 @@ assert not present, f"the base installs {present}"
 message = ""
 try:
     structboost.tracking.StructBoostTracker()
-except structboost.exceptions.MissingExtraError as error:
+except structboost.errors.MissingExtraError as error:
     message = str(error)
 assert 'pip install "structboost-learn[vision]"' in message
 cut = min_cut_labels([[0, 2], [1, 0], [1.5, 0]], [[0, 1], [1, 2]], [1.0, 1.0], [1.0, 1.0])

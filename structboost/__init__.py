@@ -5,13 +5,12 @@ from typing import Any
 
 import lazy_loader
 
-from structboost._moved import find_moved_modules, with_old_names
 from structboost.runtime.collector import collector_pause
 
 _PACKAGES = {
-    "contract", "decisions", "engines", "exceptions", "files", "inference", "masters",
-    "segmentation", "selection", "tagging", "tasks", "thinning", "tracking",
-    "weak",
+    "contract", "decisions", "engines", "errors", "files", "inference", "objectives",
+    "segmentation", "selection", "text", "tasks", "thinning", "tracking",
+    "learners",
 }  # fmt: skip
 
 # Names are imported when they are first used.  ``__init__.pyi`` has the same for type checkers.
@@ -21,7 +20,7 @@ _NAMES = {
     "contract.parts": ["PartKind"],
     "contract.task": ["Task"],
     "decisions.predict_then_optimize": ["PredictThenOptimize"],
-    "estimators": [
+    "faces": [
         "AdaBoostECCClassifier",
         "AdaBoostMHClassifier",
         "AdaBoostMOClassifier",
@@ -37,7 +36,7 @@ _NAMES = {
         "StructBoostTagger",
         "StructuredSVMClassifier",
     ],
-    "estimators.early_stopping": ["EarlyStopping"],
+    "faces.early_stopping": ["EarlyStopping"],
     "export.onnx_model": ["to_onnx"],
     "files.checkpoint": ["Checkpoint"],
     "linear.structured_svm": ["StructuredSVM"],
@@ -65,18 +64,15 @@ _NAMES = {
     "thinning.thin": ["thin"],
     "training.boosting": ["StructBoost"],
 }
-_names_of_today, __dir__, _names = lazy_loader.attach(__name__, _PACKAGES, _NAMES)
+_at_first_use, __dir__, _names = lazy_loader.attach(__name__, _PACKAGES, _NAMES)
 
 
-def _imported(name: str) -> Any:
+def __getattr__(name: str) -> Any:
     with collector_pause:  # an import makes objects that stay
-        return _names_of_today(name)
+        return _at_first_use(name)
 
 
-__getattr__ = with_old_names(__name__, _imported)
 __all__ = [name for name in _names if name not in _PACKAGES]
-
-find_moved_modules()
 
 try:
     __version__ = version("structboost-learn")

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from importlib.metadata import version
 from typing import Any
 
-from structboost.exceptions import MissingExtraError
+from structboost.errors import MissingExtraError
 
 # Purpose of each subcommand, and the module whose add_arguments(subparsers) defines it; the module
 # is imported when the subcommand is used.

@@ -42,8 +42,8 @@ from structboost import (
     StructuredSVMClassifier,
     TaxonomyTask,
 )
-from structboost.masters import Exponential, StageWiseRandomField
-from structboost.masters.norm_bounded_hinge import NormBoundedHinge
+from structboost.objectives import Exponential, StageWiseRandomField
+from structboost.objectives.norm_bounded_hinge import NormBoundedHinge
 from structboost.tasks import CodedTask, SuperpixelCRFTask
 from structboost.tasks.superpixel_crf import SuperpixelGraph
 from tests.helpers.engine_tasks import ChainTask as PythonChain

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from structboost.exceptions import MissingExtraError
+from structboost.errors import MissingExtraError
 from structboost.runtime import extras
 
 # Packages that only extras bring, and what they install besides.
@@ -32,7 +32,7 @@ def run(code):
 IMPORT_ALL = """
 import importlib, pkgutil
 import structboost
-from structboost.exceptions import MissingExtraError
+from structboost.errors import MissingExtraError
 left_out = set()
 for module in pkgutil.walk_packages(structboost.__path__, "structboost.", lambda name: None):
     try:
@@ -110,7 +110,7 @@ def test_a_missing_extra_is_named_with_its_command():
     lines = json.loads(done.stdout)
     assert lines.keys() == WITHOUT.keys()
     for code, extra in WITHOUT.items():
-        assert lines[code].startswith("structboost.exceptions.MissingExtraError: "), code
+        assert lines[code].startswith("structboost.errors.MissingExtraError: "), code
         assert f'pip install "structboost-learn[{extra}]"' in lines[code]
         assert f'in a checkout pip install -e ".[{extra}]"' in lines[code]
 

@@ -1,4 +1,4 @@
-"""Examples in the docstrings of estimators, trainers, tasks and displays, which run as doctests."""
+"""Examples in the docstrings of faces, trainers, tasks and displays, which run as doctests."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import matplotlib as mpl
 import pytest
 
 import structboost
-from structboost import estimators
+from structboost import faces
 
 TRAINERS = {"StructBoost", "StructuredSVM", "PredictThenOptimize"}
-NAMES = TRAINERS | {*estimators.__all__}
+NAMES = TRAINERS | {*faces.__all__}
 VISION = {
     "segmentation.Segmenter",
     *(f"tracking.{name}Tracker" for name in ("AdaBoost", "StructBoost", "Struck")),

@@ -139,7 +139,7 @@ def test_the_citation_and_the_changelog_know_the_version():
 def test_the_changelog_has_one_line_for_each_change():
     text = text_of("CHANGELOG.md").split("\n## ", 1)[1]
     assert not re.findall(r"^- .*\n +\S.*|^- .{99,}", text, re.M)
-    assert not re.findall(r"^\|.*", text, re.M)  # tables stand in docs/migrating.md
+    assert not re.findall(r"^\|.*", text, re.M)
 
 
 def text_of(name):

@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from structboost.masters.registry import FORMULATIONS
-from structboost.weak.pricing import RULES
-from structboost.weak.registry import FAMILIES
+from structboost.learners.pricing import RULES
+from structboost.learners.registry import FAMILIES
+from structboost.objectives.registry import FORMULATIONS
 from tests.helpers.source import PACKAGE, tree_of
 
 ARCHITECTURE = Path(__file__).parents[1] / "docs" / "architecture.md"
 # Modules and packages that every package may import.
-GENERAL = {"_moved", "_typing", "exceptions", "validation", "progress", "runtime"}
+GENERAL = {"_typing", "errors", "validation", "progress", "runtime"}
 LOOP = ("loop", "master_loop", "booster_loop", "settings", "state", "history")
-PLUG_INS = ("masters", "engines", "shards", "weak", "tasks")
+PLUG_INS = ("objectives", "engines", "shards", "learners", "tasks")
 
 
 def name_of(path):

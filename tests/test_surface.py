@@ -1,4 +1,4 @@
-"""The names at the top are few, each is documented, and those that moved still work for now."""
+"""The names at the top are few, and each is documented."""
 
 import ast
 import importlib
@@ -13,26 +13,18 @@ import numpy as np
 import pytest
 
 import structboost
-from structboost._moved import OLD_NAMES, RENAMED
 from tests.helpers.source import PACKAGE, tree_of
 
 PUBLIC = ["structboost", *(f"structboost.{name}" for name in sorted(structboost._PACKAGES))]
 STUBS = sorted(PACKAGE.rglob("__init__.pyi"))
-MOVED = [
-    (package, f"structboost.{home}".rstrip("."), name)
-    for package, homes in OLD_NAMES.items()
-    for home, names in homes.items()
-    for name in names.split()
-]
 
 
 def test_at_most_45_names_stand_at_the_top():
     assert len(structboost.__all__) <= 45
 
 
-def test_dir_lists_the_names_and_the_packages_and_no_name_that_moved():
+def test_dir_lists_the_names_and_the_packages():
     assert set(dir(structboost)) == {*structboost.__all__, *structboost._PACKAGES}
-    assert not {name for package, _, name in MOVED if name in dir(sys.modules[package])}
 
 
 @pytest.mark.parametrize("package", PUBLIC)
@@ -42,23 +34,7 @@ def test_public_names_exist_and_have_a_docstring(package):
         assert inspect.getdoc(getattr(module, name)), name
 
 
-@pytest.mark.parametrize(("package", "home", "name"), MOVED)
-def test_a_name_that_moved_is_the_same_object_and_warns(package, home, name):
-    module = importlib.import_module(home)
-    new = RENAMED.get(name, name)
-    assert new in module.__all__
-    with pytest.warns(FutureWarning, match=f"from {home} import {new}"):
-        moved = getattr(importlib.import_module(package), name)
-    assert moved is getattr(module, new)
-
-
-def test_the_warning_of_a_name_that_moved_points_at_the_import():
-    with pytest.warns(FutureWarning) as caught:
-        exec(compile("from structboost import TaskError", "program.py", "exec"))
-    assert {warning.filename for warning in caught} == {"program.py"}
-
-
-@pytest.mark.parametrize("package", [structboost, *map(importlib.import_module, OLD_NAMES)])
+@pytest.mark.parametrize("package", [structboost, *map(importlib.import_module, PUBLIC)])
 def test_an_unknown_name_is_missing(package):
     with pytest.raises(AttributeError, match="NoSuchName"):
         package.NoSuchName  # noqa: B018
@@ -67,7 +43,7 @@ def test_an_unknown_name_is_missing(package):
 def test_importing_the_package_imports_no_plug_in():
     code = "import structboost, sys; print(*sorted(m for m in sys.modules if 'structboost' in m))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    without_plug_ins = ["", "._moved", ".runtime", ".runtime.collector"]
+    without_plug_ins = ["", ".runtime", ".runtime.collector"]
     assert done.stdout.split() == [f"structboost{name}" for name in without_plug_ins]
 
 
@@ -79,10 +55,10 @@ def test_may_part_of_fit_is_can_split_and_warns():
 
 def test_number_of_a_cut_is_its_key_and_warns():
     with pytest.warns(FutureWarning, match="write key"):
-        assert structboost.masters.Cut(3, 0.5).number == 3
+        assert structboost.objectives.Cut(3, 0.5).number == 3
     with pytest.warns(FutureWarning, match="write key"):
-        cut = structboost.masters.Cut(number=3, loss=0.5)
-    assert cut == structboost.masters.Cut(key=3, loss=0.5) == pickle.loads(pickle.dumps(cut))
+        cut = structboost.objectives.Cut(number=3, loss=0.5)
+    assert cut == structboost.objectives.Cut(key=3, loss=0.5) == pickle.loads(pickle.dumps(cut))
     for twice in (lambda: type(cut)(3, number=3), lambda: type(cut)(key=3, number=3, loss=0.5)):
         with pytest.raises(TypeError, match="former name of key; write key"):
             twice()
@@ -90,15 +66,15 @@ def test_number_of_a_cut_is_its_key_and_warns():
 
 def test_row_share_of_trees_is_row_fraction_and_warns():
     with pytest.warns(FutureWarning, match="write row_fraction"):
-        family = structboost.weak.TreeFamily(np.eye(4), (-1.0, 1.0), row_share=0.5)
+        family = structboost.learners.TreeFamily(np.eye(4), (-1.0, 1.0), row_share=0.5)
     assert family.row_fraction == 0.5
     with pytest.raises(TypeError, match="former name of row_fraction"):
-        structboost.weak.TreeFamily(np.eye(4), (-1.0, 1.0), row_fraction=0.5, row_share=0.5)
+        structboost.learners.TreeFamily(np.eye(4), (-1.0, 1.0), row_fraction=0.5, row_share=0.5)
 
 
 def test_a_family_that_defines_vary_is_told_to_name_it_resample():
     with pytest.warns(FutureWarning, match="declares vary, .*; name it resample"):
-        type("Old", (structboost.weak.StumpFamily,), {"vary": lambda self, random_state: None})
+        type("Old", (structboost.learners.StumpFamily,), {"vary": lambda self, random_state: None})
 
 
 def names_of_stub(stub):

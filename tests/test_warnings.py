@@ -27,8 +27,8 @@ from structboost.contract.calls import predictions
 from structboost.contract.one_output import is_constant, warn_of_one_output
 from structboost.contract.parts import StackedParts
 from structboost.decisions import Choose
-from structboost.exceptions import ConstantPredictionWarning, EmptyModelWarning
-from structboost.masters import StageWiseLikelihood
+from structboost.errors import ConstantPredictionWarning, EmptyModelWarning
+from structboost.objectives import StageWiseLikelihood
 from structboost.tasks import GraphInput
 
 RNG = np.random.default_rng(0)

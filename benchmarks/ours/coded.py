@@ -13,7 +13,7 @@ from structboost import (
     MultiBoostECCClassifier,
     MultiBoostMOClassifier,
 )
-from structboost.estimators.coded import THETAS
+from structboost.faces.coded import THETAS
 from structboost.tasks import CodedTask
 
 ROUNDS = (50, 100, 500)

@@ -21,9 +21,9 @@ from structboost import (
     StructuredSVM,
     TaxonomyTask,
 )
+from structboost.learners import TreeFamily
+from structboost.learners.union import UNION
 from structboost.selection import Fold
-from structboost.weak import TreeFamily
-from structboost.weak.union import UNION
 
 MAX_ROUNDS = 200
 LARGEST_C = 1000.0

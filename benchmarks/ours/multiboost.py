@@ -8,7 +8,7 @@ import numpy as np
 from benchmarks.runner.datasets import Table, load
 from benchmarks.runner.limits import peak_memory, reset_peak_memory, run_limited
 from structboost import MulticlassTask, StructBoost
-from structboost.masters import Exponential
+from structboost.objectives import Exponential
 
 CHECKPOINTS = (1, 2, 5, 10, 20, 50, 100, 200, 300, 400, 500)
 TRAIN_FRACTION = 0.75

@@ -77,7 +77,7 @@ EXPERIMENTS = [
         *({FIRST_USE: ()}, CLASSIFIER, first_use),
         metrics={"cpu": "cpu"},
         small=(FIRST_USE,),
-        code=("structboost.estimators.classifiers",),
+        code=("structboost.faces.classifiers",),
     ),
 ]
 

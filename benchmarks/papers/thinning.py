@@ -13,7 +13,7 @@ from benchmarks.runner.protocol import cpu_timed
 from benchmarks.runner.records import lookup, median, pick
 from benchmarks.runner.targets import all_of, reach
 from structboost import thin
-from structboost.exceptions import NotThinnedWarning
+from structboost.errors import NotThinnedWarning
 
 NAMES = (*multiclass.NAMES, *outside.OUTSIDE)
 # Settings were chosen on these.

@@ -13,7 +13,7 @@ from benchmarks.runner.datasets import Table, load, split
 from benchmarks.runner.experiment import Learner
 from benchmarks.runner.protocol import cpu_timed
 from structboost import MultiBoostCWClassifier
-from structboost.weak import TreeFamily
+from structboost.learners import TreeFamily
 
 RUNS, ROWS_A_RUN = 7, 2_000
 Scores = Callable[[np.ndarray], Any]

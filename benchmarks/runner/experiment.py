@@ -22,7 +22,7 @@ from benchmarks.runner.processor import CODE
 from benchmarks.runner.provenance import PACKAGES, this_run
 from benchmarks.runner.records import Record, grouped, plain, record, short, summary
 from benchmarks.runner.sources import code_version
-from structboost.exceptions import InterruptedFitWarning
+from structboost.errors import InterruptedFitWarning
 
 Result = dict[str, Any]
 Case = dict[str, Any]

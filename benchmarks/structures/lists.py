@@ -14,8 +14,8 @@ from benchmarks.runner.records import lookup
 from benchmarks.runner.targets import reach
 from benchmarks.structures.rows import Row, rows_of, tuned
 from structboost import StructBoostRanker
-from structboost.masters import StageWiseRanking
-from structboost.weak import TreeFamily
+from structboost.learners import TreeFamily
+from structboost.objectives import StageWiseRanking
 
 NAME, METRIC, TOP = "lambdarank", "NDCG@10", 10
 FOLDS, N_STUMPS = 3, 100

@@ -18,7 +18,7 @@ import numpy as np
 from sklearn.pipeline import make_pipeline
 
 from structboost import StructBoostTagger
-from structboost.tagging import (
+from structboost.text import (
     TokenFeatures,
     TwoStageTagger,
     chunk_f1,

@@ -24,7 +24,7 @@ from structboost.contract.optional_methods import HasCodes, HasSlacks
 from structboost.contract.parts import StackedParts
 from structboost.contract.returned_outputs import check_one_each
 from structboost.contract.separation import Separation, separation_at
-from structboost.exceptions import TaskError, TooManyOutputsError
+from structboost.errors import TaskError, TooManyOutputsError
 
 # Rows up to which the m-slack form must list all its outputs.
 _MAX_ROWS_FOR_ALL_SLACKS = 1000

@@ -14,7 +14,7 @@ from structboost.conformance import (
 from structboost.conformance.behaviours import BEHAVIOURS
 from structboost.conformance.checked_face import Face
 from structboost.conformance.face_report import FaceReport
-from structboost.exceptions import FaceError
+from structboost.errors import FaceError
 
 __all__ = ["check_face", "face_report"]
 

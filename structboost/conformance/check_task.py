@@ -14,7 +14,7 @@ from structboost.conformance.single_examples import SingleExamples
 from structboost.conformance.watched_task import WatchedTask, stacked
 from structboost.contract.equality import deeply_equal
 from structboost.contract.task import Task, check_is_task
-from structboost.exceptions import TaskError
+from structboost.errors import TaskError
 from structboost.validation import by_position, checked_positive, checked_whole_number
 
 # Examples for the methods of one example, and those tried after pickling.  Batch forms get all.
@@ -53,7 +53,7 @@ def check_task(
     The first ``max_outputs`` of ``outputs(x)`` and of ``outputs[i]`` are tried, for about
     ``max_seconds`` at most.  If there are more, and the task defines ``is_valid``, random mixtures
     of the candidates are tried as well, and a
-    :class:`structboost.exceptions.SampledOutputsWarning` counts the examples whose argmax was not
+    :class:`structboost.errors.SampledOutputsWarning` counts the examples whose argmax was not
     compared with all outputs.
 
     ``loss_scores``, if defined, must give every candidate its loss.  ``argmax_batch``, if

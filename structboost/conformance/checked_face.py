@@ -19,7 +19,7 @@ from sklearn.exceptions import NotFittedError
 from structboost.conformance.examples import Examples, Kind
 from structboost.conformance.kinds import KINDS
 from structboost.contract.task import Task
-from structboost.exceptions import ExampleNote
+from structboost.errors import ExampleNote
 from structboost.validation import shown
 
 # Methods whose results describe a model.

@@ -12,7 +12,7 @@ from structboost.conformance.watched_task import Scores, by_kind, only
 from structboost.contract.listed_outputs import Marginals, listed_marginals
 from structboost.contract.parts import StackedParts
 from structboost.contract.task import Task
-from structboost.exceptions import TaskError
+from structboost.errors import TaskError
 
 # Step of the differences, and tolerances at scores of size 1.
 _STEP = 1e-4

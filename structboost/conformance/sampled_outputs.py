@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from structboost._typing import FloatArray
-from structboost.exceptions import SampledOutputsWarning, TaskError
+from structboost.errors import SampledOutputsWarning, TaskError
 
 # Random mixtures tried for an example, as a fraction of the outputs that may be listed.
 _MIXED_FRACTION = 0.25

@@ -22,7 +22,7 @@ from structboost.contract.equality import deeply_equal
 from structboost.contract.losses import check_loss_of_truth
 from structboost.contract.parts import check_known, stack_parts
 from structboost.contract.task import Task
-from structboost.exceptions import (
+from structboost.errors import (
     TaskError,
     TooManyOutputsError,
     UnsureOutputWarning,

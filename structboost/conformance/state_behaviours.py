@@ -30,7 +30,7 @@ from structboost.conformance.broken_calls import (
 from structboost.conformance.checked_face import Face, fault_of_error, same, shortened, unequal
 from structboost.conformance.examples import Examples
 from structboost.contract.equality import deeply_equal
-from structboost.exceptions import InterruptedFitWarning
+from structboost.errors import InterruptedFitWarning
 
 # Moments of a fit, as fractions of its calls.
 _MOMENTS = (0.0, 0.1, 0.4, 0.7, 0.9, 1.0)

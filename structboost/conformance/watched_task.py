@@ -18,7 +18,7 @@ from structboost.contract.parts import StackedParts
 from structboost.contract.results import real_number
 from structboost.contract.returned_outputs import check_not_none
 from structboost.contract.task import Task
-from structboost.exceptions import TaskError
+from structboost.errors import TaskError
 
 # Scores of one example by kind, even if there is only one.
 Scores = dict[str, FloatArray]

@@ -25,7 +25,7 @@ from structboost.contract.results import (
 from structboost.contract.returned_outputs import check_one_each, returned_none
 from structboost.contract.separation import KeptTruth, Separation
 from structboost.contract.task import Task
-from structboost.exceptions import (
+from structboost.errors import (
     TaskError,
     count_examples_from,
     names_examples,

@@ -12,7 +12,7 @@ from structboost._typing import FloatArray
 from structboost.contract.parts import StackedParts
 from structboost.contract.separation import Separation
 from structboost.contract.task import Task
-from structboost.exceptions import TaskError, on_example
+from structboost.errors import TaskError, on_example
 
 # An exact argmax may fall behind another output by rounding, not by more.
 SLIP = 1e-6

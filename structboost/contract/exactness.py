@@ -26,7 +26,7 @@ from structboost.contract.parts import StackedParts
 from structboost.contract.returned_outputs import returned_none
 from structboost.contract.separation import KeptTruth, Separation, separation_at
 from structboost.contract.task import Task
-from structboost.exceptions import TaskError, examples_numbered, on_example
+from structboost.errors import TaskError, examples_numbered, on_example
 
 # Minimum (if there are enough) and maximum number of probed examples, examples per further probe,
 # and number of candidates.

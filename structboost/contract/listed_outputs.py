@@ -18,7 +18,7 @@ from structboost.contract.measures import SparseFeature, measure_of
 from structboost.contract.members import TaskMembers
 from structboost.contract.parts import StackedParts
 from structboost.contract.results import refused_output
-from structboost.exceptions import TaskError, TooManyOutputsError, on_example
+from structboost.errors import TaskError, TooManyOutputsError, on_example
 from structboost.validation import shown
 
 _NEED_ARGMAX = "defines neither argmax(x, scores) nor outputs(x); define one of them."

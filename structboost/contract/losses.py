@@ -8,7 +8,7 @@ import numpy as np
 
 from structboost.contract.members import TaskMembers
 from structboost.contract.results import LARGEST, real_number, refused_output
-from structboost.exceptions import TaskError, note_examples
+from structboost.errors import TaskError, note_examples
 
 
 def loss_of(task: TaskMembers, i: int, y: Any, y_pred: Any) -> float:

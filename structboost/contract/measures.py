@@ -18,7 +18,7 @@ from structboost.contract.results import (
     refused_output,
     whole_array,
 )
-from structboost.exceptions import TaskError, note_examples, on_example
+from structboost.errors import TaskError, note_examples, on_example
 
 # Name of the outputs of the argmax in errors, whose truths are known to be right.
 OF_ARGMAX = "argmax(X[{sample}], scores)"

@@ -12,7 +12,7 @@ from structboost.contract.equality import deeply_equal
 from structboost.contract.losses import loss_of
 from structboost.contract.parts import StackedParts
 from structboost.contract.task import Task
-from structboost.exceptions import ConstantPredictionWarning, warn_user
+from structboost.errors import ConstantPredictionWarning, warn_user
 from structboost.validation import by_position, rows_of
 
 # Examples that are looked at first.  So many times as many are, where these have one prediction.

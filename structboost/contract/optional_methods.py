@@ -9,7 +9,7 @@ from structboost._typing import FloatArray
 from structboost.contract.listed_outputs import OutputCodes
 from structboost.contract.parts import StackedParts
 from structboost.contract.separation import Separation
-from structboost.exceptions import TaskError
+from structboost.errors import TaskError
 
 
 @runtime_checkable

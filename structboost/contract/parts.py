@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structboost._typing import IntArray
-from structboost.exceptions import TaskError, on_example
+from structboost.errors import TaskError, on_example
 from structboost.validation import array_of, checked_whole_number, shown, unusable
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structboost._typing import FloatArray, IntArray
-from structboost.exceptions import TaskError
+from structboost.errors import TaskError
 from structboost.validation import shown
 
 # Largest loss and weight of a joint feature: products and squares of larger ones may overflow.

@@ -7,7 +7,7 @@ from typing import Any
 
 from structboost.contract.members import TaskMembers
 from structboost.contract.results import hint
-from structboost.exceptions import TaskError
+from structboost.errors import TaskError
 from structboost.validation import shown
 
 

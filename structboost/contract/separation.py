@@ -17,7 +17,7 @@ from structboost.contract.members import TaskMembers
 from structboost.contract.parts import StackedParts, check_known
 from structboost.contract.results import finite_array
 from structboost.contract.returned_outputs import check_one_each, check_returned
-from structboost.exceptions import TaskError, on_example
+from structboost.errors import TaskError, on_example
 from structboost.runtime.compiled import compiled
 
 # Loss of a true output that may be rounding.

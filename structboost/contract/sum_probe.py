@@ -14,7 +14,7 @@ from structboost.contract.listed_outputs import Marginals, listed_batch
 from structboost.contract.measures import OF_ARGMAX, SparseFeature, joint_features
 from structboost.contract.parts import StackedParts
 from structboost.contract.task import Task
-from structboost.exceptions import TaskError, examples_numbered, on_example
+from structboost.errors import TaskError, examples_numbered, on_example
 
 # Examples that are probed, one in so many and at most.
 _EXAMPLES_PER_PROBE, _MOST_PROBED = 16, 4

@@ -35,7 +35,7 @@ from structboost.contract.parts import (
 )
 from structboost.contract.results import real_number, shaped_array
 from structboost.contract.separation import KeptTruth, Separation, separation_at
-from structboost.exceptions import TaskError, on_example
+from structboost.errors import TaskError, on_example
 from structboost.runtime.described import Described
 from structboost.validation import shown
 

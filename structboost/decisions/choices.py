@@ -13,7 +13,7 @@ from scipy.spatial.distance import squareform
 
 from structboost._typing import FloatArray, IntArray, override
 from structboost.decisions.problem import BatchProblem, DecisionProblem, is_binary
-from structboost.exceptions import TaskError
+from structboost.errors import TaskError
 from structboost.inference.knapsack import checked_loads, solve_knapsack
 from structboost.inference.tours import improved_tour, shortest_tour
 from structboost.tasks.checks import checked_costs

@@ -10,9 +10,9 @@ import numpy as np
 from scipy import sparse
 
 from structboost._typing import FloatArray
-from structboost.estimators.exact_numbers import check_exact
-from structboost.estimators.table_forms import frame_of
-from structboost.exceptions import TaskError
+from structboost.errors import TaskError
+from structboost.faces.exact_numbers import check_exact
+from structboost.faces.table_forms import frame_of
 from structboost.validation import is_missing, lacks_and_has, shown, without_mask
 
 Names = Sequence[Hashable]

@@ -17,18 +17,18 @@ from scipy import sparse
 
 from structboost._typing import FloatArray
 from structboost.decisions.instances import DecisionInput, DecisionInputs
-from structboost.estimators.column_encoding import ColumnEncoding
-from structboost.estimators.column_names import by_name, labels_of
-from structboost.estimators.table_columns import (
+from structboost.errors import TaskError
+from structboost.faces.column_encoding import ColumnEncoding
+from structboost.faces.column_names import by_name, labels_of
+from structboost.faces.table_columns import (
     categorical_columns,
     categories_of,
     codes_of,
     plain_categories,
     saved_categories,
 )
-from structboost.estimators.table_forms import checked_form, frame_of, is_sparse, shape_of
-from structboost.estimators.table_numbers import numbers_of
-from structboost.exceptions import TaskError
+from structboost.faces.table_forms import checked_form, frame_of, is_sparse, shape_of
+from structboost.faces.table_numbers import numbers_of
 from structboost.files.schema import whole_number
 from structboost.runtime.memory import check_memory
 from structboost.validation import shown

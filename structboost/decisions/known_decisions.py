@@ -13,7 +13,7 @@ from structboost.decisions.instances import DecisionInputs, TrueDecisions
 from structboost.decisions.model import costs_of
 from structboost.decisions.problem import BatchProblem, DecisionProblem
 from structboost.decisions.task import check_best
-from structboost.exceptions import examples_numbered, warn_user
+from structboost.errors import examples_numbered, warn_user
 from structboost.runtime.interrupts import uninterrupted
 from structboost.training.trainer import Trainer
 

@@ -21,8 +21,8 @@ from structboost.decisions.inputs import FeatureColumns, FeatureReader, plain_la
 from structboost.decisions.instances import DecisionInputs
 from structboost.decisions.problem import DecisionProblem
 from structboost.decisions.task import PredictThenOptimizeTask, flat_costs
-from structboost.estimators.saved import saved_names
-from structboost.exceptions import ModelFileError, TaskError
+from structboost.errors import ModelFileError, TaskError
+from structboost.faces.saved import saved_names
 from structboost.files.archive import ArchiveFormat, Header
 from structboost.files.schema import (
     Array,

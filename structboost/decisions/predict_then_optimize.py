@@ -20,10 +20,11 @@ from structboost.decisions.task import PredictThenOptimizeTask
 from structboost.decisions.training import normalized_regret, train
 from structboost.engines.base import Engine
 from structboost.engines.registry import engine_of, warn_of_idle_jobs
-from structboost.estimators.parameters import estimator
-from structboost.estimators.saved import plain_parameters, restored_parameters
-from structboost.estimators.table_columns import FROM_DTYPE
+from structboost.faces.parameters import estimator
+from structboost.faces.saved import plain_parameters, restored_parameters
+from structboost.faces.table_columns import FROM_DTYPE
 from structboost.files.saved import SavedToFile
+from structboost.learners.families import WeakLearners
 from structboost.runtime.documentation import Documented
 from structboost.runtime.fitted_state import committed
 from structboost.training.boosting import AUTO
@@ -36,7 +37,6 @@ from structboost.validation import (
     checked_whole_number,
     is_text,
 )
-from structboost.weak.families import WeakLearners
 
 
 @estimator

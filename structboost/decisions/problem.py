@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from structboost._typing import FloatArray, override
-from structboost.exceptions import TaskError, on_example
+from structboost.errors import TaskError, on_example
 from structboost.runtime.described import Described
 from structboost.tasks.checks import checked_costs
 from structboost.validation import checked_flag, shown

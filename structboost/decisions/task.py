@@ -19,7 +19,7 @@ from structboost.decisions.instances import (
     TrueDecisions,
 )
 from structboost.decisions.problem import DecisionProblem, problem_of
-from structboost.exceptions import TaskError, on_example
+from structboost.errors import TaskError, on_example
 from structboost.validation import checked_choice, shown
 
 # Loss of an exact solver by rounding, relative to the terms of the total.

@@ -16,7 +16,7 @@ from structboost.decisions.instances import DecisionInputs, TrueDecisions
 from structboost.decisions.known_decisions import KnownDecisions, fit_on_known_decisions
 from structboost.decisions.model import STD_OF_START, Preparation, costs_of
 from structboost.decisions.task import PredictThenOptimizeTask
-from structboost.exceptions import InterruptedFitWarning, examples_numbered
+from structboost.errors import InterruptedFitWarning, examples_numbered
 from structboost.linear.designs import plain_ensemble
 from structboost.linear.structured_svm import StructuredSVM
 from structboost.runtime.blas_threads import one_blas_thread

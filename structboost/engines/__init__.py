@@ -6,8 +6,6 @@ To write one, subclass :class:`Engine` and :class:`Workers`, hold each shard as 
 
 import lazy_loader
 
-from structboost._moved import with_old_names
-
 # Names are imported when they are first used.  ``__init__.pyi`` has the same for type checkers.
 _NAMES = {
     "base": [
@@ -24,5 +22,4 @@ _NAMES = {
     "local": ["Serial", "Threads"],
     "processes": ["Processes"],
 }
-_name_of_today, __dir__, __all__ = lazy_loader.attach(__name__, submod_attrs=_NAMES)
-__getattr__ = with_old_names(__name__, _name_of_today)
+__getattr__, __dir__, __all__ = lazy_loader.attach(__name__, submod_attrs=_NAMES)

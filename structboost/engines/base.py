@@ -29,7 +29,7 @@ import numpy as np
 
 from structboost._typing import FloatArray
 from structboost.engines.failure import Failure
-from structboost.exceptions import EngineError, warn_user
+from structboost.errors import EngineError, warn_user
 from structboost.runtime.blocks import NodeSum, join_siblings, share_of_block
 from structboost.runtime.described import Described
 from structboost.validation import warn_of_old_flags

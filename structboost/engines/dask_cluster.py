@@ -23,7 +23,7 @@ from structboost.engines.direct_connection import (
     Endpoint,
     listen,
 )
-from structboost.exceptions import EngineError
+from structboost.errors import EngineError
 from structboost.runtime.blocks import join_siblings
 from structboost.runtime.extras import require
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import cloudpickle
 
-from structboost.exceptions import EngineError
+from structboost.errors import EngineError
 
 
 class Failure(NamedTuple):

@@ -29,7 +29,7 @@ from structboost.engines.direct_connection import (
     listen,
 )
 from structboost.engines.failure import Failure
-from structboost.exceptions import EngineError
+from structboost.errors import EngineError
 from structboost.validation import checked_n_jobs
 
 _ENVIRONMENT = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")

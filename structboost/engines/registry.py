@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from structboost.engines.base import Engine
 from structboost.engines.local import Threads
-from structboost.exceptions import warn_user
+from structboost.errors import warn_user
 from structboost.runtime.registry import Registry
 from structboost.validation import checked_n_jobs, shown
 

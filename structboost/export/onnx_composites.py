@@ -11,7 +11,7 @@ from sklearn.model_selection._search import BaseSearchCV
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
-from structboost.exceptions import warn_user
+from structboost.errors import warn_user
 from structboost.export.onnx_faces import labelled, outputs_of
 from structboost.export.onnx_graph import Graph
 from structboost.export.onnx_inputs import GraphInputs

@@ -11,17 +11,17 @@ from numpy.typing import NDArray
 from sklearn.base import is_classifier
 
 from structboost.decisions.predict_then_optimize import PredictThenOptimize
-from structboost.estimators.feature_importances import FeatureImportanceMixin
-from structboost.estimators.multi_label import StructBoostMultiLabelClassifier
-from structboost.estimators.tagger import StructBoostTagger
 from structboost.export.onnx_decisions import costs_of
 from structboost.export.onnx_graph import Graph
 from structboost.export.onnx_inputs import GraphInputs, encoded
 from structboost.export.onnx_label_sets import label_sets
 from structboost.export.onnx_scorers import scores_of
-from structboost.masters.registry import formulation_of
-from structboost.masters.softmax_link import SoftmaxLink
+from structboost.faces.feature_importances import FeatureImportanceMixin
+from structboost.faces.multi_label import StructBoostMultiLabelClassifier
+from structboost.faces.tagger import StructBoostTagger
 from structboost.model.ensemble import Ensemble
+from structboost.objectives.registry import formulation_of
+from structboost.objectives.softmax_link import SoftmaxLink
 from structboost.tasks.chunk_tags import ChunkTags
 from structboost.validation import shown
 

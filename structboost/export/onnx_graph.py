@@ -10,7 +10,7 @@ import numpy as np
 
 import structboost
 from structboost.export.onnx_trees import Subtree, attributes_of_double_trees, attributes_of_trees
-from structboost.weak.category_sets import SetColumns
+from structboost.learners.category_sets import SetColumns
 
 # Versions of the operators, old enough for the runtimes of the last years.  The sums of trees are
 # of double precision in the second version only.

@@ -8,11 +8,11 @@ from typing import Any
 import narwhals as nw
 import numpy as np
 
-from structboost.estimators.column_encoding import ColumnEncoding
-from structboost.estimators.table_columns import RareCategories
-from structboost.estimators.table_forms import frame_of
 from structboost.export.onnx_graph import Graph
 from structboost.export.onnx_steps import Block
+from structboost.faces.column_encoding import ColumnEncoding
+from structboost.faces.table_columns import RareCategories
+from structboost.faces.table_forms import frame_of
 from structboost.validation import array_of, shown
 
 

@@ -10,11 +10,11 @@ import numpy as np
 
 from structboost.export.onnx_graph import Graph
 from structboost.export.onnx_trees import Subtree, trees_of_ensemble, trees_of_table, used_channels
-from structboost.weak.active_feature import ActiveFeatureScores
-from structboost.weak.linear import HyperplaneTable
-from structboost.weak.lookup_table import LinearAndSteps, LookupTable, SumOfScorers
-from structboost.weak.table import Scorer, WeightedLearners
-from structboost.weak.weighted_trees import TreesWithSets, WeightedTrees
+from structboost.learners.active_feature import ActiveFeatureScores
+from structboost.learners.linear import HyperplaneTable
+from structboost.learners.lookup_table import LinearAndSteps, LookupTable, SumOfScorers
+from structboost.learners.table import Scorer, WeightedLearners
+from structboost.learners.weighted_trees import TreesWithSets, WeightedTrees
 
 
 def scores_of(graph: Graph, scorer: Scorer, rows: str, n_channels: int) -> str:

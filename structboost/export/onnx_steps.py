@@ -32,8 +32,8 @@ from sklearn.preprocessing import (
 )
 
 from structboost._typing import FloatArray
-from structboost.estimators.table_forms import frame_of
 from structboost.export.onnx_graph import Graph
+from structboost.faces.table_forms import frame_of
 from structboost.validation import array_of, is_missing, shown
 
 

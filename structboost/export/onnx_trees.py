@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structboost._typing import FloatArray
-from structboost.weak.lookup_table import LookupTable
-from structboost.weak.weighted_trees import WeightedTrees, single_thresholds
+from structboost.learners.lookup_table import LookupTable
+from structboost.learners.weighted_trees import WeightedTrees, single_thresholds
 
 # A leaf is an array with its value for each channel.  An inner node has a feature, a threshold, the
 # subtrees of values up to the threshold and above, and whether missing values go to the former.

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from structboost.exceptions import CheckpointError
+from structboost.errors import CheckpointError
 from structboost.files.archive import ArchiveFormat, Arrays, Header
 from structboost.files.atomic_write import checked_target
 from structboost.files.schema import DamagedFileError, Schema

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from structboost._typing import FloatArray, IntArray
-from structboost.exceptions import TooManyOutputsError
+from structboost.errors import TooManyOutputsError
 from structboost.inference.exponentials import log_sum_exp
 from structboost.inference.pairwise_graphs import GraphArrays, PairwiseScores, one_graph
 from structboost.runtime.compiled import compiled

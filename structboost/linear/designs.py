@@ -13,13 +13,13 @@ from scipy import sparse
 
 from structboost._typing import FloatArray, override
 from structboost.contract.parts import PartKind, StackedParts
-from structboost.exceptions import TaskError, warn_user
+from structboost.errors import TaskError, warn_user
+from structboost.learners.linear_function import LinearFunctionTable
+from structboost.learners.standardisation import Standardisation
 from structboost.model.ensemble import Ensemble
 from structboost.model.kind_ensemble import KindEnsemble
 from structboost.model.linear_members import active_functions, one_function_each, plain_functions
 from structboost.solvers.linear_scores import active_matrix, sparse_matrix
-from structboost.weak.linear_function import LinearFunctionTable
-from structboost.weak.standardisation import Standardisation
 
 # Sum of the variances of dense features beside active ones of the value 1.
 _MOST_VARIANCE = 5.0

@@ -15,11 +15,11 @@ from structboost.contract.calls import mean_loss, predictions, stacked_inputs
 from structboost.contract.one_output import is_constant, warn_of_one_output
 from structboost.contract.parts import StackedParts
 from structboost.contract.task import Task, check_is_task
-from structboost.exceptions import examples_numbered
+from structboost.errors import examples_numbered
 from structboost.linear.designs import Design, linear_ensemble, linear_scores
 from structboost.linear.primal_likelihood import FoldResult, PrimalLikelihood
-from structboost.masters.base import Problem
-from structboost.masters.likelihood import Likelihood
+from structboost.objectives.base import Problem
+from structboost.objectives.likelihood import Likelihood
 from structboost.progress import ProgressBar
 from structboost.runtime.blas_threads import one_blas_thread
 from structboost.runtime.fitted_state import committed
@@ -117,7 +117,8 @@ class LinearLikelihoodTrainer(Trainer):
     verbose : int
         1 shows a progress bar.
     active : collection of str
-        Kinds whose rows are indices of active features (:func:`structboost.weak.active_features`).
+        Kinds whose rows are indices of active features
+        (:func:`structboost.learners.active_features`).
     problem : callable
         Class of :class:`LikelihoodProblem` that is solved.
     on_held_out : callable, optional

@@ -16,7 +16,7 @@ from structboost._typing import override
 from structboost.contract.one_output import predicts_one_output, warn_of_one_output
 from structboost.contract.parts import StackedParts
 from structboost.contract.task import Task
-from structboost.exceptions import examples_numbered
+from structboost.errors import examples_numbered
 from structboost.linear.designs import Design, designs_of
 from structboost.linear.structured_svm import StructuredSVM
 from structboost.runtime.fitted_state import committed

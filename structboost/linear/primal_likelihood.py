@@ -13,8 +13,8 @@ from structboost.contract.calls import check_nothing_missing, stacked
 from structboost.contract.task import Task
 from structboost.linear.designs import check_sizes, designs_of
 from structboost.linear.elastic_net import ElasticNet
-from structboost.masters.base import Problem
-from structboost.masters.likelihood import Likelihood
+from structboost.objectives.base import Problem
+from structboost.objectives.likelihood import Likelihood
 from structboost.runtime.interrupts import raise_if_interrupted
 from structboost.solvers.quasi_newton import Evaluate, QuasiNewton
 

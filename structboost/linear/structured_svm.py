@@ -81,7 +81,7 @@ class StructuredSVM(Trainer):
         Largest number of exact passes, each one argmax of the task for every example.
     active : sequence of str
         Kinds of parts whose rows are indices of active features
-        (:func:`structboost.weak.active_features`) instead of values: sparse rows of zeros and
+        (:func:`structboost.learners.active_features`) instead of values: sparse rows of zeros and
         ones, of hundreds of thousands of features.
     average : bool
         Whether exact passes are made at weighted means of the weights, or at the newest weights.

@@ -16,7 +16,7 @@ from scipy import sparse
 
 from structboost._typing import FloatArray
 from structboost.contract.parts import PartKind
-from structboost.exceptions import ModelFileError, warn_user
+from structboost.errors import ModelFileError, warn_user
 from structboost.files.archive import ArchiveFormat, Arrays, Former, Header
 from structboost.files.schema import (
     Array,
@@ -28,13 +28,13 @@ from structboost.files.schema import (
     prefixed,
     whole_number,
 )
+from structboost.learners import registry
+from structboost.learners.contributions import Contributions, contributions_of
+from structboost.learners.lookup_table import LinearAndSteps, LookupTable, sparse_scores
+from structboost.learners.pair_tables import PairTables
+from structboost.learners.table import Scorer
 from structboost.model import linear_files
 from structboost.model.kind_ensemble import KindEnsemble
-from structboost.weak import registry
-from structboost.weak.contributions import Contributions, contributions_of
-from structboost.weak.lookup_table import LinearAndSteps, LookupTable, sparse_scores
-from structboost.weak.pair_tables import PairTables
-from structboost.weak.table import Scorer
 
 # Most weights of features in memory together: 128 megabytes.
 _MOST_SHARES = 1 << 24

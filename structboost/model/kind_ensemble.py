@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from structboost._typing import FloatArray, IntArray
 from structboost.files.schema import Array
-from structboost.weak.table import LearnerTable
+from structboost.learners.table import LearnerTable
 
 
 @dataclass(frozen=True)

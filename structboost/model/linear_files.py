@@ -7,7 +7,7 @@ from collections.abc import Collection
 import numpy as np
 
 from structboost.contract.parts import PartKind
-from structboost.exceptions import ModelFileError
+from structboost.errors import ModelFileError
 from structboost.files.archive import ArchiveFormat, Arrays, Header
 from structboost.files.schema import (
     Array,

@@ -10,7 +10,7 @@ from structboost._typing import FloatArray
 from structboost.contract.calls import marginals, predictions, stacked_inputs
 from structboost.contract.parts import StackedParts
 from structboost.contract.task import Task
-from structboost.exceptions import TaskError
+from structboost.errors import TaskError
 from structboost.model.ensemble import Ensemble
 from structboost.validation import by_position
 

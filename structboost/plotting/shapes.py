@@ -9,13 +9,13 @@ from typing import Any, Self
 import numpy as np
 
 from structboost._typing import FloatArray
+from structboost.learners.binning import ABOVE_ALL
+from structboost.learners.lookup_table import LinearAndSteps, LookupTable
+from structboost.learners.pair_tables import Pair, PairTables
 from structboost.runtime.described import Described
 from structboost.runtime.extras import pyplot
 from structboost.tasks.taxonomy import TaxonomyTask
 from structboost.validation import check_estimator, checked_list, is_whole, shown
-from structboost.weak.binning import ABOVE_ALL
-from structboost.weak.lookup_table import LinearAndSteps, LookupTable
-from structboost.weak.pair_tables import Pair, PairTables
 
 _MAX_FEATURES = 6
 _MAX_PAIRS = 6

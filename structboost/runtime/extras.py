@@ -6,7 +6,7 @@ import sys
 from importlib.util import find_spec
 from typing import Any
 
-from structboost.exceptions import MissingExtraError
+from structboost.errors import MissingExtraError
 
 # Modules by extra, and the names of their distributions.  What PyMaxflow does works without it.
 EXTRAS = {

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from structboost.exceptions import InterruptedFitWarning
+from structboost.errors import InterruptedFitWarning
 from structboost.runtime.compilation import is_compiling
 
 # Seconds after which a pending Ctrl-C is raised wherever the main thread is.

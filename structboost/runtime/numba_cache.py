@@ -17,7 +17,7 @@ import numba
 from numba.core import caching
 
 from structboost._typing import override
-from structboost.exceptions import warn_user
+from structboost.errors import warn_user
 
 # numba is typed in parts only.
 _FunctionCache: Any = caching.FunctionCache

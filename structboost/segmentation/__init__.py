@@ -1,6 +1,5 @@
 """Image segmentation by a learned CRF on superpixels (StructBoost, sections 3.6 and 4.5)."""
 
-from structboost._moved import with_old_names
 from structboost.runtime.extras import require
 
 require("vision", __name__)
@@ -52,5 +51,3 @@ __all__ = [
     "read_split",
     "write_png",
 ]
-
-__getattr__ = with_old_names(__name__)

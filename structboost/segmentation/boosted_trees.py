@@ -12,8 +12,8 @@ from scipy.special import log_softmax
 
 from structboost._typing import FloatArray, IntArray
 from structboost.files.schema import Array, DamagedFileError
+from structboost.learners.tree import Tree, TreeFamily
 from structboost.runtime.compiled import compiled
-from structboost.weak.tree import Tree, TreeFamily
 
 _DEPTH = 4
 _LEARNING_RATE = 0.16
@@ -97,7 +97,7 @@ def fit_trees(
 ) -> BoostedTrees:
     """Train by gradient boosting of the log loss (Friedman, Annals of Statistics 2001).
 
-    In each round :class:`structboost.weak.tree.TreeFamily` grows a tree on the gradient of each
+    In each round :class:`structboost.learners.tree.TreeFamily` grows a tree on the gradient of each
     sum, and a Newton step gives the leaves their values.  Not all of the classes need occur.
     """
     classes, codes = np.unique(labels, return_inverse=True)

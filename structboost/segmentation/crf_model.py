@@ -15,12 +15,12 @@ from structboost._typing import FloatArray, IntArray
 from structboost.files.archive import Arrays
 from structboost.files.schema import Array, DamagedFileError, Part, Schema, below, prefixed
 from structboost.inference.alpha_expansion import expanded_labels
+from structboost.learners.lookup_table import LinearAndSteps, LookupTable
 from structboost.model.ensemble import FORMAT, Ensemble
 from structboost.runtime.blas_threads import one_blas_thread
 from structboost.runtime.described import described
 from structboost.tasks.superpixel_crf import SuperpixelGraph
 from structboost.training.trainer import Trainer
-from structboost.weak.lookup_table import LinearAndSteps, LookupTable
 
 _LOG_FACTORS = (-7.0, 7.0)
 _NODE, _EDGE = "node", "edge"

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structboost._typing import IntArray
+from structboost.learners.linear_and_stump import CrossFittedWeights, LinearAndStumpFamily
 from structboost.linear.structured_svm import StructuredSVM
 from structboost.progress import Phase
 from structboost.runtime.interrupts import uninterrupted
@@ -29,7 +30,6 @@ from structboost.validation import (
     checked_relative_gap,
     checked_whole_number,
 )
-from structboost.weak.linear_and_stump import CrossFittedWeights, LinearAndStumpFamily
 
 LEARNERS = ("structboost", "ssvm")
 LINEAR_AND_STUMP = "linear_and_stump"
@@ -54,7 +54,7 @@ class CRFSettings:
         Boosted weak learners on the potentials, or linear weights.
     weak_learner : {"linear_and_stump", "stump", "tree"}
         Family of weak learners.  The first has one linear function beside the stumps
-        (:mod:`structboost.weak.linear_and_stump`).
+        (:mod:`structboost.learners.linear_and_stump`).
     linear_C : float
         C of the structured SVMs that learn this linear function; :func:`tuned` chooses it.
     max_rounds : int

@@ -10,7 +10,7 @@ from dataclasses import asdict
 from os import PathLike
 from typing import Any
 
-from structboost.exceptions import ModelFileError
+from structboost.errors import ModelFileError
 from structboost.files.archive import ArchiveFormat, Arrays, Header
 from structboost.files.schema import (
     Array,

@@ -20,11 +20,11 @@ from structboost.contract.one_output import is_constant
 from structboost.contract.parts import StackedParts
 from structboost.contract.separation import KeptTruth
 from structboost.contract.task import Task
-from structboost.exceptions import TaskError, examples_numbered
-from structboost.masters.base import Problem
-from structboost.masters.likelihood import Likelihood, log_losses
+from structboost.errors import TaskError, examples_numbered
 from structboost.model.ensemble import Ensemble
 from structboost.model.prediction import model_scores
+from structboost.objectives.base import Problem
+from structboost.objectives.likelihood import Likelihood, log_losses
 from structboost.selection.folds import Fold
 from structboost.selection.scoring import Score, checked_score
 

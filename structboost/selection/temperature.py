@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from structboost._typing import FloatArray
-from structboost.masters.held_out import Temperature, fitted_temperature
+from structboost.objectives.held_out import Temperature, fitted_temperature
 from structboost.selection.folds import Fold
 
 

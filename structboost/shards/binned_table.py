@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from structboost.exceptions import BinnedTableError
+from structboost.errors import BinnedTableError
 from structboost.files.archive import ArchiveFormat, Arrays
 from structboost.files.atomic_write import checked_folder, checked_path, whole_folder
 from structboost.files.schema import Array, DamagedFileError, Part
-from structboost.weak.binning import (
+from structboost.learners.binning import (
     SAMPLED_ROWS,
     Gaps,
     Thresholds,

@@ -13,14 +13,14 @@ from structboost.contract.calls import stacked
 from structboost.contract.task import Task
 from structboost.engines.base import Engine, OnCluster
 from structboost.engines.failure import Failure
-from structboost.exceptions import TaskError, count_examples_from
+from structboost.errors import TaskError, count_examples_from
+from structboost.learners.binning import SAMPLED_ROWS, Thresholds, bin_thresholds, sampled_rows
+from structboost.learners.standardisation import Standardisation
 from structboost.runtime.blocks import Blocks
 from structboost.runtime.extras import require
 from structboost.shards.examples import TrainingSet, kind_of_rows
 from structboost.shards.shard import FeaturesInShards, GivenRows, ShardSource
 from structboost.validation import first_unusable, lacking
-from structboost.weak.binning import SAMPLED_ROWS, Thresholds, bin_thresholds, sampled_rows
-from structboost.weak.standardisation import Standardisation
 
 require("distributed", "A Dask collection")
 from dask.base import compute

@@ -16,7 +16,10 @@ from structboost.contract.calls import stacked_in_order
 from structboost.contract.parts import StackedParts
 from structboost.contract.task import Task
 from structboost.engines.base import Engine
-from structboost.exceptions import TaskError
+from structboost.errors import TaskError
+from structboost.learners.binning import Thresholds, bin_thresholds
+from structboost.learners.responses import FeaturesOfRows
+from structboost.learners.standardisation import Standardisation
 from structboost.runtime.blocks import PYTHON_EXAMPLES, Blocks, blocks_of
 from structboost.runtime.memory import check_memory
 from structboost.shards.binned_table import BinnedTable, StoredCodes
@@ -28,9 +31,6 @@ from structboost.shards.shard import (
     examples_between,
 )
 from structboost.validation import copied_in_order
-from structboost.weak.binning import Thresholds, bin_thresholds
-from structboost.weak.responses import FeaturesOfRows
-from structboost.weak.standardisation import Standardisation
 
 
 class TrainingSet(ABC):
@@ -78,7 +78,7 @@ class TrainingSet(ABC):
         """Cut the training set into shards, and start them.
 
         The weights of the examples sum to 1.  ``in_shards`` are the
-        :attr:`structboost.weak.WeakLearnerFamily.shard_features` of the kinds that have them.
+        :attr:`structboost.learners.WeakLearnerFamily.shard_features` of the kinds that have them.
         """
         in_batches = self.task.separates_in_batches
         blocks = blocks_of(self.offsets, None if in_batches else PYTHON_EXAMPLES)

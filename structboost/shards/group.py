@@ -9,8 +9,8 @@ import numpy as np
 
 from structboost._typing import FloatArray, IntArray
 from structboost.engines.base import Call, Engine, Layout, Workers
+from structboost.learners.terms import Terms
 from structboost.runtime.blocks import Blocks, tree_runs
-from structboost.weak.terms import Terms
 
 
 class ShardGroup:

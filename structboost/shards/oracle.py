@@ -14,13 +14,13 @@ from structboost.contract.exactness import LastOutputs, probe_argmax
 from structboost.contract.measures import SparseFeature
 from structboost.contract.parts import StackedParts
 from structboost.files.schema import Array, DamagedFileError, Part, Schema, below
-from structboost.masters.cut_oracle import Cut, CutOracle
+from structboost.learners.block_measures import BlockMeasure, block_measure
+from structboost.learners.terms import Terms
+from structboost.objectives.cut_oracle import Cut, CutOracle
 from structboost.runtime.interrupts import raise_if_interrupted
 from structboost.shards.examples import TrainingSet
 from structboost.shards.group import ShardGroup
 from structboost.shards.shard import loss_and_risk
-from structboost.weak.block_measures import BlockMeasure, block_measure
-from structboost.weak.terms import Terms
 
 # Terms by kind, whose coefficients are multiplied by the weights of their columns.
 Model = Mapping[str, Terms]

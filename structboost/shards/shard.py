@@ -18,18 +18,18 @@ from structboost.contract.listed_outputs import KeptListings
 from structboost.contract.parts import StackedParts
 from structboost.contract.separation import KeptTruth, Separation
 from structboost.contract.task import Task
-from structboost.runtime.blocks import Blocks, tree_sum
-from structboost.weak.binning import Thresholds, bin_codes
-from structboost.weak.block_measures import BlockMeasure, add_measure, block_measure
-from structboost.weak.responses import (
+from structboost.learners.binning import Thresholds, bin_codes
+from structboost.learners.block_measures import BlockMeasure, add_measure, block_measure
+from structboost.learners.responses import (
     FeaturesOfRows,
     Responses,
     ResponsesInShard,
     ShardFeatures,
     StoredResponses,
 )
-from structboost.weak.sparse_responses import SparseResponses
-from structboost.weak.terms import Terms
+from structboost.learners.sparse_responses import SparseResponses
+from structboost.learners.terms import Terms
+from structboost.runtime.blocks import Blocks, tree_sum
 
 # By kind, of what the shards make the responses of its weak learners.
 FeaturesInShards = Mapping[str, ShardFeatures]

@@ -172,7 +172,7 @@ class BlockFrankWolfe:
         """Replace the regulariser by ``1/2 |W - offset|^2``, and multiply the losses.
 
         With bounded weights this is a proximal step of a program without squares
-        (:mod:`structboost.masters.m_slack`).
+        (:mod:`structboost.objectives.m_slack`).
         """
         self._sums += offset - self._offset
         self._offset, self._loss_scale = offset, loss_scale

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structboost._typing import FloatArray
-from structboost.exceptions import SolverError
+from structboost.errors import SolverError
 from structboost.solvers.cut_pool import CutPool
 from structboost.solvers.products import ordered_product, ordered_times_vector
 from structboost.solvers.proximal_step import proximal_step

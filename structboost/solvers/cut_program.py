@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structboost._typing import FloatArray, IntArray
-from structboost.exceptions import SolverError
+from structboost.errors import SolverError
 from structboost.solvers.cut_pool import CutPool
 from structboost.solvers.highs import quiet_highs
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array, issparse, vstack
 
 from structboost._typing import FloatArray
-from structboost.exceptions import SolverError, TaskError
+from structboost.errors import SolverError, TaskError
 from structboost.solvers.binary_program import SearchedSolution, search_binary
 from structboost.solvers.highs import quiet_highs
 from structboost.validation import checked_flag, shown

@@ -12,7 +12,7 @@ from scipy import sparse
 from structboost._typing import FloatArray, IntArray
 from structboost.contract.parts import PartKind, StackedParts
 from structboost.contract.separation import Separation
-from structboost.exceptions import TaskError
+from structboost.errors import TaskError
 
 # How the features of a kind are kept: all values, numbers of features of value 1, or numbers and
 # values at the same places.

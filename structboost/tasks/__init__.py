@@ -2,8 +2,6 @@
 
 import lazy_loader
 
-from structboost._moved import with_old_names
-
 # Names are imported when they are first used.  ``__init__.pyi`` has the same for type checkers.
 _NAMES = {
     "binary": ["BinaryTask"],
@@ -22,5 +20,4 @@ _NAMES = {
     "superpixel_crf": ["SuperpixelCRFTask"],
     "taxonomy": ["TaxonomyTask"],
 }
-_names_of_today, __dir__, __all__ = lazy_loader.attach(__name__, submod_attrs=_NAMES)
-__getattr__ = with_old_names(__name__, _names_of_today)
+__getattr__, __dir__, __all__ = lazy_loader.attach(__name__, submod_attrs=_NAMES)

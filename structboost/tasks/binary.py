@@ -10,7 +10,7 @@ import numpy as np
 from structboost._typing import FloatArray, IntArray, override
 from structboost.contract.listed_outputs import Marginals
 from structboost.contract.parts import StackedParts
-from structboost.exceptions import TaskError
+from structboost.errors import TaskError
 from structboost.tasks.checks import as_array
 from structboost.tasks.code import CodeTask
 from structboost.validation import shown

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structboost._typing import FloatArray, IntArray
-from structboost.exceptions import TaskError
+from structboost.errors import TaskError
 from structboost.runtime.memory import check_memory
 from structboost.validation import shown, without_mask
 

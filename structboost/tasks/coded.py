@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from structboost.exceptions import TaskError
+from structboost.errors import TaskError
 from structboost.tasks.checks import real_table
 from structboost.tasks.code import CodeTask
 

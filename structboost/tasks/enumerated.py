@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from structboost._typing import FloatArray, IntArray, override
 from structboost.contract.parts import StackedParts
-from structboost.exceptions import TaskError
+from structboost.errors import TaskError
 from structboost.tasks.checks import real_table
 from structboost.tasks.code import CodeTask
 from structboost.validation import check_sequence, shown

@@ -17,7 +17,7 @@ from structboost._typing import FloatArray, IntArray, override
 from structboost.contract.listed_outputs import Marginals
 from structboost.contract.measures import SparseFeature
 from structboost.contract.parts import PartKind, StackedParts
-from structboost.exceptions import TaskError, TooManyOutputsError
+from structboost.errors import TaskError, TooManyOutputsError
 from structboost.inference.arguments import whole_array
 from structboost.inference.graph_sums import MOST_HELD, label_sums
 from structboost.inference.pairwise_graphs import PairwiseScores, best_labels

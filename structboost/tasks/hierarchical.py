@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from structboost._typing import FloatArray, IntArray, override
 from structboost.contract.listed_outputs import ListedOutputs, Marginals
 from structboost.contract.parts import StackedParts
-from structboost.exceptions import TaskError, TooManyOutputsError
+from structboost.errors import TaskError, TooManyOutputsError
 from structboost.inference.closures import (
     best_closed_sets,
     checked_hierarchy,

@@ -42,7 +42,7 @@ import narwhals as nw
 import numpy as np
 
 from structboost._typing import IntArray
-from structboost.exceptions import warn_user
+from structboost.errors import warn_user
 from structboost.validation import is_missing, is_whole, shown
 
 FORMS = (

@@ -14,7 +14,7 @@ from structboost._typing import FloatArray, IntArray, override
 from structboost.contract.measures import SparseFeature
 from structboost.contract.parts import PartKind
 from structboost.contract.task import Task
-from structboost.exceptions import TaskError
+from structboost.errors import TaskError
 from structboost.inference.arguments import whole_array
 from structboost.inference.assignment import best_candidates, best_matching
 from structboost.tasks.checks import (

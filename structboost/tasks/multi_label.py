@@ -15,7 +15,7 @@ from structboost.contract.listed_outputs import Marginals
 from structboost.contract.measures import SparseFeature
 from structboost.contract.parts import PartKind, StackedParts
 from structboost.contract.separation import Separation
-from structboost.exceptions import TaskError, on_example
+from structboost.errors import TaskError, on_example
 from structboost.inference.label_sets import (
     best_expected_f1,
     most_violated_f1,

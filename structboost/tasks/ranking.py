@@ -14,7 +14,7 @@ from structboost.contract.measures import SparseFeature
 from structboost.contract.parts import PartKind, StackedParts, stack_parts
 from structboost.contract.separation import Separation
 from structboost.contract.task import Task
-from structboost.exceptions import TaskError, on_example
+from structboost.errors import TaskError, on_example
 from structboost.inference.graded_lists import most_violated_graded_order, value_of_graded_order
 from structboost.inference.pair_sorting import (
     most_violated_pairs,

@@ -12,7 +12,7 @@ from structboost._typing import FloatArray, IntArray, override
 from structboost.contract.measures import SparseFeature
 from structboost.contract.parts import PartKind, StackedParts
 from structboost.contract.task import Task
-from structboost.exceptions import TaskError, on_example
+from structboost.errors import TaskError, on_example
 from structboost.inference.segments import best_segments, cut_of
 from structboost.tasks.batch_task import alone
 from structboost.tasks.checks import (

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from structboost._typing import FloatArray, IntArray, override
 from structboost.contract.listed_outputs import Marginals
 from structboost.contract.parts import PartKind, StackedParts
-from structboost.exceptions import TaskError
+from structboost.errors import TaskError
 from structboost.inference.arborescence_sums import sum_arborescences
 from structboost.inference.arborescences import best_arborescences
 from structboost.tasks.batch_task import BatchTask

@@ -15,7 +15,7 @@ from structboost.contract.measures import SparseFeature
 from structboost.contract.parts import PartKind, StackedParts
 from structboost.contract.separation import Separation
 from structboost.contract.task import Task
-from structboost.exceptions import TaskError
+from structboost.errors import TaskError
 from structboost.inference.alpha_expansion import alpha_expansion_labels
 from structboost.inference.arguments import node_pairs
 from structboost.tasks.checks import (

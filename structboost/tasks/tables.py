@@ -12,7 +12,7 @@ from scipy import sparse
 
 from structboost._typing import FloatArray, IntArray, override
 from structboost.contract.parts import StackedParts
-from structboost.exceptions import TaskError
+from structboost.errors import TaskError
 from structboost.tasks.batch_task import BatchTask
 from structboost.tasks.checks import as_array
 from structboost.validation import OrderedRows, first_unusable, shown

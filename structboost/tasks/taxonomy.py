@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from structboost.exceptions import TaskError
+from structboost.errors import TaskError
 from structboost.tasks.checks import as_task_error, checked_size
 from structboost.tasks.code import CodeTask
 from structboost.tasks.label_tree import LabelTree, label_tree, n_leaves

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from structboost._typing import FloatArray
+from structboost.learners.pool import repeatable_responses_of
 from structboost.thinning.leaf_refit import LeafAdditions
 from structboost.thinning.tree_model import TreeResponses, whole_probabilities
-from structboost.weak.pool import repeatable_responses_of
 
 
 class FunctionPool:

@@ -18,7 +18,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from structboost._typing import FloatArray, IntArray
-from structboost.exceptions import NotThinnedWarning, warn_user
+from structboost.errors import NotThinnedWarning, warn_user
 from structboost.selection.folds import shuffled_parts
 from structboost.solvers.priced_cross_entropy import PricedCrossEntropy, PricedSolution
 from structboost.thinning.held_out_rows import HeldOutRows, mean_loss, row_losses

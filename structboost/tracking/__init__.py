@@ -1,6 +1,5 @@
 """Trackers that follow a box through a video, with their input, output and evaluation."""
 
-from structboost._moved import with_old_names
 from structboost.runtime.extras import require
 
 require("vision", __name__)
@@ -42,5 +41,3 @@ __all__ = [
     "track_objects",
     "write_boxes",
 ]
-
-__getattr__ = with_old_names(__name__)

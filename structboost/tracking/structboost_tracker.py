@@ -191,7 +191,7 @@ def _best_new_stumps(
 ) -> None:
     """Find the stump of largest edge on each feature, excluding those ``in_model``.
 
-    The library's histograms (:mod:`structboost.weak.histogram`) take any number of channels and
+    The library's histograms (:mod:`structboost.learners.histogram`) take any number of channels and
     blocks of rows, and four times as long (docs/decisions/online-tracking.md).
 
     Parameters

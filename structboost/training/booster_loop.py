@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from structboost._typing import IntArray, override
-from structboost.masters.abilities import GrowsRounds
-from structboost.masters.master import Booster
+from structboost.learners.base import Growth
+from structboost.learners.pricing import Priced, single
+from structboost.objectives.abilities import GrowsRounds
+from structboost.objectives.master import Booster
 from structboost.runtime.interrupts import raise_if_interrupted
 from structboost.training.loop import Loop
-from structboost.weak.base import Growth
-from structboost.weak.pricing import Priced, single
 
 _UNPRICED = Priced({}, 0.0)
 

@@ -15,13 +15,15 @@ from structboost.contract.one_output import warn_of_one_output
 from structboost.contract.task import Task
 from structboost.engines.base import Engine
 from structboost.engines.registry import engine_of, warn_of_idle_jobs
-from structboost.exceptions import InterruptedFitWarning, warn_user
+from structboost.errors import InterruptedFitWarning, warn_user
 from structboost.files.checkpoint import Checkpoint, saved_choice
-from structboost.masters.base import Formulation
-from structboost.masters.held_out import saved_temperature
-from structboost.masters.registry import FORMULATIONS, formulation_of
+from structboost.learners.families import WeakLearners, alternatives, works_in_threads
+from structboost.learners.pricing import PricingRule
 from structboost.model.ensemble import Ensemble
 from structboost.model.prediction import model_predictions
+from structboost.objectives.base import Formulation
+from structboost.objectives.held_out import saved_temperature
+from structboost.objectives.registry import FORMULATIONS, formulation_of
 from structboost.progress import Progress, ProgressBar
 from structboost.runtime.fitted_state import committed, fitted_attributes, unfitted_copy
 from structboost.selection.folds import Fold, random_folds
@@ -41,8 +43,6 @@ from structboost.validation import (
     is_text,
     shown,
 )
-from structboost.weak.families import WeakLearners, alternatives, works_in_threads
-from structboost.weak.pricing import PricingRule
 
 AUTO = "auto"
 # C by which the formulation of a path over C is chosen: most of its time is spent at larger ones.
@@ -79,16 +79,17 @@ class StructBoost(Trainer):
     weak_learner : str, callable, list of these, or dict of these by kind
         Family of weak learners: "stump", "linear", "tree", "perceptron", "svm", "lda", "feature",
         "piecewise", or a callable that makes the family from the training parts, as
-        :class:`structboost.weak.StumpFamily` does (:func:`structboost.weak.register_weak_learner`).
-        With trees the objective of "one_slack" has a ridge (:class:`structboost.masters.OneSlack`).
-        A list is the union of families, as ``["linear", "stump"]``.  A dict has the families of
-        each kind of part: ``{"token": ["linear", "stump"], "transition": "stump"}``.
+        :class:`structboost.learners.StumpFamily` does
+        (:func:`structboost.learners.register_weak_learner`). With trees the objective of
+        "one_slack" has a ridge (:class:`structboost.objectives.OneSlack`). A list is the union of
+        families, as ``["linear", "stump"]``.  A dict has the families of each kind of part:
+        ``{"token": ["linear", "stump"], "transition": "stump"}``.
     formulation : {"auto", "one_slack", "m_slack", "exponential", "log"} or Formulation
         The restricted master.  ``"one_slack"`` and ``"m_slack"`` minimise the hinge loss and have
         the same optimum (Theorem 2.1), and ``"auto"`` takes the faster one
-        (:class:`structboost.masters.HingeBySize`).  ``"exponential"`` minimises the exponential
-        loss over all outputs (:class:`structboost.masters.Exponential`), and ``"log"`` maximises
-        the conditional likelihood (:class:`structboost.masters.ConditionalLikelihood`).
+        (:class:`structboost.objectives.HingeBySize`).  ``"exponential"`` minimises the exponential
+        loss over all outputs (:class:`structboost.objectives.Exponential`), and ``"log"`` maximises
+        the conditional likelihood (:class:`structboost.objectives.ConditionalLikelihood`).
     stabilize : bool
         False selects Algorithm 2 as printed; it requires ``formulation="one_slack"`` by name.
     exact : bool or None
@@ -120,7 +121,7 @@ class StructBoost(Trainer):
         File to write the run to once per minute, or as set in :class:`structboost.Checkpoint`.
         If it exists, :meth:`fit` resumes; the result is identical to an uninterrupted run.
         Requires plug-ins that declare ``can_resume``, as the stabilised 1-slack form,
-        :class:`structboost.masters.Exponential`, stumps and trees do.
+        :class:`structboost.objectives.Exponential`, stumps and trees do.
     verbose : int
         1 shows a progress bar.
     callbacks : sequence of callables, optional

@@ -19,7 +19,8 @@ from typing import Any
 import numpy as np
 
 from structboost.contract.equality import deep_hash
-from structboost.exceptions import examples_numbered
+from structboost.errors import examples_numbered
+from structboost.learners.families import WeakLearners
 from structboost.model.ensemble import Ensemble
 from structboost.runtime.blas_threads import one_blas_thread
 from structboost.runtime.interrupts import deferred_interrupts, raise_if_interrupted
@@ -47,7 +48,6 @@ from structboost.training.loop import Loop
 from structboost.training.plan import Plan
 from structboost.training.settings import Settings
 from structboost.validation import checked_positive
-from structboost.weak.families import WeakLearners
 
 # Relative gap at which a fit of the path stops.
 _COARSE = 0.2

@@ -12,18 +12,18 @@ from scipy import sparse
 from structboost._typing import FloatArray, IntArray
 from structboost.contract.parts import PartKind
 from structboost.files.schema import Array, DamagedFileError, damaged_content
-from structboost.masters.abilities import (
+from structboost.learners.base import Column, WeakLearnerFamily
+from structboost.learners.terms import Term, Terms
+from structboost.model.ensemble import Ensemble
+from structboost.model.kind_ensemble import KindEnsemble
+from structboost.objectives.abilities import (
     GrowsRounds,
     LearnsFromHeldOut,
     RecallsResponses,
     TakesSparseResponses,
 )
-from structboost.masters.held_out import HeldOut
-from structboost.masters.master import WeightedColumns
-from structboost.model.ensemble import Ensemble
-from structboost.model.kind_ensemble import KindEnsemble
-from structboost.weak.base import Column, WeakLearnerFamily
-from structboost.weak.terms import Term, Terms
+from structboost.objectives.held_out import HeldOut
+from structboost.objectives.master import WeightedColumns
 
 
 class ColumnWeights(NamedTuple):

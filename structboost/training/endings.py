@@ -7,7 +7,7 @@ from typing import Any
 
 from sklearn.exceptions import ConvergenceWarning
 
-from structboost.exceptions import InterruptedFitWarning, warn_user
+from structboost.errors import InterruptedFitWarning, warn_user
 
 # A stable word for each reason, and the end of a sentence.
 ENDINGS: Mapping[str, str] = {

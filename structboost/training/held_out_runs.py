@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from structboost._typing import FloatArray
-from structboost.masters.abilities import GivesLosses
-from structboost.masters.held_out import Temperature, fitted_temperature
+from structboost.objectives.abilities import GivesLosses
+from structboost.objectives.held_out import Temperature, fitted_temperature
 from structboost.training.boosting import StructBoost, run_without_model
 from structboost.training.loop import Loop
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from structboost.exceptions import UncertifiedWarning, warn_user
+from structboost.errors import UncertifiedWarning, warn_user
 
 Record = dict[str, Any]
 

@@ -25,16 +25,16 @@ from typing import Any, Self
 import numpy as np
 
 from structboost.contract.task import Task
-from structboost.masters.abilities import LearnsFromHeldOut
-from structboost.masters.held_out import Temperature
-from structboost.masters.master import WeightedColumns
+from structboost.learners.pricing import Priced, PricingRule
 from structboost.model.ensemble import Ensemble
+from structboost.objectives.abilities import LearnsFromHeldOut
+from structboost.objectives.held_out import Temperature
+from structboost.objectives.master import WeightedColumns
 from structboost.runtime.interrupts import raise_if_interrupted
 from structboost.training.columns import ColumnRegistry
 from structboost.training.history import Record, record
 from structboost.training.settings import Settings
 from structboost.training.state import RunCheckpoint, State
-from structboost.weak.pricing import Priced, PricingRule
 
 # Called with each record.  Training ends if it returns True or a key of ENDINGS.
 Observer = Callable[[Record], bool | str]

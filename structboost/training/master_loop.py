@@ -8,12 +8,12 @@ from typing import Any, Self
 import numpy as np
 
 from structboost._typing import override
-from structboost.masters.abilities import Spreadable
-from structboost.masters.master import RestrictedMaster
+from structboost.learners.pricing import Priced
+from structboost.objectives.abilities import Spreadable
+from structboost.objectives.master import RestrictedMaster
 from structboost.training.history import contradicts, relative_gap
 from structboost.training.loop import Loop
 from structboost.training.settings import Settings
-from structboost.weak.pricing import Priced
 
 # A column of positive weight has edge exactly 1 at the optimum, so (8) as printed never holds.
 _EDGE_TOLERANCE = 1e-6

@@ -17,15 +17,18 @@ from structboost.contract.equality import deep_hash
 from structboost.contract.one_output import WITHOUT_HINGE
 from structboost.contract.task import Task, check_is_task
 from structboost.engines.base import Engine
-from structboost.exceptions import (
+from structboost.errors import (
     EmptyModelWarning,
     SolverError,
     warn_user,
 )
 from structboost.files.checkpoint import Checkpoint, CheckpointFile, identity_of
-from structboost.masters.abilities import Resumable
-from structboost.masters.base import Formulation, Problem
-from structboost.masters.master import Booster, RestrictedMaster, WeightedColumns
+from structboost.learners.base import WeakLearnerFamily
+from structboost.learners.families import WeakLearners, checked_members, families_of
+from structboost.learners.pricing import CandidateRule, PricingRule, rule_of
+from structboost.objectives.abilities import Resumable
+from structboost.objectives.base import Formulation, Problem
+from structboost.objectives.master import Booster, RestrictedMaster, WeightedColumns
 from structboost.runtime.blas_threads import one_blas_thread
 from structboost.runtime.interrupts import deferred_interrupts
 from structboost.shards.examples import TrainingSet
@@ -48,9 +51,6 @@ from structboost.validation import (
     is_text,
     shown,
 )
-from structboost.weak.base import WeakLearnerFamily
-from structboost.weak.families import WeakLearners, checked_members, families_of
-from structboost.weak.pricing import CandidateRule, PricingRule, rule_of
 
 _RESUMABLE = "take formulation='one_slack' with stabilize=True, or leave checkpoint=None"
 _RESUMABLE_RULES = "take pricing='own', or leave checkpoint=None"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from structboost.masters.abilities import Spreadable
-from structboost.masters.base import Formulation
+from structboost.objectives.abilities import Spreadable
+from structboost.objectives.base import Formulation
 from structboost.validation import (
     check_implements,
     checked_relative_gap,

@@ -18,8 +18,8 @@ from structboost.files.schema import (
     prefixed,
     whole_number,
 )
-from structboost.masters.abilities import Resumable
-from structboost.masters.master import WeightedColumns
+from structboost.objectives.abilities import Resumable
+from structboost.objectives.master import WeightedColumns
 from structboost.training.columns import (
     STAGES_SCHEMA,
     ColumnRegistry,

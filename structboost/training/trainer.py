@@ -18,11 +18,11 @@ from structboost._typing import override
 from structboost.contract.calls import check_truths, mean_loss
 from structboost.contract.parts import StackedParts
 from structboost.contract.task import Task, check_is_task
-from structboost.exceptions import ModelFileError, TaskError
+from structboost.errors import ModelFileError, TaskError
 from structboost.files.saved import SavedToFile
-from structboost.masters.held_out import saved_temperature
 from structboost.model.ensemble import FORMAT, Ensemble, read_model
 from structboost.model.prediction import model_marginals, model_predictions, model_scores
+from structboost.objectives.held_out import saved_temperature
 from structboost.runtime.documentation import Documented
 from structboost.training.endings import ending_in_words
 from structboost.training.history import coverage_in_words, fit_in_words

@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from structboost.exceptions import warn_user
+from structboost.errors import warn_user
 from structboost.validation.messages import shown
 
 

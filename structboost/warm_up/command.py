@@ -22,17 +22,17 @@ import numpy as np
 from scipy.sparse import csr_array
 
 import structboost
-from structboost import MulticlassTask, StructBoost, estimators
+from structboost import MulticlassTask, StructBoost, faces
 from structboost.decisions import Knapsack
-from structboost.estimators.boosted import StructBoostEstimator
-from structboost.exceptions import InterruptedFitWarning
-from structboost.masters.registry import FORMULATIONS
+from structboost.errors import InterruptedFitWarning
+from structboost.faces.boosted import StructBoostEstimator
+from structboost.learners.active_feature import active_features
+from structboost.learners.registry import FAMILIES
+from structboost.objectives.registry import FORMULATIONS
 from structboost.progress import ProgressLine
 from structboost.runtime.compiled import cache_folders
 from structboost.runtime.extras import EXTRAS, is_installed
 from structboost.runtime.interrupts import raise_if_interrupted
-from structboost.weak.active_feature import active_features
-from structboost.weak.registry import FAMILIES
 
 _rng = np.random.default_rng(0)
 _X = _rng.normal(size=(60, 3))
@@ -46,14 +46,14 @@ _DATA: dict[str, tuple[Any, ...]] = {
 }
 _FIRST_ARGUMENT: dict[str, Any] = {
     "PredictThenOptimize": Knapsack([1.0, 2.0, 3.0], 3.0),
-    "CrossFitted": estimators.StructuredSVMClassifier(),
+    "CrossFitted": faces.StructuredSVMClassifier(),
 }
 
 
 def steps() -> dict[str, Callable[[], object]]:
-    """Return the steps by name, for estimators, weak learners, formulations and commands."""
+    """Return the steps by name, for faces, weak learners, formulations and commands."""
     actions: dict[str, Callable[[], object]] = {
-        name: partial(_estimator, name) for name in dir(estimators)
+        name: partial(_estimator, name) for name in dir(faces)
     }
     # Other processes do not know what was registered beside the families of the package.
     for family in (
@@ -152,7 +152,7 @@ def _estimator(name: str) -> None:
     """Fit and predict at a fixed C, and with the defaults where these have no C."""
     X, Y = _DATA.get(name, (_X, _CLASSES))
     first = [_FIRST_ARGUMENT[name]] if name in _FIRST_ARGUMENT else []
-    estimator = getattr(estimators, name)(*first)
+    estimator = getattr(faces, name)(*first)
     parameters = estimator.get_params()
     if isinstance(estimator, StructBoostEstimator):
         small: dict[str, Any] = {"max_iter": 5}
@@ -168,9 +168,7 @@ def _estimator(name: str) -> None:
 
 
 def _classifier(**parameters: Any) -> None:
-    classifier = estimators.StructBoostClassifier(
-        objective="hinge", C=10.0, max_iter=5, **parameters
-    )
+    classifier = faces.StructBoostClassifier(objective="hinge", C=10.0, max_iter=5, **parameters)
     is_active = parameters.get("weak_learner") == "active_feature"
     X: Any = active_features(csr_array(_X > 0)) if is_active else _X
     classifier.fit(X, _CLASSES).predict(X)
@@ -185,17 +183,17 @@ def _trainer(formulation: str) -> None:
 
 def _categories() -> None:
     X = np.column_stack((_X, _CLASSES))
-    estimators.StructBoostClassifier(max_iter=5, categorical_features=[3]).fit(X, _CLASSES)
+    faces.StructBoostClassifier(max_iter=5, categorical_features=[3]).fit(X, _CLASSES)
 
 
 def _directions() -> None:
-    estimators.StructBoostClassifier(max_iter=5, monotonic_cst=[1, 0, -1]).fit(_X, _CLASSES > 0)
+    faces.StructBoostClassifier(max_iter=5, monotonic_cst=[1, 0, -1]).fit(_X, _CLASSES > 0)
 
 
 def _many_values() -> None:
     """Fit on more values than bins, so that a pass over all thresholds follows."""
     X = _rng.normal(size=(600, 1))
-    estimators.StructBoostClassifier(objective="hinge", C=10.0, max_iter=2).fit(X, X[:, 0] > 0)
+    faces.StructBoostClassifier(objective="hinge", C=10.0, max_iter=2).fit(X, X[:, 0] > 0)
 
 
 def _tracker() -> None:

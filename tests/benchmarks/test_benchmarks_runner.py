@@ -18,7 +18,7 @@ from benchmarks.runner.pages import across
 from benchmarks.runner.records import FIELDS, record, summary, write_json
 from benchmarks.runner.sources import code_version, imported_sources
 from structboost import MulticlassTask, StructuredSVM
-from structboost.exceptions import InterruptedFitWarning
+from structboost.errors import InterruptedFitWarning
 
 pytestmark = pytest.mark.benchmarks
 
@@ -409,8 +409,8 @@ def test_imports_of_learners_are_followed_and_those_of_pages_are_not():
     assert {name for name in of_task if "__init__" in name} == {"validation/__init__.py"}
     # What is imported from the package itself, or only named in a registry, counts too.
     of_ours = files("benchmarks.ours.methods")
-    assert {"runner/protocol.py", "training/loop.py", "masters/one_slack.py"} <= of_ours
-    assert {"weak/stump.py", "weak/linear.py", "engines/processes.py"} <= of_ours
+    assert {"runner/protocol.py", "training/loop.py", "objectives/one_slack.py"} <= of_ours
+    assert {"learners/stump.py", "learners/linear.py", "engines/processes.py"} <= of_ours
     assert not {"runner/pages.py", "runner/experiment.py"} & of_ours
     # A package of the library that imports its names when they are first used hides none of them.
     of_decisions = files("benchmarks.ours.decisions")

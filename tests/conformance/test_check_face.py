@@ -25,7 +25,7 @@ from structboost.conformance.behaviours import BEHAVIOURS
 from structboost.conformance.check_face import face_report
 from structboost.conformance.checked_face import fault_of_error
 from structboost.conformance.face_report import FaceReport, ReportRow
-from structboost.exceptions import FaceError
+from structboost.errors import FaceError
 from tests.helpers.battery import PAGE, cells_of_page, row_name
 from tests.helpers.faces import SLOW_FACES, faces
 from tests.helpers.fuzz import run

@@ -18,7 +18,7 @@ from structboost.contract.equality import deeply_equal
 from structboost.contract.parts import PartKind, StackedParts
 from structboost.contract.separation import KeptTruth
 from structboost.contract.task import Task
-from structboost.exceptions import TaskError, UnsureOutputWarning
+from structboost.errors import TaskError, UnsureOutputWarning
 from structboost.tasks import BinaryTask, MulticlassTask, RankingTask
 from structboost.tasks.ranking import PairOrder
 from tests.helpers.listed_outputs import (

@@ -5,7 +5,7 @@ import pytest
 
 from structboost.conformance.check_task import check_task
 from structboost.contract.listed_outputs import Marginals
-from structboost.exceptions import TaskError
+from structboost.errors import TaskError
 from structboost.tasks import BinaryTask, MulticlassTask
 from structboost.tasks.chain import ChainTask
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from structboost import PartKind, StructBoost, Task, check_task
-from structboost.exceptions import TaskError, UnsureOutputWarning
+from structboost.errors import TaskError, UnsureOutputWarning
 
 
 class OneChannel(Task):

@@ -11,7 +11,7 @@ from structboost.conformance.check_task import check_task
 from structboost.conformance.sampled_outputs import mixture
 from structboost.contract.equality import deep_copy, deeply_equal
 from structboost.contract.task import Task
-from structboost.exceptions import SampledOutputsWarning, TaskError
+from structboost.errors import SampledOutputsWarning, TaskError
 from structboost.tasks.ranking import PairOrder
 from structboost.tasks.superpixel_crf import SuperpixelCRFTask, SuperpixelGraph, TrueLabels
 from tests.helpers.listed_outputs import (

@@ -5,7 +5,7 @@ import pytest
 
 from structboost import StructBoost, Task
 from structboost.contract.optional_methods import codes_of, gains_of
-from structboost.exceptions import TaskError
+from structboost.errors import TaskError
 
 
 class Signs(Task):

@@ -12,9 +12,9 @@ from structboost import StructBoost, StructuredSVM
 from structboost.contract.parts import PartKind
 from structboost.contract.separation import Separation
 from structboost.contract.task import Task
-from structboost.exceptions import TaskError, UncertifiedWarning
+from structboost.errors import TaskError, UncertifiedWarning
 from structboost.linear.linear_trainer import LinearTrainer
-from structboost.masters import NormBoundedHinge
+from structboost.objectives import NormBoundedHinge
 from structboost.training.history import contradicts
 
 N_TAGS = 3

@@ -11,7 +11,7 @@ import pytest
 from structboost import StructBoost, StructuredSVM
 from structboost.contract.parts import PartKind
 from structboost.contract.task import Task
-from structboost.exceptions import TaskError
+from structboost.errors import TaskError
 from structboost.linear.linear_likelihood import LinearLikelihoodTrainer
 from structboost.linear.linear_trainer import LinearTrainer
 from tests.contract.test_lying_tasks import Sums, Tags, wrong

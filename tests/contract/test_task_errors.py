@@ -18,7 +18,7 @@ from structboost import (
 )
 from structboost.contract.parts import stack_parts
 from structboost.engines.failure import Failure
-from structboost.exceptions import ExampleNote, TaskError, count_examples_from, note_examples
+from structboost.errors import ExampleNote, TaskError, count_examples_from, note_examples
 from structboost.runtime import blocks
 from tests.engines.test_engines import ChainTask, problem
 from tests.helpers.listed_outputs import Listed

@@ -21,7 +21,7 @@ from structboost.decisions import (
     SolvedBy,
     Tour,
 )
-from structboost.exceptions import TaskError
+from structboost.errors import TaskError
 
 ARCS = [(0, 1), (1, 2), (0, 2)]
 PROBLEMS = [

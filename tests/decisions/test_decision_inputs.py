@@ -14,7 +14,7 @@ from scipy import sparse
 from structboost import PredictThenOptimize
 from structboost.decisions import Choose, DecisionInput, ShortestPath
 from structboost.decisions.inputs import FeatureReader
-from structboost.exceptions import TaskError
+from structboost.errors import TaskError
 
 N, K = 40, 3
 RNG = np.random.default_rng(0)

@@ -11,7 +11,7 @@ from structboost.decisions import (
     SolvedBy,
     Tour,
 )
-from structboost.exceptions import TaskError
+from structboost.errors import TaskError
 from tests.helpers.travel import ROUTES, travel
 
 

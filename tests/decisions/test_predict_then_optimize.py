@@ -19,7 +19,7 @@ from structboost.decisions import (
     ShortestPath,
 )
 from structboost.decisions.training import normalized_regret
-from structboost.exceptions import TaskError
+from structboost.errors import TaskError
 from tests.helpers.scikit_learn import check_battery
 from tests.helpers.travel import ROUTES, travel
 

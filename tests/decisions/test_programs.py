@@ -27,7 +27,7 @@ from structboost.decisions import (
     SolvedBy,
     Tour,
 )
-from structboost.exceptions import TaskError
+from structboost.errors import TaskError
 
 WEIGHTS = np.array([[2.0, 3.0, 4.0, 1.0], [1.0, 1.0, 0.0, 2.0]])
 ROOM = np.array([6.0, 2.0])

@@ -25,7 +25,7 @@ from structboost.decisions import (
     PredictThenOptimizeTask,
     SolvedBy,
 )
-from structboost.exceptions import TaskError
+from structboost.errors import TaskError
 
 ROUTES = GridPath(2, 3)
 

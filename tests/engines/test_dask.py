@@ -10,7 +10,7 @@ import pytest
 from structboost import MulticlassTask, RankingTask, StructBoost
 from structboost.engines import worker
 from structboost.engines.direct_connection import ConnectionBrokenError, DirectConnection, listen
-from structboost.exceptions import EngineError, InterruptedFitWarning, TaskError
+from structboost.errors import EngineError, InterruptedFitWarning, TaskError
 from structboost.runtime import blocks
 from tests.contract.test_task_errors import FussyTask, OddChainError, check_note
 from tests.engines.test_engines import (

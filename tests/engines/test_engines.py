@@ -21,7 +21,7 @@ from structboost.engines.direct_connection import ConnectionBrokenError, DirectC
 from structboost.engines.local import Threads
 from structboost.engines.processes import Processes
 from structboost.engines.worker import release
-from structboost.exceptions import EngineError, TaskError
+from structboost.errors import EngineError, TaskError
 from structboost.runtime import blocks
 from structboost.runtime.freed_memory import keep_freed_memory
 from tests.helpers.engine_tasks import (

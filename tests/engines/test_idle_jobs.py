@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-import structboost.weak.stump
+import structboost.learners.stump
 from structboost import BinaryTask, StructBoost, StructBoostClassifier
 from structboost.conformance.checked_face import Face
 from structboost.engines import Threads
-from structboost.masters import StageWiseLikelihood
+from structboost.objectives import StageWiseLikelihood
 from tests.helpers.faces import faces
 
 JOBS = {name: rest for name, *rest in faces() if hasattr(rest[0], "n_jobs")}
@@ -31,8 +31,10 @@ def started(monkeypatch):
         return start
 
     monkeypatch.setattr(Threads, "start", counted(Threads.start))
-    monkeypatch.setattr(structboost.weak.stump, "ThreadPoolExecutor", counted(ThreadPoolExecutor))
-    monkeypatch.setattr(structboost.weak.stump, "_MIN_THREADED_WORK", 0)
+    monkeypatch.setattr(
+        structboost.learners.stump, "ThreadPoolExecutor", counted(ThreadPoolExecutor)
+    )
+    monkeypatch.setattr(structboost.learners.stump, "_MIN_THREADED_WORK", 0)
     monkeypatch.setattr(joblib, "Parallel", counted(joblib.Parallel))
     return makers
 

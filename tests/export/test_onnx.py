@@ -21,7 +21,7 @@ from structboost import (
     StructuredSVMClassifier,
     to_onnx,
 )
-from structboost.masters import Exponential, SoftmaxLink
+from structboost.objectives import Exponential, SoftmaxLink
 
 pytest.importorskip("onnxruntime")
 

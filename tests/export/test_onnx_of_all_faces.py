@@ -26,7 +26,7 @@ from structboost import (
     StructBoostTagger,
 )
 from structboost.decisions import Choose, DecisionInput
-from structboost.exceptions import ConstantPredictionWarning
+from structboost.errors import ConstantPredictionWarning
 from tests.helpers.table_faces import COLOUR, FACES, QUERIES, TABLE, THREE, TWO, fitted, targets
 
 pytest.importorskip("onnxruntime")

@@ -12,14 +12,14 @@ import pytest
 from scipy import sparse
 
 from structboost import BinnedTable, Checkpoint, MulticlassTask, RankingTask, StructBoost
-from structboost.exceptions import CheckpointError, EmptyModelWarning
-from structboost.masters import Exponential
-from structboost.masters.master import RestrictedMaster
-from structboost.masters.one_slack import OneSlackMaster
+from structboost.errors import CheckpointError, EmptyModelWarning
+from structboost.learners.pricing import CodeWord
+from structboost.objectives import Exponential
+from structboost.objectives.master import RestrictedMaster
+from structboost.objectives.one_slack import OneSlackMaster
 from structboost.runtime import blocks
 from structboost.solvers.cut_pool import CutPool
 from structboost.validation import SparseRows
-from structboost.weak.pricing import CodeWord
 from tests.engines.test_engines import classes, what_was_learned
 from tests.helpers.damaged_files.archives import put_together, taken_apart
 

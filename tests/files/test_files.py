@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from structboost import StructBoostClassifier, load_model
-from structboost.exceptions import ModelFileError
+from structboost.errors import ModelFileError
 from structboost.files.atomic_write import whole_file, whole_folder, write_whole
 from structboost.segmentation.descriptors import DescribedImage, describe
 from structboost.segmentation.feature_cache import FeatureCache

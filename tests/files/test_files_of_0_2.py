@@ -19,8 +19,8 @@ from structboost import (
     StructuredSVMClassifier,
 )
 from structboost.decisions import GridPath
-from structboost.estimators.objectives import parameters_of_0_2
-from structboost.exceptions import ModelFileError
+from structboost.errors import ModelFileError
+from structboost.faces.objectives import parameters_of_0_2
 from tests.files.test_files import crafted, put
 
 FOLDER = Path(__file__).parent / "files_of_0_2"
@@ -121,7 +121,7 @@ def test_every_stored_model_of_0_2_is_tried():
 
 def active_rows(X):
     tokens = [csr_array((X[i : i + 4] > 0).astype(int)) for i in range(0, 60, 4)]
-    return [structboost.weak.active_features(rows, 3) for rows in tokens]
+    return [structboost.learners.active_features(rows, 3) for rows in tokens]
 
 
 def test_a_structured_svm_of_0_2_is_read_as_an_ensemble(tmp_path):

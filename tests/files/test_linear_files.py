@@ -16,7 +16,7 @@ from structboost import (
     load_model,
 )
 from structboost.decisions import Choose, DecisionInput, GridPath, Knapsack
-from structboost.exceptions import ModelFileError, TaskError
+from structboost.errors import ModelFileError, TaskError
 from tests.files.test_files import crafted, put
 from tests.helpers.damaged_files.all_kinds import KINDS
 

@@ -14,7 +14,7 @@ from structboost import (
     StructBoostRanker,
     StructBoostTagger,
 )
-from structboost.estimators.saved import plain_parameters, restored_parameters
+from structboost.faces.saved import plain_parameters, restored_parameters
 from structboost.files.schema import DamagedFileError
 
 RNG = np.random.default_rng(0)

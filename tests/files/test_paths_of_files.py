@@ -31,7 +31,7 @@ from structboost import (
     save_report,
 )
 from structboost.decisions import ShortestPath
-from structboost.exceptions import ModelFileError
+from structboost.errors import ModelFileError
 from structboost.files.atomic_write import checked_target, whole_file, write_whole
 from structboost.segmentation.image_files import ImageFileError, read_photograph
 from structboost.tracking import VideoWriter

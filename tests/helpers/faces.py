@@ -32,8 +32,8 @@ from structboost import (
 )
 from structboost.decisions import Choose
 from structboost.segmentation import CRFSettings, Segmenter, UnarySettings
-from structboost.tagging import TokenFeatures, TwoStageTagger, WordVectors
 from structboost.tasks import GraphInput
+from structboost.text import TokenFeatures, TwoStageTagger, WordVectors
 
 N = 42
 HINGE = {"objective": "hinge", "C": 5.0, "tol": 0.1}

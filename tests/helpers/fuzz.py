@@ -144,14 +144,14 @@ def functions():
     from structboost import (
         decisions,
         inference,
+        learners,
         segmentation,
         selection,
         tagging,
         tasks,
         tracking,
-        weak,
     )
-    from structboost.weak.lookup_table import LookupTable
+    from structboost.learners.lookup_table import LookupTable
 
     scores, square = rng.normal(size=(4, 3)), rng.normal(size=(4, 4))
     edges = np.array([[0, 1], [1, 2], [2, 3]])
@@ -274,27 +274,27 @@ def functions():
         (tasks, "labelled_stretches"): {
             "X": [np.ones((4, 2))], "Y": [np.array([0, -1, 1, 0])],
         },
-        (weak, "active_features"): {"X": np.eye(3), "n_slots": 2},
-        (weak, "StumpFamily"): {
+        (learners, "active_features"): {"X": np.eye(3), "n_slots": 2},
+        (learners, "StumpFamily"): {
             "features": features[0], "response": (-1.0, 1.0), "exact": False, "n_threads": 1,
             "directions": [1, 0, 0],
         },
-        (weak, "FeatureFamily"): {
+        (learners, "FeatureFamily"): {
             "features": features[0], "response": (-1.0, 1.0), "groups": [0, 0, 1],
         },
-        (weak, "TreeFamily"): {
+        (learners, "TreeFamily"): {
             "features": features[0], "response": (-1.0, 1.0), "depth": 2, "confident": False,
             "directions": [1, 0, 0], "categorical": (), "random_state": 0,
         },
-        (weak, "LinearFunctionFamily"): {"features": features[0], "response": (-1.0, 1.0)},
-        (weak, "PiecewiseFamily"): {
+        (learners, "LinearFunctionFamily"): {"features": features[0], "response": (-1.0, 1.0)},
+        (learners, "PiecewiseFamily"): {
             "features": features[0], "n_centers": 2, "quantiles": (0.2, 0.5), "random_state": 0,
         },
-        (weak, "PatchFamily"): {
+        (learners, "PatchFamily"): {
             "features": rng.random((5, 64)), "image_shape": (8, 8), "side": 3, "grid": 2,
             "overlap": 0, "n_candidates": 5, "random_state": 0,
         },
-        (weak, "UnionFamily"): {"members": [weak.StumpFamily(features[0], (-1.0, 1.0))]},
+        (learners, "UnionFamily"): {"members": [learners.StumpFamily(features[0], (-1.0, 1.0))]},
         (segmentation, "confusion"): {"truth": mask, "predicted": mask, "n_labels": 2},
         (segmentation, "break_even"): {
             "truth": np.ones((3, 2), int), "margins": scores[0], "areas": np.ones(3),

@@ -2,7 +2,7 @@
 
 ``python -m tests.helpers.interruptions 200`` sends so many, to all cases in turn, and says how each
 ended: in a model that predicts, with or without
-:class:`structboost.exceptions.InterruptedFitWarning`, or in KeyboardInterrupt.  Anything else (an
+:class:`structboost.errors.InterruptedFitWarning`, or in KeyboardInterrupt.  Anything else (an
 exception, a signal, a program that goes on) is shown, and makes the exit code 1.  In every other
 turn Ctrl-C comes three times in a row, which ends every fit within five seconds.
 """
@@ -333,7 +333,7 @@ def import_all():
 
 def run_case(case):
     """Train; say how it ended."""
-    from structboost.exceptions import InterruptedFitWarning
+    from structboost.errors import InterruptedFitWarning
 
     faulthandler.enable()
     import_all()

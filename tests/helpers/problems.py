@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from structboost.masters import Problem
+from structboost.objectives import Problem
 
 
 def problem_of(task, y):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from structboost import SpanningTreeTask, StructBoost, check_task
-from structboost.exceptions import TaskError
+from structboost.errors import TaskError
 from structboost.inference import arborescence_marginals, maximum_spanning_arborescence
 from structboost.tasks import CandidatePairs
 

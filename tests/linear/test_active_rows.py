@@ -7,9 +7,9 @@ import pytest
 
 from structboost import ChainTask, PartKind, StructuredSVM
 from structboost.contract.parts import StackedParts
+from structboost.learners import active_features
 from structboost.linear import svm_run
 from structboost.linear.designs import designs_of
-from structboost.weak import active_features
 
 
 class BoundedChain(ChainTask):

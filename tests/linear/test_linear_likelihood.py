@@ -16,7 +16,7 @@ from sklearn.linear_model import LogisticRegression
 
 from structboost.contract.parts import PartKind, StackedParts
 from structboost.contract.task import Task
-from structboost.exceptions import InterruptedFitWarning, TaskError
+from structboost.errors import InterruptedFitWarning, TaskError
 from structboost.inference.sum_product import space_of_sums
 from structboost.linear.chain_passes import dual_pass, space_of_pass
 from structboost.linear.chain_problem import chain_problem
@@ -25,8 +25,8 @@ from structboost.linear.linear_likelihood import LinearLikelihoodTrainer
 from structboost.linear.primal_chain import PrimalChain, slopes_of
 from structboost.linear.primal_likelihood import PrimalLikelihood
 from structboost.linear.same_columns import SameColumns
-from structboost.masters.likelihood import log_losses
 from structboost.model.prediction import model_marginals, model_predictions
+from structboost.objectives.likelihood import log_losses
 from structboost.selection.folds import random_folds
 from structboost.tasks import MulticlassTask
 from structboost.tasks.chain import ChainTask, Stretch, labelled_stretches

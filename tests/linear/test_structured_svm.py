@@ -14,7 +14,7 @@ from sklearn.svm import LinearSVC
 from structboost.contract.parts import PartKind
 from structboost.contract.separation import Separation
 from structboost.contract.task import Task
-from structboost.exceptions import InterruptedFitWarning, TaskError
+from structboost.errors import InterruptedFitWarning, TaskError
 from structboost.linear.structured_svm import StructuredSVM
 from structboost.tasks import BinaryTask, GraphInput, GraphTask, MulticlassTask, RankingTask
 from structboost.tasks.ranking import PairOrder

@@ -20,9 +20,9 @@ from structboost import (
     StructBoostRanker,
     load_model,
 )
-from structboost.exceptions import EmptyModelWarning, ModelFileError
+from structboost.errors import EmptyModelWarning, ModelFileError
+from structboost.learners.stump import StumpTable
 from structboost.model.ensemble import FORMAT
-from structboost.weak.stump import StumpTable
 from tests.helpers.damaged_files.archives import put_together, taken_apart
 
 X, y = load_iris(return_X_y=True)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from structboost.files import Array, DamagedFileError
-from structboost.weak import Candidate, LearnerTable, WeakLearnerFamily, register_weak_learner
+from structboost.learners import Candidate, LearnerTable, WeakLearnerFamily, register_weak_learner
 
 
 class Band(NamedTuple):

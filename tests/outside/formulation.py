@@ -6,7 +6,7 @@ import numpy as np
 from scipy.optimize import linprog
 
 from structboost.files import Array, DamagedFileError, Part
-from structboost.masters import Formulation, RestrictedMaster
+from structboost.objectives import Formulation, RestrictedMaster
 
 MAX_CUTS = 1000
 

@@ -1,6 +1,6 @@
 """A pricing rule: one column per round and kind, the best of all channels."""
 
-from structboost.weak import CandidateRule, Column, Term
+from structboost.learners import CandidateRule, Column, Term
 
 
 class BestOfAll(CandidateRule):

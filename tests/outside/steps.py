@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from structboost.files import Array
-from structboost.weak import (
+from structboost.learners import (
     Candidate,
     LearnerTable,
     ResponsesInShard,

@@ -12,7 +12,7 @@ import pytest
 
 import structboost
 from structboost import Checkpoint, StructBoost, StructBoostClassifier
-from structboost.exceptions import CheckpointError
+from structboost.errors import CheckpointError
 from structboost.runtime import blocks
 from tests.engines.test_engines import what_was_learned
 from tests.files.test_checkpoint import Broken, broken_after
@@ -170,7 +170,7 @@ def test_a_saved_model_loads_once_the_module_of_its_family_is_imported(serial, t
         """
         import sys
         from structboost import StructBoost
-        from structboost.exceptions import ModelFileError
+        from structboost.errors import ModelFileError
         from tests.outside.task import ChooseCandidate, examples
         try:
             StructBoost.load(sys.argv[1], ChooseCandidate())
@@ -187,19 +187,19 @@ def test_a_saved_model_loads_once_the_module_of_its_family_is_imported(serial, t
 
 
 def test_a_name_belongs_to_one_family():
-    structboost.weak.register_weak_learner(BandFamily, BandTable)
+    structboost.learners.register_weak_learner(BandFamily, BandTable)
 
     class Other(BandFamily):
         pass
 
     with pytest.raises(ValueError, match="'band' is already"):
-        structboost.weak.register_weak_learner(Other, BandTable)
+        structboost.learners.register_weak_learner(Other, BandTable)
     with pytest.raises(TypeError, match="give a subclass of WeakLearnerFamily"):
-        structboost.weak.register_weak_learner(BandTable, BandTable)
+        structboost.learners.register_weak_learner(BandTable, BandTable)
     with pytest.raises(TypeError, match="give a subclass of LearnerTable"):
-        structboost.weak.register_weak_learner(BandFamily, BandFamily)
+        structboost.learners.register_weak_learner(BandFamily, BandFamily)
     with pytest.raises(TypeError, match=r"has no of_kind; .* of_kind\(features, kind, response"):
-        structboost.weak.register_weak_learner(BandFamily, BandTable, in_shards=BandFamily)
+        structboost.learners.register_weak_learner(BandFamily, BandTable, in_shards=BandFamily)
 
 
 def test_a_family_is_made_with_what_it_declares_to_take():
@@ -249,15 +249,15 @@ def test_callbacks_see_a_fitted_trainer_of_their_round():
         "training/settings",
         "training/state",
         "training/plan",
-        "masters/base",
-        "masters/master",
-        "masters/abilities",
-        "masters/cut_oracle",
+        "objectives/base",
+        "objectives/master",
+        "objectives/abilities",
+        "objectives/cut_oracle",
     ],
 )
 def test_the_loop_imports_contracts_and_no_plug_in(module):
     contracts = {
-        "structboost.masters": {
+        "structboost.objectives": {
             "abilities",
             "base",
             "cut_oracle",
@@ -266,7 +266,7 @@ def test_the_loop_imports_contracts_and_no_plug_in(module):
             "registry",
             "softmax_link",
         },
-        "structboost.weak": {"base", "families", "pricing", "registry", "table", "terms"},
+        "structboost.learners": {"base", "families", "pricing", "registry", "table", "terms"},
         "structboost.engines": {"base", "registry"},
     }
     for node in ast.walk(ast.parse((LOOP / f"{module}.py").read_text())):

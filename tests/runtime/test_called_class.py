@@ -19,13 +19,13 @@ from structboost import (
     StructuredSVM,
     decisions,
     engines,
-    masters,
+    learners,
+    objectives,
     tasks,
-    weak,
 )
 
 TOKENS, TAGS = [[{"word": "a"}, {"word": "b"}]] * 4, [["A", "B"]] * 4
-MODULES = (structboost, masters, weak, engines, tasks, decisions)
+MODULES = (structboost, objectives, learners, engines, tasks, decisions)
 
 
 def public_classes():

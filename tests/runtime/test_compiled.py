@@ -162,7 +162,7 @@ import sys
 import structboost
 for name in structboost.__all__:
     getattr(structboost, name)
-from structboost.estimators import StructBoostTagger
+from structboost.faces import StructBoostTagger
 assert not {"numba", "llvmlite"} & set(sys.modules)
 """
     subprocess.run([sys.executable, "-c", code], check=True)

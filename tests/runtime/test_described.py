@@ -26,7 +26,7 @@ from structboost import (
     tasks,
 )
 from structboost.decisions import GridPath, Knapsack
-from structboost.masters import Formulation
+from structboost.objectives import Formulation
 from structboost.runtime.described import Described
 
 PACKAGES = [
@@ -34,8 +34,8 @@ PACKAGES = [
     *(
         importlib.import_module(f"structboost.{name}")
         for name in (
-            "contract", "decisions", "engines", "exceptions", "files", "inference", "masters",
-            "segmentation", "selection", "tasks", "tracking", "weak",
+            "contract", "decisions", "engines", "errors", "files", "inference", "objectives",
+            "segmentation", "selection", "tasks", "tracking", "learners",
         )
     ),
 ]  # fmt: skip

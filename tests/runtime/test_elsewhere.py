@@ -20,7 +20,7 @@ from structboost import (
     StructBoostRanker,
     StructBoostTagger,
 )
-from structboost.estimators import __all__ as ESTIMATORS
+from structboost.faces import __all__ as ESTIMATORS
 from structboost.runtime.called_class import parameters_of
 from structboost.runtime.documentation import Documented
 from structboost.runtime.elsewhere import hint

@@ -17,11 +17,11 @@ from hypothesis import strategies as st
 from numba.core.compiler_lock import global_compiler_lock
 
 from structboost import MulticlassTask, StructBoost, StructBoostClassifier, StructuredSVM
-from structboost.estimators import tree_settings
-from structboost.exceptions import InterruptedFitWarning
-from structboost.masters import Exponential
-from structboost.masters.norm_bounded import NormBounded
-from structboost.masters.norm_bounded_hinge import NormBoundedHinge
+from structboost.errors import InterruptedFitWarning
+from structboost.faces import tree_settings
+from structboost.objectives import Exponential
+from structboost.objectives.norm_bounded import NormBounded
+from structboost.objectives.norm_bounded_hinge import NormBoundedHinge
 from structboost.runtime.interrupts import deferred_interrupts, raise_if_interrupted, uninterrupted
 from structboost.tracking import StructBoostTracker
 from tests.helpers.interruptions import ENDS, interrupted_run, noisy

@@ -7,6 +7,7 @@ import pytest
 
 from structboost import StructBoost
 from structboost.files.schema import DamagedFileError, checked_arrays
+from structboost.learners.linear_and_stump import CrossFittedWeights, LinearAndStumpFamily
 from structboost.segmentation.crf_model import CRFModel
 from structboost.segmentation.crf_training import (
     CRFSettings,
@@ -16,7 +17,6 @@ from structboost.segmentation.crf_training import (
     tuned,
 )
 from structboost.tasks.superpixel_crf import SuperpixelGraph
-from structboost.weak.linear_and_stump import CrossFittedWeights, LinearAndStumpFamily
 
 # Potentials of a superpixel and of an edge of the made images.
 SIZES = {"node": 3, "edge": 2}

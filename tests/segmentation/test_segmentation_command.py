@@ -15,7 +15,7 @@ import pytest
 
 from structboost import progress
 from structboost.cli import main
-from structboost.exceptions import InterruptedFitWarning
+from structboost.errors import InterruptedFitWarning
 from structboost.segmentation.image_files import ReadWhenUsed, read_mask, write_png
 from structboost.segmentation.prediction import Settings, segment_files
 from structboost.segmentation.segmenter import Segmenter

@@ -10,7 +10,7 @@ from sklearn.base import clone
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from structboost.cli import main
-from structboost.exceptions import ModelFileError
+from structboost.errors import ModelFileError
 from structboost.segmentation.crf_model import calibrated_sharpness, conditional_costs
 from structboost.segmentation.crf_training import CRFSettings
 from structboost.segmentation.descriptors import describe

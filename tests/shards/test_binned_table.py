@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from structboost import BinnedTable, MulticlassTask, RankingTask, StructBoost
-from structboost.exceptions import BinnedTableError, TaskError
+from structboost.errors import BinnedTableError, TaskError
+from structboost.learners import binning
 from structboost.runtime import blocks
 from structboost.shards import binned_table
-from structboost.weak import binning
 from tests.engines.test_engines import classes, what_was_learned
 from tests.helpers.damaged_files.archives import put_together, taken_apart
 

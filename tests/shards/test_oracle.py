@@ -7,7 +7,7 @@ from structboost import RankingTask, StructBoost
 from structboost.contract.calls import stacked
 from structboost.engines.local import Threads
 from structboost.runtime import blocks
-from tests.masters.hinge_problems import N_COLUMNS, given_columns
+from tests.objectives.hinge_problems import N_COLUMNS, given_columns
 
 
 def contradictory_queries():

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from structboost.decisions import LinearProgram
-from structboost.exceptions import TaskError
+from structboost.errors import TaskError
 from structboost.solvers.binary_program import search_binary
 
 

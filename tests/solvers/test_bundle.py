@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from structboost.exceptions import SolverError
+from structboost.errors import SolverError
 from structboost.solvers.bundle import Bundle
 from structboost.solvers.cut_pool import CutPool
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
-from structboost.exceptions import SolverError
+from structboost.errors import SolverError
 from structboost.solvers.cut_pool import CutPool
 from structboost.solvers.cut_program import CutProgram
 

@@ -12,8 +12,8 @@ from scipy.optimize import minimize
 from scipy.special import logsumexp
 
 from structboost import MulticlassTask, StructBoost
+from structboost.learners import PoolFamily
 from structboost.solvers.priced_cross_entropy import PricedCrossEntropy, ScoreBlock
-from structboost.weak import PoolFamily
 
 
 def made(seed, n=25, n_classes=3, n_functions=8):

@@ -13,7 +13,7 @@ from structboost import RankingTask
 from structboost.contract import StackedParts
 from structboost.inference import violated_pairs
 from structboost.inference.pair_sorting import violated_pair_weights, weigh_pairs
-from structboost.weak.stump import StumpFamily
+from structboost.learners.stump import StumpFamily
 
 seeds = st.integers(0, 10_000)
 few = settings(max_examples=40, deadline=None, derandomize=True)

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from structboost import StructBoost, check_task
-from structboost.exceptions import TaskError
+from structboost.errors import TaskError
 from structboost.inference import candidate_boxes, intersection_over_union, most_violated_box
 from structboost.inference.box_search import most_violated
 from structboost.tasks.boxes import BoxChoice, BoxOverlapTask, BoxTable, chosen

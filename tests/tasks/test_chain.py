@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from structboost import ChainTask, StructBoost, StructuredSVM, check_task
 from structboost.contract import StackedParts
-from structboost.exceptions import TaskError
+from structboost.errors import TaskError
 from structboost.tasks.chain import Stretch, labelled_stretches
 
 few = settings(max_examples=60, deadline=None, derandomize=True)

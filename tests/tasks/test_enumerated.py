@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from structboost import EnumeratedTask, StructBoost
 from structboost import check_task as check
 from structboost.contract import StackedParts
-from structboost.exceptions import TaskError
-from structboost.masters import Exponential
+from structboost.errors import TaskError
+from structboost.objectives import Exponential
 
 PAIRS = list(product("ab", "xyz"))
 

@@ -11,7 +11,7 @@ from sklearn.tree import DecisionTreeClassifier
 from structboost import CrossFitted, GraphTask, StructBoost, StructuredSVM, Task
 from structboost import check_task as check
 from structboost.contract import StackedParts
-from structboost.exceptions import TaskError
+from structboost.errors import TaskError
 from structboost.tasks import GraphInput
 
 TWO_KINDS = {"word": 3, "place": 2}, {"next": ("word", "word"), "at": ("place", "word")}

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from structboost import HierarchicalMultiLabelTask, StructuredSVM
 from structboost import check_task as check
 from structboost.contract import StackedParts
-from structboost.exceptions import SampledOutputsWarning, TaskError
+from structboost.errors import SampledOutputsWarning, TaskError
 
 
 def random_hierarchy(rng, n_labels, tree):

@@ -12,7 +12,7 @@ from structboost import (
     StructBoostMultiLabelClassifier,
     TaxonomyTask,
 )
-from structboost.exceptions import TaskError
+from structboost.errors import TaskError
 from structboost.tasks.hierarchy_forms import read_hierarchy
 from structboost.tasks.label_tree import label_tree, saved_tree
 

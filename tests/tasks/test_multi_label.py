@@ -11,7 +11,7 @@ from sklearn.metrics import f1_score, hamming_loss, zero_one_loss
 from structboost import MultiLabelTask, StructBoost
 from structboost import check_task as check
 from structboost.contract import StackedParts
-from structboost.exceptions import TaskError
+from structboost.errors import TaskError
 
 LOSSES = ["hamming", "subset", "f1"]
 WITH_COSTS = [*LOSSES, "costs", "costs of each side"]

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from structboost import SegmentTask, StructBoost, StructuredSVM, check_task
 from structboost.contract import StackedParts
-from structboost.exceptions import TaskError
+from structboost.errors import TaskError
 
 
 def random_sequences(rng):

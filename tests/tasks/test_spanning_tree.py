@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from structboost import SpanningTreeTask, StructBoost, Task
 from structboost import check_task as check
 from structboost.contract import StackedParts
-from structboost.exceptions import TaskError
+from structboost.errors import TaskError
 from structboost.tasks import CandidatePairs
 
 

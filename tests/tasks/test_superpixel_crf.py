@@ -10,7 +10,7 @@ import pytest
 from scipy.optimize import linprog
 
 from structboost import StructBoost, StructuredSVM, check_task
-from structboost.exceptions import TaskError
+from structboost.errors import TaskError
 from structboost.tasks import SuperpixelCRFTask
 from structboost.tasks.superpixel_crf import SuperpixelGraph, TrueLabels
 

@@ -16,8 +16,8 @@ from structboost import (
     TaxonomyTask,
     check_task,
 )
-from structboost.exceptions import TaskError
-from structboost.masters import Exponential
+from structboost.errors import TaskError
+from structboost.objectives import Exponential
 from structboost.tasks.label_tree import label_tree
 
 NESTED = [[0, 1], [2, [3, 4]]]

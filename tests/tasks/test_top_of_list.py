@@ -12,7 +12,7 @@ from sklearn.metrics import average_precision_score, ndcg_score, roc_auc_score
 
 from structboost import RankingTask, StructBoost, StructBoostRanker, StructuredSVM, check_task
 from structboost.contract import StackedParts
-from structboost.exceptions import TaskError
+from structboost.errors import TaskError
 from structboost.tasks.ranking import WeightedRelevance
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from structboost import StructBoost, StructuredSVM
-from structboost.exceptions import TaskError
+from structboost.errors import TaskError
 from tests.helpers.task_problems import NO_INPUTS, NO_OUTPUTS, task_problems
 
 PROBLEMS = task_problems()

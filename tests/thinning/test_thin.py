@@ -22,7 +22,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from structboost import thin
-from structboost.exceptions import NotThinnedWarning
+from structboost.errors import NotThinnedWarning
 from structboost.thinning.tree_model import in_turns, per_class
 
 LABELS = np.array(["ant", "bee", "cat"])

@@ -23,7 +23,7 @@ from structboost import (
 from structboost.contract.equality import deeply_equal
 from structboost.linear.linear_likelihood import LinearLikelihoodTrainer
 from structboost.linear.linear_trainer import LinearTrainer
-from structboost.masters import NormBoundedHinge
+from structboost.objectives import NormBoundedHinge
 from tests.helpers.task_problems import task_problems
 
 PROBLEMS = task_problems(24)

@@ -23,19 +23,19 @@ from structboost import (
     check_task,
 )
 from structboost.contract import StackedParts
-from structboost.exceptions import InterruptedFitWarning, SolverError, TaskError
-from structboost.masters import Exponential, Logistic
-from structboost.masters.m_slack import MSlack
-from structboost.masters.norm_bounded import NormBounded
-from structboost.masters.norm_bounded_hinge import NormBoundedHinge
-from structboost.masters.one_slack import OneSlack
-from structboost.masters.stage_wise import StageWise
+from structboost.errors import InterruptedFitWarning, SolverError, TaskError
+from structboost.learners.base import Column
+from structboost.learners.free_sign import FreeSign
+from structboost.learners.pricing import BestCode, PerChannel, SharedOverChannels
+from structboost.objectives import Exponential, Logistic
+from structboost.objectives.m_slack import MSlack
+from structboost.objectives.norm_bounded import NormBounded
+from structboost.objectives.norm_bounded_hinge import NormBoundedHinge
+from structboost.objectives.one_slack import OneSlack
+from structboost.objectives.stage_wise import StageWise
 from structboost.runtime import blocks
 from structboost.solvers.cut_program import CutProgram
 from structboost.tasks import GraphInput
-from structboost.weak.base import Column
-from structboost.weak.free_sign import FreeSign
-from structboost.weak.pricing import BestCode, PerChannel, SharedOverChannels
 
 
 def all_stumps(X):
@@ -281,7 +281,7 @@ def test_sample_weight_is_repetition():
 
 @pytest.mark.parametrize("threads", [2, -1])
 def test_threads_do_not_change_the_result(threads, monkeypatch):
-    monkeypatch.setattr("structboost.weak.stump._MIN_THREADED_WORK", 0)
+    monkeypatch.setattr("structboost.learners.stump._MIN_THREADED_WORK", 0)
     task, X, y, _ = multiclass_problem(np.random.default_rng(6), 1.0)
     one = StructBoost(task, C=50.0).fit(X, y)
     many = StructBoost(task, C=50.0, n_jobs=threads).fit(X, y)

@@ -25,9 +25,9 @@ from structboost import (
     StructBoost,
     StructBoostClassifier,
 )
-from structboost.exceptions import EmptyModelWarning
+from structboost.errors import EmptyModelWarning
+from structboost.learners import binning
 from structboost.training import master_loop
-from structboost.weak import binning
 
 SEARCHES = ["lda", "tree", "svm", "perceptron"]
 

@@ -23,9 +23,9 @@ from structboost import (
     StructBoostRanker,
 )
 from structboost.contract.calls import mean_loss
-from structboost.exceptions import EmptyModelWarning, InterruptedFitWarning
-from structboost.masters.stage_wise import StageWise
+from structboost.errors import EmptyModelWarning, InterruptedFitWarning
 from structboost.model.prediction import model_predictions
+from structboost.objectives.stage_wise import StageWise
 from structboost.selection import Fold, held_out
 from structboost.selection.folds import random_folds, split_rows
 from structboost.selection.held_out import HeldOut

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from structboost import BinaryTask, StructBoost, StructBoostClassifier
-from structboost.masters import StageWiseLikelihood
-from structboost.masters.held_out import Temperature
+from structboost.learners import TreeFamily
+from structboost.objectives import StageWiseLikelihood
+from structboost.objectives.held_out import Temperature
 from structboost.training.held_out_runs import (
     EARLY,
     HeldOutRun,
@@ -18,7 +19,6 @@ from structboost.training.held_out_runs import (
     ends_early,
     fitted_factor,
 )
-from structboost.weak import TreeFamily
 
 RNG = np.random.default_rng(3)
 X = RNG.normal(size=(300, 4))

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from structboost import BinaryTask, MulticlassTask, StructBoost
-from structboost.masters import StageWiseLikelihood
-from structboost.weak import TreeFamily
+from structboost.learners import TreeFamily
+from structboost.objectives import StageWiseLikelihood
 
 OPTIONS = {"depth": 3, "confident": True, "row_fraction": 0.5, "random_state": 0}
 

@@ -26,12 +26,12 @@ from structboost import (
     StructuredSVM,
     StructuredSVMClassifier,
 )
-from structboost.exceptions import TaskError
-from structboost.masters import Exponential
-from structboost.masters.one_slack import OneSlack
+from structboost.errors import TaskError
+from structboost.learners.binning import bin_features
+from structboost.objectives import Exponential
+from structboost.objectives.one_slack import OneSlack
 from structboost.runtime import memory
 from structboost.validation import checked_example_weights, shown
-from structboost.weak.binning import bin_features
 from tests.helpers.choose import Choose
 
 pandas = pytest.importorskip("pandas")

@@ -20,7 +20,7 @@ from structboost import (
     StructBoostTagger,
 )
 from structboost.cli import main
-from structboost.exceptions import InterruptedFitWarning
+from structboost.errors import InterruptedFitWarning
 from structboost.warm_up import command
 
 

@@ -13,7 +13,7 @@ from structboost import (
     StructBoostClassifier,
     StructBoostTagger,
 )
-from structboost.masters import Exponential
+from structboost.objectives import Exponential
 from tests.helpers.damaged_files.data import X, Y
 from tests.helpers.damaged_files.kind import Kind
 from tests.helpers.damaged_files.structures import sentences

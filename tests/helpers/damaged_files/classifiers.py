@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from structboost import MulticlassTask, StructBoost, StructBoostClassifier, StructBoostRanker
-from structboost.weak.patch import PatchFamily
+from structboost.learners.patch import PatchFamily
 from tests.helpers.damaged_files.data import PIXELS, X, Y, mixed_table
 from tests.helpers.damaged_files.kind import Kind
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from structboost.exceptions import BinnedTableError, CheckpointError, ModelFileError, TaskError
+from structboost.errors import BinnedTableError, CheckpointError, ModelFileError, TaskError
 from tests.helpers.damaged_files.all_kinds import KINDS
 from tests.helpers.damaged_files.damages import variant
 

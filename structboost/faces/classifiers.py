@@ -1,0 +1,386 @@
+"""Base classes of boosted classifiers, with labels, probabilities and files."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.model_selection import train_test_split
+from sklearn.utils.metaestimators import available_if
+
+from structboost._typing import FloatArray, IntArray, override
+from structboost.contract.task import Task
+from structboost.faces.feature_importances import FeatureImportanceMixin
+from structboost.faces.label_types import LabelledClassifier, label_vector, saved_classes
+from structboost.faces.labels import (
+    classes_in_place,
+    classification_examples,
+    classification_task,
+    decision_of,
+    labels_of,
+    outputs_of,
+)
+from structboost.faces.parameters import estimator
+from structboost.faces.saved import saved_link
+from structboost.faces.tables import TableEstimator
+from structboost.files.schema import DamagedFileError
+from structboost.objectives.registry import formulation_of
+from structboost.objectives.softmax_link import SoftmaxLink
+from structboost.runtime.called_class import names_arguments
+from structboost.runtime.fitted_state import committed
+from structboost.selection.folds import Fold, merged_copies, random_folds
+from structboost.shards.binned_table import BinnedTable
+from structboost.tasks.binary import BinaryTask
+from structboost.tasks.coded import CodedTask
+from structboost.tasks.label_tree import saved_tree
+from structboost.tasks.multiclass import MulticlassTask
+from structboost.tasks.taxonomy import TaxonomyTask
+from structboost.validation import rows_of
+
+
+@estimator
+class BoostedClassifier(LabelledClassifier, FeatureImportanceMixin, TableEstimator):
+    """Base of boosted classifiers.
+
+    Parameters
+    ----------
+    class_weight : dict, "balanced" or None
+        Weight of the classes in the mean loss.
+
+    Attributes
+    ----------
+    classes_ : ndarray
+        The labels, in the order of the columns of :meth:`decision_function`.
+    link_ : SoftmaxLink or None
+        Map from scores to probabilities, or None if there are none.  Missing if the formulation
+        has another method for them.
+    """
+
+    _face_kinds = ("classes",)
+
+    class_weight: Any = None
+
+    @committed
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Train on a table and its labels.
+
+        Parameters
+        ----------
+        X : array-like, shape (n_samples, n_features)
+            Or a :class:`structboost.BinnedTable`, or a Dask array or data frame, which are read in
+            place.
+        y : array-like, shape (n_samples,)
+            Labels of any type.  For a Dask X, a Dask array or series.
+        sample_weight : array-like, shape (n_samples,), optional
+            Weight of each sample in the mean loss.  Samples of weight zero are left out.
+
+        Raises
+        ------
+        ValueError, TypeError
+            If a parameter or an argument is out of its range, or weights leave one of several
+            classes.
+        SolverError
+            If a restricted master cannot be solved.
+
+        Warns
+        -----
+        ConstantPredictionWarning
+            If ``y`` has one class, which the model then always predicts.
+        """
+        self._check_parameters()
+        if isinstance(X, BinnedTable) or hasattr(X, "__dask_graph__"):
+            self._read_columns({}, int(X.shape[1]))
+            return self._fit_in_place(X, y, sample_weight)
+        y = label_vector(y)
+        X, y = self._table(X, y)
+        self.classes_, X, labels, weights, counts = classification_examples(
+            X, y, sample_weight, self.class_weight
+        )
+        if len(self.classes_) == 1:
+            self._keep_constant(BinaryTask(), {"x": X.shape[1]})
+            self._keep_link()
+            return self
+        task = self._task()
+        outputs = outputs_of(labels, task)
+        validation = None
+        whole = X, outputs, weights, counts
+        if self.early_stopping:
+            # Rows are held out, and not all that are equal.
+            copies = np.repeat(np.arange(len(counts)), counts)
+            self._check_held_out(labels[copies])
+            train, held = (
+                merged_copies(part, weights, counts)
+                for part in train_test_split(
+                    copies, test_size=self.validation_fraction, stratify=outputs[copies],
+                    random_state=self.random_state,
+                )
+            )  # fmt: skip
+            validation = rows_of(X, held.rows), outputs[held.rows], held.weights
+            X, outputs, weights = rows_of(X, train.rows), outputs[train.rows], train.weights
+            counts = train.counts
+        self._train(task, (X, outputs), validation, weights, whole, counts=counts)
+        self._keep_link()
+        return self
+
+    def _check_held_out(self, labels: IntArray) -> None:
+        """Raise ValueError unless each class can have held-out and training samples."""
+        present, counts = np.unique(labels, return_counts=True)
+        if counts.min() < 2:
+            label = self.classes_[present[np.argmin(counts)]].item()
+            raise ValueError(
+                f"y has only one sample of class {label!r}, and early_stopping holds out samples "
+                "of each class; give at least two, or set early_stopping=False."
+            )
+        n_held = math.ceil(self.validation_fraction * len(labels))
+        if not len(present) <= n_held <= len(labels) - len(present):
+            raise ValueError(
+                f"validation_fraction is {self.validation_fraction!r}, which holds out {n_held} "
+                f"of {len(labels)} samples; with {len(present)} classes hold out, and leave, at "
+                f"least {len(present)}."
+            )
+
+    def _fit_in_place(self, X: Any, y: Any, sample_weight: Any) -> Self:
+        """Train on a table on disk or on a Dask collection."""
+        if self.early_stopping or self.class_weight is not None:
+            raise ValueError(
+                f"early_stopping and class_weight are not supported if X is a {type(X).__name__}; "
+                "leave them out, and give sample_weight."
+            )
+        self.classes_, encode = classes_in_place(y)
+        task = self._task()
+        self._train(task, (X, encode(y, task)), None, sample_weight)
+        self._keep_link()
+        return self
+
+    def _task(self) -> Task:
+        """Return the task for ``classes_``."""
+        return classification_task(self.classes_.tolist())
+
+    def _as_given(self, Y: Any, task: Task) -> NDArray[Any]:
+        indices = np.asarray(Y)
+        if isinstance(task, BinaryTask):
+            indices = (indices > 0).astype(int)
+        return np.asarray(self.classes_[indices])
+
+    def _folds(
+        self, X: Any, Y: Any, sample_weight: Any, groups: Any = None, counts: Any = None
+    ) -> list[Fold]:
+        return random_folds(
+            X, Y, sample_weight, strata=Y, counts=counts, random_state=self.random_state
+        )
+
+    def decision_function(self, X: Any) -> FloatArray:
+        """Return the scores of the classes.
+
+        Parameters
+        ----------
+        X : array-like, shape (n_samples, n_features)
+            Samples with the columns of training.
+
+        Returns
+        -------
+        scores : ndarray, shape (n_samples, n_classes)
+            In the order of ``classes_``.  For two classes, the score of the second one, shape
+            (n_samples,), and 0 for one class.
+        """
+        return self._decision(self._scores(X))
+
+    def _decision(self, scores: FloatArray) -> FloatArray:
+        return decision_of(scores, self.task_)
+
+    def _asks_for_probabilities(self) -> bool:
+        """Whether a fit with these parameters gives probabilities."""
+        try:
+            return formulation_of(self._formulation()).has_probabilities
+        except (TypeError, ValueError):  # fit names the parameter that is out of its range
+            return False
+
+    def _has_probabilities(self) -> bool:
+        """Whether the last fit gave probabilities, or the next one will if there is none."""
+        if hasattr(self, "link_"):
+            return self.link_ is not None
+        return self._asks_for_probabilities()
+
+    def _check_probabilities(self) -> bool:
+        """Return True, or raise AttributeError if there are no probabilities."""
+        if not self._has_probabilities():
+            objective = getattr(self, "objective", None)
+            likelihood = "objective='log_loss', or " if objective not in (None, "log_loss") else ""
+            raise AttributeError(
+                f"This {type(self).__name__} minimised a loss that has no probabilities; take "
+                f"{likelihood}CalibratedClassifierCV of scikit-learn on top of it."
+            )
+        return True
+
+    def _keep_link(self) -> None:
+        """Store the link from scores to probabilities, because parameters may change later."""
+        if not self._asks_for_probabilities():
+            self.link_ = None
+        # Without a link, the formulation declares that it computes probabilities itself.
+        elif (link := formulation_of(self._formulation()).link) is not None:
+            factor = self.temperature_
+            self.link_ = link if factor is None else link.sharpened(factor)
+
+    @available_if(lambda self: self._check_probabilities())
+    @names_arguments
+    def predict_proba(self, X: Any) -> FloatArray:
+        """Return the probabilities of the classes.
+
+        They are the probabilities for which the scores minimise the expected loss
+        (:meth:`structboost.objectives.Formulation.probabilities`), which may be a likelihood, the
+        exponential or the logistic loss.  The method is missing for the hinge loss, for losses over
+        the bits of a code, and for taxonomies without a likelihood.
+
+        Parameters
+        ----------
+        X : array-like, shape (n_samples, n_features)
+            Samples with the columns of training.
+
+        Returns
+        -------
+        probabilities : ndarray, shape (n_samples, n_classes)
+            In the order of ``classes_``.  Rows sum to 1.
+        """
+        return self._probabilities(self.decision_function(X))
+
+    def _probabilities(self, scores: FloatArray) -> FloatArray:
+        """Return probabilities for a result of :meth:`decision_function`."""
+        if len(self.classes_) == 1:
+            return np.ones((len(scores), 1))
+        if scores.ndim == 1:
+            scores = np.column_stack((np.zeros(len(scores)), scores))
+        link: SoftmaxLink | None = getattr(self, "link_", None)
+        if link is None:
+            return formulation_of(self._formulation()).probabilities(scores)
+        return link.inverse(scores)
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Return the label with the highest score, or with the least expected cost in a taxonomy.
+
+        Parameters
+        ----------
+        X : array-like, shape (n_samples, n_features)
+            Samples with the columns of training.
+
+        Returns
+        -------
+        labels : ndarray, shape (n_samples,)
+            Entries of ``classes_``.
+        """
+        return self._labels(self.decision_function(X))
+
+    def _class_costs(self) -> FloatArray | None:
+        """Return the cost of each (true, predicted) pair of classes, or None."""
+        return None
+
+    def _labels(self, decided: FloatArray) -> NDArray[Any]:
+        """Return labels for a result of :meth:`decision_function`."""
+        costs = self._class_costs()
+        if costs is None:
+            return labels_of(decided, self.classes_)
+        expected = self._probabilities(decided) @ costs
+        return np.asarray(self.classes_[expected.argmin(axis=1)])
+
+    def staged_decision_function(self, X: Any) -> Iterator[FloatArray]:
+        """Iterate over the scores after each round, with the weights of that round.
+
+        Parameters
+        ----------
+        X : array-like, shape (n_samples, n_features)
+            Samples with the columns of training.
+
+        Returns
+        -------
+        stages : iterator of ndarray
+            One array per round, as :meth:`decision_function` returns it.
+        """
+        return map(self._decision, self._staged_scores(X))
+
+    def staged_predict(self, X: Any) -> Iterator[NDArray[Any]]:
+        """Iterate over the labels after each round, with the weights of that round.
+
+        Parameters
+        ----------
+        X : array-like, shape (n_samples, n_features)
+            Samples with the columns of training.
+
+        Returns
+        -------
+        stages : iterator of ndarray, shape (n_samples,)
+            One array per round, as :meth:`predict` returns it.
+        """
+        return map(self._labels, self.staged_decision_function(X))
+
+    @override
+    def _facts(self) -> dict[str, Any]:
+        facts = super()._facts()
+        if isinstance(self.task_, TaxonomyTask):
+            facts["tree"] = self.task_.tree.parents.tolist()
+        if isinstance(self.task_, CodedTask):
+            facts["code"] = self.task_.code.tolist()
+        if hasattr(self, "link_"):
+            facts["link"] = self.link_ and [self.link_.sharpness, self.link_.margin]
+        return facts
+
+    @override
+    def _restore(self, facts: Mapping[str, Any]) -> None:
+        super()._restore(facts)
+        self.classes_ = saved_classes(facts)
+        self.task_ = self._saved_task(facts)
+        if dict(self.task_.kinds) != dict(self.model_.kinds):
+            raise DamagedFileError("its model is of other classes")
+        if "link" in facts:  # files of version 0.1 have none
+            self.link_ = saved_link(facts["link"])
+        if "tree" in facts and self.taxonomy is None:
+            self.set_params(taxonomy=facts["tree"])
+
+    def _saved_task(self, metadata: Mapping[str, Any]) -> Task:
+        """Return the task that the model was trained on."""
+        n_classes = len(self.classes_)
+        if "code" in metadata:
+            task = CodedTask(metadata["code"])
+            if task.n_classes != n_classes:
+                raise DamagedFileError("its code is of other classes")
+            return task
+        if self.model_.kinds["x"].n_channels == n_classes == 2:
+            return MulticlassTask(2)
+        if metadata.get("tree") is not None:
+            return TaxonomyTask(saved_tree(metadata["tree"], n_classes))
+        return classification_task(self.classes_.tolist())
+
+
+@estimator
+class TaxonomyClassifier(BoostedClassifier):
+    """Base of classifiers whose labels may be the leaves of a tree.
+
+    Parameters
+    ----------
+    taxonomy : nested lists or dicts, edges, paths, table, parents or networkx.DiGraph, optional
+        Tree whose leaves are the labels, as ``[["cat", "dog"], ["oak", "elm"]]`` or in another form
+        of :mod:`structboost.tasks.hierarchy_forms`.  Classes share the weak learners of their
+        ancestors, and a wrong class costs the height of the first common ancestor
+        (:class:`structboost.TaxonomyTask`).  If classes have probabilities, the class of least
+        expected cost is predicted.
+    """
+
+    taxonomy: Any = None
+
+    def _asks_for_probabilities(self) -> bool:
+        is_weighed = self.taxonomy is not None and not self._is_likelihood
+        return not is_weighed and super()._asks_for_probabilities()
+
+    @property
+    def _is_likelihood(self) -> bool:
+        """Whether a likelihood is maximised, which ignores the costs of a taxonomy."""
+        return False
+
+    def _class_costs(self) -> FloatArray | None:
+        if isinstance(self.task_, TaxonomyTask) and self._has_probabilities():
+            return self.task_.losses
+        return None
+
+    def _task(self) -> Task:
+        return classification_task(list(self.classes_), self.taxonomy)

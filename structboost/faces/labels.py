@@ -1,0 +1,443 @@
+"""Conversion between the labels of users and the outputs of classification tasks."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping, Sequence, Set
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.preprocessing import MultiLabelBinarizer
+from sklearn.utils import compute_sample_weight
+from sklearn.utils.validation import column_or_1d
+
+from structboost._typing import FloatArray, IntArray
+from structboost.contract.task import Task
+from structboost.errors import warn_user
+from structboost.faces.constant_model import warn_of_one_class
+from structboost.faces.label_types import (
+    check_targets,
+    check_unmasked,
+    label_vector,
+    plain_array,
+)
+from structboost.faces.table_forms import frame_of
+from structboost.tasks.binary import BinaryTask
+from structboost.tasks.coded import CodedTask
+from structboost.tasks.label_tree import label_tree
+from structboost.tasks.multiclass import MulticlassTask
+from structboost.tasks.tables import merge_repeated_rows
+from structboost.tasks.taxonomy import TaxonomyTask
+from structboost.validation import (
+    check_class_weight,
+    check_labels,
+    check_not_complex,
+    checked_weights,
+    is_missing,
+    lacks_and_has,
+    numeric_weights,
+    shown,
+)
+
+_NUMBERS = (int, float, np.number, np.bool_)
+_FORMS_OF_SETS = "give an indicator matrix of 0 and 1, or a list of the labels of each sample"
+FORMS = ("matrix", "lists", "single")
+# Relative difference of a weight from a multiple that is rounding, and the most rows that weights
+# are taken for.
+_ROUNDING, _MOST_ROWS = 1e-9, 1_000_000
+# Doubles from which on all are whole.
+_MOST_WHOLE = 2.0**53
+
+
+def classification_task(
+    classes: Sequence[Any], taxonomy: Any = None
+) -> BinaryTask | MulticlassTask | TaxonomyTask:
+    """Return a TaxonomyTask for a taxonomy, a BinaryTask up to two classes, else a MulticlassTask.
+
+    One class is the first label of a BinaryTask.
+    """
+    if taxonomy is not None:
+        return TaxonomyTask(label_tree(taxonomy, classes))
+    return BinaryTask() if len(classes) <= 2 else MulticlassTask(len(classes))
+
+
+def outputs_of(labels: IntArray, task: Task) -> IntArray:
+    """Convert indices of classes to outputs of the task."""
+    return 2 * labels - 1 if isinstance(task, BinaryTask) else labels
+
+
+def classification_examples(
+    X: NDArray[Any], y: NDArray[Any], sample_weight: Any, class_weight: Any
+) -> tuple[NDArray[Any], NDArray[Any], Any, FloatArray, IntArray]:
+    """Return the classes, and inputs, class indices, weights and counts of the distinct examples.
+
+    ValueError or TypeError if a weight is out of its range, or weights leave one of several
+    classes.  ConstantPredictionWarning if there is one class.
+    """
+    check_class_weight(class_weight)
+    check_targets(y)
+    classes, labels = np.unique(y, return_inverse=True)
+    if len(classes) == 1:
+        warn_of_one_class(classes[0])
+    weights = checked_weights(sample_weight, len(X))
+    raw = weights if sample_weight is None else numeric_weights(sample_weight).ravel()
+    repeats = _repeats(raw)
+    if class_weight is not None:
+        of_samples = (
+            _weights_of_classes(class_weight, classes)[labels]
+            if isinstance(class_weight, Mapping)
+            else compute_sample_weight(class_weight, y)
+        )
+        weights = weights * of_samples
+        if not weights.any():
+            raise ValueError(
+                f"class_weight is {shown(class_weight)}, which leaves no sample a weight; give a "
+                "class of weighted samples a weight above 0."
+            )
+        weights = checked_weights(weights, len(X))
+    counted = weights > 0
+    if not counted.all():
+        X, labels, weights, repeats = (
+            X[counted], labels[counted], weights[counted], repeats[counted],
+        )  # fmt: skip
+    X, labels, weights, counts = merge_repeated_rows(X, labels, weights, repeats)
+    if len(classes) > 1 and len(np.unique(labels)) < 2:
+        weighing = "sample_weight" if class_weight is None else "sample_weight times class_weight"
+        raise ValueError(
+            f"{weighing} leaves samples of class {shown(classes[labels[0]])} only; give weights "
+            "above 0 to at least two classes."
+        )
+    return classes, X, labels, weights, counts
+
+
+def _repeats(weights: FloatArray) -> IntArray:
+    """Return weights as numbers of rows, or ones if they are no whole numbers or their multiples.
+
+    Tables of counts have one row for each cell and label.
+    """
+    positive = weights[weights > 0]
+    for unit in (1.0, positive.min()):
+        with np.errstate(over="ignore"):
+            n_rows = np.round(positive / unit)
+        is_whole = np.allclose(positive, unit * n_rows, rtol=_ROUNDING, atol=0.0)
+        if is_whole and n_rows.max() < _MOST_WHOLE:
+            n_rows /= np.gcd.reduce(n_rows.astype(np.int64))
+            # More rows say no more about folds.
+            step = max(1.0, n_rows.sum() / max(_MOST_ROWS, len(positive)))
+            repeats = np.ones(len(weights), np.int64)
+            repeats[weights > 0] = np.maximum(1.0, np.round(n_rows / step))
+            return repeats
+    return np.ones(len(weights), np.int64)
+
+
+def _weights_of_classes(class_weight: Mapping[Any, float], classes: NDArray[Any]) -> FloatArray:
+    """Return the weight of each class, which is 1 where the dict has none.
+
+    ValueError if the dict has a label that is no class.
+    """
+    index = {label: i for i, label in enumerate(classes)}
+    weights = np.ones(len(classes))
+    for label, weight in class_weight.items():
+        if label not in index:
+            raise ValueError(
+                f"class_weight has the label {shown(label)}, which y does not have; give labels of "
+                f"{shown(classes.tolist())}."
+            )
+        weights[index[label]] = weight
+    return weights
+
+
+def classes_in_place(y: Any) -> tuple[NDArray[Any], Callable[[Any, Task], Any]]:
+    """Return the classes of labels, and a function that converts labels to outputs of a task.
+
+    Both take Dask collections, too.  ValueError if there are fewer than two classes.
+    """
+    if not hasattr(y, "__dask_graph__"):
+        y = label_vector(y)
+        classes = np.unique(column_or_1d(y))
+    else:
+        y = y.to_dask_array() if hasattr(y, "to_dask_array") else y
+        classes = np.unique(np.concatenate(_unique_of_blocks(y)))
+    if len(classes) < 2:
+        raise ValueError(
+            f"y has 1 class only, {shown(classes[0])}; a classifier needs examples of at least two "
+            "classes."
+        )
+
+    def encode(y: Any, task: Task) -> Any:
+        if not hasattr(y, "__dask_graph__"):
+            return outputs_of(np.searchsorted(classes, column_or_1d(label_vector(y))), task)
+        y = y.to_dask_array(lengths=True) if hasattr(y, "to_dask_array") else y
+        return y.map_blocks(_outputs_of_block, classes, task, dtype=np.int64)
+
+    return classes, encode
+
+
+def _unique_of_blocks(y: Any) -> tuple[NDArray[Any], ...]:
+    """Return the distinct labels of each block of a Dask array."""
+    from dask.base import compute
+    from dask.delayed import delayed
+
+    return tuple(compute(*(delayed(_unique_labels)(block) for block in y.to_delayed().ravel())))
+
+
+def _unique_labels(block: NDArray[Any]) -> NDArray[Any]:
+    check_labels(block, "a block of y")
+    return np.asarray(np.unique(block))
+
+
+def _outputs_of_block(block: NDArray[Any], classes: NDArray[Any], task: Task) -> IntArray:
+    return outputs_of(np.searchsorted(classes, block), task)
+
+
+def decision_of(scores: FloatArray, task: Task | None = None) -> FloatArray:
+    """Return the scores of the classes, one-dimensional for two classes."""
+    if isinstance(task, (TaxonomyTask, CodedTask)):
+        scores = task.class_scores(scores)
+    if scores.shape[1] == 2:
+        return scores[:, 1] - scores[:, 0]
+    return scores[:, 0] if scores.shape[1] == 1 else scores
+
+
+def labels_of(scores: FloatArray, classes: NDArray[Any]) -> NDArray[Any]:
+    """Return the label with the highest score, or by the sign of one-dimensional scores."""
+    index = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
+    return np.asarray(classes[index])
+
+
+class LabelSets(NamedTuple):
+    """Labels of samples as an indicator matrix, and their original form.
+
+    Attributes
+    ----------
+    classes : ndarray, shape (n_labels,)
+    indicator : ndarray of int64, shape (n_samples, n_labels)
+    form : {"matrix", "lists", "single"}
+        An indicator matrix, a list of labels for each sample, or one label for each.
+    unknown : ndarray of bool, shape (n_samples,)
+        Whether a sample has labels outside ``classes``.
+    """
+
+    classes: NDArray[Any]
+    indicator: IntArray
+    form: str
+    unknown: NDArray[np.bool_]
+
+
+def label_sets(y: Any, classes: NDArray[Any] | None = None) -> LabelSets:
+    """Convert labels of samples, in any of the supported forms, to an indicator matrix.
+
+    Parameters
+    ----------
+    y : array, data frame, sparse matrix or list
+        An indicator matrix of 0 and 1, also as a list of rows, or a list of labels for each
+        sample, or one label for each sample.  The names of the columns of a data frame are the
+        labels.
+    classes : ndarray, optional
+        The labels of training.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If ``y`` has none of these forms, or there are fewer than two labels.
+
+    Warns
+    -----
+    UserWarning
+        If the columns of a data frame have names, and those of training had none.
+    """
+    y, names = _as_table_or_sequence(y)
+    check_not_complex(y, "y")
+    if not len(y):
+        raise ValueError("y is empty; give the labels of each sample.")
+    if y.ndim == 2:
+        _check_indicator(y, names)
+        indicator, form = y.astype(np.int64), "matrix"
+        unknown = np.zeros(len(y), bool)
+        if classes is None:
+            classes = np.arange(y.shape[1]) if names is None else _label_array(names)
+        elif names is not None:
+            indicator = indicator[:, _columns_of(names, classes)]
+    elif any(_is_list(labels) for labels in y):
+        _check_lists(y)
+        _check_no_ragged_indicator(y)
+        if classes is None:
+            # A set has each of several equal labels, such as 1 and True, once.
+            classes = _label_array(sorted({label for labels in y for label in labels}))
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "unknown class")  # ``unknown`` marks them
+            indicator = MultiLabelBinarizer(classes=classes.tolist()).fit_transform(y)
+        indicator, form = indicator.astype(np.int64), "lists"
+        all_labels = set(classes.tolist())
+        unknown = np.array([not all_labels.issuperset(labels) for labels in y], bool)
+    else:
+        y = label_vector(y)
+        check_targets(y)
+        classes = np.unique(y) if classes is None else classes
+        if len(classes) < 2:
+            raise ValueError(
+                f"y has 1 class only, {shown(classes[0])}; a classifier needs at least two."
+            )
+        indicator, form = (y[:, None] == classes).astype(np.int64), "single"
+        unknown = ~indicator.any(axis=1)
+    if len(classes) < 2:
+        raise ValueError(f"y has {len(classes)} labels; a classifier of sets needs at least two.")
+    if indicator.shape[1] != len(classes):
+        raise ValueError(f"y has {indicator.shape[1]} labels; the model has {len(classes)}.")
+    return LabelSets(classes, indicator, form, unknown)
+
+
+def _check_no_ragged_indicator(y: NDArray[Any]) -> None:
+    """Raise ValueError if lists of labels look like rows of 0 and 1 of different lengths."""
+    rows = [row if isinstance(row, list | tuple) else list(row) for row in y]
+    if all(len(set(row)) == len(row) for row in rows):
+        return
+    if all(
+        isinstance(label, int | np.integer) and label in (0, 1) for row in rows for label in row
+    ):
+        lengths = [len(row) for row in rows]
+        width = max(lengths, key=lengths.count)
+        i = next(i for i, length in enumerate(lengths) if length != width)
+        raise ValueError(
+            f"y[{i}] has {lengths[i]} entries of 0 and 1, and most rows {width}; give equally long "
+            "rows of an indicator matrix, or each label of a sample once."
+        )
+
+
+def _label_array(labels: Sequence[Any]) -> NDArray[Any]:
+    """Return different labels as an array of their type."""
+    array = np.asarray(label_vector(list(labels)))
+    check_not_complex(array, "y")
+    return array
+
+
+def _as_table_or_sequence(y: Any) -> tuple[NDArray[Any], list[Any] | None]:
+    """Return a table of at least two columns, or an array with one entry per sample, and names.
+
+    The names are those of the columns of a data frame, or None.
+    """
+    if sparse.issparse(y):
+        y = y.toarray()
+    check_unmasked(y)
+    is_named = hasattr(y, "columns") or hasattr(y, "column_names")
+    frame = frame_of(y, "y") if is_named else None
+    if frame is not None and frame.shape[1] != 1:
+        names = list(frame.columns)
+        _check_names(names)
+        if not frame.shape[1]:
+            raise ValueError("y is a data frame without columns; give one for each label.")
+        return plain_array(frame.to_numpy), names
+    if frame is not None:
+        y = next(iter(frame.iter_columns())).to_native()
+    if hasattr(y, "__array__") and not hasattr(y, "dtype"):  # series of Arrow
+        y = plain_array(lambda: y)
+    if hasattr(y, "dtype") and not isinstance(y, np.generic):
+        table = y if isinstance(y, np.ndarray) else plain_array(lambda: y)
+        if table.ndim == 0:
+            raise TypeError(f"y is {shown(y)}; {_FORMS_OF_SETS}.")
+        if table.ndim == 2:
+            return (table[:, 0] if table.shape[1] == 1 else table), None
+        if any(_is_list(labels) for labels in table):
+            return table, None
+        vector = label_vector(y)
+        return np.asarray(vector), None
+    if not isinstance(y, Sequence) or isinstance(y, (str, bytes)):
+        raise TypeError(f"y is {shown(y)}; {_FORMS_OF_SETS}.")
+    rows = list(y)
+    are_rows = rows and all(
+        _is_list(row) and hasattr(row, "__len__") and not isinstance(row, Set) for row in rows
+    )
+    are_rows = are_rows and all(len(row) == len(rows[0]) > 1 for row in rows)
+    if are_rows and all(isinstance(v, _NUMBERS) and v in (0, 1) for row in rows for v in row):
+        return np.asarray(rows), None
+    if not any(map(_is_list, rows)):
+        return np.asarray(label_vector(rows)), None
+    return np.fromiter(rows, object, len(rows)), None
+
+
+def _check_names(names: list[Any]) -> None:
+    """Raise ValueError unless the names of columns may be labels."""
+    for name in names:
+        if not isinstance(name, (str, *_NUMBERS)) or is_missing(name):
+            raise ValueError(
+                f"y has a column {shown(name)}; the names of columns are labels: give strings or "
+                "numbers."
+            )
+        check_same_sort(names[0], name, "y has the column", "another")
+
+
+def _columns_of(names: list[Any], classes: NDArray[Any]) -> IntArray:
+    """Return the column of each label of training, found by its name."""
+    place = {name: i for i, name in enumerate(names)}
+    labels = classes.tolist()
+    if set(place) == set(labels):
+        return np.array([place[label] for label in labels], np.int64)
+    if labels == list(range(len(labels))) and len(names) == len(labels):
+        warn_user(
+            f"y has the columns {shown(names)}, but the model was fitted without names of labels; "
+            "its columns are taken in their order.",
+            UserWarning,
+        )
+        return np.arange(len(labels))
+    missing = [label for label in labels if label not in place]
+    unknown = [name for name in names if name not in set(labels)]
+    raise ValueError(
+        f"y {lacks_and_has(missing, unknown, 'the columns ')}; give a column for each label of "
+        "training."
+    )
+
+
+def _check_indicator(y: NDArray[Any], names: list[Any] | None) -> None:
+    if y.dtype.kind == "O":
+        good = [[isinstance(v, _NUMBERS) and v in (0, 1) for v in row] for row in y]
+        wrong = ~np.array(good, bool).reshape(y.shape)
+    else:
+        wrong = ~np.isin(y, (0, 1))
+    if wrong.any():
+        i, j = np.argwhere(wrong)[0].tolist()
+        column = j if names is None else shown(names[j])
+        raise ValueError(
+            f"y[{i}, {column}] is {shown(y[i, j])}; give an indicator matrix of 0 and 1, or lists "
+            "of labels."
+        )
+
+
+def _check_lists(y: NDArray[Any]) -> None:
+    """Raise unless samples have lists, of strings only or of numbers only."""
+    are_lists = [_is_list(labels) for labels in y]
+    if 2 * sum(are_lists) < len(y):
+        i = are_lists.index(True)
+        raise ValueError(
+            f"y[{i}] is {shown(y[i])}, and y[{are_lists.index(False)}] is "
+            f"{shown(y[are_lists.index(False)])}; give one label for each sample, or a list of "
+            "labels for each."
+        )
+    first: Any = None
+    for i, labels in enumerate(y):
+        if not _is_list(labels) or not hasattr(labels, "__len__"):
+            raise ValueError(
+                f"y[{i}] is {shown(labels)}; give lists of labels, or an indicator matrix."
+            )
+        for label in labels:
+            if not isinstance(label, (str, *_NUMBERS)) or label != label:  # noqa: PLR0124
+                raise ValueError(
+                    f"y[{i}] has the label {shown(label)}; give strings or numbers, and leave "
+                    "labels out that are missing."
+                )
+            first = label if first is None else first
+            check_same_sort(first, label, f"y[{i}] has the label", "y")
+
+
+def check_same_sort(first: Any, label: Any, name: str, name_of_first: str) -> None:
+    """Raise ValueError if one of two labels is a string and the other is not."""
+    if isinstance(first, str) != isinstance(label, str):
+        raise ValueError(
+            f"{name} {shown(label)}, and {name_of_first} has {shown(first)}; give only strings or "
+            "only numbers."
+        )
+
+
+def _is_list(labels: Any) -> bool:
+    return hasattr(labels, "__iter__") and not isinstance(labels, (str, bytes, Mapping))

@@ -1,0 +1,222 @@
+"""Classifier that trains a linear structured SVM."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from structboost._typing import FloatArray, override
+from structboost.faces.constant_model import zero_function
+from structboost.faces.feature_importances import FeatureImportanceMixin
+from structboost.faces.label_types import LabelledClassifier, label_vector, saved_classes
+from structboost.faces.labels import (
+    classification_examples,
+    classification_task,
+    decision_of,
+    labels_of,
+    outputs_of,
+)
+from structboost.faces.parameters import estimator
+from structboost.faces.saved import SavedEstimator
+from structboost.faces.tables import TableReader
+from structboost.files.schema import DamagedFileError
+from structboost.linear.structured_svm import StructuredSVM
+from structboost.model.ensemble import Ensemble
+from structboost.model.linear_members import weights_of
+from structboost.runtime.documentation import Documented
+from structboost.runtime.fitted_state import committed
+
+
+@estimator
+class StructuredSVMClassifier(
+    SavedEstimator,
+    LabelledClassifier,
+    FeatureImportanceMixin,
+    TableReader,
+    Documented,
+    BaseEstimator,
+):
+    """Linear binary and multi-class SVM (Crammer and Singer) with a certified duality gap.
+
+    It is the linear counterpart of :class:`StructBoostClassifier`, with features instead of weak
+    learners.  Features should be on a common scale.
+
+    Parameters
+    ----------
+    C : float
+        Weight of the mean loss against the regulariser.
+    tol : float
+        Relative gap ``(primal - bound) / primal`` at which training stops.
+    max_epochs : int
+        Maximum number of exact passes, each of which visits every example once.
+    average : bool
+        Whether exact passes use weighted means of the weights, or the newest weights.
+    class_weight : dict, "balanced" or None
+        Weight of the classes in the mean loss.
+    random_state : int, RandomState or None
+        Seed for the order of the examples in the passes over cached cuts.
+    verbose : int
+        1 shows a progress bar.
+
+    Attributes
+    ----------
+    classes_ : ndarray
+        The labels.
+    model_ : Ensemble
+        The fitted model.
+    coef_ : ndarray, shape (n_classes, n_columns), or (1, n_columns) for two classes
+        Weights of the columns that ``encoded_feature_names_`` names, which are the features unless
+        categories or missing values became columns of 0 and 1.
+    intercept_ : ndarray, shape (n_classes,) or (1,)
+        Weights of the constant feature.
+    history_ : list of dict
+        One record per exact pass, with the certificate.
+    objective_ : float
+        Primal objective of the weights.
+    n_iter_ : int
+        Exact passes over the examples.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from structboost import StructuredSVMClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = StructuredSVMClassifier(C=100.0).fit(X, y)
+    >>> model.score(X, y) > 0.9
+    True
+    """
+
+    _face_kinds = ("classes",)
+    _declares: ClassVar[dict[str, str]] = {
+        "early stopping": "its passes end by the gap; write StructBoostClassifier",
+        "monotone constraints": "its weights have any sign; write StructBoostClassifier",
+        "probabilities": "the hinge has none; write StructBoostClassifier",
+    }
+
+    C: float = 1.0
+    tol: float = 1e-3
+    max_epochs: int = 1000
+    average: bool = True
+    class_weight: Any = None
+    random_state: Any = None
+    verbose: int = 0
+
+    @committed
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Train on a table and its labels.
+
+        Parameters
+        ----------
+        X : array-like, shape (n_samples, n_features)
+            Features, on a common scale.
+        y : array-like, shape (n_samples,)
+            Labels of any type.
+        sample_weight : array-like, shape (n_samples,), optional
+            Weight of each sample in the mean loss.
+
+        Raises
+        ------
+        ValueError, TypeError
+            If a parameter or an argument is out of its range, or weights leave one of several
+            classes.
+
+        Warns
+        -----
+        ConstantPredictionWarning
+            If ``y`` has one class, which the model then always predicts.
+        ConvergenceWarning
+            If ``max_epochs`` are used up before the gap is ``tol``.
+        """
+        y = label_vector(y)
+        X, y = self._table(X, y)
+        self.classes_, X, labels, weights, _ = classification_examples(
+            X, y, sample_weight, self.class_weight
+        )
+        task = classification_task(self.classes_.tolist())
+        if len(self.classes_) == 1:
+            facts = {"history": [], "objective": 0.0}
+            self._keep(zero_function(task.kinds["x"], X.shape[1], facts))
+            return self
+        outputs: Any = outputs_of(labels, task)
+        svm = StructuredSVM(
+            task,
+            C=self.C,
+            tol=self.tol,
+            max_epochs=self.max_epochs,
+            average=self.average,
+            random_state=self.random_state,
+            verbose=self.verbose,
+        ).fit(X, outputs, sample_weight=weights)
+        self._keep(svm.model_)
+        return self
+
+    @override
+    def _table(self, X: Any, y: Any = "no_validation", **options: Any) -> Any:
+        return super()._table(X, y, dtype=np.float64, **options)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "coef_")
+
+    def decision_function(self, X: Any) -> FloatArray:
+        """Return the scores of the classes.
+
+        Parameters
+        ----------
+        X : array-like, shape (n_samples, n_features)
+            Samples with the columns of training.
+
+        Returns
+        -------
+        scores : ndarray, shape (n_samples, n_classes)
+            In the order of ``classes_``.  For two classes, the score of the second one, shape
+            (n_samples,).
+        """
+        check_is_fitted(self)
+        X = self._table(X, reset=False)
+        return self._decision(X @ self.coef_.T + self.intercept_)
+
+    def _decision(self, scores: FloatArray) -> FloatArray:
+        return decision_of(scores)
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Return the label with the highest score.
+
+        Parameters
+        ----------
+        X : array-like, shape (n_samples, n_features)
+            Samples with the columns of training.
+
+        Returns
+        -------
+        labels : ndarray, shape (n_samples,)
+            Entries of ``classes_``.
+        """
+        return labels_of(self.decision_function(X), self.classes_)
+
+    @override
+    def _facts(self) -> dict[str, Any]:
+        return {**super()._facts(), **self._facts_of_columns()}
+
+    @override
+    def _restore(self, facts: Mapping[str, Any]) -> None:
+        self.classes_ = saved_classes(facts)
+        if dict(classification_task(facts["classes"]).kinds) != dict(self.model_.kinds):
+            raise DamagedFileError("its model is of other classes")
+        self._keep(self.model_)
+        self._read_columns(facts, next(iter(self.model_.members.values())).n_features)
+
+    def _keep(self, model: Ensemble) -> None:
+        """Set the fitted attributes from a model."""
+        ((kind, member),) = model.members.items()
+        weights = weights_of(member, model.kinds[kind])
+        self.model_ = model
+        self.coef_: FloatArray = weights[:-1].T
+        self.intercept_: FloatArray = weights[-1]
+        self.history_ = list(model.metadata["history"])
+        self.objective_ = float(model.metadata["objective"])
+        self.n_iter_ = len(self.history_)

@@ -1,0 +1,523 @@
+"""Classifier of sets of labels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.metrics import accuracy_score
+from sklearn.model_selection import train_test_split
+from sklearn.utils.validation import check_is_fitted
+
+from structboost._typing import FloatArray, IntArray, override
+from structboost.contract.parts import StackedParts
+from structboost.contract.task import Task
+from structboost.errors import warn_user
+from structboost.faces.boosted import StructBoostEstimator
+from structboost.faces.feature_importances import FeatureImportanceMixin
+from structboost.faces.label_types import (
+    LabelledClassifier,
+    check_lengths,
+    label_vector,
+    saved_classes,
+)
+from structboost.faces.labels import (
+    FORMS,
+    check_same_sort,
+    decision_of,
+    label_sets,
+    labels_of,
+)
+from structboost.faces.objectives import HINGE, L1_LOG_LOSS, LOG_LOSS, SVM
+from structboost.faces.parameters import estimator, is_same
+from structboost.faces.tables import TableEstimator
+from structboost.files.schema import DamagedFileError
+from structboost.objectives.newton_steps import NewtonSteps
+from structboost.objectives.registry import formulation_of
+from structboost.objectives.stage_wise_random_field import StageWiseRandomField
+from structboost.runtime.fitted_state import committed
+from structboost.selection.folds import Fold, random_folds
+from structboost.tasks.hierarchical import HierarchicalMultiLabelTask
+from structboost.tasks.hierarchy_forms import check_order, read_hierarchy
+from structboost.tasks.multi_label import MultiLabelTask
+from structboost.training.boosting import AUTO
+from structboost.validation import (
+    checked_choice,
+    checked_flag,
+    checked_weights,
+    is_text,
+    shown,
+)
+
+# Rounds without a lower held-out loss (docs/decisions/default-label-sets.md).
+_PATIENCE = 60
+# By default, no pairs are learned with more labels, because each pair has its trees.
+_MOST_PAIRED = 14
+
+
+@estimator
+class StructBoostMultiLabelClassifier(
+    LabelledClassifier, FeatureImportanceMixin, StructBoostEstimator, TableEstimator
+):
+    """Classifier of inputs with any number of labels (:class:`structboost.MultiLabelTask`).
+
+    By default it boosts trees stage-wise for the likelihood of the sets
+    (:class:`structboost.objectives.StageWiseRandomField`), which needs no C and has no certificate,
+    and predicts the set with the least expected ``loss``.  ``objective="hinge"`` minimises the
+    hinge of the loss over stumps, to a certified gap.  Engines of several processes need it.
+
+    Parameters
+    ----------
+    objective : {"log_loss", "hinge", "svm", "l1_log_loss"} or Formulation
+        Function that is minimised.  ``"log_loss"``: minus the mean logarithm of the probability of
+        the true set, by stage-wise boosting, or with half the squared norm of one linear function.
+        ``"hinge"``: C times the mean hinge of ``loss`` plus the l1 norm of the weights, to a
+        certified gap.  With the subset loss, the empty model is optimal if no set has a probability
+        above a half.  ``"svm"``: C times this hinge plus half the squared norm of one linear
+        function.  ``"l1_log_loss"``: C times the log-loss plus the l1 norm of the weights.
+    loss : {"hamming", "subset", "f1"}
+        Loss of predictions: the fraction of wrong labels, the fraction of wrong sets, or 1 minus
+        the F1 of each set.
+    outputs : {"auto", "all", "seen"}
+        Whether any set of labels may be predicted, or only sets of the training set.  ``"auto"``
+        is ``"seen"`` for the subset loss with ``objective="log_loss"``, else ``"all"``.
+    pairs : bool or "auto"
+        Whether pairs of labels have scores, too.  With ``outputs="all"``, it requires at most 10
+        labels.  ``"auto"`` is True for the subset loss with ``objective="log_loss"`` and at most
+        14 labels, else False.
+    hierarchy : (parent, child) pairs, dict, paths, table or networkx.DiGraph, optional
+        Pairs of labels, at least one, of which the second implies the first, or another form of
+        :mod:`structboost.tasks.hierarchy_forms`.  A label may have several parents.  Implied labels
+        are added to predictions, and in a fit to ``y``, with a warning that counts the sets that
+        lack some.  Pairs that ``y`` shows to be (child, parent) are refused.  Wrong labels weigh
+        less further down (:class:`structboost.HierarchicalMultiLabelTask`); ``loss``, ``outputs``,
+        ``pairs`` and ``label_costs`` must have their defaults.
+    label_costs : dict, optional
+        Cost of each wrong label, with ``loss="hamming"`` only.  It is a number, or a pair of the
+        cost of a missing and of an extra label.  By default the cost is 1.
+    weak_learner : str, callable or list of these
+        Family of weak learners, as in :class:`structboost.StructBoost`; ``"linear"`` with
+        ``objective="log_loss"`` is one linear function of the standardised features.  ``"auto"`` is
+        trees for ``objective="log_loss"``, one linear function for ``"svm"``, else stumps.
+    early_stopping : bool
+        Whether to hold out a part of the training set, stop when its loss has not improved for
+        ``n_iter_no_change`` rounds, and keep the best round.  The certificate then refers to the
+        last round trained.
+
+    Attributes
+    ----------
+    classes_ : ndarray, shape (n_labels,)
+        The labels, including those of the hierarchy.  If ``y`` was a data frame, they are the names
+        of its columns; if it was another indicator matrix, 0 to n_labels - 1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from structboost import StructBoostMultiLabelClassifier
+    >>> X = np.random.default_rng(0).normal(size=(200, 2))
+    >>> y = (X > 0).astype(int)
+    >>> model = StructBoostMultiLabelClassifier(max_iter=20).fit(X, y)
+    >>> model.predict([[1.0, -1.0]])
+    array([[1, 0]])
+    """
+
+    _face_kinds = ("label sets",)
+    _declares: ClassVar[dict[str, str]] = {
+        "monotone constraints": "each label has a score; train a classifier for each label"
+    }
+
+    loss: str = "hamming"
+    outputs: str = AUTO
+    pairs: bool | str = AUTO
+    hierarchy: Any = None
+    label_costs: Any = None
+
+    _objectives: ClassVar[tuple[str, ...]] = (LOG_LOSS, HINGE, SVM, L1_LOG_LOSS)
+
+    @committed
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Train on a table and the labels of its rows.
+
+        Parameters
+        ----------
+        X : array-like, shape (n_samples, n_features)
+            Array, data frame or sparse matrix.
+        y : array, data frame or sparse matrix, shape (n_samples, n_labels), or list of lists
+            An indicator matrix of 0 and 1, or a list of the labels of each sample.  The columns of
+            a data frame are the labels, by their names.  With one label for each sample, shape
+            (n_samples,), exactly one is predicted.
+        sample_weight : array-like, shape (n_samples,), optional
+            Weight of each sample in the mean loss; samples of weight zero are left out.
+
+        Raises
+        ------
+        ValueError
+            If an argument is out of its range.
+        """
+        self._check_parameters()
+        checked_choice(self.outputs, "outputs", (AUTO, "all", "seen"))
+        if not is_same(self.pairs, AUTO):
+            checked_flag(self.pairs, "pairs")
+        # scikit-learn raises an error if there is no y.
+        X = self._table(X, None if y is None else "no_validation")
+        self.classes_, indicator, self._form, _ = label_sets(y)
+        edges = None
+        if self.hierarchy is not None:
+            edges = self._hierarchy_edges()
+            if self._form == "lists":
+                indicator = label_sets(y, self.classes_).indicator
+            indicator = self._closed(indicator, edges)
+        if len(indicator) != len(X):
+            raise ValueError(f"X has {len(X)} samples and y {len(indicator)}; give one for each.")
+        weights = checked_weights(sample_weight, len(X))
+        rows = np.flatnonzero(weights > 0)
+        X, indicator, weights = X[rows], indicator[rows], weights[rows]
+        if self._form == "single" and np.count_nonzero(indicator.any(axis=0)) < 2:
+            raise ValueError(
+                "sample_weight leaves samples of 1 class only; at least two classes must count."
+            )
+        validation = None
+        whole = X, indicator, weights, None
+        if self.early_stopping:
+            X, held_X, indicator, held, weights, of_held = train_test_split(
+                X, indicator, weights, test_size=self.validation_fraction,
+                random_state=self.random_state,
+            )  # fmt: skip
+            validation = (held_X, held, of_held)
+        is_seen = self._or_auto(self.outputs, "seen", "all") == "seen"
+        is_few = len(self.classes_) <= _MOST_PAIRED
+        self._pairs = bool(self._or_auto(self.pairs, is_few, False))
+        sets = indicator if is_seen or self._form == "single" else None
+        task = self._task(sets, edges, self._cost_table())
+        self._train(task, (X, indicator), validation, weights, whole)
+        self._by_likelihood = self._is_by_likelihood()
+        return self
+
+    def decision_function(self, X: Any) -> FloatArray:
+        """Return the scores of the labels, and with ``pairs`` also of pairs of labels.
+
+        Parameters
+        ----------
+        X : array-like, shape (n_samples, n_features)
+            Samples with the columns of training.
+
+        Returns
+        -------
+        scores : ndarray, shape (n_samples, n_channels)
+            In the order of ``classes_``, followed by the pairs.  If ``y`` had one of two labels for
+            each sample, the difference, shape (n_samples,).
+        """
+        return self._decision(self._scores(X))
+
+    def predict(self, X: Any) -> Any:
+        """Return the labels of each sample.
+
+        Parameters
+        ----------
+        X : array-like, shape (n_samples, n_features)
+            Samples with the columns of training.
+
+        Returns
+        -------
+        labels : ndarray or list
+            In the form of ``y``: an indicator matrix of shape (n_samples, n_labels), with columns
+            in the order of ``classes_``, a list of tuples, or one label per sample, shape
+            (n_samples,).  For a data frame it is the matrix, too:
+            ``pandas.DataFrame(labels, columns=model.classes_)`` names its columns.
+        """
+        return self._labels(self._scores(X))
+
+    def predict_marginals(self, X: Any) -> FloatArray:
+        """Return the probability of each label of ``classes_``.
+
+        A set of labels has the probability ``~ exp(score)``, which ``"log_loss"`` and
+        ``"l1_log_loss"`` fit.  After training for the hinge, these numbers are not calibrated.
+        With ``hierarchy``, no label is more probable than one that it implies.
+
+        Parameters
+        ----------
+        X : array-like, shape (n_samples, n_features)
+            Samples with the columns of training.
+
+        Returns
+        -------
+        probabilities : ndarray, shape (n_samples, n_labels)
+            In the order of ``classes_``.  Rows need not sum to 1.
+
+        Raises
+        ------
+        TooManyOutputsError
+            If a label has several parents in a hierarchy of more than 12 labels.
+        """
+        scores = self._scores(X) * (self.temperature_ or 1.0)
+        stack = StackedParts({"x": scores}, {})
+        expected = self.task_.marginals_batch([None] * len(scores), stack).expected["x"]
+        return np.array(expected[:, : len(self.classes_)])
+
+    def staged_predict(self, X: Any) -> Iterator[Any]:
+        """Iterate over the labels after each round, with the weights of that round.
+
+        Parameters
+        ----------
+        X : array-like, shape (n_samples, n_features)
+            Samples with the columns of training.
+
+        Returns
+        -------
+        stages : iterator
+            One prediction per round, as :meth:`predict` returns it.
+        """
+        return map(self._labels, self._staged_scores(X))
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return the fraction of samples whose set of labels is correct.
+
+        A set with a label that was not in training counts as wrong, and so does one that lacks
+        labels which the hierarchy implies.
+
+        Parameters
+        ----------
+        X : array-like, shape (n_samples, n_features)
+            Samples with the columns of training.
+        y : array, data frame or sparse matrix, shape (n_samples, n_labels), or list of lists
+            The true labels, as in :meth:`fit`.  Columns of data frames are found by their names.
+        sample_weight : array-like, shape (n_samples,), optional
+            Weight of each sample in the mean.
+
+        Returns
+        -------
+        score : float
+            From 0 to 1.
+
+        Raises
+        ------
+        ValueError
+            If ``X`` and ``y`` differ in length, or ``y`` is of another form.
+        """
+        check_is_fitted(self)
+        if self._form == "single":
+            return float(super().score(X, y, sample_weight))
+        true, predicted, _ = self.outputs_for_metrics(y, self.predict(X), None)
+        check_lengths(len(predicted), len(true))
+        if sample_weight is not None:
+            sample_weight = checked_weights(sample_weight, len(true))
+        right = (true == predicted).all(axis=1)
+        return float(accuracy_score(np.ones(len(right)), right, sample_weight=sample_weight))
+
+    def outputs_for_metrics(
+        self, true: Any, predicted: Any, sample_weight: Any
+    ) -> tuple[NDArray[Any], NDArray[Any], Any]:
+        """Return indicator matrices for :func:`structboost.selection.structured_scorer`.
+
+        True labels that were not in training have a last column, in which no prediction is 1.  With
+        one label for each sample, labels are returned.
+        """
+        if self._form == "single":
+            return label_vector(true), predicted, sample_weight
+        labels = label_sets(true, self.classes_)
+        indicator = labels.indicator
+        table = np.asarray(predicted) if self._form == "matrix" else self._table_of(predicted)
+        if labels.unknown.any():
+            indicator = np.column_stack((indicator, labels.unknown))
+            table = np.pad(table, ((0, 0), (0, 1)))
+        return indicator, table, sample_weight
+
+    def _table_of(self, sets: list[tuple[Any, ...]]) -> IntArray:
+        """Return predicted lists of labels as rows of 0 and 1."""
+        index = {label: i for i, label in enumerate(self.classes_.tolist())}
+        table = np.zeros((len(sets), len(index)), np.int64)
+        for row, labels in zip(table, sets, strict=True):
+            row[[index[label] for label in labels]] = 1
+        return table
+
+    @override
+    def _facts(self) -> dict[str, Any]:
+        task: Any = self.task_
+        costs = self._cost_table()
+        return super()._facts() | {
+            "form": self._form,
+            "by_likelihood": self._by_likelihood,
+            "pairs": self._pairs,
+            "sets": None if task.sets is None else task.sets.tolist(),
+            "edges": None if self.hierarchy is None else task.edges.tolist(),
+            "costs": None if costs is None else costs.tolist(),
+        }
+
+    @override
+    def _restore(self, facts: Mapping[str, Any]) -> None:
+        super()._restore(facts)
+        self.classes_ = saved_classes(facts)
+        self._form = checked_choice(facts["form"], "form", FORMS)
+        self._pairs = facts.get("pairs", self.pairs) is True
+        self._by_likelihood = facts.get("by_likelihood") is True
+        edges, costs = facts.get("edges"), facts.get("costs")
+        self.task_ = self._task(facts["sets"], edges, costs)
+        of_labels = self.classes_.tolist()
+        if costs is not None and self.label_costs is None:
+            self.label_costs = dict(zip(of_labels, zip(*costs, strict=True), strict=True))
+        if edges is not None and self.hierarchy is None:
+            self.hierarchy = [(of_labels[a], of_labels[b]) for a, b in edges]
+        if dict(self.task_.kinds) != dict(self.model_.kinds):
+            raise DamagedFileError("its model is of other labels")
+
+    def _task(self, sets: Any, edges: Any, costs: Any) -> MultiLabelTask:
+        if edges is not None:
+            task = HierarchicalMultiLabelTask(len(self.classes_), edges)
+            task.label_names = self.classes_.tolist()
+            return task
+        return MultiLabelTask(
+            len(self.classes_), self.loss, pairs=self._pairs, sets=sets, costs=costs
+        )
+
+    def _cost_table(self) -> FloatArray | None:
+        """Return the costs of missing labels and of extra labels, in two rows."""
+        if self.label_costs is None:
+            return None
+        if self.hierarchy is not None:
+            raise ValueError(
+                f"label_costs is {shown(self.label_costs)}, which hierarchy does not read, because "
+                "it has weights of its own for the labels; leave label_costs or hierarchy out."
+            )
+        if self.loss != "hamming":
+            raise ValueError(
+                f"label_costs is {shown(self.label_costs)}, which loss={shown(self.loss)} does not "
+                "read; leave it out, or write loss='hamming'."
+            )
+        if not isinstance(self.label_costs, Mapping):
+            example = {self.classes_.tolist()[0]: 2.0}
+            raise ValueError(
+                f"label_costs is {shown(self.label_costs)}; give a dict of labels to costs, such "
+                f"as {example}."
+            )
+        indices = {label: i for i, label in enumerate(self.classes_.tolist())}
+        table = np.ones((2, len(indices)))
+        for label, cost in self.label_costs.items():
+            if label not in indices:
+                raise ValueError(
+                    f"label_costs has the label {shown(label)}, which y does not have; give labels "
+                    f"of {shown(list(indices))}."
+                )
+            pair = np.asarray(cost)
+            if pair.dtype.kind not in "iuf" or pair.shape not in ((), (2,)):
+                raise ValueError(
+                    f"label_costs[{shown(label)}] is {shown(cost)}; give a number such as 2.0, or "
+                    "a pair such as (2.0, 1.0): the costs if the label is missing, and if it is "
+                    "extra."
+                )
+            if not np.isfinite(pair).all() or pair.min() < 0:
+                raise ValueError(
+                    f"label_costs[{shown(label)}] is {shown(cost)}; give finite costs from 0, such "
+                    "as 2.0."
+                )
+            table[:, indices[label]] = pair
+        return table
+
+    def _hierarchy_edges(self) -> IntArray:
+        """Return the hierarchy as label indices, and add its labels to ``classes_``."""
+        read = {"loss": ("hamming",), "outputs": (AUTO, "all"), "pairs": (AUTO, False)}
+        for name, values in read.items():
+            value = getattr(self, name)
+            if not any(is_same(value, one) for one in values):
+                raise ValueError(
+                    f"{name} is {shown(value)}, which a classifier with hierarchy does not read; "
+                    f"leave {name} or hierarchy out, or write {name}={values[-1]!r}."
+                )
+        if self._form == "single":
+            raise ValueError(
+                "y has one label for each sample, and hierarchy gives a sample several; give lists "
+                "of labels."
+            )
+        of_y = self.classes_.tolist()
+        hierarchy = read_hierarchy(self.hierarchy, of_y, "hierarchy", pairs_are_edges=True)
+        edges = hierarchy.named_edges()
+        labels = dict.fromkeys(of_y)
+        for pair in edges:
+            for label in pair:
+                check_same_sort(of_y[0], label, "hierarchy has", "y")
+                if label not in labels and self._form == "matrix":
+                    raise ValueError(
+                        f"hierarchy has the label {shown(label)}, and y has the columns "
+                        f"{shown(of_y)}; give labels of these columns."
+                    )
+                labels[label] = None
+        if len(labels) > len(of_y):
+            self.classes_ = np.asarray(label_vector(sorted(labels)))
+        index = {label: i for i, label in enumerate(self.classes_.tolist())}
+        return np.array([[index[above], index[below]] for above, below in edges], np.int64)
+
+    def _closed(self, indicator: IntArray, edges: IntArray) -> IntArray:
+        """Return sets of labels with all labels above theirs, and warn how many have more."""
+        labels = self.classes_.tolist()
+        named = [(labels[above], labels[below]) for above, below in edges]
+        check_order(named, indicator, labels, "hierarchy")
+        closed = HierarchicalMultiLabelTask(len(labels), edges).closed(indicator)
+        is_open = (closed != indicator).any(axis=1)
+        if is_open.any():
+            row = int(is_open.argmax())
+            added = [labels[i] for i in np.flatnonzero(closed[row] > indicator[row])]
+            warn_user(
+                f"hierarchy adds labels to {is_open.sum()} of {len(closed)} sets of y, such as "
+                f"{shown(added)} to y[{row}]; score compares with y as it is given, so add them "
+                "there, too.",
+                UserWarning,
+            )
+        return closed
+
+    def _stage_wise(self) -> NewtonSteps:
+        return StageWiseRandomField(patience=_PATIENCE)
+
+    def _or_auto(self, value: Any, of_sets: Any, else_: Any) -> Any:
+        """Replace "auto" by ``of_sets`` if whole sets are learned, else by ``else_``."""
+        if not is_same(value, AUTO):
+            return value
+        return of_sets if is_text(self.loss, "subset") and self._is(LOG_LOSS) else else_
+
+    def _is_by_likelihood(self) -> bool:
+        """Whether predictions follow from probabilities of sets."""
+        return not self._is(SVM) and formulation_of(self._formulation()).has_probabilities
+
+    def _prepare_to_score(self) -> None:
+        self._by_likelihood = self._is_by_likelihood()
+
+    def _as_given(self, Y: Any, task: Task) -> Any:
+        sets = np.asarray(Y)
+        if self._form == "single":
+            return self.classes_[sets.argmax(axis=1)]
+        return sets if self._form == "matrix" else self._lists(sets)
+
+    @override
+    def _folds(
+        self, X: Any, Y: Any, sample_weight: Any, groups: Any = None, counts: Any = None
+    ) -> list[Fold]:
+        return random_folds(X, Y, sample_weight, random_state=self.random_state)
+
+    def _sets(self, scores: FloatArray) -> IntArray:
+        """Return the set with the least expected loss, or the highest score, of each sample."""
+        if self._by_likelihood and self.hierarchy is None:
+            task: Any = self.task_
+            return np.array(task.least_expected_loss(scores * (self.temperature_ or 1.0)))
+        stack = StackedParts({"x": scores}, {"x": np.arange(len(scores) + 1)})
+        return np.array(self.task_.argmax_batch([None] * len(scores), stack))
+
+    @override
+    def _decision(self, scores: FloatArray) -> FloatArray:
+        return decision_of(scores[:, : len(self.classes_)]) if self._form == "single" else scores
+
+    def _labels(self, scores: FloatArray) -> Any:
+        if self._form == "single":
+            return labels_of(self._decision(scores), self.classes_)
+        sets = self._sets(scores)
+        return sets if self._form == "matrix" else self._lists(sets)
+
+    def _lists(self, sets: IntArray) -> list[tuple[Any, ...]]:
+        """Return the labels of each set."""
+        return [tuple(self.classes_[labels == 1].tolist()) for labels in sets]
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        tags.target_tags.multi_output = True
+        tags.classifier_tags.multi_label = True
+        return tags

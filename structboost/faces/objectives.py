@@ -1,0 +1,218 @@
+"""Objectives of the estimators, and the parameters that each one reads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from structboost.faces.parameters import is_same
+from structboost.objectives.base import Formulation
+from structboost.training.boosting import AUTO
+from structboost.validation import shown
+
+LOG_LOSS, PAIRWISE = "log_loss", "pairwise"
+HINGE, SVM, EXPONENTIAL, L1_LOG_LOSS = "hinge", "svm", "exponential", "l1_log_loss"
+# An objective that is a Formulation.
+OWN = "a Formulation"
+# Objectives that are minimised stage-wise, by shrunken steps and without a bound.
+STAGE_WISE = (LOG_LOSS, PAIRWISE)
+
+# Parameters that only some objectives read.
+_OF_STEPS = ("learning_rate",)
+OF_TREES = ("max_depth", "min_samples_leaf", "l2_regularization", "max_features")
+_OF_MASTERS = ("C", "tol", "exact", "pricing", "columns_per_channel")
+_OF_HINGE = ("formulation", "stabilize", "spread")
+# Parameters of boosting, not of the fit of one linear function.
+_OF_LOOP = (
+    "engine", "early_stopping", "validation_fraction", "n_iter_no_change", "callbacks",
+)  # fmt: skip
+_OF_FILES = ("checkpoint",)
+
+_READ: dict[str, tuple[str, ...]] = {
+    LOG_LOSS: (*_OF_STEPS, *OF_TREES, *_OF_LOOP, *_OF_FILES),
+    PAIRWISE: (*_OF_STEPS, *OF_TREES, *_OF_LOOP, *_OF_FILES),
+    HINGE: (*_OF_MASTERS, *_OF_HINGE, *_OF_LOOP, *_OF_FILES),
+    SVM: ("C", "tol"),
+    EXPONENTIAL: (*_OF_MASTERS, *_OF_LOOP, *_OF_FILES),
+    L1_LOG_LOSS: (*_OF_MASTERS, *_OF_LOOP),
+    OWN: (*_OF_MASTERS, "spread", *_OF_LOOP, *_OF_FILES),
+}
+# The log-loss of one linear function.
+_READ_BY_LINEAR = ("C", "tol", "l1_ratio")
+_CHECKED = (*_OF_STEPS, *OF_TREES, *_OF_MASTERS, *_OF_HINGE, *_OF_LOOP, *_OF_FILES, "l1_ratio")
+_OF_THE_HINGE = ("one_slack", "m_slack")
+# Formulations of version 0.2 whose names are objectives now.
+_RENAMED = {"exponential": EXPONENTIAL, "log": L1_LOG_LOSS}
+
+
+def checked_objective(objective: Any, choices: Iterable[str]) -> str:
+    """Return the name of an objective, or ``OWN`` for a Formulation.
+
+    ValueError or TypeError if it is neither a Formulation nor one of ``choices``.
+    """
+    if isinstance(objective, Formulation):
+        return OWN
+    if not isinstance(objective, str) or objective not in choices:
+        names = ", ".join(map(repr, choices))
+        error = ValueError if isinstance(objective, str) else TypeError
+        raise error(f"objective is {shown(objective)}; give one of {names}, or a Formulation.")
+    return objective
+
+
+def is_linear(weak_learner: Any) -> bool:
+    """Whether weak learners are one linear function, whatever there is on vectors of tokens."""
+    if isinstance(weak_learner, Mapping) and "vector" in weak_learner:
+        return is_same(weak_learner.get("token"), "linear")
+    return is_same(weak_learner, "linear")
+
+
+def grows_trees(weak_learner: Any) -> bool:
+    """Whether weak learners include trees, by name or by ``"auto"``."""
+    members = weak_learner
+    if isinstance(members, Mapping):
+        members = [one for of_kind in members.values() for one in members_of(of_kind)]
+    return any(is_same(one, "tree") or is_same(one, AUTO) for one in members_of(members))
+
+
+def members_of(weak_learner: Any) -> list[Any]:
+    """Return one or several weak learners as a list."""
+    return list(weak_learner) if isinstance(weak_learner, list | tuple) else [weak_learner]
+
+
+def is_one_linear_function(objective: str, weak_learner: Any) -> bool:
+    """Whether an objective is minimised over one linear function, without boosting."""
+    return objective == SVM or (objective == LOG_LOSS and is_linear(weak_learner))
+
+
+def reads(objective: str, weak_learner: Any) -> tuple[str, ...]:
+    """Return the parameters that an objective reads, of those that only some objectives read."""
+    if objective == LOG_LOSS and is_linear(weak_learner):
+        of_trees = (*_OF_STEPS, *OF_TREES) if grows_trees(weak_learner) else ()
+        return (*_READ_BY_LINEAR, *of_trees)
+    if objective in STAGE_WISE and not grows_trees(weak_learner):
+        return tuple(name for name in _READ[objective] if name not in OF_TREES)
+    return _READ[objective]
+
+
+def check_parameters(
+    objective: str,
+    values: Mapping[str, Any],
+    defaults: Mapping[str, Any],
+    choices: Iterable[str],
+) -> None:
+    """Raise ValueError if a parameter was set that the objective does not read.
+
+    ``values`` are the parameters of an estimator, and ``choices`` its objectives.
+    """
+    weak_learner = values["weak_learner"]
+    read = reads(objective, weak_learner)
+    about = f"objective={objective!r}" if objective != OWN else "a Formulation as the objective"
+    if objective in STAGE_WISE and not is_same(weak_learner, AUTO):
+        about += f" with weak_learner={shown(weak_learner)}"
+    for name in _CHECKED:
+        if name in read or name not in values or is_same(values[name], defaults[name]):
+            continue
+        raise ValueError(
+            f"{name} is {shown(values[name])}, which {about} does not read; "
+            f"{_remedy(name, values[name], choices, values, objective)}"
+        )
+    _check_formulation(values.get("formulation"), choices)
+    if objective == SVM and not (is_linear(weak_learner) or is_same(weak_learner, AUTO)):
+        raise ValueError(
+            f"weak_learner is {shown(weak_learner)}, and objective='svm' fits one linear function; "
+            "leave weak_learner out, or write objective='hinge' to boost weak learners."
+        )
+
+
+def _check_formulation(formulation: Any, choices: Iterable[str]) -> None:
+    """Raise ValueError if a formulation does not minimise the hinge loss."""
+    if is_same(formulation, AUTO) or (
+        isinstance(formulation, str) and formulation in _OF_THE_HINGE
+    ):
+        return
+    raise ValueError(
+        f"formulation is {shown(formulation)}, which does not minimise the hinge loss; "
+        f"{_remedy_of_formulation(formulation, choices)}"
+    )
+
+
+def _remedy(
+    name: str, value: Any, choices: Iterable[str], values: Mapping[str, Any], objective: str
+) -> str:
+    """Return advice for a parameter that is not read."""
+    if name in _OF_LOOP and objective == LOG_LOSS:
+        return "leave it out, or write weak_learner='tree', which reads it."
+    if name == "l1_ratio":
+        remedy = "leave it out, or write objective='log_loss', weak_learner='linear'"
+        return f"{remedy}, or weak_learner='auto' with tokens of names or of 0 and 1."
+    formulation = values.get("formulation")
+    renamed = _RENAMED.get(formulation) if isinstance(formulation, str) else None
+    if renamed is None and values.get("loss") == "subset" and L1_LOG_LOSS in choices:
+        renamed = L1_LOG_LOSS  # as in version 0.2
+    if renamed is not None and renamed in choices and name in _READ[renamed]:
+        return f"leave it out, or write objective={renamed!r}, {name}={shown(value)}."
+    if name == "formulation" and not (isinstance(value, str) and value in _OF_THE_HINGE):
+        return _remedy_of_formulation(value, choices)
+    if name in _OF_STEPS or name in OF_TREES:
+        default = PAIRWISE if PAIRWISE in choices else LOG_LOSS
+        return f"leave it out, or write objective={default!r}, weak_learner='tree'."
+    if name in (*_OF_LOOP, *_OF_FILES):
+        return "leave it out, or write objective='hinge', which reads it."
+    return f"leave it out, or write objective='hinge', {name}={shown(value)}."
+
+
+def _remedy_of_formulation(value: Any, choices: Iterable[str]) -> str:
+    if isinstance(value, Formulation):
+        return "write objective= in place of formulation=."
+    renamed = _RENAMED.get(value) if isinstance(value, str) else None
+    if renamed is not None and renamed in choices:
+        return f"write objective={renamed!r} in place of formulation={value!r}."
+    return "leave it out, or write objective='hinge' with formulation='one_slack' or 'm_slack'."
+
+
+def parameters_of_0_2(
+    estimator: str, parameters: Mapping[str, Any], *, has_bound: bool = False
+) -> dict[str, Any]:
+    """Convert parameters of a model file of version 0.2, which had no objectives.
+
+    ``has_bound`` is whether the history has a bound, as without stage-wise boosting.  Sparse tables
+    and tokens of zeros and ones had other objectives.
+    """
+    converted = dict(parameters)
+    of_objective = _OBJECTIVE_DEFAULTS_IN_0_2.get(estimator)
+    if of_objective is None:
+        return converted
+    if "max_rounds" in converted:
+        converted["max_iter"] = converted.pop("max_rounds")
+    formulation = converted.pop("formulation", AUTO)
+    is_open = formulation == AUTO and all(
+        converted.get(name, default) == default for name, default in of_objective.items()
+    )
+    if is_open and not has_bound:
+        converted.pop("tol", None)  # it was not read
+        converted["objective"] = PAIRWISE if estimator == "StructBoostRanker" else LOG_LOSS
+    elif formulation in _RENAMED:
+        converted["objective"] = _RENAMED[formulation]
+    elif converted.get("weak_learner") == "linear" and estimator in _LINEAR_IN_0_2:
+        converted["objective"] = SVM
+    elif formulation == AUTO and converted.get("loss") == "subset":
+        converted["objective"] = L1_LOG_LOSS
+    else:
+        converted["objective"] = HINGE
+        if formulation != AUTO:
+            converted["formulation"] = formulation
+    return converted
+
+
+_OPEN_IN_0_2 = {
+    "C": AUTO, "weak_learner": AUTO, "stabilize": True, "exact": False, "pricing": "own",
+    "columns_per_channel": 5, "spread": 0.0,
+}  # fmt: skip
+# Parameters of 0.2 that changed the objective where they differed from these values.
+_OBJECTIVE_DEFAULTS_IN_0_2: dict[str, dict[str, Any]] = {
+    "StructBoostClassifier": {**_OPEN_IN_0_2, "taxonomy": None},
+    "StructBoostRanker": {**_OPEN_IN_0_2, "loss": "pairs"},
+    "StructBoostTagger": _OPEN_IN_0_2,
+    "StructBoostMultiLabelClassifier": {**_OPEN_IN_0_2, "hierarchy": None},
+}
+_LINEAR_IN_0_2 = ("StructBoostTagger", "StructBoostMultiLabelClassifier")

@@ -1,0 +1,455 @@
+"""Ranker that trains StructBoost."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.model_selection import train_test_split
+from sklearn.utils.validation import column_or_1d
+
+from structboost._typing import FloatArray, IntArray, override
+from structboost.contract.task import Task
+from structboost.errors import TaskError, on_example
+from structboost.faces.boosted import StructBoostEstimator
+from structboost.faces.feature_importances import FeatureImportanceMixin
+from structboost.faces.label_types import label_vector
+from structboost.faces.objectives import HINGE, PAIRWISE, SVM
+from structboost.faces.parameters import estimator, is_same
+from structboost.faces.tables import TableEstimator
+from structboost.objectives.base import Formulation
+from structboost.objectives.newton_steps import NewtonSteps
+from structboost.objectives.stage_wise_ranking import StageWiseRanking
+from structboost.runtime.fitted_state import committed
+from structboost.selection.folds import Fold, random_folds, split_rows
+from structboost.selection.scoring import Score
+from structboost.tasks.ranking import RankingTask, WeightedRelevance
+from structboost.validation import (
+    array_of,
+    check_finite,
+    check_relevance,
+    checked_weights,
+    group_indices_by_name,
+    numeric_weights,
+    shown,
+)
+
+# Stumps learn less per round than trees.
+_SHRINKAGE_OF_STUMPS = 0.3
+
+
+@estimator
+class StructBoostRanker(FeatureImportanceMixin, StructBoostEstimator, TableEstimator):
+    """Ranker that optimises the fraction of pairs in the right order (section 3.2).
+
+    With two levels of relevance, this fraction is the AUC.
+
+    By default it boosts trees stage-wise on the exponential loss of the pairs of a query
+    (:class:`structboost.objectives.StageWiseRanking`), each round on half of the items, which needs
+    no C and has no certificate (docs/decisions/default-ranker.md).  The weight of a pair is the
+    difference of its gains ``2^y - 1``, if all relevances are whole numbers from 0 to 30.
+    ``objective="hinge"`` minimises the hinge of ``loss`` over stumps, to a certified gap.  Engines
+    of several processes need it.
+
+    Parameters
+    ----------
+    objective : {"pairwise", "hinge", "svm"} or Formulation
+        Function that is minimised.  ``"pairwise"``: the exponential loss of the pairs, by
+        stage-wise boosting, without a certificate.  ``"hinge"``: C times the mean hinge of ``loss``
+        plus the l1 norm of the weights, to a certified gap.  ``"svm"``: C times the same plus half
+        the squared norm of one linear function.
+    loss : {"pairs", "map", "ndcg"} or str
+        Loss whose hinge is minimised.  ``"pairs"``: the fraction of pairs in the wrong order.
+        ``"ndcg"``: 1 minus the mean normalised discounted gain, with ``"ndcg@10"`` of the first 10
+        places.  With two levels of relevance, ``"map"``: 1 minus the mean average precision, and
+        ``"precision@10"``: 1 minus the number of relevant items among the first 10 over its
+        largest possible value.  Not read by ``objective="pairwise"``.
+    early_stopping : bool
+        Whether to hold out whole queries, or samples if there is one query, stop when their error
+        has not improved for ``n_iter_no_change`` rounds, and keep the best round.  The certificate
+        then refers to the last round trained.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from structboost import StructBoostRanker
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> ranker = StructBoostRanker(max_iter=20).fit(X, y)
+    >>> ranker.predict(X).shape
+    (569,)
+    >>> ranker.score(X, y) > 0.9
+    True
+    """
+
+    _face_kinds = ("grades",)
+
+    objective: str | Formulation = PAIRWISE
+    max_depth: int = 4
+    loss: str = "pairs"
+
+    _objectives: ClassVar[tuple[str, ...]] = (PAIRWISE, HINGE, SVM)
+
+    def _check_objective(self, weak_learner: Any) -> str:
+        objective = super()._check_objective(weak_learner)
+        if objective == PAIRWISE and not is_same(self.loss, "pairs"):
+            raise ValueError(
+                f"loss is {shown(self.loss)}, which objective='pairwise' does not read; leave it "
+                f"out, or write objective='hinge', loss={shown(self.loss)}."
+            )
+        return objective
+
+    def _stage_wise(self) -> NewtonSteps:
+        if is_same(self._weak_learners(), "stump"):
+            return StageWiseRanking(shrinkage=_SHRINKAGE_OF_STUMPS)
+        return StageWiseRanking()
+
+    @committed
+    def fit(
+        self, X: Any, y: Any, qid: Any = None, sample_weight: Any = None, *, group: Any = None
+    ) -> Self:
+        """Train on items, their relevance and their queries.
+
+        Parameters
+        ----------
+        X : array-like, shape (n_samples, n_features)
+            Features of the items: array, data frame or sparse matrix.
+        y : array-like, shape (n_samples,)
+            Relevance as numbers or bool, where larger is better.  Two levels give the AUC.
+        qid : array-like, shape (n_samples,), optional
+            Query of each item.  Only items of one query are compared.  By default, there is one
+            query.
+        sample_weight : array-like, shape (n_queries,) or (n_samples,), optional
+            Weight of each query in the mean loss, in ascending order of ``qid``.  With one weight
+            per item, the weight of a query is the mean over its items, and that of a pair the
+            product.
+        group : array-like of int, shape (n_queries,), optional
+            Number of items of each query, instead of ``qid``, if the items of a query are
+            consecutive.
+
+        Raises
+        ------
+        ValueError, TypeError
+            If a parameter or an argument is out of its range, or no query has two levels of
+            relevance.
+        SolverError
+            If a restricted master cannot be solved.
+        """
+        self._check_parameters()
+        y = label_vector(y, wanted="a finite number")
+        check_relevance(y)
+        X, y = self._table(X, y, y_numeric=True)
+        ids = _query_ids(len(y), qid, group)
+        queries = _split_queries(y, ids)
+        of_queries, of_items = _ranking_weights(sample_weight, queries, len(y))
+        counted = np.flatnonzero(of_queries > 0)
+        queries = [queries[q][of_items[queries[q]] > 0] for q in counted]
+        of_queries = of_queries[counted]
+        if not any(len(np.unique(y[rows])) > 1 for rows in queries):
+            raise ValueError(
+                f"y has one level of relevance in every query (n_samples = {len(y)}); ranking "
+                "needs at least two."
+            )
+        validation = None
+        whole = (*_ranking_examples(X, y, queries, of_items), of_queries, None)
+        if self.early_stopping:
+            queries, held, of_queries, of_held = self._hold_out(y, queries, of_queries)
+            validation = (*_ranking_examples(X, y, held, of_items), of_held)
+        task = RankingTask(self.loss)
+        if validation is not None and not self._is_stage_wise:
+            _losses(task, ids, y, y, held, of_items)  # which names a query that it does not take
+        with _queries_named(ids, queries):
+            examples = _ranking_examples(X, y, queries, of_items)
+            self._train(task, examples, validation, of_queries, whole)
+        return self
+
+    def decision_function(self, X: Any) -> FloatArray:
+        """Return the scores of items.
+
+        Parameters
+        ----------
+        X : array-like, shape (n_samples, n_features)
+            Items with the columns of training.
+
+        Returns
+        -------
+        scores : ndarray, shape (n_samples,)
+            Higher is better.  Only scores within one query are comparable.
+        """
+        return self._decision(self._scores(X))
+
+    def _decision(self, scores: FloatArray) -> FloatArray:
+        return scores[:, 0]
+
+    def predict(self, X: Any) -> FloatArray:
+        """Return the scores of :meth:`decision_function`.
+
+        Parameters
+        ----------
+        X : array-like, shape (n_samples, n_features)
+            Items with the columns of training.
+
+        Returns
+        -------
+        scores : ndarray, shape (n_samples,)
+            Higher is better.  Only scores within one query are comparable.
+        """
+        return self.decision_function(X)
+
+    def staged_predict(self, X: Any) -> Iterator[FloatArray]:
+        """Iterate over the scores after each round, with the weights of that round.
+
+        Parameters
+        ----------
+        X : array-like, shape (n_samples, n_features)
+            Items with the columns of training.
+
+        Returns
+        -------
+        stages : iterator of ndarray, shape (n_samples,)
+            One array per round.
+        """
+        return map(self._decision, self._staged_scores(X))
+
+    def score(
+        self, X: Any, y: Any, qid: Any = None, sample_weight: Any = None, *, group: Any = None
+    ) -> float:
+        """Return the mean over the queries of the measure that ``loss`` names.
+
+        It is 1 minus the loss.  For ``loss="pairs"``, the default, it is the fraction of pairs in
+        the right order.  Ties count half, so two levels of relevance give the AUC.  For ``"ndcg"``,
+        ``"ndcg@10"``, ``"map"`` and ``"precision@10"`` it is that measure.  Queries of one level
+        have no pairs and do not count.
+
+        Parameters
+        ----------
+        X : array-like, shape (n_samples, n_features)
+            Items with the columns of training.
+        y : array-like, shape (n_samples,)
+            Relevance of each item, where larger is better.
+        qid, sample_weight, group
+            As for :meth:`fit`.
+
+        Returns
+        -------
+        score : float
+            From 0 to 1.
+
+        Raises
+        ------
+        ValueError
+            If an argument is out of its range, every query that counts has one level of relevance,
+            or a query has relevances or weights that the measure does not take.
+        """
+        y = label_vector(y, wanted="a finite number")
+        check_relevance(y)
+        y = column_or_1d(y)
+        scores = self.decision_function(X)
+        if len(y) != len(scores):
+            raise ValueError(f"X has {len(scores)} samples and y {len(y)}; give one for each.")
+        check_finite(y)
+        ids = _query_ids(len(y), qid, group)
+        queries = _split_queries(y, ids)
+        of_queries, of_items = _ranking_weights(sample_weight, queries, len(y))
+        queries = [rows[of_items[rows] > 0] for rows in queries]
+        has_pairs = np.array([len(np.unique(y[rows])) > 1 for rows in queries])
+        counted = np.flatnonzero(has_pairs & (of_queries > 0))
+        if not len(counted):
+            raise ValueError(
+                "y has one level of relevance in every query; there are no pairs to score."
+            )
+        queries = [queries[q] for q in counted]
+        losses = _losses(self.task_, ids, scores, y, queries, of_items)
+        return 1.0 - float(np.average(losses, weights=of_queries[counted]))
+
+    @override
+    def _restore(self, facts: Mapping[str, Any]) -> None:
+        super()._restore(facts)
+        self.task_ = RankingTask(self.loss)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        return tags
+
+    def _held_out_score(self, task: Task) -> Score | None:
+        of_query = super()._held_out_score(task)
+        if of_query is None:
+            return None
+
+        def score(model: Any, fold: Fold) -> float:
+            """Return the mean over the queries."""
+            weights = fold.held_weight
+            values = [
+                of_query(model, replace(fold, held_X=x, held_Y=y, held_weight=None))
+                for x, y in zip(fold.held_X, fold.held_Y, strict=True)
+            ]
+            return float(np.average(values, weights=weights))
+
+        return score
+
+    def _as_given(self, Y: Any, task: Task) -> NDArray[Any]:
+        return np.asarray(Y.relevance if isinstance(Y, WeightedRelevance) else Y)
+
+    @override
+    def _folds(
+        self, X: Any, Y: Any, sample_weight: Any, groups: Any = None, counts: Any = None
+    ) -> list[Fold]:
+        if len(X) > 1:
+            folds = random_folds(X, Y, sample_weight, random_state=self.random_state)
+        else:
+            folds = self._folds_of_items(X[0], Y[0])
+        folds = [fold for fold in folds if _has_pairs(fold.Y) and _has_pairs(fold.held_Y)]
+        if not folds:
+            raise ValueError(
+                "C is 'auto', which holds out queries, or items of the only query, and too few "
+                "have two levels of relevance; give C as a number."
+            )
+        return folds
+
+    def _folds_of_items(self, items: NDArray[Any], relevance: Any) -> list[Fold]:
+        """Return folds of the items of one query."""
+        of_items = np.ones(len(items))
+        if isinstance(relevance, WeightedRelevance):
+            relevance, of_items = relevance
+        levels, strata = np.unique(relevance, return_inverse=True)
+        if 2 * len(levels) > len(items):
+            strata = np.zeros_like(strata)  # grades that hardly repeat
+        return [
+            Fold(
+                *_ranking_examples(items, relevance, [train], of_items), None,
+                *_ranking_examples(items, relevance, [held], of_items),
+            )
+            for train, held in split_rows(strata, self.random_state)
+        ]  # fmt: skip
+
+    def _hold_out(
+        self, y: NDArray[Any], queries: list[IntArray], weights: FloatArray
+    ) -> tuple[list[IntArray], list[IntArray], FloatArray, FloatArray]:
+        """Return training and validation queries, and their weights.
+
+        A single query is split by items.
+        """
+        if len(queries) > 1:
+            train, held, of_train, of_held = train_test_split(
+                queries, weights, test_size=self.validation_fraction, random_state=self.random_state
+            )
+            return train, held, of_train, of_held
+        levels, counts = np.unique(y[queries[0]], return_counts=True)
+        n_held = math.ceil(self.validation_fraction * len(queries[0]))
+        fits = counts.min() > 1 and len(levels) <= n_held <= len(queries[0]) - len(levels)
+        stratify = y[queries[0]] if len(levels) < len(y) // 2 and fits else None
+        rows, held_rows = train_test_split(
+            queries[0],
+            test_size=self.validation_fraction,
+            random_state=self.random_state,
+            stratify=stratify,
+        )
+        return [rows], [held_rows], weights, weights
+
+
+def _ranking_weights(
+    sample_weight: Any, queries: list[IntArray], n_items: int
+) -> tuple[FloatArray, FloatArray]:
+    """Return the weights of the queries and of the items.
+
+    ValueError if there is not one weight for each query or for each item, or a weight is negative
+    or not finite.
+    """
+    if sample_weight is None:
+        return np.ones(len(queries)), np.ones(n_items)
+    weights = numeric_weights(sample_weight)
+    if weights.shape not in ((len(queries),), (n_items,)):
+        raise ValueError(
+            f"sample_weight has shape {weights.shape}; give a weight for each of the "
+            f"{len(queries)} queries, or for each of the {n_items} items."
+        )
+    weights = checked_weights(weights, len(weights))
+    if len(weights) == len(queries):
+        return weights, np.ones(n_items)
+    return np.array([weights[rows].mean() for rows in queries]), weights
+
+
+def _ranking_examples(
+    X: NDArray[Any], y: NDArray[Any], queries: list[IntArray], of_items: FloatArray
+) -> tuple[list[NDArray[Any]], list[Any]]:
+    """Return inputs and true outputs of queries, with weights if they differ within a query."""
+    outputs: list[Any] = []
+    for rows in queries:
+        w = of_items[rows]
+        outputs.append(y[rows] if (w == w[0]).all() else WeightedRelevance(y[rows], w / w.max()))
+    return [X[rows] for rows in queries], outputs
+
+
+def _has_pairs(outputs: Sequence[Any]) -> bool:
+    """Whether the items of any query differ in relevance."""
+    levels = (y.relevance if isinstance(y, WeightedRelevance) else y for y in outputs)
+    return any(len(np.unique(of_query)) > 1 for of_query in levels)
+
+
+def _query_ids(n_items: int, qid: Any, group: Any) -> Any:
+    """Return the query of each item, from ``qid`` or ``group``."""
+    if group is None:
+        return qid
+    if qid is not None:
+        raise ValueError("qid and group are both set; give one of them.")
+    sizes = _column(group, "group")
+    if sizes.dtype.kind not in "iu" or (sizes < 0).any() or sizes.sum() != n_items:
+        raise ValueError(
+            f"group holds {shown(sizes.tolist())}; give whole numbers that add up to the "
+            f"{n_items} samples."
+        )
+    return np.repeat(np.arange(len(sizes)), sizes)
+
+
+@contextmanager
+def _queries_named(ids: Any, queries: Sequence[IntArray]) -> Iterator[None]:
+    """Name the query of an error by its id, where queries have ids."""
+    try:
+        yield
+    except TaskError as error:
+        if error.sample is not None and ids is not None:
+            query = np.asarray(ids).ravel()[queries[error.sample][0]]
+            error.rename(f"The query {shown(query)}")
+        raise
+
+
+def _losses(
+    task: Task,
+    ids: Any,
+    scores: NDArray[Any],
+    y: NDArray[Any],
+    queries: list[IntArray],
+    of_items: FloatArray,
+) -> list[float]:
+    """Return the loss of the scores of each query."""
+    orders, outputs = _ranking_examples(scores, y, queries, of_items)
+    with _queries_named(ids, queries):
+        return [
+            on_example("loss", i, task.loss, *pair)
+            for i, pair in enumerate(zip(outputs, orders, strict=True))
+        ]
+
+
+def _column(value: Any, name: str) -> NDArray[Any]:
+    """Return a vector or a column as a vector."""
+    array = array_of(value)
+    if not array.ndim or array.shape[1:] not in ((), (1,)) or array.dtype.kind == "c":
+        raise ValueError(f"{name} is {shown(value)}; give a list with an entry for each item.")
+    return np.asarray(column_or_1d(value))
+
+
+def _split_queries(y: NDArray[Any], qid: Any) -> list[IntArray]:
+    """Return the rows of each query, in the order of the queries' ids."""
+    if qid is None:
+        return [np.arange(len(y))]
+    ids = _column(qid, "qid")
+    if len(ids) != len(y):
+        raise ValueError(f"qid has {len(ids)} entries for {len(y)} samples; give one for each.")
+    indices = group_indices_by_name(ids, "qid")
+    order = np.argsort(indices, kind="stable")
+    return np.split(order, np.flatnonzero(np.diff(indices[order])) + 1)

@@ -1,0 +1,113 @@
+"""Classifier that trains ShareBoost."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from structboost._typing import override
+from structboost.contract.task import Task
+from structboost.faces.classifiers import TaxonomyClassifier
+from structboost.faces.parameters import estimator
+from structboost.learners.families import WeakLearners
+from structboost.learners.free_sign import FreeSign
+from structboost.objectives.base import Formulation
+from structboost.objectives.logistic import Logistic
+from structboost.validation import checked_whole_number, shown
+
+
+@estimator
+class ShareBoostClassifier(TaxonomyClassifier):
+    """Classifier on few features that all classes share (ShareBoost).
+
+    Features are chosen greedily, and all weights are fitted again in each round.  One fit gives the
+    models for every number of features up to ``max_rounds``, which ``staged_predict`` visits.
+    Shalev-Shwartz, Wexler and Shashua, NIPS 2011.
+
+    Parameters
+    ----------
+    max_rounds : int
+        Maximum number of features (or stumps).  Training stops earlier if no further one has a
+        gradient.
+    weak_learner : {"feature", "stump", "piecewise"} or callable
+        Family to choose from: the features, scaled to -1..1; stumps over all thresholds; or the
+        linear pieces of a piecewise linear function.  ``functools.partial(FeatureFamily,
+        groups=...)`` chooses groups of features, ``functools.partial(PatchFamily,
+        image_shape=...)`` templates of image patches.
+    choice : {"gradient", "line_search", "column_search", "refit"}
+        Rule that chooses the next feature (:class:`structboost.learners.free_sign.FreeSign`).
+    short_list : int
+        Number of features of largest gradient that the choices other than ``gradient`` compare.
+    C : float
+        Weight of the loss against the regulariser; infinite for none.
+    regulariser : {"frobenius", "l1", "l1_linf"}
+        Norm of the weights that is penalised (:class:`structboost.objectives.Logistic`).
+    gradient_tolerance : float
+        Largest entry of the gradient at which a fit of the weights ends.
+    learners_per_round : int
+        Features chosen together in a round.
+    random_state : int, RandomState or None
+        Seed for the held-out part.
+
+    Attributes
+    ----------
+    history_ : list of dict
+        One record per round; the gap is None.
+    objective_ : float
+        Mean loss (3) plus the regulariser.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from structboost import ShareBoostClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = ShareBoostClassifier(max_rounds=3).fit(X, y)
+    >>> model.score(X, y) > 0.9
+    True
+    >>> model.feature_importances_.shape
+    (4,)
+    """
+
+    _declares: ClassVar[dict[str, str]] = {
+        "monotone constraints": "its weights have any sign; write StructBoostClassifier"
+    }
+
+    max_rounds: int = 100
+    weak_learner: WeakLearners = "feature"
+    choice: str = "gradient"
+    short_list: int = 10
+    C: float = 1e4
+    regulariser: str = "frobenius"
+    gradient_tolerance: float = 1e-4
+    learners_per_round: int = 1
+
+    @override
+    def _check_columns(self, X: Any) -> None:
+        if self.monotonic_cst is not None:
+            raise ValueError(
+                f"monotonic_cst is {shown(self.monotonic_cst)}, which ShareBoostClassifier does "
+                "not read, because its weights have any sign; leave it out, or write "
+                "StructBoostClassifier, which keeps directions."
+            )
+        super()._check_columns(X)
+
+    @override
+    def _splits_categories(self) -> bool:
+        # All classes share a learner, and no search for the best set of all classes is exact.
+        return False
+
+    @override
+    def _reads_sparse(self) -> bool:
+        # No family of sparse features has learners that classes share.
+        return False
+
+    def _formulation(self) -> str | Formulation:
+        return Logistic(self.regulariser, gradient_tolerance=self.gradient_tolerance)
+
+    def _settings(self, task: Task) -> dict[str, Any]:
+        columns = checked_whole_number(self.learners_per_round, "learners_per_round")
+        return {
+            "tol": 0.0,
+            "formulation": self._formulation(),
+            "pricing": FreeSign(self.choice, self.short_list),
+            "columns_per_channel": columns,
+        }

@@ -1,0 +1,228 @@
+"""Forms of tables that are accepted, and errors with a remedy for all others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Set
+from types import ModuleType
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+from scipy import sparse
+
+from structboost.faces.exact_numbers import check_exact, may_be_rounded
+from structboost.validation import shown
+
+FORMS_OF_TABLES = (
+    "a data frame of pandas, polars or Arrow, an array of shape (n_samples, n_features), a list "
+    "of equally long rows, or a sparse matrix"
+)
+
+
+def frame_of(X: Any, name: str = "X") -> Any:
+    """Return a narwhals data frame for a frame of any supported library, or else None.
+
+    ValueError if it is lazy, or two columns have one name.
+    """
+    X = nw.to_native(X, pass_through=True)  # narwhals warns of its own frames below
+    if isinstance(X, np.ndarray | list | tuple) or sparse.issparse(X):
+        return None
+    if nw.dependencies.is_polars_lazyframe(X):
+        raise ValueError(f"{name} is a LazyFrame, which holds no rows yet; give {name}.collect().")
+    pyarrow = nw.dependencies.get_pyarrow()
+    if pyarrow is not None and isinstance(X, pyarrow.RecordBatch):
+        X = pyarrow.Table.from_batches([X])
+    try:
+        frame = nw.from_native(X, eager_only=True, pass_through=True)
+    except nw.exceptions.DuplicateError as error:
+        names = list(getattr(X, "column_names", X.columns))  # Arrow's columns are arrays
+        twice = next(one for one in names if names.count(one) > 1)
+        raise ValueError(
+            f"{name} has {names.count(twice)} columns named {twice!r}; give each column another "
+            f"name, or pass {name} as an array."
+        ) from error
+    return frame if isinstance(frame, nw.DataFrame) else None
+
+
+def shape_of(X: Any) -> tuple[int, ...]:
+    """Return the shape of a table without its values."""
+    if sparse.issparse(X):
+        return tuple(X.shape)
+    return np.shape(X) if (frame := frame_of(X)) is None else tuple(frame.shape)
+
+
+def is_sparse(X: Any) -> bool:
+    """Whether a table is sparse, as an array or as a frame of pandas with sparse columns only."""
+    pandas = nw.dependencies.get_pandas()
+    if pandas is None or not isinstance(X, pandas.DataFrame):
+        return bool(sparse.issparse(X))
+    return X.shape[1] > 0 and all(isinstance(dtype, pandas.SparseDtype) for dtype in X.dtypes)
+
+
+def checked_form(X: Any, *, most_axes: int = 2) -> Any:
+    """Return a native data frame, an array or a sparse array or matrix for what a user passes.
+
+    TypeError if it is no table.  ValueError if it is a table of another form, such as one row, or
+    rows differ in length.
+    """
+    X = nw.to_native(X, pass_through=True)
+    if sparse.issparse(X):
+        table = _checked_sparse(X)
+    else:
+        _check_container(X)
+        table = X if frame_of(X) is not None else _checked_array(X)
+    _check_shape(table, most_axes)
+    return table
+
+
+def _checked_array(X: Any) -> Any:
+    """Return the array of what is neither sparse nor a data frame."""
+    if isinstance(X, np.ma.MaskedArray):
+        return _without_mask(X)
+    if isinstance(X, list | tuple):
+        return _array_of_rows(X)
+    if hasattr(X, "__array__") or hasattr(X, "__array_interface__"):
+        # scikit-learn names matrices of NumPy.
+        table = X if isinstance(X, np.matrix) else np.asarray(X)
+        is_of_rows = table.dtype.kind == "O" and table.ndim == 1 and len(table) > 0
+        return _array_of_rows(table.tolist()) if is_of_rows else table
+    if hasattr(X, "__len__") and hasattr(X, "__getitem__") and not isinstance(X, type):
+        return _array_of_rows(list(X))
+    raise TypeError(f"X is {shown(X)}, which is no table; give {FORMS_OF_TABLES}.")
+
+
+def _check_container(X: Any) -> None:
+    """Raise unless ``X`` may be a table."""
+    if isinstance(X, Mapping):
+        raise TypeError(
+            f"X is a {type(X).__name__}, {shown(X)}; a dict has no order of rows and columns that "
+            f"fit and predict share. Write pandas.DataFrame(X); X may be {FORMS_OF_TABLES}."
+        )
+    if X is None or isinstance(X, str | bytes | bytearray | Set | type | ModuleType):
+        raise TypeError(f"X is {shown(X)}, which is no table; give {FORMS_OF_TABLES}.")
+    if isinstance(X, Iterator):
+        raise TypeError(
+            f"X is a {type(X).__name__}, which can be read only once; write list(X). X may be "
+            f"{FORMS_OF_TABLES}."
+        )
+    if _is_series(X):
+        raise ValueError(
+            f"X is a {type(X).__name__}, not 2-dimensional; for one row write frame.iloc[[i]] or "
+            f"frame[i : i + 1], for one column series.to_frame(). X may be {FORMS_OF_TABLES}."
+        )
+    if getattr(getattr(X, "dtype", None), "names", None):
+        raise ValueError(
+            f"X is a structured array with the fields {shown(list(X.dtype.names))}; write "
+            "pandas.DataFrame(X)."
+        )
+
+
+def _check_shape(X: Any, most_axes: int) -> None:
+    """Raise ValueError, in the words of scikit-learn, unless a table has rows and columns."""
+    shape = shape_of(X)
+    if len(shape) < 2:
+        what = "scalar array" if not shape else "1D array"
+        if shape and shape[0] and all(isinstance(text, str) for text in X):
+            raise ValueError(
+                f"X has shape {shape}. Expected 2D array, got 1D array of strings instead. For one "
+                "row write [X]; texts get columns by "
+                "sklearn.feature_extraction.text.TfidfVectorizer."
+            )
+        raise ValueError(
+            f"X has shape {shape}. Expected 2D array, got {what} instead. Reshape your data: for "
+            "one row write X.reshape(1, -1), for one column X.reshape(-1, 1)."
+        )
+    if len(shape) > most_axes:
+        raise ValueError(
+            f"X has shape {shape}: Found array with dim {len(shape)}, while dim <= "
+            f"{most_axes} is required; "
+            "write X.reshape(len(X), -1)."
+        )
+    for n, what in ((shape[0], "sample"), (min(shape[1:]), "feature")):
+        if not n:
+            raise ValueError(
+                f"X has no {'rows' if what == 'sample' else 'columns'}: Found array with 0 "
+                f"{what}(s) (shape={shape}) while a minimum of 1 is required."
+            )
+    if frame_of(X) is not None:
+        _check_labels_of_columns(X)
+    elif getattr(X, "dtype", np.dtype(float)).kind == "c":
+        raise ValueError(f"Complex data not supported: X holds {X.dtype}; give real numbers.")
+
+
+def _is_series(X: Any) -> bool:
+    try:
+        series = nw.from_native(X, series_only=True, pass_through=True)
+    except (TypeError, ValueError):
+        return False
+    return isinstance(series, nw.Series)
+
+
+def _check_labels_of_columns(frame: Any) -> None:
+    """Raise ValueError if columns of pandas have labels that are neither text nor numbers."""
+    labels: Any = getattr(frame, "columns", ())
+    if getattr(labels, "nlevels", 1) > 1:
+        raise ValueError(
+            f"X has columns of {labels.nlevels} levels, such as {shown(labels[0])}; give each one "
+            "name, such as by X.columns = ['_'.join(map(str, one)) for one in X.columns]."
+        )
+
+
+def _checked_sparse(X: Any) -> Any:
+    if X.ndim != 2:
+        raise ValueError(
+            f"X is a sparse array of shape {X.shape}. Expected 2D array; for one row write "
+            "X.reshape((1, -1))."
+        )
+    return X
+
+
+def _without_mask(X: Any) -> Any:
+    """Return an array in which masked entries are NaN."""
+    if not np.ma.getmaskarray(X).any():
+        return np.asarray(X)
+    if X.dtype.kind in "biuf":
+        check_exact(X.compressed(), "X")
+        return np.asarray(X.astype(np.float64).filled(np.nan))
+    return np.asarray(X.astype(object).filled(np.nan))
+
+
+def _check_row(row: Any, i: int) -> None:
+    """Raise TypeError if a row has names, is sparse, or has no order."""
+    if isinstance(row, Mapping):
+        raise TypeError(
+            f"X[{i}] is the dict {shown(row)}; write pandas.DataFrame(X). X may be "
+            f"{FORMS_OF_TABLES}."
+        )
+    if sparse.issparse(row):
+        raise TypeError(f"X[{i}] is a sparse array; write scipy.sparse.vstack(X, format='csr').")
+    if _is_series(row) or frame_of(row) is not None:
+        how = "pandas.concat(X)" if np.ndim(row) == 2 else "pandas.DataFrame(X)"
+        raise TypeError(f"X[{i}] is a {type(row).__name__}; write {how}.")
+    if isinstance(row, Iterator | Set):
+        raise TypeError(f"X[{i}] is {shown(row)}, which is no row; give lists of numbers.")
+
+
+def _array_of_rows(X: Any) -> Any:
+    """Return the array of a list of rows."""
+    types = list(map(type, X))
+    if any(issubclass(of, np.ma.MaskedArray) for of in set(types)):
+        X = [_without_mask(row) if isinstance(row, np.ma.MaskedArray) else row for row in X]
+        types = list(map(type, X))
+    for of in set(types) - {list, tuple, np.ndarray, float, int}:
+        _check_row(X[types.index(of)], types.index(of))
+    lengths = [len(row) if hasattr(row, "__len__") else None for row in X]
+    other = next((i for i, n in enumerate(lengths) if n != lengths[0]), None)
+    if other is not None and not isinstance(X[other], str):
+        values = ["one value" if n is None else f"{n} values" for n in lengths]
+        raise ValueError(
+            f"X[{other}] has {values[other]}, and X[0] has {values[0]}; give equally long rows."
+        )
+    try:
+        table = np.asarray(X)
+    except ValueError as error:  # rows of rows
+        raise ValueError(f"X is no table ({error}); give equally long rows of numbers.") from error
+    if table.dtype.kind in "SU" or may_be_rounded(table):
+        # Strings would swallow numbers, and floats whole numbers.
+        table = np.asarray(X, dtype=object)
+    return table

@@ -1,0 +1,254 @@
+"""Numbers of the columns of tables, exact or refused."""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Sequence
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from structboost._typing import FloatArray, IntArray
+from structboost.errors import warn_user
+from structboost.faces.exact_numbers import check_exact, check_whole_number_exact
+from structboost.faces.table_forms import frame_of, is_sparse
+from structboost.validation import is_missing, is_number, shown
+
+_ENCODE = (
+    "encode it as numbers first, such as by sklearn.preprocessing.OneHotEncoder, or name it in "
+    "categorical_features before the fit"
+)
+
+
+_READ = (
+    "make numbers of it by .astype(float), or name it in categorical_features before the fit if it "
+    "has categories"
+)
+
+
+def numbers_of(X: Any, codes: dict[int, FloatArray]) -> Any:
+    """Convert a table to an array or a sparse array of numbers, with NaN where values are missing.
+
+    ``codes`` are numbers that replace columns.  ValueError or TypeError, which names the column, if
+    one does not hold numbers, or whole numbers that double precision would round.
+    """
+    if sparse.issparse(X):
+        check_exact(X.data if hasattr(X, "data") else X.tocoo().data, "X")
+        return X
+    frame = frame_of(X)
+    if frame is None:
+        return _numbers_of_array(X, codes)
+    if is_sparse(X):
+        return _numbers_of_sparse_columns(X)
+    return _numbers_of_frame(X, frame, codes)
+
+
+def empty_rows(X: Any) -> IntArray:
+    """Return the indices of the rows of a sparse table that are 0 everywhere."""
+    entries = sparse.coo_array(X)
+    has_entries = np.zeros(entries.shape[0], bool)
+    has_entries[entries.coords[0][entries.data != 0]] = True
+    return np.flatnonzero(~has_entries)
+
+
+def warn_of_empty_rows(X: Any) -> None:
+    """Warn if rows of a sparse table are 0 everywhere, where training had no such row."""
+    rows = empty_rows(X)
+    if len(rows):
+        warn_user(
+            f"X has {len(rows)} of {X.shape[0]} rows that are 0 everywhere, such as row {rows[0]}, "
+            "and training had none; make X as in training, with the same vocabulary.",
+            UserWarning,
+        )
+
+
+def _numbers_of_array(X: Any, codes: dict[int, FloatArray]) -> Any:
+    kind = getattr(getattr(X, "dtype", None), "kind", "f")
+    if kind in "mM":
+        raise ValueError(
+            f"X holds {X.dtype}; convert dates to numbers first, such as days since one of them."
+        )
+    if kind in "iu":
+        check_exact(X, "X")
+    if not codes and kind not in "OSU":
+        return X
+    if np.ndim(X) != 2 or isinstance(X, np.matrix):
+        return X  # scikit-learn names the shape
+    if kind not in "OSU":
+        out = np.array(X, np.float64)
+    else:
+        out = np.empty(X.shape)
+        for f in range(X.shape[1]):
+            if f not in codes:
+                name = f"Column {f} of X"
+                out[:, f] = _numbers_of_objects(X[:, f].tolist(), name, X.dtype, TypeError)
+    for f, column in codes.items():
+        out[:, f] = column
+    return out
+
+
+def _numbers_of_sparse_columns(X: Any) -> Any:
+    """Return the sparse array of a frame of pandas whose columns are all sparse."""
+    for i, (name, dtype) in enumerate(zip(X.columns, X.dtypes, strict=True)):
+        if dtype.subtype.kind in "cmMO":
+            raise ValueError(f"Column {name!r} of X holds {dtype}; convert it to numbers first.")
+        if dtype.fill_value != 0:
+            raise ValueError(
+                f"Column {name!r} of X is sparse with the fill value {dtype.fill_value}; only 0 is "
+                "supported. Give X.sparse.to_dense()."
+            )
+        check_exact(np.asarray(X.iloc[:, i].array.sp_values), f"Column {name!r} of X")
+    return sparse.csr_array(X.sparse.to_coo())
+
+
+def _numbers_of_frame(X: Any, frame: Any, codes: dict[int, FloatArray]) -> NDArray[Any]:
+    blocks = _blocks_of_pandas(X, codes) if hasattr(X, "iloc") else _blocks_of_frame(frame, codes)
+    columns = [(column[:, None], [f]) for f, column in codes.items()] + blocks
+    dtypes = {block.dtype for block, _ in columns}
+    # scikit-learn keeps tables of single precision and of bytes.
+    is_uniform = len(dtypes) == 1 and dtypes <= {np.dtype(np.float32), np.dtype(np.uint8)}
+    if len(columns) == 1 and (is_uniform or columns[0][0].dtype == np.float64):
+        return columns[0][0]
+    out = np.empty(frame.shape, dtypes.pop() if is_uniform else np.float64)
+    for block, places in columns:
+        out[:, places] = block
+    return out
+
+
+# Columns of numbers, shape (n_samples, n_columns), and their places in the table.
+_Blocks = list[tuple[NDArray[Any], list[int]]]
+
+
+def _blocks_of_pandas(X: Any, codes: dict[int, FloatArray]) -> _Blocks:
+    plain: dict[Any, list[int]] = {}
+    blocks: _Blocks = []
+    for f, (name, dtype) in enumerate(zip(X.columns, X.dtypes, strict=True)):
+        if f in codes:
+            continue
+        if isinstance(dtype, np.dtype) and dtype.kind in "biuf":
+            plain.setdefault(dtype, []).append(f)
+        else:
+            column = _numbers_of_pandas(X.iloc[:, f], f"Column {name!r} of X")
+            blocks.append((column[:, None], [f]))
+    for dtype, places in plain.items():
+        of_dtype = X if len(places) == X.shape[1] else X.iloc[:, places]
+        values = of_dtype.to_numpy()
+        if dtype.kind in "iu" and dtype.itemsize == 8:
+            for k, f in enumerate(places):
+                check_exact(values[:, k], f"Column {X.columns[f]!r} of X")
+        blocks.append((_native(values), places))
+    return blocks
+
+
+def _numbers_of_pandas(column: Any, name: str) -> NDArray[Any]:
+    """Return the numbers of a column whose type is not one of NumPy for numbers."""
+    dtype = column.dtype
+    if hasattr(dtype, "subtype") and hasattr(dtype, "fill_value"):  # sparse
+        values = column.sparse.to_dense().to_numpy()
+        check_exact(values, name)
+        return _native(values)
+    kind = dtype.kind
+    if kind in "mM":
+        _raise_for_dates(name, dtype)
+    if kind == "c":
+        raise ValueError(f"Complex data not supported: {name} holds {dtype}; give real numbers.")
+    if kind in "biuf":  # nullable columns, and those of Arrow
+        if kind in "iu":
+            check_exact(column.dropna().to_numpy(np.uint64 if kind == "u" else np.int64), name)
+        values = column.to_numpy(np.float64, na_value=np.nan)
+        return _native(values if column.isna().any() else values.astype(_plain(dtype)))
+    return _numbers_of_objects(column.tolist(), name, dtype)
+
+
+def _plain(dtype: Any) -> Any:
+    """Return the type of NumPy of a nullable type, if tables of it are kept as they are."""
+    plain = getattr(dtype, "numpy_dtype", np.dtype(np.float64))
+    return plain if plain in (np.float32, np.uint8) else np.float64
+
+
+def _native(values: NDArray[Any]) -> NDArray[Any]:
+    """Return single precision and bytes as they are, other numbers in double precision."""
+    if values.dtype in (np.float32, np.uint8):
+        return values
+    return values.astype(np.float64)
+
+
+def _blocks_of_frame(frame: Any, codes: dict[int, FloatArray]) -> _Blocks:
+    """Return the numbers of a frame of polars or Arrow."""
+    floats: dict[Any, list[int]] = {}
+    blocks: _Blocks = []
+    names = frame.columns
+    for f, dtype in enumerate(frame.schema.values()):
+        if f in codes:
+            continue
+        if isinstance(dtype, nw.Float64 | nw.Float32):
+            floats.setdefault(type(dtype), []).append(f)
+        else:
+            column = _numbers_of_series(frame.get_column(names[f]), f"Column {names[f]!r} of X")
+            blocks.append((column[:, None], [f]))
+    for places in floats.values():
+        block = frame.select([names[f] for f in places])
+        blocks.append((_native(np.asarray(block.to_numpy())), places))
+    return blocks
+
+
+def _numbers_of_series(column: Any, name: str) -> NDArray[Any]:
+    """Return the numbers of a column of polars or Arrow."""
+    dtype = column.dtype
+    if dtype.is_temporal():
+        _raise_for_dates(name, dtype)
+    if dtype.is_integer():
+        check_exact(np.asarray(column.drop_nulls().to_numpy()), name)
+    if dtype == nw.Boolean or dtype.is_integer() or dtype.is_float():
+        is_null = column.is_null().to_numpy()
+        if not is_null.any():
+            return _native(np.asarray(column.to_numpy()))
+        out = np.full(len(column), np.nan)
+        out[~is_null] = column.drop_nulls().to_numpy()
+        return out
+    return _numbers_of_objects(column.to_list(), name, dtype)
+
+
+def _raise_for_dates(name: str, dtype: Any) -> None:
+    raise ValueError(
+        f"{name} holds {dtype}; convert it to numbers first, such as days since a date."
+    )
+
+
+def _numbers_of_objects(
+    values: Sequence[Any], name: str, dtype: Any, error: type[Exception] = ValueError
+) -> FloatArray:
+    """Return numbers of Python objects, with NaN for missing ones.
+
+    ``error`` is the class for objects that are neither numbers nor text.
+    """
+    out = np.empty(len(values))
+    for i, value in enumerate(values):
+        if isinstance(value, float):
+            out[i] = value
+        elif isinstance(value, complex | np.complexfloating):
+            raise ValueError(f"Complex data not supported: {name} holds {shown(value)}.")
+        elif isinstance(value, numbers.Integral):
+            check_whole_number_exact(int(value), name)
+            out[i] = float(value)
+        elif is_missing(value):
+            out[i] = np.nan
+        elif isinstance(value, str | bytes):
+            texts = (one for one in values if isinstance(one, str | bytes))
+            remedy = _READ if all(map(is_number, texts)) else _ENCODE
+            raise ValueError(f"{name} holds {dtype}, such as {shown(value)} in row {i}; {remedy}.")
+        else:
+            out[i] = _float_of(value, name, f"{dtype}, such as {shown(value)} in row {i}", error)
+    return out
+
+
+def _float_of(value: Any, name: str, what: str, error: type[Exception]) -> float:
+    if hasattr(value, "year"):  # dates have no number
+        raise ValueError(f"{name} holds {what}; convert it to numbers first, such as days.")
+    try:
+        return float(value)
+    except (TypeError, ValueError) as reason:
+        raise error(f"{name} holds {what}, which is no number ({reason}); {_ENCODE}.") from reason

@@ -1,0 +1,205 @@
+"""Prediction of a tagger, from the scores of tokens that are in memory together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import chain, compress, pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.utils.validation import check_is_fitted
+
+from structboost._typing import FloatArray
+from structboost.contract.parts import StackedParts
+from structboost.errors import examples_numbered
+from structboost.faces.boosted import StructBoostEstimator
+from structboost.faces.label_types import label_vector
+from structboost.faces.outside_offset import lowered
+from structboost.faces.step_features import StepFeatures
+from structboost.faces.tokens import TokenReader, tag_indices
+from structboost.tasks.chunk_tags import ChunkTags
+from structboost.validation import checked_weights
+
+# Scores of tags that are in memory together: 32 megabytes.
+_MOST_SCORES = 1 << 22
+
+
+class TagPrediction(StructBoostEstimator):
+    """Part of a tagger that predicts tags and their probabilities.
+
+    It needs the fitted attributes of :class:`structboost.StructBoostTagger`.
+    """
+
+    classes_: NDArray[Any]
+    outside_offset_: float
+    transitions_: FloatArray
+    _reader: TokenReader
+    _steps: StepFeatures | None
+
+    def predict(self, X: Sequence[Any]) -> list[list[Any]]:
+        """Return the tags of each sequence with the highest total score.
+
+        If tags mark chunks, the score of O is first lowered by ``outside_offset_``.
+
+        Parameters
+        ----------
+        X : sequence, shape (n_sequences,)
+            Sequences of tokens, as in :meth:`fit`.
+
+        Returns
+        -------
+        tags : list of list, shape (n_sequences,)
+            A tag for each token.
+
+        Raises
+        ------
+        ValueError
+            If tokens have another number of features than in training.
+        """
+        check_is_fitted(self)
+        offset = self.outside_offset_
+        outside = ChunkTags(self.classes_).outside if offset else 0
+
+        def tags(inputs: list[None], scores: StackedParts) -> list[list[Any]]:
+            lower = lowered(scores, outside, offset)
+            return [
+                self.classes_[predicted].tolist()
+                for predicted in self.task_.argmax_batch(inputs, lower)
+            ]
+
+        return self._by_blocks(X, tags)
+
+    def predict_marginals(self, X: Sequence[Any]) -> list[list[dict[Any, float]]]:
+        """Return the probability of each tag of each token, as a dict per token.
+
+        A sequence of tags has the probability ``~ exp(score)``, which ``"log_loss"`` and
+        ``"l1_log_loss"`` fit.  After training for the hinge, these numbers are not calibrated.
+
+        Parameters
+        ----------
+        X : sequence, shape (n_sequences,)
+            Sequences of tokens, as in :meth:`fit`.
+
+        Returns
+        -------
+        probabilities : list of list of dict, shape (n_sequences,)
+            The probability of each tag for each token.  Those of a token sum to 1.
+
+        Raises
+        ------
+        ValueError
+            If tokens have another number of features than in training.
+        """
+        check_is_fitted(self)
+        tags = self.classes_.tolist()
+
+        def marginals(inputs: list[None], scores: StackedParts) -> list[list[dict[Any, float]]]:
+            task: Any = self.task_
+            probabilities = task.tag_marginals(inputs, scores).tolist()
+            by_token = [dict(zip(tags, of_token, strict=True)) for of_token in probabilities]
+            starts = scores.offsets["token"].tolist()
+            return [by_token[a:b] for a, b in pairwise(starts)]
+
+        return self._by_blocks(X, marginals, self.temperature_ or 1.0)
+
+    def score(self, X: Sequence[Any], y: Sequence[Any], sample_weight: Any = None) -> float:
+        """Return the fraction of correct tags, without tokens whose true tag is None.
+
+        Parameters
+        ----------
+        X, y : sequences
+            Sequences, and their tags.
+        sample_weight : array-like, shape (n_sequences,), optional
+            Weight of the tokens of each sequence.
+
+        Returns
+        -------
+        score : float
+            From 0 to 1.
+
+        Raises
+        ------
+        ValueError
+            If the tags do not fit the tokens, or no known tag has a weight above 0.
+        """
+        predicted = self.predict(X)
+        lengths = [len(tags) for tags in predicted]
+        _, true = tag_indices(y, lengths, self.classes_)
+        _, indices = tag_indices(predicted, lengths, self.classes_)
+        right = np.concatenate(indices) == np.concatenate(true)
+        weights = np.repeat(checked_weights(sample_weight, len(predicted)), lengths)
+        weights[np.concatenate(true) < 0] = 0.0
+        if not weights.any():
+            raise ValueError("y has no known tag of a weight above 0; there is nothing to score.")
+        return float(np.average(right, weights=weights))
+
+    def outputs_for_metrics(
+        self, true: Any, predicted: Any, sample_weight: Any
+    ) -> tuple[NDArray[Any], NDArray[Any], Any]:
+        """Return tags of all tokens for :func:`structboost.selection.structured_scorer`.
+
+        Tokens whose true tag is None are left out.
+        """
+        lengths = [len(tags) for tags in predicted]
+        _, indices = tag_indices(true, lengths, self.classes_)
+        is_tagged = np.concatenate(indices) >= 0
+        if not is_tagged.any():
+            raise ValueError("y has no known tag; there is nothing to score.")
+        tags = label_vector(list(compress(chain.from_iterable(true), is_tagged)))
+        of_model = np.concatenate([np.asarray(tags) for tags in predicted])[is_tagged]
+        if sample_weight is None:
+            return tags, of_model, None
+        weights = np.repeat(checked_weights(sample_weight, len(predicted)), lengths)
+        return tags, of_model, weights[is_tagged]
+
+    def _by_blocks(
+        self,
+        X: Any,
+        predict: Callable[[list[None], StackedParts], list[Any]],
+        factor: float = 1.0,
+    ) -> list[Any]:
+        """Predict sequences from their scores times ``factor``, with few scores in memory."""
+        rows, vectors, lengths = self._reader.read(X)
+        transitions = factor * self.transitions_.reshape(1, -1)
+        ends = np.cumsum(lengths)
+        is_dense = not self._reader.is_active
+        width = len(self.classes_) ** (1 if self._steps is None else 2)
+        per_block = _MOST_SCORES // max(width, rows.shape[1] if is_dense else 1)
+        out: list[Any] = []
+        while len(out) < len(lengths):
+            first = len(out)
+            start = int(ends[first - 1]) if first else 0
+            last = max(first + 1, int(np.searchsorted(ends, start + per_block, side="right")))
+            here = slice(start, int(ends[last - 1]))
+            tokens = rows[here]
+            if self._reader.is_active:
+                # A token may have more active features than any in training.
+                of_tokens = self.model_.scorer("token").raw_scores(tokens)
+            else:
+                dense = tokens.toarray() if sparse.issparse(tokens) else tokens
+                of_tokens = self.model_.scores(dense, "token")
+            if vectors is not None:
+                of_tokens = of_tokens + self.model_.scores(vectors[here], "vector")
+            of_tokens = of_tokens if factor == 1.0 else factor * of_tokens
+            n = last - first
+            starts = np.concatenate(([0], ends[first:last] - start)).astype(np.int64)
+            if self._steps is None:
+                # One row in memory, for all sequences.
+                steps = np.broadcast_to(transitions, (n, transitions.shape[1]))
+                step_starts = np.arange(n + 1, dtype=np.int64)
+            else:
+                of_sequences = np.diff(starts)
+                is_step = np.ones(len(of_tokens), bool)
+                is_step[starts[:-1][of_sequences > 0]] = False
+                of_steps = self._steps.of_tokens(tokens[np.flatnonzero(is_step)])
+                steps = factor * self.model_.scorer("step").raw_scores(of_steps)
+                step_starts = np.concatenate(([0], np.cumsum(np.maximum(of_sequences - 1, 0))))
+            offsets = {"token": starts, "step": step_starts}
+            scores = StackedParts({"token": of_tokens, "step": steps}, offsets)
+            # Those of vectors are among the scores of the tokens.
+            # The task reads of its inputs only where they are pieces of sequences.
+            with examples_numbered(range(first, last)):
+                out += predict([None] * n, scores)
+        return out

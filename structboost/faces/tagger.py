@@ -1,0 +1,647 @@
+"""Tagger of sequences."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from sklearn.model_selection import GroupShuffleSplit, train_test_split
+from sklearn.utils.validation import check_is_fitted
+
+from structboost._typing import FloatArray, IntArray, override
+from structboost.contract.task import Task
+from structboost.faces.constant_model import warn_of_one_class
+from structboost.faces.known_features import KnownFeatures
+from structboost.faces.label_types import saved_classes
+from structboost.faces.objectives import (
+    HINGE,
+    L1_LOG_LOSS,
+    LOG_LOSS,
+    OF_TREES,
+    SVM,
+    checked_objective,
+    reads,
+)
+from structboost.faces.outside_offset import chosen_offset, given_offset
+from structboost.faces.parameters import estimator, is_same
+from structboost.faces.saved import saved_names
+from structboost.faces.step_features import StepFeatures, chosen_columns
+from structboost.faces.tag_prediction import TagPrediction
+from structboost.faces.tag_schemes import scheme_of_tags, with_scheme
+from structboost.faces.token_weights import TokenWeights
+from structboost.faces.tokens import (
+    RowsReader,
+    TokenReader,
+    check_allowed,
+    forbidden_indices,
+    tag_indices,
+    warn_of_unknown_tags,
+)
+from structboost.faces.trees_of_vectors import (
+    check_kinds,
+    members_on_vectors,
+    scores_of_others,
+    with_trees,
+)
+from structboost.files.schema import DamagedFileError, finite_number, whole_number
+from structboost.learners.active_feature import ActiveFeatureFamily
+from structboost.learners.families import WeakLearners
+from structboost.linear.chain_problem import chain_problem
+from structboost.linear.linear_likelihood import HeldScores
+from structboost.linear.primal_likelihood import PrimalLikelihood
+from structboost.objectives.newton_steps import NewtonSteps
+from structboost.objectives.stage_wise_random_field import StageWiseRandomField
+from structboost.runtime.elsewhere import advice
+from structboost.runtime.fitted_state import committed
+from structboost.runtime.interrupts import uninterrupted
+from structboost.selection.folds import Fold, random_folds
+from structboost.tasks.chain import ChainTask, labelled_stretches, runs_of
+from structboost.tasks.chunk_tags import SCHEMES, ChunkTags
+from structboost.training.boosting import AUTO
+from structboost.validation import (
+    checked_choice,
+    checked_number,
+    checked_weights,
+    group_indices,
+    shown,
+)
+
+# With more pairs of tags of all sequences, C is chosen on folds of so many tokens in all.
+_MANY_PAIRS, _ENOUGH_TOKENS = 1 << 22, 200
+# Neighbouring sequences that are held out together, and the least number of such runs: sequences of
+# one document are alike (docs/decisions/linear-likelihood.md).
+_RUN, _FEWEST_RUNS = 30, 100
+# Rounds that a model of trees keeps, in terms of the round of the least held-out loss, where that
+# ended training (docs/decisions/default-label-sets.md#rounds-that-are-kept).
+_TIMES_THE_BEST = 2
+# A single sequence is cut into so many runs, of which some are held out.
+_RUNS_OF_ONE = 10
+
+
+@estimator
+class StructBoostTagger(TagPrediction, TokenWeights):
+    """Tagger of sequences by a boosted first-order chain (:class:`structboost.ChainTask`).
+
+    A sequence is an array (n_tokens, n_features), a sparse matrix of that shape, a data frame of
+    pandas, polars or Arrow with a row for each token, or a list of dicts, one for each token, as
+    for scikit-learn's DictVectorizer.  A dict maps names to strings, bools, numbers, lists of
+    strings, vectors of numbers, or dicts of these.  A string makes a binary feature, and so does
+    each string of a list.  Columns of a frame are found by their names, in any order.  Frames with
+    columns of text are read as dicts.  The tags of a sequence are strings, bools or numbers.
+
+    ``X`` is a list, a series or an array of three dimensions, never one table, a dict or a
+    generator, which can be read only once.
+
+    By default it boosts trees on the tokens stage-wise for the likelihood of the tags
+    (:class:`structboost.objectives.StageWiseRandomField`), which needs no C and has no certificate.
+    For sparse or dict tokens that have features of zeros and ones it fits one linear function by
+    the same likelihood, to a certified gap, and chooses C (docs/decisions/linear-likelihood.md).
+    Features with other values, such as vectors, are dense columns beside them, whose variances sum
+    to at most 5 (docs/decisions/vectors.md).  ``objective="hinge"``
+    minimises the hinge of the fraction of wrong tags, to a certified gap. Engines of several
+    processes need it.
+
+    Parameters
+    ----------
+    forbidden : sequence of (tag, tag), optional
+        Pairs of tags that never follow each other.  ``None`` means the start or the end of the
+        sequence: ``(None, tag)`` forbids a first tag, ``(tag, None)`` a last one.  A tag that is
+        not in ``y`` is ignored, with a warning.
+    scheme : {"auto", "iob1", "iob2", "bioes", "bilou"}, optional
+        Scheme of chunks that predictions follow, which forbids its pairs of tags, such as I-PER
+        after O in ``"iob2"``.  ``"auto"`` takes the scheme that all tags in training follow, if
+        they do.  By default, scores alone decide.
+    transitions : {"all", "seen"}
+        Pairs of tags that have a weight: all of them, or those that ``y`` has, where others score
+        0.  ``"seen"`` is for hundreds of tags.  Then training takes a time for each token that is
+        proportional to the number of tags and pairs, not to the square of the tags.  It is read by
+        ``objective="log_loss"`` over one linear function of features of 0 and 1.
+    transition_features : sequence of str or of int, or callable, optional
+        Features of a token that also score pairs of its tag and the tag before.  A list of names of
+        the entries of tokens stands for all their strings.  For sparse matrices give indices of
+        columns.  A function of the name of a feature is true for the chosen ones, such as
+        ``re.compile("word=").match``.  By default, a pair of tags has one score everywhere.  It is
+        read by ``objective="log_loss"`` and ``"svm"`` over one linear function of features of 0
+        and 1.  Memory and time of such a feature grow with the square of the tags
+        (docs/decisions/transition-features.md).
+    l1_ratio : float
+        Weight of the l1 norm of the weights, from 0 to below 1, as in scikit-learn: the penalty is
+        ``(1 - l1_ratio) / 2 |w|^2 + l1_ratio |w|_1``.  Above 0, most weights are zero, and the
+        model is small.  CRFsuite's c1 and c2 are ``C = 1 / (c1 + 2 c2)`` for each sequence and
+        ``l1_ratio = c1 / (c1 + 2 c2)``.  It is read by ``objective="log_loss"`` over one linear
+        function.
+    outside_offset : float or "auto"
+        Amount by which :meth:`predict` lowers the score of the tag O, which finds more chunks, or
+        below 0 fewer.  0 leaves it as it is.  ``"auto"`` tries shifts from -1 to 1.5 on held-out
+        sequences and takes the largest F1 of chunks, and 0 where the gain is within its standard
+        error.  It is 0 unless tags mark chunks (O, B-kind, I-kind) and one linear function is
+        trained by its likelihood.
+    objective : {"log_loss", "hinge", "svm", "l1_log_loss"} or Formulation
+        Function that is minimised.  ``"log_loss"``: minus the mean logarithm of the probability of
+        the true tags, by stage-wise boosting, or with half the squared norm of one linear function.
+        ``"hinge"``: C times the mean hinge of the fraction of wrong tags plus the l1 norm of the
+        weights, to a certified gap.  ``"svm"``: C times the same plus half the squared norm of one
+        linear function.  ``"l1_log_loss"``: C times the log-loss plus the l1 norm of the weights.
+    weak_learner : str, callable or list of these
+        Family of weak learners, as in :class:`structboost.StructBoost`.  Stumps on sparse or dict
+        tokens of zeros and ones are single features, priced by one sparse product.  ``"linear"``
+        with ``objective="log_loss"`` is one linear function, of such features unchanged and of
+        others standardised.  Other families make such tokens dense.  ``"auto"`` with
+        ``objective="log_loss"`` is ``"linear"`` for such tokens, else trees.  Where tokens have
+        vectors or numbers beside names, ``{"token": "linear", "vector": ["linear", "tree"]}`` grows
+        trees on the numbers: with ``objective="log_loss"`` one linear function is fitted of names,
+        numbers and the scores of trees, which were grown on other sequences.  With ``{"token":
+        "stump", "vector": "tree"}`` single names and trees are boosted together.
+    early_stopping : bool
+        Whether to hold out whole sequences, stop when their error has not improved for
+        ``n_iter_no_change`` rounds, and keep the best round.  The certificate then refers to the
+        last round trained.
+
+    Attributes
+    ----------
+    classes_ : ndarray
+        The tags, in ascending order.
+    feature_names_ : list of str
+        Names of the features, if tokens are dicts.
+    feature_weights_ : ndarray, shape (n_features, n_classes)
+        Amount that each feature (row) adds to the score of each tag (column).  Missing unless
+        features are 0 and 1 and the weak learners are linear functions or stumps.
+    feature_names_in_ : ndarray of str
+        Names of the columns, if sequences are data frames of numbers.
+    outside_offset_ : float
+        Amount by which :meth:`predict` lowers the score of the tag O: ``outside_offset``, or what
+        was chosen.  It may be set after a fit.
+    scheme_ : str or None
+        Scheme that predictions follow, if any.
+    transitions_ : ndarray, shape (n_classes, n_classes)
+        Score of each tag (row) before each tag (column), without features.
+    transition_columns_ : ndarray of int64, shape (n_transition_features,)
+        Indices of the features of ``transition_features``, in ascending order.
+    transition_weights_ : ndarray, shape (n_transition_features, n_classes, n_classes)
+        Amount that each of them adds to the score of each tag before each tag, of which the second
+        is that of the token with the feature.
+
+    Examples
+    --------
+    >>> from structboost import StructBoostTagger
+    >>> sentences = [[{"word": "the"}, {"word": "cat"}], [{"word": "a"}, {"word": "dog"}]]
+    >>> tags = [["DET", "NOUN"], ["DET", "NOUN"]]
+    >>> tagger = StructBoostTagger(C=10.0).fit(sentences, tags)
+    >>> tagger.predict([[{"word": "the"}, {"word": "dog"}]])
+    [['DET', 'NOUN']]
+    """
+
+    _face_kinds = ("tags", "tags of dicts")
+
+    forbidden: Sequence[tuple[Any, Any]] | None = None
+    scheme: str | None = None
+    transitions: str = "all"
+    transition_features: Sequence[str] | Sequence[int] | Callable[[str], Any] | None = None
+    l1_ratio: float = 0.0
+    outside_offset: float | str = AUTO
+
+    _objectives: ClassVar[tuple[str, ...]] = (LOG_LOSS, HINGE, SVM, L1_LOG_LOSS)
+
+    @committed
+    def fit(
+        self, X: Sequence[Any], y: Sequence[Any], sample_weight: Any = None, groups: Any = None
+    ) -> Self:
+        """Train on sequences and their tags.
+
+        Parameters
+        ----------
+        X : sequence
+            Sequences of tokens, all of one form.
+        y : sequence of sequences
+            Tags of each sequence, one for each token, with None or NaN if a tag is unknown.
+        sample_weight : array-like, shape (n_sequences,), optional
+            Weight of each sequence in the mean loss.
+        groups : array-like, shape (n_sequences,), optional
+            Group of each sequence, such as its document, which is held out as a whole where C is
+            chosen or training stops early.  By default, runs of up to 30 neighbouring sequences
+            are held out together to choose C, if there are at least 200.  To choose C on one
+            sequence alone, it is cut into ten runs, which are then trained as sequences.
+
+        Raises
+        ------
+        ValueError, TypeError
+            If a sequence and its tags do not fit; the message names the sequence.
+
+        Warns
+        -----
+        ConstantPredictionWarning
+            If ``y`` has one tag, which the model then always predicts.
+        """
+        if isinstance(sample_weight, Sequence) and any(
+            isinstance(one, Sequence | np.ndarray) and np.ndim(one) for one in sample_weight
+        ):
+            raise TypeError(
+                "fit of StructBoostTagger takes X, y, sample_weight, groups by position, and got "
+                f"sequences as sample_weight; {advice('X_dev', ['scheme'])}"
+            )
+        checked_objective(self.objective, self._objectives)
+        reader = TokenReader()
+        rows = reader.fit(X, takes_active=self._takes_active)
+        is_linear = is_same(self.weak_learner, AUTO) and self._is(LOG_LOSS) and reader.is_active
+        self._check_parameters("linear" if is_linear else None)
+        check_kinds(
+            self.weak_learner,
+            self.objective,
+            has_vectors=len(reader.vector_columns) > 0,
+            is_linear=self._is_one_linear_function,
+            is_svm=self._is(SVM),
+        )
+        checked_choice(self.transitions, "transitions", ("all", "seen"))
+        if not 0 <= checked_number(self.l1_ratio, "l1_ratio", "a number from 0 to below 1") < 1:
+            raise ValueError(
+                f"l1_ratio is {shown(self.l1_ratio)}; give a number from 0 to below 1, or write "
+                "objective='l1_log_loss' for an l1 norm alone."
+            )
+        if self.transitions == "seen" and not (
+            reader.is_active and self._is(LOG_LOSS) and (is_linear or self._is_one_linear_function)
+        ):
+            raise ValueError(
+                "transitions is 'seen', which only objective='log_loss' over one linear function "
+                "of features of 0 and 1 reads; leave it out."
+            )
+        steps = self._chosen_steps(reader)
+        lengths = [len(of[0] if isinstance(of, tuple) else of) for of in rows]
+        classes, tags = tag_indices(y, lengths)
+        scheme = scheme_of_tags(self.scheme, classes, tags)
+        forbidden_indices(self.forbidden, classes)
+        forbidden = forbidden_indices(with_scheme(self.forbidden, scheme, classes), classes)
+        warn_of_unknown_tags(self.forbidden, classes)
+        check_allowed(tags, forbidden, classes)
+        weights = checked_weights(sample_weight, len(rows))
+        of_groups = None if groups is None else group_indices(groups, "groups", len(rows))
+        chooses_C = self._chooses_C(reader.is_active)
+        offset = given_offset(self.outside_offset, classes)
+        is_likelihood = is_linear or (self._is(LOG_LOSS) and self._is_one_linear_function)
+        chooses_offset = offset is None and is_likelihood
+        if groups is not None and not (chooses_C or chooses_offset or self.early_stopping):
+            raise ValueError(
+                "groups is set, and nothing is held out; leave it out, or write early_stopping="
+                "True, or C='auto' with an objective that reads C."
+            )
+        training = [i for i in range(len(rows)) if weights[i] > 0 and (tags[i] >= 0).any()]
+        if not training:
+            raise ValueError(
+                "sample_weight leaves no sequence that has a known tag; weigh one above 0."
+            )
+        held: list[int] = []
+        everything = training
+        if self.early_stopping:
+            training, held = self._hold_out(training, of_groups)
+
+        def pieces(at: Sequence[int]) -> tuple[Any, Any, FloatArray]:
+            """Split sequences at unknown tags, into pieces with the weight of the sequence."""
+            sizes = [_n_pieces(tags[i]) for i in at]
+            stretches = labelled_stretches([rows[i] for i in at], [tags[i] for i in at])
+            return *stretches, np.repeat(weights[list(at)], sizes)
+
+        trees = None
+        if self._grows_on_vectors:
+            rows, trees = self._with_tree_scores(rows, tags, training, weights, of_groups)
+        if steps is not None:
+            tables = [of if isinstance(of, tuple) else (of,) for of in rows]
+            of_steps = steps.of_sequences([of[0] for of in tables])
+            rows = [(*of, step) for of, step in zip(tables, of_steps, strict=True)]
+        run = min(_RUN, len(training) // _FEWEST_RUNS)
+        if of_groups is None and run > 1:
+            of_groups = np.arange(len(rows)) // run
+        inputs, outputs, of_pieces = pieces(training)
+        if chooses_C and not held and len(inputs) == 1:
+            inputs, outputs = runs_of(inputs[0], outputs[0], _RUNS_OF_ONE)
+            of_pieces = np.ones(len(inputs))
+        elif of_groups is not None:
+            of_groups = np.repeat(of_groups[training], [_n_pieces(tags[i]) for i in training])
+        validation = pieces(held) if held else None
+        whole = (*pieces(everything), None) if held else None
+        has_vectors = len(reader.vector_columns) > 0
+        task = ChainTask(
+            len(classes),
+            step_features=steps is not None,
+            vectors=has_vectors,
+            forbidden=forbidden,
+        )
+        self.classes_, self.scheme_ = classes, scheme
+        self._keep_reader(reader, steps)
+        self.outside_offset_ = offset or 0.0
+        if len(classes) == 1:
+            warn_of_one_class(classes[0].item(), "tag", "tags")
+            # There are no learners of such features.
+            reader.is_active, reader.vector_columns = False, np.zeros(0, np.int64)
+            self._steps = None
+            task = ChainTask(1, forbidden=forbidden)
+            self._keep_constant(task, {"token": int(reader.n_features or 0), "step": 1})
+            return self
+        self._train(task, (inputs, outputs), validation, of_pieces, whole, of_groups)
+        if trees is not None:
+            self.model_ = with_trees(self.model_, trees, len(reader.vector_columns))
+        return self
+
+    def _chosen_steps(self, reader: TokenReader) -> StepFeatures | None:
+        """Return the features on which pairs of tags depend, if there are any."""
+        if self.transition_features is None:
+            return None
+        is_read = self._is(SVM) or (
+            self._is(LOG_LOSS)
+            and (is_same(self.weak_learner, AUTO) or self._is_one_linear_function)
+        )
+        if not is_read:
+            raise ValueError(
+                "transition_features is set, which only one linear function with "
+                "objective='log_loss' or 'svm' reads; leave it out, or leave out objective and "
+                "weak_learner."
+            )
+        if not reader.is_active:
+            raise ValueError(
+                "transition_features is set, which is read where tokens have features of 0 and 1, "
+                "as strings in dicts and sparse matrices are; leave it out, or give tokens such "
+                "as {'word': 'ada', 'size': 1.5}."
+            )
+        if self.transitions == "seen":
+            raise ValueError(
+                "transition_features is set, and transitions is 'seen'; write transitions='all', "
+                "or leave transition_features out."
+            )
+        columns = chosen_columns(self.transition_features, reader)
+        return StepFeatures(columns, int(reader.n_features or 0))
+
+    @property
+    def _grows_on_vectors(self) -> bool:
+        """Whether linear functions combine the scores of trees on vectors."""
+        return self._is_one_linear_function and "tree" in members_on_vectors(self.weak_learner)
+
+    def _with_tree_scores(
+        self,
+        rows: list[Any],
+        tags: Sequence[IntArray],
+        training: Sequence[int],
+        weights: FloatArray,
+        groups: IntArray | None,
+    ) -> tuple[list[Any], StructBoostTagger]:
+        """Grow trees on the vectors, and return the rows with their scores as more columns.
+
+        A sequence gets the scores of trees that were grown on other groups of sequences.
+        """
+        names = ("learning_rate", "max_iter", "random_state", "verbose", *OF_TREES)
+        settings = {name: getattr(self, name) for name in names}
+        vectors = [rows[i][1] for i in training]
+        complete = [[None if tag < 0 else tag for tag in tags[i].tolist()] for i in training]
+
+        def fit(at: Sequence[int]) -> StructBoostTagger:
+            return StructBoostTagger(weak_learner="tree", **settings).fit(
+                [vectors[k] for k in at], [complete[k] for k in at], weights[training][at]
+            )
+
+        of_groups = np.arange(len(rows)) if groups is None else groups
+        n_tags = 1 + max(int(of_input.max(initial=-1)) for of_input in tags)
+        scores = scores_of_others(fit, vectors, of_groups[training], n_tags, self.random_state)
+        out = list(rows)
+        for i, of_input in zip(training, scores, strict=True):
+            columns = [rows[i][1]] if members_on_vectors(self.weak_learner) != {"tree"} else []
+            out[i] = rows[i][0], np.hstack((*columns, of_input))
+        return out, uninterrupted(partial(fit, range(len(training))))
+
+    @override
+    def _facts(self) -> dict[str, Any]:
+        reader = self._reader
+        return super()._facts() | {
+            "names": reader.names,
+            "n_token_features": reader.n_features,
+            "is_active": reader.is_active,
+            "vector_columns": reader.vector_columns.tolist(),
+            "shortest_vectors": reader.shortest_vectors,
+            "uninformative_columns": reader.known_features.uninformative.tolist(),
+            "bare_tokens": reader.known_features.bare,
+            "transition_columns": self.transition_columns_.tolist(),
+            "columns": reader.columns,
+            "outside_offset": self.outside_offset_,
+            "scheme": self.scheme_,
+            "forbidden": [
+                [tag.item() if isinstance(tag, np.generic) else tag for tag in pair]
+                for pair in self.forbidden or ()
+            ],
+        }
+
+    @override
+    def _restore(self, facts: Mapping[str, Any]) -> None:
+        super()._restore(facts)
+        self.classes_ = saved_classes(facts)
+        if self.forbidden is None:  # files before version 0.3 have it apart from the parameters
+            self.forbidden = [(a, b) for a, b in facts["forbidden"]] or None
+        n_features = whole_number(facts["n_token_features"], "number of features", low=1)
+        names = saved_names(facts["names"], n_features)
+        is_active = facts["is_active"]
+        self.outside_offset_ = finite_number(facts.get("outside_offset", 0.0), "offset of O")
+        if not is_active and n_features != self.model_.members["token"].n_features:
+            raise DamagedFileError(f"its tokens have {n_features} features")
+        columns = facts.get("columns")
+        if columns is not None:
+            columns = saved_names(columns, len(columns))
+
+        def indices(name: str) -> IntArray:
+            """Return saved indices of features."""
+            return np.array(
+                [
+                    whole_number(column, "index of a feature", low=0, high=n_features - 1)
+                    for column in facts.get(name, ())
+                ],
+                np.int64,
+            )
+
+        # Files before version 0.4 have neither.
+        bare = finite_number(facts.get("bare_tokens", 1.0), "fraction of bare tokens")
+        vector_columns, columns_of_steps = indices("vector_columns"), indices("transition_columns")
+        shortest_vectors = {
+            name: whole_number(length, "length of a vector", low=1)
+            for name, length in dict(facts.get("shortest_vectors", {})).items()
+        }
+        reader = TokenReader(
+            names,
+            n_features,
+            is_active=is_active,
+            columns=columns,
+            vector_columns=vector_columns,
+            shortest_vectors=shortest_vectors,
+            known_features=KnownFeatures(indices("uninformative_columns"), bare),
+        )
+        steps = StepFeatures(columns_of_steps, n_features) if len(columns_of_steps) else None
+        self._keep_reader(reader, steps)
+        scheme = facts.get("scheme")
+        self.scheme_ = None if scheme is None else checked_choice(scheme, "scheme", SCHEMES)
+        pairs = with_scheme(self.forbidden, self.scheme_, self.classes_)
+        self.task_ = ChainTask(
+            len(self.classes_),
+            step_features=steps is not None,
+            vectors=len(vector_columns) > 0,
+            forbidden=forbidden_indices(pairs, self.classes_),
+        )
+        if dict(self.task_.kinds) != dict(self.model_.kinds):
+            raise DamagedFileError("its model is of other tags")
+
+    def _keep_reader(self, reader: TokenReader, steps: StepFeatures | None) -> None:
+        """Set the attributes of features."""
+        self._reader, self.n_features_in_ = reader, reader.n_features
+        self._steps = steps
+        if reader.names is not None:
+            self.feature_names_ = reader.names
+        elif reader.columns is not None:
+            self.feature_names_in_ = np.array(reader.columns, object)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = False
+        tags.input_tags.two_d_array = False
+        return tags
+
+    @property
+    def _takes_active(self) -> bool:
+        """Whether sparse tokens of zeros and ones may stay sparse."""
+        if isinstance(self.weak_learner, Mapping):
+            return "vector" in self.weak_learner
+        names = (AUTO, "stump", "linear")
+        return any(is_same(self.weak_learner, name) for name in names)
+
+    def _chooses_C(self, is_active: bool) -> bool:
+        """Whether C is chosen on held-out sequences, of active features or of others."""
+        is_linear = is_active and is_same(self.weak_learner, AUTO) and self._is(LOG_LOSS)
+        read = reads(self._objective_name(), "linear" if is_linear else self.weak_learner)
+        return is_same(self.C, AUTO) and "C" in read
+
+    def _holds_out(self) -> bool:
+        """Whether a fit of dicts with names holds sequences out."""
+        return bool(self.early_stopping) or self._chooses_C(self._takes_active)
+
+    def _stage_wise(self) -> NewtonSteps:
+        return StageWiseRandomField()
+
+    def _weak_learners(self) -> WeakLearners:
+        if is_same(self.weak_learner, AUTO) and self._is(LOG_LOSS) and self._is_active:
+            return "linear"
+        return super()._weak_learners()
+
+    @property
+    def _is_active(self) -> bool:
+        """Whether tokens are rows of active features."""
+        return hasattr(self, "_reader") and self._reader.is_active
+
+    def _linear_trainer(self, task: Task, active: Sequence[str] = ()) -> Any:
+        of_steps = ["step"] if self._steps is not None else []
+        return super()._linear_trainer(task, ["token", *of_steps] if self._is_active else ())
+
+    def _of_likelihood(self, task: Task) -> dict[str, Any]:
+        problem: Any = partial(PrimalLikelihood, l1_ratio=float(self.l1_ratio))
+        if self._is_active:
+            problem = partial(
+                chain_problem, transitions=self.transitions, l1_ratio=float(self.l1_ratio)
+            )
+        if given_offset(self.outside_offset, self.classes_) is not None:
+            return {"problem": problem}
+        return {"problem": problem, "on_held_out": partial(self._choose_offset, task)}
+
+    @property
+    @override
+    def learner_(self) -> str:
+        # Single features, which parameters call by the name of their weights or of their search.
+        word = "stump" if self.formulation_ else "linear"
+        names = self.model_.families.split(", ")
+        return ", ".join(dict.fromkeys(word if n == ActiveFeatureFamily.name else n for n in names))
+
+    @override
+    def _summary(self) -> str:
+        check_is_fitted(self)
+        words, offset = super()._summary(), self.outside_offset_
+        if offset or ChunkTags.is_scheme(self.classes_):
+            words += f", outside_offset {offset:.3g}"
+        if not self.l1_ratio:
+            return words
+        n = sum(np.count_nonzero(self.model_.matrix(kind)) for kind in self.model_.members)
+        return words + f", {n} weights are not zero"
+
+    def _prepare_to_score(self) -> None:
+        has_vectors = "vector" in self.task_.kinds
+        self._reader = RowsReader(self._reader.is_active, has_vectors=has_vectors)
+
+    def _as_given(self, Y: Any, task: Task) -> list[list[Any]]:
+        return [self.classes_[tags].tolist() for tags in Y]
+
+    def _choose_offset(self, task: Task, held_out: Iterator[HeldScores]) -> None:
+        self.outside_offset_ = chosen_offset(task, self.classes_, held_out)
+
+    def _hold_out(
+        self, sequences: list[int], groups: IntArray | None
+    ) -> tuple[list[int], list[int]]:
+        """Return the sequences to train on and those that are held out for early stopping."""
+        settings = {"test_size": self.validation_fraction, "random_state": self.random_state}
+        if groups is None:
+            train, held = train_test_split(sequences, **settings)
+            return train, held
+        if len(np.unique(groups[sequences])) < 2:
+            raise ValueError("groups has one group, and early_stopping holds out whole groups.")
+        split = GroupShuffleSplit(1, **settings).split(sequences, groups=groups[sequences])
+        train, held = ([sequences[k] for k in part] for part in next(split))
+        return train, held
+
+    @override
+    def _keep_fit(self, trainer: Any) -> None:
+        super()._keep_fit(trainer)
+        losses = {of["round"]: of.get("held_out_loss") for of in self.history_}
+        measured = {n: loss for n, loss in losses.items() if loss is not None}
+        if trainer.ending_ not in ("held_out", "loss") or not measured:
+            return
+        last = _TIMES_THE_BEST * min(measured, key=measured.__getitem__)
+        if last < self.model_.n_stages:
+            # The temperature of all rounds is not that of these, and is fitted on folds.
+            self._keep_round(trainer, last - 1)
+            self.temperature_ = None
+
+    @override
+    def _folds(
+        self, X: Any, Y: Any, sample_weight: Any, groups: Any = None, counts: Any = None
+    ) -> list[Fold]:
+        if self._is(LOG_LOSS) and self._is_one_linear_function:
+            try:
+                folds = random_folds(
+                    X,
+                    Y,
+                    sample_weight,
+                    groups=groups,
+                    random_state=self.random_state,
+                    all_parts=True,
+                )
+            except ValueError:
+                if is_same(self.C, AUTO):
+                    raise
+                return []  # nothing can be held out, and no choice needs it
+        else:
+            folds = super()._folds(X, Y, sample_weight, groups, counts)
+        if len(Y) * len(self.classes_) ** 2 <= _MANY_PAIRS:
+            return folds
+        # A fit is expensive, and each held-out token informs of its likelihood.
+        held = np.cumsum([sum(map(len, fold.held_Y)) for fold in folds])
+        return folds[: int(np.searchsorted(held, _ENOUGH_TOKENS)) + 1]
+
+    def _settings(self, task: Task) -> dict[str, Any]:
+        settings = super()._settings(task)
+        weak_learner = settings["weak_learner"]
+        if self._reader.is_active:
+            by_kind = dict.fromkeys(task.kinds, ActiveFeatureFamily)
+            if "vector" in by_kind:
+                is_mapping = isinstance(weak_learner, Mapping)
+                vector = weak_learner["vector"] if is_mapping else weak_learner
+                by_kind["vector"] = self._grown(vector) if self._is_stage_wise else vector
+            return settings | {"weak_learner": by_kind}
+        if self._is_stage_wise and not isinstance(weak_learner, Mapping):
+            # Pairs of tags have one constant feature, on which trees are constants, too.
+            return settings | {"weak_learner": {"token": weak_learner, "step": "stump"}}
+        return settings
+
+
+def _n_pieces(tags: IntArray) -> int:
+    """Return the number of pieces between unknown tags."""
+    is_known = np.concatenate(([False], tags >= 0))
+    return int(np.sum(is_known[1:] & ~is_known[:-1]))

@@ -1,0 +1,343 @@
+"""Single binary features as weak learners, for sparse rows.
+
+A part is a row of the indices of its active features, filled up with -1: tables of hundreds of
+thousands of columns only store their ones.  :func:`active_features` makes such rows of a
+sparse matrix.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from structboost._typing import FloatArray, IntArray, override
+from structboost.files.schema import Array
+from structboost.learners.base import (
+    Candidate,
+    WeakLearnerFamily,
+    check_family_arguments,
+    check_has_rows,
+)
+from structboost.learners.candidates import best_first, best_ways, response_type
+from structboost.learners.table import LearnerTable
+from structboost.runtime.compiled import compiled
+from structboost.validation import checked_array, checked_whole_number, shown
+
+# Features are searched for this many channels at a time.
+_CHANNELS_AT_ONCE = 64
+_MOST_SLOTS = 1 << 20
+
+
+def active_features(X: Any, n_slots: int | None = None) -> NDArray[np.int32]:
+    """List the active features of each row, in ascending order, filled up with -1.
+
+    Parameters
+    ----------
+    X : sparse matrix or array, shape (n_rows, n_features)
+        Zeros and ones.
+    n_slots : int, optional
+        Number of columns, which drops later ones of longer rows.  By default the number of ones of
+        the fullest row, at least 1.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If an entry is neither 0 nor 1, or an argument is of another kind.
+    """
+    if n_slots is not None:
+        checked_whole_number(n_slots, "n_slots", _MOST_SLOTS)
+    rows = sparse.csr_array(X if sparse.issparse(X) else checked_array(X, "X", 2))
+    if not (rows.has_canonical_format and rows.data.all()):
+        rows = rows.copy()
+        rows.sum_duplicates()
+        rows.eliminate_zeros()
+    if (rows.data != 1).any():
+        entry = int(np.flatnonzero(rows.data != 1)[0])
+        row = int(np.searchsorted(rows.indptr, entry, side="right")) - 1
+        raise ValueError(
+            f"X[{row}, {rows.indices[entry]}] is {rows.data[entry]}; sparse features must be 0 or "
+            "1. Give an array for others."
+        )
+    counts = np.diff(rows.indptr)
+    width = max(1, int(counts.max(initial=0))) if n_slots is None else n_slots
+    out = np.full((rows.shape[0], width), -1, np.int32)
+    slots = np.arange(rows.nnz) - np.repeat(rows.indptr[:-1], counts)
+    out[np.arange(width) < counts[:, None]] = rows.indices[slots < width]
+    return out
+
+
+class ActiveFeature(NamedTuple):
+    """Learner with response ``present`` on parts with the feature, else ``absent``.
+
+    Feature -1 is present in every part.
+    """
+
+    feature: int
+    absent: float
+    present: float
+
+
+@dataclass(frozen=True)
+class ActiveFeatureTable(LearnerTable):
+    """Table of single features, with -1 for the constant."""
+
+    schema: ClassVar[Mapping[str, Array]] = {
+        "feature": Array("int64", ("n_learners",), low=-1, high=2**31 - 1),
+        "absent": Array("float64", ("n_learners",)),
+        "present": Array("float64", ("n_learners",)),
+    }
+
+    feature: IntArray
+    absent: FloatArray
+    present: FloatArray
+
+    @override
+    def responses(self, features: NDArray[Any]) -> FloatArray:
+        rows = np.asarray(features).astype(np.int64)
+        everywhere = np.where(self.feature < 0, self.present, self.absent)
+        out = np.repeat(everywhere[:, None], len(rows), axis=1)
+        order = np.argsort(self.feature, kind="stable")
+        parts, slots = np.nonzero(rows >= 0)
+        first, end = (
+            np.searchsorted(self.feature[order], rows[parts, slots], side=side)
+            for side in ("left", "right")
+        )
+        # Learners of the feature of each slot, which may be several.
+        counts = end - first
+        starts = np.cumsum(counts) - counts
+        learners = order[np.arange(counts.sum()) + np.repeat(first - starts, counts)]
+        out[learners, np.repeat(parts, counts)] = self.present[learners]
+        return out
+
+    @override
+    def checked_rows(self, features: Any, n_features: int) -> NDArray[Any]:
+        # A part may have more active features than any part of training.
+        width = features.shape[1] if getattr(features, "ndim", 0) == 2 else n_features
+        return super().checked_rows(features, width)
+
+    @override
+    def feature_shares(self, n_features: int) -> FloatArray:
+        return np.full((len(self), n_features), 1.0 / n_features)
+
+    @override
+    def feature_sizes(self, weights: FloatArray, n_features: int) -> FloatArray:
+        used, sizes = self.feature >= 0, np.zeros(n_features)
+        np.add.at(sizes, self.feature[used], np.abs(weights)[used].sum(axis=1))
+        return sizes
+
+    @override
+    def as_linear(self, weights: FloatArray, n_features: int) -> tuple[FloatArray, FloatArray]:
+        used = self.feature >= 0
+        coefficients = np.zeros((n_features, weights.shape[1]))
+        steps = (self.present - self.absent)[used, None] * weights[used]
+        np.add.at(coefficients, self.feature[used], steps)
+        return coefficients, np.where(used, self.absent, self.present) @ weights
+
+    @override
+    def scorer(self, weights: FloatArray, n_features: int) -> ActiveFeatureScores:
+        constant = self.feature < 0
+        base = np.where(constant, self.present, self.absent) @ weights
+        features, of_learner = np.unique(self.feature[~constant], return_inverse=True)
+        gains = np.zeros((len(features), weights.shape[1]))
+        change = (self.present - self.absent)[~constant, None] * weights[~constant]
+        np.add.at(gains, of_learner, change)
+        place = np.full(int(features.max(initial=-1)) + 1, -1, np.int32)
+        place[features] = np.arange(len(features), dtype=np.int32)
+        return ActiveFeatureScores(place, gains, base)
+
+
+@dataclass(frozen=True)
+class ActiveFeatureScores:
+    """Scorer that adds up the weights of the active features and a constant.
+
+    Parameters
+    ----------
+    place : ndarray of int32
+        Row in ``gains`` of each feature, -1 without a weight.  Features beyond have none.
+    gains : ndarray, shape (n_known, n_channels)
+    base : ndarray, shape (n_channels,)
+    """
+
+    place: NDArray[np.int32]
+    gains: FloatArray
+    base: FloatArray
+
+    def raw_scores(self, rows: Any) -> FloatArray:
+        """Compute the scores, shape (n_parts, n_channels).
+
+        Parameters
+        ----------
+        rows : ndarray of int, or sparse array by rows
+            Indices of active features filled up with -1, or a table whose entries are 1.
+        """
+        if sparse.issparse(rows):
+            indices, ends = rows.indices, rows.indptr
+        else:
+            columns = np.asarray(rows)
+            is_active = columns >= 0
+            indices = columns[is_active]
+            ends = np.concatenate(([0], np.cumsum(is_active.sum(axis=1))))
+        out = np.tile(self.base, (rows.shape[0], 1))
+        listed = indices.astype(np.int32, copy=False), ends.astype(np.int64, copy=False)
+        _add_gains(*listed, self.place, self.gains, out)
+        return out
+
+
+class ActiveFeatureFamily(WeakLearnerFamily):
+    """Family of all single features and the constant in both orientations, stumps on 0/1 features.
+
+    If responses may be negative, that of a feature is 1 (or -1) on parts that have it, and 0
+    elsewhere.  Where ``response`` is (0, 1), it is 1 on parts that have it, or on those that
+    do not.
+
+    Parameters
+    ----------
+    features : ndarray of int, shape (n_parts, n_slots)
+        Indices of the active features of each part, each once, filled up with -1
+        (:func:`active_features`).
+    response : (float, float)
+        The two responses.
+    exact, n_threads
+        Ignored: pricing is one sparse product.
+    """
+
+    name = "active_feature"
+    exact_pricing = True
+
+    def __init__(
+        self,
+        features: NDArray[Any],
+        response: tuple[float, float] = (-1.0, 1.0),
+        *,
+        exact: bool | None = None,
+        n_threads: int = 1,
+    ) -> None:
+        check_family_arguments(features, response, exact=exact, n_threads=n_threads)
+        check_has_rows(features, self.name)
+        rows = np.asarray(features).astype(np.int64)
+        _check_numbers(features, rows)
+        self.n_features = rows.shape[1]
+        self._type = response_type(*response)
+        self._turned = (0.0, -1.0) if min(response) < 0 else (1.0, 0.0)
+        parts, slots = np.nonzero(rows >= 0)
+        self._features, column = np.unique(rows[parts, slots], return_inverse=True)
+        shape = (len(self._features), len(rows))
+        ones = np.ones(len(parts))
+        # Row f: the parts that have the f-th known feature.
+        self._parts_of = sparse.csr_array((ones, (column, parts)), shape=shape)
+        self._parts_of.sort_indices()
+        self._n_parts = len(rows)
+
+    @override
+    def price(self, duals: FloatArray, per_channel: int) -> Sequence[Candidate]:
+        candidates: list[Candidate] = []
+        for first in range(0, duals.shape[1], _CHANNELS_AT_ONCE):
+            block = duals[:, first : first + _CHANNELS_AT_ONCE]
+            edges, turned = self._edges(block)
+            larger = np.maximum(edges, turned)
+            n_best = min(per_channel, len(larger))
+            for c in range(block.shape[1]):
+                for k in _largest(larger[:, c], n_best):
+                    learner = self._learner(k, bool(turned[k, c] > edges[k, c]))
+                    candidates.append(Candidate(learner, first + c, float(larger[k, c])))
+        return best_first(candidates)
+
+    @override
+    def refine(self, learner: ActiveFeature, duals: FloatArray) -> Sequence[Candidate]:
+        place = self._place(learner)
+        ways = [self._learner(place, turned) for turned in (False, True)]
+        if place == len(self._features) and self._turned[0]:
+            ways = ways[:1]  # the constant turned around is nothing
+        return best_ways(ways, self.responses(ways) @ duals)
+
+    @override
+    def responses(self, learners: Sequence[ActiveFeature]) -> sparse.csr_array:
+        everywhere = np.arange(self._n_parts, dtype=np.int32)
+        rows: list[NDArray[np.int32]] = []
+        values: list[NDArray[Any]] = []
+        for learner in learners:
+            place = self._place(learner)
+            at = everywhere
+            if place < len(self._features):
+                at = self._parts_of.indices[slice(*self._parts_of.indptr[place : place + 2])]
+            response = np.full(len(at), learner.present, self._type)
+            if learner.absent:
+                response = np.full(self._n_parts, learner.absent, self._type)
+                response[at] = learner.present
+                at = np.flatnonzero(response).astype(np.int32)
+                response = response[at]
+            rows.append(at)
+            values.append(response)
+        ends = np.cumsum([0] + [len(at) for at in rows])
+        entries = np.concatenate([*values, np.zeros(0, self._type)])
+        columns = np.concatenate([*rows, np.zeros(0, np.int32)])
+        return sparse.csr_array((entries, columns, ends), (len(learners), self._n_parts))
+
+    @override
+    def table(self, learners: Sequence[ActiveFeature]) -> ActiveFeatureTable:
+        return ActiveFeatureTable.of(learners)
+
+    def _edges(self, duals: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Edges of all features, the constant last, and of the same turned around."""
+        total = duals.sum(axis=0)
+        edges = np.vstack((self._parts_of @ duals, total))
+        if self._turned[0]:
+            turned = total - edges
+            turned[-1] = -np.inf
+            return edges, turned
+        return edges, -edges
+
+    def _learner(self, place: int, turned: bool) -> ActiveFeature:
+        absent, present = self._turned if turned else (0.0, 1.0)
+        if place == len(self._features):
+            return ActiveFeature(-1, present, present)
+        return ActiveFeature(int(self._features[place]), absent, present)
+
+    def _place(self, learner: ActiveFeature) -> int:
+        """Row of a feature among the known ones, where the constant is last."""
+        if learner.feature < 0:
+            return len(self._features)
+        return int(np.searchsorted(self._features, learner.feature))
+
+
+def _largest(values: FloatArray, n: int) -> list[int]:
+    """Find the ``n`` largest values, and return their indices with ties in order."""
+    least = np.partition(values, len(values) - n)[len(values) - n]
+    candidates = np.flatnonzero(values >= least)
+    order = np.argsort(-values[candidates], kind="stable")[:n]
+    return [int(k) for k in candidates[order]]
+
+
+@compiled
+def _add_gains(
+    indices: NDArray[np.int32],
+    ends: IntArray,
+    place: NDArray[np.int32],
+    gains: FloatArray,
+    out: FloatArray,
+) -> None:
+    for p in range(out.shape[0]):
+        for s in range(ends[p], ends[p + 1]):
+            f = indices[s]
+            if f < len(place) and place[f] >= 0:
+                for c in range(out.shape[1]):
+                    out[p, c] += gains[place[f], c]
+
+
+def _check_numbers(features: Any, rows: IntArray) -> None:
+    """Raise ValueError unless rows hold indices of features, each once, and -1."""
+    ordered = np.sort(rows, axis=1)
+    again = (ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0)
+    wrong = (features != rows).any(axis=1) | (rows < -1).any(axis=1) | again.any(axis=1)
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        raise ValueError(
+            f"Part {row} is {shown(features[row].tolist())}; the weak learner 'active_feature' "
+            "takes numbers of active features, each once, as active_features(X) makes them. Take "
+            "'stump' for features as they are."
+        )

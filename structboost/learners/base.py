@@ -1,0 +1,552 @@
+"""Contract of families of weak learners.
+
+A learner h responds with ``h(p)`` to every part p of a kind.  Under duals D, the signed weights of
+all parts and channels, its edge on channel c is::
+
+    edge(h, c) = sum over p of D[p, c] h(p)
+
+Calls of a run, in this order::
+
+    family = Family(features, response, exact=..., n_threads=...)
+    family.resample(rng)                     if weight is to be shared by many learners
+    family.skip_rounds(n)                    if a checkpoint has n rounds behind it
+    repeat
+        family.price(D, per_channel)         by the pricing rule, or price_shared, price_groups
+        family.refine(learner, D)            by rules that share learners
+        family.left_out()                    by masters that look at the parts left out
+        family.responses(new learners)
+    family.widest_edges(D)                   at the end, unless family.searches_all
+    family.table(learners)                   for the model
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from structboost._typing import FloatArray, IntArray
+from structboost.errors import TaskError
+from structboost.learners.binning import Thresholds
+from structboost.learners.responses import ShardFeatures
+from structboost.learners.standardisation import Standardisation
+from structboost.learners.table import LearnerTable
+from structboost.learners.terms import Term
+from structboost.runtime.described import Described
+from structboost.validation import (
+    OrderedRows,
+    check_flag_or_none,
+    checked_array,
+    checked_list,
+    checked_number,
+    checked_whole_number,
+    is_whole,
+    shown,
+    warn_of_old_flags,
+)
+
+
+class Candidate(NamedTuple):
+    """Weak learner that pricing found, with its channel.
+
+    Parameters
+    ----------
+    learner : hashable
+        The weak learner, as its family describes it.
+    channel : int
+        Index of the channel.
+    edge : float
+        ``<duals, response>`` of the learner on the channel.
+    """
+
+    learner: Any
+    channel: int
+    edge: float
+
+
+class Column(NamedTuple):
+    """Result of pricing, terms under one weight and their edge.
+
+    Parameters
+    ----------
+    terms : tuple of Term
+        The response of the column is the sum of the responses of its terms.
+    edge : float
+        ``<duals, response>``; a column above the rule's ``min_edge`` lowers the objective.
+    """
+
+    terms: tuple[Term, ...]
+    edge: float
+
+
+class TrainingFeatures(Protocol):
+    """Training set whose features stay in shards, as families see it.
+
+    Attributes
+    ----------
+    rows : dict of str to ndarray, shape (n_parts, n_features), or None
+        Features of each kind, where they are in this process.
+    """
+
+    rows: Mapping[str, NDArray[Any]] | None
+
+    def bins(self, kind: str, *, exact: bool | None) -> Thresholds:
+        """Thresholds of the features of a kind.
+
+        Parameters
+        ----------
+        kind : str
+            Kind of the parts.
+        exact : bool or None
+            Whether to bin at all distinct values, or at no more than 255 thresholds per feature.
+            None leaves it to the number of rows
+            (:func:`structboost.learners.binning.bin_thresholds`).
+
+        Returns
+        -------
+        thresholds : Thresholds
+            One entry or column for each feature of the kind.
+        """
+
+    def standardisation(self, kind: str, response: tuple[float, float]) -> Standardisation:
+        """Means and scales of the features of a kind.
+
+        Parameters
+        ----------
+        kind : str
+            Kind of the parts.
+        response : (float, float)
+            The two responses of discrete weak learners of this kind.
+
+        Returns
+        -------
+        standardisation : Standardisation
+            One entry or column for each feature of the kind.
+        """
+
+
+class Growth(NamedTuple):
+    """Data from which compiled code grows the trees of rounds, and room for them.
+
+    Parameters
+    ----------
+    setup : tuple
+        Arguments of :func:`.tree_growth.grow` that no round changes: ``table``, ``columns``,
+        ``room``, ``limits``, and ``draw`` without the seed.
+    is_drawn : ndarray of bool, shape (n_rounds, n_rows)
+        Rows that the trees of each round are grown on.
+    seeds : ndarray of int64, shape (n_rounds,)
+    counts : ndarray of int64, optional
+        As for :func:`.tree_growth.grow`.
+    trees : tuple of ndarray, shapes (n_rounds, n_channels, n_nodes) twice and \
+            (n_rounds, 2, n_channels, n_leaves)
+        Filled with features, bins, and the responses of leaves of all and of the drawn rows.
+    sets : ndarray of uint64, shape (n_rounds * n_channels, n_nodes, n_words), optional
+    sums : ndarray, shape (n_rounds, 4, n_channels, n_leaves)
+        Filled by :func:`structboost.learners.leaf_sums.sum_leaves`.
+    leaf_of_rows : ndarray of int16, shape (n_channels, n_rows)
+        Work array for the leaf of each row.
+    fractions : (float, float)
+        As for :func:`structboost.learners.leaf_sums.confident_leaves`.
+    """
+
+    setup: tuple[Any, ...]
+    is_drawn: NDArray[np.bool_]
+    seeds: IntArray
+    counts: IntArray | None
+    trees: tuple[IntArray, IntArray, FloatArray]
+    sets: NDArray[np.uint64] | None
+    sums: FloatArray
+    leaf_of_rows: NDArray[np.int16]
+    fractions: tuple[float, float]
+
+
+class WeakLearnerFamily(Described, ABC):
+    """Family of weak learners on the parts of one kind, bound to its training features.
+
+    The trainer makes it as ``Family(features, response, exact=..., n_threads=...)``; it may then
+    precompute what every round needs.  Learners are hashable.  Two further keywords are optional:
+    ``directions`` (1, -1 or 0 for each feature, with which responses rise, fall, or are
+    unconstrained) and ``categorical`` (indices of the features that are split by sets of
+    categories).  A family with such a keyword is used for tables that need it.
+
+    Attributes
+    ----------
+    name : str
+        The name in ``StructBoost(weak_learner=...)`` and in model files.
+    exact_pricing : bool
+        Whether :meth:`price` finds the learner of largest edge in the whole family.  If not, there
+        is no lower bound over the family, which the certificate reports.
+    cross_fitted : bool
+        Whether a learner has other responses on training parts than the one that is saved.
+        Objective and bound then refer to the training responses, and the saved model has no
+        certificate.
+    can_resume : bool
+        Whether learners are tuples of plain values that :meth:`restored` restores, as a checkpoint
+        needs.
+    takes_missing : bool
+        Whether features may be missing (NaN).  Other families only receive features without.
+    reads_bins : bool
+        Whether features are read by :func:`structboost.learners.binning.bin_features` only, which
+        also takes rows in another order than that of their table.  Other families receive arrays.
+    in_threads : bool
+        Whether :meth:`price` works in ``n_threads`` threads.
+    sets_of_categories : type, optional
+        Second family for categorical features, if this one does not take ``categorical``.
+    ridge : float
+        The best ridge of :class:`structboost.objectives.OneSlack` for these learners.
+    shard_features : ShardFeatures, optional
+        Plain data from which shards compute the responses, if they do.
+    """
+
+    name: str
+    exact_pricing: bool
+    cross_fitted: bool = False
+    can_resume: bool = False
+    takes_missing: bool = False
+    reads_bins: bool = False
+    in_threads: bool = False
+    sets_of_categories: ClassVar[type[WeakLearnerFamily] | None] = None
+    ridge: float = 0.0
+    shard_features: ShardFeatures | None = None
+    n_features: int
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        remedy = "register it by register_weak_learner(..., sparse=...)"
+        warn_of_old_flags(cls, {"takes_sparse": remedy, "vary": "name it resample"})
+
+    @abstractmethod
+    def price(self, duals: FloatArray, per_channel: int) -> Sequence[Candidate]:
+        """Learners of largest edge for given duals.
+
+        Parameters
+        ----------
+        duals : ndarray, shape (n_parts, n_channels)
+            Signed weights of the training parts, or the return value of
+            :meth:`structboost.CutOracle.combine` if they stay in shards.
+        per_channel : int
+            Largest number of different learners per channel, at least 1.
+
+        Returns
+        -------
+        candidates : sequence of Candidate
+            At least the best learner of each channel, in descending order of edge, with ties in a
+            fixed order.
+        """
+
+    def resample(self, rng: Any) -> None:
+        """Prepare to find learners that differ more from round to round.
+
+        Called at most once, before the first round, for masters with a ridge, which
+        spreads the weight over many learners.  By default nothing changes.
+
+        Parameters
+        ----------
+        rng : int, RandomState or None
+            Source of all random draws of the family.
+        """
+        return
+
+    def skip_rounds(self, n_rounds: int) -> None:
+        """Repeat the random draws of :meth:`price` in the rounds before a checkpoint.
+
+        Parameters
+        ----------
+        n_rounds : int
+            Number of these rounds.
+        """
+        return
+
+    def growth(self, n_rounds: int, n_channels: int) -> Growth | None:
+        """Return data from which a booster grows the learners of rounds in compiled code.
+
+        It takes the place of :meth:`price` in rounds that nobody watches.
+
+        Parameters
+        ----------
+        n_rounds, n_channels : int
+            Largest number of rounds, and channels of the kind.
+
+        Returns
+        -------
+        growth : Growth or None
+            None if learners are only found by :meth:`price`, as by default.
+        """
+        return None
+
+    def skip_drawn(self, n_rounds: int) -> None:
+        """Discard the random draws of the ``n_rounds`` rounds that the last growth has run."""
+        return
+
+    def grown(self, growth: Growth, n_rounds: int) -> list[list[Candidate]]:
+        """Return the candidates of each of the first rounds of a growth, best first.
+
+        Parameters
+        ----------
+        growth : Growth
+            The result of :meth:`growth`, filled by the booster.
+        n_rounds : int
+            Number of rounds that were grown.
+        """
+        raise NotImplementedError
+
+    def part(self) -> WeakLearnerFamily | None:
+        """Smaller family of these learners, which is priced faster.
+
+        The learners that it returns belong to this family.  Rounds price the part first, and the
+        whole family only where the part has no edge that keeps the gap open.
+
+        Returns
+        -------
+        part : WeakLearnerFamily or None
+            None if there is no faster search, as by default.
+        """
+        return None
+
+    @property
+    def identity(self) -> str:
+        """Text by which checkpoints tell families of one name apart."""
+        return self.name
+
+    @property
+    def searches_all(self) -> bool:
+        """Whether :meth:`price` searches all learners of the kind, not only quantiles."""
+        return True
+
+    def widest_edges(self, duals: Any) -> FloatArray | None:
+        """Largest edge of each channel over all learners of the kind.
+
+        Called once, when training ends, if the family searches only a part of its learners.
+
+        Parameters
+        ----------
+        duals : ndarray, shape (n_parts, n_channels)
+            As for :meth:`price`.
+
+        Returns
+        -------
+        edges : ndarray, shape (n_channels,), or None
+            None if they can no longer be searched.
+        """
+        return None
+
+    @abstractmethod
+    def refine(self, learner: Any, duals: FloatArray) -> Sequence[Candidate]:
+        """Turn a learner into the form that each channel prefers (rule ``best``).
+
+        Parameters
+        ----------
+        learner : hashable
+            A learner that :meth:`price` returned.
+        duals : ndarray, shape (n_parts, n_channels)
+            As for :meth:`price`.
+
+        Returns
+        -------
+        candidates : sequence of Candidate
+            One per channel, in the order of the channels.
+        """
+
+    def price_shared(self, duals: FloatArray, n_learners: int) -> Sequence[tuple[Any, FloatArray]]:
+        """Learners of largest l1 norm of edges over the channels, each with its edges, best first.
+
+        Parameters
+        ----------
+        duals : ndarray, shape (n_parts, n_channels)
+            Signed weights of the training parts.
+        n_learners : int
+            Largest number of learners.
+
+        Returns
+        -------
+        priced : sequence of (learner, ndarray of shape (n_channels,))
+            At least one learner, each with its edge on every channel.
+
+        Raises
+        ------
+        NotImplementedError
+            If the family has no search for it.
+        """
+        raise NotImplementedError(
+            f"The family {self.name!r} has no price_shared, which this pricing rule needs; take "
+            "'stump' or 'feature'."
+        )
+
+    def price_groups(
+        self, duals: FloatArray, n_groups: int
+    ) -> Sequence[Sequence[tuple[Any, FloatArray]]]:
+        """Group learners by largest summed l1 norm, by default one learner in each group.
+
+        Parameters
+        ----------
+        duals : ndarray, shape (n_parts, n_channels)
+            Signed weights of the training parts.
+        n_groups : int
+            Largest number of groups.
+
+        Returns
+        -------
+        groups : sequence of sequence of (learner, ndarray of shape (n_channels,))
+            Best group first.
+        """
+        return [[candidate] for candidate in self.price_shared(duals, n_groups)]
+
+    def left_out(self) -> NDArray[np.bool_] | None:
+        """Training parts that the learners of the last :meth:`price` were not grown on.
+
+        Returns
+        -------
+        parts : ndarray of bool, shape (n_parts,), or None
+            None if learners are grown on all parts, as by default.
+        """
+        return None
+
+    def held_out_response(self, learner: Any, channel: int) -> FloatArray | None:
+        """Responses of a learner to the parts left out, as if it had been fitted without them.
+
+        Parameters
+        ----------
+        learner : hashable
+            A learner that the last :meth:`price` returned.
+        channel : int
+            The channel it was returned for.
+
+        Returns
+        -------
+        responses : ndarray, shape (n_parts,), or None
+            0 on the parts that it was grown on.  None if :meth:`left_out` is None, or if the last
+            :meth:`price` did not return the learner for this channel.
+        """
+        return None
+
+    def restored(self, values: Sequence[Any]) -> Any:
+        """Restore a learner from the fields in a checkpoint, where tuples are lists.
+
+        Parameters
+        ----------
+        values : sequence
+            Plain values, as JSON holds them.
+
+        Returns
+        -------
+        learner : hashable
+            Equal to the one that was written.
+
+        Raises
+        ------
+        DamagedFileError
+            If it is not a learner of this family on these features.
+        NotImplementedError
+            If the family does not declare ``can_resume``.
+        """
+        raise NotImplementedError(f"{type(self).__name__} does not implement restored().")
+
+    @abstractmethod
+    def responses(self, learners: Sequence[Any]) -> Any:
+        """Responses of learners to the training parts.
+
+        Parameters
+        ----------
+        learners : sequence
+            Learners that this family returned.
+
+        Returns
+        -------
+        responses : ndarray or scipy.sparse.csr_array, shape (n_learners, n_parts)
+            int8 if they are discrete.  Sparse, with sorted rows, where most are 0.
+        """
+
+    @abstractmethod
+    def table(self, learners: Sequence[Any]) -> LearnerTable:
+        """Table of the learners, which gives their responses to any features.
+
+        Parameters
+        ----------
+        learners : sequence
+            Learners that this family returned.
+
+        Returns
+        -------
+        table : LearnerTable
+            One entry per learner, in their order.
+        """
+
+
+# Types of numbers, of which bools are none.
+_REAL = (int, float, np.integer, np.floating)
+
+
+def check_family_arguments(
+    features: Any, response: Any, *, exact: Any = False, n_threads: Any = 1
+) -> None:
+    """Raise TypeError or ValueError unless a family can learn on these arguments."""
+    check_flag_or_none(exact, "exact")
+    checked_whole_number(n_threads, "n_threads")
+    if not sparse.issparse(features):
+        table = features.table if isinstance(features, OrderedRows) else features
+        if not isinstance(table, np.ndarray):
+            raise TypeError(
+                f"features is {shown(features)}; give an array of numbers with 2 axes, parts by "
+                "features."
+            )
+        checked_array(table, "features", 2)
+    is_list = isinstance(response, tuple | list)
+    if not (is_list or (isinstance(response, np.ndarray) and response.ndim == 1)) or (
+        len(response) != 2
+    ):
+        raise TypeError(f"response is {shown(response)}; give two numbers, such as (-1.0, 1.0).")
+    low, high = (checked_number(value, "response") for value in response)
+    if not (np.isfinite(low) and np.isfinite(high) and low < high):
+        raise ValueError(
+            f"response is {shown(response)}; give two numbers in rising order, such as (-1.0, 1.0)."
+        )
+
+
+def checked_columns(columns: Any, name: str, n_features: int) -> IntArray:
+    """Return indices of features, or raise TypeError or ValueError that names them."""
+    for column in checked_list(columns, name, "[0, 2]"):
+        if not is_whole(column) or not 0 <= column < n_features:
+            raise ValueError(
+                f"{name} has {shown(column)}; give indices of features from 0 to {n_features - 1}."
+            )
+    return np.array(columns, np.int64)
+
+
+def checked_directions(directions: Any, n_features: int) -> NDArray[np.int8]:
+    """Return 1, -1 or 0 for each feature, or raise TypeError or ValueError."""
+    if directions is None:
+        return np.zeros(n_features, np.int8)
+    listed = checked_list(directions, "directions", "[1, 0, -1]")
+    if len(listed) != n_features or not all(
+        isinstance(d, _REAL) and d in (-1, 0, 1) for d in listed
+    ):
+        raise ValueError(
+            f"directions is {shown(directions)}; give 1, -1 or 0 for each of {n_features} features."
+        )
+    return np.array(directions, np.int8)
+
+
+def check_has_rows(features: NDArray[Any], family: str) -> None:
+    """Raise TaskError if there is no part to learn from."""
+    if not len(features):
+        raise TaskError(
+            "features has no rows. "
+            f"No example has a part of a kind that weak_learner={family!r} is to learn on; use "
+            "'stump' or 'tree', which need none, or leave the kind out of the task."
+        )
+
+
+def check_sizes(features: NDArray[Any], family: str, largest: float) -> None:
+    """Raise TaskError if values of a feature are above ``largest``, or all below its inverse."""
+    sizes = np.abs(features).max(axis=0)
+    bad = np.flatnonzero((sizes > largest) | ((sizes > 0) & (sizes < 1 / largest)))
+    if len(bad):
+        raise TaskError(
+            f"Feature {bad[0]} of X has values up to {sizes[bad[0]]:.2g}; weak_learner={family!r} "
+            f"takes features from {1 / largest:g} to {largest:g} only; scale the feature."
+        )

@@ -1,0 +1,190 @@
+"""Sets of categories as weak learners, the stumps of categorical features."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from structboost._typing import FloatArray, IntArray, override
+from structboost.files.schema import Array, DamagedFileError, whole_number
+from structboost.learners.base import (
+    Candidate,
+    WeakLearnerFamily,
+    check_family_arguments,
+    checked_columns,
+)
+from structboost.learners.binning import bin_features
+from structboost.learners.candidates import best_on_channels, best_ways, response_type
+from structboost.learners.category_sets import (
+    HALF,
+    N_WORDS,
+    flags_of,
+    for_all_categories,
+    number_of,
+    words_of,
+    words_of_flags,
+)
+from structboost.learners.histogram import histograms
+from structboost.learners.lookup_table import LookupTable
+from structboost.learners.table import LearnerTable, shares_of_one
+
+
+class CategorySet(NamedTuple):
+    """Learner with the larger response on a set of bins, stored as bits of an integer."""
+
+    feature: int
+    members: int
+
+
+@dataclass(frozen=True)
+class CategoryTable(LearnerTable):
+    """Table of sets of categories, as bits.
+
+    ``missing_inside`` is whether missing values, and categories that are not in training, count as
+    in the set.
+    """
+
+    schema: ClassVar[Mapping[str, Array]] = {
+        "feature": Array("int64", ("n_learners",), low=0, high="n_features - 1"),
+        "sets": Array("uint64", ("n_learners", N_WORDS)),
+        "missing_inside": Array("uint8", ("n_learners",), high=1),
+        "inside": Array("float64", ("n_learners",)),
+        "outside": Array("float64", ("n_learners",)),
+    }
+    takes_missing: ClassVar[bool] = True
+
+    feature: IntArray
+    sets: NDArray[np.uint64]
+    missing_inside: NDArray[np.uint8]
+    inside: FloatArray
+    outside: FloatArray
+
+    @override
+    def responses(self, features: NDArray[Any]) -> FloatArray:
+        scorer = self.scorer(np.eye(len(self)), features.shape[1])
+        return np.ascontiguousarray(scorer.raw_scores(features).T)
+
+    @override
+    def feature_shares(self, n_features: int) -> FloatArray:
+        return shares_of_one(self.feature, n_features)
+
+    @override
+    def scorer(self, weights: FloatArray, n_features: int) -> LookupTable:
+        used, place = np.unique(self.feature, return_inverse=True)
+        is_inside = flags_of(self.sets)
+        n_bins = is_inside.shape[1]
+        responses = np.where(is_inside, self.inside[:, None], self.outside[:, None])
+        values = np.zeros((len(used), n_bins, weights.shape[1]))
+        missing = np.zeros((len(used), weights.shape[1]))
+        of_missing = np.where(self.missing_inside > 0, self.inside, self.outside)
+        for k, u in enumerate(place.tolist()):
+            values[u] += responses[k][:, None] * weights[k]
+            missing[u] += of_missing[k] * weights[k]
+        thresholds = np.tile(np.arange(n_bins - 1) + HALF, len(used))
+        return LookupTable(
+            np.zeros(weights.shape[1]), used.astype(np.int64), thresholds,
+            np.arange(len(used) + 1, dtype=np.int64) * (n_bins - 1),
+            values.reshape(len(used) * n_bins, weights.shape[1]), n_features, missing,
+        )  # fmt: skip
+
+
+class CategoryFamily(WeakLearnerFamily):
+    """Family of all sets of categories of each categorical feature.
+
+    The edge of a set is a sum over its categories, so the best set of a channel holds the
+    categories whose duals have a positive sum, and pricing is exact.
+
+    Parameters
+    ----------
+    features : ndarray, shape (n_parts, n_features)
+        Features of the training parts.
+    response : (float, float)
+        The two responses.
+    categorical : sequence of int
+        Features that hold numbers of categories, from 0 to 254.
+    exact, n_threads
+        Ignored.
+    """
+
+    name = "category"
+    exact_pricing = True
+    can_resume = True
+    takes_missing = True
+
+    def __init__(
+        self,
+        features: NDArray[Any],
+        response: tuple[float, float],
+        *,
+        exact: bool | None = None,
+        n_threads: int = 1,
+        categorical: Sequence[int] = (),
+    ) -> None:
+        check_family_arguments(features, response, exact=exact, n_threads=n_threads)
+        self.n_features = features.shape[1]
+        self.categorical = checked_columns(categorical, "categorical", self.n_features)
+        of_categories = features[:, self.categorical]
+        self.binned = bin_features(of_categories, categorical=range(len(self.categorical)))
+        self.low, self.high = response
+        self._ends = np.append(0, np.cumsum(self.binned.bins.n_bins))
+
+    @override
+    def price(self, duals: FloatArray, per_channel: int) -> list[Candidate]:
+        sums = histograms(self.binned, duals, 0, len(self.categorical))
+        totals, inside = sums[-1], sums[:-1] > 0
+        gains = np.add.reduceat(np.maximum(sums[:-1], 0.0), self._ends[:-1], axis=0)
+        edges = self.low * totals + (self.high - self.low) * gains
+
+        def learner(j: int, c: int) -> CategorySet:
+            return self._learner(j, inside[self._ends[j] : self._ends[j + 1], c])
+
+        return best_on_channels(edges, per_channel, learner)
+
+    @override
+    def refine(self, learner: CategorySet, duals: FloatArray) -> list[Candidate]:
+        n_bins = int(self.binned.bins.n_bins[self._column(learner)])
+        others = learner._replace(members=learner.members ^ (2**n_bins - 1))
+        edges = self.responses([learner, others]) @ duals
+        return best_ways((learner, others), edges)
+
+    @override
+    def restored(self, values: Sequence[Any]) -> CategorySet:
+        category_set = CategorySet(*values)
+        if category_set.feature not in self.categorical.tolist():
+            raise DamagedFileError(f"feature {category_set.feature!r} has no categories")
+        n_bins = int(self.binned.bins.n_bins[self._column(category_set)])
+        whole_number(category_set.members, "set", 0, 2**n_bins - 1)
+        return category_set
+
+    @override
+    def responses(self, learners: Sequence[CategorySet]) -> NDArray[Any]:
+        out = np.empty((len(learners), self.binned.n_rows), response_type(self.low, self.high))
+        inside = flags_of(words_of(tuple(learner.members for learner in learners)))
+        for k, learner in enumerate(learners):
+            is_inside = inside[k][self.binned.codes[self._column(learner)]]
+            out[k] = np.where(is_inside, self.high, self.low)
+        return out
+
+    @override
+    def table(self, learners: Sequence[CategorySet]) -> CategoryTable:
+        words = words_of(tuple(learner.members for learner in learners))
+        columns = np.array([self._column(learner) for learner in learners], np.int64)
+        words, is_missing = for_all_categories(words, self.binned.bins.n_bins[columns])
+        n = len(learners)
+        return CategoryTable(
+            self.categorical[columns], words, is_missing.astype(np.uint8),
+            np.full(n, float(self.high)), np.full(n, float(self.low)),
+        )  # fmt: skip
+
+    def _learner(self, column: int, inside: NDArray[np.bool_]) -> CategorySet:
+        flags = np.zeros(64 * N_WORDS, np.bool_)
+        flags[: len(inside)] = inside
+        words = words_of_flags(flags)
+        return CategorySet(int(self.categorical[column]), number_of(words))
+
+    def _column(self, learner: CategorySet) -> int:
+        return int(np.searchsorted(self.categorical, learner.feature))

@@ -1,0 +1,399 @@
+"""Linear functions of the features with small standardised coefficients.
+
+The family on a channel is the ball ``|u| <= R`` of functions ``u'z(x)``, where z holds the
+standardised features and a constant.  The largest edge for the signed weights D of a channel is
+then ``R |Z'D|``, reached in the direction of ``Z'D``, so pricing is exact and costs one product of
+matrices.  The weights of the columns on a channel add up to the norm of their sum at the optimum:
+the sum of the Euclidean norms of the channels' linear functions is added to the l1 norm
+of other weak learners (docs/decisions/union-of-families.md).
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from structboost._typing import FloatArray, IntArray, override
+from structboost.files.schema import Array, DamagedFileError, finite_number
+from structboost.learners.base import (
+    Candidate,
+    TrainingFeatures,
+    WeakLearnerFamily,
+    check_family_arguments,
+)
+from structboost.learners.block_measures import BlockMeasure, entry_values
+from structboost.learners.candidates import best_first
+from structboost.learners.lookup_table import LinearAndSteps, LookupTable
+from structboost.learners.responses import DualsInShards, FeaturesOfRows, ResponsesInShard
+from structboost.learners.standardisation import Standardisation
+from structboost.learners.table import LearnerTable, shares_of_coefficients
+from structboost.learners.terms import Terms
+from structboost.runtime.compiled import compiled
+from structboost.runtime.growable_matrix import GrowingMatrix
+
+# Norm of a linear function of weight 1, next to stumps of responses -1, 1: at most the first, and
+# the second divided by the dimension of the features, as more of them fit more noise.
+_LARGEST_RADIUS = 3.0
+_RADIUS_TIMES_DIMENSION = 10.0
+# Share by which the norm of a learner in a checkpoint may be larger: rounding.
+_ROUNDING = 1e-9
+# Standard deviations around the mean that diagrams show.
+_SPAN = 2.0
+
+
+class LinearFunction(NamedTuple):
+    """Linear function ``coefficients'z`` of the standardised features z.
+
+    ``packed`` holds the coefficients in hexadecimal digits.  Learners are keys of dictionaries in
+    every round: text keeps its hash, and a tuple of thousands of numbers is hashed each time.
+    """
+
+    packed: str
+
+    @classmethod
+    def of(cls, coefficients: FloatArray) -> LinearFunction:
+        """Make the function with these coefficients."""
+        return cls(coefficients.astype("<f8").tobytes().hex())
+
+    @property
+    def coefficients(self) -> FloatArray:
+        """Coefficients, shape (width,)."""
+        return np.frombuffer(bytes.fromhex(self.packed), "<f8")
+
+
+class FunctionCodes(NamedTuple):
+    """Linear functions on standardised features, shape (n_learners, width)."""
+
+    coefficients: FloatArray
+
+    @property
+    def n_learners(self) -> int:
+        """Number of functions."""
+        return len(self.coefficients)
+
+
+@dataclass(frozen=True)
+class LinearFunctionTable(LearnerTable):
+    """Table of linear functions ``coefficients'x + intercept``.
+
+    ``centers`` and ``scales`` are the means and standard deviations of the features in training, 0
+    for the scale of a constant.
+    """
+
+    schema: ClassVar[Mapping[str, Array]] = {
+        "coefficients": Array("float64", ("n_learners", "n_features")),
+        "intercept": Array("float64", ("n_learners",)),
+        "centers": Array("float64", ("n_features",)),
+        "scales": Array("float64", ("n_features",), low=0),
+    }
+
+    coefficients: FloatArray
+    intercept: FloatArray
+    centers: FloatArray
+    scales: FloatArray
+
+    @override
+    def responses(self, features: Any) -> FloatArray:
+        if sparse.issparse(features):
+            linear = np.asarray(features @ self.coefficients.T).T
+        else:
+            linear = self.coefficients @ np.asarray(features, np.float64).T
+        return np.asarray(linear + self.intercept[:, None])
+
+    @override
+    def feature_shares(self, n_features: int) -> FloatArray:
+        return shares_of_coefficients(self.coefficients * self.scales)
+
+    @override
+    def feature_sizes(self, weights: FloatArray, n_features: int) -> FloatArray:
+        return np.asarray(np.abs(self.coefficients.T @ weights).sum(axis=1) * self.scales)
+
+    @override
+    def as_linear(self, weights: FloatArray, n_features: int) -> tuple[FloatArray, FloatArray]:
+        return self.coefficients.T @ weights, self.intercept @ weights
+
+    @override
+    def scorer(self, weights: FloatArray, n_features: int) -> LinearAndSteps:
+        constant = LookupTable.constant(self.intercept @ weights, n_features)
+        half = _SPAN * self.scales
+        span = np.array([self.centers - half, self.centers + half])
+        return LinearAndSteps(self.coefficients.T @ weights, constant, span)
+
+
+class LinearFunctionSearch(WeakLearnerFamily):
+    """Search over all linear functions in a ball of standardised coefficients, on each channel.
+
+    If responses must not be negative, nor are features and coefficients, and there is no bias.
+
+    Parameters
+    ----------
+    standardisation : Standardisation
+
+    Attributes
+    ----------
+    radius : float
+        Radius of the ball (docs/decisions/union-of-families.md).
+    """
+
+    name = "linear"
+    exact_pricing = True
+    can_resume = True
+
+    def __init__(self, standardisation: Standardisation) -> None:
+        self.standardisation = standardisation
+        self.n_features = len(standardisation.scales)
+        radius = min(_LARGEST_RADIUS, _RADIUS_TIMES_DIMENSION / standardisation.dimension)
+        # Two digits: the order in which a library adds does not decide on the last ones.
+        self.radius = float(f"{radius:.2g}")
+
+    @abstractmethod
+    def _sums(self, duals: Any) -> FloatArray:
+        """Sum the standardised features times the duals, shape (width, n_channels)."""
+
+    @override
+    def price(self, duals: Any, per_channel: int) -> list[Candidate]:
+        candidates = [
+            self._steepest(channel, sums) for channel, sums in enumerate(self._sums(duals).T)
+        ]
+        return best_first(candidates)
+
+    @override
+    def refine(self, learner: LinearFunction, duals: Any) -> list[Candidate]:
+        edges = learner.coefficients @ self._sums(duals)
+        turned = LinearFunction.of(-learner.coefficients)
+        may_turn = self.standardisation.bias
+        return [
+            Candidate(turned, channel, -edge)
+            if may_turn and edge < 0
+            else Candidate(learner, channel, edge)
+            for channel, edge in enumerate(edges.tolist())
+        ]
+
+    @override
+    def table(self, learners: Sequence[LinearFunction]) -> LinearFunctionTable:
+        z = self.standardisation
+        standardised = _matrix(learners, z.width)
+        coefficients = standardised[:, : self.n_features] / z.scales
+        intercept = -(coefficients @ z.centers)
+        if z.bias:
+            intercept += standardised[:, -1]
+        scales = np.where(np.isfinite(z.scales), z.scales, 0.0)
+        return LinearFunctionTable(coefficients, intercept, z.centers, scales)
+
+    @override
+    def restored(self, values: Sequence[Any]) -> LinearFunction:
+        (packed,) = values
+        # Checkpoints of version 0.2 hold a list.
+        is_text = isinstance(packed, str)
+        coefficients = LinearFunction(packed).coefficients.tolist() if is_text else packed
+        if len(coefficients) != self.standardisation.width:
+            raise DamagedFileError("a linear function has more or fewer coefficients than features")
+        least = -np.inf if self.standardisation.bias else 0.0
+        weights = [finite_number(value, "coefficient", least) for value in coefficients]
+        if np.linalg.norm(weights) > self.radius * (1 + _ROUNDING):
+            raise DamagedFileError(
+                f"a linear function has coefficients of norm above {self.radius}"
+            )
+        return LinearFunction.of(np.array(weights))
+
+    def _steepest(self, channel: int, sums: FloatArray) -> Candidate:
+        inside = sums if self.standardisation.bias else np.maximum(sums, 0.0)
+        norm = float(np.linalg.norm(inside))
+        if norm > 0:
+            steepest = LinearFunction.of(inside * (self.radius / norm))
+            return Candidate(steepest, channel, self.radius * norm)
+        best = int(np.argmax(sums))
+        steepest = LinearFunction.of(self.radius * (np.arange(len(sums)) == best))
+        return Candidate(steepest, channel, self.radius * float(sums[best]))
+
+
+class LinearFunctionFamily(LinearFunctionSearch):
+    """Family of linear functions on features in memory.
+
+    Parameters
+    ----------
+    features : ndarray, shape (n_parts, n_features)
+        Features of the training parts.
+    response : (float, float)
+        The two responses (:class:`structboost.PartKind`).
+    exact, n_threads
+        Ignored: the search is one product of matrices.
+
+    Raises
+    ------
+    TaskError
+        If responses must not be negative, and a feature is.
+    """
+
+    def __init__(
+        self,
+        features: NDArray[Any],
+        response: tuple[float, float] = (-1.0, 1.0),
+        *,
+        exact: bool | None = None,
+        n_threads: int = 1,
+    ) -> None:
+        check_family_arguments(features, response, exact=exact, n_threads=n_threads)
+        super().__init__(Standardisation.of(features, response))
+        self._rows = self.standardisation.rows(features)
+
+    @override
+    def responses(self, learners: Sequence[LinearFunction]) -> NDArray[np.float32]:
+        functions = _matrix(learners, self.standardisation.width)
+        return np.asarray(functions @ self._rows.T, np.float32)
+
+    @override
+    def _sums(self, duals: FloatArray) -> FloatArray:
+        return np.asarray(self._rows.T @ duals)
+
+
+class SparseLinearFunctions(LinearFunctionSearch):
+    """Family of linear functions on sparse features, standardised without more memory.
+
+    Parameters
+    ----------
+    features : sparse array by rows, shape (n_parts, n_features)
+    response : (float, float)
+        The two responses (:class:`structboost.PartKind`).
+    exact, n_threads
+        Ignored.
+
+    Raises
+    ------
+    TaskError
+        If responses must not be negative, and a feature is.
+    """
+
+    def __init__(
+        self,
+        features: Any,
+        response: tuple[float, float] = (-1.0, 1.0),
+        *,
+        exact: bool | None = None,
+        n_threads: int = 1,
+    ) -> None:
+        super().__init__(Standardisation.of(features, response))
+        self.standardisation.check_signs(features)
+        self._rows = sparse.csr_array(features, dtype=np.float64)
+        self._columns = self._rows.T.tocsr()
+
+    @override
+    def responses(self, learners: Sequence[LinearFunction]) -> NDArray[np.float32]:
+        return np.asarray(self.table(learners).responses(self._rows), np.float32)
+
+    @override
+    def _sums(self, duals: FloatArray) -> FloatArray:
+        z, totals = self.standardisation, duals.sum(axis=0)
+        shift = z.centers / z.scales
+        sums = (self._columns @ duals) / z.scales[:, None] - shift[:, None] * totals
+        return np.vstack((sums, totals)) if z.bias else np.asarray(sums)
+
+
+class FunctionResponses(ResponsesInShard):
+    """Responses of linear functions of standardised features, which stores only the functions."""
+
+    def __init__(self, features: FloatArray, starts: IntArray) -> None:
+        super().__init__(features, starts)
+        self._functions = GrowingMatrix(features.shape[1], np.float64)
+
+    @override
+    def add(self, new: FunctionCodes) -> int:
+        return self._functions.append(new.coefficients)
+
+    @override
+    def block_sums(self, duals: FloatArray, rows: slice) -> FloatArray:
+        return np.asarray(self.features[rows].T @ duals)
+
+    @override
+    def add_scores(self, terms: Terms, first: int, out: FloatArray) -> None:
+        if len(terms.learners):
+            weights = np.zeros((len(out), self.features.shape[1]))
+            functions = self._functions.rows[terms.learners] * terms.coefficients[:, None]
+            np.add.at(weights, terms.channels, functions)
+            out += weights @ self.features[first : first + out.shape[1]].T
+
+    @override
+    def add_products(
+        self, terms: Terms, measure: BlockMeasure, first: int, out: FloatArray
+    ) -> None:
+        if len(terms.learners):
+            n_channels, width = len(measure.indptr) - 1, self.features.shape[1]
+            sums = np.zeros((n_channels, width))
+            _add_measured_rows(self.features, *measure, first, sums)
+            out += np.einsum("tf,tf->t", self._functions.rows[terms.learners], sums[terms.channels])
+
+
+class StandardisedRows(NamedTuple):
+    """Standardised features of a shard."""
+
+    standardisation: Standardisation
+
+    @property
+    def identity(self) -> tuple[FloatArray, FloatArray]:
+        """Centers and scales."""
+        return self.standardisation.centers, self.standardisation.scales
+
+    def in_shard(self, features: FeaturesOfRows, starts: IntArray) -> FunctionResponses:
+        """Standardise the features of a shard."""
+        return FunctionResponses(self.standardisation.rows(features.rows()), starts)
+
+
+class ShardedLinearFunctions(LinearFunctionSearch):
+    """Family of linear functions on features that only the shards hold.
+
+    Parameters
+    ----------
+    standardisation : Standardisation
+    """
+
+    def __init__(self, standardisation: Standardisation) -> None:
+        super().__init__(standardisation)
+        self.shard_features = StandardisedRows(standardisation)
+
+    @classmethod
+    def of_kind(
+        cls,
+        features: TrainingFeatures,
+        kind: str,
+        response: tuple[float, float],
+        *,
+        exact: bool | None,
+    ) -> ShardedLinearFunctions:
+        """Make the family for the parts of a kind."""
+        return cls(features.standardisation(kind, response))
+
+    @override
+    def responses(self, learners: Sequence[LinearFunction]) -> FunctionCodes:
+        return FunctionCodes(_matrix(learners, self.standardisation.width))
+
+    @override
+    def _sums(self, duals: DualsInShards) -> FloatArray:
+        return duals.sums()
+
+
+def _matrix(functions: Sequence[LinearFunction], width: int) -> FloatArray:
+    return np.array([f.coefficients for f in functions], np.float64).reshape(-1, width)
+
+
+@compiled
+def _add_measured_rows(
+    features: FloatArray,
+    parts: NDArray[np.uint16],
+    codes: NDArray[np.uint8],
+    levels: FloatArray,
+    indptr: IntArray,
+    first: int,
+    out: FloatArray,
+) -> None:
+    values = entry_values(codes, levels)
+    for c in range(len(out)):
+        for e in range(indptr[c], indptr[c + 1]):
+            row = first + parts[e]
+            for f in range(features.shape[1]):
+                out[c, f] += values[e] * features[row, f]

@@ -1,0 +1,363 @@
+"""Image patches as templates, with responses pooled by position.
+
+These are the features of ShareBoost's MNIST experiment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from structboost._typing import FloatArray, IntArray, override
+from structboost.files.schema import Array
+from structboost.learners.base import (
+    Candidate,
+    WeakLearnerFamily,
+    check_family_arguments,
+    check_has_rows,
+)
+from structboost.learners.candidates import best_on_channels, largest_norms
+from structboost.learners.table import LearnerTable
+from structboost.runtime.extras import require
+from structboost.validation import checked_seed, checked_whole_number, is_whole, shown
+
+# Patches flatter than this fraction of the images' range are not drawn.
+_MIN_CONTRAST = 0.15
+_MAX_DRAWS = 100
+# Rows from which centre and scale of a learner are computed.
+_STATISTICS_ROWS = 1000
+# Images filtered together.
+_STRIP = 200
+
+
+class PooledTemplate(NamedTuple):
+    """Learner ``(largest response of the template within the cell - center) / scale``.
+
+    Without a template it is the constant 1.
+    """
+
+    template: tuple[float, ...]
+    cell: int
+    center: float
+    scale: float
+
+
+class Pooling(NamedTuple):
+    """Positions of templates on an image, and the cells that pool them.
+
+    Parameters
+    ----------
+    height, width : int
+        Size of the images in pixels.
+    side : int
+        Side of the square templates in pixels.
+    grid : int
+        Number of cells in each direction.
+    overlap : int
+        Positions by which a cell reaches into its neighbours.
+    """
+
+    height: int
+    width: int
+    side: int
+    grid: int
+    overlap: int
+
+    def spans(self) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
+        """First and last (excluded) position of the cells, in rows and in columns."""
+        out = []
+        for length in (self.height - self.side + 1, self.width - self.side + 1):
+            edges = np.round(np.linspace(0, length, self.grid + 1)).astype(int).tolist()
+            out.append(
+                [
+                    (max(0, a - self.overlap), min(length, b + self.overlap))
+                    for a, b in pairwise(edges)
+                ]
+            )
+        return out[0], out[1]
+
+    def responses(
+        self, images: NDArray[Any], templates: NDArray[np.float32]
+    ) -> NDArray[np.float32]:
+        """Largest response in each cell, shape (n_templates, grid * grid, n_images).
+
+        Parameters
+        ----------
+        images : ndarray, shape (n_images, height * width)
+            Pixels of the images.
+        templates : ndarray of float32, shape (n_templates, side * side)
+            Pixels of the templates.
+
+        Returns
+        -------
+        responses : ndarray of float32, shape (n_templates, grid * grid, n_images)
+            Largest inner product in each cell.
+        """
+        require("vision", "PatchFamily")
+        import cv2
+
+        out = np.empty((len(templates), self.grid, self.grid, len(images)), np.float32)
+        rows, columns = self.spans()
+        for first in range(0, len(images), _STRIP):
+            strip = np.asarray(images[first : first + _STRIP], np.float32).reshape(
+                -1, self.height, self.width
+            )
+            # Side by side, for long rows; positions across a seam are in no cell.
+            wide = np.ascontiguousarray(strip.transpose(1, 0, 2)).reshape(self.height, -1)
+            for of_template, template in zip(out, templates, strict=True):
+                kernel = template.reshape(self.side, self.side)
+                response = cv2.filter2D(wide, cv2.CV_32F, kernel, anchor=(0, 0))
+                for i, (top, bottom) in enumerate(rows):
+                    band = response[top:bottom].max(axis=0).reshape(len(strip), self.width)
+                    for j, (left, right) in enumerate(columns):
+                        of_template[i, j, first : first + _STRIP] = band[:, left:right].max(axis=1)
+        return out.reshape(len(templates), self.grid**2, len(images))
+
+
+@dataclass(frozen=True)
+class PatchTable(LearnerTable):
+    """Table of pooled templates, with template -1 for the constant.
+
+    ``pooling`` are the fields of :class:`Pooling`.
+    """
+
+    schema: ClassVar[Mapping[str, Array]] = {
+        "templates": Array("float32", ("n_templates", "n_pixels")),
+        "template": Array("int64", ("n_learners",), low=-1, high="n_templates - 1"),
+        "cell": Array("int64", ("n_learners",), low=-1),
+        "center": Array("float64", ("n_learners",)),
+        "scale": Array("float64", ("n_learners",), low=0.0, nonzero=True),
+        "pooling": Array("int64", (5,), low=0, high="n_features"),
+    }
+
+    templates: NDArray[np.float32]
+    template: IntArray
+    cell: IntArray
+    center: FloatArray
+    scale: FloatArray
+    pooling: IntArray
+
+    def __post_init__(self) -> None:
+        height, width, side, grid, _ = self.pooling.tolist()
+        if not (2 <= side <= min(height, width) and 1 <= grid <= min(height, width) - side + 1):
+            raise ValueError(f"no pooling has the numbers {self.pooling.tolist()}")
+        if self.templates.shape[1] != side**2 or self.cell.max(initial=-1) >= grid**2:
+            raise ValueError("templates or cells do not fit their pooling")
+        if (self.cell[self.template >= 0] < 0).any():
+            raise ValueError("a template has no cell")
+
+    @override
+    def responses(self, features: NDArray[Any]) -> NDArray[np.float32]:
+        out = np.ones((len(self), len(features)), np.float32)
+        pooling = Pooling(*self.pooling.tolist())
+        for index in np.unique(self.template[self.template >= 0]):
+            at = np.flatnonzero(self.template == index)
+            pooled = pooling.responses(features, self.templates[index : index + 1])[
+                0, self.cell[at]
+            ]
+            out[at] = (pooled - self.center[at, None]) / self.scale[at, None]
+        return out
+
+    @override
+    def feature_shares(self, n_features: int) -> FloatArray:
+        pooling = Pooling(*self.pooling.tolist())
+        out = np.zeros((len(self), pooling.height, pooling.width))
+        cells = [(*row, *column) for row in pooling.spans()[0] for column in pooling.spans()[1]]
+        for row, template, cell in zip(out, self.template, self.cell, strict=True):
+            if template >= 0:
+                top, bottom, left, right = cells[cell]
+                row[top : bottom + pooling.side - 1, left : right + pooling.side - 1] = 1.0
+                row /= row.sum()
+        return out.reshape(len(self), n_features)
+
+
+class PatchFamily(WeakLearnerFamily):
+    """Family of templates drawn from the training images, anew at every pricing.
+
+    A group is a template with all its cells.
+
+    A template is a patch less its mean, of norm 1.  Its response at a position is its inner product
+    with the image there; a learner is the largest response in one cell of a grid, centred and
+    scaled.
+
+    Parameters
+    ----------
+    features : ndarray, shape (n_images, height * width)
+        Pixels of the training images.
+    response : (float, float)
+        Ignored: responses are real.
+    image_shape : (int, int)
+        Height and width in pixels.
+    side : int
+        Side of the square templates in pixels.
+    grid : int
+        Number of cells in each direction.
+    overlap : int
+        Positions by which a cell reaches into its neighbours.
+    n_candidates : int
+        Number of templates drawn per pricing.
+    n_priced : int
+        Number of images on which they are compared, those with the largest duals.
+    random_state : int
+        Seed for drawing templates.
+    exact, n_threads
+        Ignored.
+
+    Notes
+    -----
+    After the features of ShareBoost's experiment on MNIST.
+    """
+
+    name = "patch"
+    exact_pricing = False
+
+    def __init__(
+        self,
+        features: NDArray[Any],
+        response: tuple[float, float] = (-1.0, 1.0),
+        *,
+        image_shape: tuple[int, int],
+        side: int = 7,
+        grid: int = 4,
+        overlap: int = 2,
+        n_candidates: int = 50,
+        n_priced: int = 4000,
+        random_state: int = 0,
+        exact: bool | None = None,
+        n_threads: int = 1,
+    ) -> None:
+        check_family_arguments(features, response, exact=exact, n_threads=n_threads)
+        for name, value in (("n_candidates", n_candidates), ("n_priced", n_priced)):
+            checked_whole_number(value, name)
+        sizes = {"side": side, "grid": grid, "overlap": overlap}
+        for name, size in sizes.items():
+            if not is_whole(size):
+                raise TypeError(f"{name} is {shown(size)}; give a whole number.")
+        if not isinstance(image_shape, tuple | list) or not (
+            len(image_shape) == 2 and all(map(is_whole, image_shape))
+        ):
+            raise TypeError(f"image_shape is {shown(image_shape)}; give (height, width).")
+        if random_state is not None:
+            checked_seed(random_state, "random_state")
+        check_has_rows(features, self.name)
+        self._images = np.ascontiguousarray(features)
+        self.n_features = self._images.shape[1]
+        height, width = image_shape
+        if height * width != self.n_features:
+            raise ValueError(
+                f"image_shape is {image_shape}; the images have {self.n_features} pixels."
+            )
+        positions = min(height, width) - side + 1
+        if side < 2 or positions < 1 or not 1 <= grid <= positions or overlap < 0:
+            raise ValueError(
+                f"side is {side}, grid {grid} and overlap {overlap}; images of {height} x {width} "
+                f"pixels leave {max(positions, 0)} positions, of which a cell needs one."
+            )
+        self._pooling = Pooling(height, width, side, grid, overlap)
+        self._n_candidates = n_candidates
+        self._n_priced = n_priced
+        self._random_state = np.random.RandomState(random_state)
+        n_rows = len(self._images)
+        self._statistics = np.sort(self._random_state.permutation(n_rows)[:_STATISTICS_ROWS])
+        self._contrast = _MIN_CONTRAST * float(np.ptp(self._images))
+
+    @override
+    def price(self, duals: FloatArray, per_channel: int) -> Sequence[Candidate]:
+        learners, edges = self._drawn_edges(duals)
+        return best_on_channels(edges, per_channel, lambda k, channel: learners[k])
+
+    @override
+    def price_shared(self, duals: FloatArray, n_learners: int) -> Sequence[tuple[Any, FloatArray]]:
+        return largest_norms(*self._drawn_edges(duals), n_learners)
+
+    @override
+    def price_groups(
+        self, duals: FloatArray, n_groups: int
+    ) -> Sequence[Sequence[tuple[Any, FloatArray]]]:
+        learners, edges = self._drawn_edges(duals)
+        n_cells = self._pooling.grid**2
+        starts = np.arange(0, len(learners), n_cells)
+        norms = np.add.reduceat(np.abs(edges).sum(axis=1), starts)
+        return [
+            [
+                (learners[k], edges[k])
+                for k in range(starts[g], min(starts[g] + n_cells, len(learners)))
+            ]
+            for g in np.argsort(-norms, kind="stable")[:n_groups]
+        ]
+
+    @override
+    def refine(self, learner: PooledTemplate, duals: FloatArray) -> Sequence[Candidate]:
+        edges = self.responses([learner])[0] @ duals
+        return [Candidate(learner, channel, float(edge)) for channel, edge in enumerate(edges)]
+
+    @override
+    def responses(self, learners: Sequence[PooledTemplate]) -> NDArray[Any]:
+        return self.table(learners).responses(self._images)
+
+    @override
+    def table(self, learners: Sequence[PooledTemplate]) -> PatchTable:
+        templates = list(dict.fromkeys(p.template for p in learners if p.template))
+        index_of = {template: k for k, template in enumerate(templates)} | {(): -1}
+        return PatchTable.of(
+            learners,
+            templates=np.array(templates, np.float32).reshape(-1, self._pooling.side**2),
+            template=np.array([index_of[p.template] for p in learners], np.int64),
+            pooling=np.array(self._pooling, np.int64),
+        )
+
+    def _drawn_edges(self, duals: FloatArray) -> tuple[list[PooledTemplate], FloatArray]:
+        """Edges of the learners of newly drawn templates, cell by cell, with the constant last."""
+        templates = self._draw()
+        sample = self._pooling.responses(self._images[self._statistics], templates)
+        centers = sample.mean(axis=2, dtype=np.float64)
+        spreads = sample.std(axis=2, dtype=np.float64)
+        scales = np.where(spreads > 0, spreads, 1.0)
+        learners = [
+            PooledTemplate(
+                tuple(template.tolist()), cell, float(centers[k, cell]), float(scales[k, cell])
+            )
+            for k, template in enumerate(templates)
+            for cell in range(centers.shape[1])
+        ]
+        sizes = np.abs(duals).sum(axis=1)
+        rows = np.sort(np.argsort(-sizes, kind="stable")[: self._n_priced])
+        pooled = self._pooling.responses(self._images[rows], templates)
+        scaled = (pooled - centers[:, :, None]) / scales[:, :, None]
+        edges = scaled.reshape(len(learners), len(rows)) @ duals[rows]
+        constant = PooledTemplate((), -1, 0.0, 1.0)
+        return [*learners, constant], np.vstack((edges, duals.sum(axis=0)))
+
+    def _draw(self) -> NDArray[np.float32]:
+        """Draw patches of enough contrast, subtract their mean and scale them to norm 1.
+
+        Returns fewer if there are too few.
+        """
+        pooling, random_state = self._pooling, self._random_state
+        patches: list[NDArray[np.float32]] = []
+        images = self._images.reshape(-1, pooling.height, pooling.width)
+        for _ in range(_MAX_DRAWS * self._n_candidates):
+            image = images[random_state.randint(len(images))]
+            top = random_state.randint(pooling.height - pooling.side + 1)
+            left = random_state.randint(pooling.width - pooling.side + 1)
+            patch = (
+                image[top : top + pooling.side, left : left + pooling.side]
+                .astype(np.float64)
+                .ravel()
+            )
+            patch -= patch.mean()
+            norm = float(np.linalg.norm(patch))
+            if norm > self._contrast * pooling.side:
+                patches.append((patch / norm).astype(np.float32))
+                if len(patches) == self._n_candidates:
+                    break
+        if not patches:
+            raise ValueError(
+                "The training images have no patch of enough contrast to be a template."
+            )
+        return np.array(patches)

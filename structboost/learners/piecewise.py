@@ -1,0 +1,237 @@
+"""Pieces of a piecewise linear function by features inside balls (ShareBoost, section 3.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.cluster import KMeans
+from sklearn.metrics import pairwise_distances
+
+from structboost._typing import FloatArray, IntArray, override
+from structboost.files.schema import Array
+from structboost.learners.base import (
+    Candidate,
+    WeakLearnerFamily,
+    check_family_arguments,
+    check_has_rows,
+)
+from structboost.learners.candidates import best_on_channels, largest_norms
+from structboost.learners.table import LearnerTable, shares_of_one
+from structboost.validation import (
+    checked_array,
+    checked_seed,
+    checked_whole_number,
+    first_unusable,
+    shown,
+    unusable,
+)
+
+
+class Piece(NamedTuple):
+    """Learner with response ``sign`` times a scaled feature inside a ball, and 0 outside.
+
+    With ``feature`` -1 the response is the constant ``sign`` inside.
+    """
+
+    ball: int
+    feature: int
+    sign: float = 1.0
+
+
+@dataclass(frozen=True)
+class PiecewiseTable(LearnerTable):
+    """Table of learners, with their balls.
+
+    A feature is scaled by ``(x - mean) / scale``.  A part is inside a ball if its distance from the
+    centre, in scaled features, is below the radius.  Files of version 0.1 have no signs, which
+    means 1.
+    """
+
+    schema: ClassVar[Mapping[str, Array]] = {
+        "ball": Array("int64", ("n_learners",), low=0, high="n_balls - 1"),
+        "feature": Array("int64", ("n_learners",), low=-1, high="n_features - 1"),
+        "centers": Array("float64", ("n_balls", "n_features")),
+        "radii": Array("float64", ("n_balls",), low=0.0, infinite=True),
+        "means": Array("float64", ("n_features",)),
+        "scales": Array("float64", ("n_features",), low=0.0, nonzero=True),
+        "signs": Array("float64", ("n_learners",), low=-1.0, high=1.0, nonzero=True, optional=True),
+    }
+
+    ball: IntArray
+    feature: IntArray
+    centers: FloatArray
+    radii: FloatArray
+    means: FloatArray
+    scales: FloatArray
+    signs: FloatArray | None = None
+
+    @override
+    def responses(self, features: NDArray[Any]) -> FloatArray:
+        scaled = (np.asarray(features, np.float64) - self.means) / self.scales
+        balls, place = np.unique(self.ball, return_inverse=True)
+        inside = _inside(scaled, self.centers[balls], self.radii[balls])
+        values = np.where(self.feature[:, None] < 0, 1.0, scaled.T[self.feature])
+        signs = np.ones(len(self)) if self.signs is None else self.signs
+        return np.asarray(values * inside[place] * signs[:, None])
+
+    @override
+    def feature_shares(self, n_features: int) -> FloatArray:
+        return shares_of_one(self.feature, n_features)
+
+
+class PiecewiseFamily(WeakLearnerFamily):
+    """Family of features inside balls around the centres of k-means.
+
+    The radii are quantiles of the distances.  A group is all features of a ball.  Each learner is
+    in the family with both signs.  The ball of infinite radius around the first centre gives
+    the linear function.
+
+    Parameters
+    ----------
+    features : ndarray, shape (n_parts, n_features)
+        Features of the training parts.
+    response : (float, float)
+        Responses are real, of either sign: the lower one must be below 0.
+    n_centers : int
+        Number of centres, at most the number of distinct parts.
+    quantiles : sequence of float
+        Fractions of the parts inside the balls of a centre.
+    random_state : int
+        Seed for k-means.
+    exact, n_threads
+        Ignored.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is out of range.
+    TaskError
+        If there is no training part.
+
+    Notes
+    -----
+    ShareBoost, section 3.2.
+    """
+
+    name = "piecewise"
+    exact_pricing = True
+
+    def __init__(
+        self,
+        features: NDArray[Any],
+        response: tuple[float, float] = (-1.0, 1.0),
+        *,
+        n_centers: int = 20,
+        quantiles: Sequence[float] = (0.05, 0.1, 0.2, 0.4),
+        random_state: int = 0,
+        exact: bool | None = None,
+        n_threads: int = 1,
+    ) -> None:
+        check_family_arguments(features, response, exact=exact, n_threads=n_threads)
+        checked_whole_number(n_centers, "n_centers")
+        checked_seed(random_state, "random_state")
+        quantiles = checked_array(quantiles, "quantiles", 1).tolist()
+        if not len(quantiles) or not all(0 < q <= 1 for q in quantiles):
+            raise ValueError(
+                f"quantiles is {shown(quantiles)}; give fractions above 0 and at most 1."
+            )
+        check_has_rows(features, "piecewise")
+        bad = first_unusable(features, missing=False)
+        if bad is not None:
+            raise ValueError(f"features[{bad}] has {unusable(False)} entries; impute or drop them.")
+        if min(response) >= 0:
+            raise ValueError(
+                "weak_learner 'piecewise' has responses of both signs, but those of this kind must "
+                f"be in {response}; take 'stump', 'tree' or 'feature'."
+            )
+        rows = np.asarray(features, np.float64)
+        self.n_features = rows.shape[1]
+        self._means = rows.mean(axis=0)
+        sizes = np.abs(rows - self._means).max(axis=0)
+        self._scales = np.where(sizes > 0, sizes, 1.0)
+        scaled = (rows - self._means) / self._scales
+        n_different = len(np.unique(scaled, axis=0))
+        centers = (
+            KMeans(min(n_centers, n_different), n_init=1, random_state=random_state)
+            .fit(scaled)
+            .cluster_centers_
+        )
+        radii = np.quantile(pairwise_distances(centers, scaled), quantiles, axis=1)
+        self._centers = np.vstack((centers[:1], np.tile(centers, (len(quantiles), 1))))
+        # A part at the radius is outside.  The one that defines the quantile must not be.
+        self._radii = np.concatenate(([np.inf], np.nextafter(radii, np.inf).ravel()))
+        self._inside = _inside(scaled, self._centers, self._radii)
+        self._columns = np.vstack((scaled.T, np.ones(len(rows))))
+
+    @override
+    def price(self, duals: FloatArray, per_channel: int) -> Sequence[Candidate]:
+        flat = self._edges(duals).reshape(-1, duals.shape[1])
+        return best_on_channels(
+            np.abs(flat), per_channel, lambda k, channel: self._signed(k, flat[k, channel])
+        )
+
+    @override
+    def price_shared(self, duals: FloatArray, n_learners: int) -> Sequence[tuple[Any, FloatArray]]:
+        flat = self._edges(duals).reshape(-1, duals.shape[1])
+        learners = [self._learner(*divmod(k, self.n_features + 1)) for k in range(len(flat))]
+        return largest_norms(learners, flat, n_learners)
+
+    @override
+    def price_groups(
+        self, duals: FloatArray, n_groups: int
+    ) -> Sequence[Sequence[tuple[Any, FloatArray]]]:
+        edges = self._edges(duals)
+        order = np.argsort(-np.abs(edges).sum(axis=(1, 2)), kind="stable")[:n_groups]
+        return [
+            [(self._learner(int(ball), f), edges[ball, f]) for f in range(self.n_features + 1)]
+            for ball in order
+        ]
+
+    @override
+    def refine(self, learner: Piece, duals: FloatArray) -> Sequence[Candidate]:
+        edges = self.responses([learner._replace(sign=1.0)])[0] @ duals
+        return [
+            Candidate(learner._replace(sign=-1.0 if edge < 0 else 1.0), channel, float(abs(edge)))
+            for channel, edge in enumerate(edges)
+        ]
+
+    @override
+    def responses(self, learners: Sequence[Piece]) -> NDArray[Any]:
+        features, balls = [p.feature for p in learners], [p.ball for p in learners]
+        signs = np.array([p.sign for p in learners])[:, None]
+        return np.asarray(self._columns[features] * self._inside[balls] * signs, np.float32)
+
+    @override
+    def table(self, learners: Sequence[Piece]) -> PiecewiseTable:
+        balls, place = np.unique([p.ball for p in learners], return_inverse=True)
+        balls = balls.astype(np.int64)
+        return PiecewiseTable(
+            place.astype(np.int64),
+            np.array([p.feature for p in learners], np.int64),
+            self._centers[balls],
+            self._radii[balls],
+            self._means,
+            self._scales,
+            np.array([p.sign for p in learners], np.float64),
+        )
+
+    def _learner(self, ball: int, row: int) -> Piece:
+        return Piece(ball, -1 if row == self.n_features else row)
+
+    def _signed(self, k: int, edge: float) -> Piece:
+        """Learner with index ``k``, and the sign of its edge."""
+        piece = self._learner(*divmod(k, self.n_features + 1))
+        return piece._replace(sign=-1.0) if edge < 0 else piece
+
+    def _edges(self, duals: FloatArray) -> FloatArray:
+        return np.stack([self._columns[:, inside] @ duals[inside] for inside in self._inside])
+
+
+def _inside(scaled: FloatArray, centers: FloatArray, radii: FloatArray) -> NDArray[np.bool_]:
+    if not len(centers):
+        return np.zeros((0, len(scaled)), np.bool_)
+    return np.asarray(pairwise_distances(centers, scaled) < radii[:, None])

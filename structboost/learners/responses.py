@@ -1,0 +1,365 @@
+"""Responses of weak learners on the rows of a shard, and contract for computing them there.
+
+With coefficients ``a_t`` of terms ``t``, each a learner ``h_t`` on a channel ``c_t``, rows ``p`` of
+a block and a measure ``V`` on the block::
+
+    scores[c, p] = sum over terms with c_t = c of a_t h_t(p)     Responses.add_scores
+    products[t]  = sum over p of V[p, c_t] h_t(p)                Responses.add_products
+
+Families whose features stay in shards also price there.  The family has ``shard_features``, which
+each shard calls once, with its rows: :meth:`ShardFeatures.in_shard` makes a
+:class:`ResponsesInShard`.  It gets what ``family.responses`` returned by :meth:`Responses.add`, and
+:meth:`ResponsesInShard.sums` of the duals of the shard whenever the family calls
+:meth:`DualsInShards.sums`, whose result is the sum over all shards.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from structboost._typing import FloatArray, IntArray, override
+from structboost.learners.binning import Thresholds, codes_sum
+from structboost.learners.block_measures import BlockMeasure, entry_values
+from structboost.learners.terms import Terms
+from structboost.runtime.blocks import tree_sum
+from structboost.runtime.compiled import compiled
+from structboost.runtime.described import Described
+from structboost.runtime.growable_matrix import GrowingMatrix
+
+# Sums may be taken in any order, which lets them be vectorised.
+_FASTMATH = {"reassoc", "nsz"}
+# Rows whose scores of a channel are added up at a time: they stay in the first cache.
+_ROWS = 1024
+
+
+class Responses(ABC):
+    """Responses of all learners so far on the rows of one kind in a shard."""
+
+    @abstractmethod
+    def add(self, new: Any) -> int:
+        """Append learners.
+
+        Parameters
+        ----------
+        new : object
+            The return value of :meth:`structboost.learners.WeakLearnerFamily.responses`, or the
+            part of it for these rows.
+
+        Returns
+        -------
+        first : int
+            Index of the first of them, from 0.
+        """
+
+    @abstractmethod
+    def add_scores(self, terms: Terms, first: int, out: FloatArray) -> None:
+        """``out[channel] += coefficient * response`` over all terms.
+
+        Parameters
+        ----------
+        terms : Terms
+            Learners are indices from :meth:`add`.
+        first : int
+            First row of the block.
+        out : ndarray, shape (n_channels, n_rows_of_block)
+            Added to.
+        """
+
+    @abstractmethod
+    def add_products(
+        self, terms: Terms, measure: BlockMeasure, first: int, out: FloatArray
+    ) -> None:
+        """``out[t] += <measure on the channel, response>`` of term t.
+
+        Parameters
+        ----------
+        terms : Terms
+            Learners are indices from :meth:`add`.
+        measure : BlockMeasure
+            Its parts count from the first row of the block.
+        first : int
+            First row of the block.
+        out : ndarray, shape (n_terms,)
+            Added to.
+        """
+
+
+class FeaturesOfRows(Protocol):
+    """Features of one kind in a shard."""
+
+    def codes(self, bins: Thresholds) -> NDArray[Any]:
+        """Bins of the features, shape (n_columns, n_rows)."""
+
+    def rows(self) -> NDArray[Any]:
+        """Features, shape (n_rows, n_features).
+
+        Raises
+        ------
+        NotImplementedError
+            If only their bins are stored (:class:`structboost.BinnedTable`).
+        """
+
+
+class LearnersInShards(Protocol):
+    """Learners in the plain data that is sent to shards."""
+
+    @property
+    def n_learners(self) -> int:
+        """Number of learners."""
+
+
+class ResponsesInShard(Described, Responses):
+    """Responses computed from the features of a shard, and sums of its duals for pricing.
+
+    A subclass implements :meth:`add`, :meth:`answers` and :meth:`block_sums`; those with compiled
+    kernels override the sums.  Results may depend on the rows of a block only, so that they are the
+    same on every engine.
+
+    Parameters
+    ----------
+    features : ndarray, shape (n_rows, width)
+        Features as the shard stores them.
+    starts : ndarray of int64, shape (n_blocks + 1,)
+        First row of each block, from 0, and the number of rows.
+    """
+
+    def __init__(self, features: NDArray[Any], starts: IntArray) -> None:
+        self.features = features
+        self.starts = starts
+
+    def answers(self, learners: IntArray, rows: slice) -> NDArray[Any]:
+        """Responses of some learners on some rows.
+
+        Parameters
+        ----------
+        learners : ndarray of int64, shape (n,)
+            Indices from :meth:`add`, with repeats.
+        rows : slice
+            Rows of one block.
+
+        Returns
+        -------
+        responses : ndarray, shape (n, n_rows)
+        """
+        raise NotImplementedError(f"{type(self).__name__} does not implement answers().")
+
+    def block_sums(self, duals: FloatArray, rows: slice, *arguments: Any) -> FloatArray:
+        """Compute the sums over the rows of one block, for pricing.
+
+        Parameters
+        ----------
+        duals : ndarray, shape (n_rows, n_channels)
+            Signed weights of these rows.
+        rows : slice
+            The rows of the block.
+        *arguments
+            Plain data that the family passes to :meth:`DualsInShards.sums`.
+
+        Returns
+        -------
+        sums : ndarray of float64
+            Its shape depends on the arguments only.
+        """
+        raise NotImplementedError(f"{type(self).__name__} does not implement block_sums().")
+
+    def sums(self, duals: FloatArray, *arguments: Any) -> FloatArray:
+        """Sum :meth:`block_sums` over all blocks, along their tree.
+
+        Parameters
+        ----------
+        duals : ndarray, shape (n_rows, n_channels)
+            Signed weights of all rows.
+        *arguments
+            As for :meth:`block_sums`.
+
+        Returns
+        -------
+        sums : ndarray of float64
+        """
+        sums = [
+            self.block_sums(duals[a:b], slice(a, b), *arguments)
+            for a, b in pairwise(self.starts.tolist())
+        ]
+        shape = sums[0].shape
+        return tree_sum(np.array(sums).reshape(len(sums), -1)).reshape(shape)
+
+    def features_sum(self, first_row: int) -> int:
+        """Hash of the features, additive over shards.
+
+        Parameters
+        ----------
+        first_row : int
+            Index of the first row among those of all shards.
+
+        Returns
+        -------
+        hash : int
+            At least 0, modulo 2^64.
+        """
+        # As if the bytes were bins: what adds up over runs of rows depends on no layout.
+        rows = np.ascontiguousarray(self.features)
+        return int(codes_sum(rows.view(np.uint8).reshape(len(rows), -1).T, first_row))
+
+    @override
+    def add_scores(self, terms: Terms, first: int, out: FloatArray) -> None:
+        if len(terms.learners):
+            responses = self.answers(terms.learners, slice(first, first + out.shape[1]))
+            np.add.at(out, terms.channels, responses * terms.coefficients[:, None])
+
+    @override
+    def add_products(
+        self, terms: Terms, measure: BlockMeasure, first: int, out: FloatArray
+    ) -> None:
+        if not len(measure.parts):
+            return
+        values = entry_values(measure.codes, measure.levels)
+        rows = slice(first, first + int(measure.parts.max()) + 1)
+        for channel, (start, stop) in enumerate(pairwise(measure.indptr.tolist())):
+            at = np.flatnonzero(terms.channels == channel)
+            if len(at):
+                responses = self.answers(terms.learners[at], rows)
+                out[at] += responses[:, measure.parts[start:stop]] @ values[start:stop]
+
+
+class ShardFeatures(Protocol):
+    """Plain data from which a worker makes the responses of a family in its shard.
+
+    Attributes
+    ----------
+    identity : sequence of ndarray
+        Arrays that identify the features of a run, together with their values.
+    """
+
+    @property
+    def identity(self) -> Sequence[NDArray[Any]]:
+        """Arrays that are hashed for checkpoints."""
+
+    def in_shard(self, features: FeaturesOfRows, starts: IntArray) -> ResponsesInShard:
+        """Make an empty store of responses on the rows of a shard.
+
+        Parameters
+        ----------
+        features : FeaturesOfRows
+            Features of these rows.
+        starts : ndarray of int64, shape (n_blocks + 1,)
+            First row of each block, from 0, and the number of rows.
+        """
+
+
+class DualsInShards(Protocol):
+    """Signed weights of all parts and channels, stored in the shards of the parts.
+
+    Families with ``shard_features`` receive this object in place of an array.
+    """
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of parts and of channels."""
+
+    def sums(self, *arguments: Any) -> FloatArray:
+        """Sum :meth:`ResponsesInShard.sums` over all shards, along the tree of blocks.
+
+        Parameters
+        ----------
+        *arguments
+            Plain data to pass to :meth:`ResponsesInShard.sums`.
+        """
+
+    def gathered(self) -> FloatArray:
+        """Gather the weights, shape (n_parts, n_channels)."""
+
+
+class StoredResponses(Responses):
+    """Responses of any learners, stored as a matrix."""
+
+    def __init__(self, n_rows: int) -> None:
+        self._responses = GrowingMatrix(n_rows)
+
+    @property
+    def rows(self) -> NDArray[Any]:
+        """Responses, shape (n_learners, n_rows)."""
+        return self._responses.rows
+
+    @override
+    def add(self, new: NDArray[Any]) -> int:
+        return self._responses.append(new)
+
+    @override
+    def add_scores(self, terms: Terms, first: int, out: FloatArray) -> None:
+        _add_stored_scores(self.rows, *terms[1:], first, out)
+
+    @override
+    def add_products(
+        self, terms: Terms, measure: BlockMeasure, first: int, out: FloatArray
+    ) -> None:
+        _add_stored_products(self.rows, terms.learners, terms.channels, *measure, first, out)
+
+    def edges(self, terms: Terms, duals: FloatArray) -> FloatArray:
+        """Edges ``<duals, response>`` of the terms, for duals of shape (n_channels, n_rows)."""
+        out = np.empty(len(terms.learners))
+        _stored_edges(self.rows, terms.learners, terms.channels, duals, out)
+        return out
+
+
+@compiled
+def _add_stored_scores(
+    responses: NDArray[Any],
+    learners: IntArray,
+    channels: IntArray,
+    weights: FloatArray,
+    first: int,
+    out: FloatArray,
+) -> None:
+    n_rows = out.shape[1]
+    for start in range(0, n_rows, _ROWS):
+        stop = min(start + _ROWS, n_rows)
+        for t in range(len(learners)):
+            row = out[channels[t], start:stop]
+            response = responses[learners[t], first + start : first + stop]
+            weight = weights[t]
+            for p in range(len(row)):
+                row[p] += weight * response[p]
+
+
+@compiled
+def _add_stored_products(
+    responses: NDArray[Any],
+    learners: IntArray,
+    channels: IntArray,
+    parts: NDArray[np.uint16],
+    codes: NDArray[np.uint8],
+    levels: FloatArray,
+    indptr: IntArray,
+    first: int,
+    out: FloatArray,
+) -> None:
+    values = entry_values(codes, levels)
+    for t in range(len(learners)):
+        response = responses[learners[t], first:]
+        total = 0.0
+        for e in range(indptr[channels[t]], indptr[channels[t] + 1]):
+            total += values[e] * response[parts[e]]
+        out[t] += total
+
+
+@compiled(fastmath=_FASTMATH)
+def _stored_edges(
+    responses: NDArray[Any],
+    learners: IntArray,
+    channels: IntArray,
+    duals: FloatArray,
+    out: FloatArray,
+) -> None:
+    for j in range(len(learners)):
+        response = responses[learners[j]]
+        row = duals[channels[j]]
+        total = 0.0
+        for i in range(len(row)):
+            total += row[i] * response[i]
+        out[j] = total

@@ -1,0 +1,503 @@
+"""Trees of given depth as weak learners, grown greedily on binned features."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from itertools import islice
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from structboost._typing import FloatArray, IntArray, override
+from structboost.errors import warn_user
+from structboost.files.schema import DamagedFileError, whole_number
+from structboost.learners.base import (
+    Candidate,
+    Growth,
+    WeakLearnerFamily,
+    check_family_arguments,
+    checked_columns,
+    checked_directions,
+)
+from structboost.learners.binning import MAX_BINS, BinnedFeatures, bin_features
+from structboost.learners.candidates import largest_norms, response_type
+from structboost.learners.category_sets import (
+    BY_SET,
+    HALF,
+    N_WORDS,
+    for_all_categories,
+    number_of,
+    words_of,
+)
+from structboost.learners.leaf_sums import SURE
+from structboost.learners.monotone_trees import Directions
+from structboost.learners.row_draws import RowDraws
+from structboost.learners.tree_growth import Room, fill_leaf_indices, grow, work_arrays
+from structboost.learners.tree_histograms import CountedTable, counted_table
+from structboost.learners.tree_leaves import TreeLeaves
+from structboost.learners.tree_table import TreeTable
+from structboost.validation import (
+    checked_flag,
+    checked_fraction,
+    checked_not_negative,
+    checked_number,
+    checked_random_state,
+    checked_whole_number,
+    shown,
+)
+
+# Fraction of the rows for trees that share the weight with many others.
+_ROW_FRACTION = 0.5
+# Rounds whose rows are drawn ahead have so many rows at most.
+_MOST_AHEAD = 1 << 22
+
+
+class Tree(NamedTuple):
+    """Complete binary tree.
+
+    Node k sends ``features[k] <= thresholds[k]`` to node 2k + 1, all else to node 2k + 2, where the
+    features are the columns of the bins (:class:`structboost.learners.binning.Gaps`).  A node
+    that does not split has an infinite threshold.  ``leaves`` run from left to right.  A
+    node with a set, bins of a categorical feature as bits of a number, sends those left.
+    """
+
+    features: tuple[int, ...]
+    thresholds: tuple[float, ...]
+    leaves: tuple[float, ...]
+    bins: tuple[int, ...]
+    sets: tuple[int, ...] = ()
+
+
+class TreeFamily(WeakLearnerFamily):
+    """Family of trees of fixed depth, grown greedily.
+
+    Each split minimises the weighted Gini impurity; each leaf takes the sign of its weight.  A tree
+    of larger edge may exist, so nothing is certified.
+
+    Parameters
+    ----------
+    features : ndarray or sparse array, shape (n_parts, n_features)
+        Features of the training parts.  Bins of sparse ones are dense, a byte each as a rule.
+    response : (float, float)
+        The two responses.
+    depth : int
+        Number of splits from the root to a leaf.
+    exact : bool
+        Whether all distinct thresholds are tried, or 255 quantiles of each feature.
+    n_threads : int
+        Ignored.
+    row_fraction : float, optional
+        If below 1, the fraction of the rows that a round's trees are grown on, each row drawn anew:
+        stochastic boosting (Friedman, 2002).  Rows of equal features are drawn together, and the
+        draw does not depend on the order of the rows: a row twice is a row of twice the weight.
+        If fewer than 50 rows are distinct, all are taken.
+        None means one half if the master has a ridge, and all rows otherwise.
+    random_state : int, RandomState or None
+        Seed for the rows that are drawn.  Only a run whose seed is a number can be resumed.
+    categorical : sequence of int
+        Features that hold numbers of categories, from 0 to 254: nodes send a set of them left.
+    directions : sequence of int, optional
+        For each feature 1 (the response must not fall where it grows), -1 (it must not rise) or 0
+        (unconstrained).  Missing values are unconstrained.
+    confident : bool
+        Whether a leaf has a confident response, as in Gentle AdaBoost (Friedman, Hastie and
+        Tibshirani, 2000): 127 times its weight over its absolute weight, to which that of an
+        average row is added, as an integer.  Rows of equal features count as one.  The responses
+        must be -1 and 1.
+    honest : bool
+        Whether confident leaves count the rows that the tree was grown on only as far as the other
+        rows agree with them, because the splits were chosen to fit the former (honest trees, Athey
+        and Imbens, 2016).  Without ``row_fraction`` there are no other rows and no effect.
+    min_samples_leaf : int
+        Least number of rows in a leaf, counting drawn rows whose dual is not 0.
+    l2_regularization : float
+        Number of rows of average absolute weight, half of them for either sign, that are added to
+        each side of a split and to each confident leaf.  Small leaves then have smaller responses,
+        and a split must gain more.  HistGradientBoosting adds its ``l2_regularization`` to the sum
+        of the hessians in the same places.  Duals have no hessians and shrink during training, so
+        the absolute weight of a leaf replaces that sum, in units of the average row of the round.
+    max_features : float
+        Fraction of the features, above 0 and at most 1, that a node may split, drawn anew for each
+        node from ``random_state``; at least one feature.
+    category_penalty : float
+        Number of mean row weights of the node that a split by a set must gain more for each further
+        category, from the third on.  1 is what useless categories gain on average.
+    max_bins : int
+        Most bins of a feature of numbers, at most 256, unless ``exact``.
+    binning : callable
+        Bins a table as :func:`structboost.learners.binning.bin_features` does, such as
+        :class:`structboost.learners.binning.BinsOfOneTable` for families of one table.
+    row_share : float, optional
+        Former name of ``row_fraction``, which goes with the next version.
+    """
+
+    name = "tree"
+    exact_pricing = False
+    can_resume = True
+    takes_missing = True
+    reads_bins = True
+    # Without it few trees get all of the weight (docs/decisions/ridge-for-trees.md).
+    ridge = 1.0
+
+    def __init__(
+        self,
+        features: Any,
+        response: tuple[float, float],
+        *,
+        depth: int = 3,
+        exact: bool | None = None,
+        n_threads: int = 1,
+        row_fraction: float | None = None,
+        random_state: Any = None,
+        categorical: Sequence[int] = (),
+        directions: Sequence[int] | None = None,
+        confident: bool = False,
+        honest: bool = False,
+        min_samples_leaf: int = 1,
+        l2_regularization: float = 0.0,
+        max_features: float = 1.0,
+        category_penalty: float = 1.0,
+        max_bins: int = MAX_BINS,
+        binning: Callable[..., BinnedFeatures] = bin_features,
+        row_share: float | None = None,
+    ) -> None:
+        if row_share is not None:
+            if row_fraction is not None:
+                raise TypeError("row_share is the former name of row_fraction; write row_fraction.")
+            warn_user("row_share is named row_fraction now; write row_fraction.", FutureWarning)
+            row_fraction = row_share
+        check_family_arguments(features, response, exact=exact, n_threads=n_threads)
+        self.min_samples_leaf = checked_whole_number(min_samples_leaf, "min_samples_leaf")
+        self.l2_regularization = checked_not_negative(l2_regularization, "l2_regularization")
+        self.category_penalty = float(checked_not_negative(category_penalty, "category_penalty"))
+        self.max_features = checked_number(max_features, "max_features", "a fraction, such as 0.5")
+        if not 0 < self.max_features <= 1:
+            raise ValueError(
+                f"max_features is {shown(max_features)}; give a fraction of the features, above 0 "
+                "and at most 1, such as 0.5."
+            )
+        checked_columns(categorical, "categorical", features.shape[1])
+        checked_random_state(random_state)
+        checked_flag(confident, "confident")
+        checked_flag(honest, "honest")
+        self._is_left_open = row_fraction is None
+        if row_fraction is None or row_fraction == 1:
+            row_fraction = 1.0
+        else:
+            row_fraction = checked_fraction(row_fraction, "row_fraction")
+        self.max_bins = checked_whole_number(max_bins, "max_bins", MAX_BINS)
+        self.binned = binning(
+            features, exact=bool(exact), categorical=categorical, max_bins=self.max_bins
+        )
+        self._rows = RowDraws(
+            self.binned, row_fraction, random_state, needs_seeds=self.max_features < 1
+        )
+        self.can_resume = self._rows.can_resume
+        of_columns = self._feature(np.arange(self.binned.n_columns))
+        self._is_category = np.isin(of_columns, categorical)
+        of_features = checked_directions(directions, features.shape[1])
+        if of_features[np.asarray(categorical, np.int64)].any():
+            raise ValueError("directions has one of a categorical feature; give 0 for it.")
+        self._directions = Directions(self.binned, of_features)
+        self.n_features = self.binned.bins.n_features
+        self.low, self.high = response
+        self.confident, self.honest = confident, honest
+        if confident and tuple(response) != (-1, 1):
+            raise ValueError(
+                "confident is True, which needs the responses -1 and 1; set confident=False."
+            )
+        if honest and not confident:
+            raise ValueError("honest is True, which needs confident=True; set honest=False.")
+        self.depth = checked_whole_number(depth, "depth", 12)
+        self._leaves = TreeLeaves(
+            response, confident, honest, self.l2_regularization, self._directions, self._rows
+        )
+        self._n_bins = self.binned.bins.n_bins
+        # Words of the set of a node.
+        self._n_words = N_WORDS if self._is_category.any() else 0
+        # After the thresholds of all features that of a node that does not split.
+        self._values = np.append(self.binned.bins.values, np.inf)
+        # Leaves of all rows in the trees of this round, by their splits.
+        self._leaves_of_round: dict[tuple[Any, ...], NDArray[np.int16]] = {}
+        # Rows that the trees of this round were not grown on, and the leaves that the others give
+        # them, by tree and channel.
+        self._left_out: NDArray[np.bool_] | None = None
+        self._drawn_leaves: dict[tuple[Tree, int], FloatArray] = {}
+
+    @property
+    def row_fraction(self) -> float:
+        """Fraction of the rows that the trees of a round are grown on."""
+        return self._rows.fraction
+
+    @property
+    @override
+    def identity(self) -> str:
+        rows = self._rows
+        drawn = f"rows {rows.fraction} by {rows.seed}" if rows.fraction < 1 else "all rows"
+        sides = f"{self._is_category.nonzero()[0].tolist()} {self._directions.of_columns.tolist()}"
+        leaves = f"{self.confident}{', honest' if self.honest else ''}"
+        limits = f"{self.min_samples_leaf} {self.l2_regularization}"
+        if self._n_words:
+            limits += f" {self.category_penalty}"
+        if self.max_features < 1:
+            limits += f" {self.max_features} by {rows.seed}"
+        return f"{self.name} of depth {self.depth}, {drawn}, {leaves}, {sides}, {limits}"
+
+    @override
+    def resample(self, rng: Any) -> None:
+        if self._is_left_open:
+            self._rows.restart(_ROW_FRACTION, 0 if rng is None else rng)
+            self.can_resume = self._rows.can_resume
+
+    @override
+    def skip_rounds(self, n_rounds: int) -> None:
+        for _ in range(n_rounds):
+            self._rows.draw()
+
+    @cached_property
+    def _table(self) -> CountedTable:
+        return counted_table(self.binned, self.row_fraction)
+
+    @cached_property
+    def _room(self) -> Room:
+        return work_arrays(self.depth, self._table)
+
+    @cached_property
+    def _room_to_draw(self) -> tuple[int, IntArray, NDArray[np.bool_]]:
+        """Number of features that a node draws, the feature of each column, and a work array."""
+        of_columns = self._feature(np.arange(self.binned.n_columns))
+        n_drawn = math.ceil(self.max_features * self.n_features)
+        return n_drawn, of_columns, np.ones(len(of_columns), np.bool_)
+
+    @cached_property
+    def _limits(self) -> tuple[int, float, float]:
+        """Limits of :func:`structboost.learners.tree_growth.grow`."""
+        ridge = self.l2_regularization
+        fraction = float(ridge and ridge / self._rows.n_distinct)
+        return self.min_samples_leaf, fraction, self.category_penalty
+
+    @cached_property
+    def _room_to_count(self) -> IntArray | None:
+        if self.min_samples_leaf == 1:
+            return None
+        return np.empty(self._n_bins.max(initial=1), np.int64)
+
+    @property
+    def _columns(self) -> tuple[NDArray[np.bool_], NDArray[np.int8]]:
+        return self._is_category, self._directions.of_columns
+
+    @override
+    def price(self, duals: FloatArray, per_channel: int) -> list[Candidate]:
+        """Grow one tree per channel, best first.
+
+        Edges are computed on all rows, estimated from the drawn rows, or counted by honest leaves.
+        """
+        self._leaves_of_round.clear()
+        self._drawn_leaves.clear()
+        duals = np.ascontiguousarray(duals.T, np.float64)
+        is_drawn, seed = self._rows.next_round()
+        self._left_out = None if is_drawn is None else ~is_drawn
+        candidates = self._grow(duals, is_drawn, seed)
+        return sorted(candidates, key=lambda candidate: -candidate.edge)
+
+    @override
+    def growth(self, n_rounds: int, n_channels: int) -> Growth | None:
+        if not self.confident or self.honest or self._directions.any:
+            return None
+        n_rounds = max(1, min(n_rounds, _MOST_AHEAD // max(1, self.binned.n_rows)))
+        n_leaves = 2**self.depth
+        nodes = np.empty((2, n_rounds, n_channels, n_leaves - 1), np.int64)
+        of_sets = n_rounds * n_channels, n_leaves - 1, self._n_words
+        return Growth(
+            (tuple(self._table), self._columns, self._room, self._limits, self._room_to_draw),
+            *self._rows.ahead(n_rounds),
+            self._room_to_count,
+            (*nodes, np.empty((n_rounds, 2, n_channels, n_leaves))),
+            np.zeros(of_sets, np.uint64) if self._n_words else None,
+            np.empty((n_rounds, 4, n_channels, n_leaves)),
+            np.empty((n_channels, self.binned.n_rows), np.int16),
+            self._leaves.fractions,
+        )
+
+    @override
+    def skip_drawn(self, n_rounds: int) -> None:
+        for _ in range(n_rounds):
+            self._rows.next_round()
+
+    @override
+    def grown(self, growth: Growth, n_rounds: int) -> list[list[Candidate]]:
+        features, bins, responses = (array[:n_rounds] for array in growth.trees)
+        leaves = responses[:, 0]
+        edges = (leaves * growth.sums[:n_rounds, 0]).sum(axis=2)
+        n_channels = edges.shape[1]
+        sets = None if growth.sets is None else growth.sets[: n_rounds * n_channels]
+        nodes = np.concatenate(features), np.concatenate(bins)
+        of_trees: Sequence[NDArray[Any]] = *nodes, np.concatenate(leaves)
+        trees = iter(self._trees(of_trees, sets))
+        return [
+            sorted(
+                map(Candidate, islice(trees, n_channels), range(n_channels), of_round),
+                key=lambda candidate: -candidate.edge,
+            )
+            for of_round in edges.tolist()
+        ]
+
+    @override
+    def left_out(self) -> NDArray[np.bool_] | None:
+        return self._left_out
+
+    @override
+    def held_out_response(self, learner: Tree, channel: int) -> FloatArray | None:
+        leaves = self._drawn_leaves.get((learner, channel))
+        if self._left_out is None or leaves is None:
+            return None
+        return np.where(self._left_out, leaves[self.leaf_indices(learner)], 0.0)
+
+    @override
+    def price_shared(self, duals: FloatArray, n_learners: int) -> list[tuple[Tree, FloatArray]]:
+        trees = list(dict.fromkeys(candidate.learner for candidate in self.price(duals, 1)))
+        return largest_norms(trees, self.responses(trees) @ duals, n_learners)
+
+    @override
+    def refine(self, learner: Tree, duals: FloatArray) -> list[Candidate]:
+        at = self.leaf_indices(learner)
+        weights: FloatArray = np.stack(
+            [np.bincount(at, weights=d, minlength=len(learner.leaves)) for d in duals.T]
+        )
+        same = [learner] * len(weights)
+        features, bins = np.array([t.features for t in same]), np.array([t.bins for t in same])
+        leaves = self._leaves.best((features, bins, self._sets(same)), weights)
+        edges = (weights * leaves).sum(axis=1)
+        return [
+            Candidate(learner._replace(leaves=tuple(leaves[c].tolist())), c, float(edges[c]))
+            for c in range(duals.shape[1])
+        ]
+
+    @override
+    def responses(self, learners: Sequence[Tree]) -> NDArray[Any]:
+        leaf_indices = self._leaf_indices(learners)
+        leaves = np.array([t.leaves for t in learners], response_type(self.low, self.high))
+        out = np.empty((len(learners), self.binned.n_rows), leaves.dtype)
+        for row, leaf, at in zip(out, leaves, leaf_indices, strict=True):
+            np.take(leaf, at, out=row)
+        return out
+
+    @override
+    def table(self, learners: Sequence[Tree]) -> TreeTable:
+        n_nodes = 2**self.depth - 1
+        columns = np.array([t.features for t in learners], np.int64).reshape(-1, n_nodes)
+        threshold = np.array([t.thresholds for t in learners], np.float64).reshape(-1, n_nodes)
+        leaf = np.array([t.leaves for t in learners], np.float64).reshape(-1, n_nodes + 1)
+        gaps = self.binned.bins.gaps
+        low = None if gaps is None else gaps.low[columns].astype(np.uint8)
+        sets = self._sets(learners)
+        if sets is None:
+            return TreeTable(self._feature(columns), threshold, leaf, low)
+        sets, inside = for_all_categories(sets, self._n_bins[columns])
+        low = np.where(sets.any(axis=2), inside, 0 if low is None else low)
+        return TreeTable(self._feature(columns), threshold, leaf, low.astype(np.uint8), sets)
+
+    @override
+    def restored(self, values: Sequence[Any]) -> Tree:
+        tree = Tree(*(tuple(field) for field in values))
+        n_nodes = 2**self.depth - 1
+        n_sets = n_nodes if self._n_words else 0
+        if [len(field) for field in tree] != [n_nodes, n_nodes, n_nodes + 1, n_nodes, n_sets]:
+            raise DamagedFileError("a tree is of another depth")
+        for node in range(n_sets):
+            by_set = tree.bins[node] == BY_SET
+            whole_number(tree.sets[node], "set", int(by_set), by_set and 2 ** (64 * N_WORDS) - 1)
+        for feature, bin_ in zip(tree.features, tree.bins, strict=True):
+            whole_number(feature, "feature", 0, self.binned.n_columns - 1)
+            if bin_ != BY_SET or not self._is_category[feature]:
+                whole_number(bin_, "bin", -1, int(self._n_bins[feature]) - 2)
+        thresholds = self._thresholds(np.array(tree.features), np.array(tree.bins))
+        allowed = range(-SURE, SURE + 1) if self.confident else (self.low, self.high)
+        if list(tree.thresholds) != thresholds.tolist() or not set(tree.leaves) <= set(allowed):
+            raise DamagedFileError("a tree is none of these features")
+        return tree
+
+    def _thresholds(self, features: IntArray, bins: IntArray) -> FloatArray:
+        """Thresholds of nodes, infinite at nodes that do not split."""
+        places = np.where(bins >= 0, self.binned.bins.indptr[features] + bins, -1)
+        thresholds = self._values[places]
+        if self._n_words:
+            thresholds[bins == BY_SET] = HALF
+        return thresholds
+
+    def _feature(self, columns: IntArray) -> IntArray:
+        gaps = self.binned.bins.gaps
+        return columns if gaps is None else gaps.feature[columns]
+
+    def _sets(self, learners: Sequence[Tree]) -> NDArray[np.uint64] | None:
+        """Words of the sets, shape (n_learners, n_nodes, N_WORDS), or None without categories."""
+        if not self._n_words:
+            return None
+        n_nodes = 2**self.depth - 1
+        words = np.array([words_of(t.sets) for t in learners], np.uint64)
+        return words.reshape(-1, n_nodes, N_WORDS)
+
+    def _grow(
+        self,
+        duals: FloatArray,
+        is_drawn: NDArray[np.bool_] | None,
+        seed: int,
+    ) -> list[Candidate]:
+        n_channels = len(duals)
+        nodes = np.empty((2, n_channels, 2**self.depth - 1), np.int64)
+        sets = np.zeros((*nodes.shape[1:], self._n_words), np.uint64) if self._n_words else None
+        features, bins = nodes
+        rows = self._rows.all_rows if is_drawn is None else is_drawn
+        grow(
+            tuple(self._table), self._columns, duals, rows, self._room, (features, bins), sets,
+            self._room_to_count, self._limits, (seed, *self._room_to_draw),
+        )  # fmt: skip
+        leaf_indices = np.empty((n_channels, self.binned.n_rows), np.int16)
+        fill_leaf_indices(self.binned.codes, features, bins, sets, leaf_indices)
+        leaves, weights, of_drawn = self._leaves.of_new_trees(
+            (features, bins, sets), leaf_indices, duals, is_drawn
+        )
+        edges = (leaves * weights).sum(axis=1)
+        trees = self._trees((features, bins, leaves), sets)
+        for c, tree in enumerate(trees):
+            # The responses of the trees that training takes are needed next.
+            self._leaves_of_round[_splits(tree)] = leaf_indices[c]
+            self._drawn_leaves[tree, c] = of_drawn[c]
+        return list(map(Candidate, trees, range(n_channels), edges.tolist()))
+
+    def _trees(
+        self, of_trees: Sequence[NDArray[Any]], sets: NDArray[np.uint64] | None
+    ) -> list[Tree]:
+        """Make trees of their features, bins and leaves, each tree in a row."""
+        features, bins, leaves = of_trees
+        arrays = features, self._thresholds(features, bins), leaves, bins
+        fields = [map(tuple, array.tolist()) for array in arrays]
+        if sets is None:
+            return list(map(Tree, *fields))
+        of_sets = (
+            tuple(number_of(words) if b == BY_SET else 0 for b, words in zip(*nodes, strict=True))
+            for nodes in zip(bins, sets, strict=True)
+        )
+        return list(map(Tree, *fields, of_sets))
+
+    def leaf_indices(self, tree: Tree) -> NDArray[np.int16]:
+        """Leaf of every training part, counted from the left, shape (n_parts,)."""
+        return self._leaf_indices([tree])[0]
+
+    def _leaf_indices(self, learners: Sequence[Tree]) -> list[NDArray[np.int16]]:
+        stored = [self._leaves_of_round.get(_splits(tree)) for tree in learners]
+        others = [tree for tree, leaves in zip(learners, stored, strict=True) if leaves is None]
+        if others:
+            out = np.empty((len(others), self.binned.n_rows), np.int16)
+            features, bins = np.array([t.features for t in others]), [t.bins for t in others]
+            fill_leaf_indices(self.binned.codes, features, np.array(bins), self._sets(others), out)
+        computed = iter(out if others else ())
+        return [next(computed) if leaves is None else leaves for leaves in stored]
+
+
+def _splits(tree: Tree) -> tuple[Any, ...]:
+    """Feature, threshold and set that decide the leaf of a row."""
+    return tree.features, tree.bins, tree.sets

@@ -1,0 +1,331 @@
+"""Contract of formulations, which make masters or boosters.
+
+Columns j have weights ``w_j >= 0``, and the score of a part on a channel is the sum over columns of
+weight times response.  The weights come from one of two methods::
+
+    master     min over w of  sum(w) + C risk(w)        solved anew, with duals and a lower bound
+    booster    w_j += step_j  along minus the gradient  each column once, with no bound and no C
+
+The loop (:mod:`structboost.training.loop`) calls them in this order::
+
+    formulation.check(), formulation.check_C(C), formulation.prepare(families, random_state)
+    columns = formulation.columns(problem, C)
+    repeat
+        price by master.duals() or booster.gradient()
+        columns.add_responses(...)  of new learners, and columns.add_columns(...) of new columns
+        master.solve_loosely(...) after new columns, else master.solve(...);  or booster.step(...)
+        master.bound(largest edge); weights, risk and primal go into the record of the round
+
+Masters and boosters are in :mod:`structboost.objectives.master`, their optional abilities in
+:mod:`structboost.objectives.abilities`.  :attr:`Formulation.makes` names the class of a master
+before one is made, which shows its abilities.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from structboost._typing import FloatArray, IntArray, override
+from structboost.contract.task import Task
+from structboost.errors import TaskError
+from structboost.learners.base import WeakLearnerFamily
+from structboost.objectives.cut_oracle import CutOracle
+from structboost.objectives.master import Booster, RestrictedMaster, WeightedColumns
+from structboost.objectives.softmax_link import SoftmaxLink
+from structboost.runtime.described import Described
+from structboost.validation import checked_positive, checked_regularisation, warn_of_old_flags
+
+# Flags that plug-ins of version 0.2 declared.
+_MAKES = "return the class of the master, which has the methods, by the property makes"
+_OLD_FLAGS_OF_FORMULATIONS = {
+    "can_spread": _MAKES,
+    "can_resume": _MAKES,
+    "takes_infinite_C": "override check_C, or make it a Boosting",
+    "shares_weight": "override prepare, and call resample of the families",
+    "ends_by_rounds": "leave it out",
+    "looks_at_rows_left_out": "leave it out",
+}
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Examples for which a formulation makes a master or a booster.
+
+    Parameters
+    ----------
+    task : Task
+        The task that is trained.
+    X, Y : sequence
+        Inputs and true outputs.
+    offsets : dict of str to ndarray of int64, shape (n_examples + 1,)
+        First part of each example, by kind.
+    example_weights : ndarray, shape (n_examples,)
+        They sum to 1.
+    random_state : RandomState
+        Source of all random draws of the master.
+    new_cut_oracle : callable, optional
+        Factory of a :class:`CutOracle`, only for formulations that declare ``works_on_shards``.
+    families : dict of str to WeakLearnerFamily
+        Families of weak learners, by kind.
+    """
+
+    task: Task
+    X: Sequence[Any]
+    Y: Sequence[Any]
+    offsets: Mapping[str, IntArray]
+    example_weights: FloatArray
+    random_state: np.random.RandomState
+    new_cut_oracle: Callable[[], CutOracle] | None = None
+    families: Mapping[str, WeakLearnerFamily] = field(default_factory=dict)
+
+    def cut_oracle(self) -> CutOracle:
+        """Oracle of the cuts of the task's loss-augmented argmax, which runs where the shards are.
+
+        Raises
+        ------
+        TypeError
+            If the formulation does not declare ``works_on_shards``.
+        """
+        if self.new_cut_oracle is None:
+            raise TypeError("cut_oracle() needs a formulation with works_on_shards = True.")
+        return self.new_cut_oracle()
+
+    def only_kind(self) -> str:
+        """Kind of the parts of a task with one part per example.
+
+        Raises
+        ------
+        TaskError
+            If there are several kinds, or an example has several parts.
+        """
+        kind, starts = next(iter(self.offsets.items()))
+        if len(self.offsets) > 1 or (np.diff(starts) != 1).any():
+            raise TaskError(
+                "This formulation needs a task with one kind of parts and one part per example."
+            )
+        return kind
+
+
+class Formulation(Described):
+    """Objective of the weights and method to find them, a parameter of the trainer.
+
+    A subclass implements :meth:`master`, or is a :class:`Boosting`.
+
+    Attributes
+    ----------
+    works_on_shards : bool
+        Whether the master sees the training set through :meth:`Problem.cut_oracle` only, so that
+        any engine can train it.
+    can_choose_C : bool
+        Whether C weighs the loss against a price of weight.  The model is then empty below some C,
+        from which ``C="auto"`` searches upwards.
+    link : SoftmaxLink, optional
+        Maps the scores that minimise the expected loss to class probabilities.  None if there are
+        no probabilities, or if :meth:`probabilities` is overridden.
+    """
+
+    works_on_shards: ClassVar[bool] = False
+    can_choose_C: ClassVar[bool] = False
+    link: ClassVar[SoftmaxLink | None] = None
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        warn_of_old_flags(cls, _OLD_FLAGS_OF_FORMULATIONS)
+        if "probabilities" in vars(cls) and cls.link is not None:
+            raise TypeError(
+                f"{cls.__name__} defines probabilities and has a link, which would be used "
+                "instead; declare link = None and has_probabilities = True."
+            )
+
+    @classmethod
+    def by_name(cls, name: str, *, stabilize: bool) -> Self:
+        """Make the formulation of ``StructBoost(formulation=name, stabilize=stabilize)``.
+
+        Parameters
+        ----------
+        name : str
+            A name that the formulation is registered under.
+        stabilize : bool
+            Whether the master is stabilised.
+
+        Returns
+        -------
+        formulation : Formulation
+            A new one, with default parameters.
+
+        Raises
+        ------
+        ValueError
+            If ``stabilize`` is False and the formulation is never stabilised.
+        """
+        if not stabilize:
+            raise ValueError(
+                f"stabilize is {stabilize!r}, but formulation={name!r} is never stabilised; leave "
+                "stabilize=True, or take formulation='one_slack'."
+            )
+        return cls()
+
+    @property
+    def has_probabilities(self) -> bool:
+        """Whether :meth:`probabilities` is available, by default if there is a ``link``."""
+        return self.link is not None
+
+    @property
+    def identity(self) -> str:
+        """Text by which checkpoints tell formulations apart."""
+        return repr(self)
+
+    @property
+    def makes(self) -> type[WeightedColumns]:
+        """Class of the return value of :meth:`columns`, which shows its abilities.
+
+        A formulation that can be resumed, or whose weights can be spread, returns the class of its
+        master.  The default promises neither.
+        """
+        return RestrictedMaster
+
+    def check(self) -> None:
+        """Raise ValueError or TypeError if a parameter is out of range."""
+        return
+
+    def suited(self, task: Task, n_examples: int, C: float, *, is_plain: bool) -> Formulation:
+        """Return the formulation that trains in place of this one, by default this one itself.
+
+        Parameters
+        ----------
+        task : Task
+            The task that is trained.
+        n_examples : int
+            Number of examples.
+        C : float
+            Largest C of the fit.
+        is_plain : bool
+            Whether stumps are searched on a dense table in one process, no weights are spread, and
+            no checkpoint is written.
+        """
+        return self
+
+    def check_C(self, C: Any) -> None:
+        """Raise if C is out of range, by default unless it is finite and above 0.
+
+        Parameters
+        ----------
+        C : float
+            Value that the user passed.
+
+        Raises
+        ------
+        ValueError, TypeError
+            If it is out of range.
+        """
+        checked_positive(C, "C")
+
+    def prepare(self, families: Mapping[str, WeakLearnerFamily], random_state: Any) -> None:
+        """Prepare the families for this objective, once, before :meth:`columns`.
+
+        Parameters
+        ----------
+        families : dict of str to WeakLearnerFamily
+            Families of weak learners, by kind.
+        random_state : int, RandomState or None
+            Random state of the trainer.
+        """
+        return
+
+    def probabilities(self, scores: FloatArray) -> FloatArray:
+        """Probabilities for which the scores minimise the expected 0/1 loss.
+
+        Parameters
+        ----------
+        scores : ndarray, shape (n_samples, n_classes)
+            Scores of the classes.
+
+        Returns
+        -------
+        probabilities : ndarray, shape (n_samples, n_classes)
+            Rows sum to 1.
+
+        Raises
+        ------
+        NotImplementedError
+            If the scores imply no probabilities.
+        """
+        if self.link is None:
+            raise NotImplementedError(f"{type(self).__name__} does not implement probabilities().")
+        return self.link.inverse(scores)
+
+    def columns(self, problem: Problem, C: float) -> WeightedColumns:
+        """Make the weighted columns for the loop to train, by default the master.
+
+        Parameters
+        ----------
+        problem : Problem
+            The examples and the source of random draws.
+        C : float
+            Weight of the risk, which :meth:`check_C` accepted.
+
+        Returns
+        -------
+        columns : RestrictedMaster or Booster
+            A new one, without columns.
+        """
+        return self.master(problem, C)
+
+    def master(self, problem: Problem, C: float) -> RestrictedMaster:
+        """Make the restricted master of a problem.
+
+        Parameters
+        ----------
+        problem : Problem
+            The examples and the source of random draws.
+        C : float
+            Weight of the risk.
+
+        Returns
+        -------
+        master : RestrictedMaster
+            A new one, without columns.
+        """
+        raise NotImplementedError(
+            f"{type(self).__name__} implements neither master() nor, as a Boosting, booster()."
+        )
+
+
+class Boosting(Formulation, ABC):
+    """Formulation in which weight has no price, columns step once per round, and C is infinite.
+
+    A subclass implements :meth:`booster`.
+    """
+
+    @property
+    @override
+    def makes(self) -> type[WeightedColumns]:
+        return Booster
+
+    @override
+    def check_C(self, C: Any) -> None:
+        checked_regularisation(C, "C")
+
+    @override
+    def columns(self, problem: Problem, C: float) -> WeightedColumns:
+        return self.booster(problem)
+
+    @abstractmethod
+    def booster(self, problem: Problem) -> Booster:
+        """Make the booster of a problem.
+
+        Parameters
+        ----------
+        problem : Problem
+            The examples and the source of random draws.
+
+        Returns
+        -------
+        booster : Booster
+            A new one, without columns.
+        """

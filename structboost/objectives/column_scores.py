@@ -1,0 +1,159 @@
+"""Scores of columns as the linear scores of block-coordinate Frank-Wolfe.
+
+Where each column is one weak learner on one channel, the score of a part on a channel is linear in
+the weights of the columns of that channel: its features are their responses on the part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from structboost._typing import FloatArray, IntArray
+from structboost.contract.parts import StackedParts
+from structboost.learners.terms import Terms
+from structboost.runtime.compiled import compiled
+from structboost.solvers.linear_scores import DENSE, KindLayout, starts_of
+
+_Features = tuple[FloatArray, IntArray]
+
+
+class ColumnScores:
+    """Columns of a master as features of :class:`structboost.solvers.block_frank_wolfe.Scores`.
+
+    All weights are bounded.
+
+    Parameters
+    ----------
+    n_channels : dict of str to int
+    offsets : dict of str to ndarray of int64, shape (n_examples + 1,)
+        First part of each example, by kind.
+    terms : dict of str to Terms
+        One for each column.
+    responses : dict of str to ndarray, shape (n_learners, n_parts)
+
+    Attributes
+    ----------
+    columns : ndarray of int64, shape (n_weights,)
+        Index of the column of each weight.
+    features : (ndarray of float64, ndarray of int64)
+        Features of the scores that :meth:`place` gathered so far, without indices.
+    n_weights, n_scores : int
+    layouts : list of KindLayout
+    """
+
+    has_bounds = True
+
+    def __init__(
+        self,
+        n_channels: Mapping[str, int],
+        offsets: Mapping[str, IntArray],
+        terms: Mapping[str, Terms],
+        responses: Mapping[str, NDArray[Any]],
+    ) -> None:
+        self.offsets = offsets
+        self.layouts: list[KindLayout] = []
+        self.n_scores = self.n_weights = 0
+        self.features: _Features = np.zeros(0), np.zeros(0, np.int64)
+        columns = []
+        # For each kind: terms channel by channel, where channels begin, responses.
+        self._kinds: list[tuple[Terms, IntArray, NDArray[Any]]] = []
+        for kind, kind_terms in terms.items():
+            n_rows = int(offsets[kind][-1])
+            layout = KindLayout(
+                kind, n_rows, len(kind_terms.columns), n_channels[kind], True, DENSE,
+                0, self.n_weights, self.n_scores,
+            )  # fmt: skip
+            self.layouts.append(layout)
+            by_channel = kind_terms.take(np.argsort(kind_terms.channels, kind="stable"))
+            starts = np.searchsorted(by_channel.channels, np.arange(n_channels[kind] + 1))
+            self._kinds.append((by_channel, starts, responses[kind]))
+            columns.append(by_channel.columns)
+            self.n_weights += len(by_channel.columns)
+            self.n_scores += n_rows * n_channels[kind]
+        self.columns = np.concatenate(columns)
+        # Where the features of a score begin, once they are gathered; -1 before.
+        self._first_feature = np.full(self.n_scores, -1)
+        self._n_gathered = 0
+
+    @property
+    def n_examples(self) -> int:
+        """Number of examples."""
+        return len(self.offsets[self.layouts[0].kind]) - 1
+
+    def flatten(self, scores: StackedParts, places: IntArray, flat: FloatArray) -> None:
+        """Fill these ``places`` of the flat array of scores, row after row, kind after kind."""
+        of_kind, rows, channels = self._places(places)
+        for index, a in enumerate(self.layouts):
+            entries = np.flatnonzero(of_kind == index)
+            flat[places[entries]] = scores.rows[a.kind][rows[entries], channels[entries]]
+
+    def by_kind(self, flat: FloatArray) -> dict[str, FloatArray]:
+        """Split a flat array of scores by kind."""
+        spans = {a.kind: (a.first_score, a.n_rows, a.n_channels) for a in self.layouts}
+        return {kind: flat[at : at + n * m].reshape(n, m) for kind, (at, n, m) in spans.items()}
+
+    def project(self, sums: FloatArray) -> FloatArray:
+        """Projection ``max(A, 0)``."""
+        return np.maximum(sums, 0.0)
+
+    def place(
+        self, scores: IntArray
+    ) -> tuple[IntArray, IntArray, IntArray, NDArray[np.bool_], NDArray[np.int8]]:
+        """Gather the features of flat ``scores``, as ``LinearScores.place`` does."""
+        of_kind, rows, channels = self._places(scores)
+        lengths, first_weight = np.zeros(len(scores), np.int64), np.zeros(len(scores), np.int64)
+        for index, (a, (_, starts, _)) in enumerate(zip(self.layouts, self._kinds, strict=True)):
+            entries = np.flatnonzero(of_kind == index)
+            lengths[entries] = np.diff(starts)[channels[entries]]
+            first_weight[entries] = a.first_weight + starts[channels[entries]]
+        new = np.flatnonzero(self._first_feature[scores] < 0)
+        if len(new):
+            first = self._n_gathered + starts_of(lengths[new])
+            self._first_feature[scores[new]] = first[:-1]
+            values = self._room_for(int(first[-1]))
+            for index, (terms, starts, responses) in enumerate(self._kinds):
+                entries = np.flatnonzero(of_kind[new] == index)
+                _gather(
+                    rows[new[entries]], channels[new[entries]], starts, terms.learners,
+                    terms.coefficients, responses, first[entries], values,
+                )  # fmt: skip
+        bounded, form = np.ones(len(scores), np.bool_), np.full(len(scores), DENSE, np.int8)
+        return self._first_feature[scores], first_weight, lengths, bounded, form
+
+    def _room_for(self, n: int) -> FloatArray:
+        """Return the array of features, lengthened to at least ``n`` if need be."""
+        values = self.features[0]
+        if n > len(values):
+            longer = np.empty(max(n, 3 * len(values) // 2))
+            longer[: self._n_gathered] = values[: self._n_gathered]
+            self.features = longer, self.features[1]
+        self._n_gathered = n
+        return self.features[0]
+
+    def _places(self, scores: IntArray) -> tuple[IntArray, IntArray, IntArray]:
+        first = np.array([a.first_score for a in self.layouts])
+        of_kind = np.searchsorted(first, scores, side="right") - 1
+        n_channels = np.array([a.n_channels for a in self.layouts])
+        return of_kind, *np.divmod(scores - first[of_kind], n_channels[of_kind])
+
+
+@compiled
+def _gather(
+    rows: IntArray,
+    channels: IntArray,
+    starts: IntArray,
+    learners: IntArray,
+    coefficients: FloatArray,
+    responses: NDArray[Any],
+    first_feature: IntArray,
+    values: FloatArray,
+) -> None:
+    for s in range(len(rows)):
+        at = first_feature[s]
+        for t in range(starts[channels[s]], starts[channels[s] + 1]):
+            values[at] = coefficients[t] * responses[learners[t], rows[s]]
+            at += 1

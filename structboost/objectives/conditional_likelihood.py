@@ -1,0 +1,202 @@
+"""Master of a boosted conditional random field, with an l1 norm."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+
+from structboost._typing import FloatArray, IntArray, override
+from structboost.contract.task import Task
+from structboost.errors import SolverError
+from structboost.learners.responses import StoredResponses
+from structboost.learners.sparse_responses import SparseResponses
+from structboost.learners.terms import Terms, TermsByKind
+from structboost.objectives.base import Formulation, Problem
+from structboost.objectives.likelihood import Likelihood, LikelihoodAt
+from structboost.objectives.master import RestrictedMaster
+from structboost.objectives.softmax_link import SoftmaxLink
+from structboost.runtime.interrupts import raise_if_interrupted
+
+_MAX_ITERATIONS = 1000
+# Changes of gradient and weights that L-BFGS keeps.
+_MEMORY = 10
+
+
+@dataclass(frozen=True)
+class ConditionalLikelihood(Formulation):
+    """Negative log conditional likelihood of the true outputs, for a boosted CRF.
+
+    An output y of x has the probability ``exp(F(x, y)) / sum_z exp(F(x, z))``.  Minimises ::
+
+        sum(w) + C/m sum_i [log sum_y exp(F(x_i, y)) - F(x_i, y_i)]
+
+    over ``w >= 0`` (Lafferty et al., ICML 2001, with columns and an l1 norm).  Tasks must give
+    their marginals (:meth:`structboost.Task.marginals`): chains do, and tasks that list
+    their outputs.  The loss of the task plays no part in training.
+
+    A task that lists its outputs (:meth:`structboost.Task.outputs`) lists them once per fit, and
+    their joint features are stored up to 256 megabytes.  Outputs of further examples are listed
+    anew in every pass.
+
+    Notes
+    -----
+    Let q_i be any distribution of the outputs of example i, and H its entropy.  The dual is ::
+
+        max  C/m sum_i H(q_i)
+        s.t. C/m sum_i <M(x_i, y_i) - E_q M(x_i, y), h> <= 1   for each column h
+
+    Columns of largest edge under the model's own q are added.  Mixed with the truth, so that no
+    edge exceeds 1, this q gives the lower bound.
+    """
+
+    can_choose_C: ClassVar[bool] = True
+    link = SoftmaxLink()
+
+    @override
+    def master(self, problem: Problem, C: float) -> ConditionalLikelihoodMaster:
+        """Master by L-BFGS-B over the columns so far, until the duality gap is small enough.
+
+        Raises
+        ------
+        TaskError
+            If the task has no marginals.
+        """
+        return ConditionalLikelihoodMaster(problem, C)
+
+
+class _Point(NamedTuple):
+    """Weights, shape (n_columns,), and the likelihood at their scores."""
+
+    weights: FloatArray
+    likelihood: LikelihoodAt
+
+
+class ConditionalLikelihoodMaster(RestrictedMaster):
+    """Master of the conditional likelihood, for columns with several terms and kinds."""
+
+    def __init__(self, problem: Problem, C: float) -> None:
+        super().__init__(C)
+        self._problem = problem
+        kinds, offsets = problem.task.kinds, problem.offsets
+        self._columns = TermsByKind(kinds)
+        self._responses: dict[str, StoredResponses | SparseResponses] = {
+            kind: StoredResponses(int(offsets[kind][-1])) for kind in kinds
+        }
+        self._n_channels = {kind: part.n_channels for kind, part in kinds.items()}
+        self._likelihood = Likelihood(problem)
+        self._at = self._point(self.weights)
+        self._keep(self._at)
+
+    @override
+    def set_C(self, C: float) -> None:
+        self.C = C
+
+    @override
+    def is_exact(self, task: Task) -> bool:
+        return True
+
+    @override
+    def add_responses(self, kind: str, responses: Any) -> int:
+        return self._responses[kind].add(responses)
+
+    def add_sparse_responses(self, kind: str, responses: Any) -> int:
+        """Append learners of a kind whose responses are 0 on most parts."""
+        self._responses[kind] = SparseResponses.instead_of(self._responses[kind])
+        return self._responses[kind].add(responses)
+
+    @override
+    def add_columns(self, terms: Mapping[str, Terms], n_new: int) -> None:
+        self._columns.add(terms, n_new)
+        super().add_columns(terms, n_new)
+
+    @override
+    def keep_columns(self, mask: NDArray[np.bool_]) -> None:
+        self._columns.keep(mask)
+        super().keep_columns(mask)
+
+    @override
+    def solve(self, tolerance: float, selected: IntArray | None = None) -> None:
+        if not len(self.weights):
+            return
+
+        def objective(weights: FloatArray) -> tuple[float, FloatArray]:
+            self._at = self._point(weights)
+            return self.value_and_gradient_at(self._at)
+
+        def stop_at_gap(weights: FloatArray) -> None:
+            raise_if_interrupted()
+            at = self._at
+            if not np.array_equal(at.weights, weights):
+                at = self._at = self._point(weights)
+            value, gradient = self.value_and_gradient_at(at)
+            if value - self._bound(at, float((1.0 - gradient).max())) <= tolerance * value:
+                raise StopIteration
+
+        result = minimize(
+            objective, self.weights, jac=True, method="L-BFGS-B", callback=stop_at_gap,
+            bounds=[(0.0, np.inf)] * len(self.weights),
+            options={"maxiter": _MAX_ITERATIONS, "maxcor": _MEMORY, "ftol": 0.0, "gtol": 0.0},
+        )  # fmt: skip
+        weights = np.asarray(result.x, np.float64)
+        if not np.array_equal(self._at.weights, weights):
+            self._at = self._point(weights)
+        if not np.isfinite(self._at.likelihood.losses).all():
+            raise SolverError("The conditional likelihood is not finite; choose a smaller C.")
+        self._keep(self._at)
+
+    def value_and_gradient(self, weights: FloatArray) -> tuple[float, FloatArray]:
+        """Objective and its gradient by the weights of the columns so far."""
+        return self.value_and_gradient_at(self._point(weights))
+
+    def value_and_gradient_at(self, at: _Point) -> tuple[float, FloatArray]:
+        """Objective and its gradient from the marginals."""
+        value = float(at.weights.sum()) + self.C * self._risk(at)
+        gradient = np.ones(len(at.weights))
+        for kind, terms in self._columns.terms.items():
+            edges = terms.coefficients * self._responses[kind].edges(
+                terms, at.likelihood.slopes[kind]
+            )
+            np.subtract.at(gradient, terms.columns, self.C * edges)
+        return value, gradient
+
+    @override
+    def duals(self) -> dict[str, FloatArray]:
+        return {
+            kind: np.ascontiguousarray(self.C * of.T)
+            for kind, of in self._at.likelihood.slopes.items()
+        }
+
+    @override
+    def bound(self, largest_edge: float) -> float | None:
+        return self._bound(self._at, largest_edge)
+
+    def _bound(self, at: _Point, largest_edge: float) -> float:
+        """Mean entropy of ``(1 - s) truth + s q`` times C, with s such that no edge exceeds 1."""
+        s = min(1.0, 1.0 / max(largest_edge, 1e-300))
+        true = np.exp(-at.likelihood.losses)
+        # Entropy without the term of the truth, whose probability becomes ``mixed``.
+        others = at.likelihood.entropies - true * at.likelihood.losses
+        mixed = 1.0 - s * -np.expm1(-at.likelihood.losses)
+        entropies = s * others + s * np.expm1(-at.likelihood.losses) * np.log(s)
+        entropies -= mixed * np.log(np.maximum(mixed, 1e-300))
+        return max(0.0, self.C * float(self._problem.example_weights @ entropies))
+
+    def _risk(self, at: _Point) -> float:
+        return float(self._problem.example_weights @ at.likelihood.losses)
+
+    def _keep(self, at: _Point) -> None:
+        self.weights, self.risk = at.weights, self._risk(at)
+
+    def _point(self, weights: FloatArray) -> _Point:
+        self._calls += 1
+        rows = {}
+        for kind, terms in self._columns.weighted(weights).items():
+            out = np.zeros((self._n_channels[kind], len(self._likelihood.owners[kind])))
+            self._responses[kind].add_scores(terms, 0, out)
+            rows[kind] = np.ascontiguousarray(out.T)
+        return _Point(weights.copy(), self._likelihood.at(rows))

@@ -1,0 +1,357 @@
+"""Exponential master of MultiBoost^cw, by coordinate descent (FCD) or L-BFGS-B."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+from scipy.special import rel_entr
+
+from structboost._typing import FloatArray, IntArray, override
+from structboost.contract.optional_methods import codes_of
+from structboost.errors import SolverError, TaskError
+from structboost.files.schema import (
+    Array,
+    DamagedFileError,
+    Part,
+    Schema,
+    damaged_content,
+    finite_number,
+    whole_number,
+)
+from structboost.learners.responses import StoredResponses
+from structboost.learners.terms import Terms, check_single_terms
+from structboost.objectives.base import Formulation, Problem
+from structboost.objectives.master import RestrictedMaster
+from structboost.objectives.pair_margins import PAIR_LINK
+from structboost.runtime.memory import check_memory
+from structboost.solvers.coordinate_descent import channel_weights, update_coordinates
+from structboost.validation import (
+    checked_choice,
+    checked_not_negative,
+    checked_positive,
+    checked_regularisation,
+    checked_whole_number,
+)
+
+SOLVERS = ("fcd", "lbfgs")
+# Words of the state of NumPy's RandomState.
+_KEY_WORDS = 624
+LARGEST_WEIGHT = 30.0
+# Solves after which the pair weights are computed afresh from the scores.
+_REFRESH = 10
+# Share of the largest by which pair weights that were updated in turn differ from those of scores.
+_ROUNDING = 1e-9
+
+
+@dataclass(frozen=True)
+class Exponential(Formulation):
+    """Exponential loss over all pairs of an example and a wrong output, (2) of MultiBoost^cw.
+
+    Minimises ``sum(w) + C/p sum_i sum_{y != y_i} rho_(i,y) exp(-(F(x_i, y_i) - F(x_i, y)))`` over
+    ``w >= 0``, with ``p = n_examples (n_outputs - 1)`` and ``rho = Delta(y_i, y)`` times the
+    example's weight.  The task must give the codes of all outputs (:meth:`structboost.Task.codes`).
+
+    Parameters
+    ----------
+    solver : {"fcd", "lbfgs"}
+        Fast coordinate descent (Algorithm 2 of MultiBoost^cw), or SciPy's L-BFGS-B at its default
+        tolerance, which also takes weak learners with other responses than -1, 0 and 1.
+    tau_max : int
+        Sweeps of FCD per round.  The first goes over the new columns in the order of their
+        channels, the others over all that violate their KKT condition, in random order.  1 is the
+        stage-wise method.
+    epsilon : float
+        Violation (16) that FCD leaves alone: tolerance of (17) and (18).
+    largest_weight : float
+        Bound of the weights where C is infinite.
+
+    Notes
+    -----
+    With ``C = inf`` the objective is the mean pair weight, the update is (13), and there is no
+    lower bound.  Weights are then bounded: a weak learner without errors
+    would get an infinite one.  CW-1 of the paper's tables is ``tau_max=1`` and ``C=inf``.
+    """
+
+    can_choose_C: ClassVar[bool] = True
+    link = PAIR_LINK
+    solver: str = "fcd"
+    tau_max: int = 2
+    epsilon: float = 1e-3
+    largest_weight: float = LARGEST_WEIGHT
+
+    @override
+    def check(self) -> None:
+        checked_choice(self.solver, "solver", SOLVERS)
+        checked_whole_number(self.tau_max, "tau_max")
+        checked_not_negative(self.epsilon, "epsilon")
+        checked_positive(self.largest_weight, "largest_weight")
+
+    @property
+    @override
+    def makes(self) -> type[ExponentialMaster]:
+        return ExponentialMaster
+
+    @override
+    def check_C(self, C: Any) -> None:
+        checked_regularisation(C, "C")
+
+    @override
+    def master(self, problem: Problem, C: float) -> ExponentialMaster:
+        """Master by coordinate descent or L-BFGS-B on all pairs.
+
+        Raises
+        ------
+        TaskError
+            If the task has no codes, or examples have several parts.
+        """
+        return ExponentialMaster(problem, C, self)
+
+
+class ExponentialMaster(RestrictedMaster):
+    """Master of the exponential loss, where a column is one weak learner on one channel."""
+
+    def __init__(self, problem: Problem, C: float, formulation: Exponential) -> None:
+        super().__init__(C)
+        codes = codes_of(problem.task, problem.Y)
+        self.formulation = formulation
+        self._random = problem.random_state
+        self._kind = problem.only_kind()
+        n_outputs = len(codes.codes)
+        self._order = np.argsort(codes.labels, kind="stable")
+        labels = codes.labels[self._order]
+        self._labels = labels
+        self._starts = np.searchsorted(labels, np.arange(n_outputs + 1)).astype(np.int64)
+        code = codes.codes.astype(np.int8)
+        self._code = code
+        _check_memory(n_outputs, code.shape[1], len(labels))
+        self._signs = np.empty((code.shape[1], n_outputs, n_outputs), np.int8)
+        for signs, column in zip(self._signs, code.T, strict=True):
+            np.subtract.outer(column, column, out=signs)
+        self._rho = codes.losses[labels].T * problem.example_weights[self._order] / (n_outputs - 1)
+        self._pairs = self._rho.copy()
+        self._log_scale = 0.0
+        self._responses = StoredResponses(len(labels))
+        self._terms = Terms.none()
+        self._solves = 0
+        self.risk = float(self._rho.sum())
+
+    @property
+    @override
+    def primal(self) -> float:
+        return self.risk if np.isinf(self.C) else super().primal
+
+    @property
+    @override
+    def min_edge(self) -> float:
+        return 0.0 if np.isinf(self.C) else 1.0
+
+    def start_at(self, weights: FloatArray) -> None:
+        """Continue from other weights of the columns."""
+        self.weights = weights.copy()
+        self._refresh()
+        self._measure()
+
+    @override
+    def add_responses(self, kind: str, responses: NDArray[np.generic]) -> int:
+        if responses.dtype == np.float32 and np.isin(responses, (-1, 0, 1)).all():
+            responses = responses.astype(np.int8)  # of unions of stumps
+        in_closed_form = responses.dtype == np.int8 and np.abs(responses).max(initial=0) <= 1
+        if self.formulation.solver == "fcd" and not in_closed_form:
+            raise TaskError(
+                "Coordinate descent on the exponential loss needs weak learners with responses in "
+                "{-1, 0, 1}; for others take Exponential(solver='lbfgs') as formulation, or as "
+                "objective of an estimator."
+            )
+        return self._responses.add(responses[:, self._order])
+
+    @override
+    def add_columns(self, terms: Mapping[str, Terms], n_new: int) -> None:
+        check_single_terms(terms[self._kind], n_new, "exponential")
+        self._terms = self._terms.joined(terms[self._kind], len(self.weights))
+        super().add_columns(terms, n_new)
+
+    @override
+    def keep_columns(self, mask: NDArray[np.bool_]) -> None:
+        self._terms = self._terms.of_columns(mask)
+        super().keep_columns(mask)
+
+    @override
+    def solve(self, tolerance: float, selected: IntArray | None = None) -> None:
+        if self.formulation.solver == "lbfgs":
+            self._solve_by_lbfgs()
+        else:
+            self._solve_by_coordinates(np.zeros(0, np.int64) if selected is None else selected)
+        if not np.isfinite(self.primal):
+            raise SolverError(f"The exponential objective is {self.primal!r}; choose a smaller C.")
+
+    @override
+    def duals(self) -> dict[str, FloatArray]:
+        out = np.empty((len(self._order), self._code.shape[1]))
+        out[self._order] = self._channel_duals().T
+        return {self._kind: out}
+
+    def violations(self) -> FloatArray:
+        """Violation (16) of the KKT condition of every weight."""
+        self._calls += 1
+        excess = self._edges(self._channel_duals()) - self.min_edge
+        excess = np.where(self.weights >= self._largest, np.minimum(excess, 0.0), excess)
+        return np.where(self.weights > 0, np.abs(excess), np.maximum(excess, 0.0))
+
+    @override
+    def bound(self, largest_edge: float) -> float | None:
+        if np.isinf(self.C):
+            return None
+        # The margin of a pair is minus the logarithm of its weight without rho.
+        unit = self.C * np.exp(self._log_scale)
+        mass = unit * float(self._pairs.sum())
+        if mass <= 0:
+            return 0.0
+        margins = -unit * float(rel_entr(self._pairs, self._rho).sum()) - self._log_scale * mass
+        scale = min(1.0 / max(largest_edge, 1e-300), float(np.exp(min(margins / mass, 700.0))))
+        return max(0.0, float(scale * (mass * (1.0 - np.log(scale)) + margins)))
+
+    def value_and_gradient(self, weights: FloatArray) -> tuple[float, FloatArray]:
+        """Objective and gradient at some weights.
+
+        With C infinite, the logarithm of the risk: its gradient does not vanish with the risk.
+        """
+        self._calls += 1
+        pairs = self._rho * np.exp(-self._margins(weights))
+        duals = np.zeros((self._code.shape[1], len(self._order)))
+        channel_weights(pairs, self._signs, self._starts, duals)
+        edges = self._edges(duals)
+        if np.isinf(self.C):
+            risk = float(pairs.sum())
+            return float(np.log(risk)), -edges / risk
+        return float(weights.sum() + self.C * pairs.sum()), 1.0 - self.C * edges
+
+    def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """Weights, pair weights and the state of the random order, which depend on all rounds.
+
+        ValueError if the random orders are drawn in a way of which no state is known.
+        """
+        drawn = self._random.get_state(legacy=False)
+        if drawn["bit_generator"] != "MT19937":
+            raise ValueError(
+                f"checkpoint cannot hold the state of random_state, whose bits are of "
+                f"{drawn['bit_generator']}; give a whole number as random_state."
+            )
+        scalars = {
+            "calls": self._calls,
+            "solves": self._solves,
+            "log_scale": self._log_scale,
+            "random_position": drawn["state"]["pos"],
+        }
+        arrays = {
+            "weights": self.weights,
+            "pairs": self._pairs,
+            "random_key": drawn["state"]["key"],
+        }
+        return scalars, arrays
+
+    def schema(self, n_learners: Mapping[str, int]) -> Schema:
+        """Names, types and shapes of the arrays of a state."""
+        arrays = {
+            "weights": Array("float64", ("n_live",), low=0.0, high=self._largest),
+            "pairs": Array("float64", self._rho.shape, low=0.0),
+            "random_key": Array("uint32", (_KEY_WORDS,)),
+        }
+        return {"": Part(arrays)}
+
+    def restore(self, scalars: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Restore a state that :meth:`schema` accepted.
+
+        DamagedFileError if the pair weights are not those of the weights.
+        """
+        with damaged_content():
+            self._calls = whole_number(scalars["calls"], "number of calls", 0, 1 << 62)
+            self._solves = whole_number(scalars["solves"], "number of solves", 0, 1 << 62)
+            self._log_scale = finite_number(scalars["log_scale"], "scale")
+            position = whole_number(scalars["random_position"], "position", 0, _KEY_WORDS)
+        self.weights, self._pairs = arrays["weights"], arrays["pairs"]
+        with np.errstate(over="ignore", invalid="ignore"):
+            pairs = self._rho * np.exp(-self._margins(self.weights) - self._log_scale)
+        allowed = _ROUNDING * self._pairs.max(initial=0.0)
+        if not np.allclose(pairs, self._pairs, _ROUNDING, allowed):
+            raise DamagedFileError("its pair weights are not those of its weights on these data")
+        # A generator of its own: the user's may have gone on.
+        self._random = np.random.RandomState()
+        self._random.set_state(("MT19937", arrays["random_key"], position, 0, 0.0))
+        self._measure()
+
+    @property
+    def _largest(self) -> float:
+        return self.formulation.largest_weight if np.isinf(self.C) else np.inf
+
+    def _margins(self, weights: FloatArray) -> FloatArray:
+        """Margins ``F_{y_i} - F_y`` of all pairs, shape (n_outputs, n_examples)."""
+        scores = np.zeros((self._code.shape[1], len(self._order)))
+        self._responses.add_scores(self._terms.weighted(weights), 0, scores)
+        by_output = self._code.astype(np.float64) @ scores
+        return np.asarray(by_output[self._labels, np.arange(len(self._labels))] - by_output)
+
+    def _edges(self, duals: FloatArray) -> FloatArray:
+        """Edges of all columns for duals of shape (n_channels, n_examples)."""
+        return self._responses.edges(self._terms, duals)
+
+    def _channel_duals(self) -> FloatArray:
+        """Duals by channel and example, in the master's order of examples."""
+        out = np.zeros((self._code.shape[1], len(self._order)))
+        channel_weights(self._pairs, self._signs, self._starts, out)
+        out *= (1.0 if np.isinf(self.C) else self.C) * np.exp(self._log_scale)
+        return out
+
+    def _refresh(self) -> None:
+        """Recompute the pair weights, scaled to at most rho each so that exp stays in range."""
+        margins = self._margins(self.weights)
+        top = float(-margins[self._rho > 0].min(initial=np.inf))
+        self._log_scale = top if np.isfinite(top) else 0.0
+        self._pairs = self._rho * np.exp(-margins - self._log_scale)
+
+    def _measure(self) -> None:
+        self.risk = float(np.exp(self._log_scale) * self._pairs.sum())
+
+    def _solve_by_coordinates(self, selected: IntArray) -> None:
+        terms = self._terms
+        order = selected[np.argsort(terms.channels[selected], kind="stable")]
+        for sweep in range(1, self.formulation.tau_max + 1):
+            self._calls += len(order)
+            half_price = 0.0 if np.isinf(self.C) else 0.5 / self.C * np.exp(-self._log_scale)
+            update_coordinates(
+                order, self._responses.rows, terms.learners, terms.channels, self._signs,
+                self._starts, half_price, self._largest, self._pairs, self.weights,
+            )  # fmt: skip
+            if sweep == self.formulation.tau_max:
+                break
+            order = np.flatnonzero(self.violations() > self.formulation.epsilon)
+            if not len(order):
+                break
+            order = self._random.permutation(order)
+        self._solves += 1
+        if self._solves % _REFRESH == 0:
+            self._refresh()
+        self._measure()
+
+    def _solve_by_lbfgs(self) -> None:
+        if not len(self.weights):
+            return
+        bounds = [(0.0, self._largest)] * len(self.weights)
+        result = minimize(
+            self.value_and_gradient, self.weights, jac=True, method="L-BFGS-B", bounds=bounds
+        )
+        self.start_at(np.asarray(result.x, np.float64))
+
+
+def _check_memory(n_outputs: int, n_channels: int, n_examples: int) -> None:
+    """Raise MemoryError if signs and pair weights need more than the memory of the machine."""
+    check_memory(
+        n_channels * n_outputs**2 + 2 * 8 * n_outputs * n_examples,
+        f"The signs of all pairs of outputs and the weights of all pairs, for the exponential loss "
+        f"over {n_outputs} outputs and {n_examples} examples,",
+        "use formulation='one_slack' (StructBoostClassifier)",
+    )

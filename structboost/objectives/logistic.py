@@ -1,0 +1,224 @@
+"""ShareBoost's master, a multi-class logistic loss with the margin inside and free signs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from math import inf
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize, minimize_scalar
+
+from structboost._typing import FloatArray, IntArray, override
+from structboost.contract.optional_methods import codes_of
+from structboost.learners.terms import Terms, check_single_terms
+from structboost.objectives.base import Formulation, Problem
+from structboost.objectives.master import RestrictedMaster
+from structboost.objectives.softmax_link import SoftmaxLink
+from structboost.runtime.growable_matrix import GrowingMatrix
+from structboost.validation import checked_choice, checked_positive, checked_regularisation
+
+REGULARISERS = ("frobenius", "l1", "l1_linf")
+_MAX_ITERATIONS = 1000
+
+
+@dataclass(frozen=True)
+class Logistic(Formulation):
+    """Loss (3) of ShareBoost, the mean of ``log sum_c exp(1[c != y] - F_y + F_c)``.
+
+    Minimises ``L(W) + R(W) / C`` over weights of free sign.  With C infinite there is no
+    regulariser.
+
+    Parameters
+    ----------
+    regulariser : {"frobenius", "l1", "l1_linf"}
+        R is the sum of squares, the sum of absolute values, or the sum over learners of the
+        largest absolute weight.  The last two are smoothed by the soft maxima of section 2.1.
+    smoothing : float
+        Scale below which a smoothed regulariser is rounded off.
+    gradient_tolerance : float
+        Largest entry of the gradient at which a re-fit ends.  On separable data without a
+        regulariser the loss has no minimiser, and this tolerance ends the re-fit.
+    """
+
+    regulariser: str = "frobenius"
+    smoothing: float = 1e-2
+    gradient_tolerance: float = 1e-4
+    # The loss has a margin of 1.
+    link = SoftmaxLink(margin=1.0)
+
+    @override
+    def check(self) -> None:
+        checked_choice(self.regulariser, "regulariser", REGULARISERS)
+        checked_positive(self.smoothing, "smoothing")
+        checked_positive(self.gradient_tolerance, "gradient_tolerance")
+
+    @override
+    def check_C(self, C: Any) -> None:
+        checked_regularisation(C, "C")
+
+    @override
+    def master(self, problem: Problem, C: float) -> LogisticMaster:
+        return LogisticMaster(problem, C, self)
+
+
+class LogisticMaster(RestrictedMaster):
+    """Master of all channels of the chosen learners, re-fitted from the weights of the last round.
+
+    The master takes all channels of a learner or none.
+    """
+
+    # A learner that was chosen once is never chosen again.
+    max_idle_rounds = inf
+
+    def __init__(self, problem: Problem, C: float, formulation: Logistic) -> None:
+        super().__init__(C)
+        codes = codes_of(problem.task, problem.Y)
+        self.formulation = formulation
+        self._kind = problem.only_kind()
+        self._code = codes.codes.astype(np.float64)
+        self._labels = codes.labels
+        self._margins = codes.losses[codes.labels]
+        self._example_weights = problem.example_weights
+        self._responses = GrowingMatrix(len(codes.labels), np.float32)
+        self._terms = Terms.none()
+        no_scores = np.zeros((len(codes.labels), self._code.shape[1]))
+        self.risk, _ = self._loss_and_duals(no_scores)
+
+    @property
+    @override
+    def primal(self) -> float:
+        return float(self.risk + self._penalty(self._matrix(self.weights))[0])
+
+    @property
+    @override
+    def min_edge(self) -> float:
+        return float(2.0 * self.formulation.gradient_tolerance * self._code.shape[1])
+
+    @override
+    def add_responses(self, kind: str, responses: NDArray[np.generic]) -> int:
+        return self._responses.append(responses)
+
+    @override
+    def add_columns(self, terms: Mapping[str, Terms], n_new: int) -> None:
+        check_single_terms(terms[self._kind], n_new, "logistic")
+        self._terms = self._terms.joined(terms[self._kind], len(self.weights))
+        super().add_columns(terms, n_new)
+
+    @override
+    def keep_columns(self, mask: NDArray[np.bool_]) -> None:
+        self._terms = self._terms.of_columns(mask)
+        super().keep_columns(mask)
+
+    @override
+    def solve(self, tolerance: float, selected: IntArray | None = None) -> None:
+        self.weights, objective = self._minimised(self.value_and_gradient, self.weights)
+        self.risk = objective - self._penalty(self._matrix(self.weights))[0]
+
+    @override
+    def duals(self) -> dict[str, FloatArray]:
+        return {self._kind: self._loss_and_duals(self._scores(self._matrix(self.weights)))[1]}
+
+    @override
+    def bound(self, largest_edge: float) -> float | None:
+        return None
+
+    def value_and_gradient(self, weights: FloatArray) -> tuple[float, FloatArray]:
+        """Objective and gradient at some weights."""
+        self._calls += 1
+        return self._with_more(weights, np.zeros((0, len(self._labels))))
+
+    def objective_with(self, responses: FloatArray, edges: FloatArray, how: str) -> float:
+        """Lowest objective with a few more learners (section 2.1), without changing the master.
+
+        ``edges`` are minus the gradient by their weights.  The search is along the edges
+        ("line_search"), over the new weights ("column_search"), or over all weights ("refit").
+        """
+        matrix = self._matrix(self.weights)
+        scores, held = self._scores(matrix), self._penalty(matrix)[0]
+        new = np.asarray(responses, np.float64)
+
+        def along(step: float) -> float:
+            loss, _ = self._loss_and_duals(scores + step * (new.T @ edges))
+            return loss + self._penalty(step * edges)[0]
+
+        def column(flat: FloatArray) -> tuple[float, FloatArray]:
+            of_new = flat.reshape(edges.shape)
+            loss, duals = self._loss_and_duals(scores + new.T @ of_new)
+            penalty, slope = self._penalty(of_new)
+            return loss + penalty, (slope - new @ duals).ravel()
+
+        if how == "line_search":
+            return held + float(minimize_scalar(along, bracket=(0.0, 1.0), tol=1e-3).fun)
+        if how == "column_search":
+            return held + self._minimised(column, np.zeros(edges.size))[1]
+        start = np.concatenate((self.weights, np.zeros(edges.size)))
+        return self._minimised(lambda flat: self._with_more(flat, new), start)[1]
+
+    def _with_more(self, flat: FloatArray, new: FloatArray) -> tuple[float, FloatArray]:
+        """Objective and its gradient by the weights, then by the weights of ``new`` learners."""
+        old, of_new = np.split(flat, [len(self.weights)])
+        matrix, of_new = self._matrix(old), of_new.reshape(len(new), self._code.shape[1])
+        loss, duals = self._loss_and_duals(self._scores(matrix) + new.T @ of_new)
+        penalty, slope = self._penalty(np.vstack((matrix, of_new)))
+        by_old = slope[: len(matrix)] - self._responses.rows @ duals.astype(np.float32)
+        by_new = slope[len(matrix) :] - new @ duals
+        by_column = by_old[self._terms.learners, self._terms.channels]
+        return loss + penalty, np.concatenate((by_column, by_new.ravel()))
+
+    def _minimised(
+        self, function: Callable[..., Any], start: FloatArray
+    ) -> tuple[FloatArray, float]:
+        """Minimiser and minimum by L-BFGS, to the gradient tolerance."""
+        gradient_tolerance = self.formulation.gradient_tolerance
+        result = minimize(
+            function,
+            start,
+            jac=True,
+            method="L-BFGS-B",
+            options={"gtol": gradient_tolerance, "ftol": 1e-12, "maxiter": _MAX_ITERATIONS},
+        )
+        return np.asarray(result.x, np.float64), float(result.fun)
+
+    def _matrix(self, weights: FloatArray) -> FloatArray:
+        out = np.zeros((len(self._responses.rows), self._code.shape[1]))
+        out[self._terms.learners, self._terms.channels] = weights
+        return out
+
+    def _scores(self, matrix: FloatArray) -> FloatArray:
+        return np.asarray(self._responses.rows.T @ matrix.astype(np.float32), np.float64)
+
+    def _loss_and_duals(self, scores: FloatArray) -> tuple[float, FloatArray]:
+        """Mean loss (3), and minus its gradient by the scores, shape (n_examples, n_channels)."""
+        rows = np.arange(len(self._labels))
+        by_output = scores @ self._code.T
+        exponents = by_output - by_output[rows, self._labels][:, None] + self._margins
+        top = exponents.max(axis=1, keepdims=True)
+        pairs = np.exp(exponents - top)
+        sums = pairs.sum(axis=1, keepdims=True)
+        loss = float(self._example_weights @ (top + np.log(sums))[:, 0])
+        residuals = -pairs / sums
+        residuals[rows, self._labels] += 1.0
+        return loss, np.asarray((residuals * self._example_weights[:, None]) @ self._code)
+
+    def _penalty(self, matrix: FloatArray) -> tuple[float, FloatArray]:
+        """Regulariser ``R(W) / C`` and its gradient."""
+        if np.isinf(self.C):
+            return 0.0, np.zeros_like(matrix)
+        name, scale = self.formulation.regulariser, self.formulation.smoothing
+        if name == "frobenius":
+            return float((matrix**2).sum()) / self.C, 2.0 / self.C * matrix
+        if name == "l1":
+            sizes = np.hypot(matrix, scale)
+            return float((sizes - scale).sum()) / self.C, matrix / sizes / self.C
+        # The largest of w and -w over the channels, as a soft maximum less its value at zero.
+        both = np.concatenate((matrix, -matrix), axis=1) / scale
+        top = both.max(axis=1, keepdims=True)
+        fractions = np.exp(both - top)
+        sums = fractions.sum(axis=1, keepdims=True)
+        value = scale * float((top + np.log(sums) - np.log(both.shape[1])).sum())
+        fractions /= sums
+        n = matrix.shape[1]
+        return value / self.C, (fractions[:, :n] - fractions[:, n:]) / self.C

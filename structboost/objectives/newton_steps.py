@@ -1,0 +1,402 @@
+"""Boosters whose columns get one shrunken Newton step each."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from structboost._typing import FloatArray, IntArray, override
+from structboost.files.schema import (
+    Array,
+    DamagedFileError,
+    Part,
+    Schema,
+    below,
+    damaged_content,
+    finite_number,
+    prefixed,
+    whole_number,
+)
+from structboost.learners.terms import Terms, check_single_terms
+from structboost.objectives.base import Boosting
+from structboost.objectives.held_out import (
+    HeldOut,
+    HeldOutScores,
+    Temperature,
+    damped,
+    fitted_temperature,
+)
+from structboost.objectives.master import Booster
+from structboost.runtime.compiled import compiled
+from structboost.validation import checked_not_negative, checked_positive, checked_whole_number
+
+_TINY = np.finfo(np.float64).tiny
+# Rounds between two looks at the loss on the parts left out.
+_LOOK = 20
+# Relative difference between scores that were added up round by round and those of all columns.
+_ROUNDING = 1e-9
+
+
+@dataclass(frozen=True)
+class NewtonSteps(Boosting):
+    """Parameters of the Newton steps.
+
+    Parameters
+    ----------
+    shrinkage : float
+        Fraction of the Newton step that is taken.
+    largest_step : float
+        Largest change of a score by one step, before it is shrunk: since Newton steps are
+        unbounded once there are no errors.
+    enough : float
+        Mean loss at which training ends.
+    patience : int, optional
+        Number of rounds without a lower loss on the parts left out after which training ends, if
+        the formulation measures that loss.  None disables this check.
+    """
+
+    shrinkage: float = 0.15
+    largest_step: float = 1.0
+    enough: float = 0.0
+    patience: int | None = None
+
+    @property
+    @override
+    def makes(self) -> type[NewtonBooster]:
+        return NewtonBooster
+
+    @override
+    def check(self) -> None:
+        checked_positive(self.shrinkage, "shrinkage")
+        checked_positive(self.largest_step, "largest_step")
+        checked_not_negative(self.enough, "enough")
+        if self.patience is not None:
+            checked_whole_number(self.patience, "patience")
+
+
+class NewtonBooster(Booster):
+    """Booster that stores the scores of all parts, from which the columns of a round step.
+
+    A column is not used again until pricing chooses it again, so only the responses of learners
+    since the last step are stored.  Subclasses call :meth:`_measure` in ``__init__``.
+
+    Parameters
+    ----------
+    formulation : NewtonSteps
+    shapes : dict of str to (int, int)
+        Number of channels and of parts of each kind.
+    """
+
+    def __init__(self, formulation: NewtonSteps, shapes: Mapping[str, tuple[int, int]]) -> None:
+        super().__init__()
+        self.formulation = formulation
+        # Kind, learner, channel and coefficient of the terms of each column.
+        self._terms: list[list[tuple[str, int, int, float]]] = []
+        self._n_learners = dict.fromkeys(shapes, 0)
+        # Answers by kind and learner, and whether they have been stepped along.
+        self._responses: dict[tuple[str, int], NDArray[Any]] = {}
+        self._has_stepped = False
+        # Their shape is (n_channels, n_parts), as that of the derivatives by them.
+        self._scores = {kind: np.zeros(shape) for kind, shape in shapes.items()}
+        self._slopes: dict[str, FloatArray] = {}
+        self._curvatures: dict[str, FloatArray] = {}
+
+    @property
+    @override
+    def ending(self) -> str | None:
+        return "loss" if self.risk <= self.formulation.enough else None
+
+    @override
+    def add_responses(self, kind: str, responses: NDArray[np.generic]) -> int:
+        first = self._n_learners[kind]
+        self._n_learners[kind] += len(responses)
+        self.hold_responses(kind, np.arange(first, self._n_learners[kind]), responses)
+        return first
+
+    def add_grown(self, kind: str, n_learners: int) -> int:
+        """Append learners without responses, and return the index of the first."""
+        self._n_learners[kind] += n_learners
+        return self._n_learners[kind] - n_learners
+
+    def hold_responses(self, kind: str, learners: IntArray, responses: NDArray[np.generic]) -> None:
+        """Store responses until the next step has been made and others arrive."""
+        if self._has_stepped:
+            self._responses.clear()
+            self._has_stepped = False
+        self._responses.update(
+            ((kind, learner), response)
+            for learner, response in zip(learners.tolist(), responses, strict=True)
+        )
+
+    @override
+    def add_columns(self, terms: Mapping[str, Terms], n_new: int) -> None:
+        first = len(self._terms)
+        self._terms += [[] for _ in range(n_new)]
+        for kind, of_kind in terms.items():
+            self._check_terms(of_kind, n_new)
+            for column, *term in zip(*(array.tolist() for array in of_kind), strict=True):
+                self._terms[first + column].append((kind, *term))
+        super().add_columns(terms, n_new)
+
+    @override
+    def step(self, selected: IntArray) -> None:
+        if len(selected):
+            self._steps(selected)
+
+    def _steps(self, selected: IntArray) -> dict[int, float]:
+        """Step the columns chosen last, add the steps to their weights and return them."""
+        self._calls += 1
+        columns = sorted(set(selected.tolist()))
+        steps = [self._step(self._terms[column]) for column in columns]
+        for column, step in zip(columns, steps, strict=True):
+            self.weights[column] += step
+        self._add_to(self._scores, columns, steps)
+        self._has_stepped = True
+        self._measure()
+        return dict(zip(columns, steps, strict=True))
+
+    @override
+    def gradient(self) -> dict[str, FloatArray]:
+        return {kind: np.ascontiguousarray(of.T) for kind, of in self._slopes.items()}
+
+    def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """Weights and scores, whose last digits depend on the order of summation."""
+        arrays = {"weights": self.weights, **prefixed("scores/", self._scores)}
+        return {"calls": self._calls}, arrays
+
+    def schema(self, n_learners: Mapping[str, int]) -> Schema:
+        """Names, types and shapes of the arrays of a state."""
+        scores = {kind: Array("float64", of_kind.shape) for kind, of_kind in self._scores.items()}
+        weights = Array("float64", ("n_live",), low=0.0)
+        return {"": Part({"weights": weights, **prefixed("scores/", scores)})}
+
+    def restore(self, scalars: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Restore a state that :meth:`schema` accepted.
+
+        DamagedFileError if the scores are not those of the weights.
+        """
+        with damaged_content():
+            self._calls = whole_number(scalars["calls"], "number of calls", 0, 1 << 62)
+        self.weights = arrays["weights"]
+        self._add_to(self._scores, range(len(self.weights)), self.weights)
+        self._has_stepped = True
+        stored = below("scores/", arrays)
+        for kind, summed in self._scores.items():
+            if not np.allclose(stored[kind], summed, _ROUNDING, _ROUNDING):
+                raise DamagedFileError("its scores are not those of its weights on these data")
+        self._scores = stored
+        self._measure()
+
+    def _add_to(
+        self, scores: Mapping[str, FloatArray], columns: Iterable[int], weights: Iterable[float]
+    ) -> None:
+        for column, weight in zip(columns, weights, strict=True):
+            if weight:
+                for kind, learner, channel, coefficient in self._terms[column]:
+                    responses = self._responses[kind, learner]
+                    add_scaled(responses, weight * coefficient, scores[kind][channel])
+
+    def _step(self, terms: Sequence[tuple[str, int, int, float]]) -> float:
+        """Shrunken Newton step along the column of these terms."""
+        slope, curvature, largest = 0.0, 0.0, float(_TINY)
+        for kind, learner, channel, coefficient in terms:
+            responses = self._responses[kind, learner]
+            of_term = self._along(kind, channel, responses)
+            slope += coefficient * of_term[0]
+            curvature += coefficient * coefficient * of_term[1]
+            largest = max(largest, abs(coefficient) * of_term[2])
+        if slope <= 0.0:
+            return 0.0
+        longest = self.formulation.largest_step / largest
+        newton = slope / curvature if curvature > 0.0 else longest
+        return self.formulation.shrinkage * min(newton, longest)
+
+    def _along(
+        self, kind: str, channel: int, responses: NDArray[Any]
+    ) -> tuple[float, float, float]:
+        """Change of the loss with a factor of the responses.
+
+        Returns the initial decrease of the loss, its second derivative, and the largest change of a
+        score.
+        """
+        return along_responses(
+            responses, self._slopes[kind][channel], self._curvatures[kind][channel]
+        )
+
+    def _check_terms(self, terms: Terms, n_new: int) -> None:
+        """Raise TaskError if a column is a sum of weak learners."""
+        check_single_terms(terms, n_new, type(self.formulation).__name__)
+
+    @abstractmethod
+    def _measure(self) -> None:
+        """Compute the risk at the scores, and slopes and curvatures where they are used."""
+
+
+class HeldOutBooster(NewtonBooster):
+    """Booster of a likelihood that also measures the loss on the parts left out.
+
+    This loss ends training, and gives the factor by which the scores of new parts are too large.
+
+    Parameters
+    ----------
+    formulation : NewtonSteps
+    shapes : dict of str to (int, int)
+        Number of channels and of parts of each kind.
+    example_weights : ndarray, shape (n_examples,)
+    """
+
+    def __init__(
+        self,
+        formulation: NewtonSteps,
+        shapes: Mapping[str, tuple[int, int]],
+        example_weights: FloatArray,
+    ) -> None:
+        super().__init__(formulation, shapes)
+        self._example_weights = example_weights
+        self._held_out = HeldOutScores(shapes)
+        # Steps of the channels and risk of each round that has been run, but not been taken.
+        self._ahead: deque[tuple[list[float], float]] = deque()
+        # The last temperature of the parts left out, the least loss on them, and its round.
+        self._factor, self._least_loss, self._best_round = 1.0, np.inf, 0
+        self._measured: float | None = None
+
+    @property
+    def held_out_loss(self) -> float | None:
+        """Mean loss of the parts left out, or None if the last round did not measure it."""
+        return self._measured
+
+    @property
+    @override
+    def ending(self) -> str | None:
+        ending = super().ending
+        if ending is not None:
+            return ending
+        patience = self.formulation.patience
+        is_over = patience is not None and self._calls - self._best_round >= patience
+        # Scores that are to grow for new parts have not learned all yet, whatever the noise of the
+        # held-out loss: so it is where features count together only.
+        is_over = is_over and damped(self._factor) < 1.0
+        return "held_out" if is_over and np.isfinite(self._least_loss) else None
+
+    def add_held_out(self, kind: str, held_out: HeldOut) -> None:
+        """Store the held-out responses for the next :meth:`step`."""
+        self._held_out.add(kind, held_out)
+
+    @override
+    def step(self, selected: IntArray) -> None:
+        self._measured = None
+        if not len(selected):
+            self._held_out.forget_round()
+            return
+        self._held_out.step(self._steps(selected))
+        self._look_if_due()
+
+    @property
+    def rounds_ahead(self) -> int:
+        """Number of rounds until the held-out loss is looked at."""
+        return _LOOK - self._calls % _LOOK
+
+    def take_round(self, selected: IntArray) -> None:
+        """Take the next round that ran ahead, with its steps and its risk."""
+        self._measured = None
+        steps, self.risk = self._ahead.popleft()
+        self._calls += 1
+        for column in selected.tolist():
+            self.weights[column] += steps[self._terms[column][0][2]]
+        self._look_if_due()
+
+    def temperature(self) -> Temperature | None:
+        """Temperature of the parts left out, fitted to the current scores."""
+        fitted = self._fitted(None)
+        return fitted and fitted.damped()
+
+    @property
+    def last_temperature(self) -> Temperature | None:
+        """Temperature of the parts left out if the last round looked at them, else None."""
+        if self._measured is None:
+            return None
+        return Temperature(self._factor, self._measured).damped()
+
+    def losses_of_examples(self, examples: IntArray) -> Callable[[float], FloatArray]:
+        """Losses of examples at the current scores, as a function of a factor of the scores."""
+        return self._losses_at(self._scores, examples)
+
+    def _look_if_due(self) -> None:
+        if self.formulation.patience is not None and self._calls % _LOOK == 0:
+            self._look()
+
+    def _look(self) -> None:
+        """Check whether the loss on the parts left out is lower than ever."""
+        fitted = self._fitted(self._factor)
+        if fitted is not None:
+            self._factor, self._measured = fitted.factor, float(fitted.loss)
+            if fitted.loss < self._least_loss:
+                self._least_loss, self._best_round = fitted.loss, self._calls
+
+    def _fitted(self, start: float | None) -> Temperature | None:
+        """Fit the temperature with the least loss on the parts left out, near ``start``."""
+        scores = self._held_out.scores(self._scores, self._calls)
+        if scores is None:
+            return None
+        examples = np.flatnonzero(self._example_weights)
+        weights = self._example_weights[examples]
+        losses = self._losses_at(scores, examples)
+        return fitted_temperature(
+            lambda factor: float(weights @ losses(factor)), len(examples), start
+        )
+
+    @abstractmethod
+    def _losses_at(
+        self, scores: Mapping[str, FloatArray], examples: IntArray
+    ) -> Callable[[float], FloatArray]:
+        """Losses of these examples as a function of a factor of the scores."""
+
+    @override
+    def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        scalars, arrays = super().state()
+        least = self._least_loss if np.isfinite(self._least_loss) else None
+        scalars["held_out"] = [self._factor, least, self._best_round]
+        return scalars, arrays | self._held_out.arrays()
+
+    @override
+    def schema(self, n_learners: Mapping[str, int]) -> Schema:
+        arrays = super().schema(n_learners)[""].arrays
+        return {"": Part({**arrays, **self._held_out.schema()})}
+
+    @override
+    def restore(self, scalars: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
+        super().restore(scalars, arrays)
+        with damaged_content():
+            self._held_out.restore(arrays)
+            factor, least, best = scalars["held_out"]
+            self._factor = finite_number(factor, "factor of held-out scores", 0.0)
+            if least is not None:
+                self._least_loss = finite_number(least, "held-out loss", 0.0)
+            self._best_round = whole_number(best, "best round", 0, self._calls)
+
+
+@compiled
+def along_responses(
+    responses: NDArray[Any], slopes: FloatArray, curvatures: FloatArray
+) -> tuple[float, float, float]:
+    """Slope sums and curvature sums along responses, and the largest absolute response."""
+    slope, curvature, largest = 0.0, 0.0, 0.0
+    for i in range(len(responses)):
+        response = float(responses[i])
+        slope += response * slopes[i]
+        curvature += response * response * curvatures[i]
+        largest = max(largest, abs(response))
+    return slope, curvature, largest
+
+
+@compiled
+def add_scaled(responses: NDArray[Any], factor: float, scores: FloatArray) -> None:
+    """Add responses times a factor to scores."""
+    for i in range(len(responses)):
+        scores[i] += factor * float(responses[i])

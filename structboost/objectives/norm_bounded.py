@@ -1,0 +1,272 @@
+"""Exponential loss under a bound of the l1 norm, the master of MultiBoost.MO and .ECC."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import inf
+
+import numpy as np
+
+from structboost._typing import FloatArray, IntArray, override
+from structboost.objectives.base import Problem
+from structboost.objectives.master import RestrictedMaster
+from structboost.objectives.pair_margins import PairColumns, PairFormulation
+
+_MAX_NEWTON_STEPS = 200
+_FINEST = 1e-9
+# Totally corrective: after each round the weights are optimal over the columns so far.
+_COARSEST = 1e-5
+# A large theta on separable data sends the objective below all doubles, where at this floor the
+# relative gap is still right; weights that fail on a pair send it above them.
+_LARGEST_LOG = 700.0
+# Share of the gap that a step must gain; where it gains less, directions are computed with all
+# their digits.
+_SLOW = 1e-3
+# Norms on the way to a large one: the first, how much larger each is than the last, and the gap
+# that is good enough.
+_SMALLEST_NORM = 1.0
+_NORM_STEP = 1.5
+_ON_THE_WAY = 1e-3
+# Share of the largest multiplier below which a pair does not count in the curvature.
+_NEGLIGIBLE = 1e-6
+
+
+@dataclass(frozen=True)
+class NormBounded(PairFormulation):
+    """Exponential loss over pairs with ``||w||_1 <= theta`` (MultiBoost.MO and .ECC, (4), III-C).
+
+    ``C`` of the trainer is theta.  The equality of the paper is reached whenever any column has a
+    positive edge.
+
+    Parameters
+    ----------
+    pairs : {"bits", "outputs"}
+        ``bits``: each bit of the code is a separate problem (MO); ``outputs``: each wrong output
+        (ECC).
+    """
+
+    @override
+    def master(self, problem: Problem, C: float) -> NormBoundedMaster:
+        return NormBoundedMaster(problem, C, self.pairs)
+
+
+class NormBoundedMaster(PairColumns, RestrictedMaster):
+    """Master of ``min sum_p rho_p exp(-margin_p(w))`` over ``w >= 0, sum(w) <= theta``.
+
+    The logarithm of the objective is minimised by an active-set Newton method: the columns of
+    positive weight, an empty column that takes the rest of theta, and the column of largest edge.
+    """
+
+    # A code that was drawn once does not come again.
+    max_idle_rounds = inf
+
+    def __init__(self, problem: Problem, theta: float, pairs: str) -> None:
+        super().__init__(theta)
+        self._make_pairs(problem, pairs)
+        # The rest of theta is the weight of a column without effect.
+        self._rest = theta
+        self._precise = False
+
+    @property
+    def theta(self) -> float:
+        """Bound of the l1 norm."""
+        return self.C
+
+    @property
+    @override
+    def min_edge(self) -> float:
+        edges = self._edges(self._distribution())
+        return max(0.0, float(edges.max(initial=0.0)))
+
+    @override
+    def set_C(self, C: float) -> None:
+        self._scale(C / self.C)
+        self.C = C
+        self.risk = _exp(self._log_objective(self.weights))
+
+    @override
+    def duals(self) -> dict[str, FloatArray]:
+        return self.duals_of(self._distribution())
+
+    @override
+    def bound(self, largest_edge: float) -> float | None:
+        u = self._distribution()
+        edges = self._edges(u)
+        # u - u log(u / rho) = u (1 + margin), with sum(u margin) = w' edges.
+        largest = max(largest_edge, float(edges.max(initial=0.0)), 0.0)
+        return self.risk * (1.0 + float(self.weights @ edges) - self.theta * largest)
+
+    @override
+    def solve(self, tolerance: float, selected: IntArray | None = None) -> None:
+        target = min(max(tolerance, _FINEST), _COARSEST)
+        try:
+            if len(self.weights):
+                value, gap = self._newton(self._log_objective(self.weights), target)
+                if gap > target:
+                    self._follow_path(value, target)
+        finally:
+            # Also where Ctrl-C ends it: the risk is that of the weights.
+            self.risk = _exp(self._log_objective(self.weights))
+
+    def _scale(self, factor: float) -> None:
+        self.weights = self.weights * factor
+        self._rest *= factor
+        self.C *= factor
+
+    def _newton(self, value: float, target: float) -> tuple[float, float]:
+        """Take Newton steps until the gap is within ``target`` or progress ends.
+
+        Returns the primal and the dual value.
+        """
+        self._precise = False
+        for _ in range(_MAX_NEWTON_STEPS):
+            self._calls += 1
+            distribution = self._distribution()
+            edges = self._edges(distribution)
+            gap = self.theta * max(float(edges.max(initial=0.0)), 0.0) - float(self.weights @ edges)
+            if gap <= target:
+                break
+            new = self._step(distribution, edges, value)
+            if new is None and self._precise:
+                break
+            self._precise |= new is None or value - new < _SLOW * gap
+            value = value if new is None else new
+        return value, gap
+
+    def _follow_path(self, value: float, target: float) -> None:
+        """Follow the optima of smaller norms to the optimum, unless it is above ``value``.
+
+        On separable data with a large norm, so few pairs count that a Newton step ignores nearly
+        all others.  With a small norm all pairs count, and the optimum of each norm is a
+        good start for the next.
+        """
+        theta, before = self.theta, (self.weights, self._rest)
+        steps = max(1, int(np.ceil(np.log(theta / _SMALLEST_NORM) / np.log(_NORM_STEP))))
+        reached = np.inf
+        try:
+            self.C = theta / _NORM_STEP**steps
+            self.weights, self._rest = self.weights * 0.0, self.C
+            for _ in range(steps):
+                self._newton(self._log_objective(self.weights), _ON_THE_WAY)
+                self._scale(min(_NORM_STEP, theta / self.C))
+            reached, _ = self._newton(self._log_objective(self.weights), target)
+        finally:
+            self.C = theta
+            if reached > value:
+                self.weights, self._rest = before
+
+    def _step(self, distribution: FloatArray, edges: FloatArray, value: float) -> float | None:
+        """Take a Newton step on the free columns, and return the new objective.
+
+        Returns None if the step gains nothing.
+        """
+        free = np.flatnonzero(self.weights > 0)
+        steepest = int(np.argmax(edges))
+        if self.weights[steepest] == 0:
+            free = np.append(free, steepest)
+        direction, rest = self._direction(free, distribution, edges)
+        length = 1.0
+        falling = direction < 0
+        if falling.any():
+            length = min(length, float((self.weights[free][falling] / -direction[falling]).min()))
+        if rest < 0:
+            length = min(length, self._rest / -rest)
+        slope = -float(direction @ edges[free])
+        if length <= 0.0:
+            return self._pairwise_step(edges, value)
+        while length > 1e-14:
+            weights = self.weights.copy()
+            weights[free] = np.maximum(weights[free] + length * direction, 0.0)
+            new = self._log_objective(weights)
+            if new <= value + 1e-4 * length * slope:
+                weights[weights < 1e-14 * self.theta] = 0.0
+                left = self.theta - float(weights.sum())
+                self._rest = left if left > 1e-13 * self.theta else 0.0
+                self.weights = weights if left >= 0 else weights * (self.theta / weights.sum())
+                return self._log_objective(self.weights)
+            length *= 0.5
+        return None
+
+    def _pairwise_step(self, edges: FloatArray, value: float) -> float | None:
+        """Move weight from the used column of smallest edge to the steepest column.
+
+        Returns None if that gains nothing.
+        """
+        # The column without effect is the last.
+        weights, edges = np.append(self.weights, self._rest), np.append(edges, 0.0)
+        used = np.flatnonzero(weights > 0)
+        away, steepest = int(used[np.argmin(edges[used])]), int(np.argmax(edges))
+        if away == steepest:
+            return None
+        gain = self._margins_of(steepest) - self._margins_of(away)
+        exponents = self._logs - self.weights @ self.matrix
+        low, high = 0.0, float(weights[away])
+        # The objective is convex along the way: halve on the sign of its slope.
+        for _ in range(60):
+            length = 0.5 * (low + high)
+            u = np.exp(exponents - length * gain - (exponents - length * gain).max())
+            low, high = (length, high) if u @ gain > 0 else (low, length)
+        weights[steepest] += low
+        weights[away] = max(0.0, weights[away] - low)
+        new = self._log_objective(weights[:-1])
+        if new >= value:
+            return None
+        self.weights, self._rest = weights[:-1], float(weights[-1])
+        return new
+
+    def _margins_of(self, column: int) -> FloatArray:
+        """Margins of a column on every pair, all 0 for the index after the last column."""
+        return self.matrix[column] if column < len(self.matrix) else np.zeros(len(self._logs))
+
+    def _direction(
+        self, free: IntArray, distribution: FloatArray, edges: FloatArray
+    ) -> tuple[FloatArray, float]:
+        """Newton direction that preserves the sum of the weights, with an entry for the slack."""
+        n = len(free)
+        # Without any column that would gain by weight, the one without effect is the steepest.
+        with_rest = self._rest > 0 or float(edges.max(initial=0.0)) <= 0
+        hessian = self._curvature(free, distribution) - np.outer(edges[free], edges[free])
+        size = n + with_rest
+        system = np.zeros((size + 1, size + 1))
+        system[:n, :n] = hessian
+        # Columns may be equal, and the rest has no curvature.
+        system[range(size), range(size)] += 1e-10 * max(1.0, float(np.trace(hessian)) / max(n, 1))
+        system[:size, size] = system[size, :size] = 1.0
+        target = np.zeros(size + 1)
+        target[:n] = edges[free]
+        solution = np.linalg.solve(system, target)
+        return np.asarray(solution[:n], np.float64), float(solution[n]) if with_rest else 0.0
+
+    def _curvature(self, free: IntArray, distribution: FloatArray) -> FloatArray:
+        """Curvature ``sum_p u_p rho_pj rho_pk``.
+
+        Unless ``_precise``, it is computed in single precision from few pairs.
+        """
+        if self._precise:
+            whole = self.matrix[free]
+            return (whole * distribution) @ whole.T
+        pairs = np.flatnonzero(distribution > _NEGLIGIBLE * distribution.max())
+        rows = self.matrix[free].astype(np.float32)
+        if len(pairs) < 0.8 * len(distribution):
+            rows = np.ascontiguousarray(rows[:, pairs])
+        else:
+            pairs = np.arange(len(distribution))
+        return np.asarray((rows * distribution[pairs].astype(np.float32)) @ rows.T, np.float64)
+
+    def _log_objective(self, weights: FloatArray) -> float:
+        exponents = self._logs - weights @ self.matrix
+        top = float(exponents.max())
+        return top + float(np.log(np.exp(exponents - top).sum()))
+
+    def _distribution(self) -> FloatArray:
+        exponents = self._logs - self.weights @ self.matrix
+        u = np.exp(exponents - exponents.max())
+        return np.asarray(u / u.sum())
+
+    def _edges(self, distribution: FloatArray) -> FloatArray:
+        return np.asarray(self.matrix @ distribution)
+
+
+def _exp(log_objective: float) -> float:
+    """Exponential of the log objective, which is clipped to ``+-_LARGEST_LOG``."""
+    return float(np.exp(np.clip(log_objective, -_LARGEST_LOG, _LARGEST_LOG)))

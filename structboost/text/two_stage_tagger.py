@@ -1,0 +1,425 @@
+"""Tagger whose second stage sees the tags of a word in training and nearby."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
+from os import PathLike
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, clone
+from sklearn.utils.validation import check_is_fitted
+
+from structboost._typing import FloatArray, IntArray, override
+from structboost.errors import ConstantPredictionWarning, ModelFileError
+from structboost.faces.saved import SavedEstimator
+from structboost.faces.sequence_forms import listed_tags
+from structboost.faces.tagger import StructBoostTagger
+from structboost.faces.tokens import tag_indices
+from structboost.files.archive import ArchiveFormat
+from structboost.files.schema import Array, DamagedFileError, Part, Schema, whole_number
+from structboost.runtime.documentation import Documented
+from structboost.runtime.fitted_state import committed
+from structboost.selection.cross_fitting import cross_fit
+from structboost.text.nearby_tags import (
+    TagLexicon,
+    document_indices,
+    nearby_means,
+    read_tokens,
+    with_tags,
+)
+from structboost.validation import (
+    checked_n_jobs,
+    checked_weights,
+    checked_whole_number,
+    rows_of,
+    shown,
+)
+
+_STAGES = ("first", "second")
+
+
+@dataclass(eq=False, repr=False)
+class TwoStageTagger(SavedEstimator, Documented, BaseEstimator):
+    """Tagger whose second stage sees the tags of the same word in other sentences.
+
+    A name is often clear in one sentence and not in the next.  A first tagger tags all sentences.
+    The second one has further features for each token, in bins: the mean probabilities of the tags
+    that the first one gives to the same word in other sentences nearby (``nearby:TAG``), and the
+    fractions of the tags that the word has in training (``lexicon:TAG``).
+
+    - In training the first stage tags each fold of the sentences by a tagger that was trained on
+      the other folds, and the fractions are those of the other folds.  Folds are runs of sentences
+      or of documents.
+    - In prediction a first tagger that was trained on all sentences tags them.  The tags of a
+      sentence depend on the others in the same call, so keep the sentences of a document together
+      and in their order.  A sentence alone has no such features.
+
+    Parameters
+    ----------
+    estimator : tagger, optional
+        Tagger of dict tokens that has ``predict_marginals``, by default
+        :class:`structboost.StructBoostTagger`.  Both stages are copies of it.
+    radius : int
+        Number of sentences on each side that are nearby, where no documents are given.
+    folds : int
+        Number of folds, at least 2.
+    word : str
+        Name of the feature that holds the word.  The default is that of
+        :class:`structboost.text.TokenFeatures`.
+    n_jobs : int or None
+        Number of processes that train the taggers of the folds.
+
+    Attributes
+    ----------
+    first_, second_ : tagger
+        The trained taggers of the two stages.
+    classes_ : ndarray
+        The tags, in ascending order.
+
+    Notes
+    -----
+    Ratinov and Roth, Design challenges and misconceptions in named entity recognition, CoNLL 2009.
+
+    Examples
+    --------
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from structboost.text import TokenFeatures, TwoStageTagger
+    >>> X = [["Ada", "sleeps"], ["Bo", "reads", "Cy"]] * 5
+    >>> y = [["B-PER", "O"], ["B-PER", "O", "B-PER"]] * 5
+    >>> pipeline = make_pipeline(TokenFeatures(), TwoStageTagger(folds=2)).fit(X, y)
+    >>> pipeline.predict([["Di", "reads"], ["Di", "sleeps"]])
+    [['B-PER', 'O'], ['B-PER', 'O']]
+    """
+
+    _face_kinds = ("tags of dicts",)
+    _declares: ClassVar[dict[str, str]] = {
+        "early stopping": "the tagger of its stages has the parameters",
+        "one example is one of many": "tags depend on the sentences nearby",
+    }
+
+    estimator: Any = None
+    _: KW_ONLY
+    radius: int = 30
+    folds: int = 5
+    word: str = "word[0]"
+    n_jobs: int | None = None
+
+    @committed
+    def fit(
+        self,
+        X: Sequence[Any],
+        y: Sequence[Any],
+        sample_weight: Any = None,
+        documents: Any = None,
+    ) -> Self:
+        """Train both stages.
+
+        Parameters
+        ----------
+        X : sequence
+            Sequences of tokens, each a dict of features.
+        y : sequence of sequences
+            Tags of each sequence, with None if a tag is unknown.
+        sample_weight : array-like, shape (n_sequences,), optional
+            Weight of each sequence in the mean loss.
+        documents : array-like, shape (n_sequences,), optional
+            Document of each sequence.  The sequences of a document are nearby, and in one fold.
+            Where a :class:`structboost.StructBoostTagger` chooses C or stops early, it holds out
+            whole documents.
+
+        Returns
+        -------
+        self : TwoStageTagger
+            The fitted tagger.
+
+        Raises
+        ------
+        ValueError, TypeError
+            If a parameter or an argument is out of its range; the message names the sequence.
+        """
+        estimator = self._checked_estimator()
+        self._radius = checked_whole_number(self.radius, "radius")
+        if not isinstance(self.word, str):
+            raise TypeError(f"word is {shown(self.word)}; give the name of a feature.")
+        self._word = self.word
+        n_jobs = checked_n_jobs(self.n_jobs)
+        X, words, lengths = read_tokens(X, self._word)
+        y = listed_tags(y, lengths.tolist())
+        of_documents = document_indices(documents, len(lengths))
+        folds = self._folds(of_documents, len(lengths))
+        weights = checked_weights(sample_weight, len(lengths))
+        held_out = _groups(estimator, of_documents)
+        first = clone(estimator).fit(X, y, sample_weight=sample_weight, **held_out)
+        self.classes_ = first.classes_
+
+        with warnings.catch_warnings():
+            if len(self.classes_) == 1:  # the first stage has warned
+                warnings.simplefilter("ignore", ConstantPredictionWarning)
+            training = []
+            for fold in range(int(folds.max()) + 1):
+                others = np.flatnonzero((folds != fold) & (weights > 0))
+                C = _smaller_C(estimator, first, len(others) / max(1, int((weights > 0).sum())))
+                training.append(
+                    (estimator, C, rows_of(X, others), rows_of(y, others), weights[others])
+                )
+            place = np.repeat(np.arange(len(lengths)), lengths)
+
+            def predict(tagger: Any, inside: NDArray[np.bool_]) -> FloatArray:
+                return self._probabilities(tagger, rows_of(X, np.unique(place[inside])))
+
+            _, probabilities = cross_fit(folds[place], _fitted, training, predict, n_jobs=n_jobs)
+            tags = np.concatenate(tag_indices(y, lengths.tolist(), self.classes_)[1])
+            tags[tags == len(self.classes_)] = -1  # tags of sequences without weight alone
+
+            def lexicon(at: NDArray[np.bool_]) -> TagLexicon:
+                of_words = [word for word, inside in zip(words, at.tolist(), strict=True) if inside]
+                return TagLexicon.of(of_words, tags[at], len(self.classes_), weights[place][at])
+
+            self._lexicon = lexicon(np.ones(len(words), bool))
+            fractions = np.empty((len(words), len(self.classes_)))
+            for fold in range(int(folds.max()) + 1):
+                inside = folds[place] == fold
+                of_fold = lexicon(inside)
+                fractions[inside] = self._lexicon.fractions(words, of_fold)[inside]
+            inputs = self._with_tags(X, words, lengths, probabilities, fractions, of_documents)
+            self.second_ = clone(estimator).fit(inputs, y, sample_weight=sample_weight, **held_out)
+        self.first_ = first
+        return self
+
+    def predict(self, X: Sequence[Any], documents: Any = None) -> list[list[Any]]:
+        """Return the tags of each sequence.
+
+        Parameters
+        ----------
+        X : sequence
+            Sequences of tokens, those of a document together and in their order.
+        documents : array-like, shape (n_sequences,), optional
+            Document of each sequence.
+
+        Returns
+        -------
+        tags : list of list, shape (n_sequences,)
+            A tag for each token.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If ``X`` is not in the form of training.
+        """
+        tags: list[list[Any]] = self._second().predict(self._inputs(X, documents))
+        return tags
+
+    def predict_marginals(
+        self, X: Sequence[Any], documents: Any = None
+    ) -> list[list[dict[Any, float]]]:
+        """Return the probability of each tag of each token, as a dict per token.
+
+        Parameters
+        ----------
+        X, documents
+            As for :meth:`predict`.
+
+        Returns
+        -------
+        probabilities : list of list of dict, shape (n_sequences,)
+            The probability of each tag for each token.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If ``X`` is not in the form of training.
+        """
+        probabilities: list[list[dict[Any, float]]] = self._second().predict_marginals(
+            self._inputs(X, documents)
+        )
+        return probabilities
+
+    def score(
+        self,
+        X: Sequence[Any],
+        y: Sequence[Any],
+        sample_weight: Any = None,
+        documents: Any = None,
+    ) -> float:
+        """Return the fraction of correct tags, without tokens whose true tag is None.
+
+        Parameters
+        ----------
+        X, y : sequences
+            Sequences, and their tags.
+        sample_weight : array-like, shape (n_sequences,), optional
+            Weight of the tokens of each sequence.
+        documents : array-like, shape (n_sequences,), optional
+            Document of each sequence.
+
+        Returns
+        -------
+        score : float
+            From 0 to 1.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If the tags do not fit the tokens.
+        """
+        inputs = self._inputs(X, documents)
+        return float(self._second().score(inputs, y, sample_weight=sample_weight))
+
+    @override
+    def save(self, path: str | PathLike[str]) -> None:
+        check_is_fitted(self)
+        arrays: dict[str, NDArray[Any]] = {}
+        with TemporaryDirectory() as folder:
+            for name in _STAGES:
+                tagger = getattr(self, f"{name}_")
+                if type(tagger) is not StructBoostTagger:
+                    raise TypeError(
+                        f"estimator is {shown(self.estimator)}; save() takes StructBoostTagger, so "
+                        "pickle this one."
+                    )
+                tagger.save(Path(folder) / name)
+                arrays[name] = np.frombuffer((Path(folder) / name).read_bytes(), np.uint8)
+        header: dict[str, Any] = {name: getattr(self, name) for name in ("radius", "folds", "word")}
+        header["words"] = self._lexicon.words
+        arrays["lexicon"] = self._lexicon.weights
+        _FORMAT.write(path, header, arrays)
+
+    @override
+    @classmethod
+    def load(cls, path: str | PathLike[str]) -> Self:
+        with _FORMAT.opened(path) as (header, arrays), TemporaryDirectory() as folder:
+            stages = []
+            for name in _STAGES:
+                place = Path(folder) / name
+                place.write_bytes(arrays[name].tobytes())
+                stages.append(StructBoostTagger.load(place))
+            first, second = stages
+            if first.classes_.tolist() != second.classes_.tolist():
+                raise DamagedFileError("its stages have different tags")
+            loaded = cls(
+                clone(first),
+                radius=whole_number(header["radius"], "radius", low=1),
+                folds=whole_number(header["folds"], "number of folds", low=2),
+                word=str(header["word"]),
+            )
+            if arrays["lexicon"].shape[1] != len(first.classes_):
+                raise DamagedFileError("its lexicon has other tags")
+            loaded._lexicon = TagLexicon(list(map(str, header["words"])), arrays["lexicon"])
+            loaded.first_, loaded.second_, loaded.classes_ = first, second, first.classes_
+            loaded._radius, loaded._word = loaded.radius, loaded.word
+        return loaded
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "second_")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array = False
+        return tags
+
+    def _second(self) -> Any:
+        check_is_fitted(self)
+        return self.second_
+
+    def _checked_estimator(self) -> Any:
+        estimator = StructBoostTagger() if self.estimator is None else self.estimator
+        if not hasattr(estimator, "predict_marginals") or isinstance(estimator, type):
+            raise TypeError(
+                f"estimator is {shown(estimator)}, which has no predict_marginals; give a tagger "
+                "such as StructBoostTagger()."
+            )
+        return estimator
+
+    def _folds(self, documents: IntArray | None, n_sequences: int) -> IntArray:
+        """Return the fold of each sequence, such that folds are runs of documents."""
+        checked_whole_number(self.folds, "folds", least=2)
+        of_documents = np.arange(n_sequences) if documents is None else documents
+        n_documents = int(of_documents.max(initial=-1)) + 1
+        if not 2 <= self.folds <= n_documents:
+            kind = "sequences" if documents is None else "documents"
+            raise ValueError(
+                f"folds is {self.folds!r}; give a number from 2 to that of the {kind}, "
+                f"{n_documents}."
+            )
+        runs = np.arange(n_documents, dtype=np.int64) * int(self.folds) // n_documents
+        return np.asarray(runs[of_documents])
+
+    def _inputs(self, X: Sequence[Any], documents: Any) -> list[list[dict[str, Any]]]:
+        """Return the tokens with the features of the second stage."""
+        check_is_fitted(self)
+        X, words, lengths = read_tokens(X, self._word)
+        of_documents = document_indices(documents, len(lengths))
+        probabilities = self._probabilities(self.first_, X)
+        fractions = self._lexicon.fractions(words)
+        return self._with_tags(X, words, lengths, probabilities, fractions, of_documents)
+
+    def _with_tags(
+        self,
+        X: Sequence[Any],
+        words: list[str],
+        lengths: IntArray,
+        probabilities: FloatArray,
+        fractions: FloatArray,
+        documents: IntArray | None,
+    ) -> list[list[dict[str, Any]]]:
+        """Return the tokens with the tags of their words nearby and in training."""
+        means = nearby_means(words, lengths, probabilities, self._radius, documents)
+        tags = self.classes_.tolist()
+        return with_tags(with_tags(X, "nearby", means, tags), "lexicon", fractions, tags)
+
+    def _probabilities(self, tagger: Any, X: Sequence[Any]) -> FloatArray:
+        """Return the probabilities of the tags of all tokens, 0 for tags unseen in training."""
+        tags = self.classes_.tolist()
+        rows = [
+            [token.get(tag, 0.0) for tag in tags]
+            for tokens in tagger.predict_marginals(X)
+            for token in tokens
+        ]
+        return np.array(rows, np.float64).reshape(-1, len(tags))
+
+
+def _smaller_C(estimator: Any, fitted: Any, fraction: float) -> float | None:
+    """Return the C of a fold, for which the C that was chosen on all sequences is scaled."""
+    if not isinstance(estimator, StructBoostTagger) or not isinstance(estimator.C, str):
+        return None
+    return float(fitted.C_) * fraction if np.isfinite(fitted.C_) else None
+
+
+def _groups(estimator: Any, documents: IntArray | None) -> dict[str, IntArray]:
+    """Return documents as an argument of ``fit`` where the tagger holds sequences out."""
+    if documents is None or not isinstance(estimator, StructBoostTagger):
+        return {}
+    return {"groups": documents} if estimator._holds_out() else {}
+
+
+def _fitted(estimator: Any, C: float | None, X: Any, y: Any, weights: FloatArray) -> Any:
+    tagger = clone(estimator)
+    if C is not None:
+        # Without a choice of C only early stopping reads the scorer.
+        scoring = tagger.scoring if tagger.early_stopping else None
+        tagger.set_params(C=C, scoring=scoring)
+    if isinstance(tagger, StructBoostTagger):
+        tagger.set_params(outside_offset=0.0)  # probabilities do not depend on it
+    return tagger.fit(X, y, sample_weight=weights)
+
+
+def _schema(header: Mapping[str, Any], names: Collection[str]) -> Schema:
+    stages = {name: Array("uint8", (f"n_{name}",)) for name in _STAGES}
+    lexicon = Array("float64", (len(header["words"]), "n_tags"), low=0)
+    return {"": Part({**stages, "lexicon": lexicon})}
+
+
+_FORMAT = ArchiveFormat(
+    name="structboost-two-stage-tagger",
+    version=1,
+    what="two-stage tagger of structboost",
+    error=ModelFileError,
+    remedy="train the model again, or take another copy of the file",
+    schema=_schema,
+)

@@ -1,0 +1,132 @@
+"""Checkpoints of every face: other outputs are refused, and a chosen C is gone on with."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+
+from structboost import (
+    StructBoostClassifier,
+    StructBoostMultiLabelClassifier,
+    StructBoostRanker,
+    StructBoostTagger,
+)
+from structboost.errors import CheckpointError
+from tests.helpers.damaged_files.archives import put_together, taken_apart
+
+RNG = np.random.default_rng(0)
+N = 100
+X = RNG.normal(size=(N, 4))
+CLASSES = ((X[:, 0] - X[:, 1] + RNG.normal(size=N)) > 0) + (X[:, 2] > 0.5)
+OTHER = np.where(np.arange(N) == 7, (CLASSES + 1) % 3, CLASSES)
+QUERIES = np.repeat(np.arange(10), 10)
+
+
+def examples(face, classes):
+    if face is StructBoostMultiLabelClassifier:
+        return X, np.column_stack([classes == c for c in range(3)]).astype(int)
+    if face is StructBoostRanker:
+        return X, classes, QUERIES
+    if face is StructBoostTagger:
+        return np.split(X, 20), np.split(classes, 20)
+    return X, classes
+
+
+FACES = (
+    StructBoostClassifier,
+    StructBoostMultiLabelClassifier,
+    StructBoostRanker,
+    StructBoostTagger,
+)
+PARAMETERS = (
+    {},
+    {"objective": "hinge"},
+    {"objective": "hinge", "C": 5.0},
+    {"objective": "hinge", "weak_learner": ["linear", "stump"]},
+    {"objective": "hinge", "weak_learner": "tree"},
+)
+
+
+def fitted(face, classes, **parameters):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return face(
+            random_state=0, tol=1e-4 if "objective" in parameters else 0.01, **parameters
+        ).fit(*examples(face, classes))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("parameters", PARAMETERS)
+@pytest.mark.parametrize("face", FACES)
+def test_a_fit_with_more_rounds_resumes_from_its_checkpoint(face, parameters, tmp_path):
+    path = tmp_path / "run.npz"
+    first = fitted(face, CLASSES, checkpoint=path, max_iter=3, **parameters)
+    more = fitted(face, CLASSES, checkpoint=path, max_iter=12, **parameters)
+    assert more.C_ == first.C_
+    assert getattr(more, "C_path_", None) == getattr(first, "C_path_", None)
+    # A small C that is chosen may need fewer rounds.
+    assert 1 <= first.n_iter_ <= 3
+    assert more.n_iter_ >= first.n_iter_
+    before = first.n_iter_ - 1
+    assert more.history_[:before] == first.history_[:before]
+    known = dict(parameters)
+    if np.isfinite(more.C_):
+        known |= {"C": more.C_, "weak_learner": more.learner_.split("+")}
+    whole = fitted(face, CLASSES, max_iter=12, **known)
+    assert more.objective_ == whole.objective_
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("parameters", PARAMETERS)
+@pytest.mark.parametrize("face", FACES)
+def test_a_checkpoint_of_other_outputs_is_refused(face, parameters, tmp_path):
+    path = tmp_path / "run.npz"
+    fitted(face, CLASSES, checkpoint=path, max_iter=2, **parameters)
+    with pytest.raises(CheckpointError, match="other data or parameters"):
+        fitted(face, OTHER, checkpoint=path, max_iter=2, **parameters)
+    fitted(face, CLASSES, checkpoint=path, max_iter=3, **parameters)
+
+
+def test_a_checkpoint_without_a_hash_of_the_outputs_resumes(tmp_path):
+    path = tmp_path / "run.npz"
+    fitted(StructBoostClassifier, CLASSES, checkpoint=path, max_iter=2)
+    header, arrays = taken_apart(path.read_bytes())
+    del header["outputs"]
+    path.write_bytes(put_together(header, arrays, sealed=True))
+    assert fitted(StructBoostClassifier, CLASSES, checkpoint=path, max_iter=3).n_iter_ == 3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "choice",
+    [
+        {},
+        {"place": 9},
+        {"place": None},
+        {"best": {"C": -1.0}},
+        {"best": {"C": "x"}},
+        {"best": []},
+        {"records": 3},
+    ],
+)
+def test_a_checkpoint_with_a_crafted_choice_is_refused(choice, tmp_path):
+    path = tmp_path / "run.npz"
+    fitted(StructBoostClassifier, CLASSES, checkpoint=path, max_iter=2, objective="hinge")
+    header, arrays = taken_apart(path.read_bytes())
+    header["choice"] = header["choice"] | choice if choice else {}
+    path.write_bytes(put_together(header, arrays, sealed=True))
+    with pytest.raises(CheckpointError, match="remove it, or give another path"):
+        fitted(StructBoostClassifier, CLASSES, checkpoint=path, max_iter=3, objective="hinge")
+
+
+@pytest.mark.slow
+def test_a_choice_on_other_folds_is_repeated(tmp_path):
+    path = tmp_path / "run.npz"
+    fitted(StructBoostClassifier, CLASSES, checkpoint=path, max_iter=3, objective="hinge")
+    header, arrays = taken_apart(path.read_bytes())
+    header["choice"]["between"] = "others"
+    path.write_bytes(put_together(header, arrays, sealed=True))
+    again = fitted(StructBoostClassifier, CLASSES, checkpoint=path, max_iter=3, objective="hinge")
+    assert again.C_path_[0]["seconds"] != header["choice"]["records"][0]["seconds"]

@@ -1,0 +1,459 @@
+"""MultiBoost.MO and .ECC against plain definitions and an independent solver; the stage-wise
+AdaBoosts as printed."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from scipy.optimize import linprog, minimize
+from scipy.special import logsumexp
+from sklearn.base import clone
+from sklearn.datasets import load_iris, load_wine
+
+from structboost import (
+    AdaBoostECCClassifier,
+    AdaBoostMHClassifier,
+    AdaBoostMOClassifier,
+    MultiBoostECCClassifier,
+    MultiBoostMOClassifier,
+    MulticlassTask,
+    check_task,
+)
+from structboost.learners.stump import StumpFamily
+from structboost.learners.terms import Terms
+from structboost.objectives.master import RestrictedMaster
+from structboost.objectives.norm_bounded import NormBoundedMaster
+from structboost.objectives.stage_wise import StageWiseBooster
+from structboost.tasks import CodedTask
+from structboost.tasks.codings import coding_matrix, exhaustive_code, random_column
+from tests.helpers.problems import problem_of
+from tests.helpers.scikit_learn import check_battery
+
+FACES = [
+    AdaBoostMOClassifier(max_rounds=15),
+    AdaBoostMHClassifier(max_rounds=15),
+    AdaBoostECCClassifier(max_rounds=10),
+    MultiBoostMOClassifier(max_rounds=15),
+    MultiBoostECCClassifier(theta=1.0, max_rounds=10),
+]
+
+
+class Enumerated(CodedTask):
+    """Lists all classes, so that check_task compares the argmax with each."""
+
+    def outputs(self, x):
+        return range(self.n_classes)
+
+
+# -- codings ----------------------------------------------------------------------------------
+
+
+def test_exhaustive_codes_are_all_splits():
+    for n_classes in (2, 3, 5):
+        code = exhaustive_code(n_classes)
+        assert code.shape == (n_classes, 2 ** (n_classes - 1) - 1)
+        assert (
+            len({tuple(column * column[0]) for column in code.T.tolist() and code.T})
+            == code.shape[1]
+        )
+        # Any two words differ in 2^(n - 2) bits.
+        distances = (code[:, None] != code[None]).sum(axis=2)
+        assert set(distances[~np.eye(n_classes, dtype=bool)]) == {2 ** (n_classes - 2)}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("coding", ["ecoc", "one_vs_all", "random"])
+@pytest.mark.parametrize("n_classes", [2, 3, 7, 8, 26])
+def test_words_differ_and_columns_split(coding, n_classes):
+    code = coding_matrix(coding, n_classes, np.random.RandomState(0))
+    assert len(np.unique(code, axis=0)) == n_classes
+    assert not (code == code[0]).all(axis=0).any()
+    np.testing.assert_array_equal(code, coding_matrix(coding, n_classes, np.random.RandomState(0)))
+
+
+@pytest.mark.parametrize(
+    ("coding", "message"),
+    [
+        ("thin", "coding is 'thin'"),
+        ([[1, 0], [1, 1], [0, 1]], r"coding has shape \(3, 2\)"),
+        ([[1, 1], [1, 1], [-1, 1]], "same word for the classes 0 and 1"),
+        ([[1, 1, 1], [-1, 1, -1], [1, 1, -1]], "column 1"),
+    ],
+)
+def test_bad_codings_are_named(coding, message):
+    with pytest.raises(ValueError, match=message):
+        coding_matrix(coding, 3, np.random.RandomState(0))
+
+
+@pytest.mark.slow
+def test_coded_task_keeps_the_contract():
+    rng = np.random.default_rng(0)
+    for n_classes in (2, 3, 5):
+        task = Enumerated(exhaustive_code(n_classes))
+        check_task(task, rng.normal(size=(8, 2)), rng.integers(0, n_classes, 8))
+
+
+# -- the norm-bounded master ------------------------------------------------------------------
+
+
+def random_master(pairs, theta, seed, n_columns=8):
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, 3, 20)
+    task = MulticlassTask(3) if pairs == "outputs" else CodedTask(exhaustive_code(3))
+    master = NormBoundedMaster(problem_of(task, y), theta, pairs)
+    responses = rng.choice([-1, 1], size=(n_columns, 20)).astype(np.int8)
+    master.add_responses("x", responses)
+    terms = [
+        (j, j, c, 1.0 if pairs == "bits" else float(sign))
+        for j in range(n_columns)
+        for c, sign in enumerate(random_column(3, np.random.RandomState(seed + j)))
+    ]
+    columns, learners, channels, coefficients = (
+        np.array(column) for column in zip(*terms, strict=True)
+    )
+    master.add_columns({"x": Terms(columns, learners, channels, coefficients)}, n_columns)
+    return master, y, responses, columns, learners, channels, coefficients
+
+
+def plain_margins(pairs, y, responses, columns, learners, channels, coefficients):
+    """Margins of every column on every pair, one by one."""
+    scores = np.zeros((len(responses), 20, 3))
+    for j, k, c, a in zip(columns, learners, channels, coefficients, strict=True):
+        scores[j, :, c] += a * responses[k]
+    if pairs == "bits":
+        words = exhaustive_code(3)[y]
+        return (scores * words[None]).reshape(len(responses), -1)
+    own = scores[:, np.arange(20), y]
+    return np.array(
+        [
+            [own[j, i] - scores[j, i, c] for i in range(20) for c in range(3) if c != y[i]]
+            for j in range(len(responses))
+        ]
+    )
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.sampled_from(["bits", "outputs"]), st.sampled_from([0.3, 2.0, 15.0]), st.integers(0, 500))
+@example("outputs", 0.3, 144)  # a step takes all of theta, of which the optimum leaves some
+@example("bits", 0.3, 203)  # where Newton is blocked, weight goes to the column without effect
+def test_master_reaches_an_independent_optimum(pairs, theta, seed):
+    master, *problem = random_master(pairs, theta, seed)
+    margins = plain_margins(pairs, *problem)
+    master.solve(1e-8)
+    assert master.weights.min() >= 0
+    assert master.weights.sum() <= theta * (1 + 1e-12)
+    assert master.primal == pytest.approx(np.exp(-master.weights @ margins).sum(), rel=1e-9)
+    answer = minimize(
+        lambda w: np.log(np.exp(-w @ margins).sum()), np.full(8, theta / 16), method="SLSQP",
+        bounds=[(0, None)] * 8,
+        constraints={"type": "ineq", "fun": lambda w: theta - w.sum()}, options={"ftol": 1e-14,
+        "maxiter": 2000},
+    )  # fmt: skip
+    assert np.log(master.primal) == pytest.approx(answer.fun, abs=1e-6)
+    # Dual feasibility and zero gap: u' rho[h_j] <= r for all j with u normalised (fig. 1), and
+    # strong duality.
+    u = np.exp(-master.weights @ margins)
+    u /= u.sum()
+    edges = margins @ u
+    assert edges.max() <= master.min_edge * (1 + 1e-9) + 1e-12
+    assert master.primal - master.bound(0.0) <= 2e-8 * master.primal + 1e-12
+    assert master.bound(edges.max() * 1.5) <= np.exp(answer.fun) * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("pairs", ["bits", "outputs"])
+@pytest.mark.parametrize("start", [2.0, 40.0])  # all of it is used; some of it is left
+def test_another_theta_keeps_proportions_and_reaches_its_optimum(pairs, start):
+    master, *problem = random_master(pairs, start, 3)
+    margins = plain_margins(pairs, *problem)
+    master.solve(1e-8)
+    before = master.weights.copy()
+    for theta in (5.0, 0.4):
+        master.set_C(theta)
+        np.testing.assert_allclose(master.weights, before * (theta / start), rtol=1e-12)
+        assert master.primal == pytest.approx(np.exp(-master.weights @ margins).sum(), rel=1e-9)
+        fresh, *_ = random_master(pairs, theta, 3)
+        fresh.solve(1e-8)
+        master.solve(1e-8)
+        assert master.weights.sum() <= theta * (1 + 1e-12)
+        assert master.primal == pytest.approx(fresh.primal, rel=1e-7)
+        master.set_C(start)
+        master.solve(1e-8)
+        before = master.weights.copy()
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_stage_that_separates_no_pair_changes_nothing():
+    y = np.arange(12) % 3
+    booster = StageWiseBooster(problem_of(MulticlassTask(3), y), "outputs")
+    first = booster.add_responses("x", np.where(y == 0, 1, -1)[None].astype(np.int8))
+    # The same sign for all classes, then the first class against the others.
+    terms = Terms(
+        np.repeat([0, 1], 3),
+        np.full(6, first),
+        np.tile(np.arange(3), 2),
+        np.array([1.0, 1, 1, 1, -1, -1]),
+    )
+    booster.add_columns({"x": terms}, 2)
+    before = booster.primal
+    booster.step(np.array([0]))
+    assert (booster.primal, booster.weights.tolist()) == (before, [0.0, 0.0])
+    booster.step(np.array([0, 1]))
+    assert booster.primal < before
+    assert booster.weights[0] == 0.0 < booster.weights[1]
+
+
+def separable_master(theta, seed):
+    """A master over 39 columns for part of the wines, before its first step."""
+    X, y = load_wine(return_X_y=True)
+    rng = np.random.default_rng(seed)
+    rows = rng.permutation(len(y))[:120]
+    stumps = StumpFamily(X[rows], (-1.0, 1.0))
+    task = CodedTask(exhaustive_code(3))
+    master = NormBoundedMaster(problem_of(task, y[rows]), theta, "bits")
+    learners = [
+        found.learner
+        for found in stumps.price(rng.normal(size=(120, 3)) + exhaustive_code(3)[y[rows]], 13)
+    ]
+    n = len(learners)
+    master.add_responses("x", stumps.responses(learners))
+    each = np.arange(3 * n)
+    master.add_columns({"x": Terms(each, each // 3, each % 3, np.tile((1.0, 1.0, 1.0), n))}, 3 * n)
+    return master
+
+
+@pytest.mark.parametrize("theta", [30.0, 300.0, 3000.0, 30000.0])
+@pytest.mark.parametrize("seed", range(4))
+def test_a_large_norm_on_separable_data_has_the_largest_margin(theta, seed):
+    """A large norm is a hard margin: its optimum is that of a linear program, except for the pairs'
+    number over theta."""
+    master = separable_master(theta, seed)
+    n, margins = len(master.weights), master.matrix
+    master.solve(1e-6)
+    u = np.exp(-(master.weights @ margins - (master.weights @ margins).min()))
+    u /= u.sum()
+    edges = margins @ u
+    assert theta * edges.max() - master.weights @ edges <= 1e-4
+    n_pairs = margins.shape[1]
+    program = linprog(
+        np.append(np.zeros(n), -1.0), np.hstack((-margins.T, np.ones((n_pairs, 1)))),
+        np.zeros(n_pairs),
+        np.append(np.ones(n), 0.0)[None], [1.0], bounds=[(0, None)] * n + [(None, None)],
+    )  # fmt: skip
+    smallest = (master.weights @ margins).min() / theta
+    assert -program.fun - np.log(n_pairs) / theta <= smallest <= -program.fun + 1e-9
+
+
+@pytest.mark.parametrize("steps", [1, 150, 210, 290])
+def test_weights_and_risk_agree_after_ctrl_c(steps, monkeypatch):
+    """Also in the midst of the smaller norms on the way to a large one."""
+    master = separable_master(3000.0, 0)
+    # So sparse that Newton's method stops far away, after 200 steps, and the path of norms is
+    # taken.
+    master.weights[:2], master._rest = 1500.0, 0.0
+    before, step = master._log_objective(master.weights), master._step
+    left = iter(range(steps))
+
+    def interrupted(*args):
+        if next(left, None) is None:
+            raise KeyboardInterrupt
+        return step(*args)
+
+    monkeypatch.setattr(master, "_step", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        master.solve(1e-9)
+    assert master.theta == 3000.0
+    assert master.weights.sum() <= 3000.0 * (1 + 1e-9)
+    after = master._log_objective(master.weights)
+    assert after <= before
+    assert master.risk == pytest.approx(np.exp(np.clip(after, -700.0, 700.0)))
+
+
+# -- the faces --------------------------------------------------------------------------------
+
+
+def test_stage_wise_mo_is_algorithm_1():
+    """Best stump of each bit, weight from the error of all bits together."""
+    # Continuous features: no two stumps tie.
+    y = np.arange(60) % 3
+    X = np.random.default_rng(0).normal(size=(60, 4)) + np.eye(3)[y] @ np.ones((3, 4))
+    model = AdaBoostMOClassifier(max_rounds=5).fit(X, y)
+    words = exhaustive_code(3)[y].astype(float)
+    u = np.full(words.shape, 1 / words.size)
+    scores = np.zeros(words.shape)
+    for stage in range(5):
+        u /= u.sum()
+        h = np.empty_like(words)
+        for bit in range(words.shape[1]):
+            edges = {
+                (f, t): (u[:, bit] * words[:, bit]) @ np.where(X[:, f] <= t, -1.0, 1.0)
+                for f in range(4)
+                for t in X[:, f]
+            }
+            f, t = max(edges, key=lambda key: abs(edges[key]))
+            h[:, bit] = np.sign(edges[f, t]) * np.where(X[:, f] <= t, -1.0, 1.0)
+        error = u[words != h].sum()
+        weight = 0.5 * np.log((1 - error) / error)
+        scores += weight * h
+        u *= np.exp(-weight * words * h)
+        np.testing.assert_allclose(
+            np.exp(-words * scores).sum(), model.history_[stage]["primal"], rtol=1e-9
+        )
+
+
+def test_corrective_and_stage_wise_runs_have_the_same_codes():
+    X, y = load_wine(return_X_y=True)
+    stage_wise = AdaBoostECCClassifier(max_rounds=40, random_state=3).fit(X, y)
+    corrective = MultiBoostECCClassifier(max_rounds=40, random_state=3).fit(X, y)
+    assert corrective.theta_ == pytest.approx(stage_wise.model_.weights.sum())
+    assert corrective.objective_ < stage_wise.objective_
+    assert corrective.model_.weights.sum() == pytest.approx(corrective.theta_)
+
+
+def test_a_drawn_column_stays():
+    """Weights are optimal over all columns that were ever drawn, not over those used of late."""
+    X, y = load_wine(return_X_y=True)
+    model = MultiBoostECCClassifier(theta=20, max_rounds=120, random_state=0).fit(X, y)
+    member = model.model_.members["x"]
+    master = NormBoundedMaster(problem_of(MulticlassTask(3), y), model.theta_, "outputs")
+    master.add_responses("x", member.learners.responses(X))
+    terms = Terms(member.columns, member.term_learners, member.channels, member.coefficients)
+    master.add_columns({"x": terms}, len(model.model_.weights))
+    u = np.exp(-model.model_.weights @ master.matrix)
+    edges = master.matrix @ (u / u.sum())
+    r = model.model_.weights @ edges / model.theta_
+    assert edges.max() <= r * (1 + 1e-3)
+
+
+LOSSES = [
+    (face, None if not hasattr(face, "loss") else loss)
+    for face in FACES
+    for loss in ("exponential", "hinge")
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("face", "loss"), dict.fromkeys(LOSSES), ids=str)
+def test_columns_without_weight_are_not_dropped(face, loss, monkeypatch):
+    """A code that was drawn does not come again: the same run, however soon idle columns go
+    elsewhere."""
+    X, y = load_wine(return_X_y=True)
+    face = clone(face).set_params(random_state=0, max_rounds=25)
+    if loss is not None:
+        face.set_params(loss=loss, theta=2.0)
+    runs = []
+    for idle in (1000, 0):
+        monkeypatch.setattr(RestrictedMaster, "max_idle_rounds", idle)
+        runs.append([record["primal"] for record in face.fit(X, y).history_])
+    assert runs[0] == runs[1]
+
+
+def all_coded_stumps(X, y):
+    """Margins on the pairs (example, wrong class) of every stump under every code, shape
+    (n_columns, n_pairs)."""
+    stumps = [np.ones(len(X))]
+    stumps += [
+        np.where(X[:, f] > t, 1.0, -1.0) for f in range(X.shape[1]) for t in np.unique(X[:, f])[:-1]
+    ]
+    codes = np.array(list(product([-1.0, 1.0], repeat=3)))
+    pairs = [(i, wrong) for i in range(len(y)) for wrong in range(3) if wrong != y[i]]
+    return np.array(
+        [
+            [h[i] * (code[y[i]] - code[wrong]) for i, wrong in pairs]
+            for h in stumps
+            for code in codes
+        ]
+    )
+
+
+def least_exponential_loss(margins, weights, theta):
+    """Optimum over ``w >= 0, sum(w) <= theta``, by SciPy, and a lower bound of it that SciPy has no
+    part in."""
+
+    def value_and_gradient(w):
+        logs = np.log(weights) - w @ margins
+        value = logsumexp(logs)
+        return value, -margins @ np.exp(logs - value)
+
+    answer = minimize(
+        value_and_gradient, np.full(len(margins), theta / len(margins)), jac=True, method="SLSQP",
+        bounds=[(0, None)] * len(margins), options={"ftol": 1e-14, "maxiter": 1000},
+        constraints={"type": "ineq", "fun": lambda w: theta - w.sum(),
+        "jac": lambda w: -np.ones_like(w)},
+    )  # fmt: skip
+    # The logarithm is convex: below it lies its tangent, whose least value is at a corner.
+    value, gradient = value_and_gradient(answer.x)
+    return np.exp(value), np.exp(value - gradient @ answer.x + theta * min(gradient.min(), 0.0))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("theta", [0.5, 4.0])
+def test_the_best_code_is_certified(theta):
+    """Bound and objective against an independent optimum over all stumps under all codes."""
+    rng = np.random.default_rng(2)
+    y = np.arange(15) % 3
+    X = np.round(rng.normal(size=(15, 2)) + y[:, None], 1)
+    weight = rng.uniform(0.5, 2.0, size=15)
+    of_pairs = np.repeat(15 * weight / weight.sum(), 2)
+    optimum, below = least_exponential_loss(all_coded_stumps(X, y), of_pairs, theta)
+    assert below >= optimum * (1 - 1e-5)
+    model = MultiBoostECCClassifier(theta=theta, codes="best", max_rounds=300).fit(
+        X, y, sample_weight=weight
+    )
+    assert model.history_[-1]["gap"] <= 1e-4
+    assert all(record["certified"] for record in model.history_)
+    assert all(record["bound"] <= optimum * (1 + 1e-9) for record in model.history_)
+    assert below * (1 - 1e-9) <= model.objective_ <= optimum * (1 + 2e-4)
+
+
+@pytest.mark.slow
+def test_cross_validation_chooses_theta():
+    X, y = load_iris(return_X_y=True)
+    model = MultiBoostMOClassifier(theta="cv", max_rounds=5, random_state=0).fit(X, y)
+    assert model.theta_ in {2, 5, 8, 10, 12, 15, 20, 30, 40, 45, 60, 80, 100, 120, 150, 200}
+    with pytest.raises(ValueError, match="theta is 'guess'"):
+        MultiBoostMOClassifier(theta="guess").fit(X, y)
+    with pytest.raises(ValueError, match="codes is 'good'"):
+        MultiBoostECCClassifier(codes="good").fit(X, y)
+
+
+@pytest.mark.parametrize("face", FACES, ids=lambda face: type(face).__name__)
+def test_files_round_trip(face, tmp_path):
+    X, y = load_iris(return_X_y=True)
+    for labels in (y, np.where(y == 0, "a", "b")):
+        face.fit(X, labels)
+        face.save(tmp_path / "model")
+        loaded = type(face).load(tmp_path / "model")
+        np.testing.assert_array_equal(loaded.predict(X), face.predict(X))
+        np.testing.assert_array_equal(loaded.decision_function(X), face.decision_function(X))
+        assert face.score(X, labels) > 0.9
+
+
+# Few rounds: with more, extreme class weights no longer outweigh what boosting does for the rare
+# class.
+@pytest.mark.slow
+@pytest.mark.parametrize("face", FACES, ids=lambda face: type(face).__name__)
+def test_the_whole_scikit_learn_battery(face):
+    check_battery(face)
+
+
+def test_the_largest_margin_is_reached_even_if_the_loss_underflows():
+    """On separable data the loss falls like exp(-theta): the corrective model still has the largest
+    margin."""
+    X, y = load_iris(return_X_y=True)
+    X, y = X[y < 2], y[y < 2]
+    margins = []
+    for theta in (100.0, 1e5):
+        model = MultiBoostECCClassifier(
+            theta=theta, codes="best", max_rounds=30, random_state=0
+        ).fit(X, y)
+        scores = model.model_.scores(X)
+        margins.append(
+            (scores[np.arange(len(y)), y] - scores[np.arange(len(y)), 1 - y]).min() / theta
+        )
+        assert model.history_[-1]["gap"] <= 1e-4
+        assert 0.0 < model.objective_ < 1e-30
+    assert margins[1] >= margins[0] - 1e-3

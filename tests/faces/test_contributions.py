@@ -1,0 +1,110 @@
+"""Contributions add up to the decision function, and are Shapley values where they are centred."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_iris
+
+from structboost import (
+    AdaBoostMHClassifier,
+    MulticlassTask,
+    ShareBoostClassifier,
+    StructBoost,
+    StructBoostClassifier,
+    StructBoostMultiLabelClassifier,
+    StructBoostRanker,
+    StructuredSVMClassifier,
+)
+from structboost.learners import ActiveFeatureFamily
+
+X, Y = load_iris(return_X_y=True)
+OF_TRAINER = {"C": 20, "max_rounds": 6, "tol": 0.2}
+QUICK = {"objective": "hinge", "C": 20, "max_iter": 6, "tol": 0.2}
+MODELS = {
+    "stumps": (StructBoostClassifier(**QUICK), Y),
+    "two classes": (StructBoostClassifier(**QUICK), Y == 1),
+    "both": (
+        StructBoostClassifier(weak_learner=["linear", "stump"], **QUICK),
+        Y,
+    ),
+    "taxonomy": (StructBoostClassifier(taxonomy=[[0, 1], [2]], **QUICK), Y),
+    "ranker": (StructBoostRanker(**QUICK), Y),
+    "sets": (StructBoostMultiLabelClassifier(**QUICK), np.column_stack((Y > 0, Y > 1, Y == 1))),
+    "features": (ShareBoostClassifier(max_rounds=3), Y),
+    "codes": (AdaBoostMHClassifier(max_rounds=5), Y),
+    "linear": (StructuredSVMClassifier(tol=0.2), Y),
+    "linear, two classes": (StructuredSVMClassifier(tol=0.2), Y == 1),
+}
+
+
+def shapley_values(decide, x, background):
+    """By the definition: over all coalitions, features outside come from the background."""
+    n = len(x)
+
+    def value(members):
+        mixed = background.copy()
+        mixed[:, members] = x[list(members)]
+        return decide(mixed).mean(axis=0)
+
+    out = []
+    for feature in range(n):
+        others = [f for f in range(n) if f != feature]
+        total = 0.0
+        for size in range(n):
+            share = math.factorial(size) * math.factorial(n - size - 1) / math.factorial(n)
+            for chosen in itertools.combinations(others, size):
+                total = total + share * (value([*chosen, feature]) - value(list(chosen)))
+        out.append(total)
+    return np.array(out)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_contributions_are_the_shapley_values_of_the_decision_function(name):
+    model, y = MODELS[name]
+    model.fit(X[::2], y[::2])
+    decided = model.decision_function(X)
+    values, base = model.contributions(X)
+    assert values.shape == (*X.shape, *decided.shape[1:])
+    size = np.abs(values).sum(axis=1).max() + np.abs(base).max()
+    np.testing.assert_allclose(base + values.sum(axis=1), decided, atol=1e-12 * size)
+    background = X[::2]
+    values, base = model.contributions(X, background)
+    np.testing.assert_allclose(base + values.sum(axis=1), decided, atol=1e-12 * size)
+    np.testing.assert_allclose(
+        base, model.decision_function(background).mean(axis=0), atol=1e-12 * size
+    )
+    for i in (0, 70, 149):
+        wanted = shapley_values(model.decision_function, X[i], background)
+        np.testing.assert_allclose(values[i], wanted, atol=1e-11 * size)
+        assert np.abs(wanted).max() > 1e-3 * size
+
+
+def test_learners_on_several_features_are_refused_by_name():
+    for model in (
+        StructBoostClassifier(max_iter=2),
+        StructBoostClassifier(weak_learner=["stump", "tree"], **QUICK),
+        StructBoostClassifier(weak_learner="lda", **QUICK),
+        StructBoostClassifier(weak_learner="piecewise", **QUICK),
+    ):
+        with pytest.raises(TypeError, match="exact for 'stump', 'pair_tree', 'linear'"):
+            model.fit(X, Y).contributions(X)
+
+
+def test_an_ensemble_returns_contributions_to_its_channels():
+    model = StructBoost(MulticlassTask(3), **OF_TRAINER).fit(X, Y).model_
+    values, base = model.contributions(X.astype(np.float32))
+    assert values.shape == (150, 4, 3)
+    text = repr(model.contributions(X))
+    assert text.startswith("Contributions(values of shape (150, 4, 3), base=[")
+    assert len(text) < 90
+    np.testing.assert_allclose(base + values.sum(axis=1), model.scores(X.astype(np.float32)))
+    with pytest.raises(ValueError, match="features has shape"):
+        model.contributions(X[:, :2])
+    rows = np.where(X > np.median(X, axis=0), np.arange(4), -1).astype(np.int32)
+    active = StructBoost(MulticlassTask(3), weak_learner=ActiveFeatureFamily, **OF_TRAINER).fit(
+        rows, Y
+    )
+    with pytest.raises(TypeError, match="exact for"):
+        active.model_.contributions(rows)

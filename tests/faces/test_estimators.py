@@ -1,0 +1,354 @@
+"""The scikit-learn faces."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.datasets import load_breast_cancer, load_iris
+from sklearn.metrics import log_loss, roc_auc_score
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from structboost import (
+    BinnedTable,
+    EarlyStopping,
+    RankingTask,
+    StructBoost,
+    StructBoostClassifier,
+    StructBoostRanker,
+    StructuredSVMClassifier,
+)
+from structboost.engines.local import Threads
+from structboost.errors import TaskError
+from structboost.learners import TreeFamily
+from structboost.objectives import StageWiseLikelihood
+from tests.helpers.scikit_learn import check_battery
+
+X, y = load_iris(return_X_y=True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("estimator", "n_checks"),
+    [
+        (StructBoostClassifier(max_iter=10), 61),
+        (StructBoostClassifier(objective="hinge", max_iter=5, weak_learner="stump"), 61),
+        (StructBoostRanker(max_iter=10), 41),
+        (StructuredSVMClassifier(), 62),
+    ],
+)
+def test_the_whole_scikit_learn_battery(estimator, n_checks):
+    check_battery(estimator, n_checks)
+
+
+def test_classifiers_work_with_labels_pipelines_grids_and_frames():
+    pandas = pytest.importorskip("pandas")
+    names = np.array(["setosa", "versicolor", "virginica"])[y]
+    frame = pandas.DataFrame(X, columns=list("abcd"))
+    search = GridSearchCV(
+        make_pipeline(StandardScaler(), StructBoostClassifier(objective="hinge", C=1.0)),
+        {"structboostclassifier__C": [5.0, 50.0]},
+        cv=3,
+    ).fit(X, names)
+    assert search.best_score_ > 0.9
+    model = clone(StructBoostClassifier(objective="hinge", C=20)).fit(frame, names)
+    assert list(model.feature_names_in_) == list("abcd")
+    assert list(model.classes_) == ["setosa", "versicolor", "virginica"]
+    assert model.score(frame, names) > 0.95
+
+
+@pytest.mark.slow
+def test_stage_wise_trees_are_the_default_for_any_other_parameters():
+    default = StructBoostClassifier(max_iter=20).fit(X, y)
+    same = StructBoostClassifier(
+        C=float("inf"),
+        objective=StageWiseLikelihood(),
+        weak_learner=partial(
+            TreeFamily,
+            depth=5,
+            max_features=default.max_features_,
+            confident=True,
+            row_fraction=0.5,
+            random_state=0,
+        ),
+        columns_per_channel=1,
+        max_iter=20,
+    ).fit(X, y)
+    np.testing.assert_array_equal(default.decision_function(X), same.decision_function(X))
+    other = StructBoostClassifier(max_iter=20, random_state=1).fit(X, y)
+    assert (other.decision_function(X) != default.decision_function(X)).any()
+    assert default.C_ == np.inf
+    assert default.history_[-1]["gap"] is None
+    assert not hasattr(default, "C_path_")
+    for name, value in (("weak_learner", "stump"), ("max_depth", 2), ("learning_rate", 0.5)):
+        model = StructBoostClassifier(**{name: value}, max_iter=5).fit(X, y)
+        assert model.history_[-1]["bound"] is None
+    hinge = StructBoostClassifier(objective="hinge", exact=True, max_iter=5).fit(X, y)
+    assert hinge.history_[-1]["bound"] is not None
+    assert hinge.C_path_
+
+
+def test_the_default_survives_a_copy_and_a_file(tmp_path):
+    model = clone(StructBoostClassifier(max_iter=5)).fit(X, y)
+    model.save(tmp_path / "model")
+    loaded = StructBoostClassifier.load(tmp_path / "model")
+    np.testing.assert_array_equal(loaded.predict_proba(X), model.predict_proba(X))
+
+
+def test_early_stopping_accepts_only_true_or_false():
+    with pytest.raises(TypeError, match="early_stopping is 'auto'; give True or False"):
+        StructBoostClassifier(early_stopping="auto").fit([[0.0], [1.0]], [0, 1])
+    for name, value in (("exact", "no"), ("stabilize", 2)):
+        with pytest.raises(TypeError, match=f"{name} is {value!r}; give True"):
+            StructBoostClassifier(objective="hinge", C=10.0, **{name: value}).fit(
+                [[0.0], [1.0]], [0, 1]
+            )
+
+
+def test_weights_that_leave_one_class_are_refused():
+    with pytest.raises(ValueError, match="times class_weight leaves samples of class 0 only"):
+        StructBoostClassifier(class_weight={0: 1, 1: 0}).fit([[0.0], [1.0]], [0, 1])
+
+
+def test_early_stopping_keeps_the_best_round_and_its_certificate(tmp_path):
+    data = load_breast_cancer(return_X_y=True)
+    model = StructBoostClassifier(
+        objective="hinge", C=1000, early_stopping=True, n_iter_no_change=3, random_state=0
+    ).fit(*data)
+    assert model.n_iter_ == int(np.argmin(model.validation_losses_)) + 1
+    assert len(model.validation_losses_) - model.n_iter_ <= 3
+    assert model.objective_ == model.history_[-1]["primal"]
+    assert len(model.history_) == model.n_iter_ < len(model.validation_losses_)
+    assert model.ending_ == "held_out"
+    assert f"gap {100 * model.history_[-1]['gap']:.2g} %" in repr(model)
+    model.save(tmp_path / "model")
+    loaded = StructBoostClassifier.load(tmp_path / "model")
+    assert loaded.history_ == model.history_
+
+
+@pytest.mark.parametrize("parameters", [{}, {"objective": "l1_log_loss", "C": 50.0}])
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_early_stopping_watches_the_likelihood(parameters, n_classes):
+    rng = np.random.default_rng(0)
+    made = rng.normal(size=(400, 3))
+    label = np.digitize(made[:, 0] + made[:, 1] * made[:, 2], [0, 1][: n_classes - 1])
+    stopping = EarlyStopping(made[200:], label[200:])
+    if n_classes == 2:
+        stopping.Y = 2 * stopping.Y - 1  # as the trainer has them
+    model = StructBoostClassifier(callbacks=[stopping], max_iter=8, **parameters)
+    model.fit(made[:200], label[:200])
+    if model.temperature_ is not None:  # it is fitted after the rounds that are watched
+        model.link_ = model.link_.sharpened(1 / model.temperature_)
+    expected = log_loss(label[200:], model.predict_proba(made[200:]))
+    assert stopping.losses[-1] == pytest.approx(expected)
+
+
+@pytest.mark.slow
+def test_early_stopping_works_with_few_samples_of_a_class():
+    rng = np.random.default_rng(1)
+    made = rng.normal(size=(2000, 8))
+    label = made[:, 0] + made[:, 1] * made[:, 2] + 0.5 * rng.normal(size=2000) > 3
+    held_out = made[1000:], label[1000:]
+    auc = [
+        roc_auc_score(
+            held_out[1], model.fit(made[:1000], label[:1000]).predict_proba(held_out[0]).T[1]
+        )
+        for model in (
+            StructBoostClassifier(early_stopping=True, random_state=0),
+            StructBoostClassifier(random_state=0),
+        )
+    ]
+    assert auc[0] > auc[1] - 0.02
+
+
+def test_the_defaults_learn_from_few_distinct_rows():
+    rng = np.random.default_rng(0)
+    made = rng.integers(0, 2, (2000, 1))
+    label = rng.random(2000) < np.where(made[:, 0] == 0, 0.2, 0.7)
+    shares = [label[made[:, 0] == value].mean() for value in (0, 1)]
+    for seed in range(3):
+        model = StructBoostClassifier(random_state=seed).fit(made, label)
+        assert model.predict_proba([[0], [1]])[:, 1] == pytest.approx(shares, abs=0.02)
+        ranker = StructBoostRanker(random_state=seed).fit([[0], [1]], [0, 1])
+        assert np.diff(ranker.predict([[0], [1]])) > 0
+
+
+def test_class_weight_moves_the_balance():
+    rng = np.random.default_rng(0)
+    made = rng.normal(size=(300, 2))
+    label = (made[:, 0] + rng.normal(size=300) > 1).astype(int)
+    plain = StructBoostClassifier(objective="hinge", C=10).fit(made, label)
+    weighted = StructBoostClassifier(objective="hinge", C=10, class_weight={0: 1, 1: 10}).fit(
+        made, label
+    )
+    assert weighted.predict(made).sum() > plain.predict(made).sum()
+    by_default = StructBoostClassifier(max_iter=5, class_weight={0: 1, 1: 10}).fit(made, label)
+    of_samples = StructBoostClassifier(max_iter=5).fit(made, label, 1.0 + 9.0 * label)
+    scores = by_default.decision_function(made)
+    np.testing.assert_array_equal(scores, of_samples.decision_function(made))
+
+
+def test_the_default_refuses_a_table_on_disk_with_a_remedy(tmp_path):
+    table = BinnedTable.from_array(tmp_path / "table", X)
+    with pytest.raises(ValueError, match="X is a BinnedTable, on which objective='log_loss'"):
+        StructBoostClassifier().fit(table, y)
+
+
+def test_engines_do_not_change_the_default_model():
+    data = load_breast_cancer(return_X_y=True)
+    by_default = StructBoostClassifier(max_iter=3).fit(*data)
+    for engine in ("serial", Threads(2)):
+        model = StructBoostClassifier(max_iter=3, engine=engine).fit(*data)
+        np.testing.assert_array_equal(
+            model.predict_proba(data[0]), by_default.predict_proba(data[0])
+        )
+
+
+def test_ranker_optimises_auc_and_respects_queries():
+    data, label = load_breast_cancer(return_X_y=True)
+    ranker = StructBoostRanker(objective="hinge", C=50).fit(data[::2], label[::2])
+    auc = roc_auc_score(label[1::2], ranker.predict(data[1::2]))
+    assert auc > 0.98
+    assert ranker.score(data[1::2], label[1::2]) == pytest.approx(auc)
+    # Within a query relevance follows the feature, over all items it follows the query's offset.
+    rng = np.random.default_rng(0)
+    qid = np.repeat(np.arange(20), 10)
+    within = rng.normal(size=200)
+    made = np.column_stack((within, 5.0 * qid))
+    relevance = np.digitize(within, [-0.5, 0.5]) + 10 * (19 - qid)
+    with_queries = StructBoostRanker(objective="hinge", C=50).fit(made, relevance, qid=qid)
+    assert with_queries.score(made, relevance, qid=qid) > 0.99
+    assert with_queries.feature_importances_[0] == pytest.approx(1.0)
+
+
+def ranking_queries(seed=0):
+    """Items of a few queries that contradict each other, their relevance and queries."""
+    rng = np.random.default_rng(seed)
+    made = rng.normal(size=(48, 3))
+    qid = np.repeat(np.arange(6), 8)
+    relevance = np.digitize(made[:, 0] * np.where(qid % 2, 1, -1) + 0.3 * made[:, 1], [-0.4, 0.4])
+    return made, relevance, qid
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("formulation", ["one_slack", "m_slack"])
+def test_a_query_of_weight_two_equals_two_copies(formulation):
+    made, relevance, qid = ranking_queries()
+    again = np.flatnonzero(qid < 3)
+    twice = [
+        np.concatenate((a, b))
+        for a, b in ((made, made[again]), (relevance, relevance[again]), (qid, qid[again] + 6))
+    ]
+    settings = {"objective": "hinge", "C": 30, "tol": 1e-6, "formulation": formulation}
+    repeated = StructBoostRanker(**settings).fit(twice[0], twice[1], qid=twice[2])
+    weights = np.where(np.arange(6) < 3, 2.0, 1.0)
+    for sample_weight in (weights, weights[qid]):
+        weighted = StructBoostRanker(**settings).fit(
+            made, relevance, qid=qid, sample_weight=sample_weight
+        )
+        assert weighted.history_[-1]["certified"]
+        assert weighted.objective_ == pytest.approx(repeated.objective_, rel=1e-5)
+    plain = StructBoostRanker(**settings).fit(made, relevance, qid=qid)
+    assert plain.objective_ != pytest.approx(repeated.objective_, rel=1e-3)
+
+
+@pytest.mark.parametrize("formulation", ["one_slack", "m_slack"])
+def test_an_item_of_weight_two_equals_two_copies_and_of_weight_zero_none(formulation):
+    made, relevance, _ = ranking_queries()
+    times = np.random.default_rng(1).integers(0, 3, size=len(made))
+    settings = {"objective": "hinge", "C": 30, "tol": 1e-6, "formulation": formulation}
+    repeated = StructBoostRanker(**settings).fit(
+        np.repeat(made, times, axis=0), np.repeat(relevance, times)
+    )
+    weighted = StructBoostRanker(**settings).fit(made, relevance, sample_weight=times)
+    assert weighted.objective_ == pytest.approx(repeated.objective_, rel=1e-5)
+
+
+def test_contradictory_queries_of_unlike_weight_have_the_same_optimum_in_both_forms():
+    items = np.array([[0.0], [1.0]])
+    Y = [np.array([0, 1]), np.array([1, 0])]
+    for weights in ([1.0, 1e-6], [1e-6, 1.0]):
+        one, many = (
+            StructBoost(RankingTask(), C=20, tol=1e-6, formulation=form).fit(
+                [items, items], Y, sample_weight=weights
+            )
+            for form in ("one_slack", "m_slack")
+        )
+        assert one.objective_ == pytest.approx(0.5, rel=1e-3)
+        assert many.objective_ == pytest.approx(one.objective_, rel=1e-5)
+
+
+def test_slack_indices_without_examples_refuse_weights():
+    class Silent(RankingTask):
+        def separate_slacks(self, X, Y, scores, limit):
+            return replace(super().separate_slacks(X, Y, scores, limit), examples=None)
+
+    made, relevance, _ = ranking_queries()
+    trainer = StructBoost(Silent(), C=5, formulation="m_slack", max_rounds=3)
+    assert trainer.fit([made, made], [relevance, relevance]).history_
+    with pytest.raises(TaskError, match=r"Separation\.examples"):
+        trainer.fit([made, made], [relevance, relevance], sample_weight=[1, 2])
+
+
+def test_bad_input_is_named():
+    few = "each of the 2 examples is the only one of its class; give more examples, or give C"
+    with pytest.raises(ValueError, match=few):
+        StructBoostClassifier(objective="hinge", weak_learner="stump").fit(X[:2], [0, 1])
+    with pytest.raises(ValueError, match="one level of relevance"):
+        StructBoostRanker().fit(X, np.zeros(len(X)))
+    with pytest.raises(ValueError, match="qid has 3 entries"):
+        StructBoostRanker().fit(X, y, qid=[1, 2, 3])
+    for missing in (np.nan, None):
+        with pytest.raises(ValueError, match=rf"qid\[1\] is {missing}; give every entry a group"):
+            StructBoostRanker().fit(X, y, qid=[1, missing, *[2] * (len(y) - 2)])
+    with pytest.raises(ValueError, match="qid mixes strings and numbers"):
+        StructBoostRanker().fit(X, y, qid=np.array(["a", 1, *[2] * (len(y) - 2)], object))
+    with pytest.raises(ValueError, match=r"sample_weight has shape \(3,\)"):
+        StructBoostRanker().fit(X, y, sample_weight=[1, 2, 3])
+    with pytest.raises(ValueError, match="C is -1"):
+        StructBoostClassifier(objective="hinge", C=-1).fit(X, y)
+
+
+def test_scores_of_a_ranker_weigh_queries_and_items_like_repetitions():
+    rng = np.random.default_rng(0)
+    X, y, qid = rng.normal(size=(60, 3)), rng.integers(0, 3, size=60), np.repeat(np.arange(6), 10)
+    ranker = StructBoostRanker(max_iter=5).fit(X, y + (X[:, 0] > 1), qid=qid)
+
+    def of_query(q):
+        return ranker.score(X[qid == q], y[qid == q])
+
+    of_queries = np.array([0.0, 3.0, 1.0, 0.0, 2.0, 1.0])
+    expected = np.average([of_query(q) for q in range(6)], weights=of_queries)
+    found = ranker.score(X, y, sample_weight=of_queries, group=[10] * 6)
+    assert found == pytest.approx(expected)
+    of_items = rng.integers(0, 3, size=60)
+    repeated = [np.repeat(column, of_items, axis=0) for column in (X, y, qid)]
+    times = [of_items[qid == q].mean() for q in range(6)]
+    found = ranker.score(X, y, qid, sample_weight=of_items)
+    assert found == pytest.approx(ranker.score(*repeated, sample_weight=times))
+    assert found != pytest.approx(ranker.score(X, y, qid))
+    with pytest.raises(ValueError, match="one level of relevance"):
+        ranker.score(X, y, qid, sample_weight=np.where(y == 1, 1.0, 0.0))
+
+
+@pytest.mark.parametrize("parameters", [{}, {"early_stopping": True, "validation_fraction": 0.3}])
+def test_a_query_that_the_loss_does_not_take_is_named_by_its_id(parameters):
+    rng = np.random.default_rng(0)
+    X, queries = rng.normal(size=(100, 2)), np.repeat([*"abcdefghij"], 10)
+    ranker = StructBoostRanker(
+        objective="hinge", loss="map", C=1.0, max_iter=1, random_state=0, **parameters
+    )
+    binary = rng.integers(0, 2, 100)
+    binary[::10] = 0
+    for name in "abcdefghij":
+        y = binary + 2 * (np.arange(100) == 10 * "abcdefghij".index(name))
+        with pytest.raises(TaskError, match=f"The query '{name}'.* has 3 levels"):
+            ranker.fit(X, y, qid=queries)
+    ranker.fit(X, binary, qid=queries)
+    with pytest.raises(TaskError, match=r"The query 'j'.* has 3 levels"):
+        ranker.score(X, y, qid=queries)

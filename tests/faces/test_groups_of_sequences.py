@@ -1,0 +1,141 @@
+"""Groups of sequences are never cut where a part is held out."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from structboost import StructBoostTagger
+from structboost.selection.folds import random_folds
+
+
+def documents(n=60, per=4, seed=0):
+    """Sequences of which each document has its own word, whose tag is drawn for the document."""
+    rng = np.random.default_rng(seed)
+    X, y, groups = [], [], []
+    for i in range(n):
+        document = i // per
+        tag = "AB"[np.random.default_rng(document).integers(2)]
+        X.append([{"own": f"d{document}"}, {"word": f"w{rng.integers(9)}"}, {"w": "x"}])
+        y.append([tag, "AB"[rng.integers(2)], "A"])
+        groups.append(f"document {document}")
+    return X, y, groups
+
+
+@pytest.mark.parametrize("n", [24, 2600])
+def test_no_group_is_on_both_sides_of_a_fold(n):
+    groups = np.random.default_rng(0).integers(0, n // 4, n)
+    weights = np.arange(n) % 5 > 0
+    folds = random_folds(np.arange(n), np.arange(n), weights.astype(float), groups=groups)
+    assert len(folds) == (5 if n < 2000 else 1)
+    for fold in folds:
+        assert not set(groups[fold.rows]) & set(groups[fold.held_rows])
+        assert sorted([*fold.rows, *fold.held_rows]) == np.flatnonzero(weights).tolist()
+    if len(folds) > 1:
+        held = np.concatenate([fold.held_rows for fold in folds])
+        assert sorted(held) == np.flatnonzero(weights).tolist()
+
+
+def test_one_group_cannot_be_held_out():
+    with pytest.raises(ValueError, match="groups has one group"):
+        random_folds(np.arange(9), np.arange(9), groups=np.zeros(9, int))
+
+
+def folds_of(monkeypatch, **settings):
+    """Groups on both sides of each fold of a fit."""
+    X, y, groups = documents(**settings)
+    found = []
+
+    def folds(inputs, outputs, weights, groups, random_state):
+        found.extend(random_folds(inputs, outputs, weights, groups=groups))
+        return found
+
+    monkeypatch.setattr("structboost.faces.base.random_folds", folds)
+    return X, y, groups, found
+
+
+def test_documents_of_a_tagger_are_held_out_as_a_whole(monkeypatch):
+    X, y, groups, folds = folds_of(monkeypatch)
+    y[5][1] = None  # two pieces of one sequence
+    StructBoostTagger().fit(X, y, groups=groups)
+    of_pieces = [*groups[:5], groups[5], *groups[5:]]
+    for fold in folds:
+        rows, held = ({of_pieces[k] for k in part} for part in (fold.rows, fold.held_rows))
+        assert held
+        assert not rows & held
+
+
+@pytest.mark.slow
+def test_neighbours_are_held_out_together_by_default(monkeypatch):
+    X, y, _, folds = folds_of(monkeypatch, n=1000)
+    StructBoostTagger().fit(X, y)
+    for fold in folds:
+        assert not set(np.array(fold.rows) // 10) & set(np.array(fold.held_rows) // 10)
+
+
+def test_C_is_smaller_where_documents_are_not_cut():
+    X, y, groups = documents(n=96)
+    whole, cut = StructBoostTagger().fit(X, y, groups=groups), StructBoostTagger().fit(X, y)
+    assert whole.C_ < cut.C_
+
+
+def test_early_stopping_holds_out_whole_groups(monkeypatch):
+    X, y, groups = documents()
+    held = []
+
+    def hold_out(self, sequences, of_groups):
+        held.append((*real(self, sequences, of_groups), of_groups))
+        return held[-1][:2]
+
+    real = StructBoostTagger._hold_out
+    monkeypatch.setattr(StructBoostTagger, "_hold_out", hold_out)
+    tagger = StructBoostTagger(objective="hinge", C=20.0, max_iter=3, early_stopping=True)
+    tagger.fit(X, y, groups=groups)
+    ((train, out, of_groups),) = held
+    assert len(train) + len(out) == len(X)
+    assert not set(of_groups[train]) & set(of_groups[out])
+
+
+@pytest.mark.parametrize(
+    ("settings", "groups", "message"),
+    [
+        ({"C": 3.0}, [*range(60)], "groups is set, and nothing is held out"),
+        ({}, [1, 2], r"groups has shape \(2,\); give one for each of 60"),
+        ({}, [None, *range(59)], r"groups\[0\] is None"),
+        ({}, [7] * 60, "groups has one group"),
+    ],
+)
+def test_groups_that_do_not_fit_are_named(settings, groups, message):
+    X, y, _ = documents()
+    with pytest.raises(ValueError, match=message):
+        StructBoostTagger(**settings).fit(X, y, groups=groups)
+
+
+def test_other_names_of_the_same_groups_change_nothing():
+    X, y, groups = documents(n=96)
+    renamed = [f"{99 - int(name.split()[1])}" for name in groups]
+    taggers = [StructBoostTagger().fit(X, y, groups=names) for names in (groups, renamed)]
+    assert taggers[0].C_ == taggers[1].C_
+
+
+@pytest.mark.parametrize("groups", [["a"], [["a"], ["b", "c"]], 3, [None] * 60])
+def test_groups_that_are_not_one_for_each_sequence_are_named(groups):
+    X, y, _ = documents()
+    with pytest.raises(ValueError, match=r"^groups(\[0\])? (is|has) .*give"):
+        StructBoostTagger().fit(X, y, groups=groups)
+
+
+def test_one_long_sequence_is_cut_into_runs_to_choose_C():
+    X, y, _ = documents()
+    tokens, tags = [token for x in X for token in x], [tag for own in y for tag in own]
+    tags[0] = tags[-1] = "A"
+    tagger = StructBoostTagger().fit([tokens], [tags])
+    assert len(tagger.C_path_) > 2
+    borders = np.linspace(0, len(tokens), 11).astype(int).tolist()
+    runs = StructBoostTagger(C=tagger.C_).fit(
+        [tokens[a:b] for a, b in pairwise(borders)], [tags[a:b] for a, b in pairwise(borders)]
+    )
+    assert tagger.objective_ == pytest.approx(runs.objective_, rel=0.01)
+    # Runs inside may begin and end with a tag that the sequence may not.
+    assert "B" in [tags[a] for a in borders[1:-1]]
+    StructBoostTagger(forbidden=[("B", None), (None, "B")]).fit([tokens], [tags])

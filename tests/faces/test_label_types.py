@@ -1,0 +1,296 @@
+"""Labels keep their names and types, from ``fit`` through files, in every classifier."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import enum
+import warnings
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from sklearn.exceptions import DataConversionWarning
+
+from structboost import (
+    AdaBoostECCClassifier,
+    MultiBoostClassifier,
+    ShareBoostClassifier,
+    StructBoostClassifier,
+    StructBoostMultiLabelClassifier,
+    StructuredSVMClassifier,
+)
+from structboost.faces.label_types import label_vector, plain_classes, saved_classes
+
+X = np.random.default_rng(0).normal(size=(40, 2))
+IS_FIRST = X[:, 0] > 0
+FACES = {
+    "boosted": lambda: StructBoostClassifier(max_iter=2),
+    "hinge": lambda: StructBoostClassifier(objective="hinge", C=10, max_iter=2),
+    "sets": lambda: StructBoostMultiLabelClassifier(max_iter=2),
+    "linear": lambda: StructuredSVMClassifier(max_epochs=2),
+    "multiboost": lambda: MultiBoostClassifier(max_rounds=2),
+    "shareboost": lambda: ShareBoostClassifier(max_rounds=2),
+    "ecc": lambda: AdaBoostECCClassifier(max_rounds=2),
+}
+
+
+class Colour(enum.Enum):
+    RED = 1
+    BLUE = 2
+
+
+def of(first, second):
+    return [first if is_first else second for is_first in IS_FIRST]
+
+
+def objects(first, second):
+    out = np.empty(len(IS_FIRST), object)
+    out[:] = of(first, second)
+    return out
+
+
+# Labels, and the type of the classes.
+TAKEN = {
+    "bools": (of(True, False), "|b1"),
+    "bools of numpy": (np.array(of(True, False)), "|b1"),
+    "nullable bools": (pd.Series(of(True, False), dtype="boolean"), "|b1"),
+    "bool objects": (objects(True, False), "|b1"),
+    "whole numbers": (of(3, -1), "<i8"),
+    "small whole numbers": (np.array(of(1, 2), np.int8), "|i1"),
+    "nullable whole numbers": (pd.Series(of(1, 2), dtype="Int64"), "<i8"),
+    "whole objects": (objects(1, 2), "<i8"),
+    "above 2^53": (of(2**53, 2**53 + 1), "<i8"),
+    "above 2^63": (np.array(of(2**63, 2**63 + 1), np.uint64), "<u8"),
+    "whole floats": (of(1.0, 2.0), "<f8"),
+    "strings": (of("a", "bb"), "<U2"),
+    "strings of numpy": (of(np.str_("a"), np.str_("bb")), "<U2"),
+    "long strings": (of("a", "b" * 300), "<U300"),
+    "strings with a zero at the end": (of("a\0", "a"), "|O"),
+    "string objects": (objects("a", "bb"), "|O"),
+    "a tuple": (tuple(of("a", "bb")), "<U2"),
+    "a column": (np.array(of("a", "bb"))[:, None], "<U2"),
+    "a series": (pd.Series(of("a", "bb")), "|O"),
+    "a frame of one column": (pd.DataFrame({"y": of(1, 2)}), "<i8"),
+    "strings of pandas": (pd.Series(of("a", "bb"), dtype="string"), "|O"),
+    "unused categories": (pd.Categorical(of("a", "b"), categories=["z", "b", "a"]), "|O"),
+    "whole categories": (pd.Series(of(1, 2)).astype("category"), "<i8"),
+    "polars": (pl.Series(of(1, 2)), "<i8"),
+    "polars categories": (pl.Series(of("a", "b")).cast(pl.Categorical), "|O"),
+    "arrow": (pa.array(of("a", "b")), "|O"),
+    "arrow chunks": (pa.chunked_array([of("a", "b")]), "|O"),
+    "strings of numpy 2": (np.array(of("a", "b"), np.dtypes.StringDType()), "|O"),
+    "days": (np.array(of("2020-01-01", "2021-01-01"), "datetime64[D]"), "<M8[D]"),
+    "times": (pd.Series(pd.to_datetime(of("2020-01-01", "2021-01-01"))), "<M8[us]"),
+    "durations": (np.array(of(1, 2), "timedelta64[h]"), "<m8[h]"),
+    "another order of bytes": (np.array(of(1, 2), ">i4"), ">i4"),
+}
+
+
+def same(labels, others):
+    assert labels.dtype == others.dtype
+    assert [type(label) for label in labels] == [type(label) for label in others]
+    np.testing.assert_array_equal(labels, others)
+
+
+@pytest.mark.parametrize("labels", TAKEN)
+def test_labels_of_each_type_are_predicted_scored_and_saved_with_it(labels, tmp_path):
+    y, dtype = TAKEN[labels]
+    fit = FACES["linear"]().fit(X, y)
+    assert fit.classes_.dtype.str == dtype
+    assert fit.score(X, y) > 0.9
+    fit.save(tmp_path / "model")
+    loaded = StructuredSVMClassifier.load(tmp_path / "model")
+    same(loaded.classes_, fit.classes_)
+    same(loaded.predict(X), fit.predict(X))
+    assert loaded.score(X, y) == fit.score(X, y)
+
+
+@pytest.mark.parametrize("face", FACES)
+@pytest.mark.parametrize("labels", ["nullable bools", "above 2^53", "unused categories", "days"])
+def test_every_classifier_keeps_the_type_of_labels(face, labels, tmp_path):
+    y, dtype = TAKEN[labels]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        fit = FACES[face]().fit(X, y)
+    assert fit.classes_.dtype.str == dtype
+    assert fit.score(X, y) > 0.8
+    fit.save(tmp_path / "model")
+    loaded = type(fit).load(tmp_path / "model")
+    same(loaded.classes_, fit.classes_)
+    same(loaded.predict(X), fit.predict(X))
+
+
+REFUSED = {
+    "None": (of("a", None), "None; give every sample a label"),
+    "NaN": (of(1.0, np.nan), "nan; give every sample a label"),
+    "NA": (pd.Series(of(1, pd.NA), dtype="Int64"), "give every sample a label"),
+    "NaT": (np.array(of("2020", "NaT"), "datetime64[D]"), "give every sample a label"),
+    "a column with None": (objects("a", None)[:, None], "None; give every sample a label"),
+    "masked": (np.ma.array(of(1, 2), mask=IS_FIRST), "is masked"),
+    "mixed list": (of(1, "a"), "give only strings or only numbers"),
+    "mixed objects": (objects(1, "a"), "give only strings or only numbers"),
+    "bytes": (of(b"a", b"bb"), r"label\.decode\(\)"),
+    "bytes of numpy": (np.array(of(b"a", b"bb")), r"label\.decode\(\)"),
+    "byte objects": (objects(b"a", b"bb"), "of type bytes: labels of this type"),
+    "dates": (of(datetime.date(2020, 1, 1), datetime.date(2021, 1, 1)), "of type date"),
+    "enumerations": (of(Colour.RED, Colour.BLUE), "of type Colour"),
+    "decimals": (of(decimal.Decimal(1), decimal.Decimal(2)), "of type Decimal"),
+    "records": (np.array([(1, 2.0)] * 40, "i4,f8"), "are not supported"),
+    "dates and numbers": (objects(np.datetime64("2020"), 1), "give only dates, or none"),
+    "arrays": ([*of(1, 2)[:-1], np.array([1, 0])], r"of type ndarray|lists? of labels"),
+    "128 bits of polars": (pl.Series(of(1, 2), dtype=pl.Int128), "cannot be read as an array"),
+    "beyond numpy": (of(2**70, 2**70 + 1), "cannot hold .* without rounding"),
+    "rounded": (of(2**53 + 1, 0.5), "cannot hold .* without rounding"),
+    "rounded in 64 bits": (of(2**63, -1), "cannot hold .* without rounding"),
+    "a set": ({"a", "b"}, "y is {"),
+    "a dict": (dict(enumerate(of("a", "b"))), "y is {"),
+    "values of a dict": (dict(enumerate(of("a", "b"))).values(), "y is dict_values"),
+    "a generator": ((label for label in of("a", "b")), "y is <generator"),
+    "a string": ("ab" * 20, "y is 'abab"),
+}
+
+
+@pytest.mark.parametrize("face", FACES)
+@pytest.mark.parametrize("labels", REFUSED)
+def test_labels_that_no_file_holds_are_refused_by_every_classifier(face, labels):
+    y, message = REFUSED[labels]
+    with pytest.raises((TypeError, ValueError), match=message):
+        FACES[face]().fit(X, y)
+
+
+@pytest.mark.parametrize("face", sorted(set(FACES) - {"sets"}))
+@pytest.mark.parametrize("of_frame", [False, True])
+def test_one_hot_labels_are_refused_with_what_to_write(face, of_frame):
+    y = np.column_stack((IS_FIRST, ~IS_FIRST)).astype(int)
+    y = pd.DataFrame(y, columns=["a", "b"]) if of_frame else y
+    with pytest.raises(ValueError, match=r"\(40, 2\).*y\.argmax\(axis=1\).*MultiLabel"):
+        FACES[face]().fit(X, y)
+
+
+def test_label_sets_refuse_what_is_no_list_of_labels():
+    face = FACES["sets"]()
+    for y, message in (
+        ([{"a": 1}] * 40, r"y\[0\] is \{'a': 1\}"),
+        ([*([["a"]] * 39), iter("b")], r"y\[39\] is .*give lists of labels"),
+        ([iter("ab") for _ in range(40)], r"y\[0\] is .*give lists of labels"),
+        ([[b"a"]] * 40, r"has the label b'a'; give strings or numbers"),
+        ([[None]] * 40, "has the label None"),
+        ([[Colour.RED]] * 40, "has the label <Colour"),
+        ([["a"], [1]] * 20, "give only strings or only numbers"),
+        ([[2**53 + 1], [0.5]] * 20, "without rounding"),
+        (np.ma.array(np.eye(2)[[0, 1] * 20], mask=[[0, 1]] * 40), r"y\[0, 1\] is masked"),
+    ):
+        with pytest.raises((TypeError, ValueError), match=message):
+            face.fit(X, y)
+
+
+FRAME = pd.DataFrame({"wind": X[:, 0] <= 0, "rain": X[:, 0] > 0, "a": X[:, 1] > 0}).astype(int)
+FRAMES = {
+    "pandas": FRAME,
+    "bools": FRAME.astype(bool),
+    "nullable": FRAME.astype("boolean"),
+    "sparse": FRAME.astype(pd.SparseDtype(int, 0)),
+    "objects": FRAME.astype(object),
+    "floats": FRAME.astype(float),
+    "polars": pl.from_pandas(FRAME),
+    "arrow": pa.Table.from_pandas(FRAME),
+}
+
+
+@pytest.mark.parametrize("form", FRAMES)
+def test_the_columns_of_a_frame_are_the_labels(form, tmp_path):
+    plain = FACES["sets"]().fit(X, FRAME.to_numpy())
+    fit = FACES["sets"]().fit(X, FRAMES[form])
+    assert fit.classes_.tolist() == ["wind", "rain", "a"]
+    assert plain.classes_.tolist() == [0, 1, 2]
+    np.testing.assert_array_equal(fit.predict(X), plain.predict(X))
+    assert isinstance(fit.predict(X), np.ndarray)
+    other = FRAMES["pandas"][["a", "wind", "rain"]]
+    assert fit.score(X, FRAMES[form]) == fit.score(X, other) == fit.score(X, FRAME.to_numpy())
+    fit.save(tmp_path / "model")
+    loaded = type(fit).load(tmp_path / "model")
+    same(loaded.classes_, fit.classes_)
+    assert loaded.score(X, other) == fit.score(X, other)
+
+
+def test_costs_and_hierarchies_name_the_columns_of_a_frame(tmp_path):
+    face = StructBoostMultiLabelClassifier(max_iter=2, label_costs={"rain": 3.0, "a": (1, 2)})
+    by_index = StructBoostMultiLabelClassifier(max_iter=2, label_costs={1: 3.0, 2: (1, 2)})
+    expected = by_index.fit(X, FRAME.to_numpy()).predict(X)
+    np.testing.assert_array_equal(face.fit(X, FRAME).predict(X), expected)
+    face.save(tmp_path / "model")
+    assert type(face).load(tmp_path / "model").label_costs == face.label_costs
+    face = StructBoostMultiLabelClassifier(max_iter=2, hierarchy={"wind": ["a"]}).fit(X, FRAME)
+    predicted = face.predict(X)
+    assert (predicted[:, 0] >= predicted[:, 2]).all()
+    face.save(tmp_path / "model")
+    assert type(face).load(tmp_path / "model").hierarchy == {"wind": ["a"]}
+    for parameters, message in (
+        ({"label_costs": {"snow": 1}}, r"'snow', which y does not have.*'rain'"),
+        ({"hierarchy": {"snow": ["a"]}}, r"the label 'snow', and y has the columns \['wind', "),
+        ({"hierarchy": [("a", "rain"), ("rain", "a")]}, "'a' > 'rain' > 'a'"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            StructBoostMultiLabelClassifier(max_iter=2, **parameters).fit(X, FRAME)
+
+
+@pytest.mark.parametrize("label", [0, "of the day", (1, 2)])
+def test_a_frame_of_one_column_is_its_column_whatever_its_label(label):
+    y = pd.Series(np.where(X[:, 0] > 0, "wet", "dry"))
+    frame = y.to_frame().set_axis(pd.Index([label], tupleize_cols=False), axis=1)
+    with pytest.warns(DataConversionWarning):
+        fit = StructBoostClassifier(max_iter=2).fit(X, frame)
+    assert list(fit.classes_) == ["dry", "wet"]
+    lists = pd.Series([["wet"] if x > 0 else ["calm"] for x in X[:, 0]])
+    sets = StructBoostMultiLabelClassifier(max_iter=2).fit(X, lists.to_frame())
+    assert list(sets.classes_) == ["calm", "wet"]
+
+
+def test_frames_whose_columns_are_no_labels_are_named():
+    fit = FACES["sets"]().fit(X, FRAME)
+    for y, message in (
+        (FRAME[["wind", "rain"]], r"lacks the columns \['a'\]; give"),
+        (FRAME.rename(columns={"a": "b"}), r"lacks the columns \['a'\] and has \['b'\] besides"),
+        (FRAME.assign(b=1), r"y has the columns \['b'\] besides"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            fit.score(X, y)
+    wrong = FRAME.copy()
+    wrong.loc[3, "rain"] = 7
+    missing = FRAME.astype("Int64")
+    missing.loc[3, "rain"] = pd.NA
+    for y, message in (
+        (wrong, r"y\[3, 'rain'\] is 7"),
+        (missing, r"y\[3, 'rain'\] is"),
+        (FRAME.set_axis(["a", "a", "b"], axis=1), "2 columns named 'a'"),
+        (FRAME.set_axis(["a", 1, "b"], axis=1), "give only strings or only numbers"),
+        (FRAME[[]], "without columns"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            FACES["sets"]().fit(X, y)
+    unnamed = FACES["sets"]().fit(X, FRAME.to_numpy())
+    with pytest.warns(UserWarning, match="fitted without names of labels"):
+        assert unnamed.score(X, FRAME) == unnamed.score(X, FRAME.to_numpy())
+
+
+def test_labels_of_files_come_back_from_plain_values():
+    for y, _ in TAKEN.values():
+        classes = np.unique(label_vector(y))
+        same(saved_classes(plain_classes(classes)), classes)
+    with pytest.raises(TypeError, match="of type Colour, which files do not hold"):
+        plain_classes(np.array([Colour.RED, Colour.BLUE]))
+
+
+@pytest.mark.parametrize("face", ["hinge", "linear"])
+def test_class_weights_name_labels_of_their_type(face):
+    days = np.array(of("2020-01-01", "2021-01-01"), "datetime64[D]")
+    for y, heavy, wrong in ((of("a", "b"), "a", "zebra"), (days, days[IS_FIRST][0], days[0] + 7)):
+        weights = np.where(np.asarray(y) == heavy, 5.0, 1.0)
+        fit = FACES[face]().set_params(class_weight={heavy: 5.0}, random_state=0).fit(X, y)
+        by_samples = FACES[face]().set_params(random_state=0).fit(X, y, sample_weight=weights)
+        np.testing.assert_array_equal(fit.decision_function(X), by_samples.decision_function(X))
+        with pytest.raises(ValueError, match=r"class_weight has the label .* y does not have"):
+            FACES[face]().set_params(class_weight={heavy: 1.0, wrong: 2.0}).fit(X, y)

@@ -1,0 +1,105 @@
+"""Masked entries are missing values, or are refused, wherever an array may stand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from structboost import (
+    BinaryTask,
+    ChainTask,
+    MultiLabelTask,
+    PredictThenOptimize,
+    StructBoost,
+    StructBoostClassifier,
+    StructuredSVM,
+    StructuredSVMClassifier,
+)
+from structboost.decisions import Choose, DecisionInput
+from structboost.errors import TaskError
+from structboost.inference import viterbi
+
+N = 24
+
+
+def _table() -> Any:
+    return np.random.default_rng(0).normal(size=(N, 3))
+
+
+def _masked(x: Any) -> Any:
+    return np.ma.masked_array(x, x > 1)
+
+
+def _missing(x: Any) -> Any:
+    return np.where(x > 1, np.nan, x)
+
+
+def _trainers(task: Any) -> list[Any]:
+    return [StructBoost(task, C=5.0, max_rounds=3), StructuredSVM(task, C=5.0, max_epochs=3)]
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        StructBoostClassifier(max_iter=2, random_state=0),
+        StructuredSVMClassifier(max_epochs=5, random_state=0),
+        StructBoost(BinaryTask(), C=5.0, max_rounds=3),
+    ],
+)
+def test_list_of_masked_rows_is_a_table_with_missing_values(model: Any) -> None:
+    X = _table()
+    y = np.where(X[:, 0] > 0, 1, -1)
+    expected = model.fit(_missing(X), y).predict(_missing(X))
+    rows = [_masked(x) for x in X]
+    assert np.array_equal(model.predict(rows), expected)
+    assert np.array_equal(model.fit(rows, y).predict(_missing(X)), expected)
+
+
+@pytest.mark.parametrize("as_inputs", [list, lambda X: [DecisionInput(x) for x in X]])
+def test_masked_features_of_decisions_are_missing(as_inputs: Any) -> None:
+    X = _table()
+    costs = X + 3
+    model = PredictThenOptimize(Choose(3, 1), C=5.0, max_rounds=5, random_state=0)
+    expected = model.fit(_missing(X), costs).predict_costs(_missing(X))
+    inputs = as_inputs([_masked(x) for x in X])
+    assert np.array_equal(model.fit(inputs, costs).predict_costs(inputs), expected)
+
+
+@pytest.mark.parametrize("index", [0, 1])
+def test_trainers_refuse_masked_parts_and_labels(index: int) -> None:
+    X = [_table()[:5] for _ in range(6)]
+    Y = [(x[:, 0] > 0).astype(int) for x in X]
+    trainer = _trainers(ChainTask(2))[index]
+    with pytest.raises(TaskError, match=r"X\[0\].*NaN"):
+        trainer.fit([_masked(x) for x in X], Y)
+    with pytest.raises(TaskError, match=r"Y\[0\]"):
+        trainer.fit(X, [np.ma.masked_array(y, y > 0) for y in Y])
+    steps = _trainers(ChainTask(2, step_features=True))[index]
+    with pytest.raises(TaskError, match=r"X\[0\].*'step'"):
+        steps.fit([(x, _masked(x[1:])) for x in X], Y)
+    sets = _trainers(MultiLabelTask(2))[index]
+    with pytest.raises(TaskError, match=r"Y\[0\]"):
+        sets.fit(_table(), [np.ma.masked_array([1, 0], [True, False])] * N)
+
+
+def test_search_names_a_masked_entry() -> None:
+    scores = np.ma.masked_array(np.zeros((3, 2)), [[0, 0], [0, 1], [0, 0]])
+    with pytest.raises(ValueError, match=r"emissions\[1, 1\] is masked"):
+        viterbi(scores, np.zeros((2, 2)))
+
+
+def test_segmenter_refuses_masked_pixels_and_masks_that_are_none() -> None:
+    pytest.importorskip("cv2")
+    from structboost.segmentation import Segmenter
+
+    images = [np.zeros((9, 9, 3), np.uint8)] * 2
+    masks = [np.eye(9, dtype=np.uint8)] * 2
+    hidden = np.eye(9, dtype=bool)
+    with pytest.raises(ValueError, match=r"masks\[0\] has masked entries; .*255"):
+        Segmenter().fit(images, [np.ma.masked_array(mask, hidden) for mask in masks])
+    with pytest.raises(ValueError, match=r"images\[0\] has masked entries"):
+        Segmenter().fit([np.ma.masked_array(image, image == 0) for image in images], masks)
+    with pytest.raises(TypeError, match="masks is None"):
+        Segmenter().fit(images, None)

@@ -1,0 +1,363 @@
+"""The objective of the four faces: one parameter names it, and nothing else changes it."""
+
+from __future__ import annotations
+
+import ast
+import warnings
+from functools import cache
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.datasets import load_wine
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+import structboost.objectives
+from structboost import (
+    StructBoostClassifier,
+    StructBoostMultiLabelClassifier,
+    StructBoostRanker,
+    StructBoostTagger,
+)
+from structboost.objectives import ConditionalLikelihood, Exponential, OneSlack, StageWiseLikelihood
+
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::sklearn.exceptions.ConvergenceWarning",
+    "ignore::structboost.errors.ConstantPredictionWarning",
+    "ignore::structboost.errors.EmptyModelWarning",
+)
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(60, 3))
+Y = ((X[:, 0] > 0) + (X[:, 1] > X[:, 2])).astype(int)
+SETS = np.column_stack((X[:, 0] > 0, X[:, 1] > 0, X[:, 0] + X[:, 2] > 1)).astype(int)
+SEQUENCES, TAGS = np.split(X, 12), [tags.tolist() for tags in np.split(Y, 12)]
+DATA = {
+    StructBoostClassifier: (X, Y),
+    StructBoostRanker: (X, Y),
+    StructBoostTagger: (SEQUENCES, TAGS),
+    StructBoostMultiLabelClassifier: (X, SETS),
+}
+OBJECTIVES = {
+    StructBoostClassifier: ["log_loss", "hinge", "svm", "exponential", "l1_log_loss"],
+    StructBoostRanker: ["pairwise", "hinge", "svm"],
+    StructBoostTagger: ["log_loss", "hinge", "svm", "l1_log_loss"],
+    StructBoostMultiLabelClassifier: ["log_loss", "hinge", "svm", "l1_log_loss"],
+}
+EACH = [(face, objective) for face, names in OBJECTIVES.items() for objective in names]
+IDS = [f"{face.__name__[11:]}-{objective}" for face, objective in EACH]
+each_objective = pytest.mark.parametrize(("face", "objective"), EACH, ids=IDS)
+
+# Another value than the default of each parameter that only some objectives read.
+OTHERS = {
+    "learning_rate": 0.3, "max_depth": 2, "min_samples_leaf": 3, "l2_regularization": 1.0,
+    "max_features": 0.5, "C": 7.0, "tol": 0.1, "formulation": "m_slack", "stabilize": False,
+    "exact": True, "pricing": "best", "columns_per_channel": 2, "spread": 0.2, "engine": "serial",
+    "checkpoint": "run.npz", "early_stopping": True, "validation_fraction": 0.2,
+    "n_iter_no_change": 3, "callbacks": [lambda *_: False],
+}  # fmt: skip
+LOOP = {
+    "engine", "early_stopping", "validation_fraction", "n_iter_no_change", "callbacks",
+}  # fmt: skip
+STEPS = {"learning_rate", "max_depth", "min_samples_leaf", "l2_regularization", "max_features"}
+MASTERS = {"C", "tol", "exact", "pricing", "columns_per_channel"}
+READ = {
+    "log_loss": STEPS | LOOP | {"checkpoint"},
+    "pairwise": STEPS | LOOP | {"checkpoint"},
+    "hinge": MASTERS | LOOP | {"formulation", "stabilize", "spread", "checkpoint"},
+    "svm": {"C", "tol"},
+    "exponential": MASTERS | LOOP | {"checkpoint"},
+    "l1_log_loss": MASTERS | LOOP,
+}
+
+
+def quick(face, objective, **parameters):
+    """A face of few rounds; its C is given where it is read."""
+    own = {"C": 5.0} if "C" in READ[objective] else {}
+    return face(objective=objective, **own | {"max_iter": 3, "random_state": 0} | parameters)
+
+
+@each_objective
+def test_a_parameter_that_is_not_read_is_refused_with_a_remedy(face, objective):
+    for name in OTHERS.keys() - READ[objective]:
+        with pytest.raises(ValueError, match=f"^{name} is ") as error:
+            face(objective=objective, **{name: OTHERS[name]}).fit(*DATA[face])
+        message = str(error.value)
+        assert f"objective={objective!r} does not read" in message
+        assert "leave it out, or write objective='" in message
+        written = message.split("or write objective='")[1].split("'", maxsplit=1)[0]
+        assert name in READ[written]
+        assert written in OBJECTIVES[face]
+
+
+@pytest.mark.slow
+@each_objective
+def test_parameters_do_not_change_the_objective(face, objective, tmp_path):
+    for name in READ[objective]:
+        value = tmp_path / "run.npz" if name == "checkpoint" else OTHERS[name]
+        parameters = {name: value}
+        if name == "spread":
+            parameters["tol"] = 0.1
+        if name in ("validation_fraction", "n_iter_no_change"):
+            parameters["early_stopping"] = True
+        if face is StructBoostRanker and "early_stopping" in parameters:
+            parameters["validation_fraction"] = 0.4
+        model = quick(face, objective, **parameters).fit(*DATA[face])
+        assert model._summary().startswith(f"minimised {objective} over ")
+        assert f"objective={objective!r}" in repr(model)
+        has_bound = model.history_[-1]["bound"] is not None
+        assert has_bound == (objective not in ("log_loss", "pairwise"))
+        model.save(tmp_path / "model")
+        loaded = face.load(tmp_path / "model")
+        assert (loaded.objective, loaded._summary()) == (objective, model._summary())
+
+
+def evaluated(code):
+    names = {name: getattr(structboost, name) for name in structboost.__all__}
+    plug_ins = structboost.objectives
+    return eval(code, names | {name: getattr(plug_ins, name) for name in plug_ins.__all__})
+
+
+@pytest.mark.slow
+@each_objective
+def test_repr_names_objective_learner_and_c(face, objective):
+    model = quick(face, objective)
+    for fitted in (False, True):
+        if fitted:
+            model.fit(*DATA[face])
+        text = repr(model)
+        code, _, comment = text.partition("  # ")
+        assert isinstance(ast.parse(text, mode="eval").body, ast.Call)
+        again = evaluated(code)
+        assert again.get_params() == model.get_params()
+        assert again.objective == objective
+        assert bool(comment) == fitted
+        shown = model._repr_html_()
+        assert f"objective={objective!r}" in shown.replace("&#x27;", "'")
+    assert comment.startswith(f"minimised {objective} over {model.learner_}")
+    assert ("C = 5" in comment) == ("C" in READ[objective])
+    assert ("learning rate" in comment) == ("learning_rate" in READ[objective])
+    pipeline = make_pipeline(StandardScaler(), model)
+    assert "  # " not in repr(pipeline)
+    # What is changed after the fit is not what was minimised.
+    model.set_params(objective="hinge")
+    assert f"minimised {objective} over" in repr(model)
+    assert "objective='hinge'" in repr(model)
+
+
+@pytest.mark.slow
+@each_objective
+def test_copies_keep_the_objective_and_can_be_fitted(face, objective):
+    model = quick(face, objective, tol=0.1) if "tol" in READ[objective] else quick(face, objective)
+    copy = clone(model)
+    assert copy.get_params() == model.get_params() == face(**model.get_params()).get_params()
+    assert copy.fit(*DATA[face]).objective_ == model.fit(*DATA[face]).objective_
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("face", DATA)
+def test_a_grid_search_compares_objectives(face):
+    inputs, outputs = DATA[face]
+    grid = {"objective": OBJECTIVES[face]}
+    search = GridSearchCV(face(max_iter=3, random_state=0), grid, cv=2, error_score="raise")
+    search.fit(inputs, outputs)
+    assert search.best_params_["objective"] in OBJECTIVES[face]
+    for names in ({"C": [1.0, 10.0]}, {"spread": [0.1, 0.2]}):
+        with pytest.raises(ValueError, match="does not read; leave it out, or write objective="):
+            GridSearchCV(face(max_iter=3), names, cv=2, error_score="raise").fit(inputs, outputs)
+
+
+@pytest.mark.parametrize("face", [one for one in DATA if one is not StructBoostTagger])
+def test_a_sparse_table_has_the_objective_of_a_dense_one(face):
+    rows = sparse.csr_array(np.where(X > 0, X, 0))
+    objective = OBJECTIVES[face][0]
+    model = face(max_iter=3).fit(rows, DATA[face][1])
+    assert model._summary().startswith(f"minimised {objective} over ")
+    assert model.C_ == np.inf
+    assert model.history_[-1]["bound"] is None
+
+
+@pytest.mark.slow
+def test_tokens_of_any_type_have_one_objective():
+    dicts = [[{"a": bool(row[0] > 0), "b": "xy"[int(row[1] > 0)]} for row in x] for x in SEQUENCES]
+    numbers = [[{"a": float(row[0])} for row in x] for x in SEQUENCES]
+    matrices = [sparse.csr_array((x > 0).astype(float)) for x in SEQUENCES]
+    for tokens in (SEQUENCES, dicts, numbers, matrices):
+        for objective in OBJECTIVES[StructBoostTagger]:
+            model = quick(StructBoostTagger, objective).fit(tokens, TAGS)
+            assert model._summary().startswith(f"minimised {objective} over ")
+
+
+def test_taxonomies_do_not_change_the_objective(tmp_path):
+    X, y = load_wine(return_X_y=True)
+    model = StructBoostClassifier(max_iter=20, taxonomy=[[0, 1], 2]).fit(X[::2], y[::2])
+    assert model._summary().startswith("minimised log_loss over tree")
+    probabilities = model.predict_proba(X)
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1.0)
+    assert model.score(X[1::2], y[1::2]) > 0.9
+    costs = np.array([[0, 1, 2], [1, 0, 2], [2, 2, 0]])
+    np.testing.assert_array_equal(model.predict(X), (probabilities @ costs).argmin(axis=1))
+    *_, last = model.staged_predict(X)
+    np.testing.assert_array_equal(last, model.predict(X))
+    model.save(tmp_path / "model")
+    loaded = StructBoostClassifier.load(tmp_path / "model")
+    np.testing.assert_array_equal(loaded.predict_proba(X), probabilities)
+    np.testing.assert_array_equal(loaded.predict(X), model.predict(X))
+    hinge = StructBoostClassifier(objective="hinge", C=20, taxonomy=[[0, 1], 2]).fit(X, y)
+    assert not hasattr(hinge, "predict_proba")
+    sets = np.eye(3, dtype=int)[y] | (y[:, None] == 1) * np.array([1, 0, 0])
+    of_sets = StructBoostMultiLabelClassifier(max_iter=20, hierarchy=[(0, 1)])
+    of_sets.fit(X[::2], sets[::2])
+    assert of_sets._summary().startswith("minimised log_loss over tree")
+    assert of_sets.score(X[1::2], sets[1::2]) > 0.9
+
+
+def test_the_class_of_least_expected_cost_need_not_be_the_most_probable():
+    rng = np.random.default_rng(0)
+    # Two classes of one branch share a probability of 0.6, and the class beside them has 0.4.
+    y = rng.choice(3, p=[0.3, 0.3, 0.4], size=3000)
+    x = np.arange(3000)[:, None] % 2.0
+    model = StructBoostClassifier(max_iter=100, taxonomy=[[0, 1], 2]).fit(x, y)
+    found = model.predict_proba([[0.0], [1.0]])
+    assert found == pytest.approx(np.tile([0.3, 0.3, 0.4], (2, 1)), abs=0.04)
+    assert (found.argmax(axis=1) == 2).all()
+    assert (model.predict([[0.0], [1.0]]) < 2).all()
+
+
+@pytest.mark.parametrize("face", DATA)
+def test_former_formulations_are_refused_with_their_objective(face):
+    renamed = {"log": "l1_log_loss", "exponential": "exponential"}
+    own = [ConditionalLikelihood(), Exponential(), StageWiseLikelihood(), OneSlack()]
+    for objective in OBJECTIVES[face]:
+        for old, new in renamed.items():
+            expected = f"write objective={new!r} in place of formulation={old!r}"
+            if new not in OBJECTIVES[face]:
+                expected = "leave it out, or write objective='hinge'"
+            with pytest.raises(ValueError, match=f"^formulation is {old!r}.*{expected}"):
+                face(objective=objective, formulation=old).fit(*DATA[face])
+        for formulation in own:
+            with pytest.raises(
+                ValueError, match=r"^formulation is .* write objective= in place of"
+            ):
+                face(objective=objective, formulation=formulation).fit(*DATA[face])
+        for neither in ("none", 3, None):
+            with pytest.raises(ValueError, match=r"^formulation is .*or write objective='hinge'"):
+                face(objective=objective, formulation=neither).fit(*DATA[face])
+
+
+def test_a_formulation_may_be_the_objective(tmp_path):
+    for formulation in (ConditionalLikelihood(), Exponential(tau_max=3), OneSlack(ridge=0)):
+        model = StructBoostClassifier(objective=formulation, C=20.0, max_iter=3)
+        assert evaluated(repr(model)).objective == formulation
+        model.fit(X, Y).save(tmp_path / "model")
+        name = type(formulation).__name__
+        assert f"minimised {name}(" in repr(model)
+        loaded = StructBoostClassifier.load(tmp_path / "model")
+        assert loaded._summary() == model._summary()
+        np.testing.assert_array_equal(loaded.predict(X), model.predict(X))
+        for name in ("learning_rate", "max_depth", "formulation", "stabilize"):
+            with pytest.raises(ValueError, match=f"^{name} is .*a Formulation as the objective"):
+                clone(model).set_params(**{name: OTHERS[name]}).fit(X, Y)
+
+
+def test_the_former_name_of_max_iter_warns_and_trains_the_same():
+    expected = StructBoostClassifier(max_iter=4).fit(X, Y)
+    with pytest.warns(FutureWarning, match="max_rounds is called max_iter now"):
+        model = StructBoostClassifier(max_rounds=4).fit(X, Y)
+    np.testing.assert_array_equal(model.decision_function(X), expected.decision_function(X))
+    with pytest.raises(
+        ValueError, match="max_iter and max_rounds are both set; give max_iter alone"
+    ):
+        StructBoostClassifier(max_rounds=4, max_iter=5).fit(X, Y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", FutureWarning)
+        StructBoostClassifier(max_iter=2).fit(X, Y)
+
+
+def test_only_the_hinge_reads_the_loss_of_a_ranker():
+    for loss in ("map", "ndcg", "precision@3"):
+        with pytest.raises(ValueError, match=f"loss is {loss!r}.*objective='hinge', loss={loss!r}"):
+            StructBoostRanker(loss=loss).fit(X, Y > 0)
+        for objective in ("hinge", "svm"):
+            quick(StructBoostRanker, objective, loss=loss).fit(X, Y > 0)
+
+
+@pytest.mark.parametrize("face", DATA)
+def test_unknown_objectives_are_named(face):
+    names = ", ".join(map(repr, OBJECTIVES[face]))
+    with pytest.raises(ValueError, match=f"^objective is 'squared'; give one of {names}, or a"):
+        face(objective="squared").fit(*DATA[face])
+    for wrong in (None, 3, OneSlack):
+        with pytest.raises(TypeError, match=f"^objective is .*; give one of {names}, or a"):
+            face(objective=wrong).fit(*DATA[face])
+
+
+@pytest.mark.parametrize("face", DATA)
+def test_weak_learners_change_parameters_but_not_the_objective(face):
+    objective = OBJECTIVES[face][0]
+    for name in STEPS - {"learning_rate"}:
+        message = f"{name} is .*objective={objective!r} with weak_learner='stump' does not read"
+        with pytest.raises(ValueError, match=message):
+            face(weak_learner="stump", **{name: OTHERS[name]}).fit(*DATA[face])
+    model = face(weak_learner="stump", learning_rate=0.3, max_iter=3).fit(*DATA[face])
+    assert model._summary().startswith(f"minimised {objective} over stump")
+    with pytest.raises(ValueError, match="weak_learner is 'stump', and objective='svm' fits one"):
+        face(objective="svm", weak_learner="stump").fit(*DATA[face])
+    if objective == "log_loss":
+        for name in OTHERS.keys() - {"C", "tol"}:
+            with pytest.raises(ValueError, match=f"^{name} is .*weak_learner='linear'"):
+                face(weak_learner="linear", **{name: OTHERS[name]}).fit(*DATA[face])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("face", DATA)
+@pytest.mark.parametrize("name", sorted(STEPS))
+def test_each_parameter_of_trees_and_steps_changes_the_model(face, name):
+    objective = OBJECTIVES[face][0]
+    # Sixty rows hardly ask for deep trees.
+    own = {name: {"min_samples_leaf": 10, "max_depth": 1}.get(name, OTHERS[name])}
+    other, same = (quick(face, objective, **own).fit(*DATA[face]) for _ in range(2))
+    assert default_of(face).objective_ != other.objective_ == same.objective_
+
+
+@cache
+def default_of(face):
+    return quick(face, OBJECTIVES[face][0]).fit(*DATA[face])
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong"),
+    [
+        ("learning_rate", [0, -1, "x", None, float("nan")]),
+        ("max_depth", [0, 13, 2.5, None, "x", True]),
+        ("min_samples_leaf", [0, 1.5, None, "x"]),
+        ("l2_regularization", [-1, "x", None, float("inf")]),
+        ("max_features", [0, 2, "x", None]),
+        ("max_iter", [0, 2.5, None, "x"]),
+    ],
+)
+def test_values_out_of_range_are_named(name, wrong):
+    for value in wrong:
+        with pytest.raises((TypeError, ValueError), match=f"^{name} is "):
+            StructBoostClassifier(**{name: value}).fit(X, Y)
+
+
+@pytest.mark.slow
+def test_settings_of_one_objective_train_models_of_one_kind():
+    X, y = load_wine(return_X_y=True)
+    for settings in ({"columns_per_channel": 6}, {"exact": True}, {"tol": 0.001}, {}):
+        model = StructBoostClassifier(objective="hinge", C=10.0, max_iter=5, **settings).fit(X, y)
+        assert model.history_[-1]["gap"] is not None
+        assert not hasattr(model, "predict_proba")
+    for settings in ({"learning_rate": 0.3}, {"max_depth": 2}, {"early_stopping": True}, {}):
+        model = StructBoostClassifier(max_iter=5, **settings).fit(X, y)
+        assert model.history_[-1]["gap"] is None
+        assert hasattr(model, "predict_proba")
+    with pytest.raises(ValueError, match=r"tol is 1e-06, which objective='log_loss' does not read"):
+        StructBoostClassifier(tol=1e-6, max_iter=20).fit(X, y)
+    with pytest.warns(ConvergenceWarning, match="max_iter"):
+        StructBoostClassifier(objective="hinge", C=100, tol=1e-3, max_iter=3).fit(X, y)

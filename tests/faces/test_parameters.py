@@ -1,0 +1,98 @@
+"""Parameters are declared and described once, and every estimator shows all of its own."""
+
+import inspect
+import pydoc
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+import structboost.faces
+from structboost import MultiBoostMOClassifier, StructBoost, StructBoostClassifier
+from structboost.faces import base
+from structboost.faces.parameters import estimator
+
+FACES = [getattr(structboost.faces, name) for name in structboost.faces.__all__]
+# PredictThenOptimize and CrossFitted wrap a problem or an estimator: they need one to be made.
+WRAPPED = {"problem", "estimator"}
+ESTIMATORS = [face for face in FACES if not WRAPPED & set(inspect.signature(face).parameters)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("face", ESTIMATORS, ids=lambda face: face.__name__)
+def test_signature_docstring_and_parameters_agree(face):
+    signature = inspect.signature(face)
+    assert set(face().get_params()) == set(signature.parameters)
+    assert all(p.kind is p.KEYWORD_ONLY for p in signature.parameters.values())
+    text = inspect.getdoc(face)
+    (_, described) = text.split("Parameters\n----------\n")
+    described, attributes = described.split("\nAttributes\n----------\n")
+    heads = [line.split(" : ")[0] for line in described.splitlines() if line[:1].strip()]
+    assert heads == list(signature.parameters)
+    attributes = attributes.split("\nExamples\n--------\n")[0]
+    fitted = [line.split(" : ")[0] for line in attributes.splitlines() if line[:1].strip()]
+    assert all(name.endswith("_") for name in fitted)
+    assert len(set(fitted)) == len(fitted)
+    assert {"history_", "objective_", "n_iter_"} <= set(fitted)
+    # An entry is a head with a type, and a sentence.
+    for entry in described.split("\n" + heads[0])[0], attributes:
+        assert " : " in entry
+        assert entry.rstrip().endswith(".")
+    assert all(f"{name}:" in pydoc.plain(pydoc.render_doc(face)) for name in heads)
+
+
+@pytest.mark.parametrize("face", ESTIMATORS, ids=lambda face: face.__name__)
+def test_defaults_come_from_the_nearest_class_and_clones_keep_parameters(face):
+    for name, parameter in inspect.signature(face).parameters.items():
+        assert getattr(face, name) is parameter.default
+    marks = {name: object() for name in inspect.signature(face).parameters}
+    twin = face(**marks)
+    assert all(getattr(twin, name) is mark for name, mark in marks.items())
+    assert clone(face()).get_params() == face().get_params()
+
+
+def test_a_class_may_override_the_description_of_a_parameter():
+    @estimator
+    class Quiet(StructBoostClassifier):
+        """A face of a user.
+
+        Parameters
+        ----------
+        C : float
+            Larger by default.
+        patience : int
+            Of its own.
+        """
+
+        patience: int = 3
+        C: float = 7.0
+
+    text = inspect.getdoc(Quiet)
+    assert "    Larger by default." in text
+    assert "tol : float" in text
+    assert text.count("C : float") == 1
+    assert Quiet().C == 7.0
+    assert list(inspect.signature(Quiet).parameters)[:2] == ["patience", "C"]
+    with pytest.raises(TypeError, match="Quiet has no parameter 'temper'"):
+        Quiet(temper=1)
+    with pytest.raises(KeyError, match="temper"):
+
+        @estimator
+        class Undescribed(Quiet):
+            """A parameter without a description."""
+
+            temper: int = 1
+
+
+def test_only_the_final_run_shows_its_progress(monkeypatch):
+    shown = []
+
+    class Watched(StructBoost):
+        def fit(self, *arguments, **named):
+            shown.append(self.verbose)
+            return super().fit(*arguments, **named)
+
+    monkeypatch.setattr(base, "StructBoost", Watched)
+    X, y = np.random.default_rng(0).normal(size=(30, 2)), np.tile([0, 1, 2], 10)
+    MultiBoostMOClassifier(max_rounds=3, verbose=1).fit(X, y)
+    assert shown == [0, 1]

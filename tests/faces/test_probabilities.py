@@ -1,0 +1,160 @@
+"""Probabilities follow from the loss, where it has them."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import minimize
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.datasets import load_iris
+
+from structboost import (
+    AdaBoostECCClassifier,
+    AdaBoostMHClassifier,
+    AdaBoostMOClassifier,
+    MultiBoostClassifier,
+    MultiBoostCWClassifier,
+    MultiBoostECCClassifier,
+    MultiBoostMOClassifier,
+    ShareBoostClassifier,
+    StructBoostClassifier,
+)
+from structboost.faces.saved import saved_link
+from structboost.files import DamagedFileError
+from structboost.learners import StumpFamily
+from structboost.learners.pricing import BestChannel
+from structboost.objectives import (
+    ConditionalLikelihood,
+    Exponential,
+    Logistic,
+    NormBounded,
+    StageWise,
+    StageWiseLikelihood,
+)
+
+X, y = load_iris(return_X_y=True)
+
+
+def expected_exponential(scores, probabilities):
+    pairs = np.exp(scores[None, :] - scores[:, None])
+    return probabilities @ (pairs.sum(axis=1) - 1.0)
+
+
+def expected_logistic(scores, probabilities):
+    margins = 1.0 - np.eye(len(scores))
+    return probabilities @ np.log(np.exp(margins + scores[None, :] - scores[:, None]).sum(axis=1))
+
+
+@pytest.mark.parametrize(
+    ("formulation", "expected"),
+    [
+        (Exponential(), expected_exponential),
+        (StageWise(), expected_exponential),
+        (NormBounded(), expected_exponential),
+        (Logistic(), expected_logistic),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+@given(shares=st.lists(st.floats(0.05, 1.0), min_size=2, max_size=5))
+@settings(max_examples=20, deadline=None)
+def test_the_scores_that_minimise_the_expected_loss_give_the_probabilities(
+    formulation, expected, shares
+):
+    true = np.array(shares) / sum(shares)
+    best = minimize(expected, np.zeros(len(true)), args=(true,), options={"gtol": 1e-9})
+    np.testing.assert_allclose(formulation.probabilities(best.x[None])[0], true, atol=1e-5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize(
+    "classifier",
+    [
+        MultiBoostCWClassifier(C=1e7, tol=1e-6, tau_max=50, epsilon=1e-7),
+        StructBoostClassifier(C=1e7, tol=1e-6, objective=Exponential(tau_max=50, epsilon=1e-7)),
+        ShareBoostClassifier(C=1e7, weak_learner="stump", gradient_tolerance=1e-6),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_an_unregularised_fit_gives_the_class_frequencies(classifier, n_classes):
+    random = np.random.default_rng(0)
+    group = np.repeat([0, 1, 2], 60)
+    label = random.integers(0, n_classes, 180) * (random.random(180) < 0.4 + 0.2 * group)
+    model = classifier.fit(group[:, None].astype(float), label)
+    shares = [np.bincount(label[group == g], minlength=n_classes) / 60 for g in range(3)]
+    np.testing.assert_allclose(model.predict_proba([[0.0], [1.0], [2.0]]), shares, atol=0.01)
+
+
+def test_losses_without_probabilities_have_no_such_method():
+    with_them = (
+        MultiBoostCWClassifier(), MultiBoostClassifier(), AdaBoostECCClassifier(),
+        MultiBoostECCClassifier(), ShareBoostClassifier(),
+        StructBoostClassifier(objective="exponential"), StructBoostClassifier(),
+    )  # fmt: skip
+    without = (
+        StructBoostClassifier(objective="hinge", C=1.0), StructBoostClassifier(objective="svm"),
+        StructBoostClassifier(objective="hinge", formulation="m_slack"),
+        MultiBoostClassifier(loss="hinge"), MultiBoostECCClassifier(loss="hinge"),
+        AdaBoostMHClassifier(), AdaBoostMOClassifier(), MultiBoostMOClassifier(),
+        MultiBoostCWClassifier(taxonomy=[0, [1, 2]]),
+        StructBoostClassifier(objective="hinge", formulation="none"),
+    )  # fmt: skip
+    assert all(hasattr(model, "predict_proba") for model in with_them)
+    assert not any(hasattr(model, "predict_proba") for model in without)
+    for model in without:
+        with pytest.raises(AttributeError) as caught:
+            _ = model.predict_proba
+        assert "CalibratedClassifierCV" in str(caught.value.__cause__)
+
+
+def test_probabilities_agree_with_predictions_and_survive_a_file(tmp_path):
+    model = MultiBoostCWClassifier(max_rounds=5).fit(X, np.array(["a", "b", "c"])[y])
+    probabilities = model.predict_proba(X)
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1.0)
+    np.testing.assert_array_equal(model.classes_[probabilities.argmax(axis=1)], model.predict(X))
+    model.save(tmp_path / "model")
+    loaded = MultiBoostCWClassifier.load(tmp_path / "model")
+    np.testing.assert_array_equal(loaded.predict_proba(X), probabilities)
+
+
+def test_hinge_scores_can_be_calibrated():
+    hinge = StructBoostClassifier(objective="hinge", C=20.0, max_iter=10)
+    calibrated = CalibratedClassifierCV(hinge, cv=3).fit(X, y)
+    assert calibrated.score(X, y) > 0.9
+    true = calibrated.predict_proba(X)[np.arange(len(y)), y]
+    assert -np.log(true).mean() < 0.4
+
+
+@pytest.mark.slow
+def test_later_changes_of_parameters_do_not_change_probabilities(tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 3))
+    y = (X[:, 0] + rng.normal(size=200) > 0).astype(int)
+    for parameters in (
+        {"objective": ConditionalLikelihood(), "C": 30.0},
+        {"objective": Exponential(), "C": 100.0},
+        {"objective": StageWiseLikelihood(shrinkage=0.3), "C": np.inf, "weak_learner": "tree"},
+        {},
+    ):
+        model = StructBoostClassifier(max_iter=5, **parameters).fit(X, y)
+        model.save(tmp_path / "model")
+        found = model.predict_proba(X)
+        again = StructBoostClassifier.load(tmp_path / "model")
+        np.testing.assert_array_equal(again.predict_proba(X), found)
+        model.set_params(objective="l1_log_loss", C=3.0)
+        np.testing.assert_array_equal(model.predict_proba(X), found)
+    for parameters in ({"weak_learner": partial(StumpFamily)}, {"pricing": BestChannel()}):
+        model = StructBoostClassifier(objective="hinge", max_iter=5, **parameters).fit(X, y)
+        model.save(tmp_path / "model")
+        assert not hasattr(model, "predict_proba")
+        assert not hasattr(StructBoostClassifier.load(tmp_path / "model"), "predict_proba")
+
+
+def test_a_damaged_link_is_refused():
+    for numbers in ([1.0], [1.0, "a"], [np.inf, 0.0], {}):
+        with pytest.raises(DamagedFileError, match="its link to probabilities"):
+            saved_link(numbers)

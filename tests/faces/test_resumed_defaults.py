@@ -1,0 +1,88 @@
+"""What is learned by default stays what it is, whoever writes or computes, and can be resumed."""
+
+import numpy as np
+import pytest
+
+from structboost import (
+    Checkpoint,
+    StructBoostClassifier,
+    StructBoostMultiLabelClassifier,
+    StructBoostRanker,
+    StructBoostTagger,
+)
+from structboost.errors import CheckpointError
+from tests.engines.test_engines import classes, what_was_learned
+from tests.helpers.damaged_files.archives import put_together, taken_apart
+
+X, Y = classes(240)
+LABELS = np.column_stack((X[:, 0] > 1, X[:, 1] > 0, Y == 2)).astype(int)
+SEQUENCES = [X[i : i + 5] for i in range(0, 240, 5)]
+TAGS = [Y[i : i + 5] for i in range(0, 240, 5)]
+DEFAULTS = {
+    "classes": (StructBoostClassifier, {}, (X, Y)),
+    "two classes": (StructBoostClassifier, {"class_weight": "balanced"}, (X, Y == 1)),
+    "queries": (StructBoostRanker, {}, (X, Y, np.arange(240) // 20)),
+    "label sets": (StructBoostMultiLabelClassifier, {}, (X, LABELS)),
+    "sets as wholes": (StructBoostMultiLabelClassifier, {"loss": "subset"}, (X, LABELS)),
+    "sequences": (StructBoostTagger, {}, (SEQUENCES, TAGS)),
+}
+
+
+@pytest.fixture(params=DEFAULTS)
+def default(request):
+    made, parameters, data = DEFAULTS[request.param]
+    return lambda **others: made(**{"max_iter": 7, **parameters, **others}).fit(*data)
+
+
+@pytest.mark.slow
+def test_a_resumed_default_equals_a_run_without_a_checkpoint(default, tmp_path):
+    whole = what_was_learned(default())
+    path = tmp_path / "run.npz"
+    for n_rounds in (1, 4):
+        default(max_iter=n_rounds, checkpoint=Checkpoint(path, rounds=1))
+    assert what_was_learned(default(checkpoint=path)) == whole
+    assert what_was_learned(default(checkpoint=path)) == whole
+
+
+def test_the_default_needs_an_engine_that_it_runs_on(default):
+    with pytest.raises(ValueError, match="take engine='threads'"):
+        default(engine="processes", n_jobs=2)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("stop", [2, 12])
+def test_a_resumed_run_keeps_the_best_round(stop, tmp_path):
+    def fit(**parameters):
+        return StructBoostClassifier(
+            early_stopping=True, validation_fraction=0.3, n_iter_no_change=4, random_state=0,
+            **{"max_iter": 40, **parameters},
+        ).fit(X, Y)  # fmt: skip
+
+    whole = fit()
+    assert 1 < whole.n_iter_ == len(whole.history_) < len(whole.validation_losses_) < 40
+    path = tmp_path / "run.npz"
+    fit(max_iter=stop, checkpoint=path)
+    for resumed in (fit(checkpoint=path), fit(checkpoint=path)):
+        assert resumed.validation_losses_ == whole.validation_losses_
+        assert what_was_learned(resumed) == what_was_learned(whole)
+
+
+def test_a_checkpoint_of_a_default_requires_its_seed_and_data(tmp_path):
+    path = tmp_path / "run.npz"
+
+    def fit(y=Y, random_state=0):
+        settings = {"max_iter": 3, "max_features": 1.0, "random_state": random_state}
+        return StructBoostClassifier(checkpoint=path, **settings).fit(X, y)
+
+    fit()
+    with pytest.raises(CheckpointError, match="other data or parameters"):
+        fit(random_state=1)
+    with pytest.raises(CheckpointError, match="other data or parameters"):
+        fit(y=np.roll(Y, 1))
+    header, arrays = taken_apart(path.read_bytes())
+    arrays["master/scores/x"] = 1.001 * arrays["master/scores/x"]
+    path.write_bytes(put_together(header, arrays, sealed=True))
+    with pytest.raises(CheckpointError, match="its scores are not those of its weights"):
+        fit()
+    with pytest.raises(ValueError, match="a whole number as random_state"):
+        fit(random_state=np.random.RandomState(0))

@@ -1,0 +1,244 @@
+"""Rows that rounds leave out: they say how sure probabilities are, when to end, what to split."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_wine, make_classification
+from sklearn.metrics import log_loss
+
+from structboost import (
+    MulticlassTask,
+    StructBoost,
+    StructBoostClassifier,
+    StructBoostMultiLabelClassifier,
+    StructBoostTagger,
+)
+from structboost.contract.parts import StackedParts
+from structboost.faces import boosted
+from structboost.learners import TreeFamily
+from structboost.model.prediction import model_scores
+from structboost.objectives import StageWiseLikelihood
+from structboost.objectives.softmax_link import SoftmaxLink
+
+X, Y = make_classification(
+    400, 8, n_informative=4, n_classes=3, flip_y=0.3, random_state=1, shuffle=True
+)
+TRAIN, TEST = slice(0, 200), slice(200, None)
+LABELS = np.column_stack((Y == 0, Y > 0, X[:, 0] > 0)).astype(int)
+
+
+def fitted(**parameters):
+    return StructBoostClassifier(random_state=0, **parameters).fit(X[TRAIN], Y[TRAIN])
+
+
+@pytest.fixture(scope="module")
+def default():
+    return fitted()
+
+
+@pytest.mark.slow
+def test_default_probabilities_are_less_extreme_with_wrong_labels(default, tmp_path):
+    assert 0.1 < default.temperature_ < 0.9
+    assert default.link_.sharpness == pytest.approx(2 * default.temperature_)
+    scores = default.decision_function(X[TEST])
+    too_sure = SoftmaxLink(sharpness=2.0).inverse(scores)
+    found = default.predict_proba(X[TEST])
+    assert log_loss(Y[TEST], found) < 0.95 * log_loss(Y[TEST], too_sure)
+    # The best temperature on the test rows themselves is hardly better.
+    factors = np.exp(np.linspace(-3, 1, 81))
+    best = min(log_loss(Y[TEST], SoftmaxLink(2.0 * f).inverse(scores)) for f in factors)
+    assert log_loss(Y[TEST], found) < 1.05 * best
+    assert (found.argmax(axis=1) == too_sure.argmax(axis=1)).all()
+    default.save(tmp_path / "model")
+    loaded = StructBoostClassifier.load(tmp_path / "model")
+    assert (loaded.temperature_, loaded.ending_) == (default.temperature_, default.ending_)
+    np.testing.assert_array_equal(loaded.predict_proba(X[TEST]), found)
+
+
+@pytest.mark.slow
+def test_left_out_rows_end_the_default(default):
+    assert default.ending_ == "held_out"
+    # Noisy labels: held-out rows lose nothing by an end 40 rounds after the least loss.
+    assert default.n_iter_ == len(default.history_) < 160
+    assert fitted(max_iter=15).ending_ == "max_rounds"
+
+
+@pytest.mark.slow
+def test_threads_do_not_change_the_loss_of_left_out_rows(default):
+    with pytest.warns(UserWarning, match="works on one core"):
+        other = fitted(n_jobs=2)
+    assert other.temperature_ == default.temperature_
+    assert other.model_.weights.tobytes() == default.model_.weights.tobytes()
+
+
+def test_no_rows_are_left_out_of_few_and_the_temperature_is_that_of_folds():
+    few = StructBoostClassifier(max_iter=5).fit(X[:40], Y[:40])
+    assert few.link_ == StageWiseLikelihood().link.sharpened(few.temperature_)
+    assert few.max_features_ == 1.0
+    assert "held_out" not in few.evals_result_
+    weights = np.arange(40) % 3 + 1.0
+    repeated = np.repeat(np.arange(40), weights.astype(int))
+    of_weights = StructBoostClassifier(max_iter=5).fit(X[:40], Y[:40], sample_weight=weights)
+    of_rows = StructBoostClassifier(max_iter=5).fit(X[repeated], Y[repeated])
+    assert of_rows.temperature_ == of_weights.temperature_
+
+
+@pytest.mark.parametrize("n", [20, 30, 45])
+def test_few_rows_give_no_probabilities_that_are_far_too_sure(n):
+    random = np.random.default_rng(0)
+    rows = random.normal(size=(n + 2000, 4))
+    labels = ((rows[:, 0] > 0) ^ (random.random(len(rows)) < 0.3)).astype(int)
+    model = StructBoostClassifier(random_state=0).fit(rows[:n], labels[:n])
+    # The constant has .69, and scores without a temperature 1.5 to 2.5.
+    assert log_loss(labels[n:], model.predict_proba(rows[n:])) < 0.8
+
+
+def test_two_rows_have_no_folds():
+    model = StructBoostClassifier().fit([[0.0], [1.0]], ["a", "b"])
+    assert model.temperature_ is None
+    assert model.predict([[0.0], [1.0]]).tolist() == ["a", "b"]
+
+
+def test_early_stopping_refits_all_rows_for_the_best_number_of_rounds():
+    stopped = fitted(early_stopping=True, max_features=0.5)
+    best = int(np.argmin(stopped.validation_losses_))
+    assert stopped.n_iter_ == best + 1
+    assert stopped.ending_ == "held_out"
+    whole = fitted(max_iter=best + 1, max_features=0.5)
+    assert stopped.model_.weights.tobytes() == whole.model_.weights.tobytes()
+    assert stopped.temperature_ == whole.temperature_
+
+
+def test_marginals_of_taggers_and_label_sets_use_the_temperature(tmp_path):
+    sequences = [X[i : i + 5] for i in range(0, 400, 5)]
+    tags = [Y[i : i + 5] for i in range(0, 400, 5)]
+    tagger = StructBoostTagger(max_iter=60, max_features=0.5).fit(sequences[:40], tags[:40])
+    sets = StructBoostMultiLabelClassifier(max_iter=60, max_features=0.5)
+    sets.fit(X[TRAIN], LABELS[TRAIN])
+    for model in (tagger, sets):
+        assert 0.1 < model.temperature_ < 1.0
+        model.save(tmp_path / "model")
+        assert type(model).load(tmp_path / "model").temperature_ == model.temperature_
+    factor = tagger.temperature_
+    rows = [np.asarray(sequence) for sequence in sequences[40:]]
+    scores = model_scores(tagger.task_, tagger.model_, rows)
+    scaled = StackedParts({k: factor * own for k, own in scores.rows.items()}, scores.offsets)
+    expected = tagger.task_.marginals_batch(rows, scaled).expected["token"]
+    found = np.array([list(of.values()) for own in tagger.predict_marginals(sequences[40:])
+                      for of in own])  # fmt: skip
+    np.testing.assert_allclose(found, expected)
+    truth = np.concatenate(tags[40:])
+    sure = tagger.task_.marginals_batch(rows, scores).expected["token"]
+    assert log_loss(truth, found) < log_loss(truth, sure)
+
+    labels = sets.predict_marginals(X[TEST])
+    chances = 1.0 / (1.0 + np.exp(-sets.temperature_ * sets.decision_function(X[TEST])))
+    np.testing.assert_allclose(labels, chances, atol=1e-9)
+
+
+def test_all_features_are_split_if_they_matter_only_together():
+    rng = np.random.default_rng(7)
+    signs = rng.normal(size=(1500, 8))
+    product = (np.prod(signs[:, :3], axis=1) > 0).astype(int)
+    chosen = StructBoostClassifier(max_iter=2).fit(signs, product).max_features_
+    assert chosen == 1.0
+    few = StructBoostClassifier(max_iter=2).fit(*load_wine(return_X_y=True)).max_features_
+    assert few == pytest.approx(1 / 3)
+    # Where a trial has hardly learned anything, features may count together only.
+    noise = StructBoostClassifier(max_iter=2).fit(signs, rng.permutation(product))
+    assert noise.max_features_ == 1.0
+    wide = np.hstack((signs, rng.normal(size=(1500, 30))))
+    assert StructBoostClassifier(max_iter=2).fit(wide, product).max_features_ < 1.0
+    assert StructBoostClassifier(max_iter=2, max_features=0.7).fit(X, Y).max_features_ == 0.7
+
+
+def test_a_tree_of_an_earlier_round_can_recur_on_another_channel():
+    # One feature of two values: all trees are alike but for their leaves.
+    rng = np.random.default_rng(0)
+    one = rng.integers(0, 60, 300)[:, None].astype(float)
+    labels = rng.integers(0, 3, 300)
+    trees = partial(TreeFamily, depth=1, row_fraction=0.5, random_state=0)
+    trainer = StructBoost(
+        MulticlassTask(3), C=np.inf, formulation=StageWiseLikelihood(patience=None),
+        weak_learner=trees, columns_per_channel=1, max_rounds=150,
+    ).fit(one, labels)  # fmt: skip
+    member = trainer.model_.members["x"]
+    by_learner = {}
+    for learner, channel in zip(member.term_learners, member.channels, strict=True):
+        by_learner.setdefault(int(learner), set()).add(int(channel))
+    assert any(len(channels) > 1 for channels in by_learner.values())
+    primals = [record["primal"] for record in trainer.history_]
+    assert (np.diff(primals) <= 1e-12).all()
+
+
+@pytest.mark.slow
+def test_large_tables_have_few_rounds_of_long_steps(monkeypatch):
+    monkeypatch.setattr(boosted, "_LARGE", 100)
+    model = StructBoostClassifier(max_iter="auto").fit(X, Y)
+    assert model.learning_rate_ == 0.15
+    assert model.n_iter_ <= 200
+    given = StructBoostClassifier(learning_rate=0.3, max_iter=5).fit(X, Y)
+    assert (given.learning_rate_, given.n_iter_) == (0.3, 5)
+
+
+@pytest.mark.slow
+def test_boosting_continues_while_held_out_scores_need_a_larger_scale():
+    """The held-out loss of a product of three signs rises for long before it falls."""
+    rng = np.random.default_rng(7)
+    signs = rng.normal(size=(8000, 10))
+    product = (np.prod(signs[:, :3], axis=1) > 0).astype(int)
+    model = StructBoostClassifier(random_state=0).fit(signs[:4000], product[:4000])
+    assert log_loss(product[4000:], model.predict_proba(signs[4000:])) < 0.05
+
+
+@pytest.mark.slow
+def test_useless_categories_do_little_harm():
+    rng = np.random.default_rng(1)
+    numbers = rng.normal(size=(6000, 2))
+    labels = (numbers[:, 0] + 1.5 * rng.logistic(size=6000) > 0).astype(int)
+    table = np.column_stack((numbers, rng.integers(0, 100, (6000, 2))))
+
+    def error(X, **parameters):
+        model = StructBoostClassifier(random_state=0, **parameters).fit(X[:3000], labels[:3000])
+        return 1.0 - model.score(X[3000:], labels[3000:])
+
+    # Sets without a price add five points.
+    assert error(table, categorical_features=[2, 3]) < error(numbers) + 0.02
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("is_smooth", [False, True])
+def test_long_steps_are_taken_where_held_out_rows_are_predicted_better(is_smooth, tmp_path):
+    rng = np.random.default_rng(0)
+    rows = rng.uniform(0, 3, size=(2500, 3))
+    labels = (np.floor(rows).sum(axis=1) % 2).astype(int)
+    if is_smooth:
+        rows = rng.normal(size=(2500, 20))
+        labels = (rows.sum(axis=1) > 0).astype(int)
+    model = StructBoostClassifier(random_state=0).fit(rows, labels)
+    assert model.max_depth_ == (5 if is_smooth else 7)
+    assert model.learning_rate_ == (0.1 if is_smooth else 0.2)
+    assert f"depth {model.max_depth_}" in repr(model)
+    model.save(tmp_path / "model")
+    assert StructBoostClassifier.load(tmp_path / "model").max_depth_ == model.max_depth_
+    given = StructBoostClassifier(random_state=0, max_depth=5, max_iter=5).fit(rows, labels)
+    assert (given.max_depth_, given.n_iter_) == (5, 5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("are_many", [False, True])
+def test_long_steps_are_tried_on_some_of_many_rows(are_many, monkeypatch):
+    monkeypatch.setattr(boosted, "_MOST_FOLDED", 2000)
+    monkeypatch.setattr(boosted, "_MOST_TRIED", 2000)
+    monkeypatch.setattr(boosted, "_LARGE", 2400 if are_many else 20_000)
+    rng = np.random.default_rng(0)
+    rows = rng.uniform(0, 3, size=(2500, 3))
+    labels = (np.floor(rows).sum(axis=1) % 2).astype(int)
+    assert StructBoostClassifier(random_state=0).fit(rows, labels).max_depth_ == 7
+    noise = rng.integers(0, 2, 2500)
+    # On noise neither is better: a tie goes to long steps only if some rows stand for many.
+    tied = StructBoostClassifier(random_state=0).fit(rng.normal(size=(2500, 20)), noise)
+    assert tied.max_depth_ == (7 if are_many else 5)

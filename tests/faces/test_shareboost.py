@@ -1,0 +1,420 @@
+"""ShareBoost: gradient against differences, pricing against enumeration, Theorem 2's bound, the
+face."""
+
+from __future__ import annotations
+
+from functools import partial
+from itertools import pairwise, product
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import check_grad, minimize
+from sklearn.datasets import load_digits, load_iris
+
+from structboost import MulticlassTask, ShareBoostClassifier, SparsityPathDisplay, StructBoost
+from structboost.learners.feature import FeatureFamily
+from structboost.learners.free_sign import CHOICES, FreeSign
+from structboost.learners.patch import PatchFamily, Pooling
+from structboost.learners.piecewise import PiecewiseFamily
+from structboost.learners.stump import StumpFamily
+from structboost.learners.terms import Terms
+from structboost.objectives import Logistic
+from structboost.objectives.logistic import LogisticMaster
+from tests.helpers.problems import problem_of
+from tests.helpers.scikit_learn import check_battery
+
+
+def random_master(C, regulariser, seed=0):
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, 3, 15)
+    # Smooth on the scale of the steps that differences are taken with.
+    formulation = Logistic(regulariser, smoothing=0.3)
+    master = LogisticMaster(problem_of(MulticlassTask(3), y), C, formulation)
+    responses = rng.normal(size=(4, 15)).astype(np.float32)
+    master.add_responses("x", responses)
+    learners, channels = np.repeat(np.arange(4), 3), np.tile(np.arange(3), 4)
+    master.add_columns({"x": Terms(np.arange(12), learners, channels, np.ones(12))}, 12)
+    return master, responses, y
+
+
+@settings(max_examples=20, deadline=None)
+@given(
+    st.sampled_from(["frobenius", "l1", "l1_linf"]),
+    st.sampled_from([1.0, 100.0, float("inf")]),
+    st.integers(0, 99),
+)
+def test_gradient_equals_finite_differences(regulariser, C, seed):
+    master, _, _ = random_master(C, regulariser, seed)
+    at = np.random.default_rng(seed).normal(size=12)
+    # Products are in single precision.
+    error = check_grad(
+        lambda w: master.value_and_gradient(w)[0],
+        lambda w: master.value_and_gradient(w)[1],
+        at,
+        epsilon=1e-2,
+    )
+    assert error < 0.03 * max(1.0, np.linalg.norm(master.value_and_gradient(at)[1]))
+
+
+def test_loss_equals_that_of_the_paper():
+    """(3) with the margin inside, example by example."""
+    master, responses, y = random_master(float("inf"), "frobenius")
+    w = np.random.default_rng(1).normal(size=12)
+    scores = responses.T @ w.reshape(4, 3)
+    plain = [
+        np.log(sum(np.exp((c != y[i]) - s[y[i]] + s[c]) for c in range(3)))
+        for i, s in enumerate(scores)
+    ]
+    assert master.value_and_gradient(w)[0] == pytest.approx(np.mean(plain), rel=1e-5)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 999))
+def test_shared_pricing_equals_enumeration(seed):
+    """The largest l1 norm (7) over all stumps and constants, and over all features."""
+    rng = np.random.default_rng(seed)
+    X = rng.integers(0, 4, size=(12, 3)).astype(float)
+    duals = rng.normal(size=(12, 4))
+    family = StumpFamily(X, (-1.0, 1.0))
+    stumps = [np.ones(12)] + [
+        np.where(X[:, f] <= t, -1.0, 1.0) for f in range(3) for t in np.unique(X[:, f])
+    ]
+    best = max(np.abs(h @ duals).sum() for h in stumps)
+    learner, edges = family.price_shared(duals, 1)[0]
+    assert np.abs(edges).sum() == pytest.approx(best)
+    np.testing.assert_allclose(family.responses([learner])[0] @ duals, edges, atol=1e-9)
+    linear = FeatureFamily(X)
+    learner, edges = linear.price_shared(duals, 1)[0]
+    assert np.abs(edges).sum() == pytest.approx(
+        np.abs(linear.responses(range_of(linear)) @ duals).sum(axis=1).max(), rel=1e-5
+    )
+
+
+def range_of(family):
+    return [family._learner(f) for f in range(family.n_features + 1)]
+
+
+@pytest.mark.slow
+def test_theorem_2_bound_on_the_greedy_gap():
+    """After t rounds L(W_t) - L(W*) <= 4 |W*|_{inf,1}^2 / t for any W*, with the paper's constant.
+
+    Of a planted W* and all its multiples the one that bounds most: a large one alone would bound
+    nothing.
+    """
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, size=(400, 120))
+    planted = np.zeros((120, 3))
+    planted[[3, 11, 20]] = rng.normal(size=(3, 3)) * 3
+    y = (X @ planted + rng.gumbel(size=(400, 3))).argmax(axis=1)
+    trainer = StructBoost(
+        MulticlassTask(3), C=float("inf"), tol=0.0, max_rounds=60, weak_learner="feature",
+        formulation=Logistic(gradient_tolerance=1e-6), pricing=FreeSign(), columns_per_channel=1,
+    ).fit(X, y)  # fmt: skip
+    family = FeatureFamily(X)
+    responses = family.responses(range_of(family))
+    scale = family._scales
+    master = LogisticMaster(problem_of(MulticlassTask(3), y), float("inf"), Logistic())
+    master.add_responses("x", responses)
+    learners, channels = np.repeat(np.arange(121), 3), np.tile(np.arange(3), 121)
+    master.add_columns({"x": Terms(np.arange(363), learners, channels, np.ones(363))}, 363)
+    reference = np.vstack((planted * scale[:, None], (family._centers @ planted)[None]))
+    norm = np.abs(reference).max(axis=1).sum()
+    shares = np.linspace(0.0, 1.0, 201)
+    losses = np.array([master.value_and_gradient(share * reference.ravel())[0] for share in shares])
+    bounds = [
+        (losses + 4 * (shares * norm) ** 2 / record["round"]).min() for record in trainer.history_
+    ]
+    assert bounds[-1] < losses[0] - 0.02  # who does nothing fails
+    assert all(
+        r["primal"] <= bound + 1e-6 for r, bound in zip(trainer.history_, bounds, strict=True)
+    )
+    found = {int(f) for f in trainer.model_.members["x"].learners.feature}
+    assert {3, 11, 20} <= found
+
+
+@pytest.mark.slow
+def test_one_run_gives_the_models_of_the_whole_path(tmp_path):
+    X, y = load_digits(return_X_y=True)
+    model = ShareBoostClassifier(max_rounds=30).fit(X[::2], y[::2])
+    errors = [np.mean(labels != y[1::2]) for labels in model.staged_predict(X[1::2])]
+    assert errors[29] < 0.08 < errors[4]
+    used = [
+        np.unique(model.model_.at_stage(s).matrix().any(axis=1), return_counts=True)[1][-1]
+        for s in (4, 14, 29)
+    ]
+    assert used == [5, 15, 30]
+    primals = [record["primal"] for record in model.history_]
+    assert all(b <= a + 1e-9 for a, b in pairwise(primals))
+    model.save(tmp_path / "model")
+    np.testing.assert_array_equal(
+        ShareBoostClassifier.load(tmp_path / "model").predict(X), model.predict(X)
+    )
+    # Compiled, the features are one linear function of each class.
+    learners = model.model_.members["x"].learners
+    slow = learners.responses(X).T @ model.model_.matrix()
+    np.testing.assert_allclose(model.model_.compile().scores(X), slow, atol=1e-10)
+
+
+@pytest.mark.parametrize("regulariser", ["l1", "l1_linf"])
+def test_regularisers_shrink_the_weights(regulariser):
+    X, y = load_iris(return_X_y=True)
+    sizes = [
+        np.abs(
+            ShareBoostClassifier(C=C, regulariser=regulariser, max_rounds=4)
+            .fit(X, y)
+            .model_.matrix()
+        ).sum()
+        for C in (10.0, 1e4)
+    ]
+    assert sizes[0] < 0.7 * sizes[1]
+
+
+def digits_master(n_learners=5):
+    """Master, family and duals after a few rounds on digits."""
+    X, y = load_digits(return_X_y=True)
+    X, y = X[:300], y[:300]
+    trainer = StructBoost(
+        MulticlassTask(10), C=1e3, tol=0.0, max_rounds=n_learners, weak_learner="feature",
+        formulation=Logistic(), pricing=FreeSign(), columns_per_channel=1,
+    ).fit(X, y)  # fmt: skip
+    family = FeatureFamily(X)
+    master = LogisticMaster(problem_of(MulticlassTask(10), y), 1e3, Logistic())
+    learners = trainer.model_.members["x"].learners
+    chosen = [family._learner(int(f) % 65) for f in learners.feature]
+    master.add_responses("x", family.responses(chosen))
+    _add_all_channels(master, 0, len(chosen), 10)
+    master.solve(0.0)
+    return master, family, master.duals()["x"], chosen
+
+
+def _add_all_channels(master, first, n_learners, n_channels):
+    learners = np.repeat(np.arange(first, first + n_learners), n_channels)
+    n = len(learners)
+    numbers = np.arange(len(master.weights), len(master.weights) + n)
+    master.add_columns(
+        {"x": Terms(numbers, learners, np.tile(np.arange(n_channels), n_learners), np.ones(n))}, n
+    )
+
+
+@pytest.mark.slow
+def test_every_choice_reaches_the_objective_of_its_definition():
+    """Each choice's objective against its definition in section 2.1."""
+    master, family, duals, _ = digits_master()
+    held = master.primal
+    learner, edges = family.price_shared(duals, 1)[0]
+    response = family.responses([learner]).astype(float)
+    reached = {how: master.objective_with(response, edges[None], how) for how in CHOICES[1:]}
+    assert held > reached["line_search"] > reached["column_search"] > reached["refit"]
+    assert master.primal == held
+    before = master.weights.copy()
+    first = master.add_responses("x", response)
+    _add_all_channels(master, first, 1, 10)
+    along = [
+        master.value_and_gradient(np.concatenate((before, step * edges)))[0]
+        for step in np.linspace(0, 400, 2001)
+    ]
+    assert reached["line_search"] == pytest.approx(min(along), rel=1e-4)
+    own = minimize(
+        lambda w: master.value_and_gradient(np.concatenate((before, w)))[0], np.zeros(10),
+        method="BFGS",
+        jac=lambda w: master.value_and_gradient(np.concatenate((before, w)))[1][-10:],
+    )  # fmt: skip
+    assert reached["column_search"] == pytest.approx(own.fun, rel=1e-4)
+    master.solve(0.0)
+    assert reached["refit"] == pytest.approx(master.primal, rel=1e-4)
+
+
+@pytest.mark.parametrize("choice", CHOICES)
+def test_a_choice_takes_the_lowest_of_its_short_list(choice):
+    master, family, duals, chosen = digits_master()
+    rule = FreeSign(choice, short_list=4)
+    rule.bind(master)
+    rule._chosen.update(chosen)
+    columns, largest = rule.columns(family, duals, 1, 0.0)
+    open_ones = [(r, e) for r, e in family.price_shared(duals, 20) if r not in chosen][:4]
+    assert largest == pytest.approx(np.abs(open_ones[0][1]).sum())
+    if choice == "gradient":
+        expected = open_ones[0][0]
+    else:
+        values = [
+            master.objective_with(family.responses([r]).astype(float), e[None], choice)
+            for r, e in open_ones
+        ]
+        expected = open_ones[int(np.argmin(values))][0]
+    assert {column.terms[0].learner for column in columns} == {expected}
+    assert len(columns) == 10
+
+
+def test_features_of_a_group_are_chosen_together():
+    X, y = load_digits(return_X_y=True)
+    rows_of_pixels = np.arange(64) // 8
+    face = ShareBoostClassifier(
+        max_rounds=4, weak_learner=partial(FeatureFamily, groups=rows_of_pixels)
+    )
+    model = face.fit(X[::3], y[::3]).model_
+    used = model.members["x"].learners.feature
+    varies = np.ptp(X[::3], axis=0) > 0
+    for number in set(rows_of_pixels[used[used >= 0]]):
+        assert set(np.flatnonzero((rows_of_pixels == number) & varies)) <= set(used)
+    family = FeatureFamily(X, groups=rows_of_pixels)
+    duals = np.random.default_rng(0).normal(size=(len(X), 10))
+    norms = np.abs(family._edges(duals)).sum(axis=1)
+    best = max([norms[64], *(norms[:64][rows_of_pixels == g].sum() for g in range(8))])
+    assert sum(np.abs(e).sum() for _, e in family.price_groups(duals, 1)[0]) == pytest.approx(
+        best, rel=1e-5
+    )
+    with pytest.raises(ValueError, match="groups has shape"):
+        FeatureFamily(X, groups=[1, 2])
+
+
+def test_pieces_are_the_features_inside_balls(tmp_path):
+    """The map of section 3.2, computed here on its own."""
+    X = load_iris().data
+    family = PiecewiseFamily(X, n_centers=3, quantiles=(0.2, 0.5))
+    learners = [family._learner(ball, row) for ball in range(7) for row in range(5)]
+    table = family.table(learners)
+    scaled = (X - table.means) / table.scales
+    for learner, answer in zip(learners, table.responses(X), strict=True):
+        inside = (
+            np.linalg.norm(scaled - table.centers[learner.ball], axis=1) < table.radii[learner.ball]
+        )
+        expected = np.where(inside, 1.0 if learner.feature < 0 else scaled[:, learner.feature], 0.0)
+        np.testing.assert_allclose(answer, expected, atol=1e-12)
+    np.testing.assert_allclose(family.responses(learners), table.responses(X), atol=1e-6)
+    shares = [np.mean(table.responses(X)[5 * ball + 4]) for ball in range(1, 7)]
+    np.testing.assert_allclose(shares, [0.2] * 3 + [0.5] * 3, atol=0.02)
+    duals = np.random.default_rng(0).normal(size=(150, 3))
+    edges = np.abs(family.responses(learners) @ duals).sum(axis=1).reshape(7, 5).sum(axis=1)
+    assert sum(np.abs(e).sum() for _, e in family.price_groups(duals, 1)[0]) == pytest.approx(
+        edges.max(), rel=1e-5
+    )
+    rng = np.random.default_rng(0)
+    rings = rng.normal(size=(400, 2))
+    label = (np.linalg.norm(rings, axis=1) > 1.1).astype(int)
+    model = ShareBoostClassifier(max_rounds=8, weak_learner="piecewise").fit(
+        rings[:200], label[:200]
+    )
+    assert model.score(rings[200:], label[200:]) > 0.85
+    model.save(tmp_path / "model")
+    again = ShareBoostClassifier.load(tmp_path / "model")
+    np.testing.assert_array_equal(again.predict(rings), model.predict(rings))
+
+
+def test_pooled_templates_equal_a_loop_over_windows(tmp_path):
+    rng = np.random.default_rng(0)
+    images = rng.integers(0, 256, size=(250, 9, 11)).astype(np.uint8)
+    pooling = Pooling(9, 11, 3, 2, 1)
+    templates = rng.normal(size=(4, 9)).astype(np.float32)
+    windows = np.lib.stride_tricks.sliding_window_view(
+        images.astype(np.float32), (3, 3), axis=(1, 2)
+    )
+    responses = np.einsum("irckl,tkl->tirc", windows, templates.reshape(4, 3, 3))
+    rows, columns = pooling.spans()
+    assert (rows, columns) == ([(0, 5), (3, 7)], [(0, 5), (3, 9)])
+    found = pooling.responses(images.reshape(250, -1), templates)
+    for cell, ((top, bottom), (left, right)) in enumerate(product(rows, columns)):
+        expected = responses[:, :, top:bottom, left:right].max(axis=(2, 3))
+        np.testing.assert_allclose(found[:, cell], expected, rtol=1e-4, atol=1e-2)
+
+
+def test_templates_are_priced_on_the_images_of_the_largest_duals():
+    rng = np.random.default_rng(0)
+    images = rng.integers(0, 256, size=(60, 36)).astype(np.uint8)
+    duals = rng.normal(size=(60, 2)) * (rng.random((60, 1)) < 0.5)
+    largest = np.argsort(-np.abs(duals).sum(axis=1))[:15]
+
+    def made(n_priced):
+        return PatchFamily(
+            images, image_shape=(6, 6), side=3, grid=2, overlap=1, n_candidates=6, n_priced=n_priced
+        )
+
+    for family, rows in ((made(15), largest), (made(1000), np.arange(60))):
+
+        def edges_of(learners, family=family, rows=rows):
+            return family.responses(learners)[:, rows].astype(float) @ duals[rows]
+
+        found = family.price(duals, 4)
+        assert [c.edge for c in found] == sorted((c.edge for c in found), reverse=True)
+        for channel in range(2):
+            own = [c for c in found if c.channel == channel]
+            assert len({c.learner for c in own}) == 4
+            np.testing.assert_allclose(
+                [c.edge for c in own], edges_of([c.learner for c in own])[:, channel], rtol=1e-4
+            )
+        shared = family.price_shared(duals, 25)
+        norms = [np.abs(edges).sum() for _, edges in shared]
+        assert len(shared) == 25  # templates times cells, and the constant
+        assert norms == sorted(norms, reverse=True)
+        expected = edges_of([learner for learner, _ in shared])
+        constant = [not learner.template for learner, _ in shared]
+        expected[constant] = duals.sum(axis=0)
+        np.testing.assert_allclose([edges for _, edges in shared], expected, rtol=1e-3, atol=1e-3)
+        groups = family.price_groups(duals, 3)
+        sums = [sum(np.abs(edges).sum() for _, edges in group) for group in groups]
+        assert sums == sorted(sums, reverse=True)
+    learner = next(learner for learner, _ in shared if learner.cell == 3)
+    shares = family.table(
+        [learner, next(learner for learner, _ in shared if not learner.template)]
+    ).feature_shares(36)
+    # The last cell begins a position before half of the four, and its templates end at the border.
+    seen = np.zeros((6, 6))
+    seen[1:, 1:] = 1 / 25
+    np.testing.assert_allclose(shares, [seen.ravel(), np.zeros(36)])
+
+
+@pytest.mark.slow
+def test_patches_learn_digits(tmp_path):
+    X, y = load_digits(return_X_y=True)
+    family = partial(PatchFamily, image_shape=(8, 8), side=3, grid=3, overlap=1, n_candidates=10)
+    model = ShareBoostClassifier(max_rounds=10, weak_learner=family, C=1e3).fit(X[::2], y[::2])
+    assert model.score(X[1::2], y[1::2]) > 0.95
+    table = model.model_.members["x"].learners
+    assert set(np.bincount(table.template[table.template >= 0])) == {9}
+    np.testing.assert_allclose(np.linalg.norm(table.templates, axis=1), 1.0, rtol=1e-5)
+    assert model.feature_importances_.sum() == pytest.approx(1.0)
+    model.save(tmp_path / "model")
+    np.testing.assert_array_equal(
+        ShareBoostClassifier.load(tmp_path / "model").predict(X), model.predict(X)
+    )
+    again = ShareBoostClassifier(max_rounds=10, weak_learner=family, C=1e3).fit(X[::2], y[::2])
+    np.testing.assert_array_equal(again.model_.weights, model.model_.weights)
+    with pytest.raises(ValueError, match="image_shape is"):
+        ShareBoostClassifier(weak_learner=partial(PatchFamily, image_shape=(7, 8))).fit(X, y)
+    with pytest.raises(ValueError, match="no patch of enough contrast"):
+        ShareBoostClassifier(weak_learner=partial(PatchFamily, image_shape=(8, 8), side=3)).fit(
+            np.ones((20, 64)), y[:20]
+        )
+
+
+def test_path_display_draws_the_path():
+    pytest.importorskip("matplotlib").use("Agg")
+    X, y = load_digits(return_X_y=True)
+    model = ShareBoostClassifier(max_rounds=12).fit(X[::2], y[::2])
+    display = SparsityPathDisplay.from_estimator(model, X[1::2], y[1::2], name="features")
+    assert (np.diff(display.n_learners) >= 0).all()
+    assert display.n_learners[-1] in (11, 12)
+    assert display.errors[-1] == pytest.approx(1 - model.score(X[1::2], y[1::2]))
+    np.testing.assert_array_equal(display.line_.get_xdata(), display.n_learners)
+    with pytest.raises(ValueError, match="one value per stage"):
+        SparsityPathDisplay([1, 2], [0.1])
+
+
+def test_bad_input_is_named():
+    X, y = load_iris(return_X_y=True)
+    with pytest.raises(ValueError, match="choice is 'best'"):
+        ShareBoostClassifier(choice="best").fit(X, y)
+    with pytest.raises(ValueError, match="short_list is 0"):
+        ShareBoostClassifier(choice="refit", short_list=0).fit(X, y)
+    with pytest.raises(ValueError, match="regulariser is 'l3'"):
+        ShareBoostClassifier(regulariser="l3").fit(X, y)
+    with pytest.raises(ValueError, match="gradient_tolerance is 0"):
+        ShareBoostClassifier(gradient_tolerance=0).fit(X, y)
+
+
+# Stumps take NaN, so the check that it is refused is left out.
+@pytest.mark.slow
+@pytest.mark.parametrize(("weak_learner", "least"), [("feature", 62), ("stump", 61)])
+def test_the_whole_scikit_learn_battery(weak_learner, least):
+    check_battery(ShareBoostClassifier(max_rounds=10, weak_learner=weak_learner), least)

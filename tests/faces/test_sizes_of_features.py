@@ -1,0 +1,84 @@
+"""Huge and tiny features give the model of features of size 1, or an error that says so."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from structboost import (
+    BinaryTask,
+    PredictThenOptimize,
+    ShareBoostClassifier,
+    StructBoostClassifier,
+    StructuredSVM,
+    StructuredSVMClassifier,
+)
+from structboost.decisions import Choose
+from structboost.errors import TaskError
+
+X = np.random.default_rng(0).normal(size=(40, 3))
+Y = np.where(X[:, 0] > 0, 1, -1)
+SIZES = [2.0**700, 2.0**-700]
+SQUARING = [
+    StructuredSVM(BinaryTask()),
+    StructuredSVMClassifier(),
+    ShareBoostClassifier(max_rounds=2),
+    *(
+        StructBoostClassifier(weak_learner=weak, objective="hinge", C=5.0, max_iter=3)
+        for weak in ("perceptron", "svm", "lda", "feature")
+    ),
+]
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("model", SQUARING, ids=repr)
+def test_features_whose_squares_are_no_numbers_are_refused(model: Any, size: float) -> None:
+    with pytest.raises(TaskError, match=r"(features|values) up to .* scale"):
+        model.fit(X * size, Y)
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_sparse_features_whose_squares_are_no_numbers_are_refused(size: float) -> None:
+    with pytest.raises(TaskError, match=r"features up to .* scale"):
+        StructuredSVMClassifier().fit(sparse.csr_array(X * size), Y)
+
+
+def test_sparse_features_whose_likelihood_overflows_are_refused() -> None:
+    model = StructBoostClassifier(objective="log_loss", weak_learner="linear", C=1.0)
+    with pytest.raises(TaskError, match=r"features up to .* scale"):
+        model.fit(sparse.csr_array(X * SIZES[0]), Y)
+
+
+@pytest.mark.parametrize("objective", ["log_loss", "hinge"])
+@pytest.mark.parametrize("container", [np.asarray, sparse.csr_array])
+def test_a_difference_of_two_values_may_overflow(container: Any, objective: str) -> None:
+    settings = {"C": 5.0} if objective == "hinge" else {}
+    model = StructBoostClassifier(objective=objective, max_iter=3, **settings)
+    signs = np.where(X[:, :1] > 0, 1.7e308, -1.7e308)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        # From the sum by which scikit-learn looks for infinite numbers.
+        warnings.filterwarnings("ignore", "invalid value encountered in reduce")
+        assert model.fit(container(signs), Y).score(container(signs), Y) == 1
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("weak", ["stump", "tree", "linear"])
+def test_other_learners_take_features_of_any_size(weak: str, size: float) -> None:
+    model = StructBoostClassifier(
+        weak_learner=weak, objective="hinge", C=5.0, max_iter=5, random_state=0
+    )
+    expected = model.fit(X, Y).predict(X)
+    assert np.array_equal(model.fit(X * size, Y).predict(X * size), expected)
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("start", ["none", "least_squares"])
+def test_decisions_take_features_of_any_size(start: str, size: float) -> None:
+    model = PredictThenOptimize(Choose(3, 1), C=5.0, start=start, random_state=0)
+    expected = model.fit(X, X + 3).predict_costs(X)
+    assert np.allclose(model.fit(X * size, X + 3).predict_costs(X * size), expected, atol=1e-3)

@@ -1,0 +1,208 @@
+"""A fitted face says what it minimised, what it chose and why it ended: in words, everywhere."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.exceptions import ConvergenceWarning
+
+from structboost import (
+    MulticlassTask,
+    StructBoost,
+    StructBoostClassifier,
+    StructBoostMultiLabelClassifier,
+    StructBoostRanker,
+    StructBoostTagger,
+    StructuredSVMClassifier,
+    save_report,
+)
+from structboost.training.endings import ENDINGS, ending_in_words
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(150, 3))
+Y = ((X[:, 0] > 0) + (X[:, 1] + RNG.normal(size=150) > X[:, 2])).astype(int)
+SETS = np.column_stack((X[:, 0] > 0, X[:, 1] > 0, X[:, 0] + X[:, 2] > 1)).astype(int)
+DATA = {
+    StructBoostClassifier: (X, Y),
+    StructBoostRanker: (X, Y, np.repeat(np.arange(15), 10)),
+    StructBoostTagger: (np.split(X, 30), np.split(Y, 30)),
+    StructBoostMultiLabelClassifier: (X, SETS),
+}
+FITS = [
+    (face, parameters)
+    for face in DATA
+    for parameters in (
+        {"max_iter": 25},
+        {"objective": "hinge", "C": 5.0},
+        {"objective": "hinge", "C": 50.0, "max_iter": 2},
+        {"objective": "svm", "C": 5.0},
+        {"early_stopping": True, "n_iter_no_change": 3},
+        {"callbacks": [lambda record, _: record["round"] == 2]},
+    )
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("face", "parameters"), FITS)
+def test_a_fit_says_why_it_ended_in_a_sentence(face, parameters, capsys, tmp_path):
+    model = face(random_state=0, verbose=1, **parameters).fit(*DATA[face])
+    assert model.ending_ in ENDINGS
+    sentence = f"ended because {ENDINGS[model.ending_]}"
+    assert model.ending_text_ == sentence
+    assert sentence in repr(model)
+    assert sentence in model._repr_html_().replace("&#x27;", "'")
+    lines = capsys.readouterr().err
+    assert sentence in lines
+    assert f"{model.minimised_}" in lines
+    assert "one_slack" not in lines
+    assert "StageWise" not in lines
+    save_report(tmp_path / "report.html", model)
+    assert sentence in (tmp_path / "report.html").read_text()
+    model.save(tmp_path / "model")
+    assert face.load(tmp_path / "model").ending_text_ == sentence
+
+
+def test_every_way_to_end_has_its_word():
+    X_few, y_few = X[:60], Y[:60]
+    words = {
+        "gap": {"objective": "hinge", "C": 5.0},
+        "max_rounds": {"max_iter": 2},
+        "callback": {"callbacks": [lambda record, _: True]},
+        "held_out": {"early_stopping": True, "n_iter_no_change": 1},
+    }
+    for word, parameters in words.items():
+        model = StructBoostClassifier(random_state=0, **parameters).fit(X_few, y_few)
+        assert model.ending_ == word
+    assert ending_in_words("") == ""
+    assert ending_in_words("a reason of one's own") == "ended because a reason of one's own"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("face", DATA)
+def test_what_was_chosen_for_probabilities_and_nodes_is_shown(face, tmp_path):
+    model = face(max_iter=25, random_state=0).fit(*DATA[face])
+    shown = repr(model)
+    assert f"max_features {model.max_features_:.3g}" in shown
+    assert (model.temperature_ is not None) == ("temperature" in shown)
+    assert (model.temperature_ is None) == (face is StructBoostRanker)
+    assert f"max_features {model.max_features_:.3g}" in model._repr_html_()
+    save_report(tmp_path / "report.html", model)
+    report = (tmp_path / "report.html").read_text()
+    assert "Fraction of the features that a node may split" in report
+    assert ("Temperature of probabilities" in report) == (model.temperature_ is not None)
+    model.save(tmp_path / "model")
+    assert repr(face.load(tmp_path / "model")).split("# ")[1] == shown.split("# ")[1]
+
+
+@pytest.mark.parametrize("face", [f for f in DATA if f is not StructBoostRanker])
+def test_the_history_has_the_loss_of_the_rows_that_rounds_left_out(face):
+    model = face(max_iter=45, random_state=0).fit(*DATA[face])
+    found = [entry["held_out_loss"] for entry in model.history_]
+    looked = [i + 1 for i, loss in enumerate(found) if loss is not None]
+    assert looked == [20, 40]
+    assert all(0 < loss < 2 for loss in found if loss is not None)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("face", DATA)
+@pytest.mark.parametrize("parameters", [{}, {"objective": "hinge", "C": 20.0}])
+def test_the_history_has_the_loss_of_the_part_that_was_held_out(face, parameters):
+    model = face(
+        early_stopping=True,
+        n_iter_no_change=3,
+        random_state=0,
+        validation_fraction=0.3,
+        **parameters,
+    ).fit(*DATA[face])
+    found = [entry["held_out_loss"] for entry in model.history_]
+    assert found == model.validation_losses_[: len(found)]
+    assert len(found) >= model.n_iter_
+
+
+def test_masters_that_hold_nothing_out_have_no_held_out_loss():
+    trainer = StructBoost(MulticlassTask(3), C=5.0).fit(X, Y)
+    assert {entry["held_out_loss"] for entry in trainer.history_} == {None}
+    assert trainer.ending_text_ == "ended because the gap is at most tol"
+
+
+def test_trainers_name_their_formulation_and_the_svm_itself(capsys):
+    StructBoost(MulticlassTask(3), C=5.0, verbose=1).fit(X, Y)
+    assert capsys.readouterr().err.startswith("one_slack over stump, C 5")
+    StructuredSVMClassifier(C=5.0, tol=0.1, verbose=1).fit(X, Y)
+    line = capsys.readouterr().err
+    assert line.startswith("svm over linear, C 5")
+    assert "ended because the gap is at most tol" in line
+
+
+def fit_of_falling_losses(losses, **parameters):
+    """A face whose history has these held-out losses, a round every 20."""
+    model = StructBoostClassifier(**parameters)
+    model.history_ = [
+        {"round": n, "held_out_loss": losses[n // 20 - 1] if n % 20 == 0 else None}
+        for n in range(1, 20 * len(losses) + 1)
+    ]
+    model.ending_ = "max_rounds"
+    return model
+
+
+@pytest.mark.filterwarnings("error")
+def test_the_default_number_of_rounds_warns_where_the_held_out_loss_still_falls():
+    falling = 0.5 * 0.98 ** np.arange(10)
+    with pytest.warns(ConvergenceWarning, match=r"after 200 rounds.*10 %.*such as max_iter=400"):
+        fit_of_falling_losses(falling)._warn_of_few_rounds()
+    # A number that was asked for, a loss that rises, or that fell long ago or by little.
+    fit_of_falling_losses(falling, max_iter=200)._warn_of_few_rounds()
+    fit_of_falling_losses(falling[::-1])._warn_of_few_rounds()
+    fit_of_falling_losses(np.append(falling, falling[-1]))._warn_of_few_rounds()
+    fit_of_falling_losses(np.full(10, 0.5))._warn_of_few_rounds()
+    fit_of_falling_losses(0.5 * 0.995 ** np.arange(10))._warn_of_few_rounds()
+    fit_of_falling_losses(falling[:3])._warn_of_few_rounds()
+    ended = fit_of_falling_losses(falling)
+    ended.ending_ = "held_out"
+    ended._warn_of_few_rounds()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("face", DATA)
+def test_default_fits_of_small_tables_do_not_warn_of_few_rounds(face, recwarn):
+    face(random_state=0).fit(*DATA[face])
+    assert not [told for told in recwarn if told.category is ConvergenceWarning]
+
+
+def test_a_default_fit_that_ends_too_early_warns_with_the_remedy(monkeypatch):
+    monkeypatch.setattr("structboost.faces.boosted._MOST_ROUNDS_THAT_END", 200)
+    monkeypatch.setattr("structboost.faces.boosted._STILL_FALLING", {100: 0.001, 20: 0.001})
+    signs = np.random.default_rng(0).normal(size=(1500, 10))
+    product = (signs[:, :3].prod(axis=1) > 0).astype(int)
+    model = StructBoostClassifier(max_features=1.0, random_state=0)
+    with pytest.warns(ConvergenceWarning, match=r"200 rounds, the default.*max_iter=400") as told:
+        model.fit(signs, product)
+    assert model.ending_ == "max_rounds"
+    assert told[-1].filename == __file__
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("parameters", "learner"),
+    [
+        ({}, "linear"),
+        ({"objective": "svm"}, "linear"),
+        ({"weak_learner": "stump", "max_iter": 2}, "stump"),
+        ({"objective": "hinge", "C": 10.0}, "stump"),
+        ({"weak_learner": {"token": "stump", "vector": "tree"}, "max_iter": 2}, "stump, tree"),
+    ],
+    ids=str,
+)
+def test_a_tagger_of_names_calls_its_learners_as_the_parameters_do(parameters, learner, tmp_path):
+    X = [[{"word": "a", "size": [1.0, 2.0]}, {"word": "b", "size": [0.0, 1.0]}]] * 6
+    tagger = StructBoostTagger(**parameters).fit(X, [["x", "y"]] * 6)
+    tagger.save(tmp_path / "tagger")
+    save_report(tmp_path / "report.html", tagger)
+    page = (tmp_path / "report.html").read_text()
+    for fitted in (tagger, StructBoostTagger.load(tmp_path / "tagger")):
+        assert fitted.learner_ == learner
+        assert f" over {learner}, " in repr(fitted)
+    assert f"<td>{learner}</td>" in page
+    assert "active_feature" not in page + repr(tagger) + tagger._repr_html_()

@@ -1,0 +1,221 @@
+"""Sets of categories: searched exactly by stumps, along the best order by trees, and kept."""
+
+from __future__ import annotations
+
+from functools import partial
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from structboost import BinaryTask, MulticlassTask, StructBoost
+from structboost.errors import TaskError
+from structboost.learners import weighted_trees
+from structboost.learners.category import CategoryFamily
+from structboost.learners.category_sets import flags_of, number_of, words_of
+from structboost.learners.families import with_categories
+from structboost.learners.tree import TreeFamily
+from structboost.learners.tree_growth import fill_leaf_indices
+
+
+def table(seed, n, n_categories):
+    """A feature of categories with some missing, a number, and another of categories."""
+    rng = np.random.default_rng(seed)
+    X = rng.integers(0, n_categories, size=(n, 3)).astype(float)
+    X[:, 1] = np.round(rng.normal(size=n), 2)
+    X[rng.random(n) < 0.15, 0] = np.nan
+    return X
+
+
+def all_sets(column):
+    """Membership of the rows in every set of the values that occur, what is missing being one."""
+    _, codes = np.unique(column, return_inverse=True)
+    for members in product([False, True], repeat=codes.max() + 1):
+        yield np.array(members)[codes]
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    st.integers(0, 9999),
+    st.integers(2, 40),
+    st.integers(1, 5),
+    st.sampled_from([(-1.0, 1.0), (0.0, 1.0)]),
+)
+def test_pricing_finds_the_best_of_all_sets(seed, n, n_categories, response):
+    X = table(seed, n, n_categories)
+    duals = np.random.default_rng(seed).normal(size=(n, 2))
+    family = CategoryFamily(X, response, categorical=(0, 2))
+    found = {c.channel: c for c in reversed(family.price(duals, 1))}
+    for channel in range(2):
+        best = max(
+            np.where(inside, response[1], response[0]) @ duals[:, channel]
+            for f in (0, 2)
+            for inside in all_sets(X[:, f])
+        )
+        assert found[channel].edge == pytest.approx(best, abs=1e-12)
+        learner = found[channel].learner
+        assert family.responses([learner])[0] @ duals[:, channel] == pytest.approx(best, abs=1e-12)
+        turned = family.refine(learner, -duals)[channel]
+        answers = family.responses([turned.learner])[0]
+        assert turned.edge == pytest.approx(answers @ -duals[:, channel])
+        assert family.restored(list(learner)) == learner
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 9999), st.integers(12, 60), st.integers(2, 5))
+def test_a_split_by_a_set_has_the_least_impurity_of_all_sets(seed, n, n_categories):
+    """Without smoothing to speak of, the best run of the order is the best set (Breiman, 4.2.2)."""
+    X = table(seed, n, n_categories)[:, :1]
+    y = np.random.default_rng(seed + 1).choice([-1.0, 1.0], size=n)
+    # Weights of many rows: the smoothing is by ten rows of average weight.
+    X, y = np.repeat(X, 400, axis=0), np.repeat(y, 400)
+    tree = TreeFamily(X, (-1.0, 1.0), depth=1, categorical=(0,))
+    learner = tree.price(y[:, None], 1)[0].learner
+    sides = tree.leaf_indices(learner)
+
+    def impurity(inside):
+        return sum(
+            (y[side] > 0).sum() * (y[side] < 0).sum() / max(1, side.sum())
+            for side in (inside, ~inside)
+        )
+
+    best = min(impurity(inside) for inside in all_sets(X[:, 0]))
+    assert impurity(sides == 0) == pytest.approx(best, rel=1e-9)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.integers(0, 9999), st.integers(3, 40), st.sampled_from([0.0, 0.7, 1.0, 3.0]))
+def test_a_set_must_gain_a_mean_row_weight_for_each_category_from_the_third_on(seed, k, price):
+    """The feature that a node splits is that of the larger gain, less the price of its set."""
+    rng = np.random.default_rng(seed)
+    X = np.column_stack((np.arange(60) % k, rng.integers(0, 2, 60))).astype(float)
+    y = rng.choice([-1.0, 1.0], size=60)
+
+    def gain(column, categorical):
+        family = TreeFamily(
+            X[:, [column]], (-1.0, 1.0), depth=1, categorical=categorical, category_penalty=0.0
+        )
+        sides = family.leaf_indices(family.price(y[:, None], 1)[0].learner)
+        parts = [y[sides == side] for side in np.unique(sides)]
+        return sum(part.sum() ** 2 / len(part) for part in parts) - y.sum() ** 2 / len(y)
+
+    family = TreeFamily(X, (-1.0, 1.0), depth=1, categorical=(0,), category_penalty=price)
+    tree = family.price(y[:, None], 1)[0].learner
+    of_set, of_number = gain(0, (0,)), gain(1, ())
+    difference = of_set - price * (k - 2) - of_number
+    if abs(difference) > 0.01 and of_number > 0.01:
+        assert (tree.features[0] == 0) == (difference > 0)
+
+
+@pytest.mark.parametrize("family", [CategoryFamily, partial(TreeFamily, depth=3)])
+def test_learners_answer_training_rows_as_their_table_does(family):
+    X = table(0, 500, 200)
+    made = family(X, (-1.0, 1.0), categorical=(0, 2))
+    duals = np.random.default_rng(1).normal(size=(len(X), 3))
+    learners = [c.learner for c in made.price(duals, 2)]
+    answers, of_table = made.responses(learners), made.table(learners)
+    np.testing.assert_array_equal(of_table.responses(X), answers)
+    assert of_table.sets.any()
+    weights = np.random.default_rng(2).normal(size=(len(learners), 3))
+    scorer = of_table.scorer(weights, 3)
+    np.testing.assert_allclose(scorer.raw_scores(X), answers.T @ weights, atol=1e-12)
+    np.testing.assert_allclose(scorer.raw_scores(X[:2]), answers[:, :2].T @ weights, atol=1e-12)
+    # What is no category of training counts as missing.
+    strange, missing = X.copy(), X.copy()
+    strange[:, 0], missing[:, 0] = 250.0, np.nan
+    np.testing.assert_array_equal(of_table.responses(strange), of_table.responses(missing))
+
+
+@pytest.mark.parametrize("depth", [1, 3, 5, 7, 8])
+@pytest.mark.parametrize("with_sets", [False, True])
+@pytest.mark.parametrize("kind", [np.uint8, np.uint16])
+def test_leaves_of_rows_are_those_of_a_walk(depth, with_sets, kind):
+    rng = np.random.default_rng(depth)
+    n_nodes, n_rows = 2**depth - 1, 2500
+    codes = rng.integers(0, 200, (4, n_rows)).astype(kind)
+    features, bins = rng.integers(0, 4, (2, n_nodes)), rng.integers(-1, 199, (2, n_nodes))
+    words = rng.integers(0, 2**63, (2, n_nodes, 4)).astype(np.uint64)
+    if with_sets:
+        bins[rng.random((2, n_nodes)) < 0.4] = -2
+    found = np.empty((2, n_rows), np.int16)
+    fill_leaf_indices(codes, features, bins, words if with_sets else None, found)
+    inside = flags_of(words)
+    for tree in range(2):
+        nodes = np.zeros(n_rows, np.int64)
+        for _ in range(depth):
+            bin_ = bins[tree, nodes]
+            code = codes[features[tree, nodes], np.arange(n_rows)].astype(np.int64)
+            is_right = np.where(bin_ == -2, ~inside[tree, nodes, code], (bin_ >= 0) & (code > bin_))
+            nodes = 2 * nodes + 1 + is_right
+        np.testing.assert_array_equal(found[tree], nodes - n_nodes)
+
+
+def test_sets_are_kept_as_numbers_and_as_words():
+    for members in (0, 1, 2**63, 2**64, 2**255 + 7, 2**256 - 1):
+        words = words_of((members,))
+        assert number_of(words[0]) == members
+        assert [k for k, flag in enumerate(flags_of(words)[0]) if flag] == [
+            k for k in range(256) if members >> k & 1
+        ]
+
+
+@pytest.mark.parametrize("n_rows", [0, 1, 16, 17, 50])
+def test_trees_with_sets_score_all_rows_in_runs(n_rows, monkeypatch):
+    X = table(0, 50, 20)
+    family = TreeFamily(X, (-1.0, 1.0), depth=2, categorical=(0, 2))
+    duals = np.random.default_rng(1).normal(size=(50, 2))
+    learners = [c.learner for c in family.price(duals, 2)]
+    weights = np.random.default_rng(2).normal(size=(len(learners), 2))
+    monkeypatch.setattr(weighted_trees, "_ROWS_WITH_SETS", 16)
+    of_table = family.table(learners)
+    assert of_table.sets.any()
+    scores = of_table.scorer(weights, 3).raw_scores(X[:n_rows])
+    np.testing.assert_allclose(scores, family.responses(learners).T[:n_rows] @ weights, atol=1e-12)
+
+
+def test_stumps_and_trees_together_take_categories():
+    X = table(1, 120, 4)
+    y = np.where(np.isin(X[:, 0], (1, 3)), 1, -1)
+    family = with_categories(["stump", "tree"], (0, 2))
+    # The stumps alone are right, so rounds come that have no tree.
+    model = StructBoost(BinaryTask(), C=20.0, weak_learner=family, max_rounds=10).fit(X, y)
+    assert (model.predict(X) == y).all()
+
+
+def test_stumps_go_on_to_split_numbers_beside_the_sets_of_categories():
+    X = table(1, 120, 4)
+    y = np.where(X[:, 1] > 0.5, 1, -1)
+    model = StructBoost(BinaryTask(), C=20.0, weak_learner=with_categories("stump", (0, 2)))
+    assert (model.fit(X, y).predict(X) == y).all()
+
+
+@pytest.mark.parametrize("weak_learner", ["tree", "union"])
+def test_runs_are_resumed_saved_and_certified(weak_learner, tmp_path):
+    X = table(3, 200, 12)
+    y = np.where(np.isin(X[:, 0], (1, 4, 7)) ^ (X[:, 1] > 0.8), 1, -1)
+    maker = {
+        "tree": partial(TreeFamily, depth=3, categorical=(0, 2)),
+        "union": ["stump", partial(CategoryFamily, categorical=(0, 2))],
+    }[weak_learner]
+    common = {"C": 30.0, "weak_learner": maker, "tol": 1e-3}
+    whole = StructBoost(BinaryTask(), max_rounds=8, **common).fit(X, y)
+    common["checkpoint"] = tmp_path / "run"
+    StructBoost(BinaryTask(), max_rounds=4, **common).fit(X, y)
+    resumed = StructBoost(BinaryTask(), max_rounds=8, **common).fit(X, y)
+    np.testing.assert_allclose(resumed.model_.scores(X), whole.model_.scores(X), atol=1e-6)
+    whole.save(tmp_path / "model")
+    loaded = StructBoost.load(tmp_path / "model", BinaryTask())
+    np.testing.assert_array_equal(loaded.model_.scores(X), whole.model_.scores(X))
+    assert np.mean(np.array(whole.predict(X)) == y) > 0.85
+    assert whole.history_[-1]["certified"] == (weak_learner == "union")
+
+
+@pytest.mark.parametrize("bad", [-1.0, 0.5, 255.0])
+def test_numbers_that_are_no_categories_are_named(bad):
+    X = table(0, 30, 3)
+    X[3, 2] = bad
+    maker = partial(TreeFamily, categorical=(2,))
+    with pytest.raises(TaskError, match="Feature 2 is categorical and holds values such as"):
+        StructBoost(MulticlassTask(2), C=1.0, weak_learner=maker).fit(X, np.arange(30) % 2)

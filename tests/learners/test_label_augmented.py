@@ -1,0 +1,272 @@
+"""Stumps on label-augmented data, against the augmented vectors and against a whole LP."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import linprog
+from sklearn.datasets import load_digits, load_iris
+
+from structboost import (
+    MulticlassTask,
+    StructBoost,
+    StructBoostClassifier,
+    StructBoostRanker,
+    Task,
+    TaxonomyTask,
+)
+from structboost.errors import TaskError
+from structboost.learners.label_augmented import LabelAugmented
+from structboost.learners.stump import Stump, StumpFamily
+from structboost.learners.tree import TreeFamily
+from structboost.objectives import Exponential
+
+NESTED = [[0, 1], [2, [3, 4]]]
+FLOWERS = [[0], [1, 2]]
+
+
+def augmented(x, code):
+    """(1, x) (x) Gamma(y), shape (n_nodes, 1 + n_features)."""
+    return np.outer(code, np.concatenate(([1.0], x)))
+
+
+def integers(seed, n_rows, n_features=3):
+    """Features with the training value 0: augmented vectors have no other thresholds."""
+    X = np.random.default_rng(seed).integers(-2, 4, (n_rows, n_features)).astype(float)
+    X[0] = 0.0
+    return X
+
+
+def all_stumps(X, low, high):
+    """(feature of (1, x), threshold, left, right): all splits of an augmented vector, both ways."""
+    for f, column in enumerate(np.column_stack((np.ones(len(X)), X)).T):
+        values = np.unique(np.append(column, 0.0))
+        for threshold in (values[:-1] + values[1:]) / 2:
+            yield f, threshold, low, high
+            yield f, threshold, high, low
+
+
+def answers(X, codes, node, feature, threshold, left, right):
+    """h(x'_y) from the augmented vectors, shape (n_rows, n_classes)."""
+    entries = np.array([[augmented(x, code)[node, feature] for code in codes] for x in X])
+    return np.where(entries <= threshold, left, right)
+
+
+def responses(family, column, n_nodes):
+    """What a column adds to the scores of the nodes, shape (n_rows, n_nodes)."""
+    out = np.zeros((family.binned.n_rows, n_nodes))
+    for term in column.terms:
+        out[:, term.channel] += term.coefficient * family.responses([term.learner])[0]
+    return out
+
+
+@pytest.mark.slow
+@settings(max_examples=25, deadline=None)
+@given(
+    st.integers(0, 10_000),
+    st.sampled_from([(-1.0, 1.0), (0.0, 1.0), (-1.0, 0.0), (-0.5, 2.0)]),
+    st.integers(1, 4),
+)
+def test_pricing_equals_all_stumps_on_augmented_vectors(seed, response, per_channel):
+    rng = np.random.default_rng(seed)
+    X, codes = integers(seed, 8, n_features=2), TaxonomyTask(NESTED).tree.codes()
+    # Duals of outputs: what each example asks of each class sums to 0, so that what is common to
+    # classes cancels.
+    of_classes = rng.normal(size=(8, 5)) * (rng.random((8, 1)) < 0.8)
+    of_classes -= of_classes.mean(axis=1, keepdims=True)
+    duals = of_classes @ codes
+    family = StumpFamily(X, response, exact=True)
+    columns, largest = LabelAugmented().columns(family, duals, per_channel, 1e-9)
+    edges = np.array(
+        [
+            [
+                (of_classes * answers(X, codes, node, *stump)).sum()
+                for stump in all_stumps(X, *response)
+            ]
+            for node in range(codes.shape[1])
+        ]
+    )
+    assert largest == pytest.approx(edges.max(), abs=1e-9)
+    for node in range(codes.shape[1]):
+        best = max((c.edge for c in columns if c.terms[0].channel == node), default=0.0)
+        assert best == pytest.approx(max(edges[node].max(), 0.0), abs=1e-9)
+    for column in columns:
+        assert (duals * responses(family, column, codes.shape[1])).sum() == pytest.approx(
+            column.edge, rel=1e-5
+        )
+    assert [c.edge for c in columns] == sorted((c.edge for c in columns), reverse=True)
+
+
+@pytest.mark.parametrize("shift", [-10.0, -0.3, 0.0, 0.3, 10.0])
+def test_continuous_features_on_either_side_of_zero(shift):
+    """The thresholds of the stumps as they are, wherever 0 is."""
+    rng = np.random.default_rng(1)
+    X, codes = rng.normal(size=(300, 2)) + shift, TaxonomyTask(NESTED).tree.codes()
+    of_classes = rng.normal(size=(300, 5))
+    of_classes -= of_classes.mean(axis=1, keepdims=True)
+    family = StumpFamily(X, (-1.0, 1.0))
+    _, largest = LabelAugmented().columns(family, of_classes @ codes, 2, 0.0)
+    edges = [2 * np.abs((of_classes @ codes).sum(axis=0)).max()]
+    for f in range(2):
+        for threshold in family.binned.bins.values[slice(*family.binned.bins.indptr[[f, f + 1]])]:
+            entries = X[:, [f], None] * codes.T[None]
+            h = np.where(entries <= threshold, -1.0, 1.0)
+            edges.append(np.abs(np.einsum("ic,inc->n", of_classes, h)).max())
+    assert largest == pytest.approx(max(edges), rel=1e-9)
+
+
+def test_scores_are_those_of_the_augmented_vectors():
+    X, y = load_iris(return_X_y=True)
+    X = X - X.mean(axis=0)
+    task = TaxonomyTask(FLOWERS)
+    model = (
+        StructBoost(task, C=20.0, max_rounds=15, pricing=LabelAugmented())
+        .fit(X[::2], y[::2])
+        .model_
+    )
+    member, codes = model.members["x"], task.tree.codes()
+    direct = np.zeros((75, 3))
+    for j in np.flatnonzero(model.weights):
+        terms = np.flatnonzero(member.columns == j)
+        node = member.channels[terms[0]]
+        assert (member.channels[terms] == node).all()
+        split = [
+            k for k in member.term_learners[terms] if np.isfinite(member.learners.threshold[k])
+        ]
+        if split:
+            learner = member.learners.select(np.array(split))
+            stump = (
+                learner.feature[0] + 1,
+                learner.threshold[0],
+                learner.left[0],
+                learner.right[0],
+            )
+        else:
+            way = np.sign(member.coefficients[terms[0]])
+            stump = (0, 0.5, -way, way)
+        direct += model.weights[j] * answers(X[1::2], codes, node, *stump)
+    difference = direct - task.class_scores(model.scores(X[1::2]))
+    np.testing.assert_allclose(difference - difference[:, [0]], 0.0, atol=1e-9)
+    np.testing.assert_allclose(model.compile().scores(X), model.scores(X), atol=1e-9)
+
+
+def program(X, y, task, C):
+    """The optimum over all stumps on the augmented vectors: the whole program of section 3.4."""
+    codes, losses = task.tree.codes(), task.tree.losses()
+    h = np.array(
+        [
+            answers(X, codes, n, *stump)
+            for n in range(codes.shape[1])
+            for stump in all_stumps(X, -1.0, 1.0)
+        ]
+    )
+    margins = h[:, np.arange(len(X)), y][:, :, None] - h
+    slacks = np.repeat(np.eye(len(X)), task.n_classes, axis=0)
+    constraints = -np.column_stack((margins.reshape(len(h), -1).T, slacks))
+    costs = np.concatenate((np.ones(len(h)), np.full(len(X), C / len(X))))
+    return linprog(costs, A_ub=constraints, b_ub=-losses[y].ravel(), method="highs").fun
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("formulation", ["one_slack", "m_slack"])
+def test_optimum_is_that_of_the_whole_program(formulation):
+    X, y = integers(3, 24), np.random.default_rng(3).integers(0, 5, 24)
+    task = TaxonomyTask(NESTED)
+    fitted = StructBoost(
+        task, C=30.0, tol=1e-6, max_rounds=500, formulation=formulation, pricing=LabelAugmented()
+    ).fit(X, y)
+    last = fitted.history_[-1]
+    assert last["certified"]
+    assert last["gap"] <= 1e-6
+    optimum = program(X, y, task, 30.0)
+    assert fitted.objective_ == pytest.approx(optimum, rel=1e-5)
+    assert all(record["bound"] <= optimum * (1 + 1e-7) for record in fitted.history_)
+
+
+class Materialised(Task):
+    """The form as printed: a part per class, with the augmented vector as its features."""
+
+    def __init__(self, taxonomy):
+        self.of_nodes = TaxonomyTask(taxonomy)
+        self.codes_of_classes = self.of_nodes.tree.codes()
+
+    def parts(self, x):
+        return np.array([augmented(x, code).ravel() for code in self.codes_of_classes])
+
+    def joint_feature(self, x, y):
+        return [y], [0], [1.0]
+
+    def loss(self, y, y_pred):
+        return self.of_nodes.loss(y, y_pred)
+
+    def argmax(self, x, scores, y=None):
+        augmentation = 0.0 if y is None else self.of_nodes.tree.losses()[y]
+        return int(np.argmax(scores[:, 0] + augmentation))
+
+
+def test_objective_is_that_of_the_form_as_printed():
+    X, y = integers(5, 40), np.random.default_rng(5).integers(0, 3, 40)
+    own = StructBoost(TaxonomyTask(FLOWERS), C=20.0, tol=1e-4, pricing=LabelAugmented()).fit(X, y)
+    printed = StructBoost(Materialised(FLOWERS), C=20.0, tol=1e-4, exact=True).fit(X, y)
+    assert own.objective_ == pytest.approx(printed.objective_, rel=2e-4)
+    np.testing.assert_allclose(own.score(X, y), printed.score(X, y), atol=0.1)
+
+
+def test_it_learns_and_loads(tmp_path):
+    X, y = load_iris(return_X_y=True)
+    names = np.array(["setosa", "versicolor", "virginica"])
+    tree = [["setosa"], ["versicolor", "virginica"]]
+    model = StructBoostClassifier(
+        objective="hinge", C=50, taxonomy=tree, pricing="label_augmented"
+    ).fit(X[::2], names[y[::2]])
+    assert model.history_[-1]["certified"]
+    assert model.history_[-1]["gap"] <= 0.01
+    losses = TaxonomyTask(FLOWERS).tree.losses()
+    loss = [losses[y[k::2], np.searchsorted(names, model.predict(X[k::2]))].mean() for k in (0, 1)]
+    # Chance is (2/3) of 2 or 1: about 1.1 a flower.
+    assert loss[0] <= 0.03
+    assert loss[1] < 0.15
+    model.save(tmp_path / "model")
+    loaded = StructBoostClassifier.load(tmp_path / "model")
+    assert loaded.pricing == "label_augmented"
+    np.testing.assert_array_equal(loaded.decision_function(X), model.decision_function(X))
+
+
+def test_a_flat_code_and_features_whose_least_value_is_zero():
+    X, y = load_digits(n_class=5, return_X_y=True)
+    for task in (MulticlassTask(5), TaxonomyTask(NESTED)):
+        fitted = StructBoost(task, C=50.0, max_rounds=12, pricing=LabelAugmented()).fit(
+            X[:300], y[:300]
+        )
+        assert all(record["bound"] <= record["primal"] for record in fitted.history_)
+        assert fitted.score(X[300:], y[300:]) > -0.3
+
+
+def test_what_it_does_not_do_is_named():
+    X, y = load_iris(return_X_y=True)
+    with pytest.raises(ValueError, match="give taxonomy="):
+        StructBoostClassifier(objective="hinge", pricing="label_augmented").fit(X, y)
+    with pytest.raises(ValueError, match="'label_augmented'"):
+        StructBoostClassifier(objective="hinge", pricing="augmented").fit(X, y)
+    with pytest.raises(ValueError, match="pricing is 'label_augmented'"):
+        StructBoostRanker(objective="hinge", pricing="label_augmented").fit(X, y)
+    with pytest.raises(TypeError, match="'tree'"):
+        LabelAugmented().columns(TreeFamily(X, (-1.0, 1.0)), np.ones((150, 2)), 1, 0.0)
+    with pytest.raises(TaskError, match="one weak learner on one channel"):
+        StructBoost(
+            TaxonomyTask(FLOWERS), C=1.0, formulation=Exponential(), pricing=LabelAugmented()
+        ).fit(X, y)
+
+
+def test_features_that_never_vary():
+    """Without a split there is the constant of each node."""
+    family = StumpFamily(np.full((4, 2), 3.0), (-1.0, 1.0))
+    columns, largest = LabelAugmented().columns(family, np.array([[1.0, -2.0]] * 4), 3, 0.0)
+    assert largest == 16.0
+    assert [(c.terms[0].channel, c.terms[0].coefficient, c.edge) for c in columns] == [
+        (1, -2.0, 16.0),
+        (0, 2.0, 8.0),
+    ]
+    assert columns[0].terms[0].learner == Stump(0, -np.inf, -1.0, 1.0, -1)

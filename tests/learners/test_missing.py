@@ -1,0 +1,224 @@
+"""Missing values: every split may send them to either side, in training and afterwards."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from structboost import (
+    AdaBoostMHClassifier,
+    BinaryTask,
+    BinnedTable,
+    MulticlassTask,
+    RankingTask,
+    StructBoost,
+    StructBoostClassifier,
+    StructBoostMultiLabelClassifier,
+    StructBoostRanker,
+    load_model,
+)
+from structboost.learners.binning import MAX_BINS, bin_codes, bin_features, bin_thresholds
+from structboost.learners.linear import SVMFamily
+from structboost.learners.stump import StumpFamily
+from structboost.learners.tree import TreeFamily
+
+
+def table(seed, n, *, holes=0.3, decimals=1):
+    """Four features: two with holes, one whole, one that is nothing but holes."""
+    rng = np.random.default_rng(seed)
+    X = np.round(rng.normal(size=(n, 4)), decimals)
+    X[:, 3] = np.nan
+    X[:, :2][rng.random((n, 2)) < holes] = np.nan
+    return X
+
+
+def splits_of(column):
+    """Left sides of all splits: at each distinct threshold, what is missing on either side."""
+    missing = np.isnan(column)
+    values = np.unique(column[~missing])
+    for threshold in [-np.inf, *values]:
+        yield (column <= threshold) | missing
+        yield column <= threshold
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 9999), st.integers(2, 40), st.integers(1, 3))
+@example(8574, 3, 2)  # a column is missing everywhere
+def test_pricing_finds_the_best_stump_of_either_side(seed, n, n_channels):
+    X = table(seed, n)
+    duals = np.random.default_rng(seed).normal(size=(n, n_channels))
+    family = StumpFamily(X, (-1.0, 1.0), exact=True)
+    found = {c.channel: c for c in reversed(family.price(duals, 1))}
+    for channel in range(n_channels):
+        best = max(
+            abs(np.where(left, -1.0, 1.0) @ duals[:, channel])
+            for f in range(4)
+            for left in splits_of(X[:, f])
+        )
+        assert found[channel].edge == pytest.approx(best)
+        answers = family.responses([found[channel].learner])[0]
+        assert answers @ duals[:, channel] == pytest.approx(best)
+    # The pass over all thresholds at the end of training knows the same stumps.
+    thinned = family.bins._replace(thinned=None)
+    family.bins = thinned
+    np.testing.assert_allclose(
+        family.widest_edges(duals), [found[c].edge for c in range(n_channels)]
+    )
+
+
+@pytest.mark.parametrize("make", [StumpFamily, partial(TreeFamily, depth=4)])
+def test_learners_answer_training_rows_as_their_table_does(make):
+    X = table(0, 400, decimals=3)
+    family = make(X, (-1.0, 1.0))
+    duals = np.random.default_rng(1).normal(size=(len(X), 3))
+    learners = [c.learner for c in family.price(duals, 3)]
+    answers, of_table = family.responses(learners), family.table(learners)
+    np.testing.assert_array_equal(of_table.responses(X), answers)
+    assert of_table.missing_left.any()
+    assert not of_table.missing_left.all()
+    weights = np.random.default_rng(2).normal(size=(len(learners), 3))
+    scorer = of_table.scorer(weights, 4)
+    np.testing.assert_allclose(scorer.raw_scores(X), answers.T @ weights, atol=1e-12)
+    one_by_one = np.concatenate([scorer.raw_scores(X[i : i + 1]) for i in range(30)])
+    np.testing.assert_allclose(one_by_one, scorer.raw_scores(X)[:30], atol=1e-12)
+    single = X.astype(np.float32)
+    np.testing.assert_allclose(
+        scorer.raw_scores(single), of_table.responses(single).T @ weights, atol=1e-12
+    )
+
+
+def test_a_tree_splits_what_is_missing_from_the_rest():
+    X = np.array([[0.0], [np.nan], [1.0], [np.nan], [2.0]])
+    y = np.where(np.isnan(X[:, 0]), 1.0, -1.0)
+    tree = TreeFamily(X, (-1.0, 1.0), depth=1).price(y[:, None], 1)[0]
+    assert tree.edge == 5
+    np.testing.assert_array_equal(
+        TreeFamily(X, (-1.0, 1.0), depth=1).table([tree.learner]).responses(X)[0], y
+    )
+
+
+def test_bins_of_a_feature_with_holes_fit_a_byte():
+    X = np.random.default_rng(0).normal(size=(3000, 2))
+    X[::7, 1] = np.nan
+    bins = bin_thresholds(X)
+    assert bins.n_features == 2
+    assert bins.n_bins.tolist() == [MAX_BINS, MAX_BINS, MAX_BINS - 1]
+    codes = bin_codes(X, bins)
+    assert codes.dtype == np.uint8
+    assert (codes[1, ::7] == MAX_BINS - 1).all()
+    assert (codes[2, ::7] == 0).all()
+    np.testing.assert_array_equal(codes[1][~np.isnan(X[:, 1])], codes[2][~np.isnan(X[:, 1])])
+
+
+def test_without_holes_nothing_is_read_twice():
+    X = np.random.default_rng(0).normal(size=(50, 3))
+    assert bin_features(X).bins.gaps is None
+    assert StumpFamily(X, (-1.0, 1.0)).table([]).missing_left is None
+
+
+def labelled(n=240):
+    """Classes that depend on what is missing as well as on values."""
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(n, 3))
+    y = (X[:, 0] > 0) + (X[:, 1] > 0.5)
+    X[rng.random(n) < 0.3, 2] = np.nan
+    X[rng.random((n, 3)) < 0.1] = np.nan
+    return X, np.where(np.isnan(X[:, 2]), (y + 1) % 3, y)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("engine", ["serial", "processes"])
+def test_engines_agree_and_the_gap_is_certified(engine):
+    X, y = labelled()
+    expected = StructBoost(MulticlassTask(3), C=20.0, max_rounds=12).fit(X, y)
+    found = StructBoost(MulticlassTask(3), C=20.0, max_rounds=12, engine=engine, n_jobs=2).fit(X, y)
+    np.testing.assert_array_equal(found.model_.scores(X), expected.model_.scores(X))
+    assert expected.history_[-1]["certified"]
+    assert expected.history_[-1]["bound"] <= expected.objective_
+
+
+def test_a_table_on_disk_keeps_its_holes(tmp_path):
+    X, y = labelled()
+    BinnedTable.from_array(tmp_path / "table", X)
+    on_disk = BinnedTable.open(tmp_path / "table")
+    assert on_disk.shape == X.shape
+    found = StructBoostClassifier(objective="hinge", C=20.0, max_iter=8).fit(on_disk, y)
+    expected = StructBoost(MulticlassTask(3), C=20.0, max_rounds=8).fit(X, y)
+    np.testing.assert_allclose(found.decision_function(X), expected.model_.scores(X), atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        StructBoostClassifier(max_iter=40),
+        StructBoostClassifier(objective="hinge", C=50.0, max_iter=40),
+        AdaBoostMHClassifier(max_rounds=40),
+    ],
+)
+def test_classifiers_learn_from_what_is_missing_and_keep_it_in_files(model, tmp_path):
+    X, y = labelled()
+    model.fit(X, y)
+    assert model.__sklearn_tags__().input_tags.allow_nan
+    assert model.score(X, y) > 0.8
+    model.save(tmp_path / "model")
+    loaded = type(model).load(tmp_path / "model")
+    np.testing.assert_array_equal(loaded.decision_function(X), model.decision_function(X))
+    learners = load_model(tmp_path / "model").members["x"].learners
+    assert learners.missing_left is not None
+    assert model.feature_importances_.shape == (3,)
+
+
+def test_rankers_and_sets_of_labels_take_holes():
+    X, y = labelled()
+    for ranker in (
+        StructBoostRanker(max_iter=20),
+        StructBoostRanker(objective="hinge", C=50.0, max_iter=20),
+    ):
+        assert ranker.fit(X, y == 2).score(X, y == 2) > 0.85
+    sets = np.eye(3, dtype=int)[y]
+    model = StructBoostMultiLabelClassifier(objective="hinge", C=50.0, max_iter=20).fit(X, sets)
+    assert (model.predict(X) == sets).mean() > 0.8
+
+
+def test_contributions_of_what_is_missing_add_up_to_the_scores():
+    X, y = labelled()
+    model = StructBoostClassifier(objective="hinge", C=20.0, max_iter=10).fit(X, y)
+    values, base = model.contributions(X)
+    np.testing.assert_allclose(base + values.sum(axis=1), model.decision_function(X), atol=1e-9)
+
+
+def test_what_is_missing_at_prediction_only_is_larger_than_all_numbers():
+    X, y = labelled()
+    X = np.nan_to_num(X)
+    for model in (
+        StructBoostClassifier(max_iter=10),
+        StructBoostClassifier(objective="hinge", C=20.0),
+    ):
+        model.set_params(max_iter=10).fit(X, y)
+        holed, large = X[:20].copy(), X[:20].copy()
+        holed[:, 1], large[:, 1] = np.nan, 1e6
+        np.testing.assert_array_equal(
+            model.decision_function(holed), model.decision_function(large)
+        )
+
+
+def test_families_that_take_no_holes_name_the_sample_and_the_remedy():
+    X, y = labelled()
+    X = np.where(np.arange(len(X))[:, None] == 4, np.nan, np.nan_to_num(X))
+    with pytest.raises(ValueError, match=r"X\[4\] has NaN features, which weak_learner='feature'"):
+        StructBoost(MulticlassTask(3), C=1.0, weak_learner="feature").fit(X, y)
+    with pytest.raises(ValueError, match="weak_learner='linear' cannot take"):
+        StructBoost(BinaryTask(), C=1.0, weak_learner=["linear", "stump"]).fit(
+            X, np.where(y > 0, 1, -1)
+        )
+    with pytest.raises(ValueError, match=r"X\[0\] has NaN features"):
+        StructBoost(RankingTask(), C=1.0, weak_learner="lda").fit([X], [y])
+    own = partial(SVMFamily)
+    classifier = StructBoostClassifier(objective="hinge", weak_learner=own)
+    assert not classifier.__sklearn_tags__().input_tags.allow_nan
+    with pytest.raises(ValueError, match="X contains NaN, first in sample 4, feature 0"):
+        classifier.fit(X, y)

@@ -1,0 +1,145 @@
+"""Stumps on sparse tables are those of the same table with its zeros."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+
+from structboost import (
+    BinaryTask,
+    StructBoost,
+    StructBoostClassifier,
+    StructBoostMultiLabelClassifier,
+    StructBoostRanker,
+)
+from structboost.learners.sparse_stump import SparseStumpFamily
+from structboost.learners.stump import StumpFamily
+
+
+def table(seed, n, density=0.3, decimals=0):
+    """Features of few values of both signs, one without zeros, one without entries."""
+    rng = np.random.default_rng(seed)
+    X = np.round(2 * rng.normal(size=(n, 4)), decimals) * (rng.random((n, 4)) < density)
+    X[:, 2] = rng.choice([-1.5, 0.5, 2.0], size=n)
+    X[:, 3] = 0.0
+    return X
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.integers(0, 9999),
+    st.integers(2, 40),
+    st.sampled_from([0.1, 0.5, 1.0]),
+    st.sampled_from([(-1.0, 1.0), (0.0, 1.0)]),
+)
+def test_pricing_is_that_of_the_dense_table(seed, n, density, response):
+    X = table(seed, n, density)
+    duals = np.random.default_rng(seed).normal(size=(n, 2))
+    family = SparseStumpFamily(sparse.csr_array(X), response)
+    dense = StumpFamily(X, response, exact=True)
+    found, expected = (
+        {c.channel: c for c in reversed(of.price(duals, 3))} for of in (family, dense)
+    )
+    for channel in range(2):
+        assert found[channel].edge == pytest.approx(expected[channel].edge, rel=1e-9)
+    for candidate in family.price(duals, 3):
+        answers = family.responses([candidate.learner])[0]
+        edge = answers @ duals[:, candidate.channel]
+        is_constant = candidate.learner.bin < 0
+        assert edge == pytest.approx(candidate.edge, rel=1e-5 if is_constant else 1e-9, abs=1e-12)
+        of_table = family.table([candidate.learner])
+        np.testing.assert_array_equal(of_table.responses(X)[0], answers)
+
+
+def labelled(n=300):
+    rng = np.random.default_rng(4)
+    X = table(4, n, 0.4, decimals=1)
+    return X, ((X[:, 0] > 0.4) | (X[:, 2] + X[:, 1] > 1.5) ^ (rng.random(n) < 0.05)).astype(int)
+
+
+@pytest.mark.parametrize("kind", [sparse.csr_array, sparse.csc_matrix, sparse.coo_array])
+def test_a_sparse_fit_reaches_the_objective_of_the_dense_one(kind, tmp_path):
+    X, y = labelled()
+    model = StructBoostClassifier(objective="hinge", C=20.0, tol=1e-4).fit(kind(X), y)
+    dense = StructBoostClassifier(objective="hinge", C=20.0, tol=1e-4, exact=True).fit(X, y)
+    assert model.objective_ == pytest.approx(dense.objective_, rel=2e-4)
+    assert model.history_[-1]["certified"]
+    np.testing.assert_array_equal(model.decision_function(kind(X)), model.decision_function(X))
+    np.testing.assert_allclose(dense.decision_function(kind(X)), dense.decision_function(X))
+    model.save(tmp_path / "model")
+    loaded = StructBoostClassifier.load(tmp_path / "model")
+    np.testing.assert_array_equal(loaded.decision_function(kind(X)), model.decision_function(X))
+    trees = StructBoostClassifier(max_iter=10).fit(X, y)
+    np.testing.assert_array_equal(trees.decision_function(kind(X)), trees.decision_function(X))
+
+
+def test_frames_of_sparse_columns_are_sparse_tables():
+    X, y = labelled()
+    frame = pandas.DataFrame(X, columns=list("abcd")).astype(pandas.SparseDtype(float, 0.0))
+    model = StructBoostClassifier(objective="hinge", C=20.0).fit(frame, y)
+    expected = StructBoostClassifier(objective="hinge", C=20.0).fit(sparse.csr_array(X), y)
+    assert model.objective_ == expected.objective_
+    assert list(model.feature_names_in_) == list("abcd")
+    np.testing.assert_array_equal(model.decision_function(frame), expected.decision_function(X))
+    X[5, 2] = np.nan
+    frame = pandas.DataFrame(X, columns=list("abcd")).astype(pandas.SparseDtype(float, 0.0))
+    with pytest.raises(ValueError, match="contains NaN, first in sample 5, feature 2"):
+        model.predict(frame)
+    with pytest.raises(ValueError, match=r"Column 'b'.*fill value nan.*sparse.to_dense"):
+        model.predict(frame.assign(b=pandas.arrays.SparseArray(X[:, 1], fill_value=np.nan)))
+
+
+@pytest.mark.slow
+def test_faces_take_sparse_tables_with_held_out_parts():
+    X, y = labelled()
+    rows = sparse.csr_array(X)
+    qid = np.arange(len(y)) // 60
+    for model, fit in (
+        (StructBoostClassifier(max_iter=40, early_stopping=True, random_state=0), {}),
+        (
+            StructBoostClassifier(
+                objective="hinge", C=20.0, max_iter=20, early_stopping=True, random_state=0
+            ),
+            {},
+        ),
+        (StructBoostRanker(max_iter=20), {}),
+        (
+            StructBoostRanker(
+                objective="hinge", C=20.0, max_iter=20, early_stopping=True, random_state=0
+            ),
+            {"qid": qid},
+        ),
+        (StructBoostRanker(objective="hinge", C=20.0, max_iter=20), {"qid": qid}),
+    ):
+        assert model.fit(rows, y, **fit).score(rows, y) > 0.85
+        assert model.feature_importances_.shape == (4,)
+    sets = np.column_stack((y, 1 - y))
+    for stopping in (False, True):
+        model = StructBoostMultiLabelClassifier(
+            objective="hinge", C=20.0, max_iter=20, early_stopping=stopping, random_state=0
+        )
+        assert (model.fit(rows, sets).predict(rows) == sets).mean() > 0.85
+
+
+def test_what_a_sparse_table_cannot_have_is_named():
+    X, y = labelled()
+    rows = sparse.csr_array(X)
+    with pytest.raises(ValueError, match="X is sparse, with which monotonic_cst"):
+        StructBoostClassifier(monotonic_cst=[0] * 4).fit(rows, y)
+    with pytest.raises(ValueError, match=r"X is sparse, and columns \[1\] of the training set"):
+        StructBoostClassifier(max_iter=2, categorical_features=[1]).fit(X, y).predict(rows)
+    row, column = np.argwhere(X)[3]
+    for kind in (sparse.csr_array, sparse.csc_array):
+        for bad, message in ((np.nan, "NaN"), (np.inf, "infinity")):
+            rows.data[3] = bad
+            where = f"contains {message}, first in sample {row}, feature {column}"
+            with pytest.raises(ValueError, match=where):
+                StructBoostClassifier().fit(kind(rows), y)
+    rows.data[3] = 0.0
+    whole = StructBoostClassifier(objective="hinge", C=1.0)._table(rows)
+    with pytest.raises(ValueError, match=r"weak_learner='svm' cannot take"):
+        StructBoost(BinaryTask(), C=1.0, weak_learner="svm").fit(whole, 2 * y - 1)

@@ -1,0 +1,397 @@
+"""Trees: their growth against a plain search, and their compiled form against walking down."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.datasets import load_iris
+
+from structboost import MulticlassTask, StructBoost
+from structboost.errors import CheckpointError
+from structboost.learners.tree import TreeFamily
+from structboost.learners.tree_table import TreeTable
+from structboost.objectives import OneSlack
+from structboost.runtime.blocks import BLOCK_ROWS
+
+
+def impurity(duals):
+    positive, negative = duals[duals > 0].sum(), -duals[duals < 0].sum()
+    return positive * negative / (positive + negative) if positive + negative else 0.0
+
+
+def plain_tree(codes, n_bins, duals, depth):
+    """Features and bins of the nodes, weights of the leaves: every split tried on the rows."""
+    n_nodes = 2**depth - 1
+    features, bins = np.zeros(n_nodes, int), np.full(n_nodes, -1)
+    rows_of = {0: np.arange(len(duals))}
+    for node in range(n_nodes):
+        rows = rows_of[node]
+        best = impurity(duals[rows])
+        margin = 1e-9 * best
+        for f, n in enumerate(n_bins):
+            for b in range(n - 1):
+                is_left = codes[f, rows] <= b
+                value = impurity(duals[rows[is_left]]) + impurity(duals[rows[~is_left]])
+                if value < best - margin:
+                    best, features[node], bins[node] = value, f, b
+        is_left = (bins[node] < 0) | (codes[features[node], rows] <= bins[node])
+        rows_of[2 * node + 1], rows_of[2 * node + 2] = rows[is_left], rows[~is_left]
+    weights = [duals[rows_of[n_nodes + leaf]].sum() for leaf in range(n_nodes + 1)]
+    return tuple(features.tolist()), tuple(bins.tolist()), np.array(weights)
+
+
+def check_growth(X, duals, depth):
+    family = TreeFamily(X, (-1.0, 1.0), depth=depth)
+    found = family.price(duals, 1)
+    assert sorted(c.channel for c in found) == list(range(duals.shape[1]))
+    for tree, channel, edge in found:
+        features, bins, weights = plain_tree(
+            family.binned.codes, family.binned.bins.n_bins, duals[:, channel], depth
+        )
+        assert (tree.features, tree.bins) == (features, bins)
+        assert edge == pytest.approx(np.abs(weights).sum())
+        np.testing.assert_array_equal(tree.leaves, np.where(weights > 1e-12, 1.0, -1.0))
+        # The answers are those of the rows' leaves.
+        assert family.responses([tree])[0] @ duals[:, channel] == pytest.approx(edge)
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 9999), st.integers(1, 4), st.integers(1, 3), st.floats(0.0, 0.9))
+def test_every_split_is_the_best_one(seed, depth, n_channels, share_of_zeros):
+    """Dense and sparse features, a constant one, rows without a dual."""
+    rng = np.random.default_rng(seed)
+    X = rng.integers(0, 9, size=(80, 4)).astype(float)
+    X[rng.random(X.shape) < share_of_zeros] = 3.0
+    X[:, 2] = 1.0
+    duals = rng.normal(size=(80, n_channels)) * (rng.random((80, 1)) < 0.8)
+    check_growth(X, duals, depth)
+
+
+@pytest.mark.slow
+@settings(max_examples=12, deadline=None)
+@given(st.integers(0, 9999), st.sampled_from([0.03, 0.2]), st.booleans())
+def test_sparse_columns_that_are_passed_over_have_no_better_split(seed, share, is_signal):
+    """Many columns with few entries, between dense ones, with the common value at any place."""
+    rng = np.random.default_rng(seed)
+    X = rng.integers(-2, 3, size=(90, 80)) * (rng.random((90, 80)) < share).astype(float)
+    X[:, [0, 40, 41]] = rng.integers(0, 9, size=(90, 3))
+    X[:, 50:] = np.abs(X[:, 50:])
+    duals = rng.normal(size=(90, 2)) + 2.0 * is_signal * np.sign(X[:, [60, 1]])
+    check_growth(X, duals, 3)
+
+
+def test_splits_are_the_best_over_several_blocks_of_rows():
+    """The commonest bin differs from block to block, or is common in one of them only."""
+    rng = np.random.default_rng(0)
+    n = 2 * BLOCK_ROWS + 100
+    in_second = np.arange(n) >= BLOCK_ROWS
+    X = rng.integers(0, 5, size=(n, 4)).astype(float)
+    common = rng.random(n) < 0.95
+    X[common, 0] = 2.0
+    X[common, 1] = np.where(in_second, 1.0, 3.0)[common]
+    X[common & in_second, 2] = 0.0
+    # Small children, which are counted from the sparse form and from the dense one.
+    duals = rng.normal(size=(n, 2)) + 0.3 * (X[:, :2] == 4) - 0.2 * (X[:, 2:] == 1)
+    check_growth(X, duals, 3)
+
+
+@settings(max_examples=20, deadline=None)
+@given(
+    st.integers(0, 9999),
+    st.integers(1, 5),
+    st.sampled_from([np.float32, np.float64, np.uint8]),
+    st.sampled_from([1, 5, 6, 64, 150]),
+)
+def test_the_compiled_form_adds_up_what_the_trees_answer(seed, depth, dtype, n_rows):
+    """Thresholds at values of the rows and beside them, nodes without a split, several channels."""
+    rng = np.random.default_rng(seed)
+    n_nodes, n_trees = 2**depth - 1, 7
+    X = (rng.normal(size=(n_rows, 4)) * 50).astype(np.float64).astype(dtype)
+    threshold = rng.choice(X.ravel(), (n_trees, n_nodes)).astype(np.float64)
+    threshold += rng.choice([0.0, 1e-9, -1e-9, 0.5, np.inf], threshold.shape)
+    leaf = rng.choice([-1.0, 1.0], (n_trees, n_nodes + 1))
+    trees = TreeTable(rng.integers(0, 4, threshold.shape), threshold, leaf)
+    weights = rng.integers(-3, 4, size=(n_trees, 3)) / 8.0
+    scores = trees.scorer(weights, 4).raw_scores(X)
+    plain = np.zeros((n_rows, 3))
+    for p, row in enumerate(X):
+        for t in range(n_trees):
+            k = 0
+            while k < n_nodes:
+                k = 2 * k + (1 if float(row[trees.feature[t, k]]) <= threshold[t, k] else 2)
+            plain[p] += leaf[t, k - n_nodes] * weights[t]
+    np.testing.assert_array_equal(scores, plain)
+
+
+def test_a_model_without_weights_scores_zero():
+    trees = TreeTable(np.zeros((1, 1), np.int64), np.zeros((1, 1)), np.ones((1, 2)))
+    scores = trees.scorer(np.zeros((1, 2)), 3).raw_scores(np.ones((20, 3)))
+    np.testing.assert_array_equal(scores, np.zeros((20, 2)))
+
+
+def test_trees_grow_on_rows_drawn_anew_in_each_round():
+    rng = np.random.default_rng(0)
+    X, duals = rng.integers(0, 99, size=(400, 3)) * 1.0, rng.normal(size=(400, 2))
+    families = [TreeFamily(X, (-1.0, 1.0), row_fraction=0.5, random_state=s) for s in (0, 0, 1)]
+    first, same, other = (family.price(duals, 1) for family in families)
+    assert first == same != other
+    assert families[0].price(duals, 1) != first
+    # Where a run that is resumed would stand.
+    resumed = TreeFamily(X, (-1.0, 1.0), row_fraction=0.5, random_state=0)
+    resumed.skip_rounds(2)
+    assert resumed.price(duals, 1) == families[0].price(duals, 1) != first
+    assert resumed.can_resume
+    assert not TreeFamily(X, (-1.0, 1.0), row_fraction=0.5).can_resume
+    # About half of the rows count, and all get an answer.
+    share = sum(c.edge for c in first) / sum(c.edge for c in TreeFamily(X, (-1, 1)).price(duals, 1))
+    assert 0.9 < share < 1.4
+    assert (np.abs(families[0].responses([first[0].learner])) == 1).all()
+    # Rows in another order, each of them once or twice with half of its weight.
+    rows = np.random.default_rng(1).permutation(np.append(np.arange(400), np.arange(100)))
+    halved = duals[rows] / np.bincount(rows)[rows, None]
+    found = TreeFamily(X[rows], (-1.0, 1.0), row_fraction=0.5, random_state=0).price(halved, 1)
+    assert [c.learner for c in found] == [c.learner for c in first]
+    whole = TreeFamily(X, (-1.0, 1.0), row_fraction=1.0)
+    assert whole.can_resume
+    assert whole.price(duals, 1) == whole.price(duals, 1)
+    # A master with a ridge asks for half of the rows where nothing was said.
+    varied = TreeFamily(X, (-1.0, 1.0))
+    for family in (varied, whole):
+        family.resample(None)
+    assert varied.price(duals, 1) == first
+    assert whole.row_fraction == 1
+    assert varied.can_resume
+    with pytest.raises(ValueError, match="row_fraction is 2; give a fraction between 0 and 1"):
+        TreeFamily(X, (-1.0, 1.0), row_fraction=2)
+
+
+@pytest.mark.slow
+def test_trees_share_the_weight_unless_told_otherwise(tmp_path):
+    X, y = load_iris(return_X_y=True)
+
+    def fitted(formulation, weak_learner="tree", C=30.0, **others):
+        trainer = StructBoost(
+            MulticlassTask(3), C=C, formulation=formulation, weak_learner=weak_learner,
+            max_rounds=25, **others,
+        )  # fmt: skip
+        return trainer.fit(X, y)
+
+    def scores(trainer):
+        return trainer.model_.scores(X)
+
+    plain, same = fitted("one_slack"), fitted(OneSlack(ridge=1))
+    np.testing.assert_array_equal(scores(plain), scores(same))
+    union = fitted("one_slack", ["stump", "tree"])
+    for trainer, ridge in ((plain, 1.0), (fitted(OneSlack(ridge=0)), 0.0), (union, 1.0)):
+        weights = trainer.model_.weights
+        margins = 1.0 + scores(trainer) - scores(trainer)[np.arange(len(y)), y][:, None]
+        margins[np.arange(len(y)), y] = 0.0
+        risk = margins.max(axis=1).mean()
+        assert trainer.objective_ == pytest.approx(
+            weights.sum() + 30.0 * (risk + 0.5 * ridge * weights @ weights), rel=1e-6
+        )
+    # Much of the weight on few trees, or little on many.
+    few = fitted(OneSlack(ridge=0)).model_.weights
+    assert (plain.model_.weights @ plain.model_.weights) < 0.5 * (few @ few)
+    assert fitted("one_slack", "stump").history_[-1]["gap"] <= 0.01
+    seeds = [scores(fitted("one_slack", random_state=seed)) for seed in (0, 1)]
+    np.testing.assert_array_equal(scores(plain), seeds[0])
+    assert (seeds[0] != seeds[1]).any()
+    fitted("one_slack", checkpoint=tmp_path / "run")
+    with pytest.raises(CheckpointError, match="other data or parameters"):
+        fitted(OneSlack(ridge=0.5), checkpoint=tmp_path / "run")
+    with pytest.raises(ValueError, match=r"ridge needs spread.*stabilize=True"):
+        fitted(OneSlack(stabilize=False, ridge=1))
+    with pytest.raises(ValueError, match="ridge is -1"):
+        fitted(OneSlack(ridge=-1))
+
+
+@pytest.mark.parametrize("n_channels", [1, 3])
+def test_confident_leaves_are_shares_of_the_weight_of_all_rows(n_channels):
+    rng = np.random.default_rng(5)
+    X, duals = rng.integers(0, 9, size=(80, 4)).astype(float), rng.normal(size=(80, n_channels))
+    family = TreeFamily(X, (-1, 1), depth=2, row_fraction=0.5, random_state=1, confident=True)
+    plain = TreeFamily(X, (-1, 1), depth=2, row_fraction=0.5, random_state=1)
+    splits = {c.channel: c.learner for c in plain.price(duals, 1)}
+    for found in family.price(duals, 1):
+        tree, d = found.learner, duals[:, found.channel]
+        assert tree[:2] == splits[found.channel][:2]
+        at = family.leaf_indices(tree)
+        for leaf, answer in enumerate(tree.leaves):
+            own = d[at == leaf]
+            assert answer == np.rint(127 * own.sum() / (np.abs(own).sum() + np.abs(d).mean()))
+        answers = family.responses([tree])[0]
+        assert answers.dtype == np.int8
+        np.testing.assert_array_equal(family.table([tree]).responses(X)[0], answers)
+        assert found.edge == pytest.approx(answers @ d)
+        assert family.restored(tree) == tree
+    with pytest.raises(ValueError, match="confident"):
+        TreeFamily(X, (0, 1), confident=True)
+
+
+@pytest.mark.parametrize("signal", [0.0, 0.3, 3.0])
+def test_honest_leaves_count_the_drawn_rows_as_far_as_the_others_agree(signal):
+    rng = np.random.default_rng(2)
+    X = rng.integers(0, 9, size=(300, 4)).astype(float)
+    duals = rng.normal(size=(300, 2)) + signal * np.sign(X[:, :1] - 4)
+    options = {"depth": 2, "row_fraction": 0.5, "random_state": 1, "confident": True}
+    family = TreeFamily(X, (-1, 1), **options, honest=True)
+    is_drawn = TreeFamily(X, (-1, 1), **options)._rows.draw()[0]
+    shares = []
+    for found in family.price(duals, 1):
+        tree, d = found.learner, duals[:, found.channel]
+        at = family.leaf_indices(tree)
+        weights, masses = (
+            np.bincount(at[is_drawn], values[is_drawn], 4) for values in (d, np.abs(d))
+        )
+        answers = weights / np.maximum(masses, 1e-300)
+        on_drawn, on_others = (answers[at[part]] @ d[part] for part in (is_drawn, ~is_drawn))
+        right = on_others / np.abs(d[~is_drawn]).sum(), on_drawn / np.abs(d[is_drawn]).sum()
+        shares.append(np.clip(right[0] / right[1], 0, 1))
+        counts = np.where(is_drawn, shares[-1], 1.0)
+        counts *= np.abs(d).sum() / (counts @ np.abs(d))
+        for leaf, answer in enumerate(tree.leaves):
+            own, count = d[at == leaf], counts[at == leaf]
+            mass = count @ np.abs(own) + np.abs(d).mean()
+            assert answer == np.rint(127 * (count @ own) / mass)
+        assert found.edge == pytest.approx(family.responses([tree])[0] @ (counts * d))
+    assert min(shares) > 0.9 if signal == 3 else max(shares) < 0.8
+    whole, plain = (TreeFamily(X, (-1, 1), confident=True, honest=own) for own in (True, False))
+    assert [c.learner for c in whole.price(duals, 1)] == [c.learner for c in plain.price(duals, 1)]
+    assert family.identity != TreeFamily(X, (-1, 1), **options).identity
+    with pytest.raises(ValueError, match="honest is True"):
+        TreeFamily(X, (-1, 1), honest=True)
+
+
+def rows_of_nodes(codes, tree, rows):
+    """Rows of each node and leaf that come there."""
+    n_nodes = len(tree.bins)
+    rows_of = {0: rows}
+    for node in range(n_nodes):
+        own = rows_of[node]
+        is_left = codes[tree.features[node], own] <= tree.bins[node]
+        is_left |= tree.bins[node] < 0
+        rows_of[2 * node + 1], rows_of[2 * node + 2] = own[is_left], own[~is_left]
+    return rows_of
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 9999), st.integers(1, 25), st.sampled_from([0.0, 0.7, 20.0]), st.booleans())
+def test_splits_are_the_best_that_leave_enough_rows(seed, min_rows, l2, has_zeros):
+    """Gains by ``s^2 / (w + l2)`` against all splits of the rows, as boosting with hessians."""
+    rng = np.random.default_rng(seed)
+    X = rng.integers(0, 9, size=(120, 4)).astype(float)
+    duals = rng.normal(size=(120, 2)) + 0.5 * (X[:, :2] > 4)
+    if has_zeros:
+        duals[rng.random(duals.shape) < 0.3] = 0.0
+    family = TreeFamily(
+        X, (-1.0, 1.0), depth=3, min_samples_leaf=min_rows, l2_regularization=l2, confident=True
+    )
+    codes = family.binned.codes
+    for tree, channel, _ in family.price(duals, 1):
+        d = duals[:, channel]
+        ridge = l2 * np.abs(d).sum() / len(np.unique(X, axis=0))
+
+        def gain(rows, d=d, ridge=ridge):
+            return d[rows].sum() ** 2 / (np.abs(d[rows]).sum() + ridge + 1e-300)
+
+        rows_of = rows_of_nodes(codes, tree, np.flatnonzero(d))
+        for node, bin_ in enumerate(tree.bins):
+            rows = rows_of[node]
+            sides = [
+                (rows[codes[f, rows] <= b], rows[codes[f, rows] > b])
+                for f in range(4)
+                for b in range(family.binned.bins.n_bins[f] - 1)
+            ]
+            gains = [sum(map(gain, own)) for own in sides if min(map(len, own)) >= min_rows]
+            best = max([*gains, gain(rows)])
+            if bin_ < 0:
+                assert best == pytest.approx(gain(rows))
+            else:
+                chosen = rows_of[2 * node + 1], rows_of[2 * node + 2]
+                assert min(map(len, chosen)) >= min_rows
+                assert sum(map(gain, chosen)) == pytest.approx(best)
+        at = family.leaf_indices(tree)
+        of_row = np.abs(d).sum() / len(np.unique(X, axis=0))
+        for leaf, answer in enumerate(tree.leaves):
+            own = d[at == leaf]
+            assert answer == np.rint(127 * own.sum() / (np.abs(own).sum() + (1 + l2) * of_row))
+
+
+def test_sides_of_a_set_have_enough_rows():
+    """Ten categories: the best set has four rows, the best of at least 15 has more."""
+    at = np.arange(148)
+    X = np.where(at < 4, 0.0, 1.0 + at % 9)[:, None]
+    duals = np.where(at < 4, 30.0, (-1.0) ** (at // 9))[:, None]
+    for min_rows, n_left in ((1, 4), (15, None)):
+        family = TreeFamily(X, (-1.0, 1.0), depth=1, categorical=(0,), min_samples_leaf=min_rows)
+        sizes = np.bincount(family.leaf_indices(family.price(duals, 1)[0].learner))
+        assert sizes.min() >= min_rows
+        assert n_left is None or sizes.min() == n_left
+
+
+def test_each_node_splits_one_of_the_features_drawn_for_it():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(600, 6))
+    X[rng.random(600) < 0.2, 0] = np.nan
+    duals = rng.normal(size=(600, 1)) + 2.0 * np.sign(X[:, 5:])
+
+    def family(max_features=0.5, row_fraction=0.5, **others):
+        options = {"row_fraction": row_fraction, "random_state": 3, "max_features": max_features}
+        return TreeFamily(X, (-1.0, 1.0), depth=4, **(options | others))
+
+    one, same, resumed = family(), family(), family()
+    rounds = [one.price(duals, 1) for _ in range(40)]
+    assert rounds == [same.price(duals, 1) for _ in range(40)]
+    assert rounds[0] != rounds[1]
+    resumed.skip_rounds(39)
+    assert resumed.price(duals, 1) == rounds[39]
+    assert family(random_state=4).price(duals, 1) != rounds[0]
+    assert family(1.0).price(duals, 1) == TreeFamily(
+        X, (-1.0, 1.0), depth=4, row_fraction=0.5, random_state=3
+    ).price(duals, 1)
+    # The feature that the answer depends on is at hand in half of the roots.
+    roots = [found[0].learner.features[0] for found in rounds]
+    column = one.binned.n_columns - 1
+    assert 10 <= roots.count(column) <= 30
+    # One feature of six: all of them come, and nodes of a tree differ.
+    narrow = family(0.01)
+    trees = [narrow.price(duals, 1)[0].learner for _ in range(30)]
+    assert {int(f) for t in trees for f in narrow._feature(np.array(t.features))} == set(range(6))
+    assert len(set(trees[0].features)) > 1
+    # All rows, and the features drawn.
+    whole = family(row_fraction=1.0)
+    assert whole.price(duals, 1) != whole.price(duals, 1)
+    assert not family(row_fraction=1.0, random_state=None).can_resume
+    assert family().identity != family(0.6).identity != family(0.6, random_state=4).identity
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"min_samples_leaf": 0}, ValueError, "min_samples_leaf is 0; give a whole number from 1"),
+        ({"min_samples_leaf": 2.0}, ValueError, "as an int such as 2|as an int, such as 2"),
+        ({"l2_regularization": -1}, ValueError, "l2_regularization is -1"),
+        ({"max_features": 0}, ValueError, "max_features is 0; give a fraction of the features"),
+        ({"max_features": 1.5}, ValueError, "max_features is 1.5; give a fraction of the features"),
+        ({"max_features": "sqrt"}, TypeError, "max_features is 'sqrt'"),
+    ],
+)
+def test_limits_out_of_range_are_refused(options, error, message):
+    with pytest.raises(error, match=message):
+        TreeFamily(np.eye(3), (-1.0, 1.0), **options)
+
+
+def test_answers_of_a_round_are_those_of_the_trees_alone():
+    rng = np.random.default_rng(0)
+    # All nodes split after bin 0, so that trees differ in features alone.
+    X = rng.integers(0, 2, size=(80, 4)).astype(float)
+    duals = 2.0 * X - 1.0 + 0.1 * rng.normal(size=X.shape)
+    family, other = (TreeFamily(X, (-1.0, 1.0), depth=1, confident=True) for _ in range(2))
+    trees = [candidate.learner for candidate in family.price(duals, 1)]
+    assert {tree.bins for tree in trees} == {(0,)}
+    assert len({tree.features for tree in trees}) == 4
+    np.testing.assert_array_equal(family.responses(trees), other.responses(trees))
+    np.testing.assert_array_equal(family.responses(trees[1:]), other.responses(trees[1:]))

@@ -1,0 +1,421 @@
+"""Linear functions of bounded norm, and unions of families: pricing, bounds, files, shapes."""
+
+from __future__ import annotations
+
+import warnings
+from functools import partial
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import linprog
+from sklearn.base import clone
+from sklearn.datasets import load_wine
+from sklearn.exceptions import ConvergenceWarning
+
+from structboost import (
+    MultiBoostCWClassifier,
+    MulticlassTask,
+    StructBoost,
+    StructBoostClassifier,
+    StructBoostRanker,
+)
+from structboost.errors import ModelFileError, TaskError
+from structboost.files.schema import DamagedFileError
+from structboost.learners.category import CategoryFamily
+from structboost.learners.families import alternatives
+from structboost.learners.linear_function import LinearFunctionFamily
+from structboost.learners.stump import StumpFamily
+from structboost.learners.tree import TreeFamily
+from structboost.learners.union import UnionFamily
+from structboost.model.ensemble import load_model
+from tests.engines.test_engines import ChainTask, problem
+from tests.helpers.damaged_files.archives import put_together, taken_apart
+
+WINE = load_wine(return_X_y=True)
+
+
+def made(seed, n=40, n_features=3):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, n_features)) * [1e-3, 1.0, 1e4] + [0.0, 50.0, 1e5]
+    return X, rng.normal(size=(n, 2))
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 999), st.sampled_from([(-1.0, 1.0), (0.0, 1.0)]))
+def test_no_function_in_the_ball_has_a_larger_edge(seed, response):
+    X, duals = made(seed)
+    X = X if response[0] < 0 else np.abs(X)
+    family = LinearFunctionFamily(X, response)
+    found = family.price(duals, 3)
+    rng = np.random.default_rng(seed)
+    others = rng.normal(size=(300, family.standardisation.width))
+    others = others if response[0] < 0 else np.abs(others)
+    others *= family.radius / np.linalg.norm(others, axis=1, keepdims=True)
+    edges = others @ family.standardisation.rows(X).T @ duals
+    for candidate in found:
+        coefficients = candidate.learner.coefficients
+        assert np.linalg.norm(coefficients) == pytest.approx(family.radius)
+        own = duals[:, candidate.channel]
+        answers = family.responses([candidate.learner])[0]
+        size = np.abs(answers * own).sum()
+        assert answers @ own == pytest.approx(candidate.edge, abs=1e-6 * size)
+        assert edges[:, candidate.channel].max() <= candidate.edge
+        # Small steps on the sphere lower the edge: it is at the top.
+        table = family.table([candidate.learner])
+        np.testing.assert_allclose(table.responses(X)[0], answers, atol=1e-5)
+        if response[0] >= 0:
+            assert min(coefficients) >= 0
+            assert answers.min() >= 0
+        assert family.restored(list(candidate.learner)) == candidate.learner
+        assert family.restored([coefficients.tolist()]) == candidate.learner  # as version 0.2 wrote
+
+
+SCALES = {"large": 1e300, "small": 1e-300, "mixed": [1e300, 1e-300, 1.0, 1e200]}
+
+
+@pytest.mark.parametrize("scale", SCALES.values(), ids=SCALES)
+def test_models_of_huge_and_tiny_features_are_those_of_usual_ones(scale):
+    X, y = WINE[0][::2, :4], WINE[1][::2]
+    found = []
+    for table in (X, X * scale):
+        trainer = StructBoost(
+            MulticlassTask(3), C=20, max_rounds=4, weak_learner=["linear", "stump"]
+        )
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            found.append((trainer.fit(table, y).objective_, trainer.model_.scores(table)))
+    assert found[1][0] == pytest.approx(found[0][0], rel=1e-6)
+    np.testing.assert_allclose(found[1][1], found[0][1], atol=1e-5)
+
+
+@pytest.mark.parametrize("scale", [1e-310, 1e305])
+def test_features_beyond_all_coefficients_are_named(scale):
+    X = np.column_stack((np.ones(9), scale * np.arange(9)))
+    with pytest.raises(
+        TaskError, match=r"Feature 1 of X has values up to .*; scale the feature, or"
+    ):
+        LinearFunctionFamily(X)
+    LinearFunctionFamily(np.full((9, 1), scale))  # a constant has no coefficient
+
+
+@pytest.mark.filterwarnings("error")
+def test_features_of_single_precision_and_numbers_raise_no_warning():
+    X, _ = made(1)
+    for table in (X.astype(np.float32), np.rint(X).astype(np.int8)):
+        LinearFunctionFamily(table)
+
+
+def test_functions_are_turned_on_channels_that_want_them_so():
+    X, duals = made(3)
+    family = LinearFunctionFamily(X, (-1.0, 1.0))
+    best = family.price(duals, 1)[0]
+    for candidate in family.refine(best.learner, np.column_stack((duals[:, 0], -duals[:, 0]))):
+        assert candidate.edge > 0
+    answers = family.responses([c.learner for c in family.refine(best.learner, duals)])
+    assert (np.einsum("cp,pc->c", answers, duals) >= 0).all()
+
+
+def test_constant_features_and_kinds_without_parts_do_no_harm():
+    X, duals = made(0)
+    plain = LinearFunctionFamily(X, (-1.0, 1.0)).price(duals, 1)
+    X = np.column_stack((X, np.full(len(X), 0.1)))
+    family = LinearFunctionFamily(X, (-1.0, 1.0))
+    beside = family.price(duals, 1)
+    assert [c.edge for c in beside] == pytest.approx([c.edge for c in plain])
+    assert family.table([beside[0].learner]).coefficients[0, -1] == 0.0
+    nothing = LinearFunctionFamily(np.zeros((0, 2)), (-1.0, 1.0))
+    assert nothing.price(np.zeros((0, 2)), 1)[0].edge == 0.0
+
+
+@pytest.mark.parametrize("n_rows", [300, 3000])
+def test_the_radius_follows_the_dimension_of_the_features(n_rows):
+    rng = np.random.default_rng(0)
+    independent = rng.normal(size=(n_rows, 60)) * np.logspace(-3, 3, 60) + 5.0
+    family = LinearFunctionFamily(independent)
+    assert family.standardisation.dimension == pytest.approx(60, rel=0.05)
+    assert family.radius == pytest.approx(10 / 60, abs=0.01)
+    # Each feature ten times over, with noise that hardly tells copies apart, or none beside: 6.
+    copies = np.repeat(independent[:, :6], 10, axis=1)
+    copies += 1e-3 * copies.std(axis=0) * rng.normal(size=copies.shape)
+    for features in (copies, np.column_stack((copies, np.full(n_rows, 0.1)))):
+        family = LinearFunctionFamily(features)
+        assert family.standardisation.dimension == pytest.approx(6, rel=0.05)
+        assert family.radius == pytest.approx(10 / 6, abs=0.1)
+    # The sample of rows hides no direction, and few features have the largest radius.
+    assert LinearFunctionFamily(independent[:, :3]).radius == 3.0
+    # More features than rows: products of rows say the same.
+    wide = LinearFunctionFamily(rng.normal(size=(40, 200))).standardisation
+    assert 120 < wide.dimension <= 200
+    # Four equal features and three others: eigenvalues 4, 1, 1, 1.
+    shared = rng.normal(size=(n_rows, 1))
+    mixed = np.column_stack((shared + np.zeros((n_rows, 4)), rng.normal(size=(n_rows, 3))))
+    assert LinearFunctionFamily(mixed).standardisation.dimension == pytest.approx(49 / 19, rel=0.2)
+
+
+def least_objective(X, y, n_classes, C):
+    """Optimum over stumps and balls of linear functions, by linear programs with norms cut off.
+
+    Variables: weights of all stumps on each channel, linear functions v_c, norms t_c, slacks.
+    """
+    stumps = StumpFamily(X, (-1.0, 1.0))
+    all_stumps = [
+        stumps._stump(f, b, flip)
+        for f in range(X.shape[1])
+        for b in range(-1, int(stumps.bins.n_bins[f]) - 1)
+        for flip in (False, True)
+    ]
+    H = stumps.responses(all_stumps).astype(float).T
+    family = LinearFunctionFamily(X, (-1.0, 1.0))
+    Z = family.standardisation.rows(X)
+    m, (n_h, n_z) = len(X), (H.shape[1], Z.shape[1])
+    at_v, at_t = n_classes * n_h, n_classes * (n_h + n_z)
+    at_xi = at_t + n_classes
+    rows = []
+    for i in range(m):
+        for c in set(range(n_classes)) - {y[i]}:
+            row = np.zeros(at_xi + m)
+            for channel, sign in ((y[i], -1.0), (c, 1.0)):
+                row[channel * n_h : (channel + 1) * n_h] = sign * H[i]
+                row[at_v + channel * n_z : at_v + (channel + 1) * n_z] = sign * Z[i]
+            row[at_xi + i] = -1.0
+            rows.append(row)
+    rhs = [-1.0] * len(rows)
+    cost = np.concatenate(
+        (np.ones(at_v), np.zeros(at_t - at_v), np.full(n_classes, 1 / family.radius))
+    )
+    cost = np.concatenate((cost, np.full(m, C / m)))
+    free = [(0, None)] * at_v + [(None, None)] * (at_t - at_v) + [(0, None)] * (n_classes + m)
+    # A box around v at first, so that the first program is bounded.
+    free[at_v:at_t] = [(-100, 100)] * (at_t - at_v)
+    for _ in range(200):
+        found = linprog(cost, A_ub=np.array(rows), b_ub=rhs, bounds=free)
+        v = found.x[at_v:at_t].reshape(n_classes, n_z)
+        norms = np.linalg.norm(v, axis=1)
+        excess = norms - found.x[at_t:at_xi]
+        if excess.max() < 1e-7:
+            return found.fun
+        for c in np.flatnonzero(excess > 0):
+            row = np.zeros(at_xi + m)
+            row[at_v + c * n_z : at_v + (c + 1) * n_z] = v[c] / norms[c]
+            row[at_t + c] = -1.0
+            rows.append(row)
+            rhs.append(0.0)
+    raise AssertionError("the norms did not converge")
+
+
+@pytest.mark.slow
+def test_objective_and_bound_are_those_of_an_independent_solver():
+    C, rng = 10.0, np.random.default_rng(0)
+    X = rng.normal(size=(16, 2))
+    y = (X @ [1.0, -0.5] > 0).astype(int) + (np.abs(X[:, 1]) > 0.8)
+    best = least_objective(X, y, 3, C)
+    for formulation in ("one_slack", "m_slack"):
+        trainer = StructBoost(
+            MulticlassTask(3), C=C, tol=1e-4, max_rounds=300, exact=True,
+            weak_learner=["linear", "stump"], formulation=formulation,
+        ).fit(X, y)  # fmt: skip
+        last = trainer.history_[-1]
+        assert last["certified"]
+        assert last["gap"] <= 1e-4
+        assert last["bound"] * (1 - 1e-7) <= best <= last["primal"] * (1 + 1e-6)
+        # Both members are in use, or the test would be one of either alone.
+        assert {0, 1} == set(trainer.model_.members["x"].learners.member.tolist())
+    # The members alone have larger optima.
+    for alone in ("linear", "stump"):
+        trainer = StructBoost(
+            MulticlassTask(3), C=C, tol=1e-3, max_rounds=300, weak_learner=alone
+        ).fit(X, y)
+        assert trainer.history_[-1]["bound"] > best
+
+
+def test_a_union_prices_what_its_members_do():
+    X, duals = made(5)
+    families = [LinearFunctionFamily(X), StumpFamily(X, (-1.0, 1.0))]
+    union = UnionFamily(families)
+    found = union.price(duals, 2)
+    assert found[0].edge == max(family.price(duals, 2)[0].edge for family in families)
+    assert [c.edge for c in found] == sorted((c.edge for c in found), reverse=True)
+    answers = union.responses([c.learner for c in found])
+    for candidate, own in zip(found, answers, strict=True):
+        expected = families[candidate.learner.member].responses([candidate.learner.learner])[0]
+        np.testing.assert_array_equal(own, expected)
+        for refined in union.refine(candidate.learner, duals):
+            assert refined.learner.member == candidate.learner.member
+    shares = union.table([c.learner for c in found]).feature_shares(3)
+    assert shares.sum(axis=1).max() <= 1 + 1e-12
+    assert union.exact_pricing
+    assert union.can_resume
+    assert union.name == "linear+stump"
+    trees = UnionFamily([families[1], TreeFamily(X, (-1.0, 1.0))])
+    assert not trees.exact_pricing
+    # Largest norms of all members come first, and no more than were asked for.
+    both = UnionFamily([families[1], StumpFamily(-X, (-1.0, 1.0))])
+    norms = [np.abs(edges).sum() for _, edges in both.price_shared(duals, 3)]
+    assert len(norms) == 3
+    assert norms == sorted(norms, reverse=True)
+    assert norms[0] == max(np.abs(f.price_shared(duals, 1)[0][1]).sum() for f in both.members)
+
+
+@pytest.mark.parametrize("weak_learner", ["linear", ["linear", "stump"], ["stump", "feature"]])
+def test_models_score_from_a_file_as_learner_by_learner(weak_learner, tmp_path):
+    X, y = WINE
+    model = StructBoostClassifier(
+        objective="hinge", C=30.0, tol=0.05, weak_learner=weak_learner
+    ).fit(X, y)
+    assert model.score(X, y) > 0.9
+    ensemble = model.model_
+    one_by_one = ensemble.members["x"].learners.responses(X).T @ ensemble.matrix()
+    np.testing.assert_allclose(model.decision_function(X), one_by_one, atol=1e-9)
+    model.save(tmp_path / "model.npz")
+    again = StructBoostClassifier.load(tmp_path / "model.npz")
+    np.testing.assert_array_equal(again.decision_function(X), model.decision_function(X))
+    assert again.weak_learner == weak_learner
+    for stage, scores in zip(ensemble.staged(), model.staged_decision_function(X), strict=True):
+        np.testing.assert_array_equal(stage.scores(X), scores)
+
+
+@pytest.mark.slow
+def test_a_union_is_a_list_of_names_or_callables():
+    X, y = WINE
+    named = StructBoostClassifier(
+        objective="hinge", C=10.0, tol=0.05, weak_learner=["linear", "stump"]
+    )
+    assert clone(named).weak_learner == ["linear", "stump"]
+    called = clone(named).set_params(weak_learner=(LinearFunctionFamily, StumpFamily))
+    mixed = clone(named).set_params(weak_learner=[partial(LinearFunctionFamily), "stump"])
+    objectives = [model.fit(X, y).objective_ for model in (named, called, mixed)]
+    assert objectives == pytest.approx([objectives[0]] * 3, rel=0.05)
+    shared = clone(named).set_params(pricing="best").fit(X, y)
+    assert shared.history_[-1]["gap"] <= 0.05
+    trees = clone(named).set_params(weak_learner=["linear", "tree"], max_iter=5).fit(X, y)
+    assert trees.history_[-1]["gap"] is None
+    of_one = clone(named).set_params(weak_learner=["stump"]).fit(X, y)
+    assert of_one.objective_ == clone(named).set_params(weak_learner="stump").fit(X, y).objective_
+
+
+def test_each_family_of_a_union_is_an_alternative_to_it():
+    assert alternatives("stump") == ["stump"]
+    assert alternatives(["linear"]) == [["linear"]]
+    union = ["linear", "stump", TreeFamily]
+    assert alternatives(union) == [union, ["linear"], ["stump"], [TreeFamily]]
+    sets = partial(CategoryFamily, categorical=[0])
+    assert alternatives(["stump", sets]) == [["stump", sets]]
+    assert alternatives(["linear", "stump", sets])[1:] == [["linear"], ["stump", sets]]
+    by_kind = {"token": ["linear", "stump"], "link": "stump", "pair": "tree"}
+    assert alternatives(by_kind) == [
+        by_kind,
+        {"token": ["linear"], "link": "stump", "pair": "tree"},
+        {"token": ["stump"], "link": ["stump"], "pair": "tree"},
+    ]
+    one_each = {"token": "linear", "link": "stump"}
+    assert alternatives(one_each) == [one_each]
+
+
+@pytest.mark.slow
+def test_each_kind_has_its_own():
+    _, inputs, outputs = problem("chain")
+    inputs, outputs = inputs[:25], outputs[:25]
+    common = {"C": 10.0, "tol": 0.05}
+    by_kind = {"token": ["linear", "stump"], "link": "stump"}
+    trainer = StructBoost(ChainTask(), weak_learner=by_kind, **common).fit(inputs, outputs)
+    families = {kind: member.family for kind, member in trainer.model_.members.items()}
+    assert families == {"token": "linear+stump", "link": "stump"}
+    stumps = StructBoost(ChainTask(), **common).fit(inputs, outputs)
+    assert trainer.history_[-1]["certified"]
+    assert trainer.history_[-1]["primal"] < stumps.history_[-1]["bound"]
+    # Where scores must not be negative, neither are linear functions.
+    both = StructBoost(ChainTask(), weak_learner=["linear", "stump"], **common)
+    form = both.fit(inputs, outputs).model_.compile("link")
+    assert (form.coefficients >= 0).all()
+    with pytest.raises(ValueError, match=r"for the kinds \['token'\], but the task has"):
+        StructBoost(ChainTask(), C=1.0, weak_learner={"token": "stump"}).fit(inputs, outputs)
+
+
+def test_negative_features_are_refused_where_scores_must_not_be_negative():
+    class Signed(ChainTask):
+        def parts(self, x):
+            return {"token": x, "link": np.diff(x, axis=0)}
+
+    _, inputs, outputs = problem("chain")
+    with pytest.raises(TaskError, match=r"Feature 0 .* must not be negative is negative"):
+        StructBoost(Signed(), C=1.0, weak_learner="linear").fit(inputs, outputs)
+
+
+@pytest.mark.parametrize("weak_learner", [[], ["stump", "stump"], ["linear", 3], [["stump"]]])
+def test_lists_that_are_no_union(weak_learner):
+    message = "name at least one family, and none twice|choose one of"
+    with pytest.raises(ValueError, match=message):
+        StructBoostClassifier(objective="hinge", weak_learner=weak_learner).fit(*WINE)
+
+
+def test_the_exponential_loss_takes_linear_functions_by_quasi_newton_steps():
+    X, y = WINE
+    model = MultiBoostCWClassifier(C=100.0, tol=0.02, weak_learner=["linear", "stump"])
+    with pytest.raises(TaskError, match=r"take Exponential\(solver='lbfgs'\)"):
+        model.fit(X, y)
+    last = model.set_params(solver="lbfgs").fit(X, y).history_[-1]
+    assert last["certified"]
+    assert last["gap"] <= 0.02
+    alone = clone(model).set_params(weak_learner="stump").fit(X, y)
+    assert last["primal"] < alone.history_[-1]["bound"]
+
+
+def test_a_ranker_learns_with_a_union():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 5))
+    y = (X @ [1.0, 1.0, 1.0, 0.0, 0.0] + (X[:, 4] > 1) + 0.3 * rng.normal(size=300) > 0.5) * 1
+    C = 30.0
+    union = StructBoostRanker(objective="hinge", C=C, weak_learner=["linear", "stump"]).fit(
+        X[::2], y[::2]
+    )
+    stumps = StructBoostRanker(objective="hinge", C=C).fit(X[::2], y[::2])
+    assert union.history_[-1]["gap"] <= 0.01
+    assert union.score(X[1::2], y[1::2]) > stumps.score(X[1::2], y[1::2])
+
+
+def test_damaged_unions_are_refused(tmp_path):
+    X = np.random.default_rng(0).normal(size=(150, 3))
+    y = (X.sum(axis=1) > 0).astype(int) + (X[:, 2] > 1)
+    model = StructBoostClassifier(
+        objective="hinge", C=30.0, tol=0.05, weak_learner=["linear", "stump"]
+    ).fit(X, y)
+    path = tmp_path / "model.npz"
+    model.save(path)
+    header, arrays = taken_apart(path.read_bytes())
+    assert header["kinds"]["x"]["family"] == "linear+stump"
+    assert set(arrays["x/learners/member"].tolist()) == {0, 1}
+
+    def refused(name, change):
+        path.write_bytes(put_together(header, {**arrays, name: change(arrays[name])}, sealed=True))
+        with pytest.raises(ModelFileError):
+            load_model(path)
+
+    refused("x/learners/member", np.zeros_like)
+    refused("x/learners/member", lambda member: member - 1)
+    refused("x/learners/0/scales", lambda scales: -scales)
+    refused("x/learners/0/coefficients", lambda coefficients: coefficients[:, 1:])
+    refused("x/learners/1/threshold", lambda threshold: threshold[1:])
+    header["kinds"]["x"]["family"] = "linear+forest"
+    refused("weights", np.copy)
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ([[1.0]], "more or fewer coefficients"),
+        ([[9.0, 0.0, 0.0, 0.0]], "norm above"),
+        ([[float("nan"), 0.0, 0.0, 0.0]], "its coefficient is"),
+        ([["x", 0.0, 0.0, 0.0]], "its coefficient is"),
+        ([np.full(4, np.nan).tobytes().hex()], "its coefficient is"),
+        ([np.ones(3).tobytes().hex()], "more or fewer coefficients"),
+    ],
+)
+def test_functions_of_a_damaged_checkpoint_are_refused(values, message):
+    family = UnionFamily([LinearFunctionFamily(made(0)[0])])
+    with pytest.raises(DamagedFileError, match=message):
+        family.restored([0, values])
+    with pytest.raises(DamagedFileError, match="its family is"):
+        family.restored([1, values])

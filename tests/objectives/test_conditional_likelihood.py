@@ -1,0 +1,219 @@
+"""The boosted CRF: gradients by differences, optima by another solver, gaps that are honest."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.linear_model import LogisticRegression
+
+from structboost import (
+    ChainTask,
+    EnumeratedTask,
+    MatchingTask,
+    MulticlassTask,
+    StructBoost,
+    StructBoostClassifier,
+)
+from structboost.contract.calls import stacked
+from structboost.contract.listed_outputs import KeptListings, ListedOutputs
+from structboost.errors import TaskError
+from structboost.learners import ActiveFeatureFamily, active_features
+from structboost.learners.terms import Terms
+from structboost.objectives import ConditionalLikelihood, StageWiseRandomField
+from structboost.objectives.base import Problem
+from structboost.training import boosting
+from tests.helpers.listed_outputs import Pairs, pairs
+
+
+def chains(rng, n_sequences=12, n_tags=3):
+    """Sequences whose tokens have three 0/1 features, one of them telling of the tag."""
+    X, Y = [], []
+    for n in rng.integers(1, 6, size=n_sequences):
+        tags = rng.integers(n_tags, size=n)
+        table = rng.random((n, 3)) < 0.4
+        table[:, 0] = (tags == 0) ^ (rng.random(n) < 0.2)
+        X.append(active_features(table, 3))
+        Y.append(tags)
+    return X, Y
+
+
+def master_with_columns(rng, X, Y, sparse_answers):
+    """A master of chains with ten random columns, of two terms each."""
+    task = ChainTask(3)
+    stack = stacked(task, X)
+    shares = rng.random(len(X))
+    problem = Problem(
+        task, X, Y, stack.offsets, shares / shares.sum(), np.random.RandomState(0)
+    )  # fmt: skip
+    master = ConditionalLikelihood().master(problem, 5.0)
+    terms = {}
+    for kind, rows in stack.rows.items():
+        answers = rng.integers(-1, 2, size=(4, len(rows))).astype(np.int8)
+        if sparse_answers:
+            master.add_sparse_responses(kind, sparse.csr_array(answers))
+        else:
+            master.add_responses(kind, answers)
+        columns = np.arange(10) if kind == "token" else np.arange(10)[::-1]
+        channels = rng.integers(task.kinds[kind].n_channels, size=10)
+        terms[kind] = Terms(columns, rng.integers(4, size=10), channels, rng.normal(size=10))
+    master.add_columns(terms, 10)
+    return master
+
+
+@pytest.mark.parametrize("sparse_answers", [False, True])
+def test_the_gradient_is_that_of_the_differences(sparse_answers):
+    rng = np.random.default_rng(3)
+    X, Y = chains(rng)
+    master = master_with_columns(rng, X, Y, sparse_answers)
+    weights = rng.random(10)
+    _, gradient = master.value_and_gradient(weights)
+    for j in range(10):
+        step = np.zeros(10)
+        step[j] = 1e-5
+        up, down = (master.value_and_gradient(weights + s)[0] for s in (step, -step))
+        assert gradient[j] == pytest.approx((up - down) / 2e-5, rel=1e-6, abs=1e-7)
+
+
+class CountedPairs(Pairs):
+    """Counts how often outputs are listed."""
+
+    n_listings = 0
+
+    def outputs(self, x):
+        self.n_listings += 1
+        return super().outputs(x)
+
+
+@pytest.mark.parametrize("formulation", [ConditionalLikelihood(), StageWiseRandomField()])
+def test_outputs_are_listed_once_per_fit_as_far_as_memory_allows(formulation, monkeypatch):
+    X, Y = pairs(8)
+    found = []
+    # After the fit the predictions are looked at, which lists outputs once more.
+    monkeypatch.setattr(boosting, "warn_of_one_output", lambda *_: None)
+    for most_bytes in (KeptListings.most_bytes, 300, 0):
+        monkeypatch.setattr(KeptListings, "most_bytes", most_bytes)
+        task = CountedPairs()
+        C = 30.0 if isinstance(formulation, ConditionalLikelihood) else np.inf
+        trainer = StructBoost(task, formulation=formulation, C=C, max_rounds=4).fit(X, Y)
+        passes = trainer.history_[-1]["oracle_calls"]
+        assert passes >= 4
+        found.append((task.n_listings, trainer.objective_, trainer.model_.weights.tolist()))
+    assert found[0][0] == len(X)
+    # Two listings fit into 300 bytes.
+    assert found[1][0] == len(X) + passes * (len(X) - 2)
+    assert found[2][0] == len(X) * (passes + 1)
+    assert found[0][1:] == found[1][1:] == found[2][1:]
+
+
+def test_too_many_listed_outputs_are_named(monkeypatch):
+    monkeypatch.setattr(ListedOutputs, "most", 23)
+    X, Y = [np.ones((3, 3, 1)), np.ones((4, 4, 1))], [np.arange(3), np.arange(4)]
+    model = StructBoost(MatchingTask(), C=1, formulation="log", max_rounds=1)
+    with pytest.raises(TaskError, match=r"lists more than 23 outputs.*another formulation"):
+        model.fit(X, Y)
+    # The argmax may look at more.
+    model.set_params(formulation="one_slack").fit(X, Y)
+    monkeypatch.setattr(ListedOutputs, "most", 24)
+    model.set_params(formulation="log").fit(X, Y)
+
+
+def test_the_optimum_is_that_of_another_solver():
+    rng = np.random.default_rng(0)
+    table = (rng.random((80, 6)) < 0.5).astype(float)
+    Y = (table @ [2.0, 1.0, 0.5, 0, 0, 0] + rng.normal(size=80) > 1.5).astype(int)
+    Y += (rng.random(80) < 0.2).astype(int)
+    C = 60.0
+    task = MulticlassTask(3)
+    model = StructBoost(
+        task, C=C, tol=1e-6, formulation="log", weak_learner=ActiveFeatureFamily, max_rounds=60
+    ).fit(active_features(table), Y)
+    # The constant is a weak learner like the others.
+    design = np.column_stack((table, np.ones(80)))
+    # Since scikit-learn 1.8 the ratio alone says which penalty it is.
+    kind = {} if LogisticRegression().penalty == "deprecated" else {"penalty": "elasticnet"}
+    settings = {"solver": "saga", "fit_intercept": False, "tol": 1e-9, "max_iter": 20_000}
+    rival = LogisticRegression(C=C / 80, l1_ratio=1, **kind, **settings).fit(design, Y)
+    scores = design @ rival.coef_.T
+    losses = np.log(np.exp(scores).sum(axis=1)) - scores[np.arange(80), Y]
+    optimum = np.abs(rival.coef_).sum() + C * losses.mean()
+    assert model.objective_ == pytest.approx(optimum, rel=2e-6)
+    # Every bound is one, and the last is near.
+    assert all(entry["bound"] <= optimum * (1 + 1e-9) for entry in model.history_)
+    assert model.history_[-1]["gap"] <= 1e-6
+    assert model.history_[-1]["certified"]
+    # The probabilities of the parts are those of the classes.
+    expected = np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True)
+    found = np.concatenate(model.predict_marginals(active_features(table)))
+    assert np.allclose(found, expected, atol=2e-3)
+
+
+def test_a_boosted_crf_is_certified_and_gives_marginals():
+    rng = np.random.default_rng(1)
+    X, Y = chains(rng, 40)
+    task = ChainTask(3)
+    model = StructBoost(
+        task, C=40, tol=1e-4, formulation="log", weak_learner=ActiveFeatureFamily, max_rounds=60
+    ).fit(X, Y)
+    bounds = [entry["bound"] for entry in model.history_]
+    primals = [entry["primal"] for entry in model.history_]
+    assert model.history_[-1]["gap"] <= 1e-4
+    assert model.history_[-1]["certified"]
+    assert max(bounds) <= min(primals)
+    assert all(a >= b - 1e-9 for a, b in pairwise(primals))
+    scores = {kind: model.model_.scores(rows, kind) for kind, rows in task.parts(X[0]).items()}
+    outputs = list(task.outputs(X[0]))
+    values = [
+        scores["token"][np.arange(len(z)), z].sum() + scores["step"][0, z[:-1] * 3 + z[1:]].sum()
+        for z in outputs
+    ]
+    shares = np.exp(values) / np.exp(values).sum()
+    expected = np.zeros(scores["token"].shape)
+    for z, share in zip(outputs, shares, strict=True):
+        expected[np.arange(len(z)), z] += share
+    assert np.allclose(model.predict_marginals(X[:1])[0]["token"], expected)
+
+
+def test_the_bound_holds_where_the_model_is_empty_and_C_is_found():
+    rng = np.random.default_rng(2)
+    X, Y = rng.normal(size=(40, 2)), rng.integers(3, size=40)
+    task = EnumeratedTask(["a", "b", "c"], np.eye(3))
+    names = [task.listed[k] for k in Y]
+    with pytest.warns(UserWarning, match="The model is empty"):
+        empty = StructBoost(task, C=1e-3, formulation="log").fit(X, names)
+    assert empty.objective_ == pytest.approx(1e-3 * np.log(3))
+    assert empty.history_[-1]["gap"] <= 1e-9
+    smallest = empty.history_[-1]["smallest_C"]
+    assert np.isfinite(smallest)
+    some = StructBoost(task, C=1.1 * smallest, formulation="log").fit(X, names)
+    assert some.model_.weights.any()
+
+
+def test_a_classifier_gives_the_probabilities_that_it_was_trained_for():
+    rng = np.random.default_rng(4)
+    X = rng.normal(size=(150, 3))
+    for n_classes in (2, 3):
+        y = np.digitize(X[:, 0] + 0.5 * rng.normal(size=150), [0.0, 1.0][: n_classes - 1])
+        model = StructBoostClassifier(C=50, objective="l1_log_loss", tol=1e-3, max_iter=40).fit(
+            X, y
+        )
+        proba = model.predict_proba(X)
+        loss = -np.log(proba[np.arange(150), y]).mean()
+        total = float(model.model_.weights.sum())
+        assert model.objective_ == pytest.approx(total + 50 * loss, rel=1e-9)
+        assert np.array_equal(model.classes_[proba.argmax(axis=1)], model.predict(X))
+
+
+class Unlisted(MatchingTask):
+    """A task that neither lists its outputs nor sums over them."""
+
+    def outputs(self, x):
+        return None
+
+
+def test_a_task_without_marginals_is_named():
+    x = np.zeros((2, 2, 1))
+    with pytest.raises(TaskError, match="Unlisted has no marginals"):
+        StructBoost(Unlisted(unmatched=True), C=1.0, formulation="log").fit([x], [np.array([0, 1])])

@@ -1,0 +1,389 @@
+"""The exponential master: plain definitions, two solvers, and the estimators of MultiBoost."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import minimize, minimize_scalar
+from scipy.special import logsumexp
+from sklearn.datasets import load_iris
+
+from structboost import (
+    BinaryTask,
+    MultiBoostClassifier,
+    MultiBoostCWClassifier,
+    MulticlassTask,
+    RankingTask,
+    StructBoost,
+)
+from structboost.errors import EmptyModelWarning, TaskError
+from structboost.learners.terms import Terms
+from structboost.objectives import Exponential
+from structboost.objectives.exponential import LARGEST_WEIGHT, ExponentialMaster
+from structboost.solvers.coordinate_descent import closed_form
+from tests.helpers.problems import problem_of
+from tests.helpers.scikit_learn import check_battery
+
+INFINITE = float("inf")
+
+
+def made(n=60, n_classes=3, seed=0):
+    """A table that is learnt well but not perfectly, and its labels."""
+    rng = np.random.default_rng(seed)
+    y = np.arange(n) % n_classes
+    X = np.round(rng.normal(size=(n, 4)) + y[:, None] * rng.normal(size=(n_classes, 4))[y] * 0.3, 1)
+    return X, y
+
+
+def pair_objective(scores, y, C, example_weights=None):
+    """The loss part of (2), summed pair by pair."""
+    n, n_classes = scores.shape
+    shares = (
+        np.full(n, 1.0 / n) if example_weights is None else example_weights / example_weights.sum()
+    )
+    total = 0.0
+    for i in range(n):
+        for wrong in range(n_classes):
+            if wrong != y[i]:
+                total += shares[i] * np.exp(scores[i, wrong] - scores[i, y[i]])
+    return (1.0 if np.isinf(C) else C) * total / (n_classes - 1)
+
+
+def random_master(solver, C, seed=0, tau_max=100_000, epsilon=1e-6, n_columns=12):
+    """A master over random columns, responses and codes that differ by class."""
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, 3, 25)
+    formulation = Exponential(solver, tau_max, epsilon)
+    master = ExponentialMaster(problem_of(MulticlassTask(3), y), C, formulation)
+    responses = rng.choice([-1, 1], size=(n_columns, 25)).astype(np.int8)
+    channels = rng.integers(0, 3, n_columns)
+    first = master.add_responses("x", responses)
+    numbers = np.arange(n_columns)
+    master.add_columns(
+        {"x": Terms(numbers, first + numbers, channels, np.ones(n_columns))}, n_columns
+    )
+    return master, responses, channels, y
+
+
+def scores_of(weights, responses, channels):
+    scores = np.zeros((responses.shape[1], 3))
+    for w, h, c in zip(weights, responses, channels, strict=True):
+        scores[:, c] += w * h
+    return scores
+
+
+@settings(deadline=None)
+@given(
+    st.floats(0.0, 5.0), st.floats(1e-6, 1e3), st.floats(1e-6, 1e3), st.floats(1e-3, 1e5),
+)  # fmt: skip
+def test_closed_form_minimises_one_weight(weight, positive, negative, C):
+    """(12), whatever the current weight: the sums (21) are taken at it."""
+    new = closed_form(weight, positive, negative, 0.5 / C, INFINITE)
+
+    def objective(w):
+        change = np.clip(w - weight, -300, 300)
+        return w + C * (positive * np.exp(-change) + negative * np.exp(change))
+
+    best = minimize_scalar(
+        objective, bounds=(0.0, weight + 20.0), method="bounded", options={"xatol": 1e-10}
+    )
+    assert objective(new) <= best.fun * (1 + 1e-9) + 1e-9
+    assert new >= 0
+
+
+def test_closed_form_without_errors():
+    """V- = 0: log(C V+ / p) with C finite, the documented largest weight with C infinite."""
+    assert closed_form(0.0, 0.3, 0.0, 0.5 / 1e4, INFINITE) == pytest.approx(np.log(1e4 * 0.3))
+    assert closed_form(0.0, 0.3, 0.0, 0.0, LARGEST_WEIGHT) == LARGEST_WEIGHT
+    assert closed_form(0.0, 0.3, 0.1, 0.0, LARGEST_WEIGHT) == pytest.approx(0.5 * np.log(3.0))
+    assert closed_form(0.7, 0.0, 0.1, 0.0, LARGEST_WEIGHT) == 0.0
+
+
+@pytest.mark.slow
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 1000), st.sampled_from([3.0, 50.0, 1e4]))
+def test_both_solvers_reach_an_independent_optimum(seed, C):
+    found = []
+    for solver in ("fcd", "lbfgs"):
+        master, responses, channels, y = random_master(solver, C, seed)
+        master.solve(0.0, np.arange(len(channels)))
+        scores = scores_of(master.weights, responses, channels)
+        assert master.primal == pytest.approx(
+            master.weights.sum() + pair_objective(scores, y, C), rel=1e-9
+        )
+        found.append(master)
+    differences = np.array(  # delta h_i(y) of (7), pair by pair
+        [
+            [
+                h[i] * (float(c == y[i]) - float(c == wrong))
+                for h, c in zip(responses, channels, strict=True)
+            ]
+            for i in range(len(y))
+            for wrong in range(3)
+            if wrong != y[i]
+        ]
+    )
+
+    def scaled(w):
+        pairs = np.exp(-differences @ np.clip(w, 0, 30)) / len(differences)
+        return w.sum() / C + pairs.sum(), 1 / C - pairs @ differences
+
+    answers = [
+        minimize(scaled, start, jac=True, method="L-BFGS-B", bounds=[(0, None)] * len(channels),
+                 options={"ftol": 1e-15, "gtol": 1e-11, "maxiter": 100_000, "maxfun": 200_000})
+        for start in (np.full(len(channels), 0.1), found[1].weights)
+    ]  # fmt: skip
+    optimum = C * min(answer.fun for answer in answers)
+    assert found[0].primal == pytest.approx(optimum, rel=1e-6)
+    assert found[0].primal == pytest.approx(found[1].primal, rel=1e-6)
+    # KKT conditions (14) hold where coordinate descent stopped (two columns that are nearly one
+    # take it many sweeps); its violations are those of the definition.
+    assert found[0].violations().max() <= 1e-5
+    step = 1e-6
+    for j in range(len(channels)):
+        change = step * (np.arange(len(channels)) == j)
+        shifted = [
+            scores_of(found[1].weights + sign * change, responses, channels) for sign in (1, -1)
+        ]
+        slope = 1.0 + (pair_objective(shifted[0], y, C) - pair_objective(shifted[1], y, C)) / (
+            2 * step
+        )
+        expected = abs(slope) if found[1].weights[j] > 0 else max(-slope, 0.0)
+        assert found[1].violations()[j] == pytest.approx(expected, abs=1e-4 * max(1.0, C / 100))
+
+
+def test_coordinate_descent_never_rises():
+    master, _, channels, _ = random_master("fcd", 100.0, tau_max=2, epsilon=0.0)
+    before = master.primal
+    for _ in range(30):
+        master.solve(0.0, np.arange(len(channels)))
+        assert master.primal <= before * (1 + 1e-12)
+        before = master.primal
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("C", [INFINITE, 1e200])
+def test_updates_are_right_where_pair_weights_are_below_all_doubles(C):
+    """Columns with one error each on separable data: margins grow until pair weights underflow."""
+    n, n_classes = 30, 3
+    y = np.arange(n) % n_classes
+    problem = problem_of(MulticlassTask(n_classes), y)
+    master = ExponentialMaster(problem, C, Exponential("fcd", 1))
+    responses = np.array(
+        [np.where((y == k % n_classes) ^ (np.arange(n) == k), 1, -1) for k in range(n)], np.int8
+    )
+    channels = np.arange(n) % n_classes
+    numbers = np.arange(n)
+    first = master.add_responses("x", responses)
+    master.add_columns({"x": Terms(numbers, first + numbers, channels, np.ones(n))}, n)
+    pairs = [(i, wrong) for i in range(n) for wrong in range(n_classes) if wrong != y[i]]
+    # Half of delta h of (7), pair by pair: what a unit of a column's weight adds to the margin.
+    differences = np.array(
+        [[h[i] * ((c == y[i]) * 1 - (c == wrong) * 1)
+          for h, c in zip(responses, channels, strict=True)]
+         for i, wrong in pairs], np.float64,
+    )  # fmt: skip
+    log_rho = -np.log(len(pairs))
+    half_price = -np.inf if np.isinf(C) else np.log(0.5 / C)
+    smallest = []
+    for step in range(12 * n):
+        column = step * 7 % n
+        logs = log_rho - differences @ master.weights
+        plus, minus = (logsumexp(logs[differences[:, column] == sign]) for sign in (1, -1))
+        below = np.logaddexp(0.5 * np.logaddexp(plus + minus, 2 * half_price), half_price)
+        expected = np.clip(
+            master.weights[column] + plus - below, 0.0, LARGEST_WEIGHT if np.isinf(C) else np.inf
+        )
+        master.solve(0.0, np.array([column]))
+        assert master.weights[column] == pytest.approx(expected, rel=1e-6, abs=1e-6)
+        logs = log_rho - differences @ master.weights
+        assert master.risk == pytest.approx(np.exp(logsumexp(logs)), rel=1e-6)
+        smallest.append(-logs.max())
+    assert max(smallest) > 400
+
+
+def test_infinite_C_caps_weights_alike():
+    """A column without errors gets the largest weight by either solver, and nothing overflows."""
+    y = np.array([0, 0, 1, 1])
+    for solver in ("fcd", "lbfgs"):
+        problem, formulation = problem_of(MulticlassTask(2), y), Exponential(solver, 5, 1e-12)
+        master = ExponentialMaster(problem, INFINITE, formulation)
+        master.add_responses("x", np.array([[1, 1, -1, -1]], np.int8))
+        master.add_columns({"x": Terms(np.array([0]), np.array([0]), np.array([0]), np.ones(1))}, 1)
+        master.solve(0.0, np.array([0]))
+        assert master.weights[0] == LARGEST_WEIGHT
+        assert master.bound(1.0) is None
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("C", [10.0, 1000.0])
+def test_bound_is_below_the_optimum_over_all_stumps(C):
+    """Every stump in one program, solved without our code, lies between bound and primal."""
+    X, y = made()
+    trainer = StructBoost(
+        MulticlassTask(3), C=C, tol=0.0, max_rounds=200,
+        formulation=Exponential(tau_max=20, epsilon=1e-8), columns_per_channel=1,
+    ).fit(X, y)  # fmt: skip
+    stumps = [np.ones(len(X))]
+    for f in range(X.shape[1]):
+        values = np.unique(X[:, f])
+        stumps += [np.where(X[:, f] <= t, -1.0, 1.0) for t in (values[:-1] + values[1:]) / 2]
+    responses = np.array(stumps + [-h for h in stumps])
+    n = len(responses)
+
+    def value_and_gradient(w):
+        scores = responses.T @ w.reshape(n, 3)
+        pairs = np.exp(scores - scores[np.arange(len(y)), y][:, None])
+        pairs[np.arange(len(y)), y] = 0.0
+        duals = -pairs
+        duals[np.arange(len(y)), y] = pairs.sum(axis=1)
+        p = 2 * len(y)
+        return w.sum() + C / p * pairs.sum(), 1.0 - C / p * (responses @ duals).ravel()
+
+    options = {"ftol": 1e-14, "gtol": 1e-9, "maxiter": 20000, "maxfun": 50000}
+    bounds = [(0, None)] * (3 * n)
+    answer = minimize(
+        value_and_gradient, np.zeros(3 * n), jac=True, method="L-BFGS-B", bounds=bounds,
+        options=options,
+    )  # fmt: skip
+    assert max(r["bound"] for r in trainer.history_) <= answer.fun * (1 + 1e-9)
+    assert trainer.objective_ == pytest.approx(answer.fun, rel=1e-4)
+    assert trainer.history_[-1]["gap"] < 2e-3
+    assert all(r["certified"] for r in trainer.history_)
+    primals = [r["primal"] for r in trainer.history_]
+    assert all(b <= a * (1 + 1e-12) for a, b in pairwise(primals))
+
+
+def test_stage_wise_is_the_printed_update():
+    """CW-1 round by round: best stump of each class for the same weights, then (13) by class."""
+    X, y = made(40)
+    model = MultiBoostCWClassifier(C=INFINITE, tau_max=1, max_rounds=6).fit(X, y)
+    mu = np.ones((40, 3))
+    mu[np.arange(40), y] = 0.0
+    scores = np.zeros((40, 3))
+    for stage in range(6):
+        duals = -mu
+        duals[np.arange(40), y] = mu.sum(axis=1)
+        chosen = []
+        for c in range(3):
+            edges = {
+                (f, t): duals[:, c] @ np.where(X[:, f] <= t, -1.0, 1.0)
+                for f in range(4)
+                for t in X[:, f]
+            }
+            f, t = max(edges, key=lambda key: abs(edges[key]))
+            chosen.append(np.sign(edges[f, t]) * np.where(X[:, f] <= t, -1.0, 1.0))
+        for c, h in enumerate(chosen):
+            signed = h[:, None] * ((y == c)[:, None].astype(float) - (np.arange(3) == c)[None, :])
+            signed[np.arange(40), y] = 0.0
+            w = 0.5 * np.log(mu[signed > 0].sum() / mu[signed < 0].sum())
+            scores[:, c] += w * h
+            mu *= np.exp(-w * signed)
+        np.testing.assert_allclose(
+            model.model_.at_stage(stage).scores(X), scores, rtol=1e-9, atol=1e-9
+        )
+    assert model.objective_ == pytest.approx(mu.sum() / (2 * 40))
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        MultiBoostCWClassifier(C=100, max_rounds=20),
+        MultiBoostCWClassifier(C=100, max_rounds=20, solver="lbfgs"),
+        MultiBoostClassifier(C=100, max_rounds=20),
+        MultiBoostClassifier(C=100, max_rounds=20, solver="fcd"),
+        MultiBoostClassifier(C=100, max_rounds=20, loss="hinge"),
+    ],
+)
+def test_objective_is_that_of_the_saved_model(estimator, tmp_path):
+    X, y = load_iris(return_X_y=True)
+    weights = np.random.default_rng(0).integers(1, 4, len(y)).astype(float)
+    estimator.fit(X, y, sample_weight=weights)
+    estimator.save(tmp_path / "model")
+    loaded = type(estimator).load(tmp_path / "model")
+    scores = loaded.decision_function(X)
+    np.testing.assert_array_equal(loaded.predict(X), estimator.predict(X))
+    if getattr(estimator, "loss", "exponential") == "exponential":
+        objective = loaded.model_.weights.sum() + pair_objective(scores, y, 100.0, weights)
+        assert objective == pytest.approx(loaded.objective_, rel=1e-9)
+    assert loaded.score(X, y) > 0.95
+
+
+def test_same_seed_same_model():
+    X, y = made(200)
+    fits = [
+        MultiBoostCWClassifier(C=1e3, max_rounds=30, random_state=3, n_jobs=n).fit(X, y)
+        for n in (1, 2)
+    ]
+    np.testing.assert_array_equal(fits[0].decision_function(X), fits[1].decision_function(X))
+
+
+@pytest.mark.parametrize("solver", ["fcd", "lbfgs"])
+def test_an_empty_model_is_certified_and_says_which_C_is_large_enough(solver):
+    X, y = made()
+    trainer = StructBoost(MulticlassTask(3), C=0.5, formulation=Exponential(solver=solver))
+    with pytest.warns(EmptyModelWarning, match="Take C well above"):
+        trainer.fit(X, y)
+    assert not trainer.model_.weights.any()
+    assert trainer.objective_ == pytest.approx(0.5)
+    assert trainer.history_[-1]["certified"]
+
+
+def test_paths_and_binary_labels():
+    X, y = made(80)
+    trainers = StructBoost(MulticlassTask(3), C=1.0, formulation=Exponential(), max_rounds=40).path(
+        X, y, [10.0, 100.0]
+    )
+    alone = StructBoost(MulticlassTask(3), C=100.0, formulation=Exponential(), max_rounds=40).fit(
+        X, y
+    )
+    assert trainers[1].objective_ == pytest.approx(alone.objective_, rel=0.03)
+    signs = np.where(y == 0, -1, 1)
+    binary = StructBoost(BinaryTask(), C=100.0, formulation=Exponential(), max_rounds=60).fit(
+        X, signs
+    )
+    margins = signs * binary.model_.scores(X)[:, 0]
+    assert binary.objective_ == pytest.approx(
+        binary.model_.weights.sum() + 100 * np.exp(-margins).mean(), rel=1e-9
+    )
+
+
+def test_bad_input_is_named():
+    X, y = made()
+    with pytest.raises(ValueError, match="solver is 'newton'"):
+        MultiBoostCWClassifier(solver="newton").fit(X, y)
+    with pytest.raises(ValueError, match="tau_max is 0"):
+        MultiBoostCWClassifier(tau_max=0).fit(X, y)
+    with pytest.raises(ValueError, match="epsilon is -1"):
+        MultiBoostCWClassifier(epsilon=-1).fit(X, y)
+    with pytest.raises(ValueError, match="C is -1"):
+        MultiBoostCWClassifier(C=-1).fit(X, y)
+    with pytest.raises(ValueError, match="C is inf"):
+        MultiBoostClassifier(C=INFINITE, loss="hinge").fit(X, y)
+    with pytest.raises(ValueError, match="loss is 'log'"):
+        MultiBoostClassifier(loss="log").fit(X, y)
+    with pytest.raises(TaskError, match=r"RankingTask has no codes"):
+        StructBoost(RankingTask(), C=1.0, formulation=Exponential()).fit([X], [y])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "estimator",
+    [MultiBoostCWClassifier(max_rounds=10), MultiBoostClassifier(max_rounds=10, solver="fcd")],
+)
+def test_the_whole_scikit_learn_battery(estimator):
+    check_battery(estimator)
+
+
+@pytest.mark.parametrize("largest", [0.5, 2.0])
+def test_without_regularisation_weights_are_bounded_as_said(largest):
+    X = np.linspace(-1.0, 1.0, 40)[:, None]
+    formulation = Exponential(tau_max=1, largest_weight=largest)
+    trainer = StructBoost(BinaryTask(), C=np.inf, formulation=formulation, max_rounds=1)
+    assert trainer.fit(X, np.where(X[:, 0] > 0, 1, -1)).model_.weights.tolist() == [largest]
+    with pytest.raises(ValueError, match="largest_weight"):
+        Exponential(largest_weight=0.0).check()

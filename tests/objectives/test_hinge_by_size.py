@@ -1,0 +1,124 @@
+"""The formulation that ``formulation="auto"`` takes."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.datasets import load_digits, load_wine
+
+from structboost import MulticlassTask, RankingTask, StructBoost, StructBoostClassifier
+from structboost.errors import SolverError
+from structboost.objectives import HingeBySize, MSlack, OneSlack
+from structboost.solvers.cut_program import CutProgram
+
+X, y = load_digits(return_X_y=True)
+X, y = X[:200], y[:200]
+
+
+@pytest.mark.parametrize(
+    ("n_classes", "n_examples", "C", "is_plain", "expected"),
+    [
+        (10, 200, 100.0, True, MSlack),
+        (10, 200, 99.0, True, OneSlack),
+        (10, 4_000, 200.0, True, MSlack),
+        (10, 4_000, 199.0, True, OneSlack),
+        (10, 20_001, 1e6, True, OneSlack),
+        (2, 200, 1e6, True, OneSlack),
+        (10, 200, 1e6, False, OneSlack),
+        (10, 200, 1e8, True, MSlack),
+        (10, 200, 1e9, True, OneSlack),
+    ],
+)
+def test_auto_takes_a_slack_for_each_example_at_large_C(
+    n_classes, n_examples, C, is_plain, expected
+):
+    task = MulticlassTask(n_classes)
+    assert type(HingeBySize().suited(task, n_examples, C, is_plain=is_plain)) is expected
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("C", [1e8, 1e10, 1e12])
+def test_auto_certifies_fits_of_separable_classes_at_any_C(C):
+    table, classes = load_wine(return_X_y=True)
+    fit = StructBoostClassifier(objective="hinge", C=C).fit(table, classes)
+    assert fit.history_[-1]["gap"] <= 0.01
+
+
+def test_auto_goes_by_what_a_task_declares_not_by_what_it_overrides():
+    class Undeclared(MulticlassTask):
+        separates_in_batches = False
+
+        def separate(self, X, Y, scores):
+            return super().separate(X, Y, scores)
+
+    assert HingeBySize().suited(Undeclared(10), 200, 1e6, is_plain=True) == OneSlack()
+
+
+def test_auto_keeps_one_slack_for_pairs_and_the_printed_algorithm():
+    assert HingeBySize().suited(RankingTask(), 100, 1e6, is_plain=True) == OneSlack()
+    printed = HingeBySize(stabilize=False).suited(MulticlassTask(10), 100, 1e6, is_plain=True)
+    assert printed == OneSlack(stabilize=False)
+
+
+@pytest.mark.slow
+def test_both_formulations_bound_the_same_optimum(tmp_path):
+    fits = {
+        name: StructBoostClassifier(objective="hinge", C=150.0, tol=0.02, formulation=name).fit(
+            X, y
+        )
+        for name in ("auto", "one_slack")
+    }
+    assert fits["auto"].formulation_ == "m_slack"
+    assert f"hinge over stump, {fits['auto'].n_iter_} rounds of m_slack" in repr(fits["auto"])
+    assert fits["one_slack"].formulation_ == "one_slack"
+    last = [fit.history_[-1] for fit in fits.values()]
+    assert all(record["certified"] and record["gap"] <= 0.02 for record in last)
+    least = min(record["primal"] for record in last)
+    assert max(record["bound"] for record in last) <= least * (1 + 1e-9)
+    fits["auto"].save(tmp_path / "model")
+    assert StructBoostClassifier.load(tmp_path / "model").formulation_ == "m_slack"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"spread": 0.3},
+        {"pricing": "best"},
+        {"weak_learner": "linear"},
+        pytest.param({"engine": "processes", "n_jobs": 1}, marks=pytest.mark.slow),
+        {"checkpoint": "run"},
+    ],
+)
+def test_auto_keeps_one_slack_where_only_that_works(settings, tmp_path):
+    if "checkpoint" in settings:
+        settings = {"checkpoint": tmp_path / "run"}
+    made = {"C": 150.0, "tol": 0.2, "max_rounds": 60, "formulation": "auto", **settings}
+    fit = StructBoost(MulticlassTask(10), **made).fit(X, y)
+    assert fit.formulation_ == "one_slack"
+
+
+def test_auto_keeps_one_slack_for_sparse_rows():
+    rows = sparse.csr_array(X)
+    fit = StructBoostClassifier(objective="hinge", C=150.0, tol=0.2).fit(rows, y)
+    assert fit.formulation_ == "one_slack"
+
+
+def test_auto_gives_the_model_of_the_formulation_that_it_names():
+    named = StructBoost(MulticlassTask(10), C=150.0, tol=0.05, formulation="m_slack").fit(X, y)
+    auto = StructBoost(MulticlassTask(10), C=150.0, tol=0.05, formulation="auto").fit(X, y)
+    assert auto.objective_ == named.objective_
+    assert np.array_equal(auto.model_.weights, named.model_.weights)
+
+
+def test_slacks_at_a_C_that_is_not_solved_name_it_and_a_formulation_that_solves_it(monkeypatch):
+    def fails(*_, **__):
+        raise SolverError("made trouble.")
+
+    table, labels = load_wine(return_X_y=True)
+    monkeypatch.setattr(CutProgram, "solve", fails)
+    settings = {"formulation": "m_slack", "tol": 1e-7, "max_rounds": 3}
+    with pytest.raises(ValueError, match=r"^C is 1e\+10, .*at most 1e\+08; formulation='one_"):
+        StructBoost(MulticlassTask(3), C=1e10, **settings).fit(table, labels)
+    with pytest.raises(SolverError, match=r"^made trouble") as caught:
+        StructBoost(MulticlassTask(3), C=1e7, **settings).fit(table, labels)
+    assert not isinstance(caught.value, ValueError)

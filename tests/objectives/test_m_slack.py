@@ -1,0 +1,323 @@
+"""Proximal steps by blocks in the m-slack master, against the linear program and one slack."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from structboost import ChainTask, RankingTask, StructBoost, Task
+from structboost.contract.parts import StackedParts
+from structboost.contract.separation import KeptTruth, separation_at, separation_of
+from structboost.objectives import slack_program
+from structboost.objectives.slack_oracle import SlackOracle
+from structboost.objectives.slack_program import SlackProgramMaster
+from structboost.solvers.block_frank_wolfe import BlockFrankWolfe
+from tests.objectives.hinge_problems import given_columns
+
+
+@pytest.fixture
+def without_program(monkeypatch):
+    """Blocks alone: the linear program is not to be solved."""
+
+    def solve(_):
+        raise AssertionError("the linear program was solved")
+
+    monkeypatch.setattr(SlackProgramMaster, "_solve_program", solve)
+
+
+def chains():
+    rng = np.random.default_rng(0)
+    X = [rng.normal(size=(n, 3)) for n in rng.integers(0, 6, 40)]
+    Y = [np.digitize(x[:, 0] + 0.5 * np.roll(x[:, 1], 1), (-0.5, 0.5)) for x in X]
+    return X, Y, rng.exponential(size=40) * (rng.random(40) < 0.8)
+
+
+@pytest.mark.slow
+@settings(max_examples=15, deadline=None)
+@given(st.integers(0, 999), st.floats(1.0, 1000.0), st.floats(0.0015, 0.5))
+def test_primal_bound_and_duals_of_blocks(seed, C, tolerance):
+    problem = given_columns("m_slack_single", C, seed)
+    master, optimum = problem.master, problem.optimum(C)
+    for accuracy in (0.9, tolerance):
+        master.solve(accuracy)
+        largest = problem.edges().max()
+        assert largest <= 1 + 1e-9
+        assert master.bound(largest) <= optimum * (1 + 1e-9)
+        assert optimum * (1 - 1e-9) <= master.primal
+        assert master.primal == pytest.approx(problem.objective(master.weights, C), rel=1e-9)
+        assert master.primal - master.bound(largest) <= accuracy * master.primal * (1 + 1e-9)
+
+
+@pytest.mark.usefixtures("without_program")
+def test_the_best_weights_looked_at_are_kept(monkeypatch):
+    C = 50.0
+    problem = given_columns("m_slack_single", C)
+    master, seen = problem.master, []
+    outputs_at = master.oracle.outputs_at
+
+    def spy(weights, examples=None):
+        found = outputs_at(weights, examples)
+        if examples is None:
+            seen.append(weights.sum() + C * found[2])
+        return found
+
+    monkeypatch.setattr(master.oracle, "outputs_at", spy)
+    for _ in range(5):
+        master.solve_loosely(0.0015)
+        assert master.primal == pytest.approx(min(seen), rel=1e-12)
+    # Steps do not always go down, so the last weights are not always the best ones.
+    assert any(later > earlier for earlier, later in pairwise(seen))
+
+
+def test_the_bound_of_passes_that_end_early_is_that_of_their_duals():
+    for seed in range(10):
+        problem = given_columns("m_slack_single", 50.0, seed)
+        for _ in range(4):
+            problem.master.solve_loosely(0.0015)
+            largest = problem.edges().max()
+            assert problem.master.bound(largest) <= problem.optimum(50.0) * (1 + 1e-9)
+            assert largest <= 1 + 1e-9
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("without_program")
+def test_blocks_alone_train_chains_with_weights():
+    X, Y, weight = chains()
+    trainer = StructBoost(
+        ChainTask(3), C=30.0, tol=0.02, formulation="m_slack", columns_per_channel=2
+    ).fit(X, Y, sample_weight=weight)
+    exact = StructBoost(ChainTask(3), C=30.0, tol=1e-5).fit(X, Y, sample_weight=weight)
+    optimum = exact.history_[-1]["bound"]
+    assert trainer.history_[-1]["gap"] <= 0.02
+    assert trainer.history_[-1]["certified"]
+    assert optimum <= trainer.objective_ <= optimum / 0.98
+    assert all(record["bound"] <= exact.objective_ for record in trainer.history_)
+    assert trainer.history_[-1]["cuts"] > 40
+    assert trainer.history_[-1]["oracle_calls"] < 0.8 * exact.history_[-1]["oracle_calls"]
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("without_program")
+def test_blocks_follow_a_path_and_do_not_depend_on_threads():
+    X, Y, _ = chains()
+    settings = {"tol": 0.03, "formulation": "m_slack"}
+    path = StructBoost(ChainTask(3), C=1.0, **settings).path(X, Y, [3.0, 30.0, 10.0])
+    for trainer in path:
+        optimum = StructBoost(ChainTask(3), C=trainer.C, tol=1e-5).fit(X, Y).objective_
+        assert optimum * (1 - 1e-5) <= trainer.objective_ <= optimum / 0.97
+        assert max(record["bound"] for record in trainer.history_) <= optimum
+    one, two = (StructBoost(ChainTask(3), C=10.0, n_jobs=n, **settings).fit(X, Y) for n in (1, 2))
+    assert np.array_equal(one.model_.weights, two.model_.weights)
+    assert [r["bound"] for r in one.history_] == [r["bound"] for r in two.history_]
+
+
+class OneByOne(Task):
+    """The chains again, searched one after the other."""
+
+    def __init__(self):
+        self.chain = ChainTask(3)
+        self.kinds = self.chain.kinds
+        self.asked, self.fails_at = [], np.inf
+
+    def parts(self, x):
+        return self.chain.parts(x)
+
+    def joint_feature(self, x, y):
+        return self.chain.joint_feature(x, y)
+
+    def loss(self, y, y_pred):
+        return self.chain.loss(y, y_pred)
+
+    def loss_scores(self, x, y):
+        return self.chain.loss_scores(x, y)
+
+    def argmax(self, x, scores):
+        self.asked.append(x)
+        if len(self.asked) > self.fails_at and x is self.refused:
+            raise ZeroDivisionError
+        return self.chain.argmax(x, scores)
+
+
+class OneByOneAugmented(OneByOne):
+    """The same, where the argmax knows of the loss."""
+
+    def loss_scores(self, x, y):
+        return None
+
+    def argmax(self, x, scores, y=None):
+        if y is not None:
+            added = self.chain.loss_scores(x, y)["token"]
+            scores = {**scores, "token": scores["token"] + added}
+        return super().argmax(x, scores)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("without_program")
+@pytest.mark.parametrize("of", [OneByOne, OneByOneAugmented])
+def test_examples_found_one_by_one_are_visited_where_it_pays(of, monkeypatch):
+    X, Y, weight = chains()
+    looked_at, outputs_at = [], SlackOracle.outputs_at
+
+    def spy(self, weights, examples=None):
+        found = outputs_at(self, weights, examples)
+        if examples is None:
+            looked_at.append(weights.sum() + 30.0 * found[2])
+        return found
+
+    monkeypatch.setattr(SlackOracle, "outputs_at", spy)
+    settings = {"C": 30.0, "formulation": "m_slack", "columns_per_channel": 2}
+    optimum = StructBoost(ChainTask(3), C=30.0, tol=1e-5).fit(X, Y, sample_weight=weight)
+    task = of()
+    trainer = StructBoost(task, tol=0.02, **settings).fit(X, Y, sample_weight=weight)
+    history, all_at_once = (
+        trainer.history_,
+        StructBoost(ChainTask(3), tol=0.02, **settings).fit(X, Y, sample_weight=weight),
+    )
+    # Whole passes are counted; the probe of the argmax is not.
+    asked = history[-1]["oracle_calls"] * len(X)
+    assert len(task.asked) == pytest.approx(asked, abs=2 * len(X))
+    assert history[-1]["oracle_calls"] < 0.8 * all_at_once.history_[-1]["oracle_calls"]
+    # What is kept was looked at in all examples, and the multipliers prove the bound.
+    assert all(np.isclose(looked_at, record["primal"], rtol=1e-12).any() for record in history)
+    assert history[-1]["certified"]
+    assert history[-1]["gap"] <= 0.02
+    assert optimum.history_[-1]["bound"] <= trainer.objective_ <= optimum.objective_ / 0.98
+    assert all(record["bound"] <= optimum.objective_ for record in history)
+    slack = [
+        ChainTask(3).separate([x], [y], parts).violations(parts)[0]
+        for x, y, parts in scores_of(trainer.model_, X, Y)
+    ]
+    risk = np.average(np.maximum(slack, 0.0), weights=weight)
+    assert trainer.model_.weights.sum() + 30.0 * risk == pytest.approx(trainer.objective_)
+
+
+def scores_of(model, X, Y):
+    """Each example with the scores of its parts."""
+    task = ChainTask(3)
+    for x, y in zip(X, Y, strict=True):
+        stack = task.stack([x])
+        rows = {kind: model.scores(own, kind) for kind, own in stack.rows.items()}
+        yield x, y, StackedParts(rows, stack.offsets)
+
+
+def test_an_error_in_a_pass_over_some_examples_names_the_example():
+    X, Y, _ = chains()
+    task = OneByOne()
+    StructBoost(task, C=30.0, formulation="m_slack", max_rounds=3).fit(X, Y)
+    # The first example of the last pass over some.
+    number, task.refused = len(task.asked) - 1, task.asked[-1]
+    example = next(i for i, x in enumerate(X) if x is task.refused)
+    task.asked, task.fails_at = [], number
+    with pytest.raises(ZeroDivisionError) as raised:
+        StructBoost(task, C=30.0, formulation="m_slack", max_rounds=3).fit(X, Y)
+    assert f"X[{example}]" in raised.value.__notes__[0]
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 999), st.data())
+def test_outputs_of_some_examples_are_those_of_all(seed, data):
+    X, Y, _ = chains()
+    X, Y = X[:8], Y[:8]
+    task = data.draw(st.sampled_from([OneByOne(), OneByOneAugmented()]))
+    stack = ChainTask(3).stack(X)
+    rng = np.random.default_rng(seed)
+    scores = StackedParts(
+        {kind: rng.normal(size=(len(rows), task.kinds[kind].n_channels))
+         for kind, rows in stack.rows.items()},
+        stack.offsets,
+    )  # fmt: skip
+    examples = np.array(sorted(data.draw(st.sets(st.integers(0, 7), min_size=1))))
+    truth = KeptTruth()
+    if data.draw(st.booleans()):
+        separation_at(task, X, Y, replace(scores, memo=truth))
+    found = separation_of(task, X, Y, scores, examples, truth)
+    whole = ChainTask(3).separate(X, Y, scores)
+    expected = np.zeros(8)
+    expected[examples] = whole.violations(scores)[examples]
+    assert np.allclose(found.violations(scores), expected)
+    expected[examples] = whole.losses[examples]
+    assert np.array_equal(found.losses, expected)
+
+
+def test_products_of_features_that_come_later_are_added():
+    problem = given_columns("m_slack_single", 50.0)
+    master = problem.master
+    blocks = master._blocks
+    master.solve(0.3)
+    assert blocks.n_cuts > 0
+    in_one = blocks._cuts.products.copy(), blocks.sums.copy()
+    # The same columns again, half of them first.
+    half, whole = np.arange(14) < 7, master._scores
+    of_half, others = (
+        type(whole)(
+            master.oracle.n_channels,
+            master.oracle.offsets,
+            {"x": master.oracle.columns.terms["x"].take(np.flatnonzero(chosen))},
+            {"x": master.oracle.responses["x"].rows},
+        )
+        for chosen in (half, ~half)
+    )
+    blocks.change_features(of_half)
+    assert not np.allclose(blocks._cuts.products, in_one[0])
+    blocks.change_features(whole, others)
+    assert np.allclose(blocks._cuts.products, in_one[0], atol=1e-12)
+    assert np.allclose(blocks.sums, in_one[1], atol=1e-9)
+
+
+def products_one_by_one(blocks):
+    """Products of the cuts of each example, from their differences of joint features."""
+    cuts, parts = blocks._cuts, blocks._parts
+    places = {score: s for s, score in enumerate(cuts.support_score.tolist())}
+    differences = np.zeros((blocks.n_cuts, parts.n_weights))
+    for c in range(blocks.n_cuts):
+        for e in range(cuts.first_entry[c], cuts.first_entry[c + 1]):
+            s = places[cuts.entry_score[e]]
+            x, w, n = cuts.support_feature[s], cuts.support_weight[s], cuts.support_length[s]
+            differences[c, w : w + n] += cuts.entry_value[e] * parts.features[0][x : x + n]
+    own = [differences[a:b] for a, b in pairwise(cuts.first_cut)]
+    return np.concatenate([(d @ d.T).ravel() for d in own])
+
+
+@pytest.mark.usefixtures("without_program")
+def test_products_of_cuts_are_those_of_their_joint_features(monkeypatch):
+    X, Y, weight = chains()
+    most_cuts = {}
+
+    def watched(method):
+        def call(self, *arguments):
+            method(self, *arguments)
+            if self.n_cuts:
+                np.testing.assert_allclose(
+                    self._cuts.products, products_one_by_one(self), atol=1e-9
+                )
+                most = max(most_cuts.get(method.__name__, 0), np.diff(self._cuts.first_cut).max())
+                most_cuts[method.__name__] = most
+
+        return call
+
+    # Cuts are added one by one; new columns come for all cuts at once.
+    for name in ("add", "change_features"):
+        monkeypatch.setattr(BlockFrankWolfe, name, watched(getattr(BlockFrankWolfe, name)))
+    StructBoost(ChainTask(3), C=30.0, tol=0.1, formulation="m_slack").fit(
+        X, Y, sample_weight=weight
+    )
+    assert min(most_cuts["add"], most_cuts["change_features"]) >= 3
+
+
+def test_constraints_below_the_worst_are_added_where_those_are_in_the_program(monkeypatch):
+    rng = np.random.default_rng(0)
+    X = [rng.normal(size=(8, 3)) for _ in range(6)]
+    Y = [np.digitize(x[:, 0] + 0.5 * rng.normal(size=8), (-0.5, 0.5)) for x in X]
+    trainer = StructBoost(RankingTask(), formulation="m_slack", C=5.0, tol=1e-4)
+    expected = trainer.fit(X, Y).objective_
+    # The pairs looked at are few, and those in the program may stay violated, at their slacks.
+    monkeypatch.setattr(slack_program, "_MIN_NEW_ROWS", 1)
+    monkeypatch.setattr(slack_program, "_MAX_SOLVES", 60)
+    trainer.fit(X, Y)
+    assert trainer.history_[-1]["certified"]
+    assert trainer.objective_ == pytest.approx(expected, rel=1e-3)

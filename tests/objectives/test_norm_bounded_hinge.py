@@ -1,0 +1,148 @@
+"""The hinge form of MultiBoost.MO and .ECC over whole families, and its estimators."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.optimize import linprog
+from sklearn.base import clone
+from sklearn.datasets import load_iris, load_wine
+
+from structboost import (
+    MultiBoostECCClassifier,
+    MultiBoostMOClassifier,
+    MulticlassTask,
+    StructBoost,
+)
+from structboost.learners.pricing import BestCode, SharedOverChannels
+from structboost.objectives.norm_bounded_hinge import NormBoundedHinge
+from structboost.tasks import CodedTask
+from structboost.tasks.codings import exhaustive_code
+from tests.helpers.scikit_learn import check_battery
+from tests.objectives.hinge_problems import TASKS, full_program, margins_of
+
+FACES = [
+    MultiBoostMOClassifier(loss="hinge", theta=0.5, max_rounds=15),
+    MultiBoostECCClassifier(loss="hinge", theta=1.0, max_rounds=10),
+]
+RULES = {"coded": SharedOverChannels, "multiclass": BestCode}
+
+
+@pytest.mark.slow
+def test_cuts_that_rest_are_dropped():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 4))
+    y = rng.integers(3, size=300)
+    X[:, 0] += y
+    trainer = StructBoost(
+        MulticlassTask(3), C=5.0, tol=1e-4, max_rounds=40, formulation=NormBoundedHinge()
+    ).fit(X, y)
+    last = trainer.history_[-1]
+    assert last["gap"] <= 1e-4
+    # With steps that grow where they should shrink it takes four times as many passes.
+    assert 150 < last["oracle_calls"] < 1200
+    assert last["cuts"] < 0.5 * last["oracle_calls"]
+
+
+def all_stumps(X):
+    """Answers of all stumps and the constants, each with its opposite."""
+    below = [X[:, f] <= t for f in range(X.shape[1]) for t in np.unique(X[:, f])]
+    return np.array([sign * np.where(b, 1.0, -1.0) for b in below for sign in (1, -1)])
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_the_gap_closes_and_bounds_hold_over_the_family(name):
+    rng = np.random.default_rng(3)
+    y = np.arange(36) % 3
+    X = np.round(rng.normal(size=(36, 2)) + 0.8 * np.eye(3)[y][:, :2], 0)
+    trainer = StructBoost(
+        TASKS[name], C=1.2, tol=1e-4, max_rounds=400, formulation=NormBoundedHinge(),
+        pricing=RULES[name](), columns_per_channel=1,
+    ).fit(X, y)  # fmt: skip
+    last = trainer.history_[-1]
+    assert last["gap"] <= 1e-4
+    assert last["certified"]
+    assert 0 < last["primal"] < 36
+    assert trainer.model_.weights.sum() <= 1.2 * (1 + 1e-12)
+    primals = [record["primal"] for record in trainer.history_]
+    assert primals == sorted(primals, reverse=True)
+    # All columns that the rule could make: a stump for each bit, or a stump with any code.
+    stumps = np.unique(all_stumps(X), axis=0)
+    if name == "coded":
+        # A sum over bits, one stump each under a common weight: relaxed, the bits are free of one
+        # another, except for their weight, which is the same.
+        optimum = tied_program(stumps, y, 1.2)
+    else:
+        codes = np.array(np.meshgrid(*[[-1.0, 1.0]] * 3)).reshape(3, -1).T
+        columns = np.array([stump[:, None] * code for stump in stumps for code in codes])
+        delta = (np.arange(3) != y[:, None]).astype(float)
+        margins = margins_of(TASKS[name], columns, y)
+        optimum = full_program(margins, delta, np.full(36, 1 / 36), 1.2, bounds_norm=True)
+    assert max(record["bound"] for record in trainer.history_) <= optimum * (1 + 1e-5)
+    assert last["primal"] >= optimum * (1 - 1e-7)
+
+
+def tied_program(stumps, y, theta):
+    """Each bit mixes its stumps with weights of sum theta: a mixture of tied columns, and back."""
+    words = exhaustive_code(3).astype(float)
+    n, n_stumps = len(y), len(stumps)
+    # Margin of bit l on class c: (M(y_i, l) - M(c, l)) h(x_i).
+    columns = np.zeros((3 * n_stumps, n, 3))
+    for bit in range(3):
+        signs = words[y, bit][:, None] - words[None, :, bit]
+        columns[bit * n_stumps : (bit + 1) * n_stumps] = stumps[:, :, None] * signs
+    rows = np.hstack((-columns.reshape(len(columns), -1).T, -np.repeat(np.eye(n), 3, axis=0)))
+    norms = np.hstack((np.kron(np.eye(3), np.ones(n_stumps)), np.zeros((3, n))))
+    delta = (np.arange(3) != y[:, None]).ravel().astype(float)
+    cost = np.concatenate((np.zeros(len(columns)), np.ones(n)))
+    answer = linprog(cost, np.vstack((rows, norms)), np.append(-delta, [theta] * 3), method="highs")
+    assert answer.status == 0
+    return answer.fun
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("face", FACES, ids=lambda face: type(face).__name__)
+@pytest.mark.parametrize("load", [load_iris, load_wine], ids=["iris", "wine"])
+def test_faces_learn_and_come_back_from_files(face, load, tmp_path):
+    X, y = load(return_X_y=True)
+    face = clone(face).set_params(max_rounds=40).fit(X[::2], y[::2])
+    assert face.score(X[1::2], y[1::2]) > 0.85
+    assert face.model_.weights.sum() <= face.theta_ * (1 + 1e-12)
+    face.save(tmp_path / "model")
+    loaded = type(face).load(tmp_path / "model")
+    assert loaded.loss == "hinge"
+    np.testing.assert_array_equal(loaded.decision_function(X), face.decision_function(X))
+    scores = face.model_.scores(X[::2])
+    by_class = face.task_.class_scores(scores) if isinstance(face.task_, CodedTask) else scores
+    rows = np.arange(len(scores))
+    losses = (by_class + (np.arange(3) != y[::2, None])).max(axis=1) - by_class[rows, y[::2]]
+    assert face.objective_ == pytest.approx(losses.sum(), rel=1e-6, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"loss": "squared"}, "loss is 'squared'"),
+        ({"theta": -1.0}, "theta is -1.0"),
+        ({"theta": "x"}, "theta is 'x'"),
+    ],
+)
+@pytest.mark.parametrize("face", [MultiBoostMOClassifier, MultiBoostECCClassifier])
+def test_bad_parameters_are_named(face, parameters, message):
+    X, y = load_iris(return_X_y=True)
+    with pytest.raises(ValueError, match=message):
+        face(**{"loss": "hinge", **parameters}).fit(X, y)
+
+
+def test_a_bad_bound_is_named():
+    trainer = StructBoost(MulticlassTask(2), C=float("inf"), formulation=NormBoundedHinge())
+    with pytest.raises(ValueError, match="C is inf"):
+        trainer.fit(np.eye(2), [0, 1])
+
+
+# A small theta: where the training set can be had without loss, the class weights that one of the
+# checks wants to see at work are of no matter.
+@pytest.mark.slow
+@pytest.mark.parametrize("face", FACES, ids=lambda face: type(face).__name__)
+def test_the_whole_scikit_learn_battery(face):
+    check_battery(face)

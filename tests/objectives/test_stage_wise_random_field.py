@@ -1,0 +1,166 @@
+"""Stage-wise random fields: loss, slopes and steps by enumeration of all outputs; their face."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.special import logsumexp
+from sklearn.datasets import make_multilabel_classification
+from sklearn.metrics import f1_score, hamming_loss, zero_one_loss
+from sklearn.multioutput import MultiOutputClassifier
+from sklearn.tree import DecisionTreeClassifier
+
+from structboost import ChainTask, MultiLabelTask, StructBoostMultiLabelClassifier
+from structboost.learners.terms import Terms
+from structboost.objectives import StageWiseRandomField
+from structboost.objectives.base import Problem
+
+ROWS = 6
+
+
+def chains(rng):
+    lengths = rng.integers(1, 4, size=ROWS)
+    X = [rng.normal(size=(n, 2)) for n in lengths]
+    return ChainTask(2), X, [rng.integers(2, size=len(x)) for x in X]
+
+
+def sets(rng):
+    return (
+        MultiLabelTask(3, pairs=True),
+        rng.normal(size=(ROWS, 2)),
+        rng.integers(2, size=(ROWS, 3)),
+    )
+
+
+def labels(rng):
+    return MultiLabelTask(3), rng.normal(size=(ROWS, 2)), rng.integers(2, size=(ROWS, 3))
+
+
+def losses(task, X, Y, scores, offsets):
+    """Minus the logarithms of the probabilities of the true outputs, by enumeration."""
+
+    def score(i, y):
+        total = 0.0
+        found = task.joint_feature(X[i], y)
+        for kind in task.kinds:
+            own = scores[kind][offsets[kind][i] : offsets[kind][i + 1]]
+            feature = found if len(task.kinds) == 1 else found[kind]
+            if isinstance(feature, tuple):
+                parts, channels, values = feature
+                total += float((own[list(parts), list(channels)] * np.array(values)).sum())
+            else:
+                total += float((own * np.asarray(feature).reshape(own.shape)).sum())
+        return total
+
+    return np.array(
+        [
+            logsumexp([score(i, z) for z in task.outputs(X[i])]) - score(i, Y[i])
+            for i in range(len(X))
+        ]
+    )
+
+
+@pytest.mark.slow
+@settings(max_examples=15, deadline=None)
+@given(st.integers(0, 9999), st.sampled_from([chains, sets, labels]))
+def test_steps_are_shrunken_newton_steps_of_the_likelihood(seed, make):
+    rng = np.random.default_rng(seed)
+    task, X, Y = make(rng)
+    shares = rng.dirichlet(np.ones(ROWS))
+    offsets = dict(task.stack(X).offsets)
+    problem = Problem(task, X, Y, offsets, shares, np.random.RandomState(0))
+    booster = StageWiseRandomField(shrinkage=0.3, largest_step=0.8).booster(problem)
+    scores = {k: np.zeros((offsets[k][-1], p.n_channels)) for k, p in task.kinds.items()}
+    at, answers = [], []
+    for kind, part in task.kinds.items():
+        own = rng.integers(-127, 128, (part.n_channels, offsets[kind][-1])).astype(np.int8)
+        numbers = np.arange(part.n_channels)
+        first = booster.add_responses(kind, own)
+        terms = Terms(numbers, first + numbers, numbers, np.ones(len(numbers)))
+        booster.add_columns({kind: terms}, len(numbers))
+        at += [(kind, channel) for channel in numbers]
+        answers += list(own.astype(float))
+    for _ in range(2):
+        duals, weights = booster.gradient(), booster.weights.copy()
+        assert booster.primal == pytest.approx(shares @ losses(task, X, Y, scores, offsets))
+        booster.step(np.arange(len(at)))
+        new = {kind: own.copy() for kind, own in scores.items()}
+        for j, ((kind, channel), answer) in enumerate(zip(at, answers, strict=True)):
+
+            def along(step, kind=kind, channel=channel, answer=answer, scores=scores):
+                moved = {k: own.copy() for k, own in scores.items()}
+                moved[kind][:, channel] += step * answer
+                return shares @ losses(task, X, Y, moved, offsets)
+
+            h = 1e-5
+            slope = (along(-h) - along(h)) / (2 * h)
+            assert answer @ duals[kind][:, channel] == pytest.approx(slope, rel=1e-4, abs=1e-4)
+            change = booster.weights[j] - weights[j]
+            if make is not chains:
+                # One part for each example: the curvature is exact.
+                curvature = (along(h) - 2 * along(0) + along(-h)) / h**2
+                step = 0.0
+                if slope > 1e-6:
+                    step = 0.3 * min(slope / curvature, 0.8 / np.abs(answer).max())
+                assert change == pytest.approx(step, rel=1e-3, abs=1e-8)
+            new[kind][:, channel] += change * answer
+        scores = new
+
+
+def test_the_variance_of_a_count_is_taken_for_its_mean():
+    task, x = ChainTask(2), np.zeros((4, 1))
+    offsets = dict(task.stack([x]).offsets)
+    problem = Problem(task, [x], [np.zeros(4, int)], offsets, np.ones(1), np.random.RandomState(0))
+    formulation = StageWiseRandomField(shrinkage=1.0, largest_step=9.0)
+    booster = formulation.booster(problem)
+    one = np.zeros(1, int)
+    booster.add_columns(
+        {"step": Terms(one, one + booster.add_responses("step", np.ones((1, 1))), one, np.ones(1))},
+        1,
+    )
+    booster.step(one)
+    # Tag 0 follows tag 0 three times; three quarters of a time were expected.
+    assert booster.weights == pytest.approx([(3 - 0.75) / 0.75])
+
+
+@pytest.mark.slow
+def test_the_default_of_label_sets_serves_the_loss_that_is_named(tmp_path):
+    X, Y = make_multilabel_classification(2400, 12, n_classes=5, n_labels=2, random_state=4)
+    train, test = slice(0, 400), slice(400, None)
+    peer = MultiOutputClassifier(DecisionTreeClassifier(max_depth=3, random_state=0))
+    of_peer = peer.fit(X[train], Y[train]).predict(X[test])
+    measures = {
+        "hamming": hamming_loss,
+        "subset": zero_one_loss,
+        "f1": lambda truth, found: 1 - f1_score(truth, found, average="samples", zero_division=1),
+    }
+    models, found = {}, {}
+    for loss, measure in measures.items():
+        model = models[loss] = StructBoostMultiLabelClassifier(loss=loss, max_iter=60)
+        found[loss] = model.fit(X[train], Y[train]).predict(X[test])
+        assert model.history_[-1]["bound"] is None
+        assert model.C_ == np.inf
+        assert measure(Y[test], found[loss]) < measure(Y[test], of_peer)
+        model.save(tmp_path / loss)
+        loaded = StructBoostMultiLabelClassifier.load(tmp_path / loss)
+        np.testing.assert_array_equal(loaded.predict(X[test]), found[loss])
+    assert measures["f1"](Y[test], found["f1"]) < measures["f1"](Y[test], found["hamming"])
+    wrong_sets = {loss: zero_one_loss(Y[test], found[loss]) for loss in measures}
+    assert wrong_sets["subset"] == min(wrong_sets.values())
+    shares = models["hamming"].predict_marginals(X[test])
+    assert -np.mean(np.log(np.where(Y[test], shares, 1 - shares))) < 0.9 * np.log(2)
+    assert models["subset"].task_.pairs
+    assert models["subset"].task_.sets is not None
+    said = StructBoostMultiLabelClassifier(
+        objective="l1_log_loss", loss="subset", C=30, max_iter=3
+    ).fit(X, Y)
+    assert said.history_[-1]["bound"] is not None
+    assert said.task_.sets is None
+
+
+def test_parameters_out_of_range_are_refused():
+    for name, value in {"shrinkage": 0.0, "largest_step": -1.0, "enough": -1e-3}.items():
+        with pytest.raises(ValueError, match=name):
+            StageWiseRandomField(**{name: value}).check()

@@ -1,0 +1,267 @@
+"""Features of tokens against templates written out, and their use in a pipeline."""
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from sklearn import config_context
+from sklearn.base import clone
+from sklearn.feature_extraction import DictVectorizer
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+
+from structboost import StructBoostTagger
+from structboost.errors import ModelFileError
+from structboost.text import ChunkScorer, TokenFeatures
+from structboost.text.token_features import shape_of
+
+WORDS = st.sampled_from(["Ada", "IBM", "b2B", "2026", "-", "étÉ", "a", "I", "x|y"])
+SENTENCES = st.lists(st.lists(st.tuples(WORDS, WORDS), max_size=5), min_size=1, max_size=3)
+
+
+def by_hand(sentence, t, f):
+    """Features of a token, template by template."""
+    words, n = [word for word, _ in sentence], len(sentence)
+
+    def at(values, k):
+        return "<start>" if t + k < 0 else "<end>" if t + k >= n else values[t + k]
+
+    lower = [word.lower() for word in words]
+    token = {}
+    for k in range(-f.window, f.window + 1):
+        token[f"word[{k}]"] = at(lower, k)
+        if not 0 <= t + k < n:
+            continue
+        word = words[t + k]
+        if f.shape and -1 <= k <= 1:
+            token[f"shape[{k}]"] = shape_of(word)
+        if f.case and word.istitle():
+            token[f"is_title[{k}]"] = True
+        if f.case and word.isupper():
+            token[f"is_upper[{k}]"] = True
+    if f.case and any(c.isdigit() for c in words[t]):
+        token["has_digit[0]"] = True
+    if f.case and words[t].isdigit():
+        token["is_digit[0]"] = True
+    for m in range(1, 1 + len(words[t])):
+        if m <= f.prefixes:
+            token[f"prefix[{m}]"] = lower[t][:m]
+        if m <= f.suffixes:
+            token[f"suffix[{m}]"] = lower[t][len(words[t]) - m :]
+    for m in range(2, f.word_ngrams + 1):
+        for a in range(1 - m, 1):
+            token[f"word[{a}:{a + m}]"] = "|".join(at(lower, k) for k in range(a, a + m))
+    column = [value for _, value in sentence]
+    for m in range(1, f.column_ngrams + 1):
+        for a in range(-f.window, f.window + 2 - m):
+            name = f"pos[{a}]" if m == 1 else f"pos[{a}:{a + m}]"
+            token[name] = "|".join(at(column, k) for k in range(a, a + m))
+    for i, j in [(0, -1), (0, 0), (0, 1), (-1, 0), (1, 0)] if f.column_pairs else []:
+        if abs(i + j) <= f.window:
+            token[f"word[{i}]+pos[{j}]"] = f"{at(lower, i)}|{at(column, j)}"
+    return token
+
+
+@pytest.mark.slow
+@given(SENTENCES, st.data())
+@settings(max_examples=150, deadline=None)
+def test_features_are_those_of_templates_written_out(sentences, data):
+    small = st.integers(0, 3)
+    features = TokenFeatures(
+        data.draw(small), prefixes=data.draw(small), suffixes=data.draw(small),
+        shape=data.draw(st.booleans()), case=data.draw(st.booleans()), counts=False,
+        column_pairs=data.draw(st.booleans()),
+        word_ngrams=data.draw(st.integers(1, 3)), column_ngrams=data.draw(small), columns=["pos"],
+    )  # fmt: skip
+    X = [[{"word": word, "pos": pos} for word, pos in sentence] for sentence in sentences]
+    out = features.fit_transform(X)
+    assert out == [[by_hand(s, t, features) for t in range(len(s))] for s in sentences]
+    names = set(features.get_feature_names_out())
+    assert all(set(token) <= names for tokens in out for token in tokens)
+
+
+def test_names_are_different_and_each_of_them_occurs():
+    features = TokenFeatures(column_pairs=True)
+    X = [[{"word": word, "pos": "N"} for word in ("IBM", "2026", "Ada9a", "reads", "Cyyyy", "OK")]]
+    X += [X[0][::-1]]
+    tokens = [token for tokens in features.fit_transform(X) for token in tokens]
+    names = features.get_feature_names_out().tolist()
+    assert len(set(names)) == len(names)
+    assert set(names) == {name for token in tokens for name in token}
+
+
+def bin_of(bounds, value):
+    return str(sum(bound <= value for bound in bounds))
+
+
+@pytest.mark.slow
+@given(SENTENCES, SENTENCES)
+@settings(max_examples=100, deadline=None)
+def test_counts_are_those_of_a_loop_over_the_other_tokens(training, later):
+    training, later = ([[word for word, _ in s] for s in text] for text in (training, later))
+    features = TokenFeatures(1, word_ngrams=1).fit(training)
+    plain = TokenFeatures(1, word_ngrams=1, counts=False).fit(training)
+    assume(later != training)
+    for text, X in ((training, training), (training + later, later)):
+        first = len(text) - len(X)
+        for i, (tokens, without) in enumerate(
+            zip(features.transform(X), plain.transform(X), strict=True), start=first
+        ):
+            for t, token in enumerate(tokens):
+                wanted = dict(without[t])
+                for k in (-1, 0, 1):
+                    if not 0 <= t + k < len(tokens):
+                        continue
+                    word = text[i][t + k]
+                    places = [
+                        (s, other[s])
+                        for j, other in enumerate(text)
+                        for s in range(len(other))
+                        if other[s].lower() == word.lower() and (j, s) != (i, t + k)
+                    ]
+                    inside = [other[0].isupper() for s, other in places if s > 0]
+                    wanted[f"count[{k}]"] = bin_of((1, 2, 4, 8, 32), len(places))
+                    wanted[f"capitals[{k}]"] = (
+                        bin_of((0.05, 0.35, 0.65, 0.95), np.mean(inside)) if inside else "none"
+                    )
+                shape = shape_of(text[i][t][0])
+                place = "first" if t == 0 else "inside"
+                wanted["case[0]"] = f"{wanted['capitals[0]']}|{shape}|{place}"
+                assert token == wanted
+
+
+def test_letters_that_training_lost_are_alike_later():
+    training = [["Espa\ufffda", "y", "\ufffdfrica", "canci\ufffdn", "\u00bb"]]
+    features = TokenFeatures(0).fit(training)
+    assert features.has_lost_letters_
+    assert features.transform([["Espa\u00f1a"]]) == features.transform([["Espa\ufffda"]])
+    token = features.transform(training)[0][0]
+    assert (token["shape[0]"], token.get("is_title[0]")) == ("Aa", True)
+    few = TokenFeatures(0).fit([["Espa\ufffda", "canci\u00f3n", "\u00e9l"]])
+    assert not few.has_lost_letters_
+    assert few.transform([["Espa\u00f1a"]])[0][0]["word[0]"] == "espa\u00f1a"
+
+
+def test_saved_features_are_equal(tmp_path):
+    training = [[{"word": w, "pos": "N"} for w in ("Ada", "sees", "Espa\ufffda")]] * 3
+    features = TokenFeatures(1, prefixes=2).fit(training)
+    features.save(tmp_path / "features")
+    loaded = TokenFeatures.load(tmp_path / "features")
+    later = [[{"word": w, "pos": "N"} for w in ("Espa\u00f1a", "Bo", "Ada")]]
+    for X in (training, later):
+        assert loaded.transform(X) == features.transform(X)
+    assert loaded.has_lost_letters_
+    assert loaded.get_params() == features.get_params()
+    assert loaded.columns_ == ["pos"]
+    content = (tmp_path / "features").read_bytes()
+    (tmp_path / "features").write_bytes(content[:-40])
+    with pytest.raises(ModelFileError, match="is damaged"):
+        TokenFeatures.load(tmp_path / "features")
+
+
+def test_parameters_set_after_fit_do_not_change_the_features(tmp_path):
+    X = [[{"word": w, "pos": "N"} for w in ("Ada", "sees", "Bo")]] * 3
+    features = TokenFeatures().fit(X)
+    wanted, names = features.transform(X), features.get_feature_names_out().tolist()
+    for name, value in {
+        **{"window": 1, "prefixes": 0, "suffixes": 1, "shape": False, "case": False},
+        **{"counts": False, "word_ngrams": 0, "column_ngrams": 1, "word": "pos"},
+    }.items():
+        features.set_params(**{name: value})
+    assert features.transform(X) == wanted
+    assert features.get_feature_names_out().tolist() == names
+    features.save(tmp_path / "features")
+    assert TokenFeatures.load(tmp_path / "features").transform(X) == wanted
+
+
+def test_words_and_dicts_of_words_have_equal_features():
+    words = [["Ada", "sleeps"], [], ["Bo"]]
+    dicts = [[{"word": word} for word in sentence] for sentence in words]
+    named = [[{"form": word} for word in sentence] for sentence in words]
+    wanted = TokenFeatures().fit_transform(words)
+    assert TokenFeatures().fit_transform(dicts) == wanted
+    assert TokenFeatures(word="form").fit_transform(named) == wanted
+    assert TokenFeatures().fit(words).transform([np.array(s) for s in words]) == wanted
+    assert TokenFeatures().fit(words).transform(tuple(map(tuple, words))) == wanted
+
+
+def test_columns_are_those_of_training():
+    X = [[{"word": "Ada", "pos": "N", "id": 3}]]
+    assert TokenFeatures().fit(X).columns_ == ["pos", "id"]
+    features = TokenFeatures(columns=["pos"], column_ngrams=1, window=0).fit(X)
+    assert "pos[0]" in features.get_feature_names_out()
+    with pytest.raises(ValueError, match=r"^X\[0\]\[0\] is .*, without the column 'pos' of fit"):
+        features.transform([[{"word": "Ada"}]])
+    with pytest.raises(ValueError, match=r"^X\[0\]\[0\] is 'Ada', without the column 'pos' of fit"):
+        features.transform([["Ada"]])
+    with pytest.raises(ValueError, match=r"^'pos' of X\[0\]\[0\] is \[1\.0\], no text or number"):
+        features.transform([[{"word": "Ada", "pos": [1.0]}]])
+
+
+@pytest.mark.parametrize(
+    ("X", "error", "match"),
+    [
+        (["Ada sleeps"], TypeError, r"X\[0\] is 'Ada sleeps'; give a list of words"),
+        ([{"word": "Ada"}], TypeError, r"X\[0\] is \{'word': 'Ada'\}; give a list"),
+        ([[{"form": "Ada"}]], TypeError, r"X\[0\]\[0\] is .*; give it a string 'word'"),
+        ([["Ada", 3]], TypeError, r"X\[0\]\[1\] is 3; give words or dicts"),
+        ([["Ada"], [None]], TypeError, r"X\[1\]\[0\] is None"),
+        ([{"Ada", "Bo"}], TypeError, r"X\[0\] is \{.*; give a list of words"),
+        ([pd.DataFrame({"word": ["Ada"]})], TypeError, r"X\[0\] is .*; give a list of words"),
+        (None, TypeError, "X is None"),
+    ],
+)
+def test_unusable_sentences_raise_with_their_place(X, error, match):
+    features = TokenFeatures().fit([["Ada"]])
+    with pytest.raises(error, match=match):
+        features.transform(X)
+
+
+@pytest.mark.parametrize(
+    ("settings", "match"),
+    [
+        ({"window": -1}, "window is -1"), ({"prefixes": 1.5}, "prefixes is 1.5"),
+        ({"suffixes": True}, "suffixes is True"), ({"word_ngrams": 0}, "word_ngrams is 0"),
+        ({"shape": "yes"}, "shape is 'yes'"), ({"counts": 1}, "counts is 1"),
+        ({"column_pairs": 0}, "column_pairs is 0"), ({"columns": "pos"}, "columns is 'pos'"),
+        ({"columns": None}, "columns is None"), ({"word": None}, "word is None"),
+    ],
+)  # fmt: skip
+def test_unusable_parameters_raise(settings, match):
+    with pytest.raises((TypeError, ValueError), match=match):
+        TokenFeatures(**settings).fit([["Ada"]])
+
+
+X = [["Ada", "sleeps"], ["Bo", "reads", "Cy"], ["dogs", "see", "Di"]] * 6
+Y = [["B-x", "O"], ["B-x", "O", "B-x"], ["O", "O", "B-x"]] * 6
+
+
+def test_a_pipeline_is_cloned_pickled_and_searched():
+    pipeline = make_pipeline(TokenFeatures(), StructBoostTagger(random_state=0))
+    search = GridSearchCV(pipeline, {"tokenfeatures__window": [0, 1]}, scoring=ChunkScorer(), cv=2)
+    best = search.fit(X, Y).best_estimator_
+    assert clone(best).fit(X, Y).predict(X) == Y
+    assert pickle.loads(pickle.dumps(best)).predict(X) == best.predict(X) == Y
+    assert clone(TokenFeatures(3, prefixes=1)).get_params()["window"] == 3
+
+
+def test_other_libraries_take_the_features():
+    tokens = [token for tokens in TokenFeatures().fit_transform(X) for token in tokens]
+    assert DictVectorizer().fit_transform(tokens).shape[0] == sum(map(len, X))
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_data_frames_as_output_of_other_transformers_leave_tokens_alone(library):
+    X, y = [["Ada", "sleeps"], ["Bo", "reads", "Cy"]] * 5, [["B", "O"], ["B", "O", "B"]] * 5
+    with config_context(transform_output=library):
+        features = TokenFeatures().fit_transform(X)
+        assert make_pipeline(TokenFeatures(), StructBoostTagger()).fit(X, y).score(X, y) == 1.0
+    assert features == TokenFeatures().fit_transform(X)
+
+
+def test_numbers_that_may_be_zero_are_asked_for_from_zero():
+    with pytest.raises(ValueError, match="window is -1; give a whole number from 0"):
+        TokenFeatures(window=-1).fit([["a"]])

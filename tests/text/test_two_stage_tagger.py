@@ -1,0 +1,291 @@
+"""The tagger of two stages: its features against loops, its folds, its files."""
+
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.base import BaseEstimator, clone
+from sklearn.pipeline import make_pipeline
+
+from structboost import StructBoostTagger
+from structboost.errors import ConstantPredictionWarning, ModelFileError
+from structboost.text import TokenFeatures, TwoStageTagger, chunk_f1
+from structboost.text.nearby_tags import TagLexicon, nearby_means, read_tokens, with_tags
+
+SENTENCES = st.lists(st.lists(st.sampled_from("abc"), max_size=4), min_size=1, max_size=6)
+
+
+@pytest.mark.slow
+@given(SENTENCES, st.integers(1, 3), st.booleans(), st.integers(0, 1000))
+@settings(max_examples=150, deadline=None)
+def test_means_are_those_of_loops_over_sentences_and_tokens(sentences, radius, has_documents, seed):
+    rng = np.random.default_rng(seed)
+    X = [[{"word": word} for word in sentence] for sentence in sentences]
+    _, words, lengths = read_tokens(X, "word")
+    documents = rng.integers(0, 3, len(X)) if has_documents else None
+    starts = np.cumsum([0, *lengths])
+    probabilities = rng.random((len(words), 2))
+    wanted = np.full((len(words), 2), np.nan)
+    for i, x in enumerate(X):
+        for t, token in enumerate(x):
+            rows = [
+                probabilities[starts[j] + s]
+                for j, other in enumerate(X)
+                for s in range(len(other))
+                if j != i and other[s] == token
+                and (documents[i] == documents[j] if has_documents else abs(i - j) <= radius)
+            ]  # fmt: skip
+            if rows:
+                wanted[starts[i] + t] = np.mean(rows, axis=0)
+    means = nearby_means(words, lengths, probabilities, radius, documents)
+    np.testing.assert_allclose(means, wanted, atol=1e-8)
+
+
+def test_likely_tags_become_features_by_the_lower_bounds_of_their_bins():
+    means = np.array([[0.09, 0.91], [0.1, 0.25], [np.nan, np.nan]])
+    X = [[{"w": "a"}, {"w": "b"}], [], [{"w": "c"}]]
+    assert with_tags(X, "nearby", means, ["B", "O"]) == [
+        [{"w": "a", "nearby:O": "0.75"}, {"w": "b", "nearby:B": "0.1", "nearby:O": "0.25"}],
+        [],
+        [{"w": "c"}],
+    ]
+    assert X[0][0] == {"w": "a"}
+
+
+@pytest.mark.slow
+@given(st.lists(st.tuples(st.sampled_from("abc"), st.integers(-1, 1), st.integers(0, 2))))
+@settings(max_examples=100, deadline=None)
+def test_fractions_are_those_of_a_loop_over_tokens_of_other_folds(tokens):
+    weights = np.linspace(0.1, 1.3, len(tokens))
+
+    def lexicon(at):
+        tags = np.array([tokens[i][1] for i in at], np.int64)
+        return TagLexicon.of([tokens[i][0] for i in at], tags, 2, weights[at])
+
+    everything = np.arange(len(tokens))
+    for fold in range(3):
+        inside = np.array([i for i in everything if tokens[i][2] == fold], np.int64)
+        wanted = np.full((4, 2), np.nan)
+        for row, word in enumerate("abcd"):
+            totals = [
+                sum(weights[i] for i, (w, tag, f) in enumerate(tokens)
+                    if (w, tag) == (word, k) and f != fold)
+                for k in (0, 1)
+            ]  # fmt: skip
+            if sum(totals):
+                wanted[row] = np.array(totals) / sum(totals)
+        fractions = lexicon(everything).fractions(list("abcd"), lexicon(inside))
+        np.testing.assert_allclose(fractions, wanted, atol=1e-8)
+
+
+class Recorder(BaseEstimator):
+    """Tagger that keeps its training sentences, and tags only names with a title."""
+
+    log: list = []
+
+    def fit(self, X, y, sample_weight=None):
+        self.log.append((X, y, sample_weight))
+        self.classes_ = np.array(["B-x", "O"])
+        self.seen_ = {token["word[0]"] for tokens in X for token in tokens}
+        return self
+
+    def predict_marginals(self, X):
+        return [
+            [{"B-x": p, "O": 1 - p} for p in (0.6 if "title" in token else 0.3 for token in tokens)]
+            for tokens in X
+        ]
+
+
+def test_first_stages_of_folds_see_other_runs_of_sentences():
+    Recorder.log.clear()
+    X = [[{"word[0]": str(i)}] for i in range(7)]
+    y = [["O"]] * 7
+    TwoStageTagger(Recorder(), folds=3).fit(X, y, sample_weight=[1, 1, 1, 1, 1, 1, 0])
+    trained = [[x[0]["word[0]"] for x in X] for X, _, _ in Recorder.log]
+    assert trained == [
+        list("0123456"),
+        list("345"),
+        list("01256")[:4],
+        list("01234"),
+        list("0123456"),
+    ]
+
+
+def test_documents_are_in_one_fold_and_alone_are_nearby():
+    Recorder.log.clear()
+    X = [[{"word[0]": "a", "title": True}], [{"word[0]": "a"}], [{"word[0]": "a"}]]
+    documents = ["d2", "d1", "d2"]
+    TwoStageTagger(Recorder(), folds=2).fit(X, [["O"]] * 3, documents=documents)
+    assert [len(X) for X, _, _ in Recorder.log] == [3, 1, 2, 3]
+    tokens = [tokens[0] for tokens in Recorder.log[-1][0]]
+    assert [token.get("nearby:B-x") for token in tokens] == ["0.25", None, "0.5"]
+
+
+def test_tags_of_a_word_in_other_folds_are_features_and_in_prediction_all():
+    Recorder.log.clear()
+    X = [[{"word[0]": word}] for word in "abac"]
+    y = [["B-x"], ["O"], ["O"], [None]]
+    tagger = TwoStageTagger(Recorder(), folds=2).fit(X, y)
+
+    def of_lexicon(tokens):
+        return {name: value for name, value in tokens[0].items() if name.startswith("lexicon")}
+
+    second = [of_lexicon(tokens) for tokens in Recorder.log[-1][0]]
+    assert second == [{"lexicon:O": "0.75"}, {}, {"lexicon:B-x": "0.75"}, {}]
+    wanted = [{"lexicon:B-x": "0.5", "lexicon:O": "0.5"}, {"lexicon:O": "0.75"}, {}]
+    inputs = tagger._inputs([[{"word[0]": word}] for word in "abc"], None)
+    assert [of_lexicon(tokens) for tokens in inputs] == wanted
+
+
+NAMES = [f"N{i}" for i in range(24)]
+
+
+def corpus(seed, n=40):
+    """Sentences in which a name has a hint of its kind once, and then none."""
+    rng = np.random.default_rng(seed)
+    X, y = [], []
+    for _ in range(n):
+        names = rng.choice(NAMES, 3, replace=False)
+        kinds = rng.choice(["x", "y"], 3)
+        for hint in (True, True, False, False):
+            for name, kind in zip(names, kinds, strict=True):
+                X.append([("mr" if kind == "x" else "in") if hint else "the", str(name), "is"])
+                y.append(["O", f"B-{kind}", "O"])
+    return X, y, np.repeat(np.arange(n), 12)
+
+
+@pytest.fixture(scope="module")
+def trained():
+    X, y, documents = corpus(0)
+    features = TokenFeatures(prefixes=0, suffixes=0, column_ngrams=0)
+    tagger = TwoStageTagger(StructBoostTagger(random_state=0), folds=3)
+    return features, tagger.fit(features.fit_transform(X), y, documents=documents)
+
+
+@pytest.mark.slow
+def test_a_name_is_tagged_as_elsewhere_in_its_document(trained):
+    features, tagger = trained
+    X, y, documents = corpus(1)
+    tokens = features.transform(X)
+    alone = chunk_f1(y, tagger.first_.predict(tokens))
+    assert chunk_f1(y, tagger.predict(tokens, documents=documents)) > 0.95 > alone + 0.1
+    assert tagger.score(tokens, y, documents=documents) > tagger.first_.score(tokens, y)
+    marginals = tagger.predict_marginals(tokens, documents)
+    assert sum(marginals[0][0].values()) == pytest.approx(1)
+
+
+def test_a_sentence_alone_is_tagged(trained):
+    features, tagger = trained
+    assert tagger.predict(features.transform([["mr", "Zoe", "is"]])) == [["O", "B-x", "O"]]
+
+
+def test_a_saved_tagger_predicts_the_same(trained, tmp_path):
+    features, tagger = trained
+    X, _, documents = corpus(2, 5)
+    tokens = features.transform(X)
+    tagger.save(tmp_path / "tagger")
+    loaded = TwoStageTagger.load(tmp_path / "tagger")
+    assert loaded.predict(tokens, documents) == tagger.predict(tokens, documents)
+    assert loaded.predict(tokens) == tagger.predict(tokens)
+    assert loaded.get_params()["estimator__random_state"] == 0
+    pickled = pickle.loads(pickle.dumps(tagger))
+    assert pickled.predict(tokens) == tagger.predict(tokens)
+
+
+def test_files_that_are_damaged_or_of_another_kind_are_refused(trained, tmp_path):
+    _, tagger = trained
+    path = tmp_path / "tagger"
+    tagger.first_.save(path)
+    with pytest.raises(ModelFileError, match="not a two-stage tagger"):
+        TwoStageTagger.load(path)
+    tagger.save(path)
+    content = Path(path).read_bytes()
+    path.write_bytes(content[:-100])
+    with pytest.raises(ModelFileError, match="is damaged"):
+        TwoStageTagger.load(path)
+    with pytest.raises(FileNotFoundError):
+        TwoStageTagger.load(tmp_path / "none")
+
+
+def test_stages_of_another_class_are_not_saved(tmp_path):
+    tagger = TwoStageTagger(Recorder(), folds=2)
+    tagger.fit([[{"word[0]": "a"}]] * 4, [["O"]] * 4)
+    with pytest.raises(TypeError, match=r"estimator is Recorder\(\); save\(\) takes"):
+        tagger.save(tmp_path / "tagger")
+
+
+@pytest.mark.slow
+def test_a_pipeline_passes_documents(trained):
+    _, tagger = trained
+    X, y, documents = corpus(0)
+    features = TokenFeatures(prefixes=0, suffixes=0, column_ngrams=0)
+    pipeline = make_pipeline(features, clone(tagger))
+    pipeline.fit(X, y, twostagetagger__documents=documents)
+    tokens = features.fit_transform(X)
+    predicted = pipeline.predict(X, documents=documents)
+    assert predicted == tagger.predict(tokens, documents=documents)
+
+
+def test_a_refit_that_fails_leaves_the_old_model(trained):
+    features, tagger = trained
+    tokens = features.transform([["mr", "Zoe", "is"]])
+    with pytest.raises(ValueError, match="y"):
+        tagger.fit(tokens * 10, [["O"]] * 10)
+    assert tagger.predict(tokens) == [["O", "B-x", "O"]]
+
+
+TOKEN = {"word[0]": "a"}
+
+
+@pytest.mark.parametrize(
+    ("X", "parameters", "fit", "match"),
+    [
+        ([["a"]] * 4, {}, {}, r"X\[0\] is \['a'\]; give .* a dict of features"),
+        ([[{"word": "a"}]] * 4, {}, {}, r"X\[0\]\[0\] has None for the feature 'word\[0\]'"),
+        ([TOKEN] * 4, {}, {}, r"X\[0\] is .*; give \[X\] if"),
+        ([[TOKEN]] * 4, {"folds": 5}, {}, "folds is 5; give .* the sequences, 4"),
+        ([[TOKEN]] * 4, {"folds": 1}, {}, "folds is 1"),
+        ([[TOKEN]] * 4, {"radius": 0}, {}, "radius is 0"),
+        ([[TOKEN]] * 4, {"folds": 3}, {"documents": [0, 0, 1, 1]}, "the documents, 2"),
+        ([[TOKEN]] * 4, {"folds": 2}, {"documents": [0, 1]}, r"documents has shape \(2,\)"),
+        ([[TOKEN]] * 4, {"folds": 2}, {"documents": [0, 1, None, 1]}, r"documents\[2\] is None"),
+        ([[TOKEN]] * 4, {"folds": 2}, {"sample_weight": [1.0]}, "sample_weight"),
+        ([[TOKEN]] * 4, {"estimator": object()}, {}, "estimator is .*no predict_marginals"),
+        ([[TOKEN]] * 4, {"estimator": StructBoostTagger}, {}, "estimator is .*give a tagger"),
+        (None, {}, {}, "X is None"),
+    ],
+)
+def test_unusable_inputs_and_parameters_raise_with_a_remedy(X, parameters, fit, match):
+    tagger = TwoStageTagger(**{"estimator": Recorder(), **parameters})
+    with pytest.raises((TypeError, ValueError), match=match):
+        tagger.fit(X, [["O"]] * 4, **fit)
+
+
+@pytest.mark.slow
+def test_documents_are_held_out_as_a_whole_where_a_stage_chooses(monkeypatch):
+    X, y, documents = corpus(0)
+    tokens = TokenFeatures().fit_transform(X)
+    groups = []
+    fit = StructBoostTagger.fit
+
+    def recorded(self, X, y, sample_weight=None, **more):
+        groups.append(more.get("groups"))
+        return fit(self, X, y, sample_weight, **more)
+
+    monkeypatch.setattr(StructBoostTagger, "fit", recorded)
+    TwoStageTagger(StructBoostTagger(), folds=2).fit(tokens, y, documents=documents)
+    assert [own is not None for own in groups] == [True, False, False, True]
+    assert len(set(groups[0])) == len(set(documents))
+    groups.clear()
+    TwoStageTagger(StructBoostTagger(C=3.0), folds=2).fit(tokens, y, documents=documents)
+    assert groups == [None] * 4
+
+
+def test_one_tag_is_warned_of_once():
+    tokens = TokenFeatures().fit_transform([["a", "b"]] * 4)
+    with pytest.warns(ConstantPredictionWarning) as warned:
+        TwoStageTagger(folds=2).fit(tokens, [["O", "O"]] * 4)
+    assert len(warned) == 1
