@@ -15,6 +15,5 @@ _NAMES = {
     ],
     "token_features": ["TokenFeatures"],
     "two_stage_tagger": ["TwoStageTagger"],
-    "word_vectors": ["WordVectors"],
 }
 __getattr__, __dir__, __all__ = lazy_loader.attach(__name__, submod_attrs=_NAMES)

@@ -17,4 +17,3 @@ from .tagged_file import read_tagged as read_tagged
 from .tagged_file import write_tagged as write_tagged
 from .token_features import TokenFeatures as TokenFeatures
 from .two_stage_tagger import TwoStageTagger as TwoStageTagger
-from .word_vectors import WordVectors as WordVectors

@@ -33,7 +33,7 @@ from structboost import (
 from structboost.decisions import Choose
 from structboost.segmentation import CRFSettings, Segmenter, UnarySettings
 from structboost.tasks import GraphInput
-from structboost.text import TokenFeatures, TwoStageTagger, WordVectors
+from structboost.text import TokenFeatures, TwoStageTagger
 
 N = 42
 HINGE = {"objective": "hinge", "C": 5.0, "tol": 0.1}
@@ -70,8 +70,6 @@ FACES = {
     "StructBoostTagger, dicts": (StructBoostTagger(), "tags of dicts"),
     "TwoStageTagger": (TwoStageTagger(StructBoostTagger(C=1.0), folds=2), None),
     "TokenFeatures": (TokenFeatures(window=1), None),
-    "WordVectors": (WordVectors(2, min_count=1, random_state=0), None),
-    "WordVectors, classes": (WordVectors(2, n_classes=2, random_state=0), None),
     "PredictThenOptimize": (
         PredictThenOptimize(Choose(3, 1), C=5.0, tol=0.1, start="none", random_state=0),
         None,
