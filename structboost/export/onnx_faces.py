@@ -10,8 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import is_classifier
 
-from structboost.decisions.predict_then_optimize import PredictThenOptimize
-from structboost.export.onnx_decisions import costs_of
 from structboost.export.onnx_graph import Graph
 from structboost.export.onnx_inputs import GraphInputs, encoded
 from structboost.export.onnx_label_sets import label_sets
@@ -39,9 +37,9 @@ def outputs_of(model: Any, inputs: GraphInputs) -> dict[str, str]:
         If it has no form in ONNX.
     """
     raise TypeError(
-        f"model is {shown(model)}, which has no form in ONNX; give a fitted classifier, ranker, "
-        "StructBoostTagger or PredictThenOptimize, a Pipeline or CalibratedClassifierCV of these, "
-        "or the model_ of a StructBoost or StructuredSVM."
+        f"model is {shown(model)}, which has no form in ONNX; give a fitted classifier, ranker "
+        "or tagger of this library, such as the last step of a Pipeline, whose other steps you "
+        "convert elsewhere, or the model_ of a StructBoost or StructuredSVM."
     )
 
 
@@ -114,19 +112,8 @@ def _of_classes(graph: Graph, estimator: Any, raw: str) -> dict[str, str]:
             if (costs := estimator._class_costs()) is not None:
                 expected = graph.add("MatMul", outputs["probabilities"], graph.constant(costs))
                 index = graph.add("ArgMin", expected, axis=1, keepdims=0)
-    outputs["label"] = labelled(graph, estimator.classes_, index)
+    outputs["label"] = graph.add("Gather", graph.constant(_labels(estimator.classes_)), index)
     return outputs
-
-
-def labelled(graph: Graph, classes: NDArray[Any], index: str) -> str:
-    """Add the labels at indices of classes.
-
-    Raises
-    ------
-    TypeError
-        If the labels are of a type that ONNX does not have.
-    """
-    return graph.add("Gather", graph.constant(_labels(classes)), index)
 
 
 def _probabilities(graph: Graph, scores: str, estimator: Any) -> str:
@@ -211,8 +198,3 @@ def _of_tagger(tagger: StructBoostTagger, inputs: GraphInputs) -> dict[str, str]
         "first": graph.constant(first),
         "last": graph.constant(last),
     }
-
-
-@outputs_of.register
-def _of_decisions(model: PredictThenOptimize, inputs: GraphInputs) -> dict[str, str]:
-    return {"costs": costs_of(model._model, inputs)}

@@ -17,8 +17,6 @@ from structboost.learners.category_sets import SetColumns
 _OPSET, _ML_OPSETS, _IR_VERSION = 17, {"float32": 3, "float64": 5}, 8
 _ML = "ai.onnx.ml"
 _INT64 = 7
-# Outputs that are no computed numbers.
-_OF_LABELS = ("label", "labels")
 
 
 class Graph:
@@ -33,7 +31,7 @@ class Graph:
     Attributes
     ----------
     dtype : numpy.dtype
-        Type of numbers in the graph.
+        Type of numbers of inputs and outputs, and in the graph.
     facts : dict of str to list or dict
         Metadata of the model, in the form of JSON.
     opsets : dict of str to int
@@ -42,22 +40,17 @@ class Graph:
 
     def __init__(self, onnx: Any, dtype: np.dtype[Any]) -> None:
         self._onnx = onnx
-        self.dtype = self.declared = dtype
+        self.dtype = dtype
         self.facts: dict[str, Any] = {}
         self.opsets = {"": _OPSET, _ML: _ML_OPSETS[dtype.name]}
         self._nodes: list[Any] = []
         self._constants: list[Any] = []
         self._inputs: dict[str, Any] = {}
 
-    def widen(self) -> None:
-        """Compute in double precision, whatever inputs and outputs are."""
-        self.dtype = np.dtype(np.float64)
-        self.opsets[_ML] = _ML_OPSETS["float64"]
-
     def input(self, name: str, shape: Sequence[Any], dtype: Any = None) -> str:
         """Declare an input, by default of numbers, and return its name."""
         helper = self._onnx.helper
-        element = helper.np_dtype_to_tensor_dtype(np.dtype(dtype or self.declared))
+        element = helper.np_dtype_to_tensor_dtype(np.dtype(dtype or self.dtype))
         self._inputs[name] = helper.make_tensor_value_info(name, element, list(shape))
         return name
 
@@ -120,13 +113,6 @@ class Graph:
         )  # fmt: skip
         return self.cast(coded)
 
-    def text_codes(self, column: str, values: Sequence[str]) -> str:
-        """Replace text by its index among values, whose number is that of any other text."""
-        return self.add(
-            "LabelEncoder", column, domain=_ML, keys_strings=list(values),
-            values_int64s=list(range(len(values))), default_int64=len(values),
-        )  # fmt: skip
-
     def hstack_sets(self, rows: str, columns: SetColumns) -> str:
         """Append the columns of ``columns.beside`` to rows."""
         missing = columns.outside.shape[1] - 1
@@ -156,11 +142,6 @@ class Graph:
             raise ValueError(
                 f"X has the column {both[0]!r}, which is the name of an output; rename it."
             )
-        if self.dtype != self.declared:
-            outputs = {
-                name: value if name in _OF_LABELS else self.cast(value, self.declared)
-                for name, value in outputs.items()
-            }
         helper = self._onnx.helper
         named = [helper.make_node("Identity", [of], [out]) for out, of in outputs.items()]
         graph = helper.make_graph(

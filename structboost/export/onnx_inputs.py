@@ -9,7 +9,6 @@ import narwhals as nw
 import numpy as np
 
 from structboost.export.onnx_graph import Graph
-from structboost.export.onnx_steps import Block
 from structboost.faces.column_encoding import ColumnEncoding
 from structboost.faces.table_columns import RareCategories
 from structboost.faces.table_forms import frame_of
@@ -24,15 +23,16 @@ class GraphInputs:
     graph : Graph
     sample : array-like or data frame, optional
         Rows as the model will read them.
-    rows : str, optional
-        Name of a value of the graph that is the table.
+
+    Raises
+    ------
+    TypeError
+        If the sample is an array of text.
     """
 
-    def __init__(self, graph: Graph, sample: Any = None, rows: str | None = None) -> None:
+    def __init__(self, graph: Graph, sample: Any = None) -> None:
         self.graph = graph
-        self._rows = rows
-        self.sample, self.is_inner = sample, rows is not None
-        self._dtype: Any = None
+        self._rows: str | None = None
         self._shape: tuple[int, ...] = ()
         self.types: dict[str, Any] = {}
         frame = None if sample is None else frame_of(sample)
@@ -43,7 +43,7 @@ class GraphInputs:
         elif sample is not None:
             array = array_of(sample)
             if array.dtype.kind in "OUS" and any(isinstance(one, str) for one in array.flat):
-                self._dtype = np.dtype(object)
+                raise TypeError("X is an array of text; give a data frame, or leave X out.")
             self._shape = array.shape
 
     def rows(self, shape: Sequence[Any]) -> str:
@@ -60,19 +60,8 @@ class GraphInputs:
                 "rows of the training set."
             )
         if self._rows is None:
-            self._rows = self.graph.input("X", shape, self._dtype)
+            self._rows = self.graph.input("X", shape)
         return self._rows
-
-    def blocks(self, n_features: int, names: Sequence[Any] | None) -> list[Block]:
-        """Return the columns of a table for the steps of a pipeline."""
-        if not self.types:
-            rows, is_text = self.rows(["n", n_features]), self._dtype is not None
-            return [Block(rows if is_text else self.graph.cast(rows), n_features, is_text)]
-        of_text = {name: dtype.kind == "O" for name, dtype in self.types.items()}
-        return [
-            Block(name if of_text[name] else self.graph.cast(name), 1, of_text[name])
-            for name in self._names(n_features, names)
-        ]
 
     def numbers(
         self,
@@ -88,8 +77,6 @@ class GraphInputs:
             If columns are not those of training, or one holds neither numbers nor categories of the
             training set.
         """
-        if self._dtype is not None:
-            raise TypeError("X is an array of text; give a data frame, or leave X out.")
         if not self.types:
             return self.rows(["n", n_features])
         names = self._names(n_features, names)

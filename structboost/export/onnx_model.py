@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from structboost.export.onnx_composites import outputs_of
-from structboost.export.onnx_faces import scores_of_kind
+from structboost.export.onnx_faces import outputs_of, scores_of_kind
 from structboost.export.onnx_graph import Graph
 from structboost.export.onnx_inputs import GraphInputs
 from structboost.model.ensemble import Ensemble
@@ -30,15 +29,12 @@ def to_onnx(model: Any, X: Any = None, *, kind: str | None = None, dtype: Any = 
     Parameters
     ----------
     model : estimator or Ensemble
-        A fitted classifier, ranker, tagger or predict-then-optimise estimator; a Pipeline whose
-        last step is one, after steps that scale, impute, encode or select columns; a
-        CalibratedClassifierCV or a search of these; or the ``model_`` of a trainer, of which the
-        scores of parts are exported.
+        A fitted classifier, ranker or tagger of this library, or the ``model_`` of a trainer, of
+        which the scores of parts are exported.  Export the last step of a pipeline, and convert
+        the steps before it elsewhere.
     X : data frame or array-like, optional
         Rows as the model will read them.  A data frame gives the names and types of the inputs,
-        each of shape (n, 1).  Needed where a pipeline reads columns by name, or text, and for
-        pipelines in single precision: they are refused if they score these rows otherwise when
-        their numbers are rounded.
+        each of shape (n, 1).
     kind : str, optional
         Kind of the parts of an Ensemble; required where it has several.
     dtype : {"float32", "float64"}
