@@ -45,6 +45,9 @@ _RADIUS_TIMES_DIMENSION = 10.0
 _ROUNDING = 1e-9
 # Standard deviations around the mean that diagrams show.
 _SPAN = 2.0
+# Standard deviation of a given function, where a stump responds with -1 or 1: its weight is hardly
+# regularised.
+_GIVEN_SPREAD = 10.0
 
 
 class LinearFunction(NamedTuple):
@@ -189,9 +192,12 @@ class LinearFunctionSearch(WeakLearnerFamily):
     @override
     def restored(self, values: Sequence[Any]) -> LinearFunction:
         (packed,) = values
-        # Checkpoints of version 0.2 hold a list.
-        is_text = isinstance(packed, str)
-        coefficients = LinearFunction(packed).coefficients.tolist() if is_text else packed
+        try:
+            coefficients = LinearFunction(packed).coefficients.tolist()
+        except (TypeError, ValueError) as error:
+            raise DamagedFileError(
+                "the coefficients of a linear function are unreadable"
+            ) from error
         if len(coefficients) != self.standardisation.width:
             raise DamagedFileError("a linear function has more or fewer coefficients than features")
         least = -np.inf if self.standardisation.bias else 0.0
@@ -293,6 +299,83 @@ class SparseLinearFunctions(LinearFunctionSearch):
         shift = z.centers / z.scales
         sums = (self._columns @ duals) / z.scales[:, None] - shift[:, None] * totals
         return np.vstack((sums, totals)) if z.bias else np.asarray(sums)
+
+
+class CrossFittedWeights(NamedTuple):
+    """Linear weights that were learned without the rows they are used on.
+
+    Attributes
+    ----------
+    weights : ndarray, shape (n_folds, n_features)
+    folds : ndarray of int64, shape (n_parts,)
+        Row of ``weights`` for each training part, learned on other examples than its own.
+    """
+
+    weights: FloatArray
+    folds: IntArray
+
+
+class CrossFittedFunction(WeakLearnerFamily):
+    """Family of one linear function that was learned on other examples.
+
+    Stumps alone rebuild in steps what is linear, and over-fit where examples are few.  Beside this
+    column they are chosen only where the score is not linear.  On the training parts the function
+    has the weights of the part's fold.  Elsewhere it has the mean of the folds, scaled alike.
+
+    Parameters
+    ----------
+    features : ndarray, shape (n_parts, n_features)
+        Features of the training parts.
+    linear : CrossFittedWeights
+        If responses must not be negative, neither may be weights and features.
+
+    Raises
+    ------
+    ValueError
+        If the weights do not fit the features.
+    """
+
+    name = "linear"
+    exact_pricing = True
+    cross_fitted = True
+
+    def __init__(self, features: NDArray[Any], linear: CrossFittedWeights) -> None:
+        self.n_features = features.shape[1]
+        if linear.weights.shape[1:] != (self.n_features,) or linear.folds.shape != (len(features),):
+            raise ValueError(
+                f"weights have shape {linear.weights.shape} and folds {linear.folds.shape}; "
+                f"the features have {features.shape}."
+            )
+        mean = linear.weights.mean(axis=0)
+        rows = np.asarray(features, np.float64)
+        spread = float((rows @ mean).std())
+        scale = _GIVEN_SPREAD / spread if spread > 1e-12 else 0.0
+        self._function = LinearFunction.of(scale * mean)
+        self._centers, self._scales = rows.mean(axis=0), rows.std(axis=0)
+        responses = np.empty(len(features))
+        for fold, weights in enumerate(linear.weights):
+            inside = linear.folds == fold
+            responses[inside] = features[inside] @ (scale * weights)
+        self._responses = responses.astype(np.float32)
+
+    @override
+    def price(self, duals: FloatArray, per_channel: int) -> list[Candidate]:
+        return best_first(self.refine(self._function, duals))
+
+    @override
+    def refine(self, learner: LinearFunction, duals: FloatArray) -> list[Candidate]:
+        edges = self._responses.astype(np.float64) @ duals
+        return [Candidate(learner, channel, edge) for channel, edge in enumerate(edges.tolist())]
+
+    @override
+    def responses(self, learners: Sequence[LinearFunction]) -> NDArray[np.float32]:
+        return np.tile(self._responses, (len(learners), 1))
+
+    @override
+    def table(self, learners: Sequence[LinearFunction]) -> LinearFunctionTable:
+        coefficients = _matrix(learners, self.n_features)
+        intercept = np.zeros(len(learners))
+        return LinearFunctionTable(coefficients, intercept, self._centers, self._scales)
 
 
 class FunctionResponses(ResponsesInShard):

@@ -61,10 +61,8 @@ _TABLES = Registry(
         "active_feature": f"{_BASE}.active_feature:ActiveFeatureTable",
         "piecewise": f"{_BASE}.piecewise:PiecewiseTable",
         "linear": f"{_BASE}.linear_function:LinearFunctionTable",
-        # Patches need the shape of the images, linear functions their weights: those families are
-        # made by hand, as partial(PatchFamily, image_shape=...).
+        # Patches need the shape of the images, and are made by hand: partial(PatchFamily, ...).
         "patch": f"{_BASE}.patch:PatchTable",
-        "linear_and_stump": f"{_BASE}.linear_and_stump:LinearAndStumpTable",
     },
 )
 

@@ -11,7 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structboost._typing import IntArray
-from structboost.learners.linear_and_stump import CrossFittedWeights, LinearAndStumpFamily
+from structboost.learners.linear_function import CrossFittedFunction, CrossFittedWeights
+from structboost.learners.stump import StumpFamily
+from structboost.learners.union import UnionFamily
 from structboost.linear.structured_svm import StructuredSVM
 from structboost.progress import Phase
 from structboost.runtime.interrupts import uninterrupted
@@ -54,7 +56,7 @@ class CRFSettings:
         Boosted weak learners on the potentials, or linear weights.
     weak_learner : {"linear_and_stump", "stump", "tree"}
         Family of weak learners.  The first has one linear function beside the stumps
-        (:mod:`structboost.learners.linear_and_stump`).
+        (:class:`structboost.learners.linear_function.CrossFittedFunction`).
     linear_C : float
         C of the structured SVMs that learn this linear function; :func:`tuned` chooses it.
     max_rounds : int
@@ -222,11 +224,10 @@ def _linear_and_stumps(
     features: NDArray[Any],
     response: tuple[float, float],
     **settings: Any,
-) -> LinearAndStumpFamily:
-    """Return the family of the kind that has these responses."""
-    return LinearAndStumpFamily(
-        features, response, linear=linear["edge" if min(response) >= 0 else "node"], **settings
-    )
+) -> UnionFamily:
+    """Return the families of the kind that has these responses."""
+    function = CrossFittedFunction(features, linear["edge" if min(response) >= 0 else "node"])
+    return UnionFamily([function, StumpFamily(features, response, **settings)])
 
 
 class Tuned(NamedTuple):

@@ -69,7 +69,6 @@ def test_no_function_in_the_ball_has_a_larger_edge(seed, response):
             assert min(coefficients) >= 0
             assert answers.min() >= 0
         assert family.restored(list(candidate.learner)) == candidate.learner
-        assert family.restored([coefficients.tolist()]) == candidate.learner  # as version 0.2 wrote
 
 
 SCALES = {"large": 1e300, "small": 1e-300, "mixed": [1e300, 1e-300, 1.0, 1e200]}
@@ -405,10 +404,9 @@ def test_damaged_unions_are_refused(tmp_path):
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ([[1.0]], "more or fewer coefficients"),
-        ([[9.0, 0.0, 0.0, 0.0]], "norm above"),
-        ([[float("nan"), 0.0, 0.0, 0.0]], "its coefficient is"),
-        ([["x", 0.0, 0.0, 0.0]], "its coefficient is"),
+        ([[1.0]], "unreadable"),
+        (["no digits"], "unreadable"),
+        ([np.full(4, 9.0).tobytes().hex()], "norm above"),
         ([np.full(4, np.nan).tobytes().hex()], "its coefficient is"),
         ([np.ones(3).tobytes().hex()], "more or fewer coefficients"),
     ],

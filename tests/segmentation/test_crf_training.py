@@ -7,7 +7,7 @@ import pytest
 
 from structboost import StructBoost
 from structboost.files.schema import DamagedFileError, checked_arrays
-from structboost.learners.linear_and_stump import CrossFittedWeights, LinearAndStumpFamily
+from structboost.learners.linear_function import CrossFittedFunction, CrossFittedWeights
 from structboost.segmentation.crf_model import CRFModel
 from structboost.segmentation.crf_training import (
     CRFSettings,
@@ -43,40 +43,26 @@ def truths(counts):
     return [c.argmax(axis=1) for c in counts]
 
 
-@pytest.mark.parametrize("response", [(-1.0, 1.0), (0.0, 1.0)])
-def test_edges_equal_those_of_the_responses_and_no_learner_has_a_larger_one(response):
+def test_a_cross_fitted_function_has_the_weights_of_each_fold_and_elsewhere_the_mean():
     rng = np.random.default_rng(0)
-    features, duals = rng.random((60, 3)), rng.normal(size=(60, 1))
+    features, duals = rng.random((60, 3)), rng.normal(size=(60, 2))
     weights = CrossFittedWeights(rng.random((2, 3)), rng.integers(0, 2, 60))
-    family = LinearAndStumpFamily(features, response, linear=weights)
+    family = CrossFittedFunction(features, weights)
     found = family.price(duals, 5)
-    assert [c.edge for c in found] == sorted((c.edge for c in found), reverse=True)
+    responses = family.responses([found[0].learner])[0].astype(float)
     for candidate in found:
-        answers = family.responses([candidate.learner])[0].astype(float)
-        assert answers @ duals[:, 0] == pytest.approx(candidate.edge, rel=1e-5, abs=1e-5)
+        assert responses @ duals[:, candidate.channel] == pytest.approx(candidate.edge, rel=1e-5)
     own = np.einsum("pf,pf->p", features, weights.weights[weights.folds])
-    linear = next(c for c in found if hasattr(c.learner, "coefficients"))
-    np.testing.assert_allclose(
-        np.corrcoef(own, family.responses([linear.learner])[0])[0, 1], 1.0, atol=1e-6
-    )
-    # New parts get the folds' mean.
-    table = family.table([c.learner for c in found])
+    np.testing.assert_allclose(np.corrcoef(own, responses)[0, 1], 1.0, atol=1e-6)
     fresh = rng.random((10, 3))
     mean = fresh @ weights.weights.mean(axis=0)
-    place = [c.learner for c in found].index(linear.learner)
-    np.testing.assert_allclose(
-        np.corrcoef(mean, table.responses(fresh)[place])[0, 1], 1.0, atol=1e-9
-    )
-    np.testing.assert_allclose(table.feature_shares(3).sum(axis=1)[place], 1.0)
+    of_table = family.table([found[0].learner]).responses(fresh)[0]
+    np.testing.assert_allclose(np.corrcoef(mean, of_table)[0, 1], 1.0, atol=1e-9)
 
 
 def test_linear_weights_of_other_shapes_are_refused():
     with pytest.raises(ValueError, match="folds"):
-        LinearAndStumpFamily(
-            np.ones((4, 2)),
-            (-1.0, 1.0),
-            linear=CrossFittedWeights(np.ones((1, 2)), np.zeros(3, int)),
-        )
+        CrossFittedFunction(np.ones((4, 2)), CrossFittedWeights(np.ones((1, 2)), np.zeros(3, int)))
 
 
 def test_linear_weights_of_an_image_are_learned_without_it():
