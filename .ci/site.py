@@ -13,7 +13,7 @@ from pathlib import Path
 from sphinx.search.en import SearchEnglish
 
 QUERIES = ("depth", "class weights", "predict_proba", "learning_rate", "save", "probability")
-UNSEARCHED = ("decisions/", "results/", "changelog")
+UNSEARCHED = ("decisions", "results/", "changelog")
 
 
 def places(entry):

@@ -67,7 +67,7 @@ html_theme_options = {
 
 
 # Pages that a search of the site leaves out.
-UNSEARCHED = ("decisions/", "results/", "changelog", "how-this-library-is-tested", "architecture")
+UNSEARCHED = ("decisions", "results/", "changelog", "how-this-library-is-tested", "architecture")
 
 
 # A class, its attribute, a name with an underscore, or a call: `thin` alone is a verb.

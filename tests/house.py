@@ -22,7 +22,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "structboost"
 LEDGER = Path(__file__).with_name("house.toml")
-PAGES = {"guides": "*.md", "decisions": "decisions/**/*.md", "results": "results/**/*.md"}
+PAGES = {"guides": "*.md", "decisions": "decisions.md", "results": "results/**/*.md"}
 LAYOUT = {
     tokenize.STRING, tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT,
     tokenize.DEDENT, tokenize.ENDMARKER, tokenize.ENCODING,
@@ -40,10 +40,9 @@ def tokens(folder):
 
 def words(pattern):
     """Count the words of the pages that match a pattern below ``docs``."""
-    # The reference and the gallery are built, and no part of the repository.
-    pages = [
-        p for p in (ROOT / "docs").glob(pattern) if p.parts[-2] not in ("reference", "gallery")
-    ]
+    pages = set((ROOT / "docs").glob(pattern))
+    if pattern == PAGES["guides"]:
+        pages -= set((ROOT / "docs").glob(PAGES["decisions"]))
     return sum(len(page.read_text(encoding="utf-8").split()) for page in pages)
 
 

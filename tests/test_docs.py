@@ -92,7 +92,7 @@ def test_every_file_that_a_page_names_exists(page):
 
 
 GUIDES = [ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")]
-GUIDES += [*(ROOT / "docs" / "decisions").glob("*.md"), ROOT / "docs" / "results" / "index.md"]
+GUIDES += [ROOT / "docs" / "results" / "index.md"]
 
 
 @pytest.mark.parametrize("page", GUIDES, ids=lambda page: page.name)
@@ -105,6 +105,8 @@ def test_a_page_begins_with_its_title_and_then_its_subject(page):
 @pytest.mark.parametrize("page", [ROOT / "README.md", *GUIDES], ids=lambda page: page.name)
 def test_lines_of_a_page_are_at_most_100_wide(page):
     text = page.read_text(encoding="utf-8")
+    if page.name == "decisions.md":  # a decision is one row, however long
+        text = re.sub(r"^\|.*", "", text, flags=re.M)
     # Tables that programs write are as wide as what was measured.
     lines = re.sub(r"^<!-- results.*?^<!-- end", "", text, flags=re.M | re.S).splitlines()
     is_written = page.parent.name == "results" or page.name == "faces.md"
@@ -119,13 +121,6 @@ def test_pages_and_examples_import_from_packages_that_the_reference_lists(page):
     text = page.read_text(encoding="utf-8")
     found = set(re.findall(r"^ *from (structboost[.\w]*) import", text, re.M))
     assert found <= set(PUBLIC)
-
-
-def test_the_index_of_decisions_lists_every_page():
-    index = ROOT / "docs" / "decisions" / "index.md"
-    listed = LINK.findall(index.read_text(encoding="utf-8"))
-    pages = {page.name for page in index.parent.glob("*.md")} - {index.name}
-    assert {target for target, _ in listed} == pages
 
 
 def test_the_citation_and_the_changelog_know_the_version():

@@ -69,7 +69,7 @@ class BoostedEstimator(SavedEstimator, Documented, BaseEstimator):
     early_stopping : bool
         Whether to hold out a part of the training set, stop when its error has not improved for
         ``n_iter_no_change`` rounds, and keep the best round.  Where errors are equal, the best is
-        that of the least surrogate (docs/decisions/choices.md).  ``history_`` ends with that round,
+        that of the least surrogate (docs/decisions.md).  ``history_`` ends with that round,
         so that its certificate is that of the model.  Where only the number of rounds keeps a fit
         from following its examples too far, as in stage-wise boosting, so many rounds are then
         trained on the whole set.

@@ -86,7 +86,7 @@ _REPEATED = 2.0
 _FOLDS, _MOST_FOLDED = 2, 6000
 _MOST_TRIED, _MOST_ROUNDS_TRIED = 5000, 120
 # More rounds are worth a warning where the held-out loss still fell: rounds to look back, and the
-# least fractions by which it fell since then (docs/decisions/choices.md).
+# least fractions by which it fell since then (docs/decisions.md).
 _STILL_FALLING = {100: 0.05, 20: 0.005}
 
 
@@ -161,7 +161,7 @@ class StructBoostEstimator(BoostedEstimator):
         Scorer of held-out data for the choice of C and for early stopping.  It is a name of
         scikit-learn, or a function ``scorer(estimator, X, y)``, where larger is better.  Rankers
         call it for each query.  By default the criterion is the likelihood or the hinge
-        (docs/decisions/auto-C.md).
+        (docs/decisions.md).
     random_state : int, RandomState or None
         Seed for all random choices.  With None, stage-wise boosting still draws the same rows in
         every fit.
@@ -658,7 +658,7 @@ class StructBoostClassifier(TaxonomyClassifier, StructBoostEstimator, TableEstim
 
     By default it boosts trees stage-wise for the likelihood of the labels
     (:class:`structboost.objectives.StageWiseLikelihood`), each round on half of the rows, which
-    needs no C and has no certificate (docs/decisions/default-classifier.md).  ``objective="hinge"``
+    needs no C and has no certificate (docs/decisions.md).  ``objective="hinge"``
     minimises the hinge loss over stumps, to a certified gap.  Engines of several processes need it.
 
     Parameters

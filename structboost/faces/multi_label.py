@@ -51,7 +51,7 @@ from structboost.validation import (
     shown,
 )
 
-# Rounds without a lower held-out loss (docs/decisions/default-label-sets.md).
+# Rounds without a lower held-out loss (docs/decisions.md).
 _PATIENCE = 60
 # By default, no pairs are learned with more labels, because each pair has its trees.
 _MOST_PAIRED = 14

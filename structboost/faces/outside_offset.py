@@ -51,7 +51,7 @@ def chosen_offset(task: Any, classes: NDArray[Any], held_out: Iterable[HeldScore
     """Return the shift of the score of O with the largest F1 of held-out chunks.
 
     It is 0 unless another candidate gains more than the noise, by the standard error of the
-    difference over the sequences (docs/decisions/linear-likelihood.md).
+    difference over the sequences (docs/decisions.md).
     """
     chunks = ChunkTags(classes)
     offsets = np.array((0.0, *_CANDIDATES))

@@ -51,7 +51,7 @@ class StructBoostRanker(FeatureImportanceMixin, StructBoostEstimator, TableEstim
 
     By default it boosts trees stage-wise on the exponential loss of the pairs of a query
     (:class:`structboost.objectives.StageWiseRanking`), each round on half of the items, which needs
-    no C and has no certificate (docs/decisions/default-ranker.md).  The weight of a pair is the
+    no C and has no certificate (docs/decisions.md).  The weight of a pair is the
     difference of its gains ``2^y - 1``, if all relevances are whole numbers from 0 to 30.
     ``objective="hinge"`` minimises the hinge of ``loss`` over stumps, to a certified gap.  Engines
     of several processes need it.

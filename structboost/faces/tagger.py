@@ -71,10 +71,10 @@ from structboost.validation import (
 # With more pairs of tags of all sequences, C is chosen on folds of so many tokens in all.
 _MANY_PAIRS, _ENOUGH_TOKENS = 1 << 22, 200
 # Neighbouring sequences that are held out together, and the least number of such runs: sequences of
-# one document are alike (docs/decisions/linear-likelihood.md).
+# one document are alike (docs/decisions.md).
 _RUN, _FEWEST_RUNS = 30, 100
 # Rounds that a model of trees keeps, in terms of the round of the least held-out loss, where that
-# ended training (docs/decisions/default-label-sets.md#rounds-that-are-kept).
+# ended training (docs/decisions.md).
 _TIMES_THE_BEST = 2
 # A single sequence is cut into so many runs, of which some are held out.
 _RUNS_OF_ONE = 10
@@ -97,9 +97,9 @@ class StructBoostTagger(TagPrediction, TokenWeights):
     By default it boosts trees on the tokens stage-wise for the likelihood of the tags
     (:class:`structboost.objectives.StageWiseRandomField`), which needs no C and has no certificate.
     For sparse or dict tokens that have features of zeros and ones it fits one linear function by
-    the same likelihood, to a certified gap, and chooses C (docs/decisions/linear-likelihood.md).
+    the same likelihood, to a certified gap, and chooses C (docs/decisions.md).
     Features with other values, such as vectors, are dense columns beside them, whose variances sum
-    to at most 5 (docs/decisions/vectors.md).  ``objective="hinge"``
+    to at most 5 (docs/decisions.md).  ``objective="hinge"``
     minimises the hinge of the fraction of wrong tags, to a certified gap. Engines of several
     processes need it.
 
@@ -125,7 +125,7 @@ class StructBoostTagger(TagPrediction, TokenWeights):
         ``re.compile("word=").match``.  By default, a pair of tags has one score everywhere.  It is
         read by ``objective="log_loss"`` and ``"svm"`` over one linear function of features of 0
         and 1.  Memory and time of such a feature grow with the square of the tags
-        (docs/decisions/transition-features.md).
+        (docs/decisions.md).
     l1_ratio : float
         Weight of the l1 norm of the weights, from 0 to below 1, as in scikit-learn: the penalty is
         ``(1 - l1_ratio) / 2 |w|^2 + l1_ratio |w|_1``.  Above 0, most weights are zero, and the

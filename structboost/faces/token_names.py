@@ -156,7 +156,7 @@ class _Reading:
     """One pass over the tokens of sequences.
 
     Tokens of the same names are read column by column, which needs no step of the interpreter for
-    each value (docs/decisions/cost-of-taggers.md).
+    each value (docs/decisions.md).
     """
 
     def __init__(

@@ -22,7 +22,7 @@ from structboost.validation import OrderedRows
 
 MAX_BINS = 256
 # Up to so many rows all thresholds cost hardly more than 255 of each feature
-# (docs/decisions/bound-over-all-stumps.md).
+# (docs/decisions.md).
 MOST_EXACT_ROWS = 20_000
 # Above all numbers, and below what is missing.
 ABOVE_ALL = float(np.finfo(np.float64).max)

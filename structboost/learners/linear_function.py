@@ -5,7 +5,7 @@ standardised features and a constant.  The largest edge for the signed weights D
 then ``R |Z'D|``, reached in the direction of ``Z'D``, so pricing is exact and costs one product of
 matrices.  The weights of the columns on a channel add up to the norm of their sum at the optimum:
 the sum of the Euclidean norms of the channels' linear functions is added to the l1 norm
-of other weak learners (docs/decisions/union-of-families.md).
+of other weak learners (docs/decisions.md).
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ class LinearFunctionSearch(WeakLearnerFamily):
     Attributes
     ----------
     radius : float
-        Radius of the ball (docs/decisions/union-of-families.md).
+        Radius of the ball (docs/decisions.md).
     """
 
     name = "linear"

@@ -139,7 +139,7 @@ class TreeFamily(WeakLearnerFamily):
     can_resume = True
     takes_missing = True
     reads_bins = True
-    # Without it few trees get all of the weight (docs/decisions/ridge-for-trees.md).
+    # Without it few trees get all of the weight (docs/decisions.md).
     ridge = 1.0
 
     def __init__(

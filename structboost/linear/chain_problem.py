@@ -32,7 +32,7 @@ def chain_problem(
     """Return the fastest solver, which is dual ascent unless sequences are long or tags many.
 
     A step of dual ascent changes one sequence, so that it needs many passes over a few long ones
-    (docs/decisions/linear-likelihood.md), and it stores the pairs of tags of each.  Parameters are
+    (docs/decisions.md), and it stores the pairs of tags of each.  Parameters are
     those of :class:`.DualChain` and :class:`.PrimalChain`.  Where pairs of tags depend on features,
     those of each step are stored, and solvers are :class:`.DualStepChain` and :class:`.StepChain`.
     """

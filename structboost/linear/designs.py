@@ -232,7 +232,7 @@ def designs_of(
     """Return the designs of all kinds.
 
     Beside active features, the variances of the standardised features of a kind sum to at most
-    ``_MOST_VARIANCE``, so that many columns do not outweigh names (docs/decisions/vectors.md).
+    ``_MOST_VARIANCE``, so that many columns do not outweigh names (docs/decisions.md).
     """
     designs = {
         kind: design_of(stack.rows[kind], part, active=kind in active, standardise=standardise)

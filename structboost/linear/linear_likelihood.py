@@ -432,7 +432,7 @@ def _boldest(records: Sequence[Mapping[str, Any]]) -> float:
     """Return the largest C whose held-out likelihood is near the maximum.
 
     The most likely C makes models that are a little too timid, whose outputs omit what is
-    rare (docs/decisions/linear-likelihood.md).
+    rare (docs/decisions.md).
     """
     losses = [entry["surrogate"] for entry in records]
     largest = min(losses) + _NEAR * (losses[0] - min(losses))

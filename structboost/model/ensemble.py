@@ -45,7 +45,7 @@ class Ensemble:
     """Model ``F(x, y) = <M(x, y), Phi(x) W>``, which every trainer returns.
 
     The first call of :meth:`scores` builds the form that predicts fastest, look-up tables for
-    stumps, and later calls use it (docs/decisions/compiled-predict.md).
+    stumps, and later calls use it (docs/decisions.md).
 
     Parameters
     ----------

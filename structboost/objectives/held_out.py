@@ -62,7 +62,7 @@ class Temperature(NamedTuple):
         All other rounds have seen a part that one round leaves out: they pull its neighbours
         towards its output, and rounds without it push them back.  So the factor of the parts left
         out is much too low, and early a little too high, for new parts
-        (docs/decisions/probabilities.md).
+        (docs/decisions.md).
         """
         return self._replace(factor=damped(self.factor))
 

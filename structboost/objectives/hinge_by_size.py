@@ -14,7 +14,7 @@ from structboost.objectives.slack_program import LARGEST_C
 
 # From this C on, and from this multiple of the examples per channel, one slack needs so many cuts
 # that a slack for each example is faster: half of ten tables decided, half checked
-# (docs/decisions/cost-of-certificates.md).  Larger tables were not tried.
+# (docs/decisions.md).  Larger tables were not tried.
 _SMALLEST_C, _EXAMPLES_PER_CHANNEL = 100.0, 0.5
 _MOST_EXAMPLES = 20_000
 _FEWEST_CHANNELS = 3

@@ -6,7 +6,7 @@ A proximal step from a center c, of length t, is ``min sum(w) + sum_i B_i slack_
 :mod:`structboost.solvers.block_frank_wolfe` solves on cached cuts of each example.  A
 step is a pass of the argmax and a few passes over the cuts; its weights are the next center.
 Wherever it stops, the multipliers divided by the largest edge of a column are feasible, and prove a
-bound.  Figures: docs/decisions/convergence.md.
+bound.  Figures: docs/decisions.md.
 """
 
 from __future__ import annotations

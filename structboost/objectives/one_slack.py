@@ -4,8 +4,7 @@ Algorithm 2 as printed is Kelley's method, which zigzags.  The stabilised form i
 of :mod:`structboost.solvers.bundle`; its quadratic step has as many unknowns as there are live
 cuts, about a hundred.  The linear program over the same cuts bounds the gap of the center.  It is
 solved by the proximal point method, and by HiGHS where that does not end.  With a ridge the last
-quadratic step gives this bound.  Figures: docs/decisions/one-slack-master.md, spread-weights.md,
-ridge-for-trees.md and convergence.md.
+quadratic step gives this bound.  Figures: docs/decisions.md.
 """
 
 from __future__ import annotations
@@ -79,7 +78,7 @@ class OneSlack(Formulation):
     ridge : float, optional
         If positive, ``C ridge / 2 |w|^2`` is added to the objective: the weight is then
         spread over many weak learners.  The bound ignores the ridge, so the gap stays wide.  None
-        means 1 if trees are among the weak learners, else 0 (docs/decisions/ridge-for-trees.md).
+        means 1 if trees are among the weak learners, else 0 (docs/decisions.md).
     """
 
     works_on_shards: ClassVar[bool] = True

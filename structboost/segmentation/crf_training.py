@@ -63,7 +63,7 @@ class CRFSettings:
         Largest number of rounds of boosting.
     columns_per_round : int
         Largest number of weak learners of each kind added per round.  With one to five, 50 rounds
-        leave a gap of 20 % and more (docs/decisions/superpixel-crf.md).
+        leave a gap of 20 % and more (docs/decisions.md).
     tol : float
         Relative gap at which training stops.
     pairwise : bool

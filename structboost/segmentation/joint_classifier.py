@@ -3,7 +3,7 @@
 A single group of features hardly determines a label among many: grass is green *and* of fine
 texture *and* below.  The image as a whole, such as a cow on a meadow, is more informative than the
 surroundings of a superpixel (image-level priors: Shotton et al., CVPR 2008).  Figures are in
-docs/decisions/superpixel-crf.md.
+docs/decisions.md.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from structboost.inference.graph_cut import least_energy_labels
 from structboost.segmentation.image_files import Mask, Photograph, resized_mask
 from structboost.vision.images import resized
 
-# Chosen on training photographs (docs/decisions/superpixel-crf.md).
+# Chosen on training photographs (docs/decisions.md).
 _BAND = 3  # pixels on both sides of an outline
 _WINDOW = 31  # side of the square in which colours of a class count
 _SMOOTH = 5.0  # weight of the contrasts

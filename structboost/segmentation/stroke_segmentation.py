@@ -4,7 +4,7 @@ As in GrabCut (Rother et al., SIGGRAPH 2004), colour models of object and backgr
 from the strokes, and again from the segmentation.  In addition a pixel is more like the strokes
 that a path without a step of colour reaches (geodesic distance: Bai and Sapiro, ICCV 2007).  All
 steps are on superpixels, so that a segmentation takes milliseconds after their computation.
-Figures are in docs/decisions/superpixel-crf.md.
+Figures are in docs/decisions.md.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 The caller passes the values to try, such that neighbours are near, and a function that fits at a
 value and measures the held-out part of each fold.  The path determines which value is best, when it
-ends, and why.  Figures: docs/decisions/auto-C.md.
+ends, and why.  Figures: docs/decisions.md.
 """
 
 from __future__ import annotations

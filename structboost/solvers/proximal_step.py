@@ -1,7 +1,7 @@
 """Quadratic step of the proximal bundle method, by its dual.
 
 Compiled in loops over single numbers: array expressions take numba several times as long to
-compile (docs/decisions/first-use.md).
+compile (docs/decisions.md).
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ from scipy.special import logsumexp
 
 from structboost._typing import FloatArray, IntArray
 
-# Square of an addition, in log-odds, against the mean cross-entropy (docs/decisions/thinning.md).
+# Square of an addition, in log-odds, against the mean cross-entropy (docs/decisions.md).
 RIDGE = 0.01
 _MAX_STEPS = 1000
 

@@ -5,7 +5,7 @@ Its targets mix the probabilities of the whole model, at the sharpness that suit
 with the labels.  The price of a tree is the standard deviation of its responses.  Along a path of
 rising C a first fit selects trees, and a second one, in which the selected trees cost a tenth,
 weighs them.  At last the leaves of these trees are fitted anew
-(:mod:`structboost.thinning.leaf_refit`).  Figures: docs/decisions/thinning.md.
+(:mod:`structboost.thinning.leaf_refit`).  Figures: docs/decisions.md.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 ``min sum(w) + C * risk(w) + ridge / 2 * |w|^2`` over w >= 0, where the risk is taken over the
 stored frames: (9) of StructBoost and a ridge.  A linear program has its optimum at a few stumps,
 and they change from one frame to the next.  The ridge spreads the weight over many, and a tracker
-that votes with hundreds of stumps does not jump (docs/decisions/online-tracking.md).
+that votes with hundreds of stumps does not jump (docs/decisions.md).
 
 A cut is the box that it chooses in each frame.  A new frame changes one entry of every cut.
 """

@@ -192,7 +192,7 @@ def _best_new_stumps(
     """Find the stump of largest edge on each feature, excluding those ``in_model``.
 
     The library's histograms (:mod:`structboost.learners.histogram`) take any number of channels and
-    blocks of rows, and four times as long (docs/decisions/online-tracking.md).
+    blocks of rows, and four times as long (docs/decisions.md).
 
     Parameters
     ----------

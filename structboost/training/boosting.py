@@ -66,7 +66,7 @@ class StructBoost(Trainer):
         Weight of the training loss against the l1 norm of the weights.  Infinity requires a
         formulation that takes it, as the exponential, the logistic and the stage-wise ones
         do.  ``"auto"`` chooses the best C on held-out examples, by coarse fits along a path, and
-        then trains on all examples (docs/decisions/auto-C.md); it requires ``can_choose_C``.  If
+        then trains on all examples (docs/decisions.md); it requires ``can_choose_C``.  If
         one family of a union is clearly better alone, it replaces the union, and gap and bound are
         those of that family.
     tol : float

@@ -2,11 +2,11 @@
 
 The path begins just above the smallest C at which any column has an edge.  Fits on it are coarse,
 because near the best C a gap of a few percent does not change the held-out loss
-(docs/decisions/auto-C.md).
+(docs/decisions.md).
 
 There may be several paths over different weak learners, such as a union of families and each of
 them alone.  The first is chosen unless another has a clearly smaller loss
-(docs/decisions/union-of-families.md).
+(docs/decisions.md).
 """
 
 from __future__ import annotations
