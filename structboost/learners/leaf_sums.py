@@ -82,34 +82,3 @@ def confident_leaves(
             responses[0, t, k] = sums[0, t, k] / masses[k]
             divisor = mass_of_drawn if mass_of_drawn > _TINY else _TINY
             responses[1, t, k] = SURE * sums[2, t, k] / divisor
-
-
-def add_agreement(sums: FloatArray, of_others: FloatArray) -> None:
-    """Replace the sums of all rows by those of honest leaves.
-
-    The drawn rows count by how right their responses are on the others, compared with how right
-    they are on themselves.  Then all sizes are scaled to the sum they had.
-
-    Parameters
-    ----------
-    sums : ndarray, shape (4, n_trees, n_leaves)
-        The result of :func:`sum_leaves`.
-    of_others : ndarray, shape (2, n_trees, n_leaves)
-        Sums and masses of the rows that are not drawn.
-    """
-    own_weights, own_masses, (weights, masses) = sums[2], sums[3], of_others
-    of_drawn, others = _totals(own_masses), _totals(masses)
-    with np.errstate(all="ignore"):
-        responses = np.where(own_masses > 0.0, own_weights / own_masses, 0.0)
-        on_own = _totals(responses * own_weights / of_drawn)
-        on_others = _totals(np.where(others > 0.0, responses * weights / others, 0.0))
-        agreement = np.where(on_own > 0.0, np.clip(on_others / on_own, 0.0, 1.0), 0.0)
-        agreement = np.where(others > 0.0, agreement, 1.0)
-        scale = np.where(of_drawn > 0.0, (of_drawn + others) / (agreement * of_drawn + others), 1.0)
-    sums[0] = scale * (weights + agreement * own_weights)
-    sums[1] = scale * (masses + agreement * own_masses)
-
-
-def _totals(values: FloatArray) -> FloatArray:
-    """Sum each row from left to right, on every processor, shape (n_rows, 1)."""
-    return np.asarray(np.cumsum(values, axis=1)[:, -1:])

@@ -107,10 +107,6 @@ class TreeFamily(WeakLearnerFamily):
         Tibshirani, 2000): 127 times its weight over its absolute weight, to which that of an
         average row is added, as an integer.  Rows of equal features count as one.  The responses
         must be -1 and 1.
-    honest : bool
-        Whether confident leaves count the rows that the tree was grown on only as far as the other
-        rows agree with them, because the splits were chosen to fit the former (honest trees, Athey
-        and Imbens, 2016).  Without ``row_fraction`` there are no other rows and no effect.
     min_samples_leaf : int
         Least number of rows in a leaf, counting drawn rows whose dual is not 0.
     l2_regularization : float
@@ -155,7 +151,6 @@ class TreeFamily(WeakLearnerFamily):
         categorical: Sequence[int] = (),
         directions: Sequence[int] | None = None,
         confident: bool = False,
-        honest: bool = False,
         min_samples_leaf: int = 1,
         l2_regularization: float = 0.0,
         max_features: float = 1.0,
@@ -182,7 +177,6 @@ class TreeFamily(WeakLearnerFamily):
         checked_columns(categorical, "categorical", features.shape[1])
         checked_random_state(random_state)
         checked_flag(confident, "confident")
-        checked_flag(honest, "honest")
         self._is_left_open = row_fraction is None
         if row_fraction is None or row_fraction == 1:
             row_fraction = 1.0
@@ -204,16 +198,14 @@ class TreeFamily(WeakLearnerFamily):
         self._directions = Directions(self.binned, of_features)
         self.n_features = self.binned.bins.n_features
         self.low, self.high = response
-        self.confident, self.honest = confident, honest
+        self.confident = confident
         if confident and tuple(response) != (-1, 1):
             raise ValueError(
                 "confident is True, which needs the responses -1 and 1; set confident=False."
             )
-        if honest and not confident:
-            raise ValueError("honest is True, which needs confident=True; set honest=False.")
         self.depth = checked_whole_number(depth, "depth", 12)
         self._leaves = TreeLeaves(
-            response, confident, honest, self.l2_regularization, self._directions, self._rows
+            response, confident, self.l2_regularization, self._directions, self._rows
         )
         self._n_bins = self.binned.bins.n_bins
         # Words of the set of a node.
@@ -238,13 +230,12 @@ class TreeFamily(WeakLearnerFamily):
         rows = self._rows
         drawn = f"rows {rows.fraction} by {rows.seed}" if rows.fraction < 1 else "all rows"
         sides = f"{self._is_category.nonzero()[0].tolist()} {self._directions.of_columns.tolist()}"
-        leaves = f"{self.confident}{', honest' if self.honest else ''}"
         limits = f"{self.min_samples_leaf} {self.l2_regularization}"
         if self._n_words:
             limits += f" {self.category_penalty}"
         if self.max_features < 1:
             limits += f" {self.max_features} by {rows.seed}"
-        return f"{self.name} of depth {self.depth}, {drawn}, {leaves}, {sides}, {limits}"
+        return f"{self.name} of depth {self.depth}, {drawn}, {self.confident}, {sides}, {limits}"
 
     @override
     def resample(self, rng: Any) -> None:
@@ -293,7 +284,7 @@ class TreeFamily(WeakLearnerFamily):
     def price(self, duals: FloatArray, per_channel: int) -> list[Candidate]:
         """Grow one tree per channel, best first.
 
-        Edges are computed on all rows, estimated from the drawn rows, or counted by honest leaves.
+        Edges are computed on all rows, or estimated from the drawn rows.
         """
         self._leaves_of_round.clear()
         self._drawn_leaves.clear()
@@ -305,7 +296,7 @@ class TreeFamily(WeakLearnerFamily):
 
     @override
     def growth(self, n_rounds: int, n_channels: int) -> Growth | None:
-        if not self.confident or self.honest or self._directions.any:
+        if not self.confident or self._directions.any:
             return None
         n_rounds = max(1, min(n_rounds, _MOST_AHEAD // max(1, self.binned.n_rows)))
         n_leaves = 2**self.depth

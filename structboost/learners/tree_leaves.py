@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structboost._typing import FloatArray, IntArray
-from structboost.learners.leaf_sums import SURE, add_agreement, confident_leaves, sum_leaves
+from structboost.learners.leaf_sums import SURE, confident_leaves, sum_leaves
 from structboost.learners.monotone_trees import Directions
 from structboost.learners.row_draws import RowDraws
 
@@ -23,7 +23,7 @@ class TreeLeaves:
     ----------
     response : (float, float)
         The two responses.
-    confident, honest : bool
+    confident : bool
         As in :class:`structboost.learners.tree.TreeFamily`.
     l2_regularization : float
     directions : Directions
@@ -34,12 +34,11 @@ class TreeLeaves:
         self,
         response: tuple[float, float],
         confident: bool,
-        honest: bool,
         l2_regularization: float,
         directions: Directions,
         rows: RowDraws,
     ) -> None:
-        self._response, self._confident, self._honest = response, confident, honest
+        self._response, self._confident = response, confident
         self._l2_regularization = l2_regularization
         self._directions, self._rows = directions, rows
 
@@ -69,10 +68,6 @@ class TreeLeaves:
             leaves = self.best(nodes, sums[0])
             return leaves, sums[0], leaves
         sum_leaves(leaf_indices, duals, rows, sums)
-        if self._honest and is_drawn is not None:
-            of_others = np.empty_like(sums)
-            sum_leaves(leaf_indices, duals, ~rows, of_others)
-            add_agreement(sums, of_others[2:])
         responses = np.empty((2, *sums.shape[1:]))
         confident_leaves(sums, self.fractions, responses)
         leaves, of_drawn = responses

@@ -231,40 +231,6 @@ def test_confident_leaves_are_shares_of_the_weight_of_all_rows(n_channels):
         TreeFamily(X, (0, 1), confident=True)
 
 
-@pytest.mark.parametrize("signal", [0.0, 0.3, 3.0])
-def test_honest_leaves_count_the_drawn_rows_as_far_as_the_others_agree(signal):
-    rng = np.random.default_rng(2)
-    X = rng.integers(0, 9, size=(300, 4)).astype(float)
-    duals = rng.normal(size=(300, 2)) + signal * np.sign(X[:, :1] - 4)
-    options = {"depth": 2, "row_fraction": 0.5, "random_state": 1, "confident": True}
-    family = TreeFamily(X, (-1, 1), **options, honest=True)
-    is_drawn = TreeFamily(X, (-1, 1), **options)._rows.draw()[0]
-    shares = []
-    for found in family.price(duals, 1):
-        tree, d = found.learner, duals[:, found.channel]
-        at = family.leaf_indices(tree)
-        weights, masses = (
-            np.bincount(at[is_drawn], values[is_drawn], 4) for values in (d, np.abs(d))
-        )
-        answers = weights / np.maximum(masses, 1e-300)
-        on_drawn, on_others = (answers[at[part]] @ d[part] for part in (is_drawn, ~is_drawn))
-        right = on_others / np.abs(d[~is_drawn]).sum(), on_drawn / np.abs(d[is_drawn]).sum()
-        shares.append(np.clip(right[0] / right[1], 0, 1))
-        counts = np.where(is_drawn, shares[-1], 1.0)
-        counts *= np.abs(d).sum() / (counts @ np.abs(d))
-        for leaf, answer in enumerate(tree.leaves):
-            own, count = d[at == leaf], counts[at == leaf]
-            mass = count @ np.abs(own) + np.abs(d).mean()
-            assert answer == np.rint(127 * (count @ own) / mass)
-        assert found.edge == pytest.approx(family.responses([tree])[0] @ (counts * d))
-    assert min(shares) > 0.9 if signal == 3 else max(shares) < 0.8
-    whole, plain = (TreeFamily(X, (-1, 1), confident=True, honest=own) for own in (True, False))
-    assert [c.learner for c in whole.price(duals, 1)] == [c.learner for c in plain.price(duals, 1)]
-    assert family.identity != TreeFamily(X, (-1, 1), **options).identity
-    with pytest.raises(ValueError, match="honest is True"):
-        TreeFamily(X, (-1, 1), honest=True)
-
-
 def rows_of_nodes(codes, tree, rows):
     """Rows of each node and leaf that come there."""
     n_nodes = len(tree.bins)
