@@ -333,8 +333,6 @@ def fixed_models():
         "linear svm": lambda: estimator(StructuredSVMClassifier(random_state=0, max_epochs=20)),
         "linear chain": lambda: linear(chains()),
         "StructBoostTracker": lambda: tracked("StructBoostTracker"),
-        "AdaBoostTracker": lambda: tracked("AdaBoostTracker", n_rounds=60),
-        "StruckTracker": lambda: tracked("StruckTracker"),
         "segmenter": segmented,
         "segmenter scribbles": lambda: segmented(scribbled=True),
     }

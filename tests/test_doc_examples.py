@@ -13,10 +13,7 @@ from structboost import faces
 
 TRAINERS = {"StructBoost", "StructuredSVM", "PredictThenOptimize"}
 NAMES = TRAINERS | {*faces.__all__}
-VISION = {
-    "segmentation.Segmenter",
-    *(f"tracking.{name}Tracker" for name in ("AdaBoost", "StructBoost", "Struck")),
-}
+VISION = {"segmentation.Segmenter", "tracking.StructBoostTracker"}
 NAMES |= {name for name in structboost.__all__ if name.endswith(("Task", "Display"))} - {"Task"}
 
 

@@ -2,13 +2,15 @@
 
 import ctypes
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import cv2
 import numpy as np
 
+from benchmarks.peers.trackers import AdaBoost, Struck
 from benchmarks.runner.protocol import timed
-from structboost.tracking import AdaBoostTracker, StruckTracker, StructBoostTracker, open_frames
+from structboost.tracking import BoxTracker, StructBoostTracker, open_frames
 from structboost.tracking.boxes_file import read_boxes
 from structboost.tracking.metrics import evaluate
 from structboost.tracking.tracked_frames import track_frames, warm_up
@@ -44,8 +46,7 @@ def track(sequence, tracker, seed):
     threads = cv2.getNumThreads()
     try:
         cv2.setNumThreads(1)
-        run = _by_ours if isinstance(tracker, type) else tracker
-        boxes, facts = run(tracker, frames, sequence.truth[0], seed)
+        boxes, facts = tracker(frames, sequence.truth[0], seed)
     finally:
         cv2.setNumThreads(threads)
     # Over the frames after the first whose truth is known.
@@ -57,8 +58,8 @@ def track(sequence, tracker, seed):
     }
 
 
-def _by_ours(kind, frames, box, seed):
-    tracker = kind(random_state=seed)
+def _by_ours(new_tracker, frames, box, seed):
+    tracker = new_tracker(random_state=seed)
     warm_up(tracker)
     tracked = track_frames(tracker, enumerate(frames), box)
     if tracked.interrupted:
@@ -73,7 +74,7 @@ def _by_ours(kind, frames, box, seed):
     return np.array(tracked.boxes), facts
 
 
-def by_mil(kind, frames, box, seed):
+def by_mil(frames, box, seed):
     """Track by MIL, which takes whole pixels, and draws from OpenCV's generator and from C's."""
     cv2.setRNGSeed(seed)
     ctypes.CDLL(None).srand(seed + 1)  # a process begins with srand(1)
@@ -92,8 +93,8 @@ def by_mil(kind, frames, box, seed):
 
 OURS, OPENCV_MIL = "structboost", "opencv_mil"  # the CSRT of OpenCV 4 is not in this OpenCV
 TRACKERS = {
-    OURS: StructBoostTracker,
-    "adaboost": AdaBoostTracker,
-    "struck_50": StruckTracker,
+    OURS: partial(_by_ours, StructBoostTracker),
+    "adaboost": partial(_by_ours, lambda **seed: BoxTracker(AdaBoost(), **seed)),
+    "struck_50": partial(_by_ours, lambda **seed: BoxTracker(Struck(), **seed)),
     OPENCV_MIL: by_mil,
 }

@@ -4,14 +4,11 @@ from structboost.runtime.extras import require
 
 require("vision", __name__)
 
-from structboost.tracking.adaboost_tracker import AdaBoostTracker
 from structboost.tracking.box_learner import BoxLearner, BoxScorer
 from structboost.tracking.box_tracker import BoxTracker
 from structboost.tracking.boxes_file import read_boxes, write_boxes
-from structboost.tracking.curves_display import FrameCurvesDisplay, SuccessDisplay
 from structboost.tracking.drawing import contact_sheet, draw_box
 from structboost.tracking.metrics import TrackingMeasures, evaluate
-from structboost.tracking.struck_tracker import StruckTracker
 from structboost.tracking.structboost_tracker import StructBoostTracker
 from structboost.tracking.synthetic_clip import make_synthetic_clip
 from structboost.tracking.tracked_frames import TrackedFrames, track_frames, track_objects
@@ -19,14 +16,10 @@ from structboost.tracking.video import VideoError, open_frames
 from structboost.tracking.video_writer import VideoWriter
 
 __all__ = [
-    "AdaBoostTracker",
     "BoxLearner",
     "BoxScorer",
     "BoxTracker",
-    "FrameCurvesDisplay",
-    "StruckTracker",
     "StructBoostTracker",
-    "SuccessDisplay",
     "TrackedFrames",
     "TrackingMeasures",
     "VideoError",

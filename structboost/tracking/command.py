@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import inspect
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from importlib.metadata import version
 from pathlib import Path
@@ -17,12 +17,10 @@ from structboost.files.outputs import check_outputs
 from structboost.progress import ProgressLine
 from structboost.runtime.compilation import announce_compilation
 from structboost.runtime.interrupts import deferred_interrupts, raise_if_interrupted
-from structboost.tracking.adaboost_tracker import AdaBoostTracker
 from structboost.tracking.box_tracker import BoxTracker
 from structboost.tracking.clip import Clip, open_clip
 from structboost.tracking.drawing import draw_tracks
 from structboost.tracking.metrics import TrackingMeasures, evaluate
-from structboost.tracking.struck_tracker import StruckTracker
 from structboost.tracking.structboost_tracker import StructBoostTracker
 from structboost.tracking.tracked_frames import (
     TrackedFrames,
@@ -44,11 +42,6 @@ from structboost.tracking.window import Window
 from structboost.validation import checked_seed
 from structboost.vision.images import Pixels
 
-TRACKERS: dict[str, Callable[..., BoxTracker]] = {
-    "structboost": StructBoostTracker,
-    "adaboost": AdaBoostTracker,
-    "struck": StruckTracker,
-}
 _DESCRIPTION = """\
 Follow objects through a video. A box is an object in the first frame: left, top, width and height
 in pixels. Without SOURCE a synthetic clip is tracked: a photograph moves over another one, both
@@ -70,8 +63,6 @@ def add_arguments(subparsers: Any) -> None:
     add("--box", metavar="X,Y,W,H", action="append", help=box)
     add("--start", type=int, default=0, metavar="N", help="first frame, counted from 0 (default)")
     add("--end", type=int, metavar="N", help="stop before this frame")
-    names = ", ".join(TRACKERS)
-    add("--tracker", choices=TRACKERS, default="structboost", metavar="NAME", help=names)
     add("--seed", type=int, default=0, metavar="N", help="seed of the tracker (default: 0)")
     add("--show", action="store_true", help="show the frames in a window; q or Esc ends")
     for name, text in (
@@ -123,8 +114,7 @@ def _track(
     writer = None
     if options.out is not None:
         writer = stack.enter_context(VideoWriter(options.out, fps=clip.fps))
-    cls = TRACKERS[options.tracker]
-    trackers: list[BoxTracker] = [cls(random_state=options.seed) for _ in clip.boxes]
+    trackers = [StructBoostTracker(random_state=options.seed) for _ in clip.boxes]
     sys.stderr.write(f"tracking {clip.name}\n")
     announce_compilation()
     warm_up(trackers[0])
@@ -179,7 +169,6 @@ def _facts(
     return {
         "source": clip.name,
         "structboost": version("structboost-learn"),
-        "tracker": options.tracker,
         "settings": settings_of(tracker, [name for name in parameters if name != "self"]),
         "boxes": clip.boxes.tolist(),
         "start": options.start,

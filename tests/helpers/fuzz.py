@@ -314,8 +314,6 @@ def functions():
         (segmentation, "UnarySettings"): {"n_folds": 3, "group_rounds": 5},
         (segmentation, "StrokeSegmenter"): {"n_segments": 20, "longest": 64},
         (tracking, "StructBoostTracker"): {"C": 3.0, "n_stumps": 10, "random_state": 0},
-        (tracking, "StruckTracker"): {"budget": 5, "C": 3.0, "random_state": 0},
-        (tracking, "AdaBoostTracker"): {"n_rounds": 5, "n_boxes": 20, "random_state": 0},
         (tracking, "draw_box"): {"image": image, "box": boxes[0], "label": "a"},
         (tracking, "contact_sheet"): {
             "frames": [(0, image, {"ours": boxes[0]})], "columns": 2,
@@ -323,7 +321,6 @@ def functions():
         (tracking, "evaluate"): {"boxes": boxes, "truth": boxes},
         (tracking, "make_synthetic_clip"): {"n_frames": 2, "random_state": 0},
         (tracking, "write_boxes"): {"path": "fuzz.txt", "boxes": boxes},
-        (tracking, "SuccessDisplay"): {"measures": {"ours": tracking.evaluate(boxes, boxes)}},
         (tracking, "open_frames"): {"source": "never-made", "start": 0},
         (tracking, "read_boxes"): {"path": "never-made"},
         (tagging, "list_chunks"): {"tags": ["B-A", "O"]},

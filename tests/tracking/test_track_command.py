@@ -335,7 +335,7 @@ def test_track_command_follows_several_objects_in_a_range_of_frames(tmp_path, cl
     pattern = str(source / "img" / "%04d.png")
     code = main(
         f"track {pattern} --box {head} --box 10,150,60,50 --start 3 --end 8 --boxes {table} "
-        f"--json {summary} --plot {plot} --seed 7 --tracker struck "
+        f"--json {summary} --plot {plot} --seed 7 "
         f"--truth {tmp_path}/truth.txt".split()
     )
     assert code == 0
@@ -345,7 +345,7 @@ def test_track_command_follows_several_objects_in_a_range_of_frames(tmp_path, cl
     ]
     assert rows[0]["time"] == ""  # images have none
     figures = json.loads(summary.read_text())
-    assert (figures["tracker"], figures["settings"]["random_state"]) == ("struck", 7)
+    assert figures["settings"]["random_state"] == 7
     assert (figures["start"], figures["end"], figures["frames"]) == (3, 8, 5)
     assert figures["boxes"][1] == [10, 150, 60, 50]
     first, second = figures["objects"]

@@ -14,7 +14,6 @@ from PIL import Image
 from structboost.files.outputs import OutputError
 from structboost.tracking import video_writer
 from structboost.tracking.boxes_file import read_boxes, write_boxes
-from structboost.tracking.curves_display import FrameCurvesDisplay, SuccessDisplay
 from structboost.tracking.drawing import TRUTH_COLOUR, contact_sheet, draw_box, tracker_colours
 from structboost.tracking.synthetic_clip import make_synthetic_clip
 from structboost.tracking.video import VideoError, open_frames
@@ -521,23 +520,3 @@ def test_drawing_functions_name_bad_arguments():
         contact_sheet([(3, picture(0), {"ours": [1, 2]})])
     with pytest.raises(ValueError, match="image is float64"):
         draw_box(np.zeros((4, 4)), [0, 0, 1, 1])
-
-
-@pytest.mark.slow
-def test_displays_draw_curves_of_several_trackers(tmp_path):
-    matplotlib = pytest.importorskip("matplotlib")
-    matplotlib.use("Agg")
-    truth = np.tile([10.0, 10, 20, 20], (30, 1))
-    truth[np.arange(30) % 5 != 0] = np.nan
-    truth[10:20] = np.nan
-    near, far = np.tile([12.0, 10, 20, 20], (30, 1)), np.tile([60.0, 10, 20, 20], (30, 1))
-    by_frame = FrameCurvesDisplay.from_boxes({"far": far, "near": near}, truth, name="sequence")
-    at = by_frame.ax_[0].get_lines()[0].get_xdata()
-    np.testing.assert_array_equal(at, [0, 5, np.nan, 20, 25])
-    curves = SuccessDisplay.from_boxes({"far": far, "near": near}, truth)
-    labels = [text.get_text() for text in curves.ax_[0].get_legend().get_texts()]
-    assert labels == ["near [0.810]", "far [0.000]"]
-    for display in (by_frame, curves):
-        display.figure_.savefig(tmp_path / "plot.png")
-    with pytest.raises(ValueError, match="no tracker"):
-        SuccessDisplay({})
