@@ -1,6 +1,5 @@
 """Command line: ``python -m benchmarks list``, ``run``, ``all``, ``check`` and ``index``."""
 
-import ctypes
 import os
 import signal
 import sys
@@ -8,17 +7,12 @@ import sys
 from benchmarks.runner.processor import CHILD, measured_alike
 
 MEASURING = ("run", "all", "check")
-PR_SET_PDEATHSIG = 1
 
 if __name__ == "__main__":
     # Python's own handler, also where the shell ignores these signals or lets them kill: an
     # interrupted run ends the process that it measures, and says so.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    if CHILD in os.environ and sys.platform == "linux":
-        # It ends with the process that started it, even if that one is killed outright: a run that
-        # goes on alone would measure beside the one that is started next.
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
     if sys.argv[1:2] and sys.argv[1] in MEASURING and CHILD not in os.environ:
         sys.exit(measured_alike([sys.executable, "-m", "benchmarks", *sys.argv[1:]]))
     from benchmarks.runner.commands import main

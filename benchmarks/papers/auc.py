@@ -80,7 +80,7 @@ EXPERIMENTS = [
     Experiment(
         SETS, {one.name: one for one in (TIGHT, PAIR_RANKING, *PEERS)}, tuned, cases, **COMMON
     ),
-    Experiment(SETS, slow, compare, slow_cases, **COMMON, alone=True),
+    Experiment(SETS, slow, compare, slow_cases, **COMMON),
 ]
 
 

@@ -31,7 +31,7 @@ def from_disk(source, engine, *, rows):
 
 
 FILES = {"engines": (), "python": (), **tabular("mnist")}
-COMMON = {"metrics": {ROUND: "round_seconds"}, "by": ("rows",), "alone": True}
+COMMON = {"metrics": {ROUND: "round_seconds"}, "by": ("rows",)}
 EXPERIMENTS = [
     Experiment(
         *({"rows": ()}, POOLS, from_disk, cases),

@@ -106,9 +106,7 @@ BOTH = {OURS: Learner(_ours), CRFSUITE: Learner(_crfsuite, ("pycrfsuite",))}
 DATA = {**dict.fromkeys(TEXTS, ()), SPANISH: FILES[SPANISH]}
 BY = ("tokens", "tags", "sequences")
 EXPERIMENTS = [
-    Experiment(
-        *(DATA, BOTH, cost, cases), metrics={"CPU": "cpu"}, by=BY, small=tuple(TEXTS), alone=True
-    )
+    Experiment(*(DATA, BOTH, cost, cases), metrics={"CPU": "cpu"}, by=BY, small=tuple(TEXTS))
 ]
 
 

@@ -29,7 +29,6 @@ EXPERIMENTS = [
         metrics={"overlap": "value", "centre_error": "centre_error"},
         more=lambda rows: {"value": median(row["value"] for row in rows)},
         small=("deer",),
-        alone=True,
     )
 ]
 

@@ -22,8 +22,7 @@ class AdaBoost:
     boxes and features would take seconds.
     """
 
-    def __init__(self, n_rounds=500):
-        self.n_rounds = n_rounds
+    n_rounds = 500
 
     def begin(self, n_boxes, n_features, random):
         self.frames, self.random = FrameStore(60, n_boxes, n_features, 0.1), random
@@ -86,9 +85,7 @@ class Struck:
     """
 
     selected = np.arange(N_GREY + N_GRADIENT)
-
-    def __init__(self, budget=50, C=100.0, width=1.0):
-        self.budget, self.C, self.width = budget, C, width
+    budget, C, width = 50, 100.0, 1.0
 
     def begin(self, n_boxes, n_features, random):
         self.random, self.scale, self.patterns = random, None, []

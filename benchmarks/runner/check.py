@@ -12,7 +12,7 @@ from typing import Any
 
 from benchmarks.runner.experiment import Result, Runner
 from benchmarks.runner.pages import datasets_of, plan, rounded, say_checked
-from benchmarks.runner.provenance import is_portable, machine, this_run
+from benchmarks.runner.provenance import machine, this_run
 from benchmarks.runner.records import Record
 
 # Seconds, bytes and what is made of them differ from run to run.
@@ -20,11 +20,6 @@ TIMED = re.compile(r"seconds|nanoseconds|latency|fps|bytes|peak|(^|_)cpu(_|$)|ra
 GONE = "not measured"
 # Half a unit of the last digit that a page keeps, on both sides.
 PRINTED = 1e-7
-OTHER_CODE = (
-    "The page was measured with code that was chosen for its processor, the check with code that "
-    "all processors with AVX2 have: last digits differ, and sometimes the learner that boosting "
-    "takes. `run` measures the page with that code."
-)
 
 
 class PageError(Exception):
@@ -110,8 +105,6 @@ def check(
                     print("\n".join([f"differs: {unit.title}", *lines]), flush=True)
     for title in runner.failures:
         print(f"failed: {title}")
-    if n_different and not all(map(is_portable, page["runs"])):
-        print(OTHER_CODE)
     n_agreeing = n_compared - n_different
     print(f"{n_agreeing} of {n_compared} units agree with the page, {n_different} differ.")
     if n_different or runner.failures:

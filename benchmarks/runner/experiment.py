@@ -60,7 +60,6 @@ class Experiment:
     rows: Callable[[Result], Sequence[Record]] = lambda result: result.get("rows", [{}])
     more: Callable[[Sequence[Record]], Record] = lambda rows: {}  # facts of the rows of all repeats
     small: Sequence[str] = ()  # data sets of a quick run
-    alone: bool = False  # times on the wall are the point: it never runs beside others
     code: Sequence[str] = ()  # further modules that results depend on
 
     def learners_of(self, source: Source) -> Mapping[str, Any]:
@@ -185,17 +184,14 @@ def _no_result() -> Result:
 class Runner:
     """Runs units one after the other, with a line on stderr for each of ``n_units``.
 
-    Results are kept by `joblib.Memory` under the keys of the units. They have the digits of pages,
-    so that those from a page are the same. ``failures`` are the titles of the units that raised an
-    exception, or whose process died: ``lost`` are keys of units that are
-    not run again.
+    Results are kept by `joblib.Memory` under the keys of the units, and have the digits of pages.
+    ``failures`` are the titles of the units that raised an exception.
     """
 
     def __init__(self, folder: Path, n_units: int) -> None:
         self._measured = Memory(folder, verbose=0).cache(_measured, ignore=["run"])
         self.n_units, self.n_done, self.started = n_units, 0, time.perf_counter()
         self.failures: list[str] = []
-        self.lost: set[str] = set()
 
     def kept(self, unit: Unit) -> Record:
         """A unit's ``result`` and the ``run`` that it is of; empty if none can be read."""
@@ -203,12 +199,6 @@ class Runner:
             warnings.simplefilter("ignore")  # joblib tells of a torn file
             return self._measured(unit.key, _no_result)
         return {}
-
-    def adopt(self, units: Iterable[Unit], results: Mapping[str, Record]) -> None:
-        """Keep results that were measured elsewhere, by their key, where none is kept."""
-        for unit in units:
-            if unit.key in results:
-                self._measured(unit.key, lambda unit=unit: results[unit.key])
 
     def finish(self, units: Iterable[Unit]) -> Finished:
         """Results of the units, kept ones included; failed ones are left out."""
@@ -222,10 +212,6 @@ class Runner:
         if kept is not None:
             self._say(unit, "kept")
             return short(kept)
-        if unit.key in self.lost:
-            self.failures.append(unit.title)
-            self._say(unit, "FAILED: its process died; the same command tries it again")
-            return None
         self._say(unit, "...")  # the last line if the process is killed
         try:
             result = short(self._measured(unit.key, partial(_run, unit))["result"])

@@ -14,7 +14,6 @@ from scipy.stats import t as student
 
 from benchmarks.runner.check import read_page
 from benchmarks.runner.pages import blocks, markdown, picture
-from benchmarks.runner.ranks import LEVEL, mean_ranks, plot_ranks
 from benchmarks.runner.records import Record, grouped, write_text
 
 # No error at all has no ratio.
@@ -22,7 +21,7 @@ LEAST_ERROR, LARGEST_RATIO = 1e-4, 10.0
 TICKS = {"error": (0.25, 0.5, 0.7, 1, 1.4, 2, 4), "time": (0.001, 0.01, 0.1, 1, 10, 100)}
 BETTER, WORSE, OPEN = "#2a7f62", "#c8553d", "#9a9a9a"
 # Fewer sets have no interval of their median: its ends are those of the splits.
-FEWEST_SETS, N_DRAWS = 6, 4000
+FEWEST_SETS, N_DRAWS, LEVEL = 6, 4000, 0.95
 # Times stand beside the fastest peer with at most so much more error than ours.
 NEAR = 1.05
 # Where the README has its lines of results.
@@ -289,8 +288,6 @@ def write_index(
         for name, one in sources.items()
         if name not in {one.headline.page for one in shown}
     ]
-    ranks = toml.get("ranks", {})
-    with_ranks = ranks.get("page") in sources
     of_pages = {name: "; ".join(one.missed) for name, one in sources.items() if one.missed}
     missed = [f"- [{name}]({name}.md): {text}" for name, text in of_pages.items()]
     text = blocks(
@@ -305,7 +302,6 @@ def write_index(
         as_table(shown, toml["names"]),
         one_by_one(shown),
         NOTE,
-        _ranked(folder, ranks, toml["names"], sources[ranks["page"]]) if with_ranks else "",
         f"Pages that compare with no peer: {', '.join(others)}." if others else "",
         "\n".join(("## Targets missed", "", *missed)) if missed else "",
         "```{toctree}\n:hidden:\n:glob:\n\n*\n```",
@@ -336,34 +332,6 @@ in the figures. `python -m benchmarks index` makes this page from the others.
 *Interval* is a 95 % confidence interval of the ratio of errors. With {FEWEST_SETS} data sets or
 more it is that of the median over such data sets, by order statistics. With fewer it is that of
 these sets alone, by the deviation over their splits; it is unknown where a set has one split."""
-RANKED = """\
-## Classifiers without settings, by rank
-
-![Mean ranks with their critical difference](ranks.png)
-
-Mean ranks over the {n} data sets of [{page}]({page}.md). Ranks that are less than {difference:.2f}
-apart do not differ at 5 % (Nemenyi's test): a bar joins them."""
-
-
-def _ranked(folder: Path, about: Mapping[str, Any], names: Mapping[str, str], page: Source) -> str:
-    """Section with the picture of mean ranks, and what does not differ by each measure."""
-    panels = {
-        title: mean_ranks(page.records, metric, about["methods"])
-        for metric, title in about["metrics"].items()
-    }
-    plot_ranks(panels, names, folder / "ranks.png")
-    first = next(iter(panels.values()))
-    lines = [
-        f"- By {title}, "
-        + "; ".join(
-            f"{', '.join(names.get(method, method) for method in group)} do not differ"
-            for group in ranks.groups()
-        )
-        + "."
-        for title, ranks in panels.items()
-    ]
-    text = RANKED.format(n=first.n_sets, page=about["page"], difference=first.difference)
-    return "\n".join((text, "", *lines))
 
 
 def with_results(text: str, lines: Sequence[Line], names: Mapping[str, str]) -> str:

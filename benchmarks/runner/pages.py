@@ -236,19 +236,6 @@ def say_checked(folder: Path, page: dict[str, Any], n_checked: int) -> None:
     write_text(folder / f"{name}.md", f"{before}{line}{head}{after}")
 
 
-def units_on_pages(pages: Iterable[dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Run and result of the units on some pages, by their key.
-
-    Units with a list that the page holds as a summary are left out.
-    """
-    return {
-        unit["key"]: {"run": page["runs"][unit["run"]], "result": unit["result"]}
-        for page in pages
-        for unit in page["units"]
-        if "key" in unit and not _is_summarised(unit["result"])
-    }
-
-
 def rounded(value: Any) -> Any:
     """JSON's own types with short floats; long lists of numbers are summarised."""
     value = plain(value)
@@ -269,10 +256,3 @@ def _summarised(value: list[Any]) -> dict[str, Any] | None:
         return None
     mean, rms = np.mean(numbers), np.sqrt(np.mean(np.square(numbers, dtype=float)))
     return rounded(dict(zip(SUMMARY, (numbers.size, mean, rms), strict=True)))
-
-
-def _is_summarised(value: Any) -> bool:
-    """Whether a result, or anything in it, is a summary of a long list."""
-    if isinstance(value, dict):
-        return set(value) == set(SUMMARY) or any(map(_is_summarised, value.values()))
-    return isinstance(value, list) and any(map(_is_summarised, value))

@@ -33,7 +33,7 @@ PATIENCE = 30.0  # seconds from Ctrl-C until a process that goes on is ended
 REMEDIES = {
     "SIGILL": "this processor lacks an instruction of a package; install packages that were "
     "compiled for any x86-64 processor (the usual wheels), not for another machine",
-    "SIGKILL": "the memory was probably used up; take a smaller --jobs, or --only some data sets",
+    "SIGKILL": "the memory was probably used up; take --only some data sets",
     "SIGSEGV": "run it again with PYTHONFAULTHANDLER=1, which shows the line",
 }
 

@@ -34,7 +34,7 @@ def pytest_runtest_call(item):
 class Made(ModuleType):
     """A page of a learner on two data sets; its results can be changed, its units can fail."""
 
-    def __init__(self, folder, n_units=3, change=None, fails=(), alone=False):
+    def __init__(self, folder, n_units=3, change=None, fails=()):
         from benchmarks.runner.experiment import Experiment, Learner
 
         super().__init__("made", "A made benchmark.")
@@ -43,8 +43,7 @@ class Made(ModuleType):
         cases = lambda source, learner: [{"repeat": k} for k in range(n_units)]  # noqa: E731
         files = {name: (f"{name}.txt",) for name in ("a", "b")}
         learners = {"m": Learner(float)}
-        own = {"small": ("a",), "alone": alone}
-        self.EXPERIMENTS = [Experiment(files, learners, self.measure, cases, **own)]
+        self.EXPERIMENTS = [Experiment(files, learners, self.measure, cases, small=("a",))]
 
     def measure(self, source, learner, *, repeat):
         self.computed.append((source.name, repeat))

@@ -73,14 +73,6 @@ def test_a_torn_file_counts_as_no_result(tmp_path):
     assert len(calls) == 2
 
 
-def test_adopted_results_do_not_replace_kept_ones(tmp_path):
-    units = [counting([]), counting([], repeat=1)]
-    runner = Runner(tmp_path, 2)
-    runner.finish(units[:1])
-    runner.adopt(units, {unit.key: {"result": {"value": 0.7}} for unit in units})
-    assert [runner.kept(unit)["result"]["value"] for unit in units] == [0.5, 0.7]
-
-
 def test_a_result_has_the_digits_of_a_page(tmp_path):
     """A page and the store of units give the same figures."""
     unit = unit_of(lambda: {"value": 1 / 3, "curve": [2 / 3, 1]})
@@ -136,26 +128,6 @@ def test_ctrl_c_ends_the_run_and_keeps_finished_units_but_not_half_a_fit(tmp_pat
 # The command line
 
 
-def test_units_of_a_page_resume_from_another_page_of_the_same_code(page, command, tmp_path, capsys):
-    page(change={"curve": [1.0, 2.0]})
-    command("run")
-    folder = tmp_path / "elsewhere"
-    more = ("--json", str(folder / "r.json"), "--results", str(folder / "results"))
-    second = page(change={"curve": [1.0, 2.0]}, n_units=4)
-    assert command("run", *more, "--resume", str(tmp_path / "results")) == 0
-    assert second.computed == [("a", 3), ("b", 3)]
-    assert command("run", *more, "--resume", str(tmp_path / "nowhere")) == 2
-    assert "has no page; give a folder" in capsys.readouterr().err
-
-
-def test_units_whose_lists_a_page_summarises_are_measured_anew(page, command, tmp_path):
-    page()  # with curves of 200 numbers
-    command("run")
-    second, folder = page(), tmp_path / "elsewhere"
-    command("run", "--json", str(folder / "r.json"), "--resume", str(tmp_path / "results"))
-    assert len(second.computed) == 6
-
-
 def test_a_page_with_a_failed_unit_names_it(page, command, tmp_path):
     page(fails=(1,))
     assert command("run") == 1
@@ -174,7 +146,7 @@ def test_results_of_another_commit_are_said_to_be_of_it(page, command, tmp_path,
     assert "\n- commit 1111111111" in text
 
 
-def test_all_measures_each_page_and_the_index_is_renewed(page, tmp_path, monkeypatch, capsys):
+def test_all_measures_each_page_and_the_index_is_renewed(page, tmp_path, monkeypatch):
     made = page()
     monkeypatch.setattr(commands, "NAMES", ("auc",))
     out = tmp_path / "out"
@@ -183,8 +155,6 @@ def test_all_measures_each_page_and_the_index_is_renewed(page, tmp_path, monkeyp
     assert len(made.computed) == 6
     assert {path.name for path in (out / "md").iterdir()} == {"auc.md", "auc.json"}
     assert commands.main(["index", "--results", str(out / "md")]) == 2  # auc has other records
-    assert commands.main([*arguments[:3], "--json", str(out), "--estimate"]) == 0
-    assert "in all: 0 units are left" in capsys.readouterr().out
 
 
 def test_unknown_data_sets_missing_packages_and_missing_files_are_named(
@@ -200,57 +170,6 @@ def test_unknown_data_sets_missing_packages_and_missing_files_are_named(
     made.EXPERIMENTS[0].learners["m"] = learner
     assert command("run") == 2
     assert "auc needs no_such_package, not installed; `make bench`" in capsys.readouterr().err
-
-
-class Workers:
-    """Run each process of a command here, and end it by a code."""
-
-    def __init__(self, code=0, pid=0):
-        self.code, self.pid, self.started = code, pid, 0
-
-    def __call__(self, arguments):
-        commands.main(arguments[arguments.index("benchmarks") + 1 :])
-        self.started += 1
-        return self
-
-    def wait(self):
-        return self.code
-
-
-@pytest.mark.parametrize(("alone", "n_before"), [(False, 6), (True, 0)])
-def test_workers_share_the_units_but_those_that_are_timed_on_the_wall(
-    page, command, monkeypatch, alone, n_before
-):
-    made, workers, counts = page(alone=alone), Workers(), []
-    provenance.this_run()  # asks git, in a process
-    monkeypatch.setattr(commands.subprocess, "Popen", workers)
-    wait = lambda: counts.append(len(made.computed)) or 0  # noqa: E731
-    monkeypatch.setattr(workers, "wait", wait)
-    assert command("run", "--jobs", "2") == 0
-    assert workers.started == 2
-    assert counts == [n_before] * 2
-    assert len(made.computed) == 6
-
-
-def test_a_worker_that_dies_is_named_with_signal_and_remedy(page, command, monkeypatch, capsys):
-    page()
-    provenance.this_run()
-    monkeypatch.setattr(commands.subprocess, "Popen", Workers(-signal.SIGKILL))
-    assert command("run", "--jobs", "2") == 0  # what it left is done afterwards
-    said = capsys.readouterr().err
-    assert "Process 2 of 2 ended by SIGKILL" in said
-    assert "take a smaller --jobs" in said
-
-
-def test_a_unit_whose_process_died_is_named_and_not_run_again(page, command, monkeypatch, capsys):
-    made = page(fails=(1,))
-    provenance.this_run()
-    monkeypatch.setattr(commands.subprocess, "Popen", Workers(-signal.SIGSEGV, os.getpid()))
-    assert command("run", "--jobs", "2") == 1
-    assert len(made.computed) == 6
-    assert "a, m repeat 1: FAILED: its process died" in capsys.readouterr().err
-    assert command("run") == 1
-    assert len(made.computed) == 8
 
 
 @pytest.mark.parametrize("name", ["SIGILL", "SIGSEGV"])

@@ -14,7 +14,6 @@ from benchmarks.runner.experiment import Source
 from benchmarks.runner.index import Figure, Headline, as_table, interval, line, write_index
 from benchmarks.runner.index import Source as Page
 from benchmarks.runner.pages import field
-from benchmarks.runner.ranks import mean_ranks
 from benchmarks.runner.records import record
 
 
@@ -142,19 +141,6 @@ def test_a_time_that_a_limit_ended_is_a_least_time():
     assert field("", "seconds", "{:.0f}").cell(ended) == "> 60"
     assert field("", "seconds", "{:.0f}").cell({**ended, "status": "ok"}) == "60"
     assert field("", "value").cell(ended) == "-"
-
-
-def test_ranks_that_are_closer_than_the_critical_difference_are_one_group():
-    losses = {"a": [1, 1, 1, 2], "b": [2, 2, 2, 1], "c": [3, 3, 3, 3]}
-    records = [
-        record(str(i), name, "error", value)
-        for name, own in losses.items() for i, value in enumerate(own)
-    ]  # fmt: skip
-    made = mean_ranks(records, "error", list(losses))
-    assert made.of == {"a": 1.25, "b": 1.75, "c": 3.0}
-    assert made.n_sets == 4
-    assert made.difference == pytest.approx(2.343 * np.sqrt(3 * 4 / (6 * 4)), abs=1e-3)  # Demsar
-    assert made.groups() == [["a", "b"], ["b", "c"]]
 
 
 @pytest.mark.parametrize(("flags", "lacks"), [("sse2 fma", "lacks abm, avx2"), ("", "lacks abm")])
