@@ -12,7 +12,7 @@ from typing import Any
 
 from benchmarks.runner.experiment import Result, Runner
 from benchmarks.runner.pages import datasets_of, plan, rounded, say_checked
-from benchmarks.runner.provenance import machine, this_run
+from benchmarks.runner.provenance import this_run
 from benchmarks.runner.records import Record
 
 # Seconds, bytes and what is made of them differ from run to run.
@@ -64,8 +64,6 @@ def check(
     commits = ", ".join(sorted({str(run and run["commit"]) for run in page["runs"]}))
     here = this_run()
     print(f"{page['benchmark']}: page of commit {commits}, now {here['commit']}.")
-    machines = "; ".join(sorted({machine(run) for run in page["runs"] if run}))
-    print(f"Measured on {machines}. Here: {machine(here)}.")
     for key in (key for key in on_page if key not in planned):
         print(f"on the page, but no longer planned: {on_page[key]['title']}")
     for key in (key for key in planned if key not in on_page):
