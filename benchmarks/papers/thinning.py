@@ -57,7 +57,7 @@ def thinned(source, learner, *, repeat):
         warnings.simplefilter("ignore", NotThinnedWarning)
         warnings.simplefilter("ignore", UserWarning)
         result, cpu = cpu_timed(thin, model, X[held], y[held], **more, **learner.fit(n_trees))
-    after = float(np.mean(result.model.predict(X[test]) != y[test]))
+    after = float(np.mean(result.predict(X[test]) != y[test]))
     return {
         "change": 100 * (after - before), "before": 100 * before, "held_out": len(held),
         "kept": result.n_trees / n_trees, "relative_gap": result.gap if result.thinned else 0.0,

@@ -11,7 +11,7 @@ from scipy.special import logsumexp
 from structboost._typing import FloatArray, IntArray
 from structboost.solvers.priced_cross_entropy import PricedCrossEntropy, ScoreBlock
 from structboost.thinning.leaf_refit import LeafAdditions, added_scores, refitted_leaves
-from structboost.thinning.tree_model import TreeResponses, scores_of, softmax_of
+from structboost.thinning.library_trees import TreeResponses, scores_of, softmax_of
 
 # Rows at which the labels weigh as much as the probabilities of the model: where trees are
 # weighed, and where their leaves are fitted anew.

@@ -16,7 +16,6 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 from scipy.optimize import minimize
 from scipy.special import logsumexp
@@ -154,15 +153,6 @@ def added_scores(
             out += np.where(is_known[:, None], added, 0.0)
         else:
             out[:, channels[tree]] += np.where(is_known, added, 0.0)
-    return out
-
-
-def of_leaves(additions: LeafAdditions | None, tree: int, like: NDArray[np.float64]) -> FloatArray:
-    """Additions to all leaves of a tree, in the shape of a table of their values."""
-    out = np.zeros(like.shape)
-    if additions is not None and tree in additions.trees:
-        values = additions.trees[tree]
-        out[: len(values)] = values.reshape(len(values), *like.shape[1:])
     return out
 
 

@@ -23,8 +23,8 @@ from structboost.selection.folds import shuffled_parts
 from structboost.solvers.priced_cross_entropy import PricedCrossEntropy, PricedSolution
 from structboost.thinning.held_out_rows import HeldOutRows, mean_loss, row_losses
 from structboost.thinning.leaf_refit import LeafAdditions
+from structboost.thinning.library_trees import LibraryTrees, check_is_table
 from structboost.thinning.thinned_model import ThinnedModel
-from structboost.thinning.tree_model import check_is_table, tree_model_of
 from structboost.validation import (
     check_labels,
     checked_flag,
@@ -66,8 +66,8 @@ def thin(
     """Find few trees of a trained classifier, with new weights, that predict as well.
 
     The result has the fewest trees along a path for which the log-loss on held-out rows rises by at
-    most ``margin``, with a certificate over all weightings of all trees, and the model in its own
-    format, such that a server that runs it needs no change.
+    most ``margin``, with a certificate over all weightings of all trees.  It asks the model for the
+    leaves of rows, and has new scores for them.
 
     Trees of a boosted model fit the rows that it was trained on, so X and y must be other rows.
 
@@ -136,7 +136,7 @@ def thin(
     >>> thinned = thin(forest, X[1::2], y[1::2], n_trees=10)
     >>> thinned.n_trees <= 10, thinned.gap <= 0.01
     (True, True)
-    >>> thinned.model.predict(X[1:4:2])
+    >>> thinned.predict(X[1:4:2])
     array([1, 0])
     """
     limits = _Limits(
@@ -146,18 +146,20 @@ def thin(
     )
     tol = checked_relative_gap(tol, "tol")
     checked_random_state(random_state)
-    reader = tree_model_of(model)
+    reader = LibraryTrees(model)
     for name, table in (("X", X), ("unlabelled", unlabelled)):
-        check_is_table(table, name, model)
-    responses = reader.responses(X)
-    labels = _codes(y, reader.classes, responses.values.shape[1])
+        check_is_table(table, name)
+    responses, probabilities = reader.responses(X), reader.probabilities(X)
+    reader.check(responses, probabilities)
+    classes = reader.classes(responses)
+    labels = _codes(y, classes, responses.values.shape[1])
     more = None if unlabelled is None else reader.responses(unlabelled)
-    rows = HeldOutRows(responses, labels, len(reader.classes), more)
-    _check_rows(rows, reader.classes)
+    rows = HeldOutRows(responses, labels, len(classes), more)
+    _check_rows(rows, classes)
     refits = checked_flag(refit_leaves, "refit_leaves") and rows.has_leaves
     path = _Path(rows, tol, 0 if random_state is None else random_state, refits)
     trials, ending, is_within = (
-        _within_margin(path, limits, reader.n_trees)
+        _within_margin(path, limits, rows.n_trees)
         if limits.n_trees is None
         else _of_size(path, limits.n_trees)
     )
@@ -167,10 +169,11 @@ def thin(
         "label_weight": rows.label_weight,
         "leaf_label_weight": nan,
         "sharpness": rows.sharpness,
-        "loss_as_it_is": mean_loss(reader.probabilities(X), labels),
+        "loss_as_it_is": mean_loss(probabilities, labels),
         "loss_before": float(rows.losses.mean()),
         "error_before": float(rows.is_wrong.mean()),
         "ending": ending,
+        "classes_": classes,
         "_reader": reader,
     }
     if not is_within:
@@ -183,9 +186,8 @@ def thin(
             f"The model is not thinned: with {len(labels)} rows, {ending}. {remedy}.",
             NotThinnedWarning,
         )
-        facts["loss_as_written"] = facts["loss_as_it_is"]
         return ThinnedModel(
-            model=model, weights=np.ones(reader.n_trees), offset=rows.offset, thinned=False,
+            weights=np.ones(rows.n_trees), offset=rows.offset, thinned=False,
             objective=nan, bound=nan, gap=nan, leaf_gap=nan, C=nan, prices=rows.prices,
             additions=None, **changes, **facts,
         )  # fmt: skip
@@ -201,13 +203,8 @@ def thin(
         facts["leaf_label_weight"] = rows.leaf_label_weight
     changes = {name: record[name] for name in _CHANGES}
     weights = fit.second.weights
-    offset = rows.offset_at(weights, fit.additions)
-    written = reader.rewritten(weights, offset, fit.additions)
-    facts["loss_as_written"] = (
-        nan if written is None else mean_loss(tree_model_of(written).probabilities(X), labels)
-    )
     return ThinnedModel(
-        model=written, weights=weights, offset=offset, thinned=True,
+        weights=weights, offset=rows.offset_at(weights, fit.additions), thinned=True,
         objective=fit.second.objective, bound=fit.second.bound, gap=fit.second.gap,
         leaf_gap=fit.leaf_gap, C=fit.C, prices=fit.prices, additions=fit.additions,
         **changes, **facts,

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from structboost._typing import FloatArray, IntArray
 from structboost.thinning.leaf_refit import LeafAdditions, added_scores
-from structboost.thinning.tree_model import TreeModel, scores_of, softmax_of
+from structboost.thinning.library_trees import LibraryTrees, scores_of, softmax_of
 
 
 @dataclass(frozen=True)
@@ -19,9 +19,6 @@ class ThinnedModel:
 
     Attributes
     ----------
-    model : object or None
-        The model in its own format, for use in place of the one that was thinned.  The model
-        itself if it was not thinned; None if its format is not known.
     weights : ndarray, shape (n_trees_before,)
         Weight of each tree, before additions to its leaves; 0 for those that were dropped.
     offset : ndarray, shape (n_classes,)
@@ -35,6 +32,8 @@ class ThinnedModel:
         their relative gap; NaN if the model was not thinned.
     leaf_gap : float
         Relative gap of the additions to the leaves; NaN if leaves stayed as they were.
+    classes_ : ndarray, shape (n_classes,)
+        Labels in the order of the scores.
     additions : LeafAdditions or None
         Additions to the scores of the leaves: ``additions.trees[t]`` those of tree t.  None if
         leaves stayed as they were.
@@ -53,10 +52,6 @@ class ThinnedModel:
         Log-loss of the probabilities that the whole model predicts.
     loss_before : float
         Log-loss of the whole model at its best sharpness.
-    loss_as_written : float
-        Log-loss on the rows of the probabilities that ``model`` predicts; NaN without one.  A
-        forest averages the probabilities of its trees, so it differs from that of
-        :meth:`predict_proba`, which the other figures are about.
     loss_change, loss_change_error : float
         Mean over the rows of the log-loss after thinning less that before, where the weights were
         fitted on other rows, and its standard error.
@@ -67,7 +62,6 @@ class ThinnedModel:
         error_change_error, gap, leaf_gap.
     """
 
-    model: Any
     weights: FloatArray
     offset: FloatArray
     thinned: bool
@@ -82,7 +76,6 @@ class ThinnedModel:
     leaf_label_weight: float
     sharpness: float
     loss_as_it_is: float
-    loss_as_written: float
     loss_before: float
     loss_change: float
     loss_change_error: float
@@ -91,7 +84,8 @@ class ThinnedModel:
     error_change_error: float
     path: list[dict[str, float]]
     additions: LeafAdditions | None = field(repr=False)
-    _reader: TreeModel = field(repr=False)
+    classes_: NDArray[Any]
+    _reader: LibraryTrees = field(repr=False)
 
     @property
     def trees(self) -> IntArray:
@@ -107,11 +101,6 @@ class ThinnedModel:
     def n_trees_before(self) -> int:
         """Number of trees of the whole model."""
         return len(self.weights)
-
-    @property
-    def classes_(self) -> NDArray[Any]:
-        """Labels in the order of the scores."""
-        return self._reader.classes
 
     def decision_function(self, X: Any) -> FloatArray:
         """Scores of the classes, shape (n_rows, n_classes).
@@ -130,9 +119,7 @@ class ThinnedModel:
     def predict_proba(self, X: Any) -> FloatArray:
         """Probabilities of the classes by a softmax of the scores.
 
-        A model that was written back predicts the same, and faster.  A forest predicts averages of
-        the probabilities of its trees in their place.  If the model was not thinned, these are its
-        own probabilities.
+        If the model was not thinned, these are its own probabilities.
 
         Parameters
         ----------
@@ -161,8 +148,7 @@ class ThinnedModel:
             lines += [
                 f"Log-loss {self.loss_before:.4g} before, at the best sharpness "
                 f"({self.loss_as_it_is:.4g} as the model is); change {self.loss_change:+.4f}, "
-                f"standard error {self.loss_change_error:.4f}. On the rows of the fit the written "
-                f"model has {self.loss_as_written:.4g}.",
+                f"standard error {self.loss_change_error:.4f}.",
                 f"Error {self.error_before:.2%} before; change {self.error_change:+.2%}, standard "
                 f"error {self.error_change_error:.2%}.",
                 f"No weighting of the {self.n_trees_before} trees has an objective more than "
@@ -174,8 +160,6 @@ class ThinnedModel:
                 "Then the leaves of these trees were changed. No other additions to them have an "
                 f"objective more than {self.leaf_gap:.2%} lower."
             )
-        if self.thinned and self.model is None:
-            lines.append("The format of the model is not known: predict with this object.")
         return "\n".join(lines)
 
     def __repr__(self) -> str:

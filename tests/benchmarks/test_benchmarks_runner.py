@@ -334,8 +334,6 @@ def test_imports_of_learners_are_followed_and_those_of_pages_are_not():
     # A package of the library that imports its names when they are first used hides none of them.
     of_decisions = files("benchmarks.ours.decisions")
     assert {"decisions/paths.py", "inference/acyclic_paths.py"} <= of_decisions
-    # Registries name modules of their own package, with a dot before them or without.
-    assert "thinning/lightgbm_trees.py" in files("structboost.thinning.tree_model")
     with pytest.raises(ModuleNotFoundError):
         imported_sources("structboost.nothing_of_the_kind")
 

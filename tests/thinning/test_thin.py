@@ -1,4 +1,4 @@
-"""Thinning of models of scikit-learn and of functions: certificates, formats, limits, errors."""
+"""Thinning of models of all libraries and of functions: certificates, limits, errors."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import warnings
 
 import numpy as np
 import pytest
+from scipy.special import softmax
 from sklearn.base import clone
 from sklearn.datasets import make_classification
 from sklearn.ensemble import (
@@ -23,7 +24,7 @@ from sklearn.preprocessing import StandardScaler
 
 from structboost import thin
 from structboost.errors import NotThinnedWarning
-from structboost.thinning.tree_model import in_turns, per_class
+from structboost.thinning.library_trees import LibraryTrees, whole_probabilities
 
 LABELS = np.array(["ant", "bee", "cat"])
 MODELS = {
@@ -33,6 +34,33 @@ MODELS = {
     "gradient": GradientBoostingClassifier(n_estimators=15, random_state=0),
 }
 BOOSTED = ("histograms", "gradient")
+
+
+def lightgbm(**options):
+    module = pytest.importorskip("lightgbm")
+    return module.LGBMClassifier(n_estimators=20, n_jobs=1, verbose=-1, **options)
+
+
+def xgboost(**options):
+    module = pytest.importorskip("xgboost")
+    return module.XGBClassifier(n_estimators=20, n_jobs=1, max_depth=3, **options)
+
+
+def catboost(**options):
+    module = pytest.importorskip("catboost")
+    return module.CatBoostClassifier(
+        iterations=20, thread_count=1, verbose=0, allow_writing_files=False, depth=3, **options
+    )
+
+
+OTHERS = {
+    "lightgbm": (lightgbm, {}),
+    "lightgbm, dart and sigmoid": (lightgbm, {"boosting_type": "dart", "sigmoid": 0.5}),
+    "xgboost": (xgboost, {}),
+    "xgboost, parallel": (xgboost, {"num_parallel_tree": 2, "subsample": 0.6}),
+    "catboost": (catboost, {}),
+    "catboost, depthwise": (catboost, {"grow_policy": "Depthwise"}),
+}
 
 
 def table(n_classes, n=360):
@@ -57,24 +85,138 @@ def fitted():
 CASES = [(name, n_classes) for name in MODELS for n_classes in (2, 3)]
 
 
-@pytest.mark.parametrize("case", CASES)
-def test_written_model_predicts_as_the_thinned_one_and_the_old_one_stays(fitted, case):
-    model, X, y = fitted[case]
-    before = model.predict_proba(X)
-    thinned = thin(model, X, y, n_trees=8)
+def check_thinned(model, X, y):
+    """Thin a model, and compare its predictions with sums over trees and leaves."""
+    reader, before = LibraryTrees(model), model.predict_proba(X)
+    responses = reader.responses(X)
+    if responses.offset is not None:
+        assert whole_probabilities(responses) == pytest.approx(before, abs=1e-6)
+    thinned = thin(model, X[160:], y[160:], n_trees=8)
     assert 0 < thinned.n_trees <= 8 < thinned.n_trees_before
     assert thinned.thinned
     assert thinned.gap <= 0.01
-    assert type(thinned.model) is type(model)
-    assert (thinned.model.predict(X) == thinned.predict(X)).all()
-    probabilities = thinned.model.predict_proba(X)
-    if case[0] in BOOSTED:
-        assert probabilities == pytest.approx(thinned.predict_proba(X), abs=1e-9)
-    assert probabilities.sum(axis=1) == pytest.approx(1.0)
-    assert probabilities.max() <= 1.0
-    assert thinned.loss_as_written == pytest.approx(log_loss(y, probabilities))
+    scores = np.tile(thinned.offset, (len(X), 1))
+    for tree in thinned.trees:
+        to = slice(None) if responses.channels is None else responses.channels[tree]
+        scores[:, to] += thinned.weights[tree] * responses.values[tree]
+        if thinned.additions is not None:
+            own = thinned.additions.trees[tree]
+            # Leaves that no held-out row reached have no addition.
+            own = np.concatenate((own, np.zeros((responses.leaves.max() + 1, *own.shape[1:]))))
+            scores[:, to] += own[responses.leaves[tree]]
+    assert thinned.decision_function(X) == pytest.approx(scores, abs=1e-9)
+    assert thinned.predict_proba(X) == pytest.approx(softmax(scores, axis=1))
+    assert (thinned.predict(X) == model.classes_[scores.argmax(axis=1)]).all()
     assert (model.predict_proba(X) == before).all()
-    assert (pickle.loads(pickle.dumps(thinned.model)).predict(X) == thinned.predict(X)).all()
+    assert thinned.loss_as_it_is == pytest.approx(log_loss(y[160:], before[160:]), abs=1e-6)
+    return thinned
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_few_trees_predict_and_the_model_stays(fitted, case):
+    model = fitted[case][0]
+    X, y = table(case[1])
+    thinned = check_thinned(model, X, y)
+    assert (pickle.loads(pickle.dumps(thinned)).predict(X) == thinned.predict(X)).all()
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("name", OTHERS)
+def test_few_trees_of_other_libraries_predict_and_the_model_stays(name, n_classes):
+    make, options = OTHERS[name]
+    X, y = table(n_classes)
+    X[::9, 2] = np.nan
+    y = np.searchsorted(LABELS, y) if name.startswith("xgboost") else y
+    check_thinned(make(**options).fit(X[:160], y[:160]), X, y)
+
+
+@pytest.mark.parametrize("make", [lightgbm, xgboost])
+def test_boosters_after_early_stopping_count_labels_from_0(make):
+    X, y = table(3)
+    y = np.searchsorted(LABELS, y)
+    model = make().set_params(n_estimators=300)
+    if make is lightgbm:
+        stop = {"callbacks": [pytest.importorskip("lightgbm").early_stopping(5, verbose=False)]}
+    else:
+        model.set_params(early_stopping_rounds=5)
+        stop = {"verbose": False}
+    model.fit(X[:160], y[:160], eval_set=[(X[160:], y[160:])], **stop)
+    booster = model.booster_ if make is lightgbm else model.get_booster()
+    n_rounds = model.best_iteration_ if make is lightgbm else model.best_iteration + 1
+    of_model, of_booster = (thin(m, X[160:], y[160:], n_trees=12) for m in (model, booster))
+    assert of_model.n_trees_before == 3 * n_rounds
+    assert of_booster.classes_.tolist() == [0, 1, 2]
+    if make is lightgbm:
+        assert (of_booster.predict_proba(X) == of_model.predict_proba(X)).all()
+    else:  # a Booster of XGBoost predicts by all rounds
+        assert of_booster.n_trees_before == 3 * booster.num_boosted_rounds()
+
+
+def test_model_of_the_base_class_of_catboost_is_thinned():
+    module = pytest.importorskip("catboost")
+    X, y = table(3)
+    model = module.CatBoost({
+        "iterations": 20, "depth": 3, "loss_function": "MultiClass", "verbose": 0,
+        "thread_count": 1, "allow_writing_files": False,
+    }).fit(X[:160], y[:160])  # fmt: skip
+    thinned = thin(model, X[160:], y[160:], n_trees=8)
+    assert (thinned.predict(X) == y).mean() > 0.6
+
+
+@pytest.mark.parametrize("classifier", [lightgbm, xgboost, catboost])
+def test_classifiers_that_are_not_fitted_are_refused(classifier):
+    with pytest.raises(Exception, match=r"\bfit(ted)?\b|trained"):
+        thin(classifier(), [[0.0]] * 20, [0, 1] * 10)
+
+
+def test_frame_whose_columns_are_in_another_order_is_refused_for_lightgbm():
+    pandas = pytest.importorskip("pandas")
+    X, y = table(2)
+    frame = pandas.DataFrame(X, columns=[f"column {j}" for j in range(6)])
+    model = lightgbm().fit(frame[:160], y[:160])
+    held = frame[160:]
+    assert thin(model, held, y[160:], n_trees=12).n_trees <= 12
+    with pytest.raises(
+        ValueError, match=r"X has the columns .* give them in the order of training"
+    ):
+        thin(model, held[held.columns[::-1]], y[160:], n_trees=12)
+
+
+def test_rows_in_the_format_of_another_library_are_refused_by_name():
+    module = pytest.importorskip("xgboost")
+    X, y = table(2)
+    model = xgboost().fit(X[:160], y[:160] == "ant")
+    with pytest.raises(TypeError, match="X is a DMatrix of xgboost; give the table"):
+        thin(model, module.DMatrix(X[160:]), y[160:])
+    with pytest.raises(TypeError, match="unlabelled is a DMatrix"):
+        thin(model, X[160:], y[160:], unlabelled=module.DMatrix(X))
+
+
+@pytest.mark.parametrize(
+    ("make", "options"),
+    [
+        (lightgbm, {"objective": "multiclassova"}),
+        (lightgbm, {"boosting_type": "rf", "subsample": 0.5, "subsample_freq": 1}),
+        (lightgbm, {"linear_tree": True}),
+        (xgboost, {"booster": "dart", "rate_drop": 0.5}),
+        (catboost, {"loss_function": "MultiClassOneVsAll"}),
+        (GradientBoostingClassifier, {"loss": "exponential"}),
+    ],
+)
+def test_models_whose_probabilities_are_no_softmax_of_summed_trees_are_refused(make, options):
+    X, y = table(3)
+    y = np.searchsorted(LABELS, y)
+    y = y > 0 if "loss" in options and make is GradientBoostingClassifier else y
+    model = make(**options).fit(X, y)
+    with pytest.raises(ValueError, match="no softmax of the sum of its trees"):
+        thin(model, X, y)
+
+
+def test_a_model_that_starts_from_another_one_is_refused():
+    X, y = table(3)
+    model = GradientBoostingClassifier(n_estimators=2, init=LogisticRegression()).fit(X, y)
+    with pytest.raises(ValueError, match="init=None"):
+        thin(model, X, y)
 
 
 @pytest.mark.parametrize("case", [("forest", 3), ("histograms", 3), ("gradient", 2)])
@@ -145,7 +287,6 @@ def test_model_stays_whole_with_a_warning_where_the_margin_cannot_be_shown(fitte
     with pytest.warns(NotThinnedWarning, match="no part of the path is within the margin of 0;"):
         result = thin(model, X[:60], y[:60], margin=0.0, n_errors=5.0)
     assert not result.thinned
-    assert result.model is model
     assert result.n_trees == 20
     assert np.isnan(result.gap)
     assert (result.predict(X) == model.predict(X)).all()
@@ -167,18 +308,6 @@ def test_labels_of_one_class_warn(fitted):
     model, X, y = fitted["forest", 3]
     with pytest.warns(UserWarning, match="y has one class, 'ant', of the 3 of the model"):
         thin(model, X[y == "ant"], y[y == "ant"], n_trees=8)
-
-
-def test_written_model_has_no_scores_of_the_iterations_that_are_gone():
-    X, y = table(2)
-    for model in (
-        GradientBoostingClassifier(n_estimators=15, subsample=0.5, random_state=0),
-        HistGradientBoostingClassifier(max_iter=15, early_stopping=True, random_state=0),
-    ):
-        written = thin(model.fit(X[:160], y[:160]), X[160:], y[160:], n_trees=8).model
-        for name in ("train_score_", "validation_score_", "oob_improvement_"):
-            assert not hasattr(written, name)
-        assert len(model.train_score_) > 8
 
 
 def test_rows_without_labels_take_part(fitted):
@@ -210,16 +339,14 @@ def test_leaves_are_fitted_anew_for_boosted_trees_only(fitted, case):
     assert thin(forest, X, y, n_trees=8).additions is None
 
 
-def test_callables_are_weighed_without_a_format():
+def test_callables_are_weighed():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(200, 3))
     y = (X[:, 0] > 0).astype(int)
     pool = [lambda X, k=k: np.sin((k + 1) * X[:, 0]) + X[:, k % 3] for k in range(6)]
     result = thin(pool, X, y, n_trees=5)
-    assert result.model is None
     assert result.n_trees <= 5
     assert (result.predict(X) == y).mean() > 0.8
-    assert "predict with this object" in result.report()
     with pytest.warns(NotThinnedWarning, match="from 1 to 1 trees. Give a larger n_trees"):
         thin([lambda X: X[:, 0], lambda X: X[:, 0]], X, y, n_trees=1)
 
@@ -237,16 +364,6 @@ def test_rare_classes_do_not_stop_the_folds(fitted):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         assert thin(model, X[rows], y[rows], n_trees=8).n_trees_before == 20
-
-
-def test_dropped_trees_of_a_class_leave_one_leaf_for_its_offset():
-    weights, channels = np.array([0.0, 2.0, 0.0, 1.0, 3.0, 0.0]), np.arange(6) % 3
-    trees = per_class(weights, channels, 3)
-    assert [own.tolist() for own in trees] == [[3], [1, 4], []]
-    shifted = np.array([False, False, True])
-    assert in_turns(trees, shifted).tolist() == [[3, 1, -1], [-1, 4, -1]]
-    none = [np.zeros(0, np.int64)] * 2
-    assert in_turns(none, np.array([True, False])).tolist() == [[-1, -1]]
 
 
 @pytest.mark.parametrize(
@@ -291,15 +408,6 @@ def test_a_frame_gives_the_same_trees_without_a_warning(fitted, name):
         thinned = thin(of_frame, frame[:180], y[:180], n_trees=9)
     same = thin(clone(model).fit(X, y), X[:180], y[:180], n_trees=9)
     assert (thinned.predict_proba(frame) == same.predict_proba(X)).all()
-
-
-def test_models_with_another_loss_or_start_are_refused():
-    X, y = table(2)
-    start = LogisticRegression()
-    for options, word in (({"loss": "exponential"}, "loss"), ({"init": start}, "starts")):
-        model = GradientBoostingClassifier(n_estimators=2, **options).fit(X, y)
-        with pytest.raises(ValueError, match=word):
-            thin(model, X, y)
 
 
 def test_unfitted_model_is_refused():

@@ -1,0 +1,315 @@
+"""Trees of trained classifiers, read by the methods of the libraries that trained them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from copy import copy
+from importlib import import_module
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import softmax
+from sklearn.utils.validation import check_is_fitted
+
+from structboost._typing import FloatArray, IntArray
+from structboost.learners.pool import repeatable_responses_of
+from structboost.validation import shown
+
+# Difference of probabilities that is rounding in single precision.
+_CLOSE = 1e-4
+_XGBOOST_LEAF = re.compile(r"(\d+):leaf=(\S+)")
+
+
+class TreeResponses(NamedTuple):
+    """Scores that each tree gives to the classes.
+
+    Parameters
+    ----------
+    values : ndarray, shape (n_trees, n_rows) or (n_trees, n_rows, n_classes)
+        With two axes, a tree scores one class.
+    channels : ndarray of int64, shape (n_trees,), or None
+        Class that each tree scores; None where each scores all.
+    offset : ndarray, shape (n_classes,), or None
+        Scores without any tree; None where the scores are averaged probabilities.
+    leaves : ndarray of int, shape (n_trees, n_rows), or None
+        Index of the leaf that each row reaches; None if leaves cannot be changed one by one.
+    """
+
+    values: FloatArray
+    channels: IntArray | None
+    offset: FloatArray | None
+    leaves: IntArray | None
+
+
+class LibraryTrees:
+    """Trees of a trained classifier whose scores are a sum over trees.
+
+    With the weights 1, offset and responses add up to the scores of the model.  Two classes whose
+    trees score only the second have the scores 0 and those.
+
+    Parameters
+    ----------
+    model : object
+        As :func:`structboost.thin` takes it.
+
+    Raises
+    ------
+    TypeError
+        If it is of another kind.
+    """
+
+    def __init__(self, model: Any) -> None:
+        self._model = model
+        is_pool = isinstance(model, list | tuple) and bool(model) and all(map(callable, model))
+        self._library = "functions" if is_pool else _library_of(model)
+        if hasattr(model, "steps"):
+            raise TypeError(
+                f"model is {shown(model)}; give its last step, model[-1], and the rows that the "
+                "steps before it make, model[:-1].transform(X)."
+            )
+        if self._library not in _READERS:
+            raise TypeError(
+                f"model is {shown(model)}; give a fitted classifier of LightGBM, XGBoost, CatBoost "
+                "or scikit-learn (RandomForest, ExtraTrees, GradientBoosting, "
+                "HistGradientBoosting), a Booster, or a list of callables X -> scores."
+            )
+
+    def responses(self, X: Any) -> TreeResponses:
+        """Responses of all trees to rows in a form that the model takes."""
+        responses = _READERS[self._library](self._model, X)
+        if responses.offset is None or len(responses.offset) > 1:
+            return responses
+        # One score is that of the second of two classes.
+        channels = np.ones(len(responses.values), np.int64)
+        return responses._replace(channels=channels, offset=np.append(0.0, responses.offset))
+
+    def probabilities(self, X: Any) -> FloatArray:
+        """Probabilities that the model itself gives to the classes, shape (n_rows, n_classes)."""
+        model: Any = self._model
+        if self._library == "functions":
+            return whole_probabilities(self.responses(X))
+        if hasattr(model, "predict_proba"):
+            return np.asarray(model.predict_proba(X), np.float64)
+        if self._library == "catboost":
+            return np.asarray(model.predict(X, prediction_type="Probability"), np.float64)
+        rows = _xgboost_matrix(model, model, X) if self._library == "xgboost" else X
+        predicted = np.asarray(model.predict(rows), np.float64)
+        if predicted.ndim > 1:
+            return predicted
+        return np.column_stack((1.0 - predicted, predicted))
+
+    def classes(self, responses: TreeResponses) -> NDArray[Any]:
+        """Labels in the order of the scores, which a Booster counts from 0."""
+        if hasattr(self._model, "classes_"):
+            return np.asarray(self._model.classes_)
+        assert responses.offset is not None
+        return np.arange(len(responses.offset))
+
+    def check(self, responses: TreeResponses, probabilities: FloatArray) -> None:
+        """Raise ValueError if probabilities of the model are no softmax of its summed trees."""
+        if responses.offset is None:
+            return
+        expected = whole_probabilities(responses)
+        if expected.shape != probabilities.shape or (
+            np.abs(expected - probabilities).max(initial=0.0) > _CLOSE
+        ):
+            raise ValueError(
+                f"model is {shown(self._model)}, whose probabilities are no softmax of the sum of "
+                "its trees; give one that was trained by the log-loss of two or more classes, "
+                "without linear leaves, or averaged or weighted trees."
+            )
+
+
+def check_is_table(X: Any, name: str) -> None:
+    """Raise TypeError if an argument is in the own format of a library."""
+    library = _library_of(X)
+    if library in ("lightgbm", "xgboost"):
+        raise TypeError(
+            f"{name} is a {type(X).__name__} of {library}; give the table that it was made from, "
+            "an array or a data frame."
+        )
+
+
+def _library_of(model: Any) -> str:
+    """Name of the library that defines a base class of a model, or the name of that class."""
+    for cls in type(model).__mro__:
+        package = cls.__module__.partition(".")[0]
+        name = cls.__name__ if package == "sklearn" else package
+        if name in _READERS:
+            return name
+    return ""
+
+
+def _lightgbm(model: Any, X: Any) -> TreeResponses:
+    # LightGBM raises its error where there is none yet.
+    booster = model.booster_ if hasattr(model, "fit") else model
+    names, columns = (
+        booster.feature_name(),
+        [str(name).replace(" ", "_") for name in getattr(X, "columns", ())],
+    )
+    if columns != names and sorted(columns) == sorted(names):
+        raise ValueError(
+            f"X has the columns {shown(columns)}, and the model was trained on {shown(names)}; "
+            "give them in the order of training, which LightGBM takes for granted."
+        )
+    n_rounds = booster.best_iteration
+    n_rounds = n_rounds if n_rounds > 0 else booster.current_iteration()
+    per = booster.num_model_per_iteration()
+    n_trees = per * n_rounds
+    leaves = np.asarray(model.predict(X, pred_leaf=True, num_iteration=n_rounds), np.int64)
+    leaves = leaves.reshape(-1, n_trees).T
+    values = np.stack([
+        np.array([booster.get_leaf_output(tree, leaf) for leaf in range(reached.max() + 1)])[
+            reached
+        ]
+        for tree, reached in enumerate(leaves)
+    ])  # fmt: skip
+    # Scores of two classes are log-odds once they are multiplied by this.
+    factor = re.search(r"sigmoid:(\S+)", booster.dump_model(num_iteration=1)["objective"])
+    values *= float(factor[1]) if factor and per == 1 else 1.0
+    return TreeResponses(values, np.arange(n_trees) % per, np.zeros(per), leaves)
+
+
+def _xgboost(model: Any, X: Any) -> TreeResponses:
+    booster = model.get_booster() if hasattr(model, "get_booster") else model
+    if booster is not model and booster.attr("best_iteration"):
+        # Rounds after the best one take no part in predictions of a classifier.
+        booster = booster[: int(booster.attr("best_iteration")) + 1]
+    matrix = _xgboost_matrix(model, booster, X)
+    margins = np.asarray(booster.predict(matrix, output_margin=True), np.float64)
+    margins = margins.reshape(matrix.num_row(), -1)
+    leaves = np.asarray(booster.predict(matrix, pred_leaf=True), np.int64)
+    leaves = leaves.reshape(len(margins), -1).T
+    values = np.empty(leaves.shape)
+    for responses, reached, text in zip(values, leaves, booster.get_dump(), strict=True):
+        table = np.zeros(reached.max() + 1)
+        for leaf, value in _XGBOOST_LEAF.findall(text):
+            if int(leaf) < len(table):
+                table[int(leaf)] = float(value)
+        responses[:] = table[reached]
+    per = margins.shape[1]
+    channels = np.repeat(np.arange(per), len(values) // (per * booster.num_boosted_rounds()))
+    channels = np.resize(channels, len(values))
+    base = margins[0] - np.bincount(channels, values[:, 0], per)
+    return TreeResponses(values, channels, base, leaves)
+
+
+def _xgboost_matrix(model: Any, booster: Any, X: Any) -> Any:
+    """Make the matrix of rows that boosters take, with the class of the user's library."""
+    xgboost = import_module(type(booster).__module__.partition(".")[0])
+    names = {}
+    if not hasattr(X, "columns"):
+        names = {"feature_names": booster.feature_names, "feature_types": booster.feature_types}
+    missing = getattr(model, "missing", np.nan)
+    return xgboost.DMatrix(X, missing=missing, enable_categorical=True, **names)
+
+
+def _catboost(model: Any, X: Any) -> TreeResponses:
+    leaves = np.asarray(model.calc_leaf_indexes(X), np.int64).T
+    scale, bias = model.get_scale_and_bias()
+    offset = np.atleast_1d(np.asarray(bias, np.float64))
+    counts = np.asarray(model.get_tree_leaf_counts(), np.int64)
+    table = scale * np.asarray(model.get_leaf_values(), np.float64).reshape(counts.sum(), -1)
+    values = table[leaves + (np.cumsum(counts) - counts)[:, None]]
+    if values.shape[2] == 1:
+        return TreeResponses(values[:, :, 0], np.zeros(len(leaves), np.int64), offset, leaves)
+    offset = np.resize(offset, values.shape[2])
+    return TreeResponses(values, None, offset, leaves)
+
+
+def _forest(model: Any, X: Any) -> TreeResponses:
+    check_is_fitted(model)
+    if model.n_outputs_ > 1:
+        raise ValueError(
+            f"model predicts {model.n_outputs_} outputs at once; give a forest of one output."
+        )
+    rows = model._validate_X_predict(X)
+    values = [tree.predict_proba(rows, check_input=False) for tree in model.estimators_]
+    return TreeResponses(np.stack(values) / len(values), None, None, None)
+
+
+def _boosting(model: Any, X: Any) -> TreeResponses:
+    """Responses as the steps of the scores from iteration to iteration."""
+    check_is_fitted(model)
+    if model.init not in (None, "zero"):
+        raise ValueError(
+            "model starts from an estimator of its own, which has scores for each row; give a "
+            "model of init=None or 'zero'."
+        )
+    # Its trees were trained without the names of columns, of which scikit-learn would warn.
+    reached = np.asarray(model.apply(np.asarray(X) if hasattr(X, "columns") else X), np.int64)
+    leaves = np.ascontiguousarray(reached.reshape(len(reached), -1).T)
+    start = np.asarray(
+        model._raw_predict_init(np.zeros((1, model.n_features_in_), np.float32)), np.float64
+    ).ravel()
+    return _staged(model, X, start)._replace(leaves=leaves)
+
+
+def _histogram_boosting(model: Any, X: Any) -> TreeResponses:
+    check_is_fitted(model)
+    start = np.asarray(model._baseline_prediction, np.float64).ravel()
+    indexed = copy(model)
+    # Nodes have their index as the value, which each iteration adds to the scores.
+    indexed._predictors = [[_indexed(tree) for tree in row] for row in model._predictors]
+    leaves = np.rint(_staged(indexed, X, start).values).astype(np.int64)
+    return _staged(model, X, start)._replace(leaves=leaves)
+
+
+def _staged(model: Any, X: Any, start: FloatArray) -> TreeResponses:
+    stages = [
+        np.asarray(scores, np.float64).reshape(-1, len(start)).T.copy()
+        for scores in model.staged_decision_function(X)
+    ]
+    values = np.diff(np.stack([np.broadcast_to(start[:, None], stages[0].shape), *stages]), axis=0)
+    values = values.reshape(-1, values.shape[2])
+    return TreeResponses(values, np.arange(len(values)) % len(start), start, None)
+
+
+def _indexed(predictor: Any) -> Any:
+    """Copy a tree of histograms with the indices of its nodes as their values."""
+    copied = copy(predictor)
+    copied.nodes = predictor.nodes.copy()
+    copied.nodes["value"] = np.arange(len(copied.nodes))
+    return copied
+
+
+def _functions(functions: Any, X: Any) -> TreeResponses:
+    values = repeatable_responses_of(list(functions), X)
+    return TreeResponses(values, np.zeros(len(values), np.int64), np.zeros(1), None)
+
+
+_READERS: dict[str, Callable[[Any, Any], TreeResponses]] = {
+    "lightgbm": _lightgbm,
+    "xgboost": _xgboost,
+    "catboost": _catboost,
+    "RandomForestClassifier": _forest,
+    "ExtraTreesClassifier": _forest,
+    "GradientBoostingClassifier": _boosting,
+    "HistGradientBoostingClassifier": _histogram_boosting,
+    "functions": _functions,
+}
+
+
+def softmax_of(scores: FloatArray) -> FloatArray:
+    """Probabilities by a softmax of the scores."""
+    return np.asarray(softmax(scores, axis=1))
+
+
+def scores_of(responses: TreeResponses, weights: FloatArray, offset: FloatArray) -> FloatArray:
+    """Scores of the classes, shape (n_rows, n_classes), at weights of the trees."""
+    values, channels = responses.values, responses.channels
+    out = np.repeat(offset[None], values.shape[1], axis=0)
+    if channels is None:
+        return np.asarray(out + np.tensordot(weights, values, 1))
+    for channel in np.unique(channels):
+        members = channels == channel
+        out[:, channel] += weights[members] @ values[members]
+    return out
+
+
+def whole_probabilities(responses: TreeResponses) -> FloatArray:
+    """Probabilities of the whole model, whose scores are log-odds."""
+    assert responses.offset is not None
+    return softmax_of(scores_of(responses, np.ones(len(responses.values)), responses.offset))
