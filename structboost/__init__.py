@@ -8,9 +8,9 @@ import lazy_loader
 from structboost.runtime.collector import collector_pause
 
 _PACKAGES = {
-    "contract", "decisions", "engines", "errors", "files", "inference", "objectives",
+    "contract", "decisions", "errors", "files", "inference", "objectives",
     "segmentation", "selection", "text", "tasks", "thinning", "tracking",
-    "learners",
+    "learners", "training",
 }  # fmt: skip
 
 # Names are imported when they are first used.  ``__init__.pyi`` has the same for type checkers.
@@ -46,7 +46,6 @@ _NAMES = {
     "plotting.report": ["save_report"],
     "plotting.shapes": ["ShapeDisplay"],
     "plotting.sparsity_path": ["SparsityPathDisplay"],
-    "shards.binned_table": ["BinnedTable"],
     "tasks": [
         "BinaryTask",
         "ChainTask",
@@ -63,6 +62,7 @@ _NAMES = {
     ],
     "thinning.thin": ["thin"],
     "training.boosting": ["StructBoost"],
+    "training.table_on_disk": ["BinnedTable"],
 }
 _at_first_use, __dir__, _names = lazy_loader.attach(__name__, _PACKAGES, _NAMES)
 

@@ -2,7 +2,6 @@
 
 from . import contract as contract
 from . import decisions as decisions
-from . import engines as engines
 from . import errors as errors
 from . import files as files
 from . import inference as inference
@@ -14,6 +13,7 @@ from . import tasks as tasks
 from . import text as text
 from . import thinning as thinning
 from . import tracking as tracking
+from . import training as training
 from .conformance.check_face import check_face as check_face
 from .conformance.check_task import check_task as check_task
 from .contract.parts import PartKind as PartKind
@@ -44,7 +44,6 @@ from .plotting.convergence import ConvergenceDisplay as ConvergenceDisplay
 from .plotting.report import save_report as save_report
 from .plotting.shapes import ShapeDisplay as ShapeDisplay
 from .plotting.sparsity_path import SparsityPathDisplay as SparsityPathDisplay
-from .shards.binned_table import BinnedTable as BinnedTable
 from .tasks import BinaryTask as BinaryTask
 from .tasks import ChainTask as ChainTask
 from .tasks import EnumeratedTask as EnumeratedTask
@@ -59,5 +58,6 @@ from .tasks import SpanningTreeTask as SpanningTreeTask
 from .tasks import TaxonomyTask as TaxonomyTask
 from .thinning.thin import thin as thin
 from .training.boosting import StructBoost as StructBoost
+from .training.table_on_disk import BinnedTable as BinnedTable
 
 __version__: str

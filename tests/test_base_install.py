@@ -51,9 +51,7 @@ def test_base_imports_all_but_vision_and_dask():
     left_out = done.stdout.split()
     assert {"structboost.tracking", "structboost.segmentation", "structboost.vision"} <= {*left_out}
     others = [name for name in left_out if name.split(".")[1] not in ("tracking", "segmentation")]
-    assert others == [
-        "structboost.engines.dask_cluster", "structboost.shards.dask_examples", "structboost.vision"
-    ]  # fmt: skip
+    assert others == ["structboost.training.dask", "structboost.vision"]
 
 
 USE = """
@@ -90,7 +88,7 @@ WITHOUT = {
     "import structboost.tracking.box_learner": "vision",
     "from structboost import SparsityPathDisplay; SparsityPathDisplay([1], [0.5]).plot()": "plot",
     "from structboost import to_onnx; to_onnx(None)": "onnx",
-    "from structboost.engines import dask_cluster": "distributed",
+    "import structboost.training.dask": "distributed",
 }
 ERRORS = f"""
 import json, traceback

@@ -13,8 +13,8 @@ from tests.helpers.source import PACKAGE, tree_of
 CONTRIBUTING = Path(__file__).parents[1] / "CONTRIBUTING.md"
 # Packages and modules that follow the rules; the others are added one by one.
 DONE = """
-cli conformance contract decisions engines errors export faces files inference learners linear
-model objectives plotting progress runtime segmentation selection shards solvers tasks text
+cli conformance contract decisions errors export faces files inference learners linear
+model objectives plotting progress runtime segmentation selection solvers tasks text
 thinning tracking training validation vision warm_up
 """.split()
 # Modules of these packages that do not follow them yet.
@@ -22,8 +22,6 @@ OPEN: set[str] = set()
 FORBIDDEN_STARTS = ("What", "That", "Those", "These", "The same", "It", "They", "There", "None")
 # Public names, names that 0.2 had, and arrays of checkpoints, which stay as they are.
 PUBLIC = {
-    ("engines/base", "answer"),
-    ("engines/base", "number"),
     ("segmentation/labelled_folder", "given"),
     ("solvers/cut_pool", "numbers"),
     ("tracking/tracked_frames", "numbers"),

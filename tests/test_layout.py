@@ -17,7 +17,7 @@ ARCHITECTURE = Path(__file__).parents[1] / "docs" / "architecture.md"
 # Modules and packages that every package may import.
 GENERAL = {"_typing", "errors", "validation", "progress", "runtime"}
 LOOP = ("loop", "master_loop", "booster_loop", "settings", "state", "history")
-PLUG_INS = ("objectives", "engines", "shards", "learners", "tasks")
+PLUG_INS = ("objectives", "learners", "tasks")
 
 
 def name_of(path):

@@ -18,8 +18,6 @@ from structboost.decisions.model import FORMAT, DecisionModel
 from structboost.decisions.problem import DecisionProblem, problem_of
 from structboost.decisions.task import PredictThenOptimizeTask
 from structboost.decisions.training import normalized_regret, train
-from structboost.engines.base import Engine
-from structboost.engines.registry import engine_of, warn_of_idle_jobs
 from structboost.faces.parameters import estimator
 from structboost.faces.saved import plain_parameters, restored_parameters
 from structboost.faces.table_columns import FROM_DTYPE
@@ -28,6 +26,7 @@ from structboost.learners.families import WeakLearners
 from structboost.runtime.documentation import Documented
 from structboost.runtime.fitted_state import committed
 from structboost.training.boosting import AUTO
+from structboost.training.engines import Engine, engine_of, warn_of_idle_jobs
 from structboost.training.history import fit_in_words
 from structboost.validation import (
     checked_choice,

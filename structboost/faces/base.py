@@ -12,7 +12,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from structboost._typing import FloatArray, IntArray, override
 from structboost.contract.task import Task
-from structboost.engines.registry import engine_of, warn_of_idle_jobs
 from structboost.errors import InterruptedFitWarning, warn_user
 from structboost.faces.constant_model import without_learners
 from structboost.faces.early_stopping import EarlyStopping
@@ -29,9 +28,10 @@ from structboost.objectives.registry import formulation_of
 from structboost.runtime.documentation import Documented
 from structboost.selection.folds import Fold, random_folds
 from structboost.selection.scoring import Score, score_by
-from structboost.shards.training_sets import is_in_memory
 from structboost.training.boosting import AUTO, Callback, StructBoost
 from structboost.training.endings import ending_in_words
+from structboost.training.engines import engine_of, warn_of_idle_jobs
+from structboost.training.examples import is_in_memory
 from structboost.training.history import coverage_in_words
 from structboost.validation import (
     checked_callbacks,

@@ -13,7 +13,6 @@ from sklearn.exceptions import ConvergenceWarning
 
 from structboost._typing import FloatArray, IntArray, override
 from structboost.contract.task import Task
-from structboost.engines.base import Engine
 from structboost.errors import warn_user
 from structboost.faces.base import BoostedEstimator
 from structboost.faces.classifiers import TaxonomyClassifier
@@ -60,6 +59,7 @@ from structboost.progress import Progress
 from structboost.tasks.tables import has_contradictions
 from structboost.tasks.taxonomy import TaxonomyTask
 from structboost.training.boosting import AUTO
+from structboost.training.engines import Engine
 from structboost.training.held_out_runs import EARLY, HeldOutRun, ends_early, fitted_factor
 from structboost.training.history import fit_in_words
 from structboost.validation import (

@@ -32,12 +32,12 @@ from structboost.objectives.softmax_link import SoftmaxLink
 from structboost.runtime.called_class import names_arguments
 from structboost.runtime.fitted_state import committed
 from structboost.selection.folds import Fold, merged_copies, random_folds
-from structboost.shards.binned_table import BinnedTable
 from structboost.tasks.binary import BinaryTask
 from structboost.tasks.coded import CodedTask
 from structboost.tasks.label_tree import saved_tree
 from structboost.tasks.multiclass import MulticlassTask
 from structboost.tasks.taxonomy import TaxonomyTask
+from structboost.training.table_on_disk import BinnedTable
 from structboost.validation import rows_of
 
 

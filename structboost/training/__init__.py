@@ -1,1 +1,13 @@
-"""Training by column generation, and the choice of C."""
+"""Training by column generation, the choice of C, and engines.
+
+To write an engine, subclass :class:`Engine` and :class:`Workers`.
+"""
+
+import lazy_loader
+
+# Names are imported when they are first used.  ``__init__.pyi`` has the same for type checkers.
+_NAMES = {
+    "engines": ["Engine", "Layout", "Serial", "Threads", "Workers"],
+    "processes": ["Processes"],
+}
+__getattr__, __dir__, __all__ = lazy_loader.attach(__name__, submod_attrs=_NAMES)

@@ -13,8 +13,6 @@ from typing import Any, Self
 from structboost._typing import override
 from structboost.contract.one_output import warn_of_one_output
 from structboost.contract.task import Task
-from structboost.engines.base import Engine
-from structboost.engines.registry import engine_of, warn_of_idle_jobs
 from structboost.errors import InterruptedFitWarning, warn_user
 from structboost.files.checkpoint import Checkpoint, saved_choice
 from structboost.learners.families import WeakLearners, alternatives, works_in_threads
@@ -28,9 +26,10 @@ from structboost.progress import Progress, ProgressBar
 from structboost.runtime.fitted_state import committed, fitted_attributes, unfitted_copy
 from structboost.selection.folds import Fold, random_folds
 from structboost.selection.scoring import Score
-from structboost.shards.training_sets import is_in_memory
 from structboost.training.choice_of_c import ChosenC, choose_C
 from structboost.training.endings import ending_in_words
+from structboost.training.engines import Engine, engine_of, warn_of_idle_jobs
+from structboost.training.examples import is_in_memory
 from structboost.training.loop import Loop
 from structboost.training.plan import Plan, train
 from structboost.training.settings import Settings

@@ -16,7 +16,6 @@ from structboost._typing import FloatArray
 from structboost.contract.equality import deep_hash
 from structboost.contract.one_output import WITHOUT_HINGE
 from structboost.contract.task import Task, check_is_task
-from structboost.engines.base import Engine
 from structboost.errors import (
     EmptyModelWarning,
     SolverError,
@@ -31,20 +30,22 @@ from structboost.objectives.base import Formulation, Problem
 from structboost.objectives.master import Booster, RestrictedMaster, WeightedColumns
 from structboost.runtime.blas_threads import one_blas_thread
 from structboost.runtime.interrupts import deferred_interrupts
-from structboost.shards.examples import TrainingSet
-from structboost.shards.oracle import ShardedOracle
-from structboost.shards.training_sets import training_set
 from structboost.training.booster_loop import BoosterLoop
 from structboost.training.columns import ColumnRegistry
 from structboost.training.endings import warn_of_interruption, warn_of_open_gap
+from structboost.training.engines import Engine
+from structboost.training.examples import ArrayTrainingSet, TableTrainingSet, TrainingSet
 from structboost.training.loop import Loop
 from structboost.training.master_loop import MasterLoop
+from structboost.training.oracle import ShardedOracle
 from structboost.training.settings import Settings
 from structboost.training.smallest_c import smallest_C
 from structboost.training.state import RunCheckpoint
+from structboost.training.table_on_disk import BinnedTable
 from structboost.validation import (
     OrderedRows,
     check_declares,
+    check_examples,
     check_flag_or_none,
     check_implements,
     checked_example_weights,
@@ -143,7 +144,7 @@ class Plan:
         shards, new_cut_oracle, file = None, None, None
         if self.formulation.works_on_shards:
             shards = examples.shards(self.engine, weights, in_shards)
-            resources.callback(shards.close)
+            resources.callback(shards.workers.close)
             new_cut_oracle = partial(ShardedOracle, examples, shards, weights)
         if self.checkpoint is not None:
             hashes = {
@@ -247,6 +248,16 @@ class Plan:
         if self.formulation.identity:
             about["formulation"] = self.formulation.identity
         return identity_of(about, [weights, *examples.offsets.values()])
+
+
+def training_set(task: Task, X: Any, Y: Any) -> TrainingSet:
+    """Return the training set of X and Y in memory, on disk, or in Dask collections."""
+    if hasattr(X, "__dask_graph__"):
+        from structboost.training.dask import dask_training_set  # needs Dask
+
+        return dask_training_set(task, X, Y)
+    check_examples(X, Y)
+    return (TableTrainingSet if isinstance(X, BinnedTable) else ArrayTrainingSet)(task, X, Y)
 
 
 def _loop_class(weighted: WeightedColumns) -> type[Loop]:

@@ -329,7 +329,7 @@ def test_imports_of_learners_are_followed_and_those_of_pages_are_not():
     # What is imported from the package itself, or only named in a registry, counts too.
     of_ours = files("benchmarks.ours.methods")
     assert {"runner/protocol.py", "training/loop.py", "objectives/one_slack.py"} <= of_ours
-    assert {"learners/stump.py", "learners/linear.py", "engines/processes.py"} <= of_ours
+    assert {"learners/stump.py", "learners/linear.py", "training/processes.py"} <= of_ours
     assert not {"runner/pages.py", "runner/experiment.py"} & of_ours
     # A package of the library that imports its names when they are first used hides none of them.
     of_decisions = files("benchmarks.ours.decisions")

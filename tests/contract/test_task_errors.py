@@ -17,11 +17,11 @@ from structboost import (
     check_task,
 )
 from structboost.contract.parts import stack_parts
-from structboost.engines.failure import Failure
 from structboost.errors import ExampleNote, TaskError, count_examples_from, note_examples
 from structboost.runtime import blocks
-from tests.engines.test_engines import ChainTask, problem
+from structboost.training.processes import Failure
 from tests.helpers.listed_outputs import Listed
+from tests.training.test_engines import ChainTask, problem
 
 
 class OddChainError(LookupError):

@@ -23,10 +23,10 @@ from structboost import (
     StructBoostRanker,
     StructuredSVMClassifier,
 )
-from structboost.engines.local import Threads
 from structboost.errors import TaskError
 from structboost.learners import TreeFamily
 from structboost.objectives import StageWiseLikelihood
+from structboost.training.engines import Threads
 from tests.helpers.scikit_learn import check_battery
 
 X, y = load_iris(return_X_y=True)

@@ -11,8 +11,8 @@ from structboost import (
     StructBoostTagger,
 )
 from structboost.errors import CheckpointError
-from tests.engines.test_engines import classes, what_was_learned
 from tests.helpers.damaged_files.archives import put_together, taken_apart
+from tests.training.test_engines import classes, what_was_learned
 
 X, Y = classes(240)
 LABELS = np.column_stack((X[:, 0] > 1, X[:, 1] > 0, Y == 2)).astype(int)

@@ -20,8 +20,8 @@ from structboost.objectives.one_slack import OneSlackMaster
 from structboost.runtime import blocks
 from structboost.solvers.cut_pool import CutPool
 from structboost.validation import SparseRows
-from tests.engines.test_engines import classes, what_was_learned
 from tests.helpers.damaged_files.archives import put_together, taken_apart
+from tests.training.test_engines import classes, what_was_learned
 
 
 class Broken(Exception):
@@ -129,7 +129,7 @@ def test_run_resumes_from_the_checkpoint_of_a_killed_process(tmp_path):
         """
         import sys, time
         from structboost import Checkpoint, MulticlassTask, StructBoost
-        from tests.engines.test_engines import classes
+        from tests.training.test_engines import classes
 
         def slow(record, trainer):
             print(record["round"], flush=True)

@@ -6,7 +6,6 @@ Processes import this module to unpickle them, so it imports little: no scikit-l
 import os
 import signal
 import threading
-import time
 
 import numpy as np
 
@@ -49,22 +48,6 @@ class ChainTask(Task):
         for pointers in reversed(back):
             labels.append(int(pointers[labels[-1]]))
         return labels[::-1]
-
-
-class GrowingTask(MulticlassTask):
-    """Fills the memory of its process, as cuts of a large training set do, and takes its time."""
-
-    separates_in_batches = True
-
-    def __init__(self):
-        super().__init__(3)
-        self.held = None
-
-    def separate(self, X, Y, scores):
-        if self.held is None:
-            self.held = np.ones(50_000_000)
-        time.sleep(0.06)
-        return super().separate(X, Y, scores)
 
 
 class DeadlyTask(BinaryTask):

@@ -30,8 +30,8 @@ from structboost.learners.stump import StumpFamily
 from structboost.learners.tree import TreeFamily
 from structboost.learners.union import UnionFamily
 from structboost.model.ensemble import load_model
-from tests.engines.test_engines import ChainTask, problem
 from tests.helpers.damaged_files.archives import put_together, taken_apart
+from tests.training.test_engines import ChainTask, problem
 
 WINE = load_wine(return_X_y=True)
 

@@ -10,16 +10,16 @@ from scipy.optimize import linprog
 from sklearn.utils import check_random_state
 
 from structboost import MulticlassTask
-from structboost.engines.local import Threads
 from structboost.learners.terms import Terms
 from structboost.objectives.base import Problem
 from structboost.objectives.m_slack import MSlack
 from structboost.objectives.norm_bounded_hinge import NormBoundedHinge
 from structboost.objectives.one_slack import OneSlack
-from structboost.shards.examples import ArrayTrainingSet
-from structboost.shards.oracle import ShardedOracle
 from structboost.tasks import CodedTask
 from structboost.tasks.codings import exhaustive_code
+from structboost.training.engines import Threads
+from structboost.training.examples import ArrayTrainingSet
+from structboost.training.oracle import ShardedOracle
 
 N, N_COLUMNS = 40, 14
 TASKS = {"multiclass": MulticlassTask(3), "coded": CodedTask(exhaustive_code(3))}

@@ -131,12 +131,9 @@ class RowsOfSteps(NamedTuple):
 
 
 class StepResponses(ResponsesInShard):
-    n_made = 0
-
     def __init__(self, features, starts, all_steps):
         super().__init__(features, starts)
         self.all_steps, self.known = all_steps, all_steps.select(np.arange(0))
-        StepResponses.n_made += 1
 
     def add(self, new):
         first = len(self.known.first)

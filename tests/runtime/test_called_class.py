@@ -18,14 +18,14 @@ from structboost import (
     StructBoostTagger,
     StructuredSVM,
     decisions,
-    engines,
     learners,
     objectives,
     tasks,
+    training,
 )
 
 TOKENS, TAGS = [[{"word": "a"}, {"word": "b"}]] * 4, [["A", "B"]] * 4
-MODULES = (structboost, objectives, learners, engines, tasks, decisions)
+MODULES = (structboost, objectives, learners, tasks, training, decisions)
 
 
 def public_classes():

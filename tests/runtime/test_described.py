@@ -34,8 +34,8 @@ PACKAGES = [
     *(
         importlib.import_module(f"structboost.{name}")
         for name in (
-            "contract", "decisions", "engines", "errors", "files", "inference", "objectives",
-            "segmentation", "selection", "tasks", "tracking", "learners",
+            "contract", "decisions", "errors", "files", "inference", "objectives",
+            "segmentation", "selection", "tasks", "tracking", "learners", "training",
         )
     ),
 ]  # fmt: skip

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from structboost import MulticlassTask
-from structboost.engines.local import Threads
 from structboost.runtime import blocks
-from structboost.shards.shard import examples_between
-from structboost.shards.training_sets import training_set
+from structboost.training.engines import Threads
+from structboost.training.plan import training_set
+from structboost.training.shards import examples_between
 
 
 class OneByOne(Sequence):
@@ -37,7 +37,7 @@ def test_examples_between_are_those_wherever_they_begin(kind):
 class Sources(Threads):
     """An engine that keeps what shards would be made of."""
 
-    def start(self, sources, layout, replay):
+    def start(self, sources, layout):
         self.sources = sources
 
 

@@ -1,4 +1,4 @@
-"""Work on the rows of one shard, a run of blocks, wherever they are."""
+"""Training set in shards, runs of blocks of examples with responses of learners and cuts."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ from structboost.learners.responses import (
 )
 from structboost.learners.sparse_responses import SparseResponses
 from structboost.learners.terms import Terms
-from structboost.runtime.blocks import Blocks, tree_sum
+from structboost.runtime.blocks import Blocks, tree_runs, tree_sum
+from structboost.training.engines import Engine, Layout, Workers
 
 # By kind, of what the shards make the responses of its weak learners.
 FeaturesInShards = Mapping[str, ShardFeatures]
@@ -122,13 +123,6 @@ class Shard:
         self._last = [LastOutputs() for _ in range(len(source.blocks))]
         self._weighted: tuple[IntArray, FloatArray] = (np.zeros(0, np.int64), np.zeros(0))
         self._duals: dict[str, FloatArray] = {}
-
-    def run(self, calls: Sequence[tuple[str, tuple[Any, ...]]]) -> Any:
-        """Call methods by name, one after the other, and return the result of the last one."""
-        result = None
-        for name, arguments in calls:
-            result = getattr(self, name)(*arguments)
-        return result
 
     def learn(self, kind: str, learners: Any) -> None:
         """Append weak learners, or their responses where these are not made here."""
@@ -252,6 +246,42 @@ class Shard:
             of_kind = out[at : at + n]
             self.responses[kind].add_products(terms, measures[kind][b], start, of_kind)
             at += n
+
+
+@dataclass(frozen=True)
+class Shards:
+    """All shards of a training set at work.
+
+    Parameters
+    ----------
+    workers : Workers
+    blocks : Blocks
+        Blocks of the whole training set.
+    n_channels : dict of str to int
+    in_shards : set of str
+        Kinds whose responses the shards compute from their features.
+    """
+
+    workers: Workers
+    blocks: Blocks
+    n_channels: Mapping[str, int]
+    in_shards: set[str]
+
+    def rows(self, kind: str) -> list[slice]:
+        """Rows of a kind of each shard."""
+        starts, nodes = self.blocks.rows[kind], self.workers.layout.nodes
+        return [slice(int(starts[first]), int(starts[first + n])) for first, n in nodes]
+
+
+def layout_of(blocks: Blocks, engine: Engine) -> Layout:
+    """Lay out shards for the workers of an engine."""
+    n_blocks, n_workers = len(blocks), engine.n_workers
+    largest = n_blocks
+    if n_workers > 1:
+        largest = max(
+            1, 1 << (max(1, n_blocks // (engine.shards_a_worker * n_workers)).bit_length() - 1)
+        )
+    return Layout(tree_runs(n_blocks, largest, n_workers), n_blocks)
 
 
 def loss_and_risk(

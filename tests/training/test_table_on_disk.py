@@ -13,9 +13,9 @@ from structboost import BinnedTable, MulticlassTask, RankingTask, StructBoost
 from structboost.errors import BinnedTableError, TaskError
 from structboost.learners import binning
 from structboost.runtime import blocks
-from structboost.shards import binned_table
-from tests.engines.test_engines import classes, what_was_learned
+from structboost.training import table_on_disk as binned_table
 from tests.helpers.damaged_files.archives import put_together, taken_apart
+from tests.training.test_engines import classes, what_was_learned
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,15 @@
-"""Training sets in Dask collections, which are counted and sampled but never gathered."""
+"""Shards on the workers of a Dask cluster, and training sets in its collections.
+
+Shards are scattered once.  After that only models are sent, and sums are returned.  Collections are
+counted and sampled, but never gathered.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from concurrent.futures import CancelledError
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,20 +17,101 @@ from numpy.typing import NDArray
 from structboost._typing import FloatArray, IntArray, override
 from structboost.contract.calls import stacked
 from structboost.contract.task import Task
-from structboost.engines.base import Engine, OnCluster
-from structboost.engines.failure import Failure
-from structboost.errors import TaskError, count_examples_from
+from structboost.errors import EngineError, TaskError, count_examples_from
 from structboost.learners.binning import SAMPLED_ROWS, Thresholds, bin_thresholds, sampled_rows
 from structboost.learners.standardisation import Standardisation
 from structboost.runtime.blocks import Blocks
 from structboost.runtime.extras import require
-from structboost.shards.examples import TrainingSet, kind_of_rows
-from structboost.shards.shard import FeaturesInShards, GivenRows, ShardSource
-from structboost.validation import first_unusable, lacking
+from structboost.training.engines import Engine, Layout, Workers
+from structboost.training.examples import TrainingSet, kind_of_rows
+from structboost.training.processes import RESUMES, Failure, Host, Message, RemoteWorkers
+from structboost.training.shards import FeaturesInShards, GivenRows, ShardSource
+from structboost.validation import first_unusable
 
-require("distributed", "A Dask collection")
+require("distributed", "engine='dask' or a Dask collection")
 from dask.base import compute
 from dask.delayed import Delayed, delayed
+from distributed import Client, KilledWorker, get_client
+
+# Exceptions at the loss of a worker; errors of the task come as values.
+_LOSSES = (OSError, RuntimeError, CancelledError, KilledWorker)
+# Seconds that a run waits for a worker if there is none.
+_PATIENCE_SECONDS = 60
+
+
+@dataclass(frozen=True)
+class DaskCluster(Engine):
+    """Engine on the workers of the current :class:`distributed.Client`, looked up in ``fit``."""
+
+    takes_collections: ClassVar[bool] = True
+
+    @property
+    @override
+    def n_workers(self) -> int:
+        return max(1, len(_addresses(_current_client())))
+
+    @override
+    def start(self, sources: Sequence[Any], layout: Layout) -> Workers:
+        return _DaskWorkers(_current_client(), sources, layout)
+
+
+class _DaskWorkers(RemoteWorkers):
+    """Dask workers, each of which has a :class:`Host` as an actor."""
+
+    def __init__(self, client: Client, sources: Sequence[Any], layout: Layout) -> None:
+        try:
+            client.wait_for_workers(1, timeout=_PATIENCE_SECONDS)
+        except TimeoutError as error:
+            raise EngineError(
+                f"The cluster has had no worker for {_PATIENCE_SECONDS} seconds; start some."
+            ) from error
+        addresses = _addresses(client)
+        super().__init__(layout, len(addresses))
+        # The actors live as long as their futures.
+        self._futures = []
+        for address, shards in zip(addresses, self.shards_of, strict=False):
+            at = {"workers": [address], "allow_other_workers": True}
+            sent = [
+                client.compute(sources[i], **at)
+                if isinstance(sources[i], Delayed)
+                else client.scatter(sources[i], workers=[address], hash=False)
+                for i in shards
+            ]
+            host = client.submit(Host, layout, shards, *sent, actor=True, pure=False, **at)
+            self._futures.append(host)
+        self._hosts = self._results(self._futures)
+
+    @override
+    def replies(self, messages: Sequence[Message]) -> list[Any]:
+        pairs = zip(self._hosts, messages, strict=True)
+        return self._results([host.respond(*message) for host, message in pairs])
+
+    def _results(self, futures: Sequence[Any]) -> list[Any]:
+        try:
+            return [future.result() for future in futures]
+        except _LOSSES as error:
+            raise EngineError(
+                "A worker of the cluster was lost; if its memory was not enough, give it more, or "
+                f"use more workers. {RESUMES}"
+            ) from error
+
+    @override
+    def close(self) -> None:
+        self._hosts = self._futures = []
+
+
+def _addresses(client: Client) -> list[str]:
+    return sorted(client.scheduler_info(n_workers=-1)["workers"])
+
+
+def _current_client() -> Client:
+    try:
+        return get_client()
+    except ValueError as error:
+        raise EngineError(
+            "engine='dask' needs a client: create one first, as in "
+            "client = distributed.Client(address)."
+        ) from error
 
 
 class Partition(NamedTuple):
@@ -56,7 +143,7 @@ class DaskTrainingSet(TrainingSet):
 
     @override
     def check_engine(self, engine: Engine) -> None:
-        if lacking(type(engine), OnCluster):
+        if not engine.takes_collections:
             raise ValueError(
                 f"X is a Dask {type(self.X).__name__}, which {type(engine).__name__} cannot train "
                 "on; use engine='dask'."

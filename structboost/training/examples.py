@@ -15,21 +15,22 @@ from structboost._typing import FloatArray, IntArray, override
 from structboost.contract.calls import stacked_in_order
 from structboost.contract.parts import StackedParts
 from structboost.contract.task import Task
-from structboost.engines.base import Engine
 from structboost.errors import TaskError
 from structboost.learners.binning import Thresholds, bin_thresholds
 from structboost.learners.responses import FeaturesOfRows
 from structboost.learners.standardisation import Standardisation
 from structboost.runtime.blocks import PYTHON_EXAMPLES, Blocks, blocks_of
 from structboost.runtime.memory import check_memory
-from structboost.shards.binned_table import BinnedTable, StoredCodes
-from structboost.shards.group import ShardGroup, layout_of
-from structboost.shards.shard import (
+from structboost.training.engines import Engine
+from structboost.training.shards import (
     FeaturesInShards,
     GivenRows,
+    Shards,
     ShardSource,
     examples_between,
+    layout_of,
 )
+from structboost.training.table_on_disk import BinnedTable, StoredCodes
 from structboost.validation import copied_in_order
 
 
@@ -74,7 +75,7 @@ class TrainingSet(ABC):
 
     def shards(
         self, engine: Engine, example_weights: FloatArray, in_shards: FeaturesInShards
-    ) -> ShardGroup:
+    ) -> Shards:
         """Cut the training set into shards, and start them.
 
         The weights of the examples sum to 1.  ``in_shards`` are the
@@ -92,9 +93,9 @@ class TrainingSet(ABC):
                 "give the task fewer channels",
             )
         sources = [self._source(blocks, *node, example_weights, in_shards) for node in layout.nodes]
-        return ShardGroup(engine, layout, sources, blocks, n_channels, set(in_shards))
+        return Shards(engine.start(sources, layout), blocks, n_channels, set(in_shards))
 
-    def features_identity(self, shards: ShardGroup | None, in_shards: FeaturesInShards) -> str:
+    def features_identity(self, shards: Shards | None, in_shards: FeaturesInShards) -> str:
         """Compute the hash of the features in training.
 
         Where shards bin or standardise them, they are hashed there, and otherwise by their rows.
@@ -104,7 +105,9 @@ class TrainingSet(ABC):
         digest = hashlib.sha256()
         for kind in self.task.kinds:
             if shards is not None and kind in in_shards:
-                total = np.array([shards.features_sum(kind)], np.uint64)
+                firsts = [rows.start for rows in shards.rows(kind)]
+                sums = shards.workers.run("features_sum", kind, each=firsts)
+                total = np.array([sum(sums) % (1 << 64)], np.uint64)
                 arrays = [*in_shards[kind].identity, total]
             else:
                 assert self.rows is not None
@@ -213,3 +216,8 @@ def kind_of_rows(task: Task, what: str) -> str:
             f"inputs (Task.reads_inputs); {type(task).__name__} has the kinds {kinds}."
         )
     return kinds[0]
+
+
+def is_in_memory(X: Any) -> bool:
+    """Whether X is in memory, neither on disk nor a Dask collection."""
+    return not (hasattr(X, "__dask_graph__") or isinstance(X, BinnedTable))

@@ -18,9 +18,8 @@ from structboost.learners.block_measures import BlockMeasure, block_measure
 from structboost.learners.terms import Terms
 from structboost.objectives.cut_oracle import Cut, CutOracle
 from structboost.runtime.interrupts import raise_if_interrupted
-from structboost.shards.examples import TrainingSet
-from structboost.shards.group import ShardGroup
-from structboost.shards.shard import loss_and_risk
+from structboost.training.examples import TrainingSet
+from structboost.training.shards import Shards, loss_and_risk
 
 # Terms by kind, whose coefficients are multiplied by the weights of their columns.
 Model = Mapping[str, Terms]
@@ -32,22 +31,22 @@ _SAVED = {"learners": "learners", "channels": "channels", "weights": "coefficien
 class ShardedDuals:
     """Signed weight of every (part, channel) of a kind, which stays on the shards."""
 
-    def __init__(self, group: ShardGroup, kind: str) -> None:
-        self._group = group
+    def __init__(self, shards: Shards, kind: str) -> None:
+        self._shards = shards
         self._kind = kind
 
     @property
     def shape(self) -> tuple[int, int]:
         """Parts and channels."""
-        return int(self._group.blocks.rows[self._kind][-1]), self._group.n_channels[self._kind]
+        return int(self._shards.blocks.rows[self._kind][-1]), self._shards.n_channels[self._kind]
 
     def sums(self, *arguments: Any) -> FloatArray:
         """Return the sums over all shards that pricing needs."""
-        return self._group.sums(self._kind, *arguments)
+        return self._shards.workers.sum("sums", self._kind, *arguments)
 
     def gathered(self) -> FloatArray:
         """Return the weights themselves, shape (n_parts, n_channels)."""
-        return self._group.duals(self._kind)
+        return np.concatenate(self._shards.workers.run("duals", self._kind))
 
 
 class ShardedOracle(CutOracle):
@@ -58,28 +57,38 @@ class ShardedOracle(CutOracle):
     training_set : TrainingSet
         Training set, whose X and Y are read only where examples are split over blocks; their
         outputs are searched here.
-    group : ShardGroup
+    shards : Shards
         Shards of the training set.
     example_weights : ndarray, shape (n_examples,)
         Weight of each example in the risk; the weights sum to 1.
     """
 
     def __init__(
-        self, training_set: TrainingSet, group: ShardGroup, example_weights: FloatArray
+        self, training_set: TrainingSet, shards: Shards, example_weights: FloatArray
     ) -> None:
-        super().__init__(group.n_channels, example_weights, training_set.task.exact_argmax)
+        super().__init__(shards.n_channels, example_weights, training_set.task.exact_argmax)
         X, Y = training_set.X, training_set.Y
         # Examples of a Dask collection are not in this process.
         if not (hasattr(X, "__dask_graph__") or hasattr(Y, "__dask_graph__")):
             probe_argmax(training_set.task, X, Y, training_set.offsets)
-        self.group = group
+        self._shards, self._workers = shards, shards.workers
         self._training_set = training_set
+        self._n_learners = dict.fromkeys(shards.n_channels, 0)
+        self._n_cuts = 0
         self._models: dict[int, Model] = {}
         self._last = LastOutputs()
 
     @override
     def add_responses(self, kind: str, responses: Any) -> int:
-        return self.group.learn(kind, responses)
+        first = self._n_learners[kind]
+        if kind in self._shards.in_shards:
+            self._n_learners[kind] += responses.n_learners
+            self._workers.tell("learn", kind, responses)
+        else:
+            self._n_learners[kind] += responses.shape[0]
+            of_shards = [responses[:, rows] for rows in self._shards.rows(kind)]
+            self._workers.tell("learn", kind, each=of_shards)
+        return first
 
     @override
     def cut_at(self, weights: FloatArray) -> tuple[Cut, FloatArray, float]:
@@ -104,8 +113,8 @@ class ShardedOracle(CutOracle):
         n_columns = self.n_columns if n_columns is None else n_columns
         if not cuts or not n_columns:
             return np.zeros((len(cuts), n_columns))
-        products = self.group.products([cut.key for cut in cuts], terms)
-        return _column_products(products, terms, n_columns)
+        sums = self._workers.sum("products", [cut.key for cut in cuts], terms)
+        return _column_products(sums.reshape(len(cuts), -1), terms, n_columns)
 
     @override
     def combine(self, cuts: Sequence[Cut], multipliers: FloatArray) -> dict[str, Any]:
@@ -116,24 +125,22 @@ class ShardedOracle(CutOracle):
         """
         used = np.flatnonzero(multipliers > 0)
         indices = np.array([cut.key for cut in cuts], np.int64)
-        self.group.weigh(indices[used], multipliers[used])
-        return {
-            kind: ShardedDuals(self.group, kind)
-            if kind in self.group.in_shards
-            else self.group.duals(kind)
-            for kind in self.group.n_channels
-        }
+        self._workers.tell("weigh", indices[used], multipliers[used])
+        duals = {kind: ShardedDuals(self._shards, kind) for kind in self._shards.n_channels}
+        in_shards = self._shards.in_shards
+        return {kind: own if kind in in_shards else own.gathered() for kind, own in duals.items()}
 
     @override
     def forget(self, cuts: Sequence[Cut]) -> None:
         for cut in cuts:
             del self._models[cut.key]
-        self.group.forget([cut.key for cut in cuts])
+        if cuts:
+            self._workers.tell("forget", [cut.key for cut in cuts])
 
     @override
     def state(self, cuts: Sequence[Cut]) -> dict[str, NDArray[Any]]:
         arrays: dict[str, NDArray[Any]] = {}
-        for kind in self.group.n_channels:
+        for kind in self._shards.n_channels:
             models = [self._models[cut.key][kind] for cut in cuts]
             sizes = [len(model.learners) for model in models]
             arrays[f"models/{kind}/sizes"] = np.array(sizes, np.int64)
@@ -154,7 +161,7 @@ class ShardedOracle(CutOracle):
             f"models/{kind}/": Part(
                 arrays, {"n_channels": n_channels, "n_learners": n_learners[kind]}
             )
-            for kind, n_channels in self.group.n_channels.items()
+            for kind, n_channels in self._shards.n_channels.items()
         }
 
     @override
@@ -162,7 +169,7 @@ class ShardedOracle(CutOracle):
         self, arrays: Mapping[str, NDArray[Any]], n_cuts: int
     ) -> list[tuple[Cut, FloatArray]]:
         models: list[dict[str, Terms]] = [{} for _ in range(n_cuts)]
-        for kind in self.group.n_channels:
+        for kind in self._shards.n_channels:
             of_kind = below(f"models/{kind}/", arrays)
             sizes = of_kind.pop("sizes")
             if len(sizes) != n_cuts or sizes.sum() != len(of_kind["learners"]):
@@ -174,25 +181,29 @@ class ShardedOracle(CutOracle):
         return [self._cut(model)[:2] for model in models]
 
     def _cut(self, model: Model) -> tuple[Cut, FloatArray, float]:
-        wanted = self.columns.terms
-        if self.group.blocks.splits_examples:
+        wanted, key = self.columns.terms, self._n_cuts
+        self._n_cuts += 1
+        if self._shards.blocks.splits_examples:
             loss, risk, measures = self._whole_cut(model)
-            index, sums = self.group.keep_cut(measures, wanted)
+            sums = self._workers.sum("keep_cut", key, wanted, each=measures)
         else:
-            index, sums = self.group.cut(model, wanted)
+            sums = self._workers.sum("cut", key, model, wanted)
             loss, risk, sums = float(sums[0]), float(sums[1]), sums[2:]
-        self._models[index] = model
-        return Cut(index, loss), _column_products(sums[None], wanted, self.n_columns)[0], risk
+        self._models[key] = model
+        return Cut(key, loss), _column_products(sums[None], wanted, self.n_columns)[0], risk
 
     def _whole_cut(self, model: Model) -> tuple[float, float, list[dict[str, list[BlockMeasure]]]]:
         """Compute loss, risk and measures of a cut of split examples, from gathered scores."""
         examples = self._training_set
-        scores = StackedParts(self.group.scores(model), examples.offsets)
+        of_shards = self._workers.run("scores", model)
+        n_channels = self._shards.n_channels
+        rows = {kind: np.concatenate([part[kind] for part in of_shards]) for kind in n_channels}
+        scores = StackedParts(rows, examples.offsets)
         separated = separation(examples.task, examples.X, examples.Y, scores, truth=self._truth)
         violations = separated.violations(scores)
         self._last.check(examples.task, separated, violations, scores)
         weights, loss, risk = loss_and_risk(separated, violations, self.example_weights)
-        blocks, n_channels = self.group.blocks, self.group.n_channels
+        blocks = self._shards.blocks
         of_blocks = {
             kind: _split(
                 difference, separated.indptr[kind], weights, blocks.rows[kind], n_channels[kind]
@@ -201,7 +212,7 @@ class ShardedOracle(CutOracle):
         }
         measures = [
             {kind: of_kind[first : first + n] for kind, of_kind in of_blocks.items()}
-            for first, n in self.group.layout.nodes
+            for first, n in self._workers.layout.nodes
         ]
         return loss, risk, measures
 

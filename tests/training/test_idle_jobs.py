@@ -11,8 +11,8 @@ from sklearn.base import clone
 import structboost.learners.stump
 from structboost import BinaryTask, StructBoost, StructBoostClassifier
 from structboost.conformance.checked_face import Face
-from structboost.engines import Threads
 from structboost.objectives import StageWiseLikelihood
+from structboost.training import Threads
 from tests.helpers.faces import faces
 
 JOBS = {name: rest for name, *rest in faces() if hasattr(rest[0], "n_jobs")}

@@ -5,8 +5,8 @@ import pytest
 
 from structboost import RankingTask, StructBoost
 from structboost.contract.calls import stacked
-from structboost.engines.local import Threads
 from structboost.runtime import blocks
+from structboost.training.engines import Threads
 from tests.objectives.hinge_problems import N_COLUMNS, given_columns
 
 

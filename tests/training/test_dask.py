@@ -1,19 +1,16 @@
-"""The same model and history from a Dask cluster, from collections too, and when workers die."""
+"""The same model and history from a Dask cluster, from collections too."""
 
 import os
 import threading
-import time
 
 import numpy as np
 import pytest
 
-from structboost import MulticlassTask, RankingTask, StructBoost
-from structboost.engines import worker
-from structboost.engines.direct_connection import ConnectionBrokenError, DirectConnection, listen
+from structboost import Checkpoint, MulticlassTask, RankingTask, StructBoost
 from structboost.errors import EngineError, InterruptedFitWarning, TaskError
 from structboost.runtime import blocks
 from tests.contract.test_task_errors import FussyTask, OddChainError, check_note
-from tests.engines.test_engines import (
+from tests.training.test_engines import (
     ERRORS_LIKE_LOSSES,
     ChainTask,
     WrongTask,
@@ -24,7 +21,7 @@ from tests.engines.test_engines import (
 
 dask = pytest.importorskip("dask")
 distributed = pytest.importorskip("distributed")
-dask_cluster = pytest.importorskip("structboost.engines.dask_cluster")
+dask_engine = pytest.importorskip("structboost.training.dask")
 pytestmark = pytest.mark.slow  # the cluster alone takes seconds
 PARAMETERS = {"C": 10.0, "tol": 1e-4, "max_rounds": 6}
 
@@ -77,7 +74,7 @@ def test_a_cluster_learns_the_same_bits_as_one(name):
 
 
 @pytest.mark.usefixtures("client")
-def test_arrays_and_frames_are_not_gathered(monkeypatch):
+def test_arrays_and_frames_are_not_gathered():
     array = pytest.importorskip("dask.array")
     X, y = classes(700)
     expected = serial(MulticlassTask(3), X, y, from_bins=True)
@@ -108,48 +105,19 @@ def test_bags_hold_inputs_of_any_kind():
 
 
 @pytest.mark.usefixtures("client")
-def test_model_is_the_same_with_closed_ports(monkeypatch):
-    def unreachable(endpoint):
-        raise ConnectionBrokenError
-
-    monkeypatch.setattr(dask_cluster, "DirectConnection", unreachable)
-    task, X, Y = problem("chain")
-    assert on_cluster(task, X, Y) == serial(task, X, Y)
-
-
-@pytest.mark.usefixtures("client")
-@pytest.mark.parametrize("n_responses", [0, 7])
-def test_connections_that_break_are_opened_again(n_responses, monkeypatch):
-    task, X, Y = problem("multiclass")
-    left = iter(range(n_responses))
-    broken = []
-    response = DirectConnection.response
-
-    def breaks_once(connection, is_alive):
-        if next(left, None) is None and not broken:
-            broken.append(connection)
-            connection.close()
-        return response(connection, is_alive)
-
-    monkeypatch.setattr(DirectConnection, "response", breaks_once)
-    assert on_cluster(task, X, Y) == serial(task, X, Y)
-    assert broken
-
-
-@pytest.mark.usefixtures("client")
 def test_ctrl_c_on_a_cluster_leaves_a_model(monkeypatch):
     task, X, Y = problem("multiclass")
-    left = iter(range(31))
-    response = DirectConnection.response
+    left = iter(range(15))
+    replies = dask_engine._DaskWorkers.replies
 
-    def interrupted(connection, is_alive):
+    def interrupted(workers, messages):
         if next(left, None) is None:
             raise KeyboardInterrupt
-        return response(connection, is_alive)
+        return replies(workers, messages)
 
     trainer = StructBoost(task, engine="dask", **PARAMETERS)
     with monkeypatch.context() as patch:
-        patch.setattr(DirectConnection, "response", interrupted)
+        patch.setattr(dask_engine._DaskWorkers, "replies", interrupted)
         with pytest.warns(InterruptedFitWarning):
             trainer.fit(X, Y)
     assert trainer.interrupted_
@@ -157,23 +125,7 @@ def test_ctrl_c_on_a_cluster_leaves_a_model(monkeypatch):
     assert on_cluster(task, X, Y) == serial(task, X, Y)
 
 
-@pytest.fixture(params=["connections", "actors", "tree"])
-def way(request, monkeypatch):
-    """Way of responses home, and losses of workers that it would notice too late."""
-    if request.param == "actors":
-        monkeypatch.setattr(dask_cluster.DirectConnection, "__init__", unreachable)
-    if request.param == "tree":
-        monkeypatch.setattr(dask_cluster, "_FAN", 1)
-        monkeypatch.setattr(dask_cluster, "_LARGE_SUM_BYTES", 0)
-    monkeypatch.setattr(dask_cluster._DaskWorkers, "_recover", None)
-    monkeypatch.setattr(dask_cluster._DaskWorkers, "_awaits_end", None)
-
-
-def unreachable(connection, endpoint):
-    raise ConnectionBrokenError
-
-
-@pytest.mark.usefixtures("client", "way")
+@pytest.mark.usefixtures("client")
 @pytest.mark.parametrize(
     "error", [*ERRORS_LIKE_LOSSES[:2], RuntimeError("no comm to the Actor")], ids=repr
 )
@@ -184,7 +136,7 @@ def test_an_error_of_the_task_is_not_taken_for_the_loss_of_a_worker(error):
     assert "Raised by the task's separate for example 0, X[0]." in caught.value.__notes__
 
 
-@pytest.mark.usefixtures("client", "way")
+@pytest.mark.usefixtures("client")
 def test_errors_name_the_example_among_all_of_a_cluster():
     _, X, Y = problem("chain")
     X[60], Y[60] = np.ones((12, 3)), np.zeros(12, int)
@@ -222,129 +174,18 @@ def test_error_of_loading_a_partition_reaches_the_trainer():
         on_cluster(MulticlassTask(3), spread, y)
 
 
-def test_connection_ignores_strangers():
-    endpoint = listen("run", "127.0.0.1")
-    with pytest.raises(ConnectionBrokenError):
-        DirectConnection(endpoint._replace(key=b"guessed"))
-
-
-@pytest.mark.usefixtures("client")
-@pytest.mark.parametrize(("large", "methods"), [(0, {"cut", "products", "sums"}), (2000, {"sums"})])
-def test_large_sums_are_added_on_the_workers(large, methods, monkeypatch):
-    monkeypatch.setattr(dask_cluster, "_FAN", 1)
-    monkeypatch.setattr(dask_cluster, "_LARGE_SUM_BYTES", large)
-    asked = []
-    ask_by_tree = dask_cluster._DaskWorkers._ask_by_tree
-
-    def noted(workers, shares, batch):
-        asked.append(batch.calls[-1].method)
-        return ask_by_tree(workers, shares, batch)
-
-    monkeypatch.setattr(dask_cluster._DaskWorkers, "_ask_by_tree", noted)
-    task, X, Y = problem("multiclass")
-    assert on_cluster(task, X, Y) == serial(task, X, Y)
-    assert set(asked) == methods
-
-
-def both_pids(client):
-    """Processes of the two workers by address; waits for one that is being restarted."""
-    deadline = time.monotonic() + 60
-    while True:
-        pids = [pid for _, pid in sorted(client.run(os.getpid, on_error="ignore").items())]
-        if len(pids) == 2:
-            return pids
-        assert time.monotonic() < deadline, "a worker that was killed did not come back"
-        time.sleep(0.05)
-
-
-@pytest.mark.parametrize(
-    ("spread_out", "fan", "victim"), [(False, 8, 0), (True, 1, 0), (False, 1, 1)]
-)
-def test_model_is_the_same_after_workers_are_killed(spread_out, fan, victim, client, monkeypatch):
-    monkeypatch.setattr(dask_cluster, "_FAN", fan)
-    monkeypatch.setattr(dask_cluster, "_LARGE_SUM_BYTES", 0)
+def test_fit_whose_worker_died_resumes_from_its_checkpoint(client, tmp_path):
     X, y = classes(700)
-    killed = []
+    checkpoint = Checkpoint(tmp_path / "run.npz", rounds=1)
 
     def kill(record, trainer):
-        if record["round"] in (2, 4):
-            pids = both_pids(client)
-            os.kill(pids[victim], 9)
-            killed.append(pids[victim])
-
-    expected = serial(MulticlassTask(3), X, y, from_bins=spread_out)
-    if spread_out:
-        array = pytest.importorskip("dask.array")
-        X, y = array.from_array(X, chunks=(100, 4)), array.from_array(y, chunks=100)
-    assert on_cluster(MulticlassTask(3), X, y, callbacks=[kill]) == expected
-    assert len(killed) == 2
-
-
-class KillsOnce(MulticlassTask):
-    """Kills its process in the middle of a round, once: the first that makes the file."""
-
-    def __init__(self, path):
-        super().__init__(3)
-        self.path = str(path)
-        self.calls = 0
-
-    def separate(self, X, Y, scores):
-        self.calls += 1
-        if self.calls == 20:
-            try:
-                os.close(os.open(self.path, os.O_CREAT | os.O_EXCL))
-            except FileExistsError:
-                pass
-            else:
-                os.kill(os.getpid(), 9)
-        return super().separate(X, Y, scores)
-
-
-@pytest.mark.usefixtures("client")
-def test_model_is_the_same_after_a_worker_dies_in_mid_round(tmp_path):
-    X, y = classes(700)
-    assert on_cluster(KillsOnce(tmp_path / "killed"), X, y) == serial(MulticlassTask(3), X, y)
-    assert (tmp_path / "killed").exists()
-
-
-def test_model_is_the_same_if_a_worker_dies_before_it_receives_its_shards(client, monkeypatch):
-    await_workers = dask_cluster._DaskWorkers._await_workers
-    killed = []
-
-    def one_too_many(workers):
-        pids = both_pids(client)
-        found = await_workers(workers)
-        if not killed:
-            killed.append(pids[0])
-            os.kill(killed[0], 9)
-            while found[0] in await_workers(workers):
-                time.sleep(0.01)
-        return found
-
-    monkeypatch.setattr(dask_cluster._DaskWorkers, "_await_workers", one_too_many)
-    X, y = classes(700)
-    assert on_cluster(MulticlassTask(3), X, y) == serial(MulticlassTask(3), X, y)
-    assert killed
-
-
-def test_model_is_the_same_after_single_shards_are_lost(client):
-    X, y = classes(700)
-    both_pids(client)
-
-    def lose_one(record, trainer):
         if record["round"] == 2:
-            assert all(client.run(_forget_a_shard).values())
+            os.kill(next(iter(client.run(os.getpid).values())), 9)
 
-    assert on_cluster(MulticlassTask(3), X, y, callbacks=[lose_one]) == serial(
-        MulticlassTask(3), X, y
-    )
-
-
-def _forget_a_shard():
-    """Drop one of several shards of the only run here."""
-    (shards,) = worker._PLACED.values()
-    shards.popitem()
-    return bool(shards)
+    with pytest.raises(EngineError, match=r"was lost; .* checkpoint='run.npz' resumes"):
+        on_cluster(MulticlassTask(3), X, y, checkpoint=checkpoint, callbacks=[kill])
+    resumed = on_cluster(MulticlassTask(3), X, y, checkpoint=checkpoint)
+    assert resumed == serial(MulticlassTask(3), X, y)
 
 
 def test_run_waits_for_a_cluster_without_workers():

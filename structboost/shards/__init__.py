@@ -1,1 +1,0 @@
-"""Training set in shards, runs of blocks of examples with responses of learners and cuts."""
