@@ -227,12 +227,12 @@ class _LocalWorkers(Workers):
 
     @override
     def run(self, method: str, *arguments: Any, each: Sequence[Any] | None = None) -> list[Any]:
-        own = [()] * len(self._shards) if each is None else [(argument,) for argument in each]
+        ends = [()] * len(self._shards) if each is None else [(argument,) for argument in each]
         calls = [getattr(shard, method) for shard in self._shards]
         if self._pool is not None:
-            return list(self._pool.map(lambda call, last: call(*arguments, *last), calls, own))
+            return list(self._pool.map(lambda call, last: call(*arguments, *last), calls, ends))
         results = []
-        for call, last in zip(calls, own, strict=True):
+        for call, last in zip(calls, ends, strict=True):
             results.append(call(*arguments, *last))
         return results
 

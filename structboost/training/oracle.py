@@ -128,7 +128,9 @@ class ShardedOracle(CutOracle):
         self._workers.tell("weigh", indices[used], multipliers[used])
         duals = {kind: ShardedDuals(self._shards, kind) for kind in self._shards.n_channels}
         in_shards = self._shards.in_shards
-        return {kind: own if kind in in_shards else own.gathered() for kind, own in duals.items()}
+        return {
+            kind: left if kind in in_shards else left.gathered() for kind, left in duals.items()
+        }
 
     @override
     def forget(self, cuts: Sequence[Cut]) -> None:

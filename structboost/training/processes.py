@@ -279,8 +279,8 @@ class _ProcessWorkers(RemoteWorkers):
             with _telling_of_deaths():
                 for connection, shards in zip(self._connections, self.shards_of, strict=True):
                     # Classes of a script are sent by value.
-                    own = cloudpickle.dumps([sources[i] for i in shards])
-                    connection.send((layout, shards, own))
+                    pickled = cloudpickle.dumps([sources[i] for i in shards])
+                    connection.send((layout, shards, pickled))
         except BaseException:
             self.close()
             raise
