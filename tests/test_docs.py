@@ -141,11 +141,6 @@ def text_of(name):
     return (ROOT / name).read_text(encoding="utf-8")
 
 
-def test_the_page_and_the_readme_have_code():
-    assert blocks(ROOT / "README.md")
-    assert blocks(TAGGER_PAGE)
-
-
 @pytest.mark.parametrize("package", PUBLIC)
 def test_the_reference_lists_every_public_name(package):
     text = (ROOT / "docs" / "api.rst").read_text(encoding="utf-8")

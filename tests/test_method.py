@@ -1,14 +1,13 @@
 """The algorithm on the page of the method, against the package, and its tables of equations."""
 
-import ast
 import re
-from types import SimpleNamespace
+from importlib import import_module
+from operator import attrgetter
 
 import pytest
 from sklearn.datasets import load_iris, load_wine
 
 from structboost import StructBoost
-from tests.helpers.source import PACKAGE, tree_of
 from tests.test_docs import ROOT, blocks
 
 PAGE = ROOT / "docs" / "method.md"
@@ -22,8 +21,8 @@ def page():
     """Names that the blocks of the page define, without the last, which runs them."""
     names = {}
     for _, source in blocks(PAGE)[:-1]:
-        exec(compile(source, str(PAGE), "exec"), names)
-    return SimpleNamespace(**names)
+        exec(source, names)
+    return names
 
 
 @pytest.mark.parametrize(
@@ -31,8 +30,8 @@ def page():
 )
 def test_package_reaches_the_optimum_of_the_algorithm_on_the_page(page, load, C):
     X, y = load(return_X_y=True)
-    task = page.ThreeClasses()
-    columns, history = page.train(task, X, y, C, TOL)
+    task = page["ThreeClasses"]()
+    columns, history = page["train"](task, X, y, C, TOL)
     trainer = StructBoost(task, C=C, tol=TOL).fit(X, y)
 
     (primal, bound, gap), last = history[-1], trainer.history_[-1]
@@ -44,17 +43,14 @@ def test_package_reaches_the_optimum_of_the_algorithm_on_the_page(page, load, C)
     assert all(weight >= 0 for weight, _, _ in columns)
 
 
-def tables():
-    """Rows of the tables of equations, by paper: (equations, file, functions)."""
-    section = PAGE.read_text(encoding="utf-8").split("\n## From the papers")[1].split("\n## ")[0]
-    for text in re.split(r"^(?=\*\*)", section, flags=re.M)[1:]:
-        rows = [line.split("|")[1:-1] for line in text.splitlines() if line.startswith("|")]
-        yield re.match(r"\*\*([^* ]+)", text)[1], rows[2:]
-
-
-TABLES = dict(tables())
+# Rows of the tables of equations, by paper: equations, file, functions.
+SECTION = PAGE.read_text(encoding="utf-8").split("\n## From the papers")[1].split("\n## ")[0]
+TABLES = {
+    text.split("**")[0].split()[0]: re.findall(r"^\| (.+?) \|(.*?)\|(.+)\|$", text, re.M)
+    for text in SECTION.split("\n**")[1:]
+}
 PLACES = [
-    (re.search(r"`(.+)`", file)[1], name)
+    (file.strip(" `"), name)
     for rows in TABLES.values()
     for _, file, names in rows
     for name in re.findall(r"`(.+?)`", names)
@@ -63,23 +59,9 @@ PLACES = [
 
 @pytest.mark.parametrize(("file", "name"), PLACES)
 def test_every_place_of_an_equation_exists(file, name):
-    assert defines(tree_of(PACKAGE / file).body, name.split("."))
-
-
-def defines(body, names):
-    """Whether statements bind the first name, and its class the names that follow."""
-    return any(
-        names[0] in bound(node) and (len(names) == 1 or defines(node.body, names[1:]))
-        for node in body
-    )
-
-
-def bound(node):
-    """Names that a statement binds."""
-    if isinstance(node, ast.ClassDef | ast.FunctionDef):
-        return {node.name}
-    targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", node)]
-    return {target.id for target in targets if isinstance(target, ast.Name)}
+    module = "structboost." + file.removesuffix(".py").replace("/", ".")
+    thing = attrgetter(name)(import_module(module))
+    assert getattr(thing, "__module__", module) == module
 
 
 @pytest.mark.parametrize("paper", EQUATIONS)

@@ -1,6 +1,7 @@
-"""A problem as masters get it, without a trainer."""
+"""A problem as masters get it, without a trainer, and its optimum by a full linear program."""
 
 import numpy as np
+from scipy.optimize import linprog
 
 from structboost.objectives import Problem
 
@@ -11,3 +12,28 @@ def problem_of(task, y):
     (kind,) = task.kinds
     random = np.random.RandomState(0)
     return Problem(task, None, y, {kind: np.arange(n + 1)}, np.full(n, 1 / n), random)
+
+
+def all_stumps(X):
+    """Responses of all stumps and constants, both orientations, shape (n_learners, n)."""
+    out = [np.ones(len(X)), -np.ones(len(X))]
+    for f in range(X.shape[1]):
+        for value in np.unique(X[:, f])[:-1]:
+            right = np.where(X[:, f] > value, 1.0, -1.0)
+            out += [right, -right]
+    return np.array(out)
+
+
+def class_margins(responses, y, n_classes=3):
+    """Margin of every (example, wrong class) by the weights of (channel, learner); the examples."""
+    pairs = [(i, wrong) for i in range(len(y)) for wrong in range(n_classes) if wrong != y[i]]
+    codes = np.eye(n_classes)
+    margins = [np.kron(codes[y[i]] - codes[wrong], responses[:, i]) for i, wrong in pairs]
+    return np.array(margins), np.array(pairs)[:, 0]
+
+
+def full_optimum(rows, losses, slacks, costs):
+    """Smallest ``sum(w) + costs' xi`` with ``rows w >= losses - xi[slacks]``, by scipy."""
+    A = -np.hstack((rows, np.eye(len(costs))[slacks]))
+    c = np.concatenate((np.ones(rows.shape[1]), costs))
+    return linprog(c, A_ub=A, b_ub=-np.broadcast_to(losses, len(rows))).fun

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.optimize import linprog
 from sklearn.datasets import load_digits, load_iris
 
 from structboost import (
@@ -22,6 +21,7 @@ from structboost.learners.label_augmented import LabelAugmented
 from structboost.learners.stump import Stump, StumpFamily
 from structboost.learners.tree import TreeFamily
 from structboost.objectives import Exponential
+from tests.helpers.problems import full_optimum
 
 NESTED = [[0, 1], [2, [3, 4]]]
 FLOWERS = [[0], [1, 2]]
@@ -163,10 +163,9 @@ def program(X, y, task, C):
         ]
     )
     margins = h[:, np.arange(len(X)), y][:, :, None] - h
-    slacks = np.repeat(np.eye(len(X)), task.n_classes, axis=0)
-    constraints = -np.column_stack((margins.reshape(len(h), -1).T, slacks))
-    costs = np.concatenate((np.ones(len(h)), np.full(len(X), C / len(X))))
-    return linprog(costs, A_ub=constraints, b_ub=-losses[y].ravel(), method="highs").fun
+    slacks = np.repeat(np.arange(len(X)), task.n_classes)
+    rows, costs = margins.reshape(len(h), -1).T, np.full(len(X), C / len(X))
+    return full_optimum(rows, losses[y].ravel(), slacks, costs)
 
 
 @pytest.mark.slow

@@ -6,7 +6,6 @@ from functools import partial
 
 import numpy as np
 import pytest
-from scipy.optimize import linprog
 
 from structboost import (
     BinaryTask,
@@ -17,6 +16,7 @@ from structboost import (
 )
 from structboost.learners import PairTreeFamily
 from tests.helpers.listed_trees import drawn_table, functions_of, grid_of, listed_trees
+from tests.helpers.problems import class_margins, full_optimum
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::structboost.errors.EmptyModelWarning"),
@@ -62,13 +62,6 @@ def test_the_search_finds_the_best_of_all_trees_that_keep_the_directions(kind):
         assert all((row == high).tobytes() in listed for row in table.responses(grid)), trial
 
 
-def hinge_optimum(margins, groups, weights, C):
-    """Smallest ``sum(w) + C weights' slacks``, with a slack for each group of margins."""
-    slacks = np.eye(groups.max() + 1)[groups]
-    costs = np.concatenate((np.ones(margins.shape[1]), C * weights))
-    return linprog(costs, -np.hstack((margins, slacks)), -np.ones(len(margins))).fun
-
-
 def fit_binary(rng, trees, table, settings):
     X, categorical, directions = table
     y = np.append([0, 1], rng.integers(0, 2, len(X) - 2))
@@ -106,14 +99,7 @@ def fit_classes(rng, trees, table, settings):
     y = np.append([0, 1, 2], rng.integers(0, 3, len(X) - 3))
     family = partial(PairTreeFamily, categorical=categorical)
     model = StructBoost(MulticlassTask(3), weak_learner=family, **settings).fit(X, y)
-    margins, groups = [], []
-    for i, label in enumerate(y):
-        for wrong in {0, 1, 2} - {label}:
-            of_pair = np.zeros((len(trees), 3))
-            of_pair[:, label], of_pair[:, wrong] = trees[:, i], -trees[:, i]
-            margins.append(of_pair.ravel())
-            groups.append(i)
-    return model, np.array(margins), np.array(groups), np.full(len(X), 1 / len(X))
+    return model, *class_margins(trees, y), np.full(len(X), 1 / len(X))
 
 
 FITS = [fit_binary, fit_trainer, fit_ranker, fit_classes]
@@ -137,7 +123,7 @@ def check_certificate(fit, seed):
     if fit is fit_ranker:
         settings["formulation"] = "one_slack"
     model, margins, groups, weights = fit(rng, trees, table, settings)
-    optimum = hinge_optimum(margins, groups, weights, settings["C"])
+    optimum = full_optimum(margins, 1, groups, settings["C"] * weights)
     last = model.history_[-1]
     assert last["certified"]
     assert last["bound"] <= optimum * (1 + 1e-6)

@@ -7,7 +7,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from scipy.optimize import linprog, minimize
+from scipy.optimize import minimize
 
 from structboost import (
     BinaryTask,
@@ -23,6 +23,7 @@ from structboost.files.schema import DamagedFileError
 from structboost.learners import PairTreeFamily
 from structboost.learners.pair_search import BY_SETS, best_children
 from structboost.learners.pair_tables import PairTables
+from tests.helpers.problems import class_margins, full_optimum
 
 RESPONSES = [(-1.0, 1.0), (0.0, 1.0), (-2.0, 1.0)]
 
@@ -196,27 +197,6 @@ def columns_of(X):
     return np.array(sorted(found))
 
 
-def margins_of(responses, y, n_classes):
-    """Margin of every (example, wrong class) by the weights of (tree, channel)."""
-    rows, examples = [], []
-    for i, label in enumerate(y):
-        for wrong in range(n_classes):
-            if wrong != label:
-                of_pair = np.zeros((len(responses), n_classes))
-                of_pair[:, label], of_pair[:, wrong] = responses[:, i], -responses[:, i]
-                rows.append(of_pair.ravel())
-                examples.append(i)
-    return np.array(rows), np.array(examples)
-
-
-def hinge_optimum(margins, groups, weights, C):
-    """Smallest ``sum(w) + C weights' max(0, 1 - margins)``, one slack in each group."""
-    n_slacks, n = groups.max() + 1, margins.shape[1]
-    costs = np.concatenate((np.ones(n), C * weights))
-    slacks = np.eye(n_slacks)[groups]
-    return linprog(costs, -np.hstack((margins, slacks)), -np.ones(len(margins))).fun
-
-
 def smooth_optimum(risk, n, C):
     """Smallest ``sum(w) + C risk(w)`` over w >= 0, where risk returns value and gradient."""
 
@@ -275,11 +255,11 @@ def test_the_bound_is_that_of_a_program_over_all_trees(formulation):
                 continue
             margins = np.array([responses[:, i] - responses[:, j] for i, j in pairs])
             weights = np.full(len(pairs), 1.0 / len(pairs))
-            optimum = hinge_optimum(margins, np.arange(len(pairs)), weights, C)
+            optimum = full_optimum(margins, 1, np.arange(len(pairs)), C * weights)
             trained = StructBoost(RankingTask(), C=C, **settings).fit([X], [y])
             check_bound(trained.history_[-1], optimum)
             continue
-        margins, groups = margins_of(responses, y, 3)
+        margins, groups = class_margins(responses, y)
         weights = rng.uniform(0.5, 2.0, len(y))
         weights /= weights.sum()
         if formulation == "exponential":
@@ -288,7 +268,7 @@ def test_the_bound_is_that_of_a_program_over_all_trees(formulation):
         elif formulation == "log":
             optimum = smooth_optimum(partial(log_risk, margins, groups), margins.shape[1], C)
         else:
-            optimum = hinge_optimum(margins, groups, weights, C)
+            optimum = full_optimum(margins, 1, groups, C * weights)
         given = weights if formulation.endswith("slack") else None
         trainer = StructBoost(MulticlassTask(3), C=C, formulation=formulation, **settings)
         last = trainer.fit(X, y, sample_weight=given).history_[-1]

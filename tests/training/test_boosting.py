@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.optimize import linprog
 
 from structboost import (
     BinaryTask,
@@ -36,26 +35,7 @@ from structboost.objectives.stage_wise import StageWise
 from structboost.runtime import blocks
 from structboost.solvers.cut_program import CutProgram
 from structboost.tasks import GraphInput
-
-
-def all_stumps(X):
-    """Responses of all stumps and constants, both orientations, shape (n_learners, n)."""
-    out = [np.ones(len(X)), -np.ones(len(X))]
-    for f in range(X.shape[1]):
-        for value in np.unique(X[:, f])[:-1]:
-            right = np.where(X[:, f] > value, 1.0, -1.0)
-            out += [right, -right]
-    return np.array(out)
-
-
-def full_optimum(rows, losses, slacks, costs):
-    """Optimum of the full linear program, by scipy."""
-    n_columns = rows.shape[1]
-    one_hot = np.zeros((len(rows), len(costs)))
-    one_hot[np.arange(len(rows)), slacks] = 1.0
-    A = -np.hstack((rows, one_hot))
-    c = np.concatenate((np.ones(n_columns), costs))
-    return linprog(c, A_ub=A, b_ub=-np.asarray(losses), bounds=(0, None)).fun
+from tests.helpers.problems import all_stumps, class_margins, full_optimum
 
 
 def binary_problem(rng, C):
@@ -68,18 +48,8 @@ def binary_problem(rng, C):
 
 def multiclass_program(X, y):
     """Constraints of the full program on three classes: rows, losses and slacks."""
-    H = all_stumps(X)
-    rows, losses, slacks = [], [], []
-    for i in range(len(y)):
-        for c in range(3):
-            if c != y[i]:
-                row = np.zeros((3, len(H)))
-                row[y[i]] += H[:, i]
-                row[c] -= H[:, i]
-                rows.append(row.ravel())
-                losses.append(1.0)
-                slacks.append(i)
-    return np.array(rows), losses, slacks
+    rows, slacks = class_margins(all_stumps(X), y)
+    return rows, 1, slacks
 
 
 def multiclass_data(rng):

@@ -28,24 +28,9 @@ from structboost import (
 from structboost.errors import EmptyModelWarning
 from structboost.learners import binning
 from structboost.training import master_loop
+from tests.helpers.problems import all_stumps, full_optimum
 
 SEARCHES = ["lda", "tree", "svm", "perceptron"]
-
-
-def stumps(X):
-    """Answers of all stumps on all thresholds, in both orientations, and of the constants."""
-    answers = [np.ones(len(X))]
-    for f in range(X.shape[1]):
-        answers += [np.where(X[:, f] <= value, -1.0, 1.0) for value in np.unique(X[:, f])[:-1]]
-    return np.concatenate((answers, -np.array(answers)))
-
-
-def all_stump_optimum(X, y, C):
-    """Smallest ``sum(w) + C/m sum hinge`` over all stumps, y in -1 and 1, by a linear program."""
-    margins = (stumps(X) * y).T
-    n, k = margins.shape
-    costs = np.concatenate((np.ones(k), np.full(n, C / n)))
-    return linprog(costs, A_ub=np.hstack((-margins, -np.eye(n))), b_ub=-np.ones(n)).fun
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +43,8 @@ def noisy():
 
 @pytest.fixture(scope="module")
 def optimum(noisy):
-    return all_stump_optimum(*noisy, 60)
+    X, y = noisy
+    return full_optimum((all_stumps(X) * y).T, 1, np.arange(400), np.full(400, 60 / 400))
 
 
 @pytest.mark.slow
@@ -146,7 +132,7 @@ def test_a_loosely_solved_master_is_solved_further():
 
 def smallest_C_by_program(X, labels, n_classes):
     """1 over the value of the game: duals of the empty model against the stump of largest edge."""
-    answers = stumps(X)
+    answers = all_stumps(X)
     m = len(X)
     wrong = [(i, c) for i in range(m) for c in range(n_classes) if c != labels[i]]
     rows = []
