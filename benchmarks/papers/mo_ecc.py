@@ -8,7 +8,7 @@ from benchmarks.ours.coded import ROUNDS
 from benchmarks.papers import PRINTED
 from benchmarks.runner.datasets import Table, load, tabular
 from benchmarks.runner.experiment import Experiment
-from benchmarks.runner.pages import across, blocks
+from benchmarks.runner.pages import across, beside, blocks
 from benchmarks.runner.records import lookup, pick
 from benchmarks.runner.targets import all_of
 
@@ -83,12 +83,11 @@ def show(made):
             p = ranksums(*([r["value"] for r in one] for one in own)).pvalue
             ranks.append({"setting": setting, "method": f"T={rounds}", "value": float(p)})
     rows = ("dataset", "setting", "rounds")
-    margin = "Smallest margin of the training examples over the l1 norm, mean"
+    facts = {"test error": ("value", "{:.1%}"), "in the paper": ("paper", "{:.1%}")}
+    facts |= {"training": ("train_error", "{:.2%}"), "margin": ("min_margin", "{:.4f}")}
+    head = "Errors, and the smallest margin of the training examples over the l1 norm, mean"
     return blocks(
-        across("Test error", of_kinds, form="{:.1%}", rows=rows),
-        across("Test error in the paper", of_kinds, "paper", "{:.1%}", rows=rows),
-        across("Training error", of_kinds, "train_error", "{:.2%}", rows=rows),
-        across(margin, of_kinds, "min_margin", "{:.4f}", rows=rows),
+        beside(head, of_kinds, facts, rows=rows),
         across("p of the rank sums of the mean errors", ranks, form="{:.3f}", rows=("setting",)),
     )
 

@@ -9,7 +9,7 @@ import numpy as np
 from benchmarks.papers.taggers import CRFSUITE, OURS, crfsuite
 from benchmarks.runner.experiment import Experiment, Learner
 from benchmarks.runner.limits import limited, peak_memory, reset_peak_memory
-from benchmarks.runner.pages import across, blocks, picture
+from benchmarks.runner.pages import beside, blocks, picture
 from benchmarks.runner.protocol import cpu_timed
 from benchmarks.runner.records import exponent, lookup, pick, ratio
 from benchmarks.runner.targets import reach
@@ -111,16 +111,15 @@ EXPERIMENTS = [
 
 
 def show(made):
-    table = partial(across, rows=("dataset", *BY))
+    table = partial(beside, records=made, rows=("dataset", *BY))
+    right = "Right tags (of the training text, if it is made), chunk F1, tokens a CPU second"
+    costs = {"fit": ("value", "{:.2f}"), "prediction": ("cpu_of_test", "{:.3f}")}
+    costs |= {"added MB": ("peak_bytes", "{:.0f}", 1e-6), "peak": ("whole_bytes", "{:.0f}", 1e-6)}
+    quality = {"right": ("right", "{:.1%}"), "F1": ("f1", "{:.2f}")}
+    quality |= {"tokens": ("tokens_per_cpu", "{:,.0f}"), "sentence": ("latency_ms", "{:.2f}")}
     return blocks(
-        table("CPU seconds of the fit", made, form="{:.2f}"),
-        table("CPU seconds of the prediction", made, "cpu_of_test", "{:.3f}"),
-        table("Added memory, MB", made, "peak_bytes", "{:.0f}", factor=1e-6),
-        table("Peak of the process, MB", made, "whole_bytes", "{:.0f}", factor=1e-6),
-        table("Tokens a CPU second, prediction", made, "tokens_per_cpu", "{:,.0f}"),
-        table("Right tags, % (of the training text, if it is made)", made, "right", "{:.1%}"),
-        table("Milliseconds of one sentence", made, "latency_ms", "{:.2f}"),
-        table("Chunk F1, %", made, "f1", "{:.2f}"),
+        table("CPU seconds, added memory and peak of the process", facts=costs),
+        table(f"{right}, milliseconds of a sentence", facts=quality),
     )
 
 

@@ -78,24 +78,24 @@ LEARNERS = {
     FIFTH: Learner(_a_fifth, ("lightgbm",)),
     MARGIN: Learner(_within_margin, ("lightgbm",)),
 }
-METRICS = {name: name for name in (
-    "change", "before", "kept", "relative_gap", "leaf_gap", "thinned", "cpu",
-)}  # fmt: skip
+TABLES = {
+    "before": ("Test error before, points", "{:.2f}"),
+    "change": ("Change of the test error, points", "{:+.2f}"),
+    "kept": ("Trees left", "{:.0%}"),
+    "thinned": ("Fraction of repeats that were thinned", "{:.2f}"),
+    "relative_gap": ("Gap over all trees", "{:.2%}"),
+    "leaf_gap": ("Gap of the leaves", "{:.2%}"),
+    "cpu": ("CPU seconds of thin", "{:.2f}"),
+}
+METRICS = {name: name for name in TABLES}
 FILES = {name: outside.FILES[name] for name in NAMES}
 EXPERIMENTS = [Experiment(FILES, LEARNERS, thinned, cases, METRICS, small=("heart",))]
 
 
 def show(made):
+    tables = TABLES.items()
     return blocks(
-        across("Test error before, points", pick(made, metric="before"), form="{:.2f}"),
-        across("Change of the test error, points", pick(made, metric="change"), form="{:+.2f}"),
-        across("Trees left", pick(made, metric="kept"), form="{:.0%}"),
-        across(
-            "Fraction of repeats that were thinned", pick(made, metric="thinned"), form="{:.2f}"
-        ),
-        across("Gap over all trees", pick(made, metric="relative_gap"), form="{:.2%}"),
-        across("Gap of the leaves", pick(made, metric="leaf_gap"), form="{:.2%}"),
-        across("CPU seconds of thin", pick(made, metric="cpu"), form="{:.2f}"),
+        *(across(head, pick(made, metric=name), form=form) for name, (head, form) in tables)
     )
 
 

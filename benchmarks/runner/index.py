@@ -288,8 +288,11 @@ def write_index(
         for name, one in sources.items()
         if name not in {one.headline.page for one in shown}
     ]
-    of_pages = {name: "; ".join(one.missed) for name, one in sources.items() if one.missed}
-    missed = [f"- [{name}]({name}.md): {text}" for name, text in of_pages.items()]
+    missed = [
+        f"- [{name}]({name}.md): {'; '.join(one.missed)}"
+        for name, one in sources.items()
+        if one.missed
+    ]
     text = blocks(
         "# Results",
         SUMMARY.format(
@@ -322,16 +325,16 @@ Figures are medians over the data sets of a page; several measures or parts of a
 The best peer is the one against which the ratio of errors is highest. Time is the CPU time of a fit
 with its chosen settings on one thread, unless the line says otherwise, over that of the fastest
 peer with at most 5 % more error, or of the best one. A dash means that the page does not measure
-it. *Classes, no settings* has tables on which nothing was tuned, beside all five boosters. Which
-method of structboost is shown was fixed beforehand, except for the two lines of trees of two
-levels, which were added when some of their figures were known. Ratios end at 10, because one of the
-two may make no error. *Missed* counts the targets that a page misses. *Commit* is where a page was
-measured, or where a sample of it was last computed anew with the same result; later changes are not
-in the figures. `python -m benchmarks index` makes this page from the others.
+it. On the tables of *classes, no settings* nothing was tuned. Which method of structboost is shown
+was fixed beforehand, except for the two lines of trees of two levels, which were added when some of
+their figures were known. Ratios end at 10, because one of the two may make no error. *Missed*
+counts targets of the page. *Commit* is where a page was measured, or a sample of it computed anew
+with the same result; later changes are not in the figures. `python -m benchmarks index` makes this
+page.
 
-*Interval* is a 95 % confidence interval of the ratio of errors. With {FEWEST_SETS} data sets or
-more it is that of the median over such data sets, by order statistics. With fewer it is that of
-these sets alone, by the deviation over their splits; it is unknown where a set has one split."""
+*Interval* is a 95 % confidence interval of the ratio of errors: from {FEWEST_SETS} data sets on
+that of the median over such sets, by order statistics; with fewer that of these sets alone, by the
+deviation over their splits, and unknown where a set has one split."""
 
 
 def with_results(text: str, lines: Sequence[Line], names: Mapping[str, str]) -> str:

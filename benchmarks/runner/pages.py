@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
@@ -47,7 +47,9 @@ def field(head: str, name: str, form: str = "{}", factor: float | None = None) -
         shown = [v if factor is None or v is None else factor * v for v in (value, half)]
         ended = name in TIMES and r.get("status") == "time_limit" and shown[0] is not None
         text = f"> {number(shown[0], form)}" if ended else number(shown[0], form)
-        return text if half is None or value is None else f"{text} ±{form.format(shown[1])}"
+        if half is None or value is None:
+            return text
+        return f"{text.rstrip('%')}±{number(shown[1], form).lstrip('+')}"
 
     return Column(head, cell)
 
@@ -68,21 +70,18 @@ def across(
     records: Iterable[Record],
     name: str = "value",
     form: str = "{:.3g}",
-    columns: Sequence[str] = (),
     rows: Sequence[str] = ("dataset",),
     factor: float | None = None,
 ) -> str:
     """A field of all learners side by side under a heading, a line for each data set.
 
-    ``rows`` are the fields that name a line. ``columns`` are learners in their order, of which
-    those without a record are left out; without them all are shown. Empty without a value.
+    ``rows`` are the fields that name a line.  Empty without a value.
     """
     shown = [r for r in records if r.get(name) is not None]
     if not shown:
         return ""
     of_rows = grouped((tuple(r.get(row) for row in rows), r) for r in shown)
-    there = dict.fromkeys(r["method"] for r in shown)
-    methods = [method for method in columns or there if method in there]
+    methods = list(dict.fromkeys(r["method"] for r in shown))
     cell = field("", name, form, factor).cell
     lines = [
         [
@@ -92,6 +91,19 @@ def across(
         for key, own in of_rows.items()
     ]
     return f"**{head}**\n\n{markdown([*rows, *methods], lines)}"
+
+
+def beside(
+    head: str, records: Sequence[Record], facts: Mapping[str, Sequence[Any]], **rows: Any
+) -> str:
+    """Several fields of all learners in one table: name, form and factor of each by its head."""
+    shown = [
+        {**r, "value": field("", *fact).cell(r), "std": None, "method": f"{name}, {r['method']}"}
+        for name, fact in facts.items()
+        for r in records
+        if r.get(fact[0]) is not None
+    ]
+    return across(head, shown, form="{}", **rows)
 
 
 def markdown(head: Sequence[str], rows: Sequence[Sequence[str]], *, right: bool = True) -> str:

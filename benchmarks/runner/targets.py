@@ -17,9 +17,8 @@ class Target(NamedTuple):
 
 
 def as_table(targets: Sequence[Target]) -> str:
-    """A sentence on what is missed, and all targets as a table."""
-    missed = "; ".join(target.wanted for target in targets if target.met is False)
-    said = f"Targets missed: {missed}." if missed else "All measured targets are met."
+    """A sentence on how many are missed, and all targets as a table."""
+    said = f"Targets missed: {sum(target.met is False for target in targets)} of {len(targets)}."
     rows = [f"| {wanted} | {measured} | {WORDS[met]} |" for wanted, measured, met in targets]
     return "\n".join([said, "", "| target | measured | |", "| --- | --- | --- |", *rows])
 

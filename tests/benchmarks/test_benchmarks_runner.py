@@ -362,7 +362,7 @@ def test_a_table_has_a_line_for_each_set_and_a_dash_for_a_missing_value():
     made.append(record("b", "y", "error", 0.125, std=0.1, repeats=4))
     lines = across("Error", made, form="{:.1%}").splitlines()
     assert lines[2:4] == ["| dataset | x | y |", "| --- | ---: | ---: |"]
-    assert lines[4:] == ["| a | 25.0% | 50.0% |", "| b | - | 12.5% ±15.9% |"]
+    assert lines[4:] == ["| a | 25.0% | 50.0% |", "| b | - | 12.5±15.9% |"]
 
 
 @pytest.mark.parametrize(

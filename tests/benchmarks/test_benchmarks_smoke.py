@@ -49,9 +49,9 @@ def test_a_page_that_was_just_measured_has_tables_provenance_and_targets_and_che
     assert len(made.computed) == 6
     text = path.read_text()
     assert text.startswith("# auc\n\nNothing was chosen on test data.")
-    assert "Targets missed: error below 1 %" in text
+    assert "Targets missed: 1 of 1." in text
     assert "| error below 1 % | 1.12 | **missed** |" in text
-    assert "| a | 1.12 ±2.48 |" in text  # 1, 4.303 / sqrt(3): Student's t of three repeats
+    assert "| a | 1.12±2.48 |" in text  # 1, 4.303 / sqrt(3): Student's t of three repeats
     here = provenance.this_run()
     assert all(value is None or str(value) in text for value in here.values())
     assert command("check", "--share", "1", "--write") == 0
