@@ -1,4 +1,4 @@
-"""Command ``structboost segment`` with its actions train, predict, draw and evaluate."""
+"""Command ``structboost segment`` with its actions train, predict and evaluate."""
 
 from __future__ import annotations
 
@@ -13,12 +13,10 @@ from typing import Any
 import numpy as np
 
 from structboost.files.atomic_write import whole_file, write_whole
-from structboost.files.outputs import check_folder, check_overwrites_none
 from structboost.progress import Phase
 from structboost.segmentation.command_files import (
     check_files,
     check_targets,
-    files_at,
     image_files,
     stroke_file,
     targets_of,
@@ -43,8 +41,6 @@ from structboost.segmentation.labelled_folder import (
 from structboost.segmentation.prediction import Segmented, Settings, segment_files
 from structboost.segmentation.scores import confusion, evaluation, summary
 from structboost.segmentation.segmenter import Segmenter
-from structboost.segmentation.stroke_drawing import HELP, MouseScreen, StrokeSession
-from structboost.segmentation.stroke_segmentation import StrokeSegmenter
 from structboost.segmentation.synthetic_images import make_synthetic_images
 from structboost.validation import (
     checked_n_jobs,
@@ -63,7 +59,6 @@ def add_arguments(subparsers: Any) -> None:
     actions = top.add_subparsers(dest="action", required=True)
     _add_train(actions.add_parser("train", help="learn from images and masks, or synthetic ones"))
     _add_predict(actions.add_parser("predict", help="write masks and overlays of images"))
-    _add_draw(actions.add_parser("draw", help="cut out an object by strokes of the mouse"))
     _add_evaluate(actions.add_parser("evaluate", help="compare predictions with masks"))
 
 
@@ -113,15 +108,6 @@ def _add_predict(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(run=_predict)
 
 
-def _add_draw(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument
-    add("image", type=Path, metavar="IMAGE", help="file of the photograph")
-    targets = "folder for NAME.png, NAME-overlay.png and NAME-scribbles.png"
-    add("--out", type=Path, required=True, metavar="DIR", help=targets)
-    add("--scribbles", type=Path, metavar="FILE", help="strokes to begin with")
-    parser.set_defaults(run=_draw)
-
-
 def _add_evaluate(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--model", type=Path, required=True, metavar="FILE", help="file that train wrote")
@@ -134,12 +120,12 @@ def _add_evaluate(parser: argparse.ArgumentParser) -> None:
 
 def _add_folders(parser: argparse.ArgumentParser, required: bool) -> None:
     add = parser.add_argument
-    masks = "pictures of indices (255 is void), of two values, with a palette or of colours "
-    masks += "(--classes); LabelMe's files; or one file of COCO"
+    masks = "pictures of indices (255 is void), of two values or with a palette; LabelMe's files; "
+    masks += "or one file of COCO"
     for name, kind, is_required, text in (
         ("--images", "DIR", required, "folder of photographs"),
         ("--masks", "DIR|FILE", required, masks),
-        ("--classes", "FILE", False, "lines 'INDEX NAME', or 'R G B NAME' for masks of colours"),
+        ("--classes", "FILE", False, "lines 'INDEX NAME'"),
         ("--split", "FILE", False, "lines 'ID train' or 'ID test': take that part"),
         ("--scribbles", "DIR", False, "strokes of each image: 1 object, 2 background"),
     ):
@@ -238,30 +224,6 @@ def _predict(options: argparse.Namespace) -> bool:
     if not line.done:
         raise ImageFileError("none of the images could be segmented.")
     return not problems
-
-
-def _draw(options: argparse.Namespace) -> bool:
-    """Let the user draw strokes, and return whether a mask was written."""
-    image = read_photograph(options.image)
-    targets = [
-        options.out / f"{options.image.stem}{end}"
-        for end in (".png", "-overlay.png", "-scribbles.png")
-    ]
-    check_overwrites_none(targets[:2], [options.image, *files_at(options.scribbles)], "--out")
-    check_folder(options.out, "--out")
-    screen = MouseScreen(f"{options.image.name}: {HELP}")
-    strokes = None if options.scribbles is None else read_mask(options.scribbles)
-    session = StrokeSession(image, strokes)
-    if not session.run(screen) or session.mask is None:
-        _print_line(
-            "nothing was written: save with Enter, after a stroke on object and background each."
-        )
-        return False
-    mask = StrokeSegmenter().predict(image, session.scribbles)
-    pictures = mask * np.uint8(255), draw_segmentation(image, mask)
-    for target, pixels in zip(targets, (*pictures, session.scribbles), strict=True):
-        write_png(target, pixels)
-    return True
 
 
 def _write(

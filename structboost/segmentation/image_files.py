@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from io import BytesIO
 from os import PathLike
 from pathlib import Path
@@ -92,9 +92,7 @@ def read_photograph(path: str | PathLike[str]) -> Photograph:
     return as_rgb(pixels)
 
 
-def read_mask(
-    path: str | PathLike[str], colours: Mapping[tuple[int, int, int], int] | None = None
-) -> Mask:
+def read_mask(path: str | PathLike[str]) -> Mask:
     """Read the values of a mask, shape (height, width), rotated by its metadata.
 
     With a palette the values are its indices.
@@ -103,20 +101,16 @@ def read_mask(
     ----------
     path : str or path
         The file.
-    colours : dict of (int, int, int) to int, optional
-        Values of colours, RGB.  The mask is then read as a picture of these colours.
 
     Raises
     ------
     ImageFileError
-        If there is no such file, or it is not an image of 8-bit indices, or has an unknown colour.
+        If there is no such file, or it is not an image of 8-bit indices.
     """
     content = _bytes(path)
     try:
         with Image.open(BytesIO(content)) as stored:
             picture = ImageOps.exif_transpose(stored)
-            if colours:
-                return _values_of_colours(np.asarray(picture.convert("RGB")), colours, str(path))
             values = np.asarray(picture.convert("L") if picture.mode == "1" else picture)
     except (UnidentifiedImageError, OSError, SyntaxError) as error:
         why = "it is no image" if isinstance(error, UnidentifiedImageError) else error
@@ -128,7 +122,7 @@ def read_mask(
     if values.ndim != 2:
         raise ImageFileError(
             f"{path} is a colour picture; give a mask with one channel (or a palette) of class "
-            "indices, or a table of its colours (--classes FILE, lines 'R G B NAME')."
+            "indices, such as by examples/colour_masks.py."
         )
     try:
         return mask_of(values, str(path))
@@ -272,23 +266,6 @@ def files_by_name(
             doubts[name] = f"{other} and {file} are both {what} {name}; remove or rename one."
             files[name] = file
     return files, doubts
-
-
-def _values_of_colours(
-    pixels: Photograph, colours: Mapping[tuple[int, int, int], int], name: str
-) -> Mask:
-    """Look up the values of the colours of a picture in the table."""
-    keys = pixels.astype(np.int64) @ [1 << 16, 1 << 8, 1]
-    unique, places, counts = np.unique(keys, return_inverse=True, return_counts=True)
-    value_of = {r << 16 | g << 8 | b: value for (r, g, b), value in colours.items()}
-    for key, count in zip(unique.tolist(), counts.tolist(), strict=True):
-        if key not in value_of:
-            raise ImageFileError(
-                f"{name} has the colour {key >> 16} {key >> 8 & 255} {key & 255} in {count} "
-                "pixels, which is not in the table of classes; add it, as void if it is none."
-            )
-    values = np.array([value_of[key] for key in unique.tolist()], np.uint8)
-    return np.asarray(values[places].reshape(keys.shape))
 
 
 def _bytes(path: str | PathLike[str]) -> bytes:

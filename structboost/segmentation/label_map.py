@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from os import PathLike
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -13,7 +13,6 @@ from structboost.segmentation.image_files import VOID, ImageFileError, Mask, tex
 from structboost.validation import checked_flag, is_whole, shown
 
 Colour = tuple[int, int, int]
-_VOID_NAME = "void"
 # Masks of two values with soft edges have at least so many values, including a large one, that
 # fill a small part of the mask, or more values than a photograph has classes.
 _FEWEST_SOFT = 3
@@ -61,21 +60,14 @@ class LabelMap:
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> LabelMap:
-        """Build the meaning from a record of a model file, of this or an earlier version."""
-        if "white_is_foreground" in record:
-            foreground = record["foreground"]
-            return cls(
-                (0, VOID) if record["white_is_foreground"] else (),
-                () if foreground is None else (int(foreground),),
-            )
+        """Build the meaning from a record of a model file."""
         meaning = cls(
             **{
                 **record,
                 "classes": tuple(int(value) for value in record["classes"]),
                 "foreground": tuple(int(value) for value in record["foreground"]),
                 "names": tuple(str(name) for name in record["names"]),
-                "colours": tuple(_colour(colour) for colour in record["colours"]),
-                "has_void": bool(record.get("has_void", False)),
+                "colours": tuple(tuple(colour) for colour in record["colours"]),
             }
         )
         if any(not 0 <= value <= VOID for value in (*meaning.classes, *meaning.foreground)):
@@ -263,74 +255,29 @@ def n_labels_of(values: set[int]) -> int:
     return present[-1] + 1
 
 
-class ClassTable(NamedTuple):
-    """Content of a table of classes.
+def read_classes(path: str | PathLike[str]) -> LabelMap:
+    """Read the names of classes, from lines ``INDEX NAME``.
 
-    Attributes
-    ----------
-    meaning : LabelMap
-        Names and colours.
-    values : dict of (int, int, int) to int
-        Value of each colour; empty in a table without colours.
-    """
-
-    meaning: LabelMap
-    values: dict[Colour, int]
-
-
-def read_classes(path: str | PathLike[str]) -> ClassTable:
-    """Read a table of classes, from lines ``INDEX NAME`` or ``R G B NAME``.
-
-    With colours, the order of the lines gives the indices, and colours named "void" are 255.
     ImageFileError if there is no such file, or a line, which is named, has another form.
     """
     names: dict[int, str] = {}
-    values: dict[Colour, int] = {}
     for i, line in enumerate(text_lines(path, "a table of classes"), 1):
         words = line.replace(",", " ").split()
         if not words:
             continue
-        try:
-            value, name, colour = _row(words, len(values) - list(values.values()).count(VOID))
-            if (value in names and not (name == _VOID_NAME and colour)) or colour in values:
-                raise ValueError
-        except ValueError:
+        value = int(words[0]) if words[0].isdigit() else -1
+        # A name ends before statistics such as ``pixels=0.2``.
+        n_words = next((k for k, word in enumerate(words) if "=" in word), len(words))
+        if not 0 <= value <= VOID or n_words < 2 or value in names:
             raise ImageFileError(
-                f"{path}, line {i} is {line.strip()!r}; give INDEX NAME or R G B NAME, with "
-                "numbers of 0..255, each index and each colour once."
-            ) from None
-        names[value] = name
-        if colour:
-            values[colour] = value
-    named = {value: name for value, name in names.items() if value != VOID}
-    listed = tuple(named.get(value, "") for value in range(max(named, default=-1) + 1))
-    colours = tuple(colour for colour, value in values.items() if value != VOID)
-    return ClassTable(LabelMap(names=listed, colours=colours), values)
-
-
-def _row(words: list[str], next_value: int) -> tuple[int, str, Colour | None]:
-    if all(word.isdigit() for word in words[:3]):
-        colour, name = _colour(words[:3]), _name(words[3:])
-        return VOID if name == _VOID_NAME else next_value, name, colour
-    value = int(words[0])
-    if not 0 <= value <= VOID:
-        raise ValueError(f"the index is {value}")
-    return value, _name(words[1:]), None
-
-
-def _name(words: list[str]) -> str:
-    """Join the words before statistics such as ``pixels=0.2``."""
-    if not words:
-        raise ValueError("a class has no name")
-    n_words = next((i for i, word in enumerate(words) if "=" in word), len(words))
-    return " ".join(words[: max(n_words, 1)])
-
-
-def _colour(levels: Any) -> Colour:
-    red, green, blue = (int(level) for level in levels)
-    if not all(0 <= level <= 255 for level in (red, green, blue)):
-        raise ValueError("colours have three numbers from 0 to 255")
-    return red, green, blue
+                f"{path}, line {i} is {line.strip()!r}; give INDEX NAME, with an index of 0..255, "
+                "each once."
+            )
+        names[value] = " ".join(words[1:n_words])
+    names.pop(VOID, None)
+    return LabelMap(
+        names=tuple(names.get(value, "") for value in range(max(names, default=-1) + 1))
+    )
 
 
 def _is_value(value: Any) -> bool:

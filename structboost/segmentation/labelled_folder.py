@@ -129,7 +129,7 @@ def read_folder(
     mask_name : str
         Name of a mask without suffix, in which ``{name}`` is the name of the image.
     classes : str or path, optional
-        File with lines ``INDEX NAME``, or ``R G B NAME`` for masks of colours.
+        File with lines ``INDEX NAME``.
     meaning : LabelMap, optional
         Meaning of the masks of a model, which is used wherever the values allow it.
     verbose : int

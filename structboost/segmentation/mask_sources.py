@@ -1,4 +1,4 @@
-"""Masks from pictures of indices or of colours, and from COCO and LabelMe annotations."""
+"""Masks from pictures of indices, and from COCO and LabelMe annotations."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from structboost.segmentation.image_files import (
     files_in,
     read_mask,
 )
-from structboost.segmentation.label_map import ClassTable, Colour, LabelMap, read_classes
+from structboost.segmentation.label_map import Colour, LabelMap, read_classes
 
 _MASK_SUFFIXES = (".png", ".bmp", ".tif", ".tiff", ".gif", ".pgm")
 # Labels of LabelMe that are no classes.
@@ -67,7 +67,7 @@ def mask_source(
         raise ImageFileError(
             f"The name of a mask is {pattern!r}; give one with {{name}} in it, as {{name}}_mask."
         )
-    table = ClassTable(LabelMap(), {}) if classes is None else read_classes(classes)
+    table = LabelMap() if classes is None else read_classes(classes)
     if place.is_file():
         return _CocoMasks(place)
     pictures, doubts = files_by_name(
@@ -75,23 +75,20 @@ def mask_source(
     )
     annotations, _ = files_by_name(_named(files_in(place, (".json",)), pattern), "the mask of")
     if annotations and not pictures:
-        return _LabelMeMasks(annotations, table.meaning)
+        return _LabelMeMasks(annotations, table)
     return _MaskFolder(pictures, doubts, table)
 
 
 class _MaskFolder(MaskSource):
-    """Masks in pictures of values, with or without a palette, or of the colours of a table."""
+    """Masks in pictures of values, with or without a palette."""
 
-    def __init__(self, files: dict[str, Path], doubts: dict[str, str], table: ClassTable) -> None:
+    def __init__(self, files: dict[str, Path], doubts: dict[str, str], table: LabelMap) -> None:
         self.files, self.doubts = files, doubts
-        self.meaning, self._colours = table.meaning, table.values
-        if not table.values:
-            first = next(iter(files.values()), None)
-            self.meaning = replace(table.meaning, colours=_palette(first))
+        self.meaning = replace(table, colours=_palette(next(iter(files.values()), None)))
 
     @override
     def values(self, name: str) -> Mask:
-        return read_mask(self.files[name], self._colours)
+        return read_mask(self.files[name])
 
 
 class _CocoMasks(MaskSource):
@@ -161,7 +158,7 @@ class _LabelMeMasks(MaskSource):
             raise ImageFileError(
                 f"The LabelMe files have {len(names_of_classes)} labels; at most 254 do."
             )
-        self.meaning = LabelMap(names=("background", *names_of_classes), colours=table.colours)
+        self.meaning = LabelMap(names=("background", *names_of_classes))
         self._classes = {name: value for value, name in enumerate(self.meaning.names)}
         self._classes |= dict.fromkeys(_BACKGROUND, 0) | {_IGNORED: VOID}
 

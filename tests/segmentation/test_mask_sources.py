@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import runpy
+from pathlib import Path
 
 import cv2
 import numpy as np
@@ -18,6 +20,7 @@ from structboost.segmentation.label_map import check_hard_edges, meaning_of, rea
 from structboost.segmentation.labelled_folder import read_folder, read_groups
 from structboost.segmentation.mask_sources import coco_mask
 
+EXAMPLES = Path(__file__).parents[2] / "examples"
 SHAPE = (8, 12)
 
 
@@ -102,25 +105,33 @@ def test_a_segmenter_learns_from_any_two_values():
     assert segmenter.meaning is None
 
 
-def test_colours_outside_the_table_of_classes_raise_an_error(root):
-    table = root / "classes.txt"
-    table.write_text("10 20 30 sky\n128 64 0 tree house\n0 0 0 void\n9,9,9,void\n")
+def test_masks_of_colours_are_converted_and_colours_outside_the_table_are_named(root):
+    table = root / "colours.txt"
+    table.write_text("10 20 30 sky\n128 64 0 tree house\n0 0 0 void\n9 9 9 void\n")
     colours = np.array([[10, 20, 30], [128, 64, 0], [0, 0, 0], [9, 9, 9]], np.uint8)
     values = np.arange(96).reshape(SHAPE) % 4
+    (root / "coloured").mkdir()
     for name in "ab":
-        write_png(root / f"masks/{name}.png", colours[values])
-    found = read(root, classes=table)
+        write_png(root / f"coloured/{name}.png", colours[values])
+    convert = runpy.run_path(str(EXAMPLES / "colour_masks.py"))["main"]
+    with pytest.raises(ImageFileError, match=r"a\.png is a colour picture"):
+        read_folder(root / "images", root / "coloured", strict=True)
+    convert(table, root / "coloured", root / "masks")
+    found = read(root, classes=root / "masks/classes.txt")
     np.testing.assert_array_equal(found.images[1].mask, np.array([0, 1, 255, 255])[values])
     assert [found.meaning.name(label) for label in (0, 1)] == ["sky", "tree house"]
     assert found.meaning.colour(1) == (128, 64, 0)
     colours[2] = 77
-    write_png(root / "masks/b.png", colours[values])
-    with pytest.raises(ImageFileError, match=r"b\.png has the colour 77 77 77 in 24 pixels"):
-        read(root, classes=table)
-    for text, line in (("1 2 3\n", 1), ("0 a\n0 b\n", 2), ("1 2 300 x\n", 1), ("x y\n", 1)):
-        table.write_text(text)
-        with pytest.raises(ImageFileError, match=f"line {line}"):
-            read_classes(table)
+    write_png(root / "coloured/b.png", colours[values])
+    with pytest.raises(SystemExit, match=r"b\.png has the colour \[77, 77, 77\]"):
+        convert(table, root / "coloured", root / "masks")
+
+
+@pytest.mark.parametrize(("text", "line"), [("0 a\n0 b\n", 2), ("300 x\n", 1), ("x y\n", 1)])
+def test_a_line_that_is_no_class_is_named(tmp_path, text, line):
+    (tmp_path / "classes.txt").write_text(text)
+    with pytest.raises(ImageFileError, match=f"line {line}"):
+        read_classes(tmp_path / "classes.txt")
 
 
 def test_predictions_are_written_in_the_colours_of_the_palette(root):

@@ -1,15 +1,17 @@
-"""Strokes alone: what they give, and how they are drawn."""
+"""Strokes alone, and the window of the example in which they are drawn."""
 
 from __future__ import annotations
 
+import runpy
+from pathlib import Path
+
+import cv2
 import numpy as np
 import pytest
 
-from structboost.cli import main
 from structboost.segmentation import StrokeSegmenter, make_synthetic_images
-from structboost.segmentation.image_files import read_mask, write_png
-from structboost.segmentation.stroke_drawing import Event, StrokeSession
 
+EXAMPLE = Path(__file__).parents[2] / "examples" / "draw_strokes.py"
 QUICK = StrokeSegmenter(n_segments=300)
 
 
@@ -51,67 +53,25 @@ def test_stroke_segmenter_accepts_images_of_any_size(shape):
         QUICK.predict(image, strokes[:, 1:])
 
 
-class Hand:
-    """A screen whose user does what a list says."""
-
-    def __init__(self, events):
-        self.waiting, self.shown = list(events), []
-
-    def show(self, picture):
-        self.shown.append(picture)
-
-    def events(self):
-        return [self.waiting.pop(0)]
-
-
-def stroke(value, *places):
-    yield Event("begin", places[0], value)
-    for place in places[1:]:
-        yield Event("move", place, value)
-    yield Event("end", places[-1], value)
-
-
-@pytest.mark.slow
-def test_stroke_session_draws_corrects_and_saves(monkeypatch, tmp_path):
+def test_the_window_of_the_example_draws_corrects_and_segments():
     image = np.full((60, 90, 3), 90, np.uint8)
     image[20:40, 30:60] = (220, 180, 30)
-    session = StrokeSession(image, segmenter=QUICK)
-    assert session.mask is None
-    hand = Hand(
-        [
-            *stroke(1, (0.4, 0.5), (0.6, 0.5)),
-            *stroke(1, (0.1, 0.1), (0.9, 0.1)),  # by mistake
-            Event("undo"),
-            *stroke(2, (0.1, 0.1), (0.9, 0.1)),
-            Event("save"),
-        ]
-    )
-    assert session.run(hand)
+    strokes = runpy.run_path(str(EXAMPLE))["Strokes"](image)
+
+    def stroke(down, up, *places):
+        for event, place in zip((down, cv2.EVENT_MOUSEMOVE, up), places, strict=True):
+            strokes.mouse(event, *place)
+
+    left = cv2.EVENT_LBUTTONDOWN, cv2.EVENT_LBUTTONUP
+    right = cv2.EVENT_RBUTTONDOWN, cv2.EVENT_RBUTTONUP
+    stroke(*left, (36, 30), (45, 30), (54, 30))
+    assert strokes.mask is None
+    stroke(*left, (9, 6), (40, 6), (80, 6))  # by mistake
+    strokes.undo()
+    stroke(*right, (9, 6), (40, 6), (80, 6))
     truth = np.zeros((60, 90), np.uint8)
     truth[20:40, 30:60] = 1
-    assert (session.mask == truth).mean() > 0.97
-    assert (session.scribbles[5:7, 10:80] == 2).any()
-    assert len(hand.shown) == 1 + 10
-    assert not np.array_equal(hand.shown[-1], hand.shown[0])
-    session.clear()
-    session.update()
-    assert session.mask is None
-    assert not session.run(Hand([Event("leave")]))
-
-    write_png(tmp_path / "x.png", image)
-    again = [*stroke(1, (0.4, 0.5), (0.6, 0.5)), *stroke(2, (0.1, 0.1), (0.9, 0.1)), Event("save")]
-    monkeypatch.setattr("structboost.segmentation.command.MouseScreen", lambda title: Hand(again))
-    assert main(["segment", "draw", str(tmp_path / "x.png"), "--out", str(tmp_path / "o")]) == 0
-    assert (read_mask(tmp_path / "o/x.png") == 255 * truth).mean() > 0.97
-    assert set(np.unique(read_mask(tmp_path / "o/x-scribbles.png"))) == {0, 1, 2}
-    monkeypatch.setattr(
-        "structboost.segmentation.command.MouseScreen", lambda title: Hand([Event("leave")])
-    )
-    assert main(["segment", "draw", str(tmp_path / "x.png"), "--out", str(tmp_path / "o")]) == 1
-
-
-def test_drawing_without_a_display_raises_a_clear_error(monkeypatch, tmp_path, capsys):
-    monkeypatch.setattr("structboost.segmentation.stroke_drawing.has_display", lambda: False)
-    write_png(tmp_path / "x.png", np.zeros((5, 5, 3), np.uint8))
-    assert main(["segment", "draw", str(tmp_path / "x.png"), "--out", str(tmp_path / "o")]) == 2
-    assert "predict --scribbles" in capsys.readouterr().err
+    assert (strokes.mask == truth).mean() > 0.97
+    assert (strokes.picture()[6, 40] == (235, 50, 50)).all()
+    strokes.undo()
+    assert strokes.mask is None
