@@ -73,8 +73,7 @@ class CRFModel:
             if _EDGE not in scorers or not len(graph.edges):
                 return nodes, np.zeros(len(graph.edges))
             edges = scorers[_EDGE].raw_scores(graph.edge_potentials)[:, 0]
-        # Weights and responses are not negative; sums in tables of version 0.1 may be, by rounding.
-        return nodes, np.maximum(edges, 0.0)
+        return nodes, np.maximum(edges, 0.0)  # sums of steps may be negative by rounding
 
     def labels(self, graph: SuperpixelGraph, fixed: IntArray | None = None) -> IntArray:
         """Find the labels of least energy.
@@ -117,7 +116,7 @@ class CRFModel:
             return {_ENSEMBLE: np.frombuffer(FORMAT.to_bytes(*self.model.to_arrays()), np.uint8)}
         arrays: Arrays = {}
         for kind, energy in self.model.items():
-            arrays[f"{kind}_linear"] = np.append(energy.coefficients[:, 0], 0.0)
+            arrays[f"{kind}_linear"] = energy.coefficients[:, 0]
             for name in LookupTable.schema:
                 arrays[f"{kind}_steps_{name}"] = getattr(energy.steps, name)
         return arrays
@@ -145,16 +144,10 @@ class CRFModel:
         by_kind = {}
         for kind in (_NODE, _EDGE):
             if f"{kind}_linear" in arrays:
-                *weights, constant = arrays[f"{kind}_linear"]
+                weights = arrays[f"{kind}_linear"]
                 steps: dict[str, Any] = below(f"{kind}_steps_", arrays)
-                # Version 0.1 had the constant of linear energies here, and no steps beside it.
-                by_kind[kind] = (
-                    LinearAndSteps(
-                        np.array(weights)[:, None], LookupTable(**steps, n_features=len(weights))
-                    )
-                    if steps
-                    else _linear(np.array(weights), constant)
-                )
+                table = LookupTable(**steps, n_features=len(weights))
+                by_kind[kind] = LinearAndSteps(weights[:, None], table)
         return cls(n_labels, by_kind)
 
     @staticmethod
@@ -165,16 +158,12 @@ class CRFModel:
         parts = {}
         for kind, size in ((_NODE, n_potentials), (_EDGE, n_edge_potentials)):
             if kind == _NODE or any(name.startswith(f"{kind}_") for name in names):
-                arrays = {"linear": Array("float64", ("n_features + 1",))}
-                if f"{kind}_steps_features" in names:
-                    arrays |= prefixed("steps_", LookupTable.schema)
-                parts[f"{kind}_"] = Part(arrays, {"n_features": size, "n_channels": 1})
+                linear = {"linear": Array("float64", ("n_features",))}
+                parts[f"{kind}_"] = Part(
+                    linear | prefixed("steps_", LookupTable.schema),
+                    {"n_features": size, "n_channels": 1},
+                )
         return parts
-
-
-def _linear(weights: FloatArray, constant: float) -> LinearAndSteps:
-    constant_table = LookupTable.constant(np.array([constant]), len(weights))
-    return LinearAndSteps(weights[:, None], constant_table)
 
 
 def conditional_costs(

@@ -83,12 +83,11 @@ def read_segmenter(path: str | PathLike[str]) -> dict[str, Any]:
             "crf": CRFSettings(**header["crf"]),
             "unaries": UnarySettings(**header["unaries"]),
             "meaning_": LabelMap.from_record(header["meaning"]),
-            # Files of earlier versions have no meaning.
-            "sharpness_": finite_number(header.get("sharpness", 1.0), "sharpness"),
+            "sharpness_": finite_number(header["sharpness"], "sharpness"),
             "n_labels_": sizes["n_labels"],
             "C_": finite_number(header["C"], "C"),
             "history_": list(header["history"]),
-            "interrupted_": header.get("interrupted", False) is True,
+            "interrupted_": header["interrupted"] is True,
             "validation_": [(float(C), float(score)) for C, score in header["validation"]],
             "crf_model_": CRFModel.from_arrays(sizes["n_labels"], below("crf/", arrays), sizes),
             "scale_": PotentialScale(**below("scale/", arrays)),
@@ -175,7 +174,7 @@ def _places(classifiers: UnaryClassifiers) -> dict[str, BoostedTrees | JointClas
 
 FORMAT = ArchiveFormat(
     name="structboost-segmenter",
-    version=3,
+    version=4,
     what="structboost segmenter",
     error=ModelFileError,
     remedy="train the model again, or take another copy of the file",
