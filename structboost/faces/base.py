@@ -29,10 +29,9 @@ from structboost.runtime.documentation import Documented
 from structboost.selection.folds import Fold, random_folds
 from structboost.selection.scoring import Score, score_by
 from structboost.training.boosting import AUTO, Callback, StructBoost
-from structboost.training.endings import ending_in_words
 from structboost.training.engines import engine_of, warn_of_idle_jobs
 from structboost.training.examples import is_in_memory
-from structboost.training.history import coverage_in_words
+from structboost.training.history import coverage_in_words, ending_in_words
 from structboost.validation import (
     checked_callbacks,
     checked_flag,
@@ -102,7 +101,7 @@ class BoostedEstimator(SavedEstimator, Documented, BaseEstimator):
     n_iter_ : int
         Rounds in the model.
     ending_ : str
-        Reason why training ended, a key of :data:`structboost.training.endings.ENDINGS`.
+        Reason why training ended, a key of :data:`structboost.training.history.ENDINGS`.
     ending_text_ : str
         Sentence that explains why training ended.
     gap_text_ : str

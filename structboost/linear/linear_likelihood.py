@@ -29,13 +29,15 @@ from structboost.selection.held_out import HeldOut
 from structboost.selection.path import Path, Trial, upwards
 from structboost.selection.scoring import Score, checked_score
 from structboost.selection.temperature import temperature_on_folds
-from structboost.training.endings import (
+from structboost.training.history import (
+    contradicts,
     ending_in_words,
     ending_of_passes,
+    record,
+    relative_gap,
     warn_of_interruption,
     warn_of_open_gap,
 )
-from structboost.training.history import contradicts, record, relative_gap
 from structboost.training.trainer import Trainer
 from structboost.validation import (
     by_position,

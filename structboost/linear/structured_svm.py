@@ -25,7 +25,7 @@ from structboost.model.linear_members import weights_of
 from structboost.runtime.blas_threads import one_blas_thread
 from structboost.runtime.fitted_state import committed, unfitted_copy
 from structboost.runtime.interrupts import deferred_interrupts
-from structboost.training.endings import (
+from structboost.training.history import (
     ending_of_passes,
     warn_of_interruption,
     warn_of_open_gap,

@@ -30,8 +30,7 @@ from structboost.progress import ProgressBar
 from structboost.runtime.interrupts import raise_if_interrupted
 from structboost.solvers.block_frank_wolfe import BlockFrankWolfe
 from structboost.solvers.linear_scores import LinearScores, merge_kinds
-from structboost.training.endings import ending_in_words, ending_of_passes
-from structboost.training.history import contradicts, record
+from structboost.training.history import contradicts, ending_in_words, ending_of_passes, record
 
 # The problem restricted to the cached cuts is solved to this fraction of the gap after the last
 # exact pass.

@@ -27,12 +27,11 @@ from structboost.runtime.fitted_state import committed, fitted_attributes, unfit
 from structboost.selection.folds import Fold, random_folds
 from structboost.selection.scoring import Score
 from structboost.training.choice_of_c import ChosenC, choose_C
-from structboost.training.endings import ending_in_words
 from structboost.training.engines import Engine, engine_of, warn_of_idle_jobs
 from structboost.training.examples import is_in_memory
-from structboost.training.loop import Loop
+from structboost.training.history import ending_in_words
+from structboost.training.loop import Loop, Settings
 from structboost.training.plan import Plan, train
-from structboost.training.settings import Settings
 from structboost.training.trainer import Trainer, iterated_Cs
 from structboost.validation import (
     by_position,
@@ -141,7 +140,7 @@ class StructBoost(Trainer):
     interrupted_ : bool
         Whether Ctrl-C ended the fit.
     ending_ : str
-        Reason why the fit ended, a key of :data:`structboost.training.endings.ENDINGS`.
+        Reason why the fit ended, a key of :data:`structboost.training.history.ENDINGS`.
     ending_text_ : str
         Sentence that explains why the fit ended.
     gap_text_ : str

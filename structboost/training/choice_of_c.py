@@ -44,9 +44,8 @@ from structboost.selection.path import (
 )
 from structboost.selection.scoring import Score
 from structboost.training.history import Record
-from structboost.training.loop import Loop
+from structboost.training.loop import Loop, Settings
 from structboost.training.plan import Plan
-from structboost.training.settings import Settings
 from structboost.validation import checked_positive
 
 # Relative gap at which a fit of the path stops.

@@ -8,46 +8,92 @@
         stop when no column is violated, the gap is small enough, or rounds are used up
         add the new columns;  master.solve() or booster.step()
 
-:class:`Loop` has the rounds and Ctrl-C; :mod:`structboost.training.master_loop` and
-:mod:`structboost.training.booster_loop` are the two ways of a round.  They know their plug-ins
-(master or booster, families of weak learners, pricing rule) by their contracts only.  A round hands
-to the next one plain :class:`~structboost.training.state.State`.
+The loop knows its plug-ins (master or booster, families of weak learners, pricing rule) by their
+contracts only.  A round hands to the next one plain :class:`~structboost.training.state.State`.
 """
 
 from __future__ import annotations
 
 import time
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from functools import cached_property
-from typing import Any, Self
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from structboost.contract.task import Task
-from structboost.learners.pricing import Priced, PricingRule
+from structboost.learners.pricing import Priced, PricingRule, single
 from structboost.model.ensemble import Ensemble
-from structboost.objectives.abilities import LearnsFromHeldOut
+from structboost.objectives.abilities import GrowsRounds, LearnsFromHeldOut, Spreadable
+from structboost.objectives.base import Formulation
 from structboost.objectives.held_out import Temperature
-from structboost.objectives.master import WeightedColumns
+from structboost.objectives.master import Booster, RestrictedMaster, WeightedColumns
 from structboost.runtime.interrupts import raise_if_interrupted
 from structboost.training.columns import ColumnRegistry
-from structboost.training.history import Record, record
-from structboost.training.settings import Settings
+from structboost.training.history import Record, contradicts, record, relative_gap
 from structboost.training.state import RunCheckpoint, State
+from structboost.validation import (
+    check_implements,
+    checked_relative_gap,
+    checked_whole_number,
+    shown,
+)
 
 # Called with each record.  Training ends if it returns True or a key of ENDINGS.
 Observer = Callable[[Record], bool | str]
 
 # Rounds that find no violated column, where pricing is a search.
 _SEARCH_PATIENCE = 3
+# A column of positive weight has edge exactly 1 at the optimum, so (8) as printed never holds.
+_EDGE_TOLERANCE = 1e-6
+# Solving a restricted master far below the gap that pricing leaves is wasted.
+_INNER_FRACTION = 0.5
+# Without new columns the gap is that of the master alone: this fraction of tol is enough to end.
+_LAST_FRACTION = 0.9
+# Finer than this a restricted master is not solved, whatever tol.
+_FINEST = 1e-7
+# Where pricing is a search: rounds in which the primal must fall by tol.
+_STALL_ROUNDS = 20
+# Only edges below this fraction of C are compared with their duals.  If an edge is also below the
+# second fraction of the sum of the sizes of these duals, it is 0 up to rounding.
+_SMALL_EDGE, _NO_EDGE = 1e-9, 1e-12
 
 
-class Loop(ABC):
-    """One run of Algorithm 1 at one C, which ``began`` at a ``time.perf_counter``."""
+@dataclass(frozen=True)
+class Settings:
+    """When to stop, and how much to add per round, as in :class:`structboost.StructBoost`."""
 
-    # What is proved of the columns, where the way of a round proves anything.
-    certified = False
+    C: float
+    tol: float = 0.01
+    max_rounds: int = 200
+    columns_per_channel: int = 5
+    spread: float = 0.0
+
+    def check(self, formulation: Formulation) -> None:
+        """Raise unless all values are in range and the formulation supports them."""
+        formulation.check_C(self.C)
+        tol = checked_relative_gap(self.tol, "tol")
+        spread = checked_relative_gap(self.spread, "spread")
+        if spread:
+            remedy = "take formulation='one_slack' with stabilize=True, or leave spread=0"
+            check_implements(formulation.makes, formulation, Spreadable, "spread", remedy)
+            if spread <= tol:
+                raise ValueError(
+                    f"spread is {shown(self.spread)}, not above tol = {shown(self.tol)}, so "
+                    "nothing is left to spread within; raise spread, lower tol, or set spread=0."
+                )
+        checked_whole_number(self.max_rounds, "max_rounds")
+        checked_whole_number(self.columns_per_channel, "columns_per_channel")
+
+
+class Loop:
+    """One run of Algorithm 1 at one C, which ``began`` at a ``time.perf_counter``.
+
+    A restricted master is solved anew in each round and gives a lower bound.  The columns of a
+    booster step once, and it has neither C nor a bound.  Where booster, family and rule can,
+    compiled code runs as many rounds as nobody watches.
+    """
+
     # Whether only its loss is of interest, so that no columns need to be kept.
     is_trial = False
 
@@ -69,11 +115,26 @@ class Loop(ABC):
         self.state = State()
         # Found once: protocols are slow to check.
         self._learning = weighted if isinstance(weighted, LearnsFromHeldOut) else None
+        self._growing = weighted if isinstance(weighted, GrowsRounds) else None
+        self._master = weighted if isinstance(weighted, RestrictedMaster) else None
+        self._booster = weighted if isinstance(weighted, Booster) else None
+        if self._master is None and self._booster is None:
+            raise TypeError(
+                f"formulation made {shown(weighted)}; it must return a RestrictedMaster or a "
+                "Booster."
+            )
+        families = columns.families.values()
+        self._is_search = not all(family.exact_pricing for family in families)
+        # Whether learners had other responses in training than those that are saved.
+        self._cross_fitted = any(family.cross_fitted for family in families)
+        # Whether each bound is one over all weak learners, not over a part of them.
+        self._searches_all = all(family.searches_all for family in families)
+        # Whether a bound exceeded the objective.
+        self._contradicts = False
         self._began = began
-        self._observer: Observer | None = None
+        self._is_observed = False
         self._checkpoint = checkpoint
         self._calls_before = weighted.oracle_calls
-        self._is_search = not all(of.exact_pricing for of in columns.families.values())
         rule.bind(weighted)
 
     def run(self, observe: Observer | None = None) -> None:
@@ -87,12 +148,17 @@ class Loop(ABC):
             On Ctrl-C before the first round has ended.  Later it ends training, and the state shows
             so.
         """
-        self._observer = observe
+        self._is_observed = observe is not None
         try:
-            priced = self._begin()
+            self._begin()
+            priced = None if self._growing is not None else self._price()
             while not self._terminated():
-                priced = self._step(priced)
-                self._observe()
+                raise_if_interrupted()
+                if self._growing is not None and not self._grow_rounds(self._growing):
+                    self._growing, priced = None, self._price()
+                if priced is not None:
+                    priced = self._round(priced)
+                self._judge("" if observe is None else observe(self.state.history[-1]))
                 if self._checkpoint is not None:
                     self._checkpoint.write(self.state, is_last=self._terminated())
             self._end()
@@ -103,130 +169,247 @@ class Loop(ABC):
                 raise
             self.state.interrupted, self.state.ending = True, "interrupted"
 
-    def _begin(self) -> Priced:
-        """Go to the checkpoint, or solve without columns, and price."""
+    def _begin(self) -> None:
+        """Go to the checkpoint, or solve without columns."""
         if self._checkpoint is not None:
             kinds, max_rounds = self.task.kinds, self.settings.max_rounds
             if (state := self._checkpoint.restored(max_rounds, kinds)) is not None:
                 self.state = state
                 self._began = time.perf_counter() - state.history[-1]["seconds"]
-        self._first_solution()
-        return self._price()
+        if self._master is not None and np.isinf(self._master.risk):
+            self._master.solve(max(float(self.settings.tol), _FINEST))
 
     def _terminated(self) -> bool:
         return self.state.done or len(self.state.history) >= self.settings.max_rounds
 
-    def _step(self, priced: Priced) -> Priced:
+    def _round(self, priced: Priced) -> Priced:
         """Run one round, which adds the priced columns, solves and prices anew."""
-        raise_if_interrupted()
         n_new = self.columns.add(priced.columns)
-        may_improve = self._advance(n_new)
+        selected = self.columns.selected
+        if self._master is not None:
+            tolerance = self._tolerance(n_new, self._master)
+            solve = self._master.solve_loosely if n_new else self._master.solve
+            solve(tolerance, selected)
+            if np.isfinite(self._master.max_idle_rounds):
+                self.columns.drop_idle(int(self._master.max_idle_rounds))
+            # A master that was solved loosely may be solved better, and then find columns again.
+            may_improve = tolerance > max(_LAST_FRACTION * float(self.settings.tol), _FINEST)
+        else:
+            assert self._booster is not None
+            self._booster.step(selected)
+            # A round along columns of before steps, as one along new ones does.
+            may_improve = bool(len(selected))
         priced = self._price()
         self._record()
         has_found = n_new or priced.largest_edge > self._min_edge or may_improve
         self.state.exhausted = 0 if has_found else self.state.exhausted + 1
         return priced
 
-    def _observe(self) -> None:
-        """Tell of the last record, and see whether training is done."""
+    def _tolerance(self, n_new: int, master: RestrictedMaster) -> float:
+        """Relative gap to which the master is solved after so many new columns."""
+        tol = float(self.settings.tol)
+        if not n_new and self.bound is None:
+            return max(_INNER_FRACTION * tol, _FINEST)
+        bound = self.state.bound
+        if bound is not None and self.state.estimate is not None:
+            bound = max(bound, self.state.estimate)
+        left = relative_gap(master.primal, bound) or 0.0
+        finest = (_INNER_FRACTION if n_new else _LAST_FRACTION) * tol
+        return max(_INNER_FRACTION * left, finest, _FINEST)
+
+    def _grow_rounds(self, booster: GrowsRounds) -> int:
+        """Run rounds ahead, record them, and return how many."""
+        (kind, family), *others = self.columns.families.items()
+        n_rounds = 1
+        if self._checkpoint is None and not self._is_observed:
+            n_left = self.settings.max_rounds - len(self.state.history)
+            n_rounds = min(booster.rounds_ahead, n_left)
+        n_channels = self.task.kinds[kind].n_channels
+        per_channel = self.settings.columns_per_channel
+        growth = self.rule.growth(family, n_rounds, n_channels, per_channel)
+        if growth is None or others or not (n_rounds := booster.grow_rounds(kind, growth)):
+            return 0
+        family.skip_drawn(n_rounds)
+        selected = [np.zeros(0, np.int64)] * n_rounds
+        if not self.is_trial:
+            columns = [
+                [single(candidate) for candidate in candidates if candidate.edge > 0.0]
+                for candidates in family.grown(growth, n_rounds)
+            ]
+            selected = self.columns.add_grown(kind, columns, booster)
+        for places in selected:
+            booster.take_round(places)
+            self._record()
+        return n_rounds
+
+    def _judge(self, is_ending: bool | str) -> None:
+        """See whether training is done, after an observer looked at the last record."""
         last = self.state.history[-1]
-        is_ending = "" if self._observer is None else self._observer(last)
-        reached = last["gap"] is not None and last["gap"] <= self.settings.tol
+        ending = None if self._booster is None else self._booster.ending
+        patience = max(self.rule.patience, _SEARCH_PATIENCE if self._is_search else 1)
         # Where no edge is large enough, another search finds nothing either.
-        exhausted = self.state.exhausted >= self._patience or np.isinf(self._min_edge)
+        exhausted = self.state.exhausted >= patience or np.isinf(self._min_edge)
         reasons = {
             is_ending if isinstance(is_ending, str) else "callback": bool(is_ending),
-            "gap": reached,
+            "gap": last["gap"] is not None and last["gap"] <= self.settings.tol,
             "stalled": self._stalls(),
-            self._exhaustion: exhausted,
+            ending or "columns": exhausted,
         }
         true_reasons = [reason for reason, is_true in reasons.items() if is_true]
         self.state.done = bool(true_reasons)
         self.state.ending = true_reasons[0] if true_reasons else "max_rounds"
 
-    def _end(self) -> None:
-        """Leave the run as it is."""
-        raise_if_interrupted()
-
-    @cached_property
-    def _cross_fitted(self) -> bool:
-        """Whether learners had other responses in training than those that are saved."""
-        return any(family.cross_fitted for family in self.columns.families.values())
-
-    @property
-    def _patience(self) -> int:
-        """Rounds without a violated column after which training stops."""
-        return max(self.rule.patience, _SEARCH_PATIENCE if self._is_search else 1)
+    def _stalls(self) -> bool:
+        """Whether the primal hardly falls any more, where there is no bound to stop by."""
+        history, tol = self.state.history, self.settings.tol
+        without_bound = self._is_search and self.state.bound is not None
+        if not without_bound or len(history) <= _STALL_ROUNDS or not tol:
+            return False
+        before, now = history[-1 - _STALL_ROUNDS]["primal"], history[-1]["primal"]
+        return bool(before - now <= tol * now)
 
     def _record(self) -> None:
         """Keep the weights of the round, and its record."""
-        state, master = self.state, self.weighted
+        state, weighted = self.state, self.weighted
+        if self.certified:
+            self._contradicts = contradicts(state.history, weighted.primal, self.bound)
         stage = self.columns.weights()
         state.stages.append(stage)
         state.history.append(
             record(
                 len(state.history) + 1,
-                master.primal,
+                weighted.primal,
                 self.bound,
                 certified=self.certified,
                 cross_fitted=self._cross_fitted,
-                held_out_loss=self._held_out_loss,
+                # Loss on the parts left out, in rounds in which it was measured.
+                held_out_loss=None if self._learning is None else self._learning.held_out_loss,
                 bound_all=None,
                 gap_all=None,
                 smallest_C=state.smallest_C,
-                cuts=master.n_cuts,
+                cuts=weighted.n_cuts,
                 columns=len(stage.columns),
-                oracle_calls=master.oracle_calls - self._calls_before,
+                oracle_calls=weighted.oracle_calls - self._calls_before,
                 seconds=time.perf_counter() - self._began,
             )
         )
 
-    # -- the way of a round ----------------------------------------------------------------------
-
-    @abstractmethod
-    def _first_solution(self) -> None:
-        """Solve without columns, unless a checkpoint was gone to."""
-
-    @abstractmethod
-    def _advance(self, n_new: int) -> bool:
-        """Change the weights after so many new columns.
-
-        Returns whether pricing may find columns after the next advance without new ones.
-        """
-
-    @abstractmethod
-    def _price(self) -> Priced:
-        """Price the columns for the next round."""
-
-    def _priced(self, duals: Mapping[str, Any]) -> Priced:
-        per_channel = self.settings.columns_per_channel
-        return self.rule.price(self.columns.families, duals, per_channel, self._min_edge)
+    # -- pricing ---------------------------------------------------------------------------------
 
     @property
-    @abstractmethod
     def _min_edge(self) -> float:
         """Edge from which a column is violated."""
+        if self._master is not None:
+            return self._master.min_edge * (1 + _EDGE_TOLERANCE)
+        return 0.0 if self._booster is None or self._booster.ending is None else np.inf
 
-    @property
-    def _exhaustion(self) -> str:
-        """Ending of a run without further columns."""
-        return "columns"
+    def _price(self) -> Priced:
+        """Price the columns for the next round."""
+        families, per_channel = self.columns.families, self.settings.columns_per_channel
+        if self._booster is not None:
+            duals = self._booster.gradient()
+            return self.rule.price(families, duals, per_channel, self._min_edge)
+        assert self._master is not None
+        # Edges give a lower bound, too (docs/method.md).
+        state, master, duals = self.state, self._master, self._master.duals()
+        priced = self._priced_in_part(master, duals)
+        if priced is None:
+            priced = self.rule.price(families, duals, per_channel, self._min_edge)
+        bound = master.bound(priced.largest_edge)
+        if bound is not None:
+            is_first = state.bound is None and not master.weights.any()
+            has_edge = min(master.min_edge, priced.largest_edge) > 0
+            if is_first and has_edge and not self._is_rounding(priced.largest_edge, duals):
+                state.smallest_C = float(self.settings.C) * master.min_edge / priced.largest_edge
+            # What is proved over fewer columns than may come does not outlive them.
+            renewed = state.bound is None or not self.rule.covers_family
+            state.bound = bound if renewed else max(state.bound or 0.0, bound)
+        return priced
+
+    def _priced_in_part(self, master: RestrictedMaster, duals: Mapping[str, Any]) -> Priced | None:
+        """Price a part of the families, or return None if all of them must be priced."""
+        whole = self.columns.families
+        parts = {kind: family.part() for kind, family in whole.items()}
+        self.state.estimate = None
+        if self.state.bound is None or all(part is None for part in parts.values()):
+            return None
+        searched = {kind: parts[kind] or family for kind, family in whole.items()}
+        per_channel = self.settings.columns_per_channel
+        priced = self.rule.price(searched, duals, per_channel, self._min_edge)
+        # An edge above this leaves a gap above tol, whatever edges the other learners have.
+        if priced.largest_edge <= self._min_edge / (1.0 - float(self.settings.tol)):
+            return None
+        self.state.estimate = master.bound(priced.largest_edge)
+        return priced._replace(largest_edge=np.inf)
+
+    def _is_rounding(self, edge: float, duals: Mapping[str, Any]) -> bool:
+        """Whether an edge is the rounding of duals that cancel out, as within a query."""
+        if edge > _SMALL_EDGE * float(self.settings.C):
+            return False
+        arrays = (
+            of_kind if isinstance(of_kind, np.ndarray) else of_kind.gathered()
+            for of_kind in duals.values()
+        )
+        return edge <= _NO_EDGE * sum(float(np.abs(of_kind).sum()) for of_kind in arrays)
+
+    # -- the end ---------------------------------------------------------------------------------
+
+    def _end(self) -> None:
+        """Leave the run as it is, after what only the end of a master may need."""
+        if self._master is not None:
+            bound_all = self._bound_over_all(self._master)
+            self._spread(self._master)
+            for entry in self.state.history if self._searches_all else self.state.history[-1:]:
+                bound = entry["bound"] if self._searches_all else bound_all
+                entry |= {"bound_all": bound, "gap_all": relative_gap(entry["primal"], bound)}
+        raise_if_interrupted()
+
+    def _spread(self, master: RestrictedMaster) -> None:
+        """Exchange the weights for ones of small norm, within the gap that is allowed."""
+        spread = float(self.settings.spread)
+        gap = relative_gap(master.primal, self.bound)
+        if not spread or (gap is not None and gap >= spread):
+            return
+        limit = (master.primal if self.bound is None else self.bound) / (1.0 - spread)
+        if limit > 0:
+            assert isinstance(master, Spreadable)
+            master.spread(limit)
+            self._record()
+
+    def _bound_over_all(self, master: RestrictedMaster) -> float | None:
+        """Return the bound over all weak learners where training searched a part, or None."""
+        if self.bound is None or self._searches_all:
+            return self.bound
+        duals = master.duals()
+        largest = []
+        for kind, family in self.columns.families.items():
+            of_channels = family.widest_edges(duals[kind])
+            edge = None if of_channels is None else self.rule.largest_edge(of_channels)
+            if edge is None:
+                return None
+            largest.append(edge)
+        bound = master.bound(max(largest))
+        return None if bound is None else min(bound, self.bound)
+
+    # -- what the run shows ---------------------------------------------------------------------
 
     @property
     def bound(self) -> float | None:
         """Lower bound over the whole family, if there is one."""
-        return None
+        return None if self._is_search or not self.rule.covers_family else self.state.bound
 
-    def _stalls(self) -> bool:
-        """Whether the primal hardly falls any more, where there is no bound to stop by."""
-        return False
+    @property
+    def certified(self) -> bool:
+        """Whether the primal is exact and that of the model, and the bound holds."""
+        is_proved = self.bound is not None and not (self._contradicts or self._cross_fitted)
+        return is_proved and self._master is not None and self._master.is_exact(self.task)
 
-    # -- what the run shows ---------------------------------------------------------------------
-
-    def repeat(self, settings: Settings) -> Self:
+    def repeat(self, settings: Settings) -> Loop:
         """Return a loop at another C that starts from the same cuts and columns."""
         began = time.perf_counter()
-        return type(self)(settings, self.task, self.weighted, self.columns, self.rule, began)
+        if self._master is not None:
+            self._master.set_C(float(settings.C))
+        return Loop(settings, self.task, self.weighted, self.columns, self.rule, began)
 
     @property
     def is_empty(self) -> bool:
@@ -237,16 +420,11 @@ class Loop(ABC):
     @property
     def price_of_weight(self) -> float:
         """Cost of a unit of weight in the objective, or 0."""
-        return 0.0
+        return 0.0 if self._master is None else self._master.min_edge
 
     def temperature(self) -> Temperature | None:
         """Temperature fitted on held-out parts, or None if none was fitted."""
         return None if self._learning is None else self._learning.temperature()
-
-    @property
-    def _held_out_loss(self) -> float | None:
-        """Loss on the parts left out, in rounds in which it was measured."""
-        return None if self._learning is None else self._learning.held_out_loss
 
     def current_model(self) -> Ensemble:
         """The model kept so far, with the weights of the last round only."""

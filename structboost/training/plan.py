@@ -27,19 +27,14 @@ from structboost.learners.families import WeakLearners, checked_members, familie
 from structboost.learners.pricing import CandidateRule, PricingRule, rule_of
 from structboost.objectives.abilities import Resumable
 from structboost.objectives.base import Formulation, Problem
-from structboost.objectives.master import Booster, RestrictedMaster, WeightedColumns
 from structboost.runtime.blas_threads import one_blas_thread
 from structboost.runtime.interrupts import deferred_interrupts
-from structboost.training.booster_loop import BoosterLoop
 from structboost.training.columns import ColumnRegistry
-from structboost.training.endings import warn_of_interruption, warn_of_open_gap
 from structboost.training.engines import Engine
 from structboost.training.examples import ArrayTrainingSet, TableTrainingSet, TrainingSet
-from structboost.training.loop import Loop
-from structboost.training.master_loop import MasterLoop
+from structboost.training.history import warn_of_interruption, warn_of_open_gap
+from structboost.training.loop import Loop, Settings
 from structboost.training.oracle import ShardedOracle
-from structboost.training.settings import Settings
-from structboost.training.smallest_c import smallest_C
 from structboost.training.state import RunCheckpoint
 from structboost.training.table_on_disk import BinnedTable
 from structboost.validation import (
@@ -50,7 +45,6 @@ from structboost.validation import (
     check_implements,
     checked_example_weights,
     is_text,
-    shown,
 )
 
 _RESUMABLE = "take formulation='one_slack' with stabilize=True, or leave checkpoint=None"
@@ -63,8 +57,12 @@ _RESUMABLE_LEARNERS = (
 _PROBE_ROUNDS = 20
 _BEATEN = 0.99
 _PROBE_PASSES, _PASSES_RATIO = 100, 10
-# The loop of each contract.
-_LOOPS: Mapping[Any, type[Loop]] = {RestrictedMaster: MasterLoop, Booster: BoosterLoop}
+_DOUBLINGS, _RATIOS = 30, 12
+# Relative decrease of the ratio at which the search ends.
+_ACCURACY = 0.01
+
+# Sum of the weights and risk of the best model at some C.
+Fit = Callable[[float], tuple[float, float]]
 
 
 @dataclass(frozen=True)
@@ -159,8 +157,7 @@ class Plan:
         weighted = self.formulation.columns(problem, float(settings.C))
         columns = ColumnRegistry(weighted, families)
         checkpoint = None if file is None else RunCheckpoint(file, columns, weighted)
-        loop = _loop_class(weighted)
-        return loop(settings, examples.task, weighted, columns, self.rule, began, checkpoint)
+        return Loop(settings, examples.task, weighted, columns, self.rule, began, checkpoint)
 
     def smallest_C(
         self, empty: Loop, X: Sequence[Any], Y: Sequence[Any], sample_weight: Any
@@ -260,15 +257,6 @@ def training_set(task: Task, X: Any, Y: Any) -> TrainingSet:
     return (TableTrainingSet if isinstance(X, BinnedTable) else ArrayTrainingSet)(task, X, Y)
 
 
-def _loop_class(weighted: WeightedColumns) -> type[Loop]:
-    for contract, loop in _LOOPS.items():
-        if isinstance(weighted, contract):
-            return loop
-    raise TypeError(
-        f"formulation made {shown(weighted)}; it must return a RestrictedMaster or a Booster."
-    )
-
-
 @deferred_interrupts()
 def train(
     plan: Plan,
@@ -350,3 +338,33 @@ def _warn_of_empty_models(empty: Sequence[Loop], smallest_C: float | None) -> No
         f"The model is empty: C is {tried}, and no weak learner is worth its weight. {remedy}",
         EmptyModelWarning,
     )
+
+
+def smallest_C(fit: Fit, start: float, empty_risk: float) -> float | None:
+    """Return the C above which some weights beat the empty model, to a few percent, or None.
+
+    With weights ``w`` the objective is ``sum(w) + C R(w)``, so they beat the empty model exactly if
+    C is above ``sum(w) / (R(0) - R(w))``.  Repeated minimisation, with C set to the ratio of the
+    last fit, ends at the smallest ratio after a few fits (Dinkelbach 1967).
+
+    ``fit(C)`` lowers the objective at C, and returns ``sum(w)`` and ``R(w)``.  The weights may be
+    zero if hardly any beat the empty model.  At ``start`` the model is empty, or nearly so, and
+    ``empty_risk`` is R(0).  None means that the search failed.
+    """
+    C = start
+    for _ in range(_DOUBLINGS):
+        C *= 2.0
+        total, risk = fit(C)
+        if total > 0 and risk < empty_risk:
+            break
+    else:
+        return None
+    ratio = total / (empty_risk - risk)
+    for _ in range(_RATIOS):
+        total, risk = fit(ratio)
+        if total <= 0 or risk >= empty_risk:
+            break
+        before, ratio = ratio, min(ratio, total / (empty_risk - risk))
+        if ratio > (1.0 - _ACCURACY) * before:
+            break
+    return ratio

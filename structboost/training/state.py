@@ -54,7 +54,7 @@ class State:
     interrupted : bool
         Whether Ctrl-C ended it.
     ending : str
-        Why training ended, a key of :data:`~structboost.training.endings.ENDINGS`; masters
+        Why training ended, a key of :data:`~structboost.training.history.ENDINGS`; masters
         of your own may have further ones.
     estimate : float or None
         Bound over a part of the families, where the last round priced no more.

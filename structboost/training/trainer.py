@@ -24,8 +24,7 @@ from structboost.model.ensemble import FORMAT, Ensemble, read_model
 from structboost.model.prediction import model_marginals, model_predictions, model_scores
 from structboost.objectives.held_out import saved_temperature
 from structboost.runtime.documentation import Documented
-from structboost.training.endings import ending_in_words
-from structboost.training.history import coverage_in_words, fit_in_words
+from structboost.training.history import coverage_in_words, ending_in_words, fit_in_words
 from structboost.validation import (
     by_position,
     check_examples,

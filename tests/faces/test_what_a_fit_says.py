@@ -16,7 +16,7 @@ from structboost import (
     StructuredSVMClassifier,
     save_report,
 )
-from structboost.training.endings import ENDINGS, ending_in_words
+from structboost.training.history import ENDINGS, ending_in_words
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 

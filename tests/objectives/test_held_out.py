@@ -47,7 +47,7 @@ def test_held_out_scores_are_sums_over_the_rounds_that_left_a_row_out(n_classes)
     X, labels = examples(n_classes)
     n_rounds = 6
     trainer, loop = learned(X, labels, n_rounds)
-    held_out = loop.booster._held_out.scores(loop.booster._scores, n_rounds)["x"]
+    held_out = loop.weighted._held_out.scores(loop.weighted._scores, n_rounds)["x"]
 
     # The same draws and duals again, from the scores of each stage.
     family = TREES(X, (-1, 1))
@@ -120,7 +120,7 @@ def test_training_ends_where_the_loss_of_rows_left_out_is_over():
     assert trainer.ending_ == "held_out"
     n_rounds = len(trainer.history_)
     assert n_rounds % 20 == 0
-    assert n_rounds - loop.booster._best_round == 20 < 200 - n_rounds
+    assert n_rounds - loop.weighted._best_round == 20 < 200 - n_rounds
     longer = learned(X, labels, n_rounds)[0]
     assert longer.ending_ == "max_rounds"
     assert longer.model_.weights.tobytes() == trainer.model_.weights.tobytes()

@@ -231,9 +231,6 @@ def test_callbacks_see_a_fitted_trainer_of_their_round():
     [
         "training/boosting",
         "training/loop",
-        "training/master_loop",
-        "training/booster_loop",
-        "training/settings",
         "training/state",
         "training/plan",
         "objectives/base",
