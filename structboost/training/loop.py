@@ -8,7 +8,7 @@
         stop when no column is violated, the gap is small enough, or rounds are used up
         add the new columns;  master.solve() or booster.step()
 
-The loop knows its plug-ins (master or booster, families of weak learners, pricing rule) by their
+The loop sees its plug-ins (master or booster, families of weak learners, pricing rule) by their
 contracts only.  A round hands to the next one plain :class:`~structboost.training.state.State`.
 """
 

@@ -27,7 +27,7 @@ from structboost import (
 )
 from structboost.errors import EmptyModelWarning
 from structboost.learners import binning
-from structboost.training import master_loop
+from structboost.training import loop
 from tests.helpers.problems import all_stumps, full_optimum
 
 SEARCHES = ["lda", "tree", "svm", "perceptron"]
@@ -65,7 +65,7 @@ def test_families_priced_by_search_have_no_bound(weak_learner):
 
 @pytest.mark.slow
 def test_training_by_search_stops_when_the_primal_stalls(monkeypatch):
-    monkeypatch.setattr(master_loop, "_STALL_ROUNDS", 3)
+    monkeypatch.setattr(loop, "_STALL_ROUNDS", 3)
     X, y = load_wine(return_X_y=True)
     settings = {"objective": "hinge", "C": 100, "weak_learner": "tree", "max_iter": 60}
     primals = [r["primal"] for r in StructBoostClassifier(tol=0.05, **settings).fit(X, y).history_]
