@@ -20,7 +20,7 @@ thinning tracking training validation vision warm_up
 # Modules of these packages that do not follow them yet.
 OPEN: set[str] = set()
 FORBIDDEN_STARTS = ("What", "That", "Those", "These", "The same", "It", "They", "There", "None")
-# Public names, names that 0.2 had, and arrays of checkpoints, which stay as they are.
+# Public names, and arrays of checkpoints, which stay as they are.
 PUBLIC = {
     ("segmentation/labelled_folder", "given"),
     ("solvers/cut_pool", "numbers"),

@@ -4,12 +4,10 @@ import ast
 import importlib
 import inspect
 import os
-import pickle
 import subprocess
 import sys
 import zipfile
 
-import numpy as np
 import pytest
 
 import structboost
@@ -45,36 +43,6 @@ def test_importing_the_package_imports_no_plug_in():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     without_plug_ins = ["", ".runtime", ".runtime.collector"]
     assert done.stdout.split() == [f"structboost{name}" for name in without_plug_ins]
-
-
-def test_may_part_of_fit_is_can_split_and_warns():
-    trainer = structboost.StructBoost(structboost.BinaryTask(), C=50.0, max_rounds=2, tol=0.5)
-    with pytest.warns(FutureWarning, match="write can_split"):
-        trainer.fit([[0.0], [1.0]], [-1, 1], may_part=False)
-
-
-def test_number_of_a_cut_is_its_key_and_warns():
-    with pytest.warns(FutureWarning, match="write key"):
-        assert structboost.objectives.Cut(3, 0.5).number == 3
-    with pytest.warns(FutureWarning, match="write key"):
-        cut = structboost.objectives.Cut(number=3, loss=0.5)
-    assert cut == structboost.objectives.Cut(key=3, loss=0.5) == pickle.loads(pickle.dumps(cut))
-    for twice in (lambda: type(cut)(3, number=3), lambda: type(cut)(key=3, number=3, loss=0.5)):
-        with pytest.raises(TypeError, match="former name of key; write key"):
-            twice()
-
-
-def test_row_share_of_trees_is_row_fraction_and_warns():
-    with pytest.warns(FutureWarning, match="write row_fraction"):
-        family = structboost.learners.TreeFamily(np.eye(4), (-1.0, 1.0), row_share=0.5)
-    assert family.row_fraction == 0.5
-    with pytest.raises(TypeError, match="former name of row_fraction"):
-        structboost.learners.TreeFamily(np.eye(4), (-1.0, 1.0), row_fraction=0.5, row_share=0.5)
-
-
-def test_a_family_that_defines_vary_is_told_to_name_it_resample():
-    with pytest.warns(FutureWarning, match="declares vary, .*; name it resample"):
-        type("Old", (structboost.learners.StumpFamily,), {"vary": lambda self, random_state: None})
 
 
 def names_of_stub(stub):

@@ -22,7 +22,6 @@ from structboost.decisions.instances import DecisionInputs
 from structboost.decisions.problem import DecisionProblem
 from structboost.decisions.task import PredictThenOptimizeTask, flat_costs
 from structboost.errors import ModelFileError, TaskError
-from structboost.faces.saved import saved_names
 from structboost.files.archive import ArchiveFormat, Header
 from structboost.files.schema import (
     Array,
@@ -271,8 +270,7 @@ class DecisionModel:
                 f"The model in {path} is of {n_items} items, and the problem has "
                 f"{problem.n_items}; give the problem that it was trained on."
             )
-        # Files of earlier versions do not have it.
-        if header.get("maximize", problem.maximize) != bool(problem.maximize):
+        if header["maximize"] != bool(problem.maximize):
             raise TaskError(
                 f"The model in {path} predicts {'costs' if problem.maximize else 'values'}, and "
                 f"the problem has maximize={problem.maximize}; give the problem that it was "
@@ -287,10 +285,10 @@ class DecisionModel:
             if not all(isinstance(value, list) for value in facts.values()):
                 raise DamagedFileError("its records are not lists")
             facts["C"] = finite_number(header["C"], "C")
-            facts["path_end"] = str(header.get("path_end", ""))
+            facts["path_end"] = str(header["path_end"])
             basis = preparation.basis(n_items)
             reader = _saved_reader(header, preparation.sizes)
-            item_names: list[Any] | None = header.get("item_names")
+            item_names: list[Any] | None = header["item_names"]
             if item_names is not None and len(item_names) != n_items:
                 raise DamagedFileError("its items have other names")
             if problem.item_names is not None:
@@ -304,15 +302,7 @@ class DecisionModel:
 
 def _saved_reader(header: Header, sizes: Mapping[str, int]) -> FeatureReader:
     """Return the reader of a file, whose ``sizes`` are numbers of encoded columns."""
-    saved = header.get("columns")
-    if saved is None:  # earlier versions read numbers only
-        names = dict(header.get("feature_names", {}))
-        columns = {
-            kind: FeatureColumns(size, saved_names(names.get(kind), size))
-            for kind, size in sizes.items()
-        }
-    else:
-        columns = {kind: FeatureColumns.from_plain(saved[kind]) for kind in sizes}
+    columns = {kind: FeatureColumns.from_plain(header["columns"][kind]) for kind in sizes}
     for kind, one in columns.items():
         if one.n_encoded != sizes[kind]:
             raise DamagedFileError("its features do not belong to its model")

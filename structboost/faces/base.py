@@ -15,7 +15,6 @@ from structboost.contract.task import Task
 from structboost.errors import InterruptedFitWarning, warn_user
 from structboost.faces.constant_model import without_learners
 from structboost.faces.early_stopping import EarlyStopping
-from structboost.faces.objectives import parameters_of_0_2
 from structboost.faces.parameters import estimator, is_same
 from structboost.faces.saved import SavedEstimator
 from structboost.files.schema import whole_number
@@ -373,16 +372,6 @@ class BoostedEstimator(SavedEstimator, Documented, BaseEstimator):
         facts["temperature"] = self.temperature_
         facts["chosen"] = {name: getattr(self, name) for name in _CHOSEN if hasattr(self, name)}
         return facts | super()._facts()
-
-    @override
-    @classmethod
-    def _saved_parameters(cls, facts: Mapping[str, Any]) -> dict[str, Any]:
-        parameters = super()._saved_parameters(facts)
-        if "objective_name" in facts:
-            return parameters
-        history = facts["history"]
-        has_bound = bool(history) and history[-1].get("bound") is not None
-        return parameters_of_0_2(cls.__name__, parameters, has_bound=has_bound)
 
     @override
     def _restore(self, facts: Mapping[str, Any]) -> None:

@@ -332,7 +332,7 @@ class BoostedClassifier(LabelledClassifier, FeatureImportanceMixin, TableEstimat
         self.task_ = self._saved_task(facts)
         if dict(self.task_.kinds) != dict(self.model_.kinds):
             raise DamagedFileError("its model is of other classes")
-        if "link" in facts:  # files of version 0.1 have none
+        if "link" in facts:
             self.link_ = saved_link(facts["link"])
         if "tree" in facts and self.taxonomy is None:
             self.set_params(taxonomy=facts["tree"])

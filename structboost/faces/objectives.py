@@ -41,8 +41,6 @@ _READ: dict[str, tuple[str, ...]] = {
 _READ_BY_LINEAR = ("C", "tol", "l1_ratio")
 _CHECKED = (*_OF_STEPS, *OF_TREES, *_OF_MASTERS, *_OF_HINGE, *_OF_LOOP, *_OF_FILES, "l1_ratio")
 _OF_THE_HINGE = ("one_slack", "m_slack")
-# Formulations of version 0.2 whose names are objectives now.
-_RENAMED = {"exponential": EXPONENTIAL, "log": L1_LOG_LOSS}
 
 
 def checked_objective(objective: Any, choices: Iterable[str]) -> str:
@@ -114,7 +112,7 @@ def check_parameters(
             continue
         raise ValueError(
             f"{name} is {shown(values[name])}, which {about} does not read; "
-            f"{_remedy(name, values[name], choices, values, objective)}"
+            f"{_remedy(name, values[name], choices, objective)}"
         )
     _check_formulation(values.get("formulation"), choices)
     if objective == SVM and not (is_linear(weak_learner) or is_same(weak_learner, AUTO)):
@@ -136,21 +134,13 @@ def _check_formulation(formulation: Any, choices: Iterable[str]) -> None:
     )
 
 
-def _remedy(
-    name: str, value: Any, choices: Iterable[str], values: Mapping[str, Any], objective: str
-) -> str:
+def _remedy(name: str, value: Any, choices: Iterable[str], objective: str) -> str:
     """Return advice for a parameter that is not read."""
     if name in _OF_LOOP and objective == LOG_LOSS:
         return "leave it out, or write weak_learner='tree', which reads it."
     if name == "l1_ratio":
         remedy = "leave it out, or write objective='log_loss', weak_learner='linear'"
         return f"{remedy}, or weak_learner='auto' with tokens of names or of 0 and 1."
-    formulation = values.get("formulation")
-    renamed = _RENAMED.get(formulation) if isinstance(formulation, str) else None
-    if renamed is None and values.get("loss") == "subset" and L1_LOG_LOSS in choices:
-        renamed = L1_LOG_LOSS  # as in version 0.2
-    if renamed is not None and renamed in choices and name in _READ[renamed]:
-        return f"leave it out, or write objective={renamed!r}, {name}={shown(value)}."
     if name == "formulation" and not (isinstance(value, str) and value in _OF_THE_HINGE):
         return _remedy_of_formulation(value, choices)
     if name in _OF_STEPS or name in OF_TREES:
@@ -164,55 +154,4 @@ def _remedy(
 def _remedy_of_formulation(value: Any, choices: Iterable[str]) -> str:
     if isinstance(value, Formulation):
         return "write objective= in place of formulation=."
-    renamed = _RENAMED.get(value) if isinstance(value, str) else None
-    if renamed is not None and renamed in choices:
-        return f"write objective={renamed!r} in place of formulation={value!r}."
     return "leave it out, or write objective='hinge' with formulation='one_slack' or 'm_slack'."
-
-
-def parameters_of_0_2(
-    estimator: str, parameters: Mapping[str, Any], *, has_bound: bool = False
-) -> dict[str, Any]:
-    """Convert parameters of a model file of version 0.2, which had no objectives.
-
-    ``has_bound`` is whether the history has a bound, as without stage-wise boosting.  Sparse tables
-    and tokens of zeros and ones had other objectives.
-    """
-    converted = dict(parameters)
-    of_objective = _OBJECTIVE_DEFAULTS_IN_0_2.get(estimator)
-    if of_objective is None:
-        return converted
-    if "max_rounds" in converted:
-        converted["max_iter"] = converted.pop("max_rounds")
-    formulation = converted.pop("formulation", AUTO)
-    is_open = formulation == AUTO and all(
-        converted.get(name, default) == default for name, default in of_objective.items()
-    )
-    if is_open and not has_bound:
-        converted.pop("tol", None)  # it was not read
-        converted["objective"] = PAIRWISE if estimator == "StructBoostRanker" else LOG_LOSS
-    elif formulation in _RENAMED:
-        converted["objective"] = _RENAMED[formulation]
-    elif converted.get("weak_learner") == "linear" and estimator in _LINEAR_IN_0_2:
-        converted["objective"] = SVM
-    elif formulation == AUTO and converted.get("loss") == "subset":
-        converted["objective"] = L1_LOG_LOSS
-    else:
-        converted["objective"] = HINGE
-        if formulation != AUTO:
-            converted["formulation"] = formulation
-    return converted
-
-
-_OPEN_IN_0_2 = {
-    "C": AUTO, "weak_learner": AUTO, "stabilize": True, "exact": False, "pricing": "own",
-    "columns_per_channel": 5, "spread": 0.0,
-}  # fmt: skip
-# Parameters of 0.2 that changed the objective where they differed from these values.
-_OBJECTIVE_DEFAULTS_IN_0_2: dict[str, dict[str, Any]] = {
-    "StructBoostClassifier": {**_OPEN_IN_0_2, "taxonomy": None},
-    "StructBoostRanker": {**_OPEN_IN_0_2, "loss": "pairs"},
-    "StructBoostTagger": _OPEN_IN_0_2,
-    "StructBoostMultiLabelClassifier": {**_OPEN_IN_0_2, "hierarchy": None},
-}
-_LINEAR_IN_0_2 = ("StructBoostTagger", "StructBoostMultiLabelClassifier")

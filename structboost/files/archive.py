@@ -17,7 +17,7 @@ import json
 import math
 import os
 import zipfile
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from os import PathLike
@@ -71,10 +71,6 @@ class ArchiveFormat:
         in a file.  It raises DamagedFileError, KeyError, TypeError or ValueError if the header is
         damaged.
     compressed : bool
-    may_lack_header : bool
-        Whether archives without a header, as this format once had, are read.
-    former : sequence of Former
-        Older formats that are read as well, and converted to this one.
     """
 
     name: str
@@ -84,8 +80,6 @@ class ArchiveFormat:
     remedy: str
     schema: Callable[[Header, Collection[str]], Schema]
     compressed: bool = True
-    may_lack_header: bool = False
-    former: Sequence[Former] = ()
 
     def write(
         self,
@@ -188,8 +182,6 @@ class ArchiveFormat:
         with zipfile.ZipFile(file) as archive:
             members = _members(archive, most_bytes)
             header = self._header(archive, members, path)
-            for former in self._former(header):
-                return former.turned(*former.format._read(file, path, most_bytes))
             expected = header.pop(_CHECKSUM, None)
             schema = self.schema(header, members.keys())
             check_names(schema, members)
@@ -203,17 +195,10 @@ class ArchiveFormat:
         self, archive: zipfile.ZipFile, members: dict[str, _Member], path: str | PathLike[str]
     ) -> Header:
         if _HEADER not in members:
-            if not self.may_lack_header:
-                raise DamagedFileError("it has no header")
-            return {}
+            raise DamagedFileError("it has no header")
         header: Header = json.loads(_array(archive, members.pop(_HEADER)).tobytes().decode())
-        if not self._former(header):
-            self._check_kind(header, path)
+        self._check_kind(header, path)
         return header
-
-    def _former(self, header: Any) -> list[Former]:
-        name = header.get("format") if isinstance(header, dict) else None
-        return [former for former in self.former if former.format.name == name]
 
     def _check_kind(self, header: Any, path: str | PathLike[str]) -> None:
         if not isinstance(header, dict):
@@ -229,21 +214,6 @@ class ArchiveFormat:
                 f"{path} is a {self.what} of format version {version!r:.20}; this structboost "
                 f"reads version {self.version}. Update structboost, or {self.remedy}."
             )
-
-
-class Former(NamedTuple):
-    """Format of earlier versions that another one has replaced.
-
-    Parameters
-    ----------
-    format : ArchiveFormat
-        The earlier format.
-    turned : callable
-        ``turned(header, arrays)`` returns the header and the arrays in the later format.
-    """
-
-    format: ArchiveFormat
-    turned: Callable[[Header, Arrays], tuple[Header, Arrays]]
 
 
 class _Member(NamedTuple):

@@ -116,8 +116,7 @@ class CheckpointFile:
     checkpoint : Checkpoint
     hashes : dict of str to str
         Hashes that the run and the file must have in common: ``identity`` (:func:`identity_of`),
-        ``features`` and ``outputs``.  Files of earlier versions, which lack some, are read as
-        well.
+        ``features`` and ``outputs``.
     choice : dict, optional
         Plain values of a choice, which a resumed run need not repeat (:func:`saved_choice`).
     """
@@ -180,7 +179,7 @@ class CheckpointFile:
     def _format(self, schema: SchemaOfHeader) -> ArchiveFormat:
         def of_run(header: Header, names: Collection[str]) -> Schema:
             for name, value in self._hashes.items():
-                if name in header and header[name] != value:
+                if header[name] != value:
                     raise CheckpointError(
                         f"{self._checkpoint.path} is a checkpoint of other data or parameters; "
                         f"{_REMEDY}."

@@ -46,7 +46,6 @@ from structboost.validation import (
     checked_whole_number,
     is_whole,
     shown,
-    warn_of_old_flags,
 )
 
 
@@ -214,11 +213,6 @@ class WeakLearnerFamily(Described, ABC):
     ridge: float = 0.0
     shard_features: ShardFeatures | None = None
     n_features: int
-
-    def __init_subclass__(cls, **options: Any) -> None:
-        super().__init_subclass__(**options)
-        remedy = "register it by register_weak_learner(..., sparse=...)"
-        warn_of_old_flags(cls, {"takes_sparse": remedy, "vary": "name it resample"})
 
     @abstractmethod
     def price(self, duals: FloatArray, per_channel: int) -> Sequence[Candidate]:

@@ -47,8 +47,7 @@ class PiecewiseTable(LearnerTable):
     """Table of learners, with their balls.
 
     A feature is scaled by ``(x - mean) / scale``.  A part is inside a ball if its distance from the
-    centre, in scaled features, is below the radius.  Files of version 0.1 have no signs, which
-    means 1.
+    centre, in scaled features, is below the radius.
     """
 
     schema: ClassVar[Mapping[str, Array]] = {
@@ -58,7 +57,7 @@ class PiecewiseTable(LearnerTable):
         "radii": Array("float64", ("n_balls",), low=0.0, infinite=True),
         "means": Array("float64", ("n_features",)),
         "scales": Array("float64", ("n_features",), low=0.0, nonzero=True),
-        "signs": Array("float64", ("n_learners",), low=-1.0, high=1.0, nonzero=True, optional=True),
+        "signs": Array("float64", ("n_learners",), low=-1.0, high=1.0, nonzero=True),
     }
 
     ball: IntArray
@@ -67,7 +66,7 @@ class PiecewiseTable(LearnerTable):
     radii: FloatArray
     means: FloatArray
     scales: FloatArray
-    signs: FloatArray | None = None
+    signs: FloatArray
 
     @override
     def responses(self, features: NDArray[Any]) -> FloatArray:
@@ -75,8 +74,7 @@ class PiecewiseTable(LearnerTable):
         balls, place = np.unique(self.ball, return_inverse=True)
         inside = _inside(scaled, self.centers[balls], self.radii[balls])
         values = np.where(self.feature[:, None] < 0, 1.0, scaled.T[self.feature])
-        signs = np.ones(len(self)) if self.signs is None else self.signs
-        return np.asarray(values * inside[place] * signs[:, None])
+        return np.asarray(values * inside[place] * self.signs[:, None])
 
     @override
     def feature_shares(self, n_features: int) -> FloatArray:

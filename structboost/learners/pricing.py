@@ -25,7 +25,7 @@ from structboost._typing import FloatArray, override
 from structboost.learners.base import Candidate, Column, Growth, WeakLearnerFamily
 from structboost.learners.terms import Term
 from structboost.runtime.described import Described
-from structboost.validation import checked_choice, shown, warn_of_old_flags
+from structboost.validation import checked_choice, shown
 
 
 class Priced(NamedTuple):
@@ -52,10 +52,6 @@ class PricingRule(Described, ABC):
     covers_family: bool = True
     patience: int = 1
     can_resume: ClassVar[bool] = True
-
-    def __init_subclass__(cls, **options: Any) -> None:
-        super().__init_subclass__(**options)
-        warn_of_old_flags(cls, {"prices_in_shards": "derive the rule from CandidateRule"})
 
     def bind(self, master: Any) -> None:
         """Take the master or booster of a run, which most rules do not need.

@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structboost._typing import FloatArray, IntArray, override
-from structboost.errors import warn_user
 from structboost.files.schema import DamagedFileError, whole_number
 from structboost.learners.base import (
     Candidate,
@@ -126,8 +125,6 @@ class TreeFamily(WeakLearnerFamily):
     binning : callable
         Bins a table as :func:`structboost.learners.binning.bin_features` does, such as
         :class:`structboost.learners.binning.BinsOfOneTable` for families of one table.
-    row_share : float, optional
-        Former name of ``row_fraction``, which goes with the next version.
     """
 
     name = "tree"
@@ -157,13 +154,7 @@ class TreeFamily(WeakLearnerFamily):
         category_penalty: float = 1.0,
         max_bins: int = MAX_BINS,
         binning: Callable[..., BinnedFeatures] = bin_features,
-        row_share: float | None = None,
     ) -> None:
-        if row_share is not None:
-            if row_fraction is not None:
-                raise TypeError("row_share is the former name of row_fraction; write row_fraction.")
-            warn_user("row_share is named row_fraction now; write row_fraction.", FutureWarning)
-            row_fraction = row_share
         check_family_arguments(features, response, exact=exact, n_threads=n_threads)
         self.min_samples_leaf = checked_whole_number(min_samples_leaf, "min_samples_leaf")
         self.l2_regularization = checked_not_negative(l2_regularization, "l2_regularization")

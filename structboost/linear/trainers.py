@@ -15,11 +15,11 @@ _BY_NAME: dict[str, type[Trainer]] = {of.__name__: of for of in (StructBoost, St
 def trainer_of(model: Ensemble, task: Task) -> Trainer:
     """Make a fitted trainer of a model, of the class that trained it.
 
-    Models of version 0.2 are those of :class:`StructBoost`.  That the task has the same kinds of
+    That the task has the same kinds of
     parts as in training is not checked.  DamagedFileError if there is no trainer of the name in the
     model.
     """
-    name = model.metadata.get("trainer", StructBoost.__name__)
+    name = model.metadata["trainer"]
     if name not in _BY_NAME:
         raise DamagedFileError(f"its trainer is {name!r:.60}")
     return _BY_NAME[name].from_model(model, task)

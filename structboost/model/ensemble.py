@@ -17,7 +17,7 @@ from scipy import sparse
 from structboost._typing import FloatArray
 from structboost.contract.parts import PartKind
 from structboost.errors import ModelFileError, warn_user
-from structboost.files.archive import ArchiveFormat, Arrays, Former, Header
+from structboost.files.archive import ArchiveFormat, Arrays, Header
 from structboost.files.schema import (
     Array,
     DamagedFileError,
@@ -33,7 +33,6 @@ from structboost.learners.contributions import Contributions, contributions_of
 from structboost.learners.lookup_table import LinearAndSteps, LookupTable, sparse_scores
 from structboost.learners.pair_tables import PairTables
 from structboost.learners.table import Scorer
-from structboost.model import linear_files
 from structboost.model.kind_ensemble import KindEnsemble
 
 # Most weights of features in memory together: 128 megabytes.
@@ -437,5 +436,4 @@ FORMAT = ArchiveFormat(
     error=ModelFileError,
     remedy="train the model again, or take another copy of the file",
     schema=_schema,
-    former=(Former(linear_files.FORMAT, linear_files.as_ensemble),),
 )

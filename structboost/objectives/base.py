@@ -38,18 +38,7 @@ from structboost.objectives.cut_oracle import CutOracle
 from structboost.objectives.master import Booster, RestrictedMaster, WeightedColumns
 from structboost.objectives.softmax_link import SoftmaxLink
 from structboost.runtime.described import Described
-from structboost.validation import checked_positive, checked_regularisation, warn_of_old_flags
-
-# Flags that plug-ins of version 0.2 declared.
-_MAKES = "return the class of the master, which has the methods, by the property makes"
-_OLD_FLAGS_OF_FORMULATIONS = {
-    "can_spread": _MAKES,
-    "can_resume": _MAKES,
-    "takes_infinite_C": "override check_C, or make it a Boosting",
-    "shares_weight": "override prepare, and call resample of the families",
-    "ends_by_rounds": "leave it out",
-    "looks_at_rows_left_out": "leave it out",
-}
+from structboost.validation import checked_positive, checked_regularisation
 
 
 @dataclass(frozen=True)
@@ -135,7 +124,6 @@ class Formulation(Described):
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        warn_of_old_flags(cls, _OLD_FLAGS_OF_FORMULATIONS)
         if "probabilities" in vars(cls) and cls.link is not None:
             raise TypeError(
                 f"{cls.__name__} defines probabilities and has a link, which would be used "

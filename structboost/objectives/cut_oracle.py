@@ -4,27 +4,19 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from structboost._typing import FloatArray
 from structboost.contract.separation import KeptTruth
-from structboost.errors import warn_user
 from structboost.files.schema import Schema
 from structboost.learners.terms import Terms, TermsByKind
 from structboost.runtime.described import Described
 
 
-class _KeyAndLoss(NamedTuple):
-    """Fields of a :class:`Cut`."""
-
-    key: int
-    loss: float
-
-
-class Cut(_KeyAndLoss):
+class Cut(NamedTuple):
     """A cut ``slack >= loss - <measure, scores>``.
 
     Parameters
@@ -35,30 +27,8 @@ class Cut(_KeyAndLoss):
         Mean loss of the outputs of the cut.
     """
 
-    __slots__ = ()
-
-    def __new__(cls, key: int | None = None, loss: float | None = None, **former: int) -> Self:
-        """Make a cut, whose ``key`` may have the name of version 0.2, ``number``."""
-        if unknown := sorted(set(former) - {"number"}):
-            raise TypeError(f"Cut has no parameter {unknown[0]!r}; give key and loss.")
-        if former:
-            if key is not None:
-                raise TypeError("number is the former name of key; write key.")
-            _warn_of_number()
-            key = former["number"]
-        if key is None or loss is None:
-            raise TypeError(f"Cut got no {'key' if key is None else 'loss'}; give key and loss.")
-        return super().__new__(cls, key, loss)
-
-    @property
-    def number(self) -> int:
-        """The ``key``, by its name in version 0.2."""
-        _warn_of_number()
-        return self.key
-
-
-def _warn_of_number() -> None:
-    warn_user("number of a cut is named key now; write key.", FutureWarning)
+    key: int
+    loss: float
 
 
 class ColumnOracle(ABC):

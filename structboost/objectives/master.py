@@ -13,16 +13,6 @@ from structboost._typing import IntArray, override
 from structboost.contract.task import Task
 from structboost.learners.terms import Terms
 from structboost.runtime.described import Described
-from structboost.validation import warn_of_old_flags
-
-# Flags that masters of version 0.2 declared.
-_OLD_FLAGS_OF_MASTERS = {
-    "drops_idle_columns": "set max_idle_rounds, infinite for False",
-    "takes_sparse_answers": "define add_sparse_responses",
-    "takes_held_out": "leave it out: add_held_out is called where it is defined",
-    "keeps_answers": "leave it out: hold_responses is called where it is defined",
-    "searches_outputs": "override is_exact",
-}
 
 
 class WeightedColumns(Described, ABC):
@@ -118,10 +108,6 @@ class RestrictedMaster(WeightedColumns, ABC):
     def __init__(self, C: float) -> None:
         super().__init__()
         self.C = C
-
-    def __init_subclass__(cls, **options: Any) -> None:
-        super().__init_subclass__(**options)
-        warn_of_old_flags(cls, _OLD_FLAGS_OF_MASTERS)
 
     @property
     @override

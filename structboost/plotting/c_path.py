@@ -26,7 +26,7 @@ class CPathDisplay(Described):
     """Held-out measurement and number of columns against C, with the C that was chosen.
 
     The measurement is the one by which C was chosen: the score if ``scoring`` was given, otherwise
-    the surrogate of the loss (docs/decisions.md).  Paths of version 0.2 show the loss.  A
+    the surrogate of the loss (docs/decisions.md).  A
     union of families has a line for itself and one for each family alone.
 
     Create it by :meth:`from_estimator`, like scikit-learn's Displays.

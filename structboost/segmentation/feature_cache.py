@@ -219,5 +219,4 @@ _FORMAT = ArchiveFormat(
     remedy="delete it",
     schema=lambda header, names: {"": Part(DescribedImage.schema)},
     compressed=False,
-    may_lack_header=True,
 )

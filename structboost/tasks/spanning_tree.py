@@ -55,8 +55,6 @@ class SpanningTreeTask(PairTask, BatchTask):
     kinds = {"arc": PartKind(1)}
     labelled_kind = "arc"
     _output = "A tree"
-    # Tasks that version 0.2 pickled have no such parameter.
-    single_root = False
 
     def __init__(self, *, single_root: bool = False) -> None:
         self.single_root = checked_flag(single_root, "single_root")

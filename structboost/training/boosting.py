@@ -211,7 +211,6 @@ class StructBoost(Trainer):
         folds: Sequence[Fold] | None = None,
         can_split: bool = True,
         score: Score | None = None,
-        may_part: bool | None = None,
     ) -> StructBoost:
         """Train on examples ``(X[i], Y[i])``.
 
@@ -231,8 +230,6 @@ class StructBoost(Trainer):
             ``score(model, fold)`` of an :class:`Ensemble` and a fold, which ``C="auto"`` maximises
             instead of its default criterion.
 
-        may_part : bool, optional
-            Name of ``can_split`` in version 0.2, which warns.
 
         Raises
         ------
@@ -259,9 +256,6 @@ class StructBoost(Trainer):
             the examples.
         """
         X, Y = by_position(X), by_position(Y)
-        if may_part is not None:
-            can_split = may_part
-            warn_user("may_part is named can_split now; write can_split.", FutureWarning)
         if is_text(self.C, AUTO):
             tried = alternatives(self.weak_learner) if can_split else [self.weak_learner]
             _fit_choosing(self, tried, X, Y, sample_weight, folds, score)

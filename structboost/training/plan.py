@@ -239,9 +239,7 @@ class Plan:
             },
             "n_features": dict(examples.n_features),
         }
-        # Checkpoints of version 0.1 are of families that are their names.
-        if drawn := {k: f.identity for k, f in families.items() if f.identity != f.name}:
-            about["families"] = drawn
+        about["families"] = {kind: family.identity for kind, family in families.items()}
         if self.formulation.identity:
             about["formulation"] = self.formulation.identity
         return identity_of(about, [weights, *examples.offsets.values()])

@@ -101,8 +101,7 @@ class State:
             exhausted = whole_number(header["exhausted"], "exhausted")
             smallest_C = history[-1].get("smallest_C")
             state = cls(history, stages, bound, smallest_C, exhausted, header["done"] is True)
-            # Checkpoints of version 0.2 do not say why.
-            state.ending = str(header.get("ending", state.ending))
+            state.ending = str(header["ending"])
             if (estimate := header.get("estimate")) is not None:
                 state.estimate = finite_number(estimate, "estimate", 0.0)
             return state

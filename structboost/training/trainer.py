@@ -33,9 +33,6 @@ from structboost.validation import (
     shown,
 )
 
-# Trainer of files of version 0.2, which have no name of it.
-_UNNAMED = "StructBoost"
-
 
 class Trainer(SavedToFile, Documented, BaseEstimator):
     """Base of trainers, whose fitted model is an :class:`structboost.Ensemble`.
@@ -236,7 +233,7 @@ class Trainer(SavedToFile, Documented, BaseEstimator):
         """
         check_is_task(task)
         model = read_model(path)
-        trainer = model.metadata.get("trainer", _UNNAMED)
+        trainer = model.metadata.get("trainer")
         if "history" not in model.metadata or trainer not in [of.__name__ for of in cls.__mro__]:
             raise ModelFileError(f"{path} was not written by {cls.__name__}.save.")
         if dict(model.kinds) != dict(task.kinds):

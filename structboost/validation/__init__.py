@@ -59,4 +59,3 @@ from structboost.validation.plug_ins import check_implements as check_implements
 from structboost.validation.plug_ins import check_takes_arguments as check_takes_arguments
 from structboost.validation.plug_ins import checked_callbacks as checked_callbacks
 from structboost.validation.plug_ins import lacking as lacking
-from structboost.validation.plug_ins import warn_of_old_flags as warn_of_old_flags

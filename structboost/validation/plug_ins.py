@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from structboost.errors import warn_user
 from structboost.validation.messages import shown
 
 
@@ -62,19 +61,6 @@ def check_implements(product: type, by: Any, protocol: type, argument: str, reme
             f"{argument} needs {', '.join(missing)}, which {product.__name__} of "
             f"{type(by).__name__} does not implement; {remedy}."
         )
-
-
-def warn_of_old_flags(plug_in: type, replaced: Mapping[str, str]) -> None:
-    """Warn of class attributes that version 0.2 read and that are not read any more.
-
-    ``replaced`` has an instruction in the place of each flag.
-    """
-    for flag, remedy in replaced.items():
-        if flag in vars(plug_in):
-            warn_user(
-                f"{plug_in.__name__} declares {flag}, which is not read any more; {remedy}.",
-                FutureWarning,
-            )
 
 
 def _signature_of(value: Callable[..., Any]) -> inspect.Signature:

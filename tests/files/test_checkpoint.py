@@ -424,17 +424,6 @@ def crafted_run(tmp_path_factory):
     return X, y, path.read_bytes()
 
 
-def test_checkpoints_without_checksum_and_features_are_still_read(crafted_run, tmp_path):
-    X, y, content = crafted_run
-    header, arrays = taken_apart(content)
-    del header["features"]
-    path = tmp_path / "run.npz"
-    path.write_bytes(put_together(header, arrays, sealed=False))
-    more = StructBoost(MulticlassTask(3), C=10.0, max_rounds=6, tol=1e-6, checkpoint=path).fit(X, y)
-    whole = StructBoost(MulticlassTask(3), C=10.0, max_rounds=6, tol=1e-6).fit(X, y)
-    assert what_was_learned(more) == what_was_learned(whole)
-
-
 @pytest.mark.parametrize("name", ["master/matrix", "master/losses"])
 def test_run_resumes_where_sums_differ_in_the_last_digits(name, crafted_run, tmp_path):
     X, y, content = crafted_run

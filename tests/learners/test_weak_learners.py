@@ -28,7 +28,7 @@ from structboost.learners.feature import FeatureFamily
 from structboost.learners.histogram import histograms
 from structboost.learners.linear import LDAFamily, PerceptronFamily, SVMFamily
 from structboost.learners.patch import PatchFamily
-from structboost.learners.piecewise import PiecewiseFamily, PiecewiseTable
+from structboost.learners.piecewise import PiecewiseFamily
 from structboost.learners.pricing import BestChannel, BestCode, PerChannel, SharedOverChannels
 from structboost.learners.sharded_stump import ShardedStumps
 from structboost.learners.stump import StumpFamily
@@ -134,7 +134,7 @@ def test_both_hinge_forms_have_the_same_optimum_over_real_answers(weak_learner):
         assert trainer.objective_ == pytest.approx(objective, rel=1e-5)
 
 
-def test_pieces_of_both_signs_are_saved_and_old_files_have_none(tmp_path):
+def test_pieces_of_both_signs_are_saved(tmp_path):
     X = made(3)[0]
     label = (X[:, 0] * X[:, 1] < 0).astype(int)
     model = StructBoostClassifier(
@@ -145,11 +145,6 @@ def test_pieces_of_both_signs_are_saved_and_old_files_have_none(tmp_path):
     assert np.array_equal(again.decision_function(X), model.decision_function(X))
     table = model.model_.members["x"].learners
     assert set(np.unique(table.signs)) == {-1.0, 1.0}
-    arrays = dict(table.to_arrays())
-    del arrays["signs"]
-    np.testing.assert_array_equal(
-        PiecewiseTable(**arrays).responses(X), table.responses(X) * table.signs[:, None]
-    )
 
 
 def test_pieces_are_refused_where_scores_must_not_be_negative():

@@ -142,13 +142,6 @@ def test_a_run_of_plug_ins_that_cannot_resume_is_refused(tmp_path, monkeypatch):
         trainer(checkpoint=tmp_path / "run.npz").fit(X, Y)
 
 
-def test_flag_of_an_older_version_is_named_with_what_replaces_it():
-    with pytest.warns(FutureWarning, match=r"Old declares can_resume, .* by the property makes"):
-        type("Old", (PricedNorm,), {"can_resume": True})
-    with pytest.warns(FutureWarning, match=r"OldMaster declares keeps_answers, .* leave it out"):
-        type("OldMaster", (PricedNormMaster,), {"keeps_answers": False})
-
-
 @pytest.mark.slow
 def test_a_saved_model_loads_once_the_module_of_its_family_is_imported(serial, tmp_path):
     path = tmp_path / "bands.model"

@@ -404,12 +404,6 @@ def test_the_path_display_draws_the_path():
     mean = display.ax_[0].get_lines()[-2]
     np.testing.assert_array_equal(mean.get_ydata(), [r["score"] for r in scored.C_path_])
     assert display.ax_[0].get_ylabel() == "held-out score"
-    # Paths of version 0.2 have the loss only.
-    old = ("C", "loss", "losses", "columns", "weak_learner")
-    before = CPathDisplay([{name: r[name] for name in old} for r in model.C_path_], model.C_).plot()
-    np.testing.assert_array_equal(
-        before.ax_[0].get_lines()[-2].get_ydata(), [r["loss"] for r in model.C_path_]
-    )
     union = StructBoostClassifier(weak_learner=["stump", "linear"], **QUICK_FACE).fit(*sloped())
     display = CPathDisplay.from_estimator(union)
     labels = [line.get_label().split(",")[0] for line in display.ax_[0].get_lines()]

@@ -148,7 +148,6 @@ def hinge(make, **parameters):
 
 MAKERS = [*ESTIMATORS, boosted_trainer, linear_trainer]
 PARAMETERS = [(make, name) for make in MAKERS for name in RULES if hasattr(make(), name)]
-# The former name of max_iter may be None.
 PARAMETERS = [one for one in PARAMETERS if not (one[0] in OF_OBJECTIVES and one[1] == "max_rounds")]
 
 
