@@ -15,7 +15,6 @@ _PACKAGES = {
 
 # Names are imported when they are first used.  ``__init__.pyi`` has the same for type checkers.
 _NAMES = {
-    "conformance.check_face": ["check_face"],
     "conformance.check_task": ["check_task"],
     "contract.parts": ["PartKind"],
     "contract.task": ["Task"],

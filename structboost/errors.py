@@ -20,7 +20,6 @@ __all__ = [
     "ConstantPredictionWarning",
     "EmptyModelWarning",
     "EngineError",
-    "FaceError",
     "InterruptedFitWarning",
     "MissingExtraError",
     "ModelFileError",
@@ -108,31 +107,6 @@ class TooManyOutputsError(TaskError):
 
     :func:`structboost.check_task` skips the checks of its marginals.
     """
-
-
-class FaceError(AssertionError):
-    """Error of an estimator that does not behave like the others (``structboost.check_face``).
-
-    Parameters
-    ----------
-    report : FaceReport
-        Results of all behaviours; the message has the faults, each with its behaviour.
-    """
-
-    def __init__(self, report: Any) -> None:
-        n_faults = len(report.faults)
-        behaviour = next((row.behaviour for row in report.rows if row.status == "no"), "score")
-        super().__init__(
-            f"{report.face} has {n_faults} {'fault' if n_faults == 1 else 'faults'}:\n  "
-            + "\n  ".join(report.faults)
-            + "\nCorrect them, or declare in the class, or in that of a trainer's task, what it "
-            f"lacks: _declares = {{behaviour: reason}}, such as {{{behaviour!r}: 'it has none'}}."
-        )
-        self.report = report
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle the report, from which the message is made."""
-        return type(self), (self.report,)
 
 
 class SolverError(RuntimeError):

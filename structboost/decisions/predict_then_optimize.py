@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import field
 from os import PathLike
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -133,12 +133,6 @@ class PredictThenOptimize(SavedToFile, Documented, BaseEstimator):
     >>> model.predict([[2.0, 0.5]])
     array([[0., 0., 1.]])
     """
-
-    _face_kinds = ("costs",)
-    _declares: ClassVar[dict[str, str]] = {
-        "sample weights": "give a frequent instance several times; score weighs instances",
-        "early stopping": "fits end by their certificate, and C is chosen by held-out regret",
-    }
 
     problem: Any = field(kw_only=False)
     C: float | str = "auto"

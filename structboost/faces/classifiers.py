@@ -59,8 +59,6 @@ class BoostedClassifier(LabelledClassifier, FeatureImportanceMixin, TableEstimat
         has another method for them.
     """
 
-    _face_kinds = ("classes",)
-
     class_weight: Any = None
 
     @committed

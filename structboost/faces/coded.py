@@ -34,11 +34,6 @@ from structboost.validation import (
     shown,
 )
 
-_NO_DIRECTION = {
-    "monotone constraints": "each class or bit has a score; write StructBoostClassifier or "
-    "MultiBoostCWClassifier"
-}
-_NO_PROBABILITIES = {"probabilities": "losses over the bits of a code have none"}
 # The grid of the paper's five-fold cross-validation (section V).
 THETAS = (2, 5, 8, 10, 12, 15, 20, 30, 40, 45, 60, 80, 100, 120, 150, 200)
 THETA_RULES = ("stage_wise", "cv")
@@ -251,8 +246,6 @@ class AdaBoostMOClassifier(_WordClassifier, _StageWiseClassifier):
     True
     """
 
-    _declares: ClassVar[dict[str, str]] = _NO_PROBABILITIES
-
 
 @estimator
 class AdaBoostMHClassifier(_StageWiseClassifier):
@@ -269,8 +262,6 @@ class AdaBoostMHClassifier(_StageWiseClassifier):
     >>> model.score(X, y) > 0.9
     True
     """
-
-    _declares: ClassVar[dict[str, str]] = {**_NO_DIRECTION, **_NO_PROBABILITIES}
 
     _pairs: ClassVar[str] = "bits"
 
@@ -298,8 +289,6 @@ class AdaBoostECCClassifier(_StageWiseClassifier):
     True
     """
 
-    _declares: ClassVar[dict[str, str]] = _NO_DIRECTION
-
 
 @estimator
 class MultiBoostMOClassifier(_WordClassifier, _CorrectiveClassifier):
@@ -316,8 +305,6 @@ class MultiBoostMOClassifier(_WordClassifier, _CorrectiveClassifier):
     >>> model.score(X, y) > 0.9
     True
     """
-
-    _declares: ClassVar[dict[str, str]] = _NO_PROBABILITIES
 
 
 @estimator
@@ -341,8 +328,6 @@ class MultiBoostECCClassifier(_CorrectiveClassifier):
     >>> model.score(X, y) > 0.9
     True
     """
-
-    _declares: ClassVar[dict[str, str]] = _NO_DIRECTION
 
     codes: str = "random"
 

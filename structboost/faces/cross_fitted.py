@@ -107,35 +107,6 @@ class CrossFitted(TransformerMixin, Documented, BaseEstimator):
     (150, 3)
     """
 
-    _face_kinds = ("classes", "label sets", "tags")
-    _declares = (
-        dict.fromkeys(
-            ("score", "bad output in score", "cross-validation"),
-            "a transformer predicts no outputs",
-        )
-        | dict.fromkeys(
-            (
-                "save and load",
-                "settings in files",
-                "save refuses",
-                "load refuses",
-                "labels can be saved",
-            ),
-            "the classifiers of scikit-learn are stored by pickle",
-        )
-        | {"categories": "the classifier says which columns it takes"}
-        | dict.fromkeys(
-            (
-                "sample weights",
-                "class weights",
-                "early stopping",
-                "monotone constraints",
-                "probabilities",
-            ),
-            "the classifier has its parameters",
-        )
-    )
-
     estimator: Any = field(kw_only=False)
     task: Task | None = None
     folds: int = 5

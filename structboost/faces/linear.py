@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -90,13 +90,6 @@ class StructuredSVMClassifier(
     >>> model.score(X, y) > 0.9
     True
     """
-
-    _face_kinds = ("classes",)
-    _declares: ClassVar[dict[str, str]] = {
-        "early stopping": "its passes end by the gap; write StructBoostClassifier",
-        "monotone constraints": "its weights have any sign; write StructBoostClassifier",
-        "probabilities": "the hinge has none; write StructBoostClassifier",
-    }
 
     C: float = 1.0
     tol: float = 1e-3

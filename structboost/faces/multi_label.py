@@ -123,11 +123,6 @@ class StructBoostMultiLabelClassifier(
     array([[1, 0]])
     """
 
-    _face_kinds = ("label sets",)
-    _declares: ClassVar[dict[str, str]] = {
-        "monotone constraints": "each label has a score; train a classifier for each label"
-    }
-
     loss: str = "hamming"
     outputs: str = AUTO
     pairs: bool | str = AUTO

@@ -86,8 +86,6 @@ class StructBoostRanker(FeatureImportanceMixin, StructBoostEstimator, TableEstim
     True
     """
 
-    _face_kinds = ("grades",)
-
     objective: str | Formulation = PAIRWISE
     max_depth: int = 4
     loss: str = "pairs"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 from structboost._typing import override
 from structboost.contract.task import Task
@@ -66,10 +66,6 @@ class ShareBoostClassifier(TaxonomyClassifier):
     >>> model.feature_importances_.shape
     (4,)
     """
-
-    _declares: ClassVar[dict[str, str]] = {
-        "monotone constraints": "its weights have any sign; write StructBoostClassifier"
-    }
 
     max_rounds: int = 100
     weak_learner: WeakLearners = "feature"

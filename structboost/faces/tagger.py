@@ -193,8 +193,6 @@ class StructBoostTagger(TagPrediction, TokenWeights):
     [['DET', 'NOUN']]
     """
 
-    _face_kinds = ("tags", "tags of dicts")
-
     forbidden: Sequence[tuple[Any, Any]] | None = None
     scheme: str | None = None
     transitions: str = "all"

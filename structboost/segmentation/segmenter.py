@@ -138,8 +138,6 @@ class Segmenter(LoadedFromFile, Documented, BaseEstimator):
     True
     """
 
-    _face_kinds = ("images",)
-
     _public_package = "structboost.segmentation"
 
     n_segments: int = 300

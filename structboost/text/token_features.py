@@ -137,7 +137,6 @@ class TokenFeatures(SavedTransformer):
     [['B-PER', 'O']]
     """
 
-    _face_kinds = ("sentences",)
     _format = _FORMAT
 
     window: int = 2

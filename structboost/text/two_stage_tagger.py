@@ -8,7 +8,7 @@ from dataclasses import KW_ONLY, dataclass
 from os import PathLike
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -96,12 +96,6 @@ class TwoStageTagger(SavedEstimator, Documented, BaseEstimator):
     >>> pipeline.predict([["Di", "reads"], ["Di", "sleeps"]])
     [['B-PER', 'O'], ['B-PER', 'O']]
     """
-
-    _face_kinds = ("tags of dicts",)
-    _declares: ClassVar[dict[str, str]] = {
-        "early stopping": "the tagger of its stages has the parameters",
-        "one example is one of many": "tags depend on the sentences nearby",
-    }
 
     estimator: Any = None
     _: KW_ONLY

@@ -55,9 +55,6 @@ class Trainer(SavedToFile, Documented, BaseEstimator):
         The C of the model, from the parameter or from a choice on held-out data.
     """
 
-    _face_kinds = ("task",)
-    _declares = {"settings in files": "a file holds the model, not how it was trained"}
-
     task: Task
     C: Any
     tol: float

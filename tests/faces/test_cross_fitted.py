@@ -21,9 +21,9 @@ from structboost import (
     StructBoostTagger,
     StructuredSVM,
 )
-from structboost.conformance.broken_calls import BreakError, at_calls, break_here
 from structboost.errors import TaskError
 from structboost.tasks import CandidatePairs, labelled_stretches
+from tests.helpers.broken_calls import BreakError, at_calls, break_here
 from tests.helpers.scikit_learn import check_battery
 
 CROSS_FITTED = "answers for the training set are those of classifiers that have not seen it"

@@ -5,8 +5,8 @@ import threading
 import pytest
 from sklearn.base import BaseEstimator
 
-from structboost.conformance.broken_calls import at_calls, press_ctrl_c
 from structboost.runtime.fitted_state import committed, fitted_attributes, unfitted_copy
+from tests.helpers.broken_calls import at_calls, press_ctrl_c
 
 
 class Counter(BaseEstimator):

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, ClassVar
 
 import numpy as np
 from scipy import sparse
 
-from structboost._typing import override
-from structboost.conformance.examples import BAD, NO_TABLES, Examples, Kind, Named, optional, spoilt
-from structboost.conformance.twins import (
+from tests.battery.examples import (
+    BAD,
+    NO_TABLES,
+    Examples,
+    Kind,
     arrays,
     columns,
     containers,
     frames,
     labels_of_types,
+    optional,
+    spoilt,
 )
 
 _WORDS = ("Ada", "Bo", "Cy", "reads", "sees", "sleeps", "and", "42")
@@ -25,36 +27,31 @@ _WORDS = ("Ada", "Bo", "Cy", "reads", "sees", "sleeps", "and", "42")
 class Tags(Kind):
     """Faces of sequences that predict a tag for each token, here a row of numbers."""
 
-    lacks: ClassVar[Mapping[str, str]] = NO_TABLES
+    lacks = NO_TABLES
 
-    def sequence(self, random: np.random.Generator, n: int) -> tuple[Any, Any]:
+    def sequence(self, random, n):
         """Draw a sequence of ``n`` tokens, and a number for each that its tag depends on."""
         x = random.integers(-6, 7, (n, 3)).astype(float)
         return x, x[:, 0] + random.normal(size=n)
 
-    @override
-    def draw(self, random: np.random.Generator, times: int = 1) -> Examples:
+    def draw(self, random, times=1):
         lengths = random.integers(2, 5, 42 * times)
         X, scores = zip(*(self.sequence(random, n) for n in lengths), strict=True)
         return Examples(list(X), [np.where(s > 0, "N", "O").tolist() for s in scores])
 
-    @override
-    def named_outputs(self, y: Any) -> Iterator[tuple[str, Any, list[Any]]]:
+    def named_outputs(self, y):
         yield "lists", y, ["N", "O"]
         yield "arrays", [np.array(tags) for tags in y], ["N", "O"]
 
-    @override
-    def other_labels(self, y: Any) -> Named:
+    def other_labels(self, y):
         for name, labels in labels_of_types(np.arange(2)):
             yield name, [[labels["NO".index(tag)] for tag in tags] for tags in y]
 
-    @override
-    def named(self, X: Any, names: Sequence[str]) -> Any:
+    def named(self, X, names):
         pandas = optional("pandas")
         return None if pandas is None else [pandas.DataFrame(x, columns=list(names)) for x in X]
 
-    @override
-    def twins_of_inputs(self, X: Any) -> Named:
+    def twins_of_inputs(self, X):
         yield from containers(X)
         twins = [
             dict([*arrays(x, "float32", "float16", "int8", ">f8", "object"), *frames(x)]) for x in X
@@ -63,16 +60,14 @@ class Tags(Kind):
             yield f"sequences, each a {name}", [twin[name] for twin in twins]
         yield "scipy sparse", [sparse.csr_matrix(x) for x in X]
 
-    @override
-    def twins_of_outputs(self, y: Any) -> Named:
+    def twins_of_outputs(self, y):
         yield from containers(y)
         twins = [dict([*containers(tags), *columns(np.array(tags))]) for tags in y]
         for name in twins[0]:
             yield f"sequences, each a {name}", [twin[name] for twin in twins]
         yield "arrays", [np.array(tags) for tags in y]
 
-    @override
-    def odd_inputs(self, X: Any) -> Named:
+    def odd_inputs(self, X):
         yield from super().odd_inputs(X)
         yield "one matrix", np.ones((len(X), 3))
         yield "one sparse matrix", sparse.csr_matrix(np.ones((len(X), 3)))
@@ -88,8 +83,7 @@ class Tags(Kind):
         if pandas := optional("pandas"):
             yield "one frame", pandas.DataFrame(np.ones((len(X), 3)), columns=list("abc"))
 
-    @override
-    def odd_outputs(self, y: Any) -> Named:
+    def odd_outputs(self, y):
         yield from super().odd_outputs(y)
         yield "one list of tags", ["N"] * len(y)
         yield "sets of tags", [set(tags) for tags in y]
@@ -97,11 +91,10 @@ class Tags(Kind):
         yield "generators of tags", [(tag for tag in tags) for tags in y]
         yield "strings of tags", ["".join(tags) for tags in y]
 
-    @override
-    def spoilt_inputs(self, X: Any) -> Named:
+    def spoilt_inputs(self, X):
         yield from spoilt(X, {"None": None, "a number": 3.0, "a string": "ab"} | self._bad(X[BAD]))
 
-    def _bad(self, x: Any) -> dict[str, Any]:
+    def _bad(self, x):
         """Return sequences that cannot be used, beside those of every form."""
         bad = {"a narrow sequence": x[:, :2], "words": np.full(x.shape, "word")}
         for value in (np.nan, np.inf):
@@ -110,15 +103,13 @@ class Tags(Kind):
             bad[f"the value {value}"] = changed
         return bad
 
-    @override
-    def spoilt_outputs(self, y: Any) -> Named:
+    def spoilt_outputs(self, y):
         tags = y[BAD]
-        bad: dict[str, Any] = {"too short": tags[:-1], "None": None, "a number": 3}
-        of_tags: dict[str, Any] = {"a list of lists": [["N"]], "numbers among strings": [3]}
+        bad = {"too short": tags[:-1], "None": None, "a number": 3}
+        of_tags = {"a list of lists": [["N"]], "numbers among strings": [3]}
         yield from spoilt(y, bad | {name: len(tags) * tag for name, tag in of_tags.items()})
 
-    @override
-    def measure(self, y: Any, responses: Mapping[str, Any], more: Mapping[str, Any]) -> Any:
+    def measure(self, y, responses, more):
         pairs = zip(y, responses["predict"], strict=True)
         return np.mean(np.concatenate([np.array(a) == np.array(b) for a, b in pairs]))
 
@@ -126,14 +117,13 @@ class Tags(Kind):
 class TagsOfDicts(Tags):
     """Faces of sequences of dicts, with strings, bools and numbers."""
 
-    lacks: ClassVar[Mapping[str, str]] = NO_TABLES | {
+    lacks = NO_TABLES | {
         "columns by name": "a dict names its features, and may lack any",
         "early stopping": "a linear function has no rounds",
         "callbacks": "a linear function has no rounds",
     }
 
-    @override
-    def sequence(self, random: np.random.Generator, n: int) -> tuple[Any, Any]:
+    def sequence(self, random, n):
         words = random.integers(0, len(_WORDS), n)
         tokens = [
             {"word[0]": word, "is_title": word.istitle(), "length": 1.0}
@@ -141,8 +131,7 @@ class TagsOfDicts(Tags):
         ]
         return tokens, 3.5 - words + random.normal(size=n)
 
-    @override
-    def twins_of_inputs(self, X: Any) -> Named:
+    def twins_of_inputs(self, X):
         yield from containers(X)
         for name in dict(containers([])):
             yield f"sequences, each a {name}", [dict(containers(x))[name] for x in X]
@@ -161,13 +150,11 @@ class TagsOfDicts(Tags):
         if polars := optional("polars"):
             yield "polars frames with text", [polars.DataFrame(x) for x in X]
 
-    @override
-    def odd_inputs(self, X: Any) -> Named:
+    def odd_inputs(self, X):
         yield from super().odd_inputs(X)
         yield "tokens that are lists", [[list(token.items()) for token in x] for x in X]
 
-    @override
-    def _bad(self, x: Any) -> dict[str, Any]:
+    def _bad(self, x):
         values = {"None": None, "NaN": np.nan, "infinite": np.inf, "an object": object()}
         return {
             "a dict": x[0],
@@ -182,9 +169,9 @@ class TagsOfDicts(Tags):
 class Sentences(Tags):
     """Faces that transform sentences of words."""
 
-    free_parameters: ClassVar[tuple[str, ...]] = ("word", "name")
-    reads_outputs: ClassVar[bool] = False
-    lacks: ClassVar[Mapping[str, str]] = (
+    free_parameters = ("word", "name")
+    reads_outputs = False
+    lacks = (
         NO_TABLES
         | {"columns by name": "a dict names its columns"}
         | dict.fromkeys(
@@ -197,13 +184,11 @@ class Sentences(Tags):
         )
     )
 
-    @override
-    def sequence(self, random: np.random.Generator, n: int) -> tuple[Any, Any]:
+    def sequence(self, random, n):
         words = random.integers(0, len(_WORDS), n)
         return [_WORDS[k] for k in words], 3.5 - words
 
-    @override
-    def twins_of_inputs(self, X: Any) -> Named:
+    def twins_of_inputs(self, X):
         yield from containers(X)
         twins = [dict([*containers(x), *columns(np.array(x))]) for x in X]
         for name in twins[0]:
@@ -212,16 +197,14 @@ class Sentences(Tags):
         yield "dicts with a word", [[{"word": word} for word in x] for x in X]
         yield "read-only mappings", [[MappingProxyType({"word": word}) for word in x] for x in X]
 
-    @override
-    def odd_inputs(self, X: Any) -> Named:
+    def odd_inputs(self, X):
         for name, value in super().odd_inputs(X):
             # Sentences of one word each.
             if name not in ("strings", "sequences of strings"):
                 yield name, value
         yield "one text for each sentence", [" ".join(x) for x in X]
 
-    @override
-    def _bad(self, x: Any) -> dict[str, Any]:
+    def _bad(self, x):
         bad = {"None": None, "number": 3, "bytes": b"word", "list": ["word"], "dict": {"a": "b"}}
         return {f"{name} as a word": [*x[1:], value] for name, value in bad.items()} | {
             "a dict": {"word": "Ada"},

@@ -8,41 +8,37 @@ import pickle
 import signal
 import tempfile
 import warnings
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from copy import deepcopy
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
-from structboost.conformance.behaviours import Faults, behaviour
-from structboost.conformance.broken_calls import (
+from structboost.contract.equality import deeply_equal
+from structboost.errors import InterruptedFitWarning
+from tests.battery.checked_face import behaviour, fault_of_error, same, shortened, unequal
+from tests.helpers.broken_calls import (
     BreakError,
     at_calls,
     break_here,
     hears_ctrl_c,
     press_ctrl_c,
 )
-from structboost.conformance.checked_face import Face, fault_of_error, same, shortened, unequal
-from structboost.conformance.examples import Examples
-from structboost.contract.equality import deeply_equal
-from structboost.errors import InterruptedFitWarning
 
 # Moments of a fit, as fractions of its calls.
 _MOMENTS = (0.0, 0.1, 0.4, 0.7, 0.9, 1.0)
 _N_THREADS = 3
 
 
-def _facts(model: Any) -> dict[str, Any]:
+def _facts(model):
     """Return the fitted attributes of a model."""
     return {name: value for name, value in vars(model).items() if name.endswith("_")}
 
 
-def _is_changed(face: Face, model: Any, before: dict[str, Any]) -> str:
+def _is_changed(face, model, before):
     """Return what a fit that failed has changed in a model, or an empty string."""
     now = _facts(model)
     if now.keys() != before.keys():
@@ -55,10 +51,10 @@ def _is_changed(face: Face, model: Any, before: dict[str, Any]) -> str:
     return face.difference(model)
 
 
-@behaviour("state", "refused refit")
-def refused_refit(face: Face) -> Faults:
+@behaviour("refused refit")
+def refused_refit(face):
     """A fit that is refused leaves the old model whole."""
-    trials: dict[str, Any] = {
+    trials = {
         "inputs are None": (None, face.examples.y, {}),
     }
     if face.kind.reads_outputs:
@@ -80,14 +76,14 @@ def refused_refit(face: Face) -> Faults:
             yield f"{name}: was not refused"
 
 
-def _count_of_calls(face: Face, examples: Examples) -> int:
+def _count_of_calls(face, examples):
     with at_calls() as count:
         face.fit(face.fresh(), examples)
     return count[0]
 
 
-@behaviour("state", "failed refit")
-def failed_refit(face: Face) -> Faults:
+@behaviour("failed refit")
+def failed_refit(face):
     """A fit that fails leaves the old model whole, or none."""
     face.model()
     others = face.examples.take(2 * len(face.examples.y) // 3)
@@ -106,7 +102,7 @@ def failed_refit(face: Face) -> Faults:
                 pass
             except Exception as error:
                 # A task's error may be the cause of one that names the example.
-                cause: BaseException | None = error
+                cause = error
                 while cause is not None and not isinstance(cause, BreakError):
                     cause = cause.__cause__
                 if cause is None:
@@ -119,7 +115,7 @@ def failed_refit(face: Face) -> Faults:
             )
 
 
-def _left(face: Face, model: Any, before: dict[str, Any] | None, when: str) -> Faults:
+def _left(face, model, before, when):
     """Iterate over faults of an object whose fit did not end."""
     if before is not None:
         changed = _is_changed(face, model, before)
@@ -131,8 +127,8 @@ def _left(face: Face, model: Any, before: dict[str, Any] | None, when: str) -> F
         yield f"{when}: after the fit that did not end it {shortened(changed)}"
 
 
-@behaviour("Ctrl-C", "at any moment")
-def interrupts(face: Face) -> Faults:
+@behaviour("at any moment")
+def interrupts(face):
     """Ctrl-C gives a usable model with a warning, or KeyboardInterrupt and the old model."""
     if not hears_ctrl_c():
         return
@@ -144,7 +140,6 @@ def interrupts(face: Face) -> Faults:
             calls = tuple(call + step for step in range(n_presses))
             model = face.model()
             before = _facts(model)
-            face.n_calls += 1
             when = f"{n_presses} Ctrl-C from call {call} of {n_calls}"
             with warnings.catch_warnings(record=True) as caught:
                 warnings.simplefilter("always")
@@ -172,8 +167,8 @@ def interrupts(face: Face) -> Faults:
                 yield f"{when}: the model {other}, InterruptedFitWarning: {is_told}"
 
 
-@behaviour("state", "fit changes no argument")
-def fit_changes_no_argument(face: Face) -> Faults:
+@behaviour("fit changes no argument")
+def fit_changes_no_argument(face):
     """Fit and predict leave their arguments and the parameters unchanged."""
     examples = deepcopy(face.examples)
     model = face.fresh()
@@ -189,25 +184,24 @@ def fit_changes_no_argument(face: Face) -> Faults:
         yield f"fit changed the parameters {changed}"
 
 
-@behaviour("state", "fit twice")
-def fit_twice(face: Face) -> Faults:
+@behaviour("fit twice")
+def fit_twice(face):
     """A second fit gives the first model again."""
     model = face.fit(face.model(), face.examples)
     if difference := face.difference(model):
         yield f"a second fit {difference}"
 
 
-@behaviour("state", "threads")
-def fits_in_threads(face: Face) -> Faults:
+@behaviour("threads")
+def fits_in_threads(face):
     """Fits and predictions in several threads are those of one."""
     model = face.model()
     X = face.examples.X
 
-    def fitted(_: int) -> Any:
+    def fitted(_):
         alone = face.fresh().fit(X, face.examples.y, **face.examples.more)
         return face.responses(alone, X), face.responses(model, X)
 
-    face.n_calls += _N_THREADS
     with warnings.catch_warnings(), ThreadPoolExecutor(_N_THREADS) as pool:
         warnings.simplefilter("ignore")
         for alone, shared in pool.map(fitted, range(_N_THREADS)):
@@ -217,8 +211,8 @@ def fits_in_threads(face: Face) -> Faults:
                 yield f"a model that several threads use gives other results of {difference}"
 
 
-@behaviour("state", "copies")
-def copies(face: Face) -> Faults:
+@behaviour("copies")
+def copies(face):
     """Pickle and deepcopy keep the model, clone the parameters."""
     model = face.model()
     for name, copy in (
@@ -240,16 +234,16 @@ def copies(face: Face) -> Faults:
         yield "clone has another repr than a new object with its parameters"
 
 
-def _called(face: Face, model: Any, name: str) -> Any:
+def _called(face, model, name):
     result = face.kind.ask(getattr(model, name), face.examples.X)
     return next(result) if inspect.isgenerator(result) else result
 
 
-@behaviour("state", "predict before fit")
-def predict_before_fit(face: Face) -> Faults:
+@behaviour("predict before fit")
+def predict_before_fit(face):
     """Every method that needs a model raises NotFittedError."""
     model = face.fresh()
-    trials: dict[str, Callable[[], Any]] = {
+    trials = {
         name: partial(_called, face, model, name)
         for name in (
             "predict predict_proba decision_function predict_costs predict_marginals transform "
@@ -274,8 +268,8 @@ def predict_before_fit(face: Face) -> Faults:
             yield f"{name} returns {shortened(result)}"
 
 
-@behaviour("state", "set_params after fit")
-def set_params_after_fit(face: Face) -> Faults:
+@behaviour("set_params after fit")
+def set_params_after_fit(face):
     """Parameters that are set after a fit do not change its model."""
     for name, value in {
         "C": 7.5, "tol": 0.3, "max_rounds": 1, "max_iter": 1, "max_epochs": 1, "taxonomy": None,
@@ -292,19 +286,19 @@ def set_params_after_fit(face: Face) -> Faults:
             yield f"{name}={value!r} after fit changes the model: it {difference}"
 
 
-def _load(face: Face, path: Any) -> Any:
+def _load(face, path):
     """Load a model, and pass the arguments of ``load`` that files do not hold."""
     load = type(face.estimator).load
     more = [getattr(face.estimator, name) for name in [*inspect.signature(load).parameters][1:]]
     return face.call(load, path, *more)
 
 
-@behaviour("files", "save and load")
-def save_and_load(face: Face) -> Faults:
+@behaviour("save and load")
+def save_and_load(face):
     """A loaded model has the same results, also after it is saved again."""
     model = face.model()
     with tempfile.TemporaryDirectory() as folder:
-        paths: list[Any] = [Path(folder) / "model", os.path.join(folder, "a model of \u00e4")]
+        paths = [Path(folder) / "model", os.path.join(folder, "a model of \u00e4")]
         for path in paths:
             face.call(model.save, path)
             loaded = _load(face, path)
@@ -316,8 +310,8 @@ def save_and_load(face: Face) -> Faults:
             yield f"a loaded model that is saved again {difference}"
 
 
-@behaviour("files", "settings in files")
-def settings_in_files(face: Face) -> Faults:
+@behaviour("settings in files")
+def settings_in_files(face):
     """A loaded model has the parameters, the attributes and the repr of the saved one."""
     model = face.model()
     with tempfile.TemporaryDirectory() as folder:
@@ -332,8 +326,8 @@ def settings_in_files(face: Face) -> Faults:
         yield f"a loaded model that is fitted again {difference}"
 
 
-@behaviour("files", "save refuses")
-def save_refuses(face: Face) -> Faults:
+@behaviour("save refuses")
+def save_refuses(face):
     """Paths of pipes and folders, and paths that cannot be written, are refused by name."""
     model = face.model()
     with tempfile.TemporaryDirectory() as folder:
@@ -364,8 +358,8 @@ def save_refuses(face: Face) -> Faults:
             yield f"path={no_path!r}: {fault}"
 
 
-@behaviour("files", "load refuses")
-def load_refuses(face: Face) -> Faults:
+@behaviour("load refuses")
+def load_refuses(face):
     """Files that are no model are refused by their name."""
     model = face.model()
     with tempfile.TemporaryDirectory() as folder:
@@ -408,8 +402,8 @@ def load_refuses(face: Face) -> Faults:
             yield f"path={no_path!r}: {fault}"
 
 
-@behaviour("files", "labels can be saved")
-def labels_can_be_saved(face: Face) -> Faults:
+@behaviour("labels can be saved")
+def labels_can_be_saved(face):
     """Labels of any type that fit takes can be saved, and come back of their type."""
     if not hasattr(face.model(), "classes_"):
         return

@@ -6,33 +6,28 @@ import inspect
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from types import FrameType
-from typing import Any
 
-# Modules that put things in order after an error; none arises in them.
-_SPARED = ("structboost.conformance", "structboost.runtime.interrupts")
+# Module that puts things in order after an error; none arises in it.
+_SPARED = "structboost.runtime.interrupts"
 
 
 class BreakError(RuntimeError):
     """Error that arises at a chosen call."""
 
 
-def break_here() -> None:
+def break_here():
     """Raise BreakError."""
-    raise BreakError("the battery broke this call")
+    raise BreakError("this call was broken")
 
 
-def press_ctrl_c() -> None:
+def press_ctrl_c():
     """Send the signal of Ctrl-C to this process."""
     signal.raise_signal(signal.SIGINT)
 
 
 @contextmanager
-def at_calls(
-    calls: tuple[int, ...] = (), action: Callable[[], None] = break_here
-) -> Iterator[list[int]]:
+def at_calls(calls=(), action=break_here):
     """Count the calls of functions of this package in this thread, and act at some of them.
 
     ``calls`` are the indices of these, ascending.  The list that the block gets holds the number so
@@ -40,7 +35,7 @@ def at_calls(
     """
     count, pending = [0], list(calls)
 
-    def profile(frame: FrameType, event: str, _: Any) -> None:
+    def profile(frame, event, _):
         name = frame.f_globals.get("__name__", "")
         # Python drops what arises while it clears a generator away.
         is_spared = name.startswith(_SPARED) or frame.f_code.co_flags & inspect.CO_GENERATOR
@@ -61,7 +56,7 @@ def at_calls(
         sys.setprofile(before)
 
 
-def hears_ctrl_c() -> bool:
+def hears_ctrl_c():
     """Whether Ctrl-C reaches this thread and no handler of the user takes it."""
     is_main = threading.current_thread() is threading.main_thread()
     return is_main and signal.getsignal(signal.SIGINT) is signal.default_int_handler

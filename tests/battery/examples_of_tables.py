@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
-from structboost._typing import override
-from structboost.conformance.examples import BAD, Examples, Kind, Named, optional, spoilt
-from structboost.conformance.twins import arrays, columns, frames, labels_of_types
+from tests.battery.examples import (
+    BAD,
+    Examples,
+    Kind,
+    arrays,
+    columns,
+    frames,
+    labels_of_types,
+    optional,
+    spoilt,
+)
 
 
 class Tables(Kind):
@@ -20,23 +25,20 @@ class Tables(Kind):
 
     n_rows, n_columns = 48, 4
 
-    def outputs(self, X: NDArray[Any], random: np.random.Generator) -> Any:
+    def outputs(self, X, random):
         """Draw outputs of the rows of a table."""
         raise NotImplementedError
 
-    @override
-    def draw(self, random: np.random.Generator, times: int = 1) -> Examples:
+    def draw(self, random, times=1):
         # Whole numbers are the same in every type.
         X = random.integers(-6, 7, (times * self.n_rows, self.n_columns)).astype(np.float64)
         return Examples(X, self.outputs(X, random))
 
-    @override
-    def named(self, X: Any, names: Sequence[str]) -> Any:
+    def named(self, X, names):
         pandas = optional("pandas")
         return None if pandas is None else pandas.DataFrame(X, columns=list(names))
 
-    @override
-    def twins_of_inputs(self, X: Any) -> Named:
+    def twins_of_inputs(self, X):
         types = ("float32", "float16", "int64", "int8", ">f8", ">i4", "object", "longdouble")
         yield from arrays(X, *types)
         yield "list of arrays", list(X)
@@ -44,8 +46,7 @@ class Tables(Kind):
             yield f"scipy {name}", getattr(sparse, name)(X)
         yield from frames(X)
 
-    @override
-    def odd_inputs(self, X: Any) -> Named:
+    def odd_inputs(self, X):
         yield from super().odd_inputs(X)
         yield "one row", X[0]
         yield "three dimensions", np.zeros((len(X), 2, 2))
@@ -69,8 +70,7 @@ class Tables(Kind):
         if networkx := optional("networkx"):
             yield "a graph", networkx.path_graph(3)
 
-    @override
-    def spoilt_inputs(self, X: Any) -> Named:
+    def spoilt_inputs(self, X):
         row = X[BAD].copy()
         row[1] = np.inf
         yield from spoilt(X, {"an infinite value": row})
@@ -83,70 +83,59 @@ class Tables(Kind):
 class Classes(Tables):
     """Faces of tables that predict a class."""
 
-    scorers: ClassVar[tuple[str, ...]] = ("accuracy", "f1_macro")
+    scorers = ("accuracy", "f1_macro")
 
-    @override
-    def named_outputs(self, y: Any) -> Iterator[tuple[str, Any, list[Any]]]:
+    def named_outputs(self, y):
         yield "array", y, ["ash", "birch", "cedar"]
         if pandas := optional("pandas"):
             yield "categories", pandas.Series(y).astype("category"), ["ash", "birch", "cedar"]
 
-    @override
-    def other_labels(self, y: Any) -> Named:
+    def other_labels(self, y):
         yield from labels_of_types(np.unique(y, return_inverse=True)[1])
 
-    @override
-    def outputs(self, X: NDArray[Any], random: np.random.Generator) -> Any:
+    def outputs(self, X, random):
         noisy = X[:, 0] + random.normal(size=len(X))
         return np.array(["ash", "birch", "cedar"])[np.digitize(noisy, [-2.0, 2.0])]
 
-    @override
-    def two_outputs(self, examples: Examples) -> Any:
+    def two_outputs(self, examples):
         return np.where(examples.X[:, 0] > 0, "ash", "birch")
 
-    @override
-    def twins_of_outputs(self, y: Any) -> Named:
+    def twins_of_outputs(self, y):
         yield "list", y.tolist()
         yield "list of numpy strings", list(y)
         yield "objects", y.astype(object)
         yield from columns(y)
 
-    @override
-    def spoilt_outputs(self, y: Any) -> Named:
+    def spoilt_outputs(self, y):
         values = {"None": None, "NaN": np.nan, "a number among strings": 3}
         yield from spoilt(y.astype(object), values)
         yield from spoilt(y.tolist(), {"a list": ["ash"]})
 
-    @override
-    def measure(self, y: Any, responses: Mapping[str, Any], more: Mapping[str, Any]) -> Any:
+    def measure(self, y, responses, more):
         return np.mean(np.asarray(y) == np.asarray(responses["predict"]))
 
 
 class Grades(Tables):
     """Faces of tables that rank the items of queries."""
 
-    lacks: ClassVar[Mapping[str, str]] = {
+    lacks = {
         "names of outputs": "relevance is a number",
         "class weights": "there are no classes",
         "probabilities": "scores order items",
     }
 
-    @override
-    def draw(self, random: np.random.Generator, times: int = 1) -> Examples:
+    def draw(self, random, times=1):
         examples = super().draw(random, times)
         return replace(examples, more={"qid": np.repeat(np.arange(times * self.n_rows // 6), 6)})
 
-    @override
-    def outputs(self, X: NDArray[Any], random: np.random.Generator) -> Any:
+    def outputs(self, X, random):
         return np.digitize(X[:, 0] + random.normal(size=len(X)), [-2.0, 2.0])
 
-    @override
-    def twins_of_outputs(self, y: Any) -> Named:
+    def twins_of_outputs(self, y):
         yield from arrays(y, "float64", "float16", "int8", ">i4", "uint8")
         yield from columns(y)
 
-    @override
-    def spoilt_outputs(self, y: Any) -> Named:
+    def spoilt_outputs(self, y):
         yield from spoilt(y.astype(float), {"NaN": np.nan, "infinite": np.inf})
         yield from spoilt(y.astype(object), {"a word": "word", "None": None})
 
@@ -154,14 +143,13 @@ class Grades(Tables):
 class LabelSets(Tables):
     """Faces of tables that predict sets of labels."""
 
-    lacks: ClassVar[Mapping[str, str]] = {
+    lacks = {
         "class weights": "label_costs weighs labels",
         "probabilities": "probabilities are those of labels, and need not sum to 1",
     }
-    scorers: ClassVar[tuple[str, ...]] = ("f1_micro", "accuracy")
+    scorers = ("f1_micro", "accuracy")
 
-    @override
-    def named_outputs(self, y: Any) -> Iterator[tuple[str, Any, list[Any]]]:
+    def named_outputs(self, y):
         names = ["wet", "dry", "hot"]
         lists = [[names[k] for k in np.flatnonzero(row)] for row in y]
         yield "lists of labels", lists, sorted(names)
@@ -171,23 +159,19 @@ class LabelSets(Tables):
         if polars := optional("polars"):
             yield "polars frame", polars.DataFrame(dict(zip(names, y.T, strict=True))), names
 
-    @override
-    def other_labels(self, y: Any) -> Named:
+    def other_labels(self, y):
         for name, labels in labels_of_types(np.arange(3)):
             yield name, [[labels[k] for k in np.flatnonzero(row)] for row in y]
 
-    @override
-    def outputs(self, X: NDArray[Any], random: np.random.Generator) -> Any:
+    def outputs(self, X, random):
         return (X[:, :3] + 2 * random.normal(size=(len(X), 3)) > 0).astype(int)
 
-    @override
-    def twins_of_outputs(self, y: Any) -> Named:
+    def twins_of_outputs(self, y):
         yield from arrays(y, "bool", "float64", "int8", ">i4")
         yield "scipy csr_matrix", sparse.csr_matrix(y)
         yield from frames(y, names=("0", "1", "2"))
 
-    @override
-    def spoilt_outputs(self, y: Any) -> Named:
+    def spoilt_outputs(self, y):
         yield from spoilt(y.astype(float), {"NaN": np.array([0, np.nan, 1])})
         yield from spoilt(y, {"two": np.array([0, 2, 1])})
         yield from spoilt(y.astype(object), {"a word": np.array([0, "x", 1], object)})
@@ -197,25 +181,22 @@ class LabelSets(Tables):
 class Costs(Tables):
     """Faces of tables that predict the costs of a decision among three items."""
 
-    lacks: ClassVar[Mapping[str, str]] = {
+    lacks = {
         "names of outputs": "decisions are rows of numbers",
         "class weights": "there are no classes",
         "probabilities": "decisions have costs",
         "monotone constraints": "decisions are not monotone in a cost",
     }
 
-    @override
-    def outputs(self, X: NDArray[Any], random: np.random.Generator) -> Any:
+    def outputs(self, X, random):
         costs = np.column_stack((X[:, 0], -X[:, 1], X[:, 2] / 2))
         return np.round(2 * (costs + random.normal(size=costs.shape))) + 20.0
 
-    @override
-    def twins_of_outputs(self, y: Any) -> Named:
+    def twins_of_outputs(self, y):
         yield from arrays(y, "float32", "float16", "int8", ">f8", "object")
         yield from frames(y)
 
-    @override
-    def spoilt_outputs(self, y: Any) -> Named:
+    def spoilt_outputs(self, y):
         values = {"NaN": np.nan, "infinite": -np.inf}
         yield from spoilt(y, {name: np.array([1.0, v, 2.0]) for name, v in values.items()})
         yield from spoilt(y.astype(object), {"a word": np.array([0, "x", 1], object)})

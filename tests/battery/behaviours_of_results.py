@@ -10,25 +10,23 @@ import re
 import time
 import tracemalloc
 from functools import partial
-from typing import Any
 
 import numpy as np
 from sklearn.model_selection import cross_val_score
 
-from structboost.conformance.behaviours import Faults, behaviour
-from structboost.conformance.checked_face import Face, shortened
-from structboost.conformance.examples import first
+from tests.battery.checked_face import behaviour, shortened
+from tests.battery.examples import first
 
 # So much more memory and time one prediction may take after training on more examples.
 _TIMES, _MORE_MEMORY, _MORE_SECONDS = 8, 1.5, 3.0
 
 
-def _fit_with(face: Face, name: str, value: Any) -> Any:
+def _fit_with(face, name, value):
     return face.fit(face.fresh(**{name: value}), face.examples)
 
 
-@behaviour("errors", "bad parameters")
-def bad_parameters(face: Face) -> Faults:
+@behaviour("bad parameters")
+def bad_parameters(face):
     """A value that no parameter can have is refused by its name."""
     for name in face.estimator.get_params(deep=False):
         for value in (object(), float("nan"), "no such word", b"bytes", {"no": "word"}, -(2**70)):
@@ -39,8 +37,8 @@ def bad_parameters(face: Face) -> Faults:
                 yield f"{name}={shortened(value)}: {fault}"
 
 
-@behaviour("errors", "unknown keywords")
-def unknown_keywords(face: Face) -> Faults:
+@behaviour("unknown keywords")
+def unknown_keywords(face):
     """A keyword that does not exist is refused by its name and that of the class."""
     required = {
         name: value
@@ -59,8 +57,8 @@ def unknown_keywords(face: Face) -> Faults:
                 yield f"{name}: error does not name class and keyword: {error}"
 
 
-@behaviour("scores", "score")
-def score(face: Face) -> Faults:
+@behaviour("score")
+def score(face):
     """The score is the documented measure and finite, with weights, too."""
     model = face.model()
     X, y, more = face.examples.X, face.examples.y, face.examples.more
@@ -84,8 +82,8 @@ def score(face: Face) -> Faults:
             yield f"weights that are {name}: {fault}"
 
 
-@behaviour("scores", "cross-validation")
-def cross_validation(face: Face) -> Faults:
+@behaviour("cross-validation")
+def cross_validation(face):
     """scikit-learn's searches and scorers take the face."""
     X, y = face.examples.X, face.examples.y
     for scoring in (None, *face.kind.scorers):
@@ -96,12 +94,12 @@ def cross_validation(face: Face) -> Faults:
             yield f"scoring={scoring!r} gives {values}"
 
 
-def _of_three(record: Any, trainer: Any, more: Any) -> None:
+def _of_three(record, trainer, more):
     """Take one argument more than a callback gets."""
 
 
-@behaviour("scores", "callbacks")
-def callbacks(face: Face) -> Faults:
+@behaviour("callbacks")
+def callbacks(face):
     """Callbacks are called, may print what they get, and stop a fit."""
     if not face.has("callbacks"):
         return
@@ -118,8 +116,8 @@ def callbacks(face: Face) -> Faults:
             yield f"callbacks={bad!r}: {fault}"
 
 
-@behaviour("scores", "repr")
-def representation(face: Face) -> Faults:
+@behaviour("repr")
+def representation(face):
     """The repr of an object describes it in a few lines."""
     model = face.model()
     for name, thing in {"new": face.fresh(), "fitted": model, **_facts_with_repr(model)}.items():
@@ -135,7 +133,7 @@ def representation(face: Face) -> Faults:
             yield "the page of the object does not name its class"
 
 
-def _facts_with_repr(model: Any) -> dict[str, Any]:
+def _facts_with_repr(model):
     """Return the fitted attributes that are objects of this package."""
     return {
         name: value
@@ -144,8 +142,8 @@ def _facts_with_repr(model: Any) -> dict[str, Any]:
     }
 
 
-@behaviour("honesty", "bounds and records")
-def honest_bounds(face: Face) -> Faults:
+@behaviour("bounds and records")
+def honest_bounds(face):
     """The bound is below the primal, the gap is theirs, and certified means at most tol."""
     model = face.model()
     records = getattr(model, "history_", ())
@@ -169,13 +167,12 @@ def honest_bounds(face: Face) -> Faults:
             yield f"objective_ {model.objective_} is no primal of the records"
 
 
-@behaviour("cost", "one prediction")
-def cost_of_one_prediction(face: Face) -> Faults:
+@behaviour("one prediction")
+def cost_of_one_prediction(face):
     """Predicting one example takes no longer after training on more of them."""
-    try:
-        many = face.kind.draw(np.random.default_rng(1), _TIMES)
-    except ValueError:
-        return  # only the user has examples
+    many = face.kind.draw(np.random.default_rng(1), _TIMES)
+    if many is None:
+        return
     small, large = face.model(), face.fit(face.fresh(), many)
     one = first(face.examples.X, 1)
     cost = [_cost(face, model, one) for model in (small, large)]
@@ -185,7 +182,7 @@ def cost_of_one_prediction(face: Face) -> Faults:
         yield f"one prediction takes {cost[1][1]} bytes, not {cost[0][1]}"
 
 
-def _cost(face: Face, model: Any, one: Any) -> tuple[float, int]:
+def _cost(face, model, one):
     """Return the seconds and bytes of one prediction."""
     face.respond(model, one)
     seconds = []
@@ -201,8 +198,8 @@ def _cost(face: Face, model: Any, one: Any) -> tuple[float, int]:
         tracemalloc.stop()
 
 
-@behaviour("cost", "one example is one of many")
-def one_of_many(face: Face) -> Faults:
+@behaviour("one example is one of many")
+def one_of_many(face):
     """An example alone has the responses that it has among others."""
     model = face.model()
     for n in (1, 3):

@@ -1,0 +1,188 @@
+"""Every public face, with parameters that make it fast and, for trainers, examples."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from structboost import (
+    AdaBoostECCClassifier,
+    AdaBoostMHClassifier,
+    AdaBoostMOClassifier,
+    BinaryTask,
+    ChainTask,
+    CrossFitted,
+    GraphTask,
+    MatchingTask,
+    MultiBoostClassifier,
+    MultiBoostCWClassifier,
+    MultiBoostECCClassifier,
+    MultiBoostMOClassifier,
+    MulticlassTask,
+    MultiLabelTask,
+    PredictThenOptimize,
+    RankingTask,
+    ShareBoostClassifier,
+    StructBoost,
+    StructBoostClassifier,
+    StructBoostMultiLabelClassifier,
+    StructBoostRanker,
+    StructBoostTagger,
+    StructuredSVM,
+    StructuredSVMClassifier,
+)
+from structboost.decisions import Choose
+from structboost.segmentation import CRFSettings, Segmenter, UnarySettings
+from structboost.tasks import GraphInput
+from structboost.text import TokenFeatures, TwoStageTagger
+from tests.battery.examples import Images, TaskExamples
+from tests.battery.examples_of_sequences import Sentences, Tags, TagsOfDicts
+from tests.battery.examples_of_tables import Classes, Costs, Grades, LabelSets
+
+N = 42
+HINGE = {"objective": "hinge", "C": 5.0, "tol": 0.1}
+
+
+def _tree():
+    from sklearn.tree import DecisionTreeClassifier
+
+    return DecisionTreeClassifier(max_depth=2, random_state=0)
+
+
+# What a class lacks, and why.
+NO_CONSTRAINTS = {"monotone constraints": "each class, bit or label has a score of its own"}
+NO_SIGNS = {"monotone constraints": "its weights have any sign"}
+NO_PROBABILITIES = {"probabilities": "losses over the bits of a code have none"}
+LINEAR = NO_SIGNS | {
+    "early stopping": "its passes end by the gap",
+    "probabilities": "the hinge has none",
+}
+TWO_STAGES = {
+    "early stopping": "the tagger of its stages has the parameters",
+    "one example is one of many": "tags depend on the sentences nearby",
+}
+REGRET = {
+    "sample weights": "give a frequent instance several times; score weighs instances",
+    "early stopping": "fits end by their certificate, and C is chosen by held-out regret",
+}
+TRAINER = {"settings in files": "a file holds the model, not how it was trained"}
+CROSS_FITTED = (
+    dict.fromkeys(
+        ("score", "bad output in score", "cross-validation"), "a transformer predicts no outputs"
+    )
+    | dict.fromkeys(
+        "save and load|settings in files|save refuses|load refuses|labels can be saved".split("|"),
+        "the classifiers of scikit-learn are stored by pickle",
+    )
+    | {"categories": "the classifier says which columns it takes"}
+    | dict.fromkeys(
+        ("sample weights", "class weights", "early stopping", *NO_CONSTRAINTS, *NO_PROBABILITIES),
+        "the classifier has its parameters",
+    )
+)
+# Name, with estimator, kind of inputs, and what it lacks.
+FACES = {
+    "StructBoostClassifier": (StructBoostClassifier(max_iter=4), Classes(), {}),
+    "StructBoostClassifier, hinge": (
+        StructBoostClassifier(**HINGE, max_iter=6), Classes(), {},
+    ),
+    "MultiBoostCWClassifier": (MultiBoostCWClassifier(max_rounds=4), Classes(), {}),
+    "MultiBoostClassifier": (
+        MultiBoostClassifier(max_rounds=4), Classes(), {},
+    ),
+    "MultiBoostMOClassifier": (
+        MultiBoostMOClassifier(max_rounds=4), Classes(), NO_PROBABILITIES,
+    ),
+    "MultiBoostECCClassifier": (
+        MultiBoostECCClassifier(max_rounds=4), Classes(), NO_CONSTRAINTS,
+    ),
+    "AdaBoostMHClassifier": (
+        AdaBoostMHClassifier(max_rounds=4), Classes(), NO_CONSTRAINTS | NO_PROBABILITIES,
+    ),
+    "AdaBoostMOClassifier": (
+        AdaBoostMOClassifier(max_rounds=4), Classes(), NO_PROBABILITIES,
+    ),
+    "AdaBoostECCClassifier": (
+        AdaBoostECCClassifier(max_rounds=4), Classes(), NO_CONSTRAINTS,
+    ),
+    "ShareBoostClassifier": (ShareBoostClassifier(max_rounds=3), Classes(), NO_SIGNS),
+    "StructuredSVMClassifier": (
+        StructuredSVMClassifier(tol=0.1, max_epochs=20), Classes(), LINEAR,
+    ),
+    "StructBoostMultiLabelClassifier": (
+        StructBoostMultiLabelClassifier(max_iter=4), LabelSets(), NO_CONSTRAINTS,
+    ),
+    "StructBoostMultiLabelClassifier, hinge": (
+        StructBoostMultiLabelClassifier(**HINGE, max_iter=5), LabelSets(), NO_CONSTRAINTS,
+    ),
+    "StructBoostRanker": (StructBoostRanker(max_iter=4), Grades(), {}),
+    "StructBoostRanker, hinge": (StructBoostRanker(**HINGE, max_iter=5), Grades(), {}),
+    "StructBoostTagger": (StructBoostTagger(max_iter=2), Tags(), {}),
+    "StructBoostTagger, hinge": (StructBoostTagger(**HINGE, max_iter=3), Tags(), {}),
+    "StructBoostTagger, dicts": (StructBoostTagger(), TagsOfDicts(), {}),
+    "TwoStageTagger": (
+        TwoStageTagger(StructBoostTagger(C=1.0), folds=2), TagsOfDicts(), TWO_STAGES,
+    ),
+    "TokenFeatures": (TokenFeatures(window=1), Sentences(), {}),
+    "PredictThenOptimize": (
+        PredictThenOptimize(Choose(3, 1), C=5.0, tol=0.1, start="none", random_state=0),
+        Costs(), REGRET,
+    ),
+    "CrossFitted": (CrossFitted(_tree(), folds=2), Classes(), CROSS_FITTED),
+    "CrossFitted, label sets": (CrossFitted(_tree(), folds=2), LabelSets(), CROSS_FITTED),
+    "CrossFitted, sequences": (CrossFitted(_tree(), folds=2), Tags(), CROSS_FITTED),
+    "Segmenter": (
+        Segmenter(
+            n_segments=4,
+            C=1.0,
+            crf=CRFSettings(max_rounds=2),
+            unaries=UnarySettings(n_folds=2, group_rounds=1),
+        ),
+        Images(), {},
+    ),
+}  # fmt: skip
+
+
+def task_examples():
+    """Tasks with small inputs and outputs, by name."""
+    random = np.random.default_rng(0)
+    rows = random.integers(-6, 7, (N, 3)).astype(float)
+    classes = np.digitize(rows[:, 0] + random.normal(size=N), [-2, 2])
+    chains = [random.integers(-6, 7, (n, 2)).astype(float) for n in random.integers(2, 5, N)]
+    signs = [(x[:, 0] + 4 * random.normal(size=len(x)) > 0).astype(int) for x in chains]
+    edges = np.array([[0, 1], [1, 2]])
+    nodes = [random.integers(-6, 7, (3, 2)).astype(float) for _ in range(N)]
+    pairs = [random.integers(-6, 7, (3, 3, 2)).astype(float) for _ in range(N)]
+    sets = (rows[:, :3] > 0).astype(int)
+    return {
+        "binary": (BinaryTask(), list(rows), np.where(classes > 0, 1, -1)),
+        "multi-class": (MulticlassTask(3), list(rows), classes),
+        "label sets": (MultiLabelTask(3), list(rows), list(sets)),
+        "chain": (ChainTask(2), chains, signs),
+        "graph": (
+            GraphTask(2),
+            [GraphInput(x, edges) for x in nodes],
+            [(x[:, 0] > 0).astype(int) for x in nodes],
+        ),
+        "matching": (
+            MatchingTask(),
+            pairs,
+            [random.permutation(3) if x[0, 0, 0] < 0 else np.arange(3) for x in pairs],
+        ),
+        "ranking": (
+            RankingTask(),
+            nodes,
+            [(x[:, 0] > np.median(x[:, 0])).astype(int) for x in nodes],
+        ),
+    }
+
+
+def all_faces():
+    """Name and arguments of :class:`Face` of every face."""
+    faces = dict(FACES)
+    for name, (task, X, Y) in task_examples().items():
+        for trainer in (
+            StructBoost(task, C=5.0, tol=0.1, max_rounds=3),
+            StructuredSVM(task, C=5.0, tol=0.1, max_epochs=8),
+        ):
+            faces[f"{type(trainer).__name__}, {name}"] = trainer, TaskExamples(X, Y), TRAINER
+    return faces
