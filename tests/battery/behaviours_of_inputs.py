@@ -1,52 +1,14 @@
-"""Behaviours of names, and powers that all faces have."""
+"""Behaviours of weights, probabilities and values that are equal, odd or spoilt."""
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import replace
 from functools import partial
 
 import numpy as np
-from scipy import sparse
 
 from tests.battery.checked_face import behaviour, same, unequal
-from tests.battery.examples import BAD, optional
-
-_NAMES = ("wind", "rain", "load", "heat")
-
-
-def _named(face, change=lambda frame: frame):
-    """Return the inputs with names of columns, each frame changed."""
-    X = face.kind.named(face.examples.X, _NAMES[: np.shape(face.examples.X[0])[-1]])
-    return [change(frame) for frame in X] if isinstance(X, list) else change(X)
-
-
-def _response(face, model, change):
-    return face.respond(model, _named(face, change))
-
-
-@behaviour("columns by name")
-def columns_by_name(face):
-    """Columns are matched by name, wrong names refused, names kept."""
-    frames = _named(face)
-    model = face.fit(face.fresh(), replace(face.examples, X=frames))
-    expected = face.responses(model, frames)
-    of_model = list(getattr(model, "feature_names_in_", ()))
-    names = [*_NAMES][: np.shape(face.examples.X[0])[-1]]
-    if of_model != names:
-        yield f"feature_names_in_ is {of_model} after frames with the columns {names}"
-    turned = _named(face, lambda frame: frame[list(frame.columns)[::-1]])
-    if difference := face.difference(model, turned, expected):
-        yield f"with columns in another order the model {difference}"
-    wrong = {
-        "unknown column": (lambda frame: frame.rename(columns={"wind": "typo"}), ["typo", "wind"]),
-        "missing column": (lambda frame: frame.drop(columns="wind"), ["wind"]),
-        "additional column": (lambda frame: frame.assign(typo=1.0), ["typo"]),
-    }
-    for name, (change, words) in wrong.items():
-        fault = face.refusal(words, partial(_response, face, model, change))
-        if fault:
-            yield f"{name}: {fault}"
+from tests.battery.examples import BAD
 
 
 @behaviour("names of outputs")
@@ -58,65 +20,6 @@ def names_of_outputs(face):
         classes = getattr(model, "classes_", None)
         if classes is None or list(classes) != wanted:
             yield f"{name}: classes_ is {classes}, not {wanted}"
-
-
-def _table_with(face, change):
-    return replace(face.examples, X=change(face.examples.X))
-
-
-def _missing(X):
-    X = X.copy()
-    X[::5, 0] = np.nan
-    return X
-
-
-def _with_strings(X, word=""):
-    pandas = optional("pandas")
-    frame = pandas.DataFrame(X, columns=_NAMES[: X.shape[1]])
-    return frame.assign(wind=[word or ("low" if x < 0 else "high") for x in X[:, 0]])
-
-
-def _fit_of(change):
-    """Return how a face refuses inputs that it does not take."""
-    return lambda face: face.refusal(
-        [face.input_name], lambda: face.fit(face.fresh(), _table_with(face, change))
-    )
-
-
-@behaviour("missing values", _fit_of(_missing))
-def missing_values(face):
-    """NaN is a missing value, in fit and in predict."""
-    examples = _table_with(face, _missing)
-    responses = face.responses(face.fit(face.fresh(), examples), examples.X)
-    for name, values in responses.items():
-        if np.asarray(values).dtype.kind == "f" and not np.isfinite(values).all():
-            yield f"{name} returns values that are not finite"
-
-
-@behaviour("categories", _fit_of(_with_strings))
-def categories(face):
-    """Columns of strings are categories, and unseen values warn."""
-    examples = _table_with(face, _with_strings)
-    model = face.fit(face.fresh(), examples)
-    face.responses(model, examples.X)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        face.method(model)(_with_strings(face.examples.X, "unseen"))
-    if not any("wind" in str(warning.message) for warning in caught):
-        yield "a column of categories, none of which training had, gives no warning that names it"
-    pandas = optional("pandas")
-    twin = examples.X.assign(wind=pandas.Categorical(examples.X["wind"]))
-    other = face.fit(face.fresh(), replace(examples, X=twin))
-    if difference := face.difference(other, twin, face.responses(model, examples.X)):
-        yield f"with pandas' categories for strings the model {difference}"
-
-
-@behaviour("sparse rows", _fit_of(sparse.csr_array))
-def sparse_rows(face):
-    """Sparse rows give the model of the same dense rows."""
-    examples = _table_with(face, sparse.csr_array)
-    if difference := face.difference(face.fit(face.fresh(), examples), examples.X):
-        yield f"with sparse rows the model {difference}"
 
 
 @behaviour("sample weights")
@@ -162,38 +65,6 @@ def class_weights(face):
         fault = face.refusal(["class_weight"], partial(face.fit, model, face.examples))
         if fault:
             yield f"{value!r}: {fault}"
-
-
-@behaviour("early stopping")
-def early_stopping(face):
-    """A fit stops by examples that it held out."""
-    model = face.fit(face.fresh(early_stopping=True, n_iter_no_change=2), face.examples)
-    if not hasattr(model, "validation_losses_"):
-        yield "validation_losses_ is missing after early stopping"
-
-
-def _monotone(face):
-    """Return a model of two outputs whose score falls in the first column."""
-    constraints = [-1] + [0] * (face.examples.X.shape[1] - 1)
-    examples = replace(face.examples, y=face.kind.two_outputs(face.examples))
-    return face.fit(face.fresh(monotonic_cst=constraints), examples)
-
-
-def _monotone_refused(face):
-    return face.refusal(["monotonic_cst"], _monotone, face)
-
-
-@behaviour("monotone constraints", _monotone_refused)
-def monotone_constraints(face):
-    """A constraint makes responses monotone in its column."""
-    model = _monotone(face)
-    grid = np.repeat(face.examples.X[:1], 13, axis=0)
-    grid[:, 0] = np.arange(-6, 7)
-    scores = face.call(model.decision_function, grid)
-    if scores.ndim != 1:
-        yield f"scores of two outputs have shape {scores.shape}"
-    elif not (np.diff(scores) <= 1e-9).all():
-        yield "scores rise where the constraint says that they fall"
 
 
 @behaviour("probabilities")

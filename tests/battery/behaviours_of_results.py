@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import html
 import inspect
-import io
 import re
 import time
 import tracemalloc
@@ -92,28 +90,6 @@ def cross_validation(face):
         )
         if not np.isfinite(values).all():
             yield f"scoring={scoring!r} gives {values}"
-
-
-def _of_three(record, trainer, more):
-    """Take one argument more than a callback gets."""
-
-
-@behaviour("callbacks")
-def callbacks(face):
-    """Callbacks are called, may print what they get, and stop a fit."""
-    if not face.has("callbacks"):
-        return
-    printed = io.StringIO()
-    with contextlib.redirect_stdout(printed):
-        face.fit(face.fresh(callbacks=[print]), face.examples)
-    if not printed.getvalue():
-        yield "callbacks=[print] prints nothing"
-    if re.search(r"object at 0x|<function", printed.getvalue()):
-        yield f"callbacks=[print] prints addresses: {shortened(printed.getvalue())}"
-    for bad in ([3], "print", 3, [None], {"a": 1}, [lambda record: None], [print, _of_three]):
-        fault = face.refusal(["callbacks"], partial(_fit_with, face, "callbacks", bad))
-        if fault:
-            yield f"callbacks={bad!r}: {fault}"
 
 
 @behaviour("repr")

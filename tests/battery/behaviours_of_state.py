@@ -19,7 +19,7 @@ from sklearn.exceptions import NotFittedError
 
 from structboost.contract.equality import deeply_equal
 from structboost.errors import InterruptedFitWarning
-from tests.battery.checked_face import behaviour, fault_of_error, same, shortened, unequal
+from tests.battery.checked_face import behaviour, same, shortened, unequal
 from tests.helpers.broken_calls import (
     BreakError,
     at_calls,
@@ -324,108 +324,3 @@ def settings_in_files(face):
         yield f"the loaded model lacks {sorted(lost)}"
     if difference := face.difference(face.fit(loaded, face.examples)):
         yield f"a loaded model that is fitted again {difference}"
-
-
-@behaviour("save refuses")
-def save_refuses(face):
-    """Paths of pipes and folders, and paths that cannot be written, are refused by name."""
-    model = face.model()
-    with tempfile.TemporaryDirectory() as folder:
-        fifo = Path(folder) / "fifo"
-        os.mkfifo(fifo)
-        for name, path in (
-            ("a folder", folder),
-            ("a FIFO", fifo),
-            ("a missing folder", Path(folder) / "missing" / "model"),
-            ("below a file", fifo / "model"),
-        ):
-            try:
-                face.call(model.save, path)
-            except (OSError, ValueError) as error:
-                if str(path) not in str(error) and str(Path(path).parent) not in str(error):
-                    yield f"{name}: error does not name the path: {error}"
-            except Exception as error:
-                yield f"{name}: {type(error).__name__}: {error}"
-            else:
-                yield f"{name}: was not refused"
-        if not fifo.is_fifo():
-            yield "a FIFO was replaced"
-        if os.listdir(folder) != ["fifo"]:
-            yield f"a refused save leaves {sorted(os.listdir(folder))}"
-    for no_path in (None, 3.5, [], object(), "a\0b"):
-        fault = face.refusal(["path"], partial(model.save, no_path))
-        if fault:
-            yield f"path={no_path!r}: {fault}"
-
-
-@behaviour("load refuses")
-def load_refuses(face):
-    """Files that are no model are refused by their name."""
-    model = face.model()
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "model"
-        face.call(model.save, path)
-        whole = path.read_bytes()
-        for name, content in (
-            ("empty", b""),
-            ("text", b"no model at all\n"),
-            ("cut short", whole[: len(whole) // 2]),
-            ("another byte", whole[:200] + bytes([whole[200] ^ 255]) + whole[201:]),
-            ("a pickle", pickle.dumps(model)),
-        ):
-            path.write_bytes(content)
-            try:
-                loaded = _load(face, path)
-                # Some bytes, such as those of a date, do not matter.
-                is_same = not face.difference(loaded)
-            except ValueError as error:
-                if fault := fault_of_error(error, [path.name]):
-                    yield f"{name}: {fault}"
-            except Exception as error:
-                yield f"{name}: {type(error).__name__}: {error}"
-            else:
-                if name != "another byte" or not is_same:
-                    yield f"{name}: was loaded"
-        try:
-            _load(face, Path(folder) / "missing")
-            yield "a missing file was loaded"
-        except FileNotFoundError:
-            pass
-        try:
-            _load(face, folder)
-        except Exception as error:
-            if not isinstance(error, OSError | ValueError) or Path(folder).name not in str(error):
-                yield f"a folder: {type(error).__name__}: {error}"
-    for no_path in (None, 3.5, [], object()):
-        fault = face.refusal(["path"], partial(_load, face, no_path))
-        if fault:
-            yield f"path={no_path!r}: {fault}"
-
-
-@behaviour("labels can be saved")
-def labels_can_be_saved(face):
-    """Labels of any type that fit takes can be saved, and come back of their type."""
-    if not hasattr(face.model(), "classes_"):
-        return
-    for name, y in face.kind.other_labels(face.examples.y):
-        model = face.fresh()
-        try:
-            face.call(model.fit, face.examples.X, y, **face.examples.more)
-        except (ValueError, TypeError) as error:
-            if fault := fault_of_error(error, [face.output_name]):
-                yield f"{name}: {fault}"
-            continue
-        expected = face.call(model.predict, face.examples.X)
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / "model"
-            try:
-                face.call(model.save, path)
-                loaded = _load(face, path)
-            except Exception as error:
-                yield f"{name}: fit takes them, save or load raises {type(error).__name__}: {error}"
-                continue
-        predicted = face.call(loaded.predict, face.examples.X)
-        if not same(expected, predicted) or type(np.asarray(loaded.classes_)[0]) is not type(
-            np.asarray(model.classes_)[0]
-        ):
-            yield f"{name}: the loaded model has other labels"

@@ -33,34 +33,22 @@ _OURS = (
 )
 # Behaviours by name: ``faults(face)`` iterates over the faults of a face.
 BEHAVIOURS = {}
-# How a face that lacks a behaviour must refuse it: ``refused(face)`` returns a fault, or None.
-REFUSALS = {}
 
 
-def behaviour(name, refused=None):
+def behaviour(name):
     """Add a function to the behaviours of this name."""
 
     def add(faults):
         BEHAVIOURS[name] = faults
-        if refused is not None:
-            REFUSALS[name] = refused
         return faults
 
     return add
 
 
-def faults_of(face, name):
-    """List the faults of a face in one behaviour, or in its refusal if the face lacks it."""
-    if name not in face.lacks:
-        return list(BEHAVIOURS[name](face))
-    fault = name in REFUSALS and name not in face.kind.lacks and REFUSALS[name](face)
-    return [f"is declared not to work, but: {fault}"] if fault else []
-
-
 class Face:
     """Estimator or trainer under check, with the kind of its inputs.
 
-    ``lacks`` has the behaviours that only this class does not have, and why.
+    ``lacks`` has the names of behaviours that only this class does not have.
     """
 
     def __init__(self, estimator, kind, lacks=()):
@@ -69,9 +57,9 @@ class Face:
             self.estimator.set_params(random_state=0)
         self.kind = kind
         self.name = type(estimator).__name__
-        self.lacks = kind.lacks | dict(lacks)
+        self.lacks = {*kind.lacks, *lacks}
         if hasattr(type(estimator), "predict_proba") and not hasattr(estimator, "predict_proba"):
-            self.lacks.setdefault("probabilities", "its objective has none")
+            self.lacks.add("probabilities")
         self.examples = kind.draw(np.random.default_rng(0))
         self.input_name, self.output_name = [*inspect.signature(estimator.fit).parameters][:2]
         first = next(iter(inspect.signature(self.method(estimator)).parameters))

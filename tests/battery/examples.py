@@ -12,11 +12,6 @@ import numpy as np
 
 # Example that is spoilt, in order to see whether the message has its index.
 BAD = 37
-# Behaviours of tables of numbers, and of classes.
-NO_TABLES = dict.fromkeys(
-    "missing values|categories|sparse rows|monotone constraints|probabilities".split("|"),
-    "inputs are no table",
-) | {"class weights": "outputs are no classes"}
 
 
 def optional(name):
@@ -83,27 +78,6 @@ def containers(values):
     yield "array of objects", array_of(values)
     if pandas := optional("pandas"):
         yield "Series", pandas.Series(list(values), index=range(100, 100 + len(values)))
-
-
-def labels_of_types(codes):
-    """Iterate over labels of many types, in the ascending order of codes."""
-    for dtype in ("int8", "uint64", "float64", "float16", ">i4", "U5", "S5"):
-        yield f"array of {dtype}", codes.astype(dtype)
-    yield "bool", (codes > 0).astype(bool)
-    yield "large whole numbers", codes.astype(np.int64) + 2**53
-    yield "Python's large whole numbers", array_of([2**70 + int(k) for k in codes])
-    yield "negative numbers", -codes - 1
-    yield "fractions", codes / 3
-    yield "dates", np.datetime64("2020-01-01") + codes
-    yield "tuples", array_of([(int(k), "a") for k in codes])
-    yield "bytes", array_of([b"%d" % k for k in codes])
-    yield "None and strings", array_of([None if k == 0 else str(k) for k in codes])
-    yield "numbers and strings", array_of([0 if k == 0 else str(k) for k in codes])
-    yield "empty and other strings", array_of(["", "\u00e4", "a\nb"])[codes]
-    yield "infinite numbers", np.array([-np.inf, 0.0, np.inf])[codes]
-    yield "complex numbers", codes * 1j
-    if pandas := optional("pandas"):
-        yield "Timestamps", array_of([pandas.Timestamp(2020, 1, 1 + int(k)) for k in codes])
 
 
 def read_only(array):
@@ -181,8 +155,8 @@ def columns(y):
 class Kind:
     """Kind of face, with its examples."""
 
-    # Behaviours that no face of this kind can have, and why.
-    lacks = {}
+    # Behaviours that no face of this kind can have.
+    lacks = frozenset()
     # Parameters that any string can be a value of.
     free_parameters = ("checkpoint", "cache")
     # Words by which messages may name an output, besides the argument.
@@ -206,10 +180,6 @@ class Kind:
 
     def named_outputs(self, y):
         """Iterate over outputs in containers with names, and the classes that they have."""
-        yield from ()
-
-    def other_labels(self, y):
-        """Iterate over the outputs with labels of other types."""
         yield from ()
 
     def odd_inputs(self, X):
@@ -242,14 +212,6 @@ class Kind:
         """Iterate over outputs of which that of example ``BAD`` cannot be used."""
         yield from ()
 
-    def named(self, X, names):
-        """Return inputs whose columns have these names."""
-        return None
-
-    def two_outputs(self, examples):
-        """Return outputs of which there are two, by the first column."""
-        return examples.y
-
     def ask(self, method, X):
         """Call a method that predicts."""
         return method(X)
@@ -263,11 +225,8 @@ class TaskExamples(Kind):
     """Trainers, whose inputs and outputs are those of their task."""
 
     words_of_outputs = ("output", "X")
-    lacks = NO_TABLES | {
-        "early stopping": "the callback EarlyStopping does it",
-        "columns by name": "the task reads the inputs",
-        "names of outputs": "the task reads the outputs",
-    }
+    # Outputs of tasks are neither classes nor named.
+    lacks = {"probabilities", "class weights", "names of outputs"}
 
     def __init__(self, X, y):
         self.examples = Examples(X, y)
@@ -297,12 +256,8 @@ class TaskExamples(Kind):
 class Images(Kind):
     """Faces that learn from photographs and masks."""
 
-    lacks = NO_TABLES | {
-        "columns by name": "photographs have no columns",
-        "sample weights": "the pixels of an image have the same weight",
-        "early stopping": "superpixels are held out by folds",
-        "names of outputs": "masks hold whole numbers",
-    }
+    # Masks hold whole numbers, and pixels of an image have the same weight.
+    lacks = {"probabilities", "class weights", "names of outputs", "sample weights"}
 
     def ask(self, method, X):
         # The segmenter predicts one photograph.

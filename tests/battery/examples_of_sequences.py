@@ -5,19 +5,13 @@ from __future__ import annotations
 from types import MappingProxyType
 
 import numpy as np
-from scipy import sparse
 
 from tests.battery.examples import (
     BAD,
-    NO_TABLES,
     Examples,
     Kind,
-    arrays,
     columns,
     containers,
-    frames,
-    labels_of_types,
-    optional,
     spoilt,
 )
 
@@ -25,9 +19,12 @@ _WORDS = ("Ada", "Bo", "Cy", "reads", "sees", "sleeps", "and", "42")
 
 
 class Tags(Kind):
-    """Faces of sequences that predict a tag for each token, here a row of numbers."""
+    """Faces of sequences that predict a tag for each token, here a row of numbers.
 
-    lacks = NO_TABLES
+    Forms of sequences and tags are those of ``tests/faces/test_sequence_forms.py``.
+    """
+
+    lacks = {"probabilities", "class weights"}
 
     def sequence(self, random, n):
         """Draw a sequence of ``n`` tokens, and a number for each that its tag depends on."""
@@ -42,54 +39,6 @@ class Tags(Kind):
     def named_outputs(self, y):
         yield "lists", y, ["N", "O"]
         yield "arrays", [np.array(tags) for tags in y], ["N", "O"]
-
-    def other_labels(self, y):
-        for name, labels in labels_of_types(np.arange(2)):
-            yield name, [[labels["NO".index(tag)] for tag in tags] for tags in y]
-
-    def named(self, X, names):
-        pandas = optional("pandas")
-        return None if pandas is None else [pandas.DataFrame(x, columns=list(names)) for x in X]
-
-    def twins_of_inputs(self, X):
-        yield from containers(X)
-        twins = [
-            dict([*arrays(x, "float32", "float16", "int8", ">f8", "object"), *frames(x)]) for x in X
-        ]
-        for name in twins[0]:
-            yield f"sequences, each a {name}", [twin[name] for twin in twins]
-        yield "scipy sparse", [sparse.csr_matrix(x) for x in X]
-
-    def twins_of_outputs(self, y):
-        yield from containers(y)
-        twins = [dict([*containers(tags), *columns(np.array(tags))]) for tags in y]
-        for name in twins[0]:
-            yield f"sequences, each a {name}", [twin[name] for twin in twins]
-        yield "arrays", [np.array(tags) for tags in y]
-
-    def odd_inputs(self, X):
-        yield from super().odd_inputs(X)
-        yield "one matrix", np.ones((len(X), 3))
-        yield "one sparse matrix", sparse.csr_matrix(np.ones((len(X), 3)))
-        yield "one sequence", X[0]
-        yield "numbers", list(range(len(X)))
-        yield "a list of strings", ["some words"] * len(X)
-        yield "a dict of sequences", dict(enumerate(X))
-        yield "sequences that are generators", [(token for token in x) for x in X]
-        yield "sequences that are sets", [{1, 2}] * len(X)
-        yield "sequences that are dicts", [{"a": 1}] * len(X)
-        yield "tokens without features", [np.zeros((len(x), 0)) for x in X]
-        yield "sequences of strings", [["word"] * len(x) for x in X]
-        if pandas := optional("pandas"):
-            yield "one frame", pandas.DataFrame(np.ones((len(X), 3)), columns=list("abc"))
-
-    def odd_outputs(self, y):
-        yield from super().odd_outputs(y)
-        yield "one list of tags", ["N"] * len(y)
-        yield "sets of tags", [set(tags) for tags in y]
-        yield "dicts of tags", [dict(enumerate(tags)) for tags in y]
-        yield "generators of tags", [(tag for tag in tags) for tags in y]
-        yield "strings of tags", ["".join(tags) for tags in y]
 
     def spoilt_inputs(self, X):
         yield from spoilt(X, {"None": None, "a number": 3.0, "a string": "ab"} | self._bad(X[BAD]))
@@ -117,12 +66,6 @@ class Tags(Kind):
 class TagsOfDicts(Tags):
     """Faces of sequences of dicts, with strings, bools and numbers."""
 
-    lacks = NO_TABLES | {
-        "columns by name": "a dict names its features, and may lack any",
-        "early stopping": "a linear function has no rounds",
-        "callbacks": "a linear function has no rounds",
-    }
-
     def sequence(self, random, n):
         words = random.integers(0, len(_WORDS), n)
         tokens = [
@@ -130,29 +73,6 @@ class TagsOfDicts(Tags):
             for word in (_WORDS[k] for k in words)
         ]
         return tokens, 3.5 - words + random.normal(size=n)
-
-    def twins_of_inputs(self, X):
-        yield from containers(X)
-        for name in dict(containers([])):
-            yield f"sequences, each a {name}", [dict(containers(x))[name] for x in X]
-        yield "names in another order", [[dict(reversed(token.items())) for token in x] for x in X]
-        yield "read-only mappings", [[MappingProxyType(token) for token in x] for x in X]
-        for name, key, change in (
-            ("strings of numpy", "word[0]", np.str_),
-            ("lists of one string", "word[0]", lambda word: [word]),
-            ("bools of numpy", "is_title", np.bool_),
-            ("numbers for bools", "is_title", float),
-            ("numbers of numpy", "length", np.float16),
-        ):
-            yield name, [[{**token, key: change(token[key])} for token in x] for x in X]
-        if pandas := optional("pandas"):
-            yield "pandas frames with text", [pandas.DataFrame(x) for x in X]
-        if polars := optional("polars"):
-            yield "polars frames with text", [polars.DataFrame(x) for x in X]
-
-    def odd_inputs(self, X):
-        yield from super().odd_inputs(X)
-        yield "tokens that are lists", [[list(token.items()) for token in x] for x in X]
 
     def _bad(self, x):
         values = {"None": None, "NaN": np.nan, "infinite": np.inf, "an object": object()}
@@ -171,18 +91,15 @@ class Sentences(Tags):
 
     free_parameters = ("word", "name")
     reads_outputs = False
-    lacks = (
-        NO_TABLES
-        | {"columns by name": "a dict names its columns"}
-        | dict.fromkeys(
-            "sample weights|early stopping|names of outputs|bad output in fit".split("|"),
-            "features do not depend on outputs",
-        )
-        | dict.fromkeys(
-            "score|cross-validation|bad output in score".split("|"),
-            "a transformer predicts no outputs",
-        )
-    )
+    # Features do not depend on outputs, and none are predicted.
+    lacks = Tags.lacks | {
+        "sample weights",
+        "names of outputs",
+        "bad output in fit",
+        "score",
+        "cross-validation",
+        "bad output in score",
+    }
 
     def sequence(self, random, n):
         words = random.integers(0, len(_WORDS), n)

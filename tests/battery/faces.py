@@ -48,81 +48,63 @@ def _tree():
     return DecisionTreeClassifier(max_depth=2, random_state=0)
 
 
-# What a class lacks, and why.
-NO_CONSTRAINTS = {"monotone constraints": "each class, bit or label has a score of its own"}
-NO_SIGNS = {"monotone constraints": "its weights have any sign"}
-NO_PROBABILITIES = {"probabilities": "losses over the bits of a code have none"}
-LINEAR = NO_SIGNS | {
-    "early stopping": "its passes end by the gap",
-    "probabilities": "the hinge has none",
-}
-TWO_STAGES = {
-    "early stopping": "the tagger of its stages has the parameters",
-    "one example is one of many": "tags depend on the sentences nearby",
-}
-REGRET = {
-    "sample weights": "give a frequent instance several times; score weighs instances",
-    "early stopping": "fits end by their certificate, and C is chosen by held-out regret",
-}
-TRAINER = {"settings in files": "a file holds the model, not how it was trained"}
-CROSS_FITTED = (
-    dict.fromkeys(
-        ("score", "bad output in score", "cross-validation"), "a transformer predicts no outputs"
-    )
-    | dict.fromkeys(
-        "save and load|settings in files|save refuses|load refuses|labels can be saved".split("|"),
-        "the classifiers of scikit-learn are stored by pickle",
-    )
-    | {"categories": "the classifier says which columns it takes"}
-    | dict.fromkeys(
-        ("sample weights", "class weights", "early stopping", *NO_CONSTRAINTS, *NO_PROBABILITIES),
-        "the classifier has its parameters",
-    )
-)
+# Losses over the bits of a code, and the hinge of a linear function, have no probabilities.
+NO_PROBABILITIES = {"probabilities"}
+# Tags depend on the sentences nearby.
+TWO_STAGES = {"one example is one of many"}
+# A frequent instance is given several times.
+REGRET = {"sample weights"}
+# A file holds the model, not how it was trained.
+TRAINER = {"settings in files"}
+# It predicts no outputs, its classifier has the weights, and is stored by pickle.
+CROSS_FITTED = {
+    "score", "bad output in score", "cross-validation", "sample weights", "class weights",
+    "probabilities", "save and load", "settings in files",
+}  # fmt: skip
 # Name, with estimator, kind of inputs, and what it lacks.
 FACES = {
-    "StructBoostClassifier": (StructBoostClassifier(max_iter=4), Classes(), {}),
+    "StructBoostClassifier": (StructBoostClassifier(max_iter=4), Classes()),
     "StructBoostClassifier, hinge": (
-        StructBoostClassifier(**HINGE, max_iter=6), Classes(), {},
+        StructBoostClassifier(**HINGE, max_iter=6), Classes(),
     ),
-    "MultiBoostCWClassifier": (MultiBoostCWClassifier(max_rounds=4), Classes(), {}),
+    "MultiBoostCWClassifier": (MultiBoostCWClassifier(max_rounds=4), Classes()),
     "MultiBoostClassifier": (
-        MultiBoostClassifier(max_rounds=4), Classes(), {},
+        MultiBoostClassifier(max_rounds=4), Classes(),
     ),
     "MultiBoostMOClassifier": (
         MultiBoostMOClassifier(max_rounds=4), Classes(), NO_PROBABILITIES,
     ),
     "MultiBoostECCClassifier": (
-        MultiBoostECCClassifier(max_rounds=4), Classes(), NO_CONSTRAINTS,
+        MultiBoostECCClassifier(max_rounds=4), Classes(),
     ),
     "AdaBoostMHClassifier": (
-        AdaBoostMHClassifier(max_rounds=4), Classes(), NO_CONSTRAINTS | NO_PROBABILITIES,
+        AdaBoostMHClassifier(max_rounds=4), Classes(), NO_PROBABILITIES,
     ),
     "AdaBoostMOClassifier": (
         AdaBoostMOClassifier(max_rounds=4), Classes(), NO_PROBABILITIES,
     ),
     "AdaBoostECCClassifier": (
-        AdaBoostECCClassifier(max_rounds=4), Classes(), NO_CONSTRAINTS,
+        AdaBoostECCClassifier(max_rounds=4), Classes(),
     ),
-    "ShareBoostClassifier": (ShareBoostClassifier(max_rounds=3), Classes(), NO_SIGNS),
+    "ShareBoostClassifier": (ShareBoostClassifier(max_rounds=3), Classes()),
     "StructuredSVMClassifier": (
-        StructuredSVMClassifier(tol=0.1, max_epochs=20), Classes(), LINEAR,
+        StructuredSVMClassifier(tol=0.1, max_epochs=20), Classes(), NO_PROBABILITIES,
     ),
     "StructBoostMultiLabelClassifier": (
-        StructBoostMultiLabelClassifier(max_iter=4), LabelSets(), NO_CONSTRAINTS,
+        StructBoostMultiLabelClassifier(max_iter=4), LabelSets(),
     ),
     "StructBoostMultiLabelClassifier, hinge": (
-        StructBoostMultiLabelClassifier(**HINGE, max_iter=5), LabelSets(), NO_CONSTRAINTS,
+        StructBoostMultiLabelClassifier(**HINGE, max_iter=5), LabelSets(),
     ),
-    "StructBoostRanker": (StructBoostRanker(max_iter=4), Grades(), {}),
-    "StructBoostRanker, hinge": (StructBoostRanker(**HINGE, max_iter=5), Grades(), {}),
-    "StructBoostTagger": (StructBoostTagger(max_iter=2), Tags(), {}),
-    "StructBoostTagger, hinge": (StructBoostTagger(**HINGE, max_iter=3), Tags(), {}),
-    "StructBoostTagger, dicts": (StructBoostTagger(), TagsOfDicts(), {}),
+    "StructBoostRanker": (StructBoostRanker(max_iter=4), Grades()),
+    "StructBoostRanker, hinge": (StructBoostRanker(**HINGE, max_iter=5), Grades()),
+    "StructBoostTagger": (StructBoostTagger(max_iter=2), Tags()),
+    "StructBoostTagger, hinge": (StructBoostTagger(**HINGE, max_iter=3), Tags()),
+    "StructBoostTagger, dicts": (StructBoostTagger(), TagsOfDicts()),
     "TwoStageTagger": (
         TwoStageTagger(StructBoostTagger(C=1.0), folds=2), TagsOfDicts(), TWO_STAGES,
     ),
-    "TokenFeatures": (TokenFeatures(window=1), Sentences(), {}),
+    "TokenFeatures": (TokenFeatures(window=1), Sentences()),
     "PredictThenOptimize": (
         PredictThenOptimize(Choose(3, 1), C=5.0, tol=0.1, start="none", random_state=0),
         Costs(), REGRET,
@@ -137,7 +119,7 @@ FACES = {
             crf=CRFSettings(max_rounds=2),
             unaries=UnarySettings(n_folds=2, group_rounds=1),
         ),
-        Images(), {},
+        Images(),
     ),
 }  # fmt: skip
 

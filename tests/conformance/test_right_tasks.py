@@ -63,17 +63,6 @@ class TopK(OneChannel):
         return itertools.combinations(range(len(x)), 1 + int(x[0, 0] > 0))
 
 
-class Budget(OneChannel):
-    """Items whose costs, the first feature, are within a budget."""
-
-    def listed(self, x):
-        n = len(x)
-        subsets = itertools.chain.from_iterable(
-            itertools.combinations(range(n), k) for k in range(n + 1)
-        )
-        return (z for z in subsets if np.abs(x[list(z), 0]).sum() <= 1.5)
-
-
 class Routes(OneChannel):
     """Path through layers, some of whose nodes are closed."""
 
@@ -82,17 +71,6 @@ class Routes(OneChannel):
         for nodes in itertools.product(range(m), repeat=n):
             if all(x[k, node, 0] > -1.0 or node == 0 for k, node in enumerate(nodes)):
                 yield [k * m + node for k, node in enumerate(nodes)]
-
-
-class Trees(OneChannel):
-    """A head above each node but the first."""
-
-    def listed(self, x):
-        n = x.shape[0]
-        return (
-            [head * n + node for node, head in enumerate(heads, 1)]
-            for heads in itertools.product(*(range(node) for node in range(1, n)))
-        )
 
 
 class Segmentation(OneChannel):
@@ -128,40 +106,6 @@ class AllowedPairs(Permutations):
         return (z for z in super().listed(x) if not closed & set(z))
 
 
-class Independent(OneChannel):
-    """Items no two of which are neighbours by the second feature."""
-
-    def listed(self, x):
-        n = len(x)
-        signs = x[:, 1] > 0
-        subsets = itertools.chain.from_iterable(
-            itertools.combinations(range(n), k) for k in range(n + 1)
-        )
-        return (
-            z for z in subsets if not any(signs[a] and signs[b] for a, b in itertools.pairwise(z))
-        )
-
-
-class Intervals(OneChannel):
-    """One interval, not longer than the first feature says."""
-
-    def listed(self, x):
-        n, most = len(x), 1 + int(x[0, 0] > 0)
-        return (list(range(a, b)) for a in range(n) for b in range(a + 1, min(n, a + most) + 1))
-
-
-class Cover(OneChannel):
-    """Sets of items that hold one with a positive feature, if there is one."""
-
-    def listed(self, x):
-        n = len(x)
-        good = set(np.flatnonzero(x[:, 0] > 0).tolist()) or set(range(n))
-        subsets = itertools.chain.from_iterable(
-            itertools.combinations(range(n), k) for k in range(1, n + 1)
-        )
-        return (z for z in subsets if good & set(z))
-
-
 class Words(OneChannel):
     """Candidates that the input names, as text."""
 
@@ -185,15 +129,10 @@ FLAT = [(4, 2)] * 12
 RIGHT = {
     Alignment: [(2, 3, 1), (3, 2, 1), (1, 6, 1), (6, 1, 1)] * 3,
     TopK: FLAT,
-    Budget: FLAT,
     Routes: [(2, 3, 1), (3, 2, 1)] * 6,
-    Trees: [(3, 3, 1), (4, 4, 1)] * 6,
     Segmentation: FLAT,
     Permutations: [(3, 3, 1)] * 12,
     AllowedPairs: [(3, 3, 1)] * 12,
-    Independent: FLAT,
-    Intervals: FLAT,
-    Cover: FLAT,
     Words: FLAT,
 }
 

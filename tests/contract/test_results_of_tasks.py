@@ -8,7 +8,7 @@ import fractions
 import numpy as np
 import pytest
 
-from structboost import StructBoost, StructuredSVM
+from structboost import StructBoost, StructuredSVM, check_task
 from structboost.contract.parts import PartKind
 from structboost.contract.task import Task
 from structboost.errors import TaskError
@@ -117,6 +117,15 @@ def test_a_bad_result_is_named_in_fit(method, examples):
             # Several examples may have the truth for which the loss is wrong.
             name = "Y[" if method == "loss" else f"[{WRONG}]"
             check_named(lambda make=make, task=task: make(task).fit(X, Y), method, name)
+
+
+@pytest.mark.parametrize("method", ["parts", "joint_feature", "loss"])
+def test_a_bad_result_is_named_by_check_task(method, examples):
+    X, Y = examples
+    base, results, _ = METHODS[method]
+    for result_of in results.values():
+        task = broken(base, method, result_of, X[WRONG], Y[WRONG])
+        check_named(lambda task=task: check_task(task, X, Y), method, "[")
 
 
 @pytest.mark.parametrize("method", ["parts", "argmax"])

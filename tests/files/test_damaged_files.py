@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.helpers.damaged_files.all_kinds import KINDS, SLOW
+from tests.helpers.damaged_files.kinds import KINDS, SLOW
 from tests.helpers.damaged_files.outcomes import outcome
 
 

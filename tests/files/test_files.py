@@ -23,10 +23,8 @@ from structboost.segmentation.potentials import n_unary_potentials, unary_potent
 from structboost.segmentation.scribbles import N_SCRIBBLE_FEATURES, scribble_log_probabilities
 from structboost.segmentation.segmenter import Segmenter
 from structboost.segmentation.unaries import GROUPS
-from tests.helpers.damaged_files.all_kinds import KINDS
 from tests.helpers.damaged_files.archives import put_together, taken_apart
-from tests.helpers.damaged_files.data import X, Y
-from tests.helpers.damaged_files.segmenters import described
+from tests.helpers.damaged_files.kinds import KINDS, X, Y, described
 
 POSIX = pytest.mark.skipif(os.name != "posix", reason="modes, links and signals of POSIX")
 

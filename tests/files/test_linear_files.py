@@ -18,7 +18,7 @@ from structboost import (
 from structboost.decisions import Choose, DecisionInput, GridPath, Knapsack
 from structboost.errors import ModelFileError, TaskError
 from tests.files.test_files import crafted, put
-from tests.helpers.damaged_files.all_kinds import KINDS
+from tests.helpers.damaged_files.kinds import KINDS
 
 X, Y = load_iris(return_X_y=True)
 X = (X - X.mean(axis=0)) / X.std(axis=0)

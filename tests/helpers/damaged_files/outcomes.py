@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 
 from structboost.errors import BinnedTableError, CheckpointError, ModelFileError, TaskError
-from tests.helpers.damaged_files.all_kinds import KINDS
 from tests.helpers.damaged_files.damages import variant
+from tests.helpers.damaged_files.kinds import KINDS
 
 # TaskError: the file is of another task than it is loaded for.
 ERRORS = (ModelFileError, CheckpointError, BinnedTableError, TaskError)
