@@ -9,7 +9,7 @@ import cv2
 import numpy as np
 
 from benchmarks.ours.trackers import NAMES, load_sequence, track
-from structboost.inference.box_search import overlaps
+from structboost.inference.boxes import overlaps
 from structboost.tracking import StructBoostTracker, VideoWriter
 from structboost.tracking.object_search import size_of
 from structboost.vision.images import as_rgb

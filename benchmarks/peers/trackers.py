@@ -5,7 +5,7 @@ Both run in our :class:`structboost.tracking.BoxTracker`, on our features.
 
 import numpy as np
 
-from structboost.inference.box_search import overlaps
+from structboost.inference.boxes import overlaps
 from structboost.runtime.compiled import compiled
 from structboost.solvers.products import ordered_times_vector
 from structboost.tracking.box_features import N_GRADIENT, N_GREY

@@ -11,10 +11,8 @@ from scipy.sparse import csr_array
 from structboost._typing import FloatArray, IntArray, override
 from structboost.decisions.problem import BatchProblem, DecisionProblem, is_binary
 from structboost.decisions.programs import LinearProgram
-from structboost.inference.acyclic_paths import cheapest_paths
 from structboost.inference.arguments import whole_array
-from structboost.inference.directed_graphs import path_of_fewest_arcs
-from structboost.inference.topological_order import topological_order
+from structboost.inference.paths import cheapest_paths, path_of_fewest_arcs, topological_order
 from structboost.runtime.described import described
 from structboost.runtime.memory import check_memory
 from structboost.tasks.checks import checked_costs

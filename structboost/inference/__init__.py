@@ -4,22 +4,18 @@ import lazy_loader
 
 # Names are imported when they are first used.  ``__init__.pyi`` has the same for type checkers.
 _NAMES = {
-    "acyclic_paths": ["dag_shortest_path"],
-    "alpha_expansion": ["alpha_expansion_labels"],
-    "arborescence_sums": ["arborescence_marginals"],
-    "arborescences": ["maximum_spanning_arborescence"],
-    "assignment": ["linear_assignment", "sparse_assignment"],
-    "box_search": ["candidate_boxes", "intersection_over_union", "most_violated_box"],
-    "chains": ["forward_backward", "viterbi"],
-    "closures": ["closure_marginals", "maximum_closure"],
-    "graph_cut": ["min_cut_labels"],
-    "graph_sums": ["graph_marginals"],
+    "boxes": ["candidate_boxes", "intersection_over_union", "most_violated_box"],
+    "chain": ["forward_backward", "viterbi"],
+    "graph": ["graph_marginals", "map_labels"],
+    "hierarchical": ["closure_marginals", "maximum_closure"],
     "knapsack": ["solve_knapsack"],
-    "label_sets": ["max_expected_f1", "most_violated_label_set"],
-    "pair_sorting": ["violated_pairs"],
-    "pairwise_graphs": ["map_labels"],
-    "rankings": ["most_violated_ranking", "ranking_value"],
+    "matching": ["linear_assignment", "sparse_assignment"],
+    "multi_label": ["max_expected_f1", "most_violated_label_set"],
+    "paths": ["dag_shortest_path"],
+    "ranking": ["most_violated_ranking", "ranking_value", "violated_pairs"],
     "segments": ["semi_markov_viterbi"],
+    "spanning_tree": ["arborescence_marginals", "maximum_spanning_arborescence"],
+    "superpixel_crf": ["alpha_expansion_labels", "min_cut_labels"],
     "tours": ["traveling_salesman"],
 }
 __getattr__, __dir__, __all__ = lazy_loader.attach(__name__, submod_attrs=_NAMES)

@@ -31,9 +31,14 @@ from typing import Any
 import numpy as np
 
 from structboost._typing import FloatArray, IntArray
-from structboost.inference.best_sequences import NEXT_ROW, ONE_ROW
-from structboost.inference.exponentials import INSIDE, exponentials
-from structboost.inference.sum_product import space_of_sums, sum_product
+from structboost.inference.chain import (
+    INSIDE,
+    NEXT_ROW,
+    ONE_ROW,
+    exponentials,
+    space_of_sums,
+    sum_product,
+)
 from structboost.runtime.compiled import compiled
 
 # Overlap of a sequence that no step was made on yet.
@@ -296,7 +301,7 @@ def space_of_steps(starts: IntArray, n_tags: int) -> Any:
     """Allocate what :func:`dual_pass_of_steps` works in.
 
     Scores and probabilities of tags and of pairs of the longest sequence, a sum for each pair, and
-    the result of :func:`structboost.inference.sum_product.space_of_sums`.
+    the result of :func:`structboost.inference.chain.space_of_sums`.
     """
     emissions, changes, _, of_sums = space_of_pass(starts, n_tags)
     shape = len(emissions), n_tags**2
@@ -307,7 +312,7 @@ def space_of_pass(starts: IntArray, n_tags: int) -> Any:
     """Allocate what :func:`dual_pass` works in.
 
     Emissions and probabilities of the longest sequence, the change of pairs, and the result of
-    :func:`structboost.inference.sum_product.space_of_sums`.
+    :func:`structboost.inference.chain.space_of_sums`.
     """
     of_sums = space_of_sums(starts, n_tags)
     shape = of_sums[0].shape

@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 
 from structboost._typing import FloatArray, IntArray, override
-from structboost.inference.best_sequences import ONE_ROW
-from structboost.inference.exponentials import INSIDE, exponentials
-from structboost.inference.sum_product import (
+from structboost.inference.chain import (
+    INSIDE,
+    ONE_ROW,
     Space,
+    exponentials,
     space_of_sums,
     sum_product,
     sum_product_of_pairs,

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from structboost._typing import FloatArray, override
-from structboost.inference.best_sequences import NEXT_ROW, ONE_ROW
-from structboost.inference.sum_product import Space, sum_product
+from structboost.inference.chain import NEXT_ROW, ONE_ROW, Space, sum_product
 from structboost.linear.chain_passes import add_ends
 from structboost.linear.primal_chain import PrimalChain, slopes_of_tags
 from structboost.runtime.compiled import compiled

@@ -14,7 +14,7 @@ from scipy.special import log_softmax
 from structboost._typing import FloatArray, IntArray
 from structboost.files.archive import Arrays
 from structboost.files.schema import Array, DamagedFileError, Part, Schema, below, prefixed
-from structboost.inference.alpha_expansion import expanded_labels
+from structboost.inference.superpixel_crf import expanded_labels
 from structboost.learners.lookup_table import LinearAndSteps, LookupTable
 from structboost.model.ensemble import FORMAT, Ensemble
 from structboost.runtime.blas_threads import one_blas_thread

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structboost._typing import FloatArray, IntArray
-from structboost.inference.graph_cut import least_energy_labels
+from structboost.inference.superpixel_crf import least_energy_labels
 from structboost.segmentation.image_files import Mask, Photograph, resized_mask
 from structboost.vision.images import resized
 

@@ -19,7 +19,7 @@ from scipy.sparse.csgraph import dijkstra
 from scipy.special import softmax
 
 from structboost._typing import FloatArray
-from structboost.inference.graph_cut import least_energy_labels
+from structboost.inference.superpixel_crf import least_energy_labels
 from structboost.runtime.described import Described
 from structboost.segmentation.crf_model import conditional_costs
 from structboost.segmentation.image_files import Mask, Photograph, resized_mask, shrink_to

@@ -15,7 +15,7 @@ from structboost.contract.parts import PartKind, StackedParts
 from structboost.contract.separation import Separation
 from structboost.contract.task import Task
 from structboost.errors import TaskError, on_example
-from structboost.inference.box_search import checked_boxes, most_violated, overlaps
+from structboost.inference.boxes import checked_boxes, most_violated, overlaps
 from structboost.tasks.checks import check_has
 from structboost.tasks.indicators import exchange, indicator
 from structboost.validation import shown

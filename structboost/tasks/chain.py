@@ -16,8 +16,13 @@ from structboost.contract.measures import SparseFeature
 from structboost.contract.parts import PartKind, StackedParts
 from structboost.contract.separation import Separation
 from structboost.errors import TaskError, on_example
-from structboost.inference.best_sequences import Sequences, best_sequences, space_of_search
-from structboost.inference.sum_product import space_of_sums, tag_probabilities
+from structboost.inference.chain import (
+    Sequences,
+    best_sequences,
+    space_of_search,
+    space_of_sums,
+    tag_probabilities,
+)
 from structboost.tasks.batch_task import BatchTask, alone
 from structboost.tasks.checks import (
     as_array,

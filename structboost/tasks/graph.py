@@ -19,8 +19,7 @@ from structboost.contract.measures import SparseFeature
 from structboost.contract.parts import PartKind, StackedParts
 from structboost.errors import TaskError, TooManyOutputsError
 from structboost.inference.arguments import whole_array
-from structboost.inference.graph_sums import MOST_HELD, label_sums
-from structboost.inference.pairwise_graphs import PairwiseScores, best_labels
+from structboost.inference.graph import MOST_HELD, PairwiseScores, best_labels, label_sums
 from structboost.solvers.linear_program import ProgramSolver
 from structboost.tasks.batch_task import BatchTask, alone
 from structboost.tasks.checks import (

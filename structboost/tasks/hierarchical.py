@@ -13,7 +13,7 @@ from structboost._typing import FloatArray, IntArray, override
 from structboost.contract.listed_outputs import ListedOutputs, Marginals
 from structboost.contract.parts import StackedParts
 from structboost.errors import TaskError, TooManyOutputsError
-from structboost.inference.closures import (
+from structboost.inference.hierarchical import (
     best_closed_sets,
     checked_hierarchy,
     closed_set_probabilities,

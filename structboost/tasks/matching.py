@@ -16,7 +16,7 @@ from structboost.contract.parts import PartKind
 from structboost.contract.task import Task
 from structboost.errors import TaskError
 from structboost.inference.arguments import whole_array
-from structboost.inference.assignment import best_candidates, best_matching
+from structboost.inference.matching import best_candidates, best_matching
 from structboost.tasks.checks import (
     as_task_error,
     check_numeric,

@@ -16,7 +16,7 @@ from structboost.contract.measures import SparseFeature
 from structboost.contract.parts import PartKind, StackedParts
 from structboost.contract.separation import Separation
 from structboost.errors import TaskError, on_example
-from structboost.inference.label_sets import (
+from structboost.inference.multi_label import (
     best_expected_f1,
     most_violated_f1,
     most_violated_subset,

@@ -15,13 +15,16 @@ from structboost.contract.parts import PartKind, StackedParts, stack_parts
 from structboost.contract.separation import Separation
 from structboost.contract.task import Task
 from structboost.errors import TaskError, on_example
-from structboost.inference.graded_lists import most_violated_graded_order, value_of_graded_order
-from structboost.inference.pair_sorting import (
+from structboost.inference.ranking import (
+    TopMeasure,
+    most_violated_graded_order,
+    most_violated_order,
     most_violated_pairs,
+    value_of_graded_order,
+    value_of_order,
     violated_pair_weights,
     weigh_pairs,
 )
-from structboost.inference.top_of_list import TopMeasure, most_violated_order, value_of_order
 from structboost.tasks.checks import as_array, checked_features
 from structboost.tasks.indicators import exchange
 from structboost.validation import SparseRows, shown

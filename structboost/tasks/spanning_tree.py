@@ -13,8 +13,7 @@ from structboost._typing import FloatArray, IntArray, override
 from structboost.contract.listed_outputs import Marginals
 from structboost.contract.parts import PartKind, StackedParts
 from structboost.errors import TaskError
-from structboost.inference.arborescence_sums import sum_arborescences
-from structboost.inference.arborescences import best_arborescences
+from structboost.inference.spanning_tree import best_arborescences, sum_arborescences
 from structboost.tasks.batch_task import BatchTask
 from structboost.tasks.checks import checked_features, whole_vector
 from structboost.tasks.matching import CandidatePairs, PairTask, shape_of

@@ -16,8 +16,8 @@ from structboost.contract.parts import PartKind, StackedParts
 from structboost.contract.separation import Separation
 from structboost.contract.task import Task
 from structboost.errors import TaskError
-from structboost.inference.alpha_expansion import alpha_expansion_labels
 from structboost.inference.arguments import node_pairs
+from structboost.inference.superpixel_crf import alpha_expansion_labels
 from structboost.tasks.checks import (
     as_task_error,
     check_has,

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structboost._typing import FloatArray
-from structboost.inference.box_search import overlaps
+from structboost.inference.boxes import overlaps
 from structboost.runtime.compiled import compiled
 from structboost.tasks.boxes import BoxChoice, BoxTable, chosen
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from structboost._typing import FloatArray
-from structboost.inference.box_search import boxes_around, overlaps
+from structboost.inference.boxes import boxes_around, overlaps
 from structboost.tracking.box_features import Planes, box_features
 from structboost.tracking.box_learner import BoxScorer
 

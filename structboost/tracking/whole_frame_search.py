@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from structboost._typing import FloatArray
-from structboost.inference.box_search import overlaps
+from structboost.inference.boxes import overlaps
 from structboost.tracking.box_features import frame_planes
 from structboost.tracking.box_learner import BoxScorer
 from structboost.tracking.colour_palette import ColourPalette

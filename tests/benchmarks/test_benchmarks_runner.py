@@ -333,7 +333,7 @@ def test_imports_of_learners_are_followed_and_those_of_pages_are_not():
     assert not {"runner/pages.py", "runner/experiment.py"} & of_ours
     # A package of the library that imports its names when they are first used hides none of them.
     of_decisions = files("benchmarks.ours.decisions")
-    assert {"decisions/paths.py", "inference/acyclic_paths.py"} <= of_decisions
+    assert {"decisions/paths.py", "inference/paths.py"} <= of_decisions
     with pytest.raises(ModuleNotFoundError):
         imported_sources("structboost.nothing_of_the_kind")
 

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from structboost.inference import forward_backward, viterbi
-from structboost.inference.exponentials import _exponentiate
+from structboost.inference.chain import _exponentiate
 
 
 @settings(deadline=None)

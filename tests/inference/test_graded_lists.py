@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from structboost.inference.graded_lists import (
+from structboost.inference.ranking import (
     most_violated_graded_order,
     places_by_assignment,
     places_by_counts,

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from structboost.inference import alpha_expansion_labels, graph_cut, min_cut_labels
+from structboost.inference import alpha_expansion_labels, min_cut_labels, superpixel_crf
 
 
 def potts(labels, energies, edges, weights):
@@ -82,7 +82,7 @@ def test_nodes_without_edges_take_their_cheaper_label():
 @pytest.fixture
 def base(monkeypatch):
     """Let cuts be those of the base, without PyMaxflow."""
-    monkeypatch.setattr(graph_cut, "is_installed", lambda module: False)
+    monkeypatch.setattr(superpixel_crf, "is_installed", lambda module: False)
 
 
 def directed_graph(rng, n, is_whole, log_scale):
@@ -109,7 +109,7 @@ def test_cuts_of_the_base_are_the_best_labels_of_small_graphs(seed, n, is_whole,
     everything = np.array(list(product((False, True), repeat=n)))
     energies = energy(everything, *graph)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(graph_cut, "is_installed", lambda module: False)
+        patch.setattr(superpixel_crf, "is_installed", lambda module: False)
         labels = min_cut_labels(*graph)
     if is_whole:  # every energy is exact
         best = everything[energies == energies.min()]
@@ -127,7 +127,7 @@ def test_cuts_of_the_base_are_those_of_pymaxflow(base, monkeypatch, is_whole):
         graph = 8 * energies, *edges
         of_base = min_cut_labels(*graph)
         with monkeypatch.context() as patch:
-            patch.setattr(graph_cut, "is_installed", lambda module: True)
+            patch.setattr(superpixel_crf, "is_installed", lambda module: True)
             labels = min_cut_labels(*graph)
         assert 0 < labels.sum() < n
         assert labels.tolist() == of_base.tolist()
@@ -137,7 +137,7 @@ def test_one_whole_flow_is_not_enough_where_capacities_differ_by_orders(base, mo
     energies = [[0.0, 1e9], [0.0, 1e9], [1e9, 0.0], [3e-3, 0.0], [0.0, 2e-3]]
     graph = energies, [[0, 2], [3, 4]], [1e9, 1.0], [1e9, 1.0]
     assert min_cut_labels(*graph).tolist()[3:] == [True, True]
-    monkeypatch.setattr(graph_cut, "_MOST_ROUNDS", 1)
+    monkeypatch.setattr(superpixel_crf, "_MOST_ROUNDS", 1)
     assert min_cut_labels(*graph).tolist()[3:] != [True, True]
 
 

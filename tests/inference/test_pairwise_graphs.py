@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from structboost.inference import pairwise_graphs
-from structboost.inference.pairwise_graphs import best_labels, one_graph
+from structboost.inference import graph as graphs
+from structboost.inference.graph import best_labels, one_graph
 
 SIDE, N_LABELS = 4, 3
 
@@ -24,7 +24,7 @@ def frustrated(seed):
 def sweeps_and_bound(scores, monkeypatch):
     """How often messages go forth and back over all nodes, the bound, and the score."""
     n_chosen = 0
-    chosen, passed = pairwise_graphs._chosen, pairwise_graphs._pass_messages
+    chosen, passed = graphs._chosen, graphs._pass_messages
     found = {}
 
     def counted(*arguments):
@@ -37,8 +37,8 @@ def sweeps_and_bound(scores, monkeypatch):
         found["bound"] = arguments[-1][0]
 
     with monkeypatch.context() as patched:
-        patched.setattr(pairwise_graphs, "_chosen", counted)
-        patched.setattr(pairwise_graphs, "_pass_messages", in_python)
+        patched.setattr(graphs, "_chosen", counted)
+        patched.setattr(graphs, "_pass_messages", in_python)
         labels, _ = best_labels(scores)
     n_sweeps, left = divmod(n_chosen, len(scores.starts) - 1)
     assert not left
@@ -49,11 +49,11 @@ def sweeps_and_bound(scores, monkeypatch):
 def test_message_passing_ends_where_the_bound_creeps(monkeypatch):
     scores = frustrated(0)
     n_sweeps, bound, value = sweeps_and_bound(scores, monkeypatch)
-    assert pairwise_graphs._PATIENCE < n_sweeps < 30
+    assert graphs._PATIENCE < n_sweeps < 30
     assert bound - value > 0.1
-    monkeypatch.setattr(pairwise_graphs, "_PATIENCE", pairwise_graphs._SWEEPS + 1)
+    monkeypatch.setattr(graphs, "_PATIENCE", graphs._SWEEPS + 1)
     n_all, best_bound, _ = sweeps_and_bound(scores, monkeypatch)
-    assert n_all == pairwise_graphs._SWEEPS
+    assert n_all == graphs._SWEEPS
     # What ten times as many sweeps would have proved in addition.
     assert 0 <= bound - best_bound < 0.01 * (bound - value)
 

@@ -17,7 +17,7 @@ from sklearn.linear_model import LogisticRegression
 from structboost.contract.parts import PartKind, StackedParts
 from structboost.contract.task import Task
 from structboost.errors import InterruptedFitWarning, TaskError
-from structboost.inference.sum_product import space_of_sums
+from structboost.inference.chain import space_of_sums
 from structboost.linear.chain_passes import dual_pass, space_of_pass
 from structboost.linear.chain_problem import chain_problem
 from structboost.linear.dual_chain import DualChain

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from structboost import RankingTask
 from structboost.contract import StackedParts
 from structboost.inference import violated_pairs
-from structboost.inference.pair_sorting import violated_pair_weights, weigh_pairs
+from structboost.inference.ranking import violated_pair_weights, weigh_pairs
 from structboost.learners.stump import StumpFamily
 
 seeds = st.integers(0, 10_000)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from structboost import StructBoost, check_task
 from structboost.errors import TaskError
 from structboost.inference import candidate_boxes, intersection_over_union, most_violated_box
-from structboost.inference.box_search import most_violated
+from structboost.inference.boxes import most_violated
 from structboost.tasks.boxes import BoxChoice, BoxOverlapTask, BoxTable, chosen
 
 corners = st.tuples(st.integers(0, 12), st.integers(0, 12), st.integers(1, 9), st.integers(1, 9))

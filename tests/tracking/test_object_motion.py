@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from skimage import data
 
-from structboost.inference.box_search import overlaps
+from structboost.inference.boxes import overlaps
 from structboost.tracking import StructBoostTracker
 from structboost.tracking.box_features import frame_planes
 from structboost.tracking.object_motion import ObjectMotion, object_motion

@@ -12,7 +12,7 @@ import pytest
 from scipy.optimize import minimize
 from skimage import data
 
-from structboost.inference.box_search import overlaps
+from structboost.inference.boxes import overlaps
 from structboost.tracking import (
     BoxTracker,
     StructBoostTracker,

@@ -8,8 +8,8 @@ from scipy.sparse import csr_array
 
 from structboost._typing import FloatArray, IntArray
 from structboost.inference.arguments import check_sum, node_pairs, rows
-from structboost.inference.graph_cut import min_cut_labels
-from structboost.inference.topological_order import topological_order
+from structboost.inference.paths import topological_order
+from structboost.inference.superpixel_crf import min_cut_labels
 from structboost.runtime.compiled import compiled
 
 _OUT, _IN, _OPEN = 0, 1, 2

@@ -1,13 +1,14 @@
-"""Cheapest paths in acyclic graphs, for many vectors of costs of either sign at once."""
+"""Paths and orders in directed graphs, for many vectors of costs of either sign at once."""
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import breadth_first_order
 
 from structboost._typing import FloatArray, IntArray
 from structboost.inference.arguments import node_pairs, rows, whole_array
-from structboost.inference.topological_order import topological_order
 from structboost.runtime.compiled import compiled
 
 
@@ -106,3 +107,56 @@ def _cheapest_paths(
             used[i, into[node]] = 1.0
             node = tails[into[node]]
     return True
+
+
+def topological_order(edges: IntArray, n_nodes: int) -> IntArray:
+    """Sort nodes so that every edge, a pair (from, to), goes forwards.
+
+    Nodes on cycles, and those behind them, are left out.
+    """
+    leaving = np.argsort(edges[:, 0], kind="stable")
+    starts = np.searchsorted(edges[leaving, 0], np.arange(n_nodes + 1))
+    waiting = np.bincount(edges[:, 1], minlength=n_nodes)
+    order = np.empty(n_nodes, np.int64)
+    n_sorted = _sort(np.ascontiguousarray(edges[leaving, 1]), starts, waiting, order)
+    return order[:n_sorted]
+
+
+@compiled
+def _sort(heads: IntArray, starts: IntArray, waiting: IntArray, order: IntArray) -> int:
+    """Take a node when all edges into it have been taken, and return the number of nodes taken."""
+    end = 0
+    for v in range(len(order)):
+        if waiting[v] == 0:
+            order[end] = v
+            end += 1
+    i = 0
+    while i < end:
+        for e in range(starts[order[i]], starts[order[i] + 1]):
+            waiting[heads[e]] -= 1
+            if waiting[heads[e]] == 0:
+                order[end] = heads[e]
+                end += 1
+        i += 1
+    return end
+
+
+def path_of_fewest_arcs(
+    arcs: IntArray, source: int, target: int, used: FloatArray
+) -> FloatArray | None:
+    """Return a path of the fewest arcs among those in use, or None if there is none.
+
+    ``used`` is nonzero on the arcs that may be taken, and the path is 1 on its arcs.
+    """
+    rows = np.flatnonzero(used)
+    arc_at = dict(zip(map(tuple, arcs[rows].tolist()), rows, strict=True))
+    n_nodes = max(int(arcs.max()), source, target) + 1
+    graph = csr_array((np.ones(len(rows)), tuple(arcs[rows].T)), (n_nodes, n_nodes))
+    reached, before = breadth_first_order(graph, source)
+    if target not in reached:
+        return None
+    path, node = np.zeros(len(arcs)), target
+    while node != source:
+        path[arc_at[int(before[node]), node]] = 1.0
+        node = int(before[node])
+    return path
