@@ -1,4 +1,4 @@
-"""Spanning trees directed away from a root: the best one, and sums over all.
+"""Spanning trees directed away from a root, of which one is the best, and sums over all.
 
 The best tree is that of Chu, Liu and Edmonds.  The sum is a determinant (Tutte 1948; Koo and
 others, EMNLP 2007).  Here nodes are eliminated one by one, in logarithms and without a subtraction,
