@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from copy import copy
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import partial
@@ -11,9 +12,9 @@ from os import PathLike
 from typing import Any, Self
 
 from structboost._typing import override
-from structboost.contract.one_output import warn_of_one_output
+from structboost.contract.one_output import WITHOUT_HINGE, warn_of_one_output
 from structboost.contract.task import Task
-from structboost.errors import InterruptedFitWarning, warn_user
+from structboost.errors import EmptyModelWarning, InterruptedFitWarning, warn_user
 from structboost.files.checkpoint import Checkpoint, saved_choice
 from structboost.learners.families import WeakLearners, alternatives, works_in_threads
 from structboost.learners.pricing import PricingRule
@@ -23,15 +24,21 @@ from structboost.objectives.base import Formulation
 from structboost.objectives.held_out import saved_temperature
 from structboost.objectives.registry import FORMULATIONS, formulation_of
 from structboost.progress import Progress, ProgressBar
+from structboost.runtime.blas_threads import one_blas_thread
 from structboost.runtime.fitted_state import committed, fitted_attributes, unfitted_copy
+from structboost.runtime.interrupts import deferred_interrupts
 from structboost.selection.folds import Fold, random_folds
 from structboost.selection.scoring import Score
 from structboost.training.choice_of_c import ChosenC, choose_C
 from structboost.training.engines import Engine, engine_of, warn_of_idle_jobs
 from structboost.training.examples import is_in_memory
-from structboost.training.history import ending_in_words
+from structboost.training.history import (
+    ending_in_words,
+    warn_of_interruption,
+    warn_of_open_gap,
+)
 from structboost.training.loop import Loop, Settings
-from structboost.training.plan import Plan, train
+from structboost.training.plan import Plan
 from structboost.training.trainer import Trainer, iterated_Cs
 from structboost.validation import (
     by_position,
@@ -229,7 +236,6 @@ class StructBoost(Trainer):
         score : callable, optional
             ``score(model, fold)`` of an :class:`Ensemble` and a fold, which ``C="auto"`` maximises
             instead of its default criterion.
-
 
         Raises
         ------
@@ -455,26 +461,99 @@ class _AfterRound(StructBoost):
         return self._loop.final_model({}).staged()
 
 
+@deferred_interrupts()
 def _fit(
     trainers: Sequence[StructBoost],
     X: Sequence[Any],
     Y: Sequence[Any],
     sample_weight: Any,
     choice: Mapping[str, Any] | None = None,
+    run: Callable[[Loop], None] | None = None,
 ) -> None:
-    """Fit trainers that differ only in C, with a choice of C for the checkpoint."""
-    plan = replace(trainers[0]._plan(), choice=choice)
-    checked_callbacks(trainers[0].callbacks)
+    """Fit trainers that differ only in C in turn, each warm started from the one before.
+
+    ``choice`` is a choice of C for the checkpoint.  ``run`` takes the loop, instead of fitting the
+    trainer.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        On Ctrl-C before the first round of the first fit has ended.
+
+    Warns
+    -----
+    InterruptedFitWarning
+        On Ctrl-C later.
+    EmptyModelWarning
+        If a model is empty, for which the warning gives a remedy.
+    ConvergenceWarning
+        If a certified fit uses up its rounds before its gap is ``tol``.
+    """
+    first = trainers[0]
+    plan = replace(first._plan(), choice=choice)
+    checked_callbacks(first.callbacks)
     settings = [trainer._settings() for trainer in trainers]
     plan.check(settings)
-    first = trainers[0]
-    about = f"formulation={shown(first.formulation)}"
-    warn_of_idle_jobs(first.n_jobs, first.engine, about, shares_work=first._shares_work)
+    if run is None:
+        about = f"formulation={shown(first.formulation)}"
+        warn_of_idle_jobs(first.n_jobs, first.engine, about, shares_work=first._shares_work)
     plan = plan.suited(settings, X)
-    for trainer in trainers:
-        trainer._trained_by = plan.formulation
-    keeping = [trainer._keep for trainer in trainers]
-    train(plan, list(zip(settings, keeping, strict=True)), X, Y, sample_weight)
+    loop: Loop | None = None
+    empty: list[Loop] = []
+    with one_blas_thread():
+        with ExitStack() as resources:
+            for trainer, of_fit in zip(trainers, settings, strict=True):
+                trainer._trained_by = plan.formulation
+                before = loop
+                try:
+                    if before is None:
+                        loop = plan.loop(of_fit, X, Y, sample_weight, resources)
+                    else:
+                        loop = before.repeat(of_fit)
+                    (trainer._keep if run is None else run)(loop)
+                except KeyboardInterrupt:
+                    # This C has no model yet; those before it are complete.
+                    if before is None:
+                        raise
+                    return warn_of_interruption(0)
+                if loop.state.interrupted:
+                    return warn_of_interruption(len(loop.state.history))
+                if loop.is_empty:
+                    empty.append(loop)
+                _warn_of_open_gap(loop)
+        if empty:
+            largest = max(empty, key=lambda loop: float(loop.settings.C))
+            _warn_of_empty_models(empty, plan.smallest_C(largest, X, Y, sample_weight))
+
+
+def _warn_of_open_gap(loop: Loop) -> None:
+    """Warn if rounds were used up before the gap was ``tol``."""
+    state, settings = loop.state, loop.settings
+    gap = state.history[-1]["gap"]
+    if not state.done and gap is not None and gap > max(settings.tol, settings.spread):
+        warn_of_open_gap(gap, settings.tol, settings.max_rounds)
+
+
+def _warn_of_empty_models(empty: Sequence[Loop], smallest_C: float | None) -> None:
+    """Warn that C is too small, and by how much."""
+    for loop in empty:
+        loop.state.history[-1]["smallest_C"] = smallest_C
+    remedy = (
+        "No larger C helps: no weak learner has an edge. Give features that tell the outputs apart."
+    )
+    if any(loop.state.smallest_C is not None for loop in empty):
+        remedy = (
+            "Fits at larger C were empty, too, as far as they were tried: so it is where features "
+            "do not tell the outputs apart, or no output of an input is more probable than all "
+            f"others together. {WITHOUT_HINGE}"
+        )
+    if smallest_C is not None:
+        remedy = f"Take C well above {smallest_C:.4g}, the smallest that gives a model."
+    tried = ", ".join(f"{loop.settings.C:g}" for loop in empty)
+    warn_user(
+        f"The model is empty: C is {tried}, and no weak learner is worth its weight. {remedy}",
+        EmptyModelWarning,
+    )
 
 
 def run_without_model(
@@ -492,15 +571,13 @@ def run_without_model(
         On Ctrl-C.
     """
 
-    def keep(loop: Loop) -> None:
+    def run_trial(loop: Loop) -> None:
         loop.is_trial = True
         run(loop)
         if loop.state.interrupted:
             raise KeyboardInterrupt
 
-    plan, settings = trainer._plan(), trainer._settings()
-    plan.check([settings])
-    train(plan.suited([settings], X), [(settings, keep)], X, Y, sample_weight)
+    _fit([trainer], X, Y, sample_weight, run=run_trial)
 
 
 def _fit_choosing(

@@ -14,12 +14,9 @@ from sklearn.utils import check_random_state
 
 from structboost._typing import FloatArray
 from structboost.contract.equality import deep_hash
-from structboost.contract.one_output import WITHOUT_HINGE
 from structboost.contract.task import Task, check_is_task
 from structboost.errors import (
-    EmptyModelWarning,
     SolverError,
-    warn_user,
 )
 from structboost.files.checkpoint import Checkpoint, CheckpointFile, identity_of
 from structboost.learners.base import WeakLearnerFamily
@@ -27,12 +24,9 @@ from structboost.learners.families import WeakLearners, checked_members, familie
 from structboost.learners.pricing import CandidateRule, PricingRule, rule_of
 from structboost.objectives.abilities import Resumable
 from structboost.objectives.base import Formulation, Problem
-from structboost.runtime.blas_threads import one_blas_thread
-from structboost.runtime.interrupts import deferred_interrupts
 from structboost.training.columns import ColumnRegistry
 from structboost.training.engines import Engine
 from structboost.training.examples import ArrayTrainingSet, TableTrainingSet, TrainingSet
-from structboost.training.history import warn_of_interruption, warn_of_open_gap
 from structboost.training.loop import Loop, Settings
 from structboost.training.oracle import ShardedOracle
 from structboost.training.state import RunCheckpoint
@@ -238,10 +232,9 @@ class Plan:
                 for kind, of_kind in self.task.kinds.items()
             },
             "n_features": dict(examples.n_features),
+            "families": {kind: family.identity for kind, family in families.items()},
+            "formulation": self.formulation.identity,
         }
-        about["families"] = {kind: family.identity for kind, family in families.items()}
-        if self.formulation.identity:
-            about["formulation"] = self.formulation.identity
         return identity_of(about, [weights, *examples.offsets.values()])
 
 
@@ -253,89 +246,6 @@ def training_set(task: Task, X: Any, Y: Any) -> TrainingSet:
         return dask_training_set(task, X, Y)
     check_examples(X, Y)
     return (TableTrainingSet if isinstance(X, BinnedTable) else ArrayTrainingSet)(task, X, Y)
-
-
-@deferred_interrupts()
-def train(
-    plan: Plan,
-    runs: Sequence[tuple[Settings, Callable[[Loop], None]]],
-    X: Sequence[Any],
-    Y: Sequence[Any],
-    sample_weight: Any,
-) -> None:
-    """Train at several C in turn, each warm started from the one before.
-
-    A run decides what runs its loop and keeps the result.
-
-    Raises
-    ------
-    KeyboardInterrupt
-        On Ctrl-C before the first round of the first run has ended.
-
-    Warns
-    -----
-    InterruptedFitWarning
-        On Ctrl-C later.
-    EmptyModelWarning
-        If a model is empty, for which the warning gives a remedy.
-    ConvergenceWarning
-        If a certified fit uses up its rounds before its gap is ``tol``.
-    """
-    loop: Loop | None = None
-    empty: list[Loop] = []
-    with one_blas_thread():
-        with ExitStack() as resources:
-            for settings, keep in runs:
-                before = loop
-                try:
-                    if before is None:
-                        loop = plan.loop(settings, X, Y, sample_weight, resources)
-                    else:
-                        loop = before.repeat(settings)
-                    keep(loop)
-                except KeyboardInterrupt:
-                    # This C has no model yet; those before it are complete.
-                    if before is None:
-                        raise
-                    return warn_of_interruption(0)
-                if loop.state.interrupted:
-                    return warn_of_interruption(len(loop.state.history))
-                if loop.is_empty:
-                    empty.append(loop)
-                _warn_of_open_gap(loop)
-        if empty:
-            largest = max(empty, key=lambda loop: float(loop.settings.C))
-            _warn_of_empty_models(empty, plan.smallest_C(largest, X, Y, sample_weight))
-
-
-def _warn_of_open_gap(loop: Loop) -> None:
-    """Warn if rounds were used up before the gap was ``tol``."""
-    state, settings = loop.state, loop.settings
-    gap = state.history[-1]["gap"]
-    if not state.done and gap is not None and gap > max(settings.tol, settings.spread):
-        warn_of_open_gap(gap, settings.tol, settings.max_rounds)
-
-
-def _warn_of_empty_models(empty: Sequence[Loop], smallest_C: float | None) -> None:
-    """Warn that C is too small, and by how much."""
-    for loop in empty:
-        loop.state.history[-1]["smallest_C"] = smallest_C
-    remedy = (
-        "No larger C helps: no weak learner has an edge. Give features that tell the outputs apart."
-    )
-    if any(loop.state.smallest_C is not None for loop in empty):
-        remedy = (
-            "Fits at larger C were empty, too, as far as they were tried: so it is where features "
-            "do not tell the outputs apart, or no output of an input is more probable than all "
-            f"others together. {WITHOUT_HINGE}"
-        )
-    if smallest_C is not None:
-        remedy = f"Take C well above {smallest_C:.4g}, the smallest that gives a model."
-    tried = ", ".join(f"{loop.settings.C:g}" for loop in empty)
-    warn_user(
-        f"The model is empty: C is {tried}, and no weak learner is worth its weight. {remedy}",
-        EmptyModelWarning,
-    )
 
 
 def smallest_C(fit: Fit, start: float, empty_risk: float) -> float | None:

@@ -102,8 +102,8 @@ class State:
             smallest_C = history[-1].get("smallest_C")
             state = cls(history, stages, bound, smallest_C, exhausted, header["done"] is True)
             state.ending = str(header["ending"])
-            if (estimate := header.get("estimate")) is not None:
-                state.estimate = finite_number(estimate, "estimate", 0.0)
+            if header["estimate"] is not None:
+                state.estimate = finite_number(header["estimate"], "estimate", 0.0)
             return state
 
 
