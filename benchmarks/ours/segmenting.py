@@ -15,11 +15,11 @@ from benchmarks.runner.protocol import cpu_timed
 from structboost import AdaBoostMHClassifier
 from structboost.segmentation.crf_model import CRFModel
 from structboost.segmentation.crf_training import CRFSettings, fit_crf, superpixel_scores, tuned
-from structboost.segmentation.descriptors import DescribedImage, word_histograms
+from structboost.segmentation.descriptors import DescribedImage, label_counts, word_histograms
 from structboost.segmentation.feature_cache import Describing, FeatureCache, describe_in_turn
 from structboost.segmentation.image_files import ReadWhenUsed, read_mask, resized_mask, shrink_to
-from structboost.segmentation.label_map import n_labels_of
 from structboost.segmentation.labelled_folder import read_folder, read_split
+from structboost.segmentation.masks import n_labels_of
 from structboost.segmentation.potentials import PotentialScale, superpixel_graph, unary_potentials
 from structboost.segmentation.scores import break_even
 from structboost.segmentation.scribbles import (
@@ -27,7 +27,6 @@ from structboost.segmentation.scribbles import (
     scribble_log_probabilities,
     scribbled_labels,
 )
-from structboost.segmentation.superpixels import label_counts
 from structboost.segmentation.unaries import combine
 from structboost.segmentation.unary_training import fit_unaries
 

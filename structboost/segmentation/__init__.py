@@ -12,7 +12,6 @@ from structboost.segmentation.image_files import (
     read_photograph,
     write_png,
 )
-from structboost.segmentation.label_map import LabelMap
 from structboost.segmentation.labelled_folder import (
     LabelledFolder,
     LabelledImage,
@@ -20,12 +19,12 @@ from structboost.segmentation.labelled_folder import (
     read_groups,
     read_split,
 )
-from structboost.segmentation.own_unaries import OwnUnaries
+from structboost.segmentation.masks import LabelMap
 from structboost.segmentation.scores import SegmentationScores, break_even, confusion
+from structboost.segmentation.scribbles import StrokeSegmenter
 from structboost.segmentation.segmenter import Segmenter
-from structboost.segmentation.stroke_segmentation import StrokeSegmenter
 from structboost.segmentation.synthetic_images import SyntheticImages, make_synthetic_images
-from structboost.segmentation.unaries import UnarySettings
+from structboost.segmentation.unaries import OwnUnaries, UnarySettings
 
 __all__ = [
     "CRFSettings",

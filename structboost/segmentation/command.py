@@ -6,31 +6,36 @@ import argparse
 import json
 import sys
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
+from copy import copy
+from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import joblib
 import numpy as np
+from numpy.typing import NDArray
 
 from structboost.files.atomic_write import whole_file, write_whole
-from structboost.progress import Phase
-from structboost.segmentation.command_files import (
-    check_files,
-    check_targets,
-    image_files,
-    stroke_file,
-    targets_of,
+from structboost.files.outputs import (
+    OutputError,
+    check_folder,
+    check_outputs,
+    check_overwrites_none,
 )
+from structboost.progress import Phase
 from structboost.segmentation.crf_training import LEARNERS, WEAK_LEARNERS, CRFSettings
 from structboost.segmentation.drawing import draw_segmentation
 from structboost.segmentation.image_files import (
+    IMAGE_SUFFIXES,
     ImageFileError,
+    Mask,
     ReadWhenUsed,
+    files_in,
     read_mask,
     read_photograph,
     write_png,
 )
-from structboost.segmentation.label_map import LabelMap
 from structboost.segmentation.labelled_folder import (
     LabelledFolder,
     LabelledImage,
@@ -38,8 +43,9 @@ from structboost.segmentation.labelled_folder import (
     read_groups,
     read_split,
 )
-from structboost.segmentation.prediction import Segmented, Settings, segment_files
+from structboost.segmentation.masks import LabelMap
 from structboost.segmentation.scores import confusion, evaluation, summary
+from structboost.segmentation.scribbles import StrokeSegmenter
 from structboost.segmentation.segmenter import Segmenter
 from structboost.segmentation.synthetic_images import make_synthetic_images
 from structboost.validation import (
@@ -48,6 +54,24 @@ from structboost.validation import (
     checked_seed,
     checked_whole_number,
 )
+
+
+class Segmented(NamedTuple):
+    """Result for a photograph.
+
+    Attributes
+    ----------
+    mask : ndarray of uint8, shape (height, width)
+        Class indices.
+    probabilities : ndarray of float32, shape (height, width, n_labels), or None
+    problem : str
+        Reason why there is no mask; empty if there is one.
+    """
+
+    mask: Mask | None = None
+    probabilities: NDArray[np.float32] | None = None
+    problem: str = ""
+
 
 _STRICT = "stop at the first problem instead of skipping"
 _LONGEST = "shrink photographs to this longer side, pixels"
@@ -115,7 +139,7 @@ def _add_evaluate(parser: argparse.ArgumentParser) -> None:
     add("--longest", type=int, metavar="N", help=f"{_LONGEST} (default: as in training)")
     scores = "where the scores go: IoU of each class, of each image, and the confusion matrix"
     add("--json", type=Path, required=True, metavar="FILE", help=scores)
-    parser.set_defaults(run=_evaluate)
+    parser.set_defaults(run=_evaluate, probabilities=False)
 
 
 def _add_folders(parser: argparse.ArgumentParser, required: bool) -> None:
@@ -151,7 +175,7 @@ def _train(options: argparse.Namespace) -> bool:
     if (options.images is None) != (options.masks is None):
         raise ValueError("--images and --masks go together; give both, or neither to try it.")
     _check_numbers(options)
-    check_files(options, {"--model": options.model})
+    _check_files(options, {"--model": options.model})
     segmenter = Segmenter(
         n_segments=options.segments,
         longest=options.longest,
@@ -201,9 +225,9 @@ def _predict(options: argparse.Namespace) -> bool:
     if options.model is None and options.scribbles is None:
         raise ValueError("give --model FILE, or --scribbles FILE to segment by scribbles alone.")
     _check_numbers(options)
-    files = image_files(options.images)
+    files = _image_files(options.images)
     model = Segmenter.load(options.model) if options.model else None
-    check_targets(files, options)
+    _check_targets(files, options)
     meaning = LabelMap() if model is None else model.meaning_
     n_labels = 2 if model is None else model.n_labels_
     if not -1 <= options.background < n_labels:
@@ -232,7 +256,7 @@ def _write(
     """Write the mask of an image, its overlay and, if asked for, the probabilities."""
     mask = one.mask
     assert mask is not None
-    targets = targets_of(image, options)
+    targets = _targets_of(image, options)
     palette = () if meaning.foreground else meaning.colours
     write_png(targets[0], meaning.values(mask), palette)
     background = None if options.background < 0 else options.background
@@ -245,7 +269,8 @@ def _write(
         legend=True,
     )
     write_png(targets[1], overlay)
-    if one.probabilities is not None:
+    if options.probabilities:
+        assert one.probabilities is not None
         with whole_file(targets[2]) as file:
             np.savez_compressed(file, probabilities=one.probabilities.astype(np.float16))
         write_png(targets[3], np.rint(255 * one.probabilities.max(axis=2)).astype(np.uint8))
@@ -254,7 +279,7 @@ def _write(
 def _evaluate(options: argparse.Namespace) -> bool:
     """Write the scores of predictions, and return whether all images were used."""
     _check_numbers(options)
-    check_files(options, {"--json": options.json}, options.model)
+    _check_files(options, {"--json": options.json}, options.model)
     segmenter = Segmenter.load(options.model)
     meaning, n_labels = segmenter.meaning_, segmenter.n_labels_
     if options.foreground is None and meaning.foreground:
@@ -287,11 +312,11 @@ def _segment(
     options: argparse.Namespace, files: Sequence[Path], names: Sequence[str]
 ) -> Iterator[Segmented]:
     """Segment photographs one by one, where with --strict a problem is an error."""
-    settings = Settings(
-        options.model, options.longest, options.cache, getattr(options, "probabilities", False)
+    work = joblib.delayed(_segment_file)
+    result: Generator[Segmented] = joblib.Parallel(options.jobs, return_as="generator")(
+        work(options, file, _stroke_file(options.scribbles, name, len(files)))
+        for file, name in zip(files, names, strict=True)
     )
-    strokes = [stroke_file(options.scribbles, name, len(files)) for name in names]
-    result = segment_files(settings, files, strokes, options.jobs)
     for one in result:
         if one.problem and options.strict:
             with warnings.catch_warnings():  # a warning of joblib that work is dropped
@@ -299,6 +324,33 @@ def _segment(
                 result.close()
             raise ImageFileError(one.problem)
         yield one
+
+
+def _segment_file(options: argparse.Namespace, image: Path, scribbles: Path | None) -> Segmented:
+    """Segment a photograph, or say why it cannot be used."""
+    try:
+        pixels = read_photograph(image)
+        strokes = None if scribbles is None else read_mask(scribbles)
+        if options.model is None:
+            if strokes is None:
+                raise ValueError("without a model there must be scribbles.")
+            small = {} if options.longest is None else {"longest": options.longest}
+            return Segmented(*StrokeSegmenter(**small).mask_and_probabilities(pixels, strokes))
+        # Another model may have been written to the same path meanwhile.
+        segmenter = copy(_load(options.model, options.model.stat().st_mtime_ns))
+        segmenter.cache = options.cache
+        if options.longest is not None:
+            segmenter.sizes_ = segmenter.sizes_[0], options.longest
+        if options.probabilities:
+            return Segmented(*segmenter.mask_and_probabilities(pixels, strokes))
+        return Segmented(segmenter.predict(pixels, strokes))
+    except ValueError as error:
+        return Segmented(problem=str(error) if str(image) in str(error) else f"{image}: {error}")
+
+
+@lru_cache(maxsize=1)
+def _load(model: Path, changed: int) -> Segmenter:
+    return Segmenter.load(model)
 
 
 def _read(
@@ -339,6 +391,81 @@ def _pictures(
         ReadWhenUsed(images, lambda image: image.values),
         strokes if options.scribbles is not None else None,
     )
+
+
+def _image_files(places: Sequence[Path]) -> list[Path]:
+    """List the files among the places, and the images in the folders among them.
+
+    ImageFileError if a folder has no images.
+    """
+    files: list[Path] = []
+    for place in places:
+        inside = files_in(place) if place.is_dir() else [place]
+        if not inside:
+            raise ImageFileError(f"{place} has no images ({', '.join(IMAGE_SUFFIXES)}).")
+        files += inside
+    return files
+
+
+def _stroke_file(place: Path | None, name: str, n_images: int) -> Path | None:
+    """Return the file of an image's scribbles, which is NAME.png in a folder."""
+    if place is None:
+        return None
+    if place.is_dir():
+        return place / f"{name}.png"
+    if n_images > 1:
+        raise ImageFileError(
+            f"--scribbles {place} is one file for {n_images} images; give a folder with NAME.png."
+        )
+    return place
+
+
+def _targets_of(image: Path, options: argparse.Namespace) -> list[Path]:
+    """Return the files for an image's mask, overlay, probabilities and confidence."""
+    endings = [".png", "-overlay.png"]
+    if options.probabilities:
+        endings += ["-probabilities.npz", "-confidence.png"]
+    return [options.out / f"{image.stem}{ending}" for ending in endings]
+
+
+def _check_targets(files: Sequence[Path], options: argparse.Namespace) -> None:
+    """Raise unless each target belongs to one image, can be written, and overwrites no input."""
+    image_of: dict[Path, Path] = {}
+    for path in files:
+        for target in _targets_of(path, options):
+            other = image_of.setdefault(target, path)
+            if other.resolve() != path.resolve():
+                raise OutputError(
+                    f"{other} and {path} would both be written to {target.name}; rename one."
+                )
+    for place in options.images:
+        if place.is_dir() and options.out.exists() and place.samefile(options.out):
+            raise OutputError(
+                f"--out {options.out} is the folder of the images, where the next run would take "
+                f"masks for images; give another folder, such as --out {options.out / 'masks'}."
+            )
+    read = [*files, *_files_at(options.scribbles), *_files_at(options.model)]
+    check_overwrites_none(image_of, read, "--out")
+    check_folder(options.out, "--out")
+    if options.cache is not None:
+        check_folder(options.cache, "--cache")
+
+
+def _check_files(
+    options: argparse.Namespace, outputs: dict[str, Path | None], model: Path | None = None
+) -> None:
+    """Raise unless outputs and cache can be written, and no input is overwritten."""
+    places = (options.images, options.masks, options.scribbles, options.split, model)
+    check_outputs(outputs, [path for place in places for path in _files_at(place)])
+    if options.cache is not None:
+        check_folder(options.cache, "--cache")
+
+
+def _files_at(place: Path | None) -> list[Path]:
+    """List the file itself, or the files in the folder."""
+    if place is None or not place.exists():
+        return []
+    return list(place.iterdir()) if place.is_dir() else [place]
 
 
 def _check_numbers(options: argparse.Namespace) -> None:

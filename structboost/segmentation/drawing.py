@@ -15,7 +15,7 @@ from structboost.segmentation.image_files import (
     mask_of,
     resized_mask,
 )
-from structboost.segmentation.label_map import LabelMap
+from structboost.segmentation.masks import LabelMap
 from structboost.validation import (
     checked_flag,
     checked_list,

@@ -19,10 +19,14 @@ from numpy.typing import NDArray
 from structboost.files.archive import ArchiveFormat, Arrays
 from structboost.files.schema import DamagedFileError, Part, below, prefixed
 from structboost.progress import Phase
-from structboost.segmentation.descriptors import VERSION, DescribedImage, describe
+from structboost.segmentation.descriptors import (
+    VERSION,
+    DescribedImage,
+    checked_superpixels,
+    describe,
+)
 from structboost.segmentation.image_files import Photograph
-from structboost.segmentation.own_unaries import OWN, Features, own_features
-from structboost.segmentation.superpixels import checked_superpixels
+from structboost.segmentation.unaries import OWN, Features, own_features
 
 MOST_BYTES = 10 * 2**30
 _GROUP = "features/"

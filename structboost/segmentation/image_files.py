@@ -15,7 +15,13 @@ from PIL import Image, ImageOps, UnidentifiedImageError
 
 from structboost.files.atomic_write import regular_file, write_whole
 from structboost.validation import check_unmasked, shown
-from structboost.vision.images import as_rgb, decoded_image, resized, swapped_channels
+from structboost.vision.images import (
+    as_rgb,
+    checked_image,
+    decoded_image,
+    resized,
+    swapped_channels,
+)
 
 Photograph = NDArray[np.uint8]
 Mask = NDArray[np.uint8]
@@ -220,6 +226,11 @@ def write_png(
             f"{path}: pixels of shape {pixels.shape} and type {pixels.dtype} are no picture."
         )
     write_whole(path, encoded.tobytes())
+
+
+def photograph(image: Any, name: str) -> Photograph:
+    """Return the pixels of an image as RGB."""
+    return as_rgb(checked_image(image, name))
 
 
 def shrink_to(pixels: Photograph, longest: int) -> Photograph:

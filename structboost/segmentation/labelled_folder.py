@@ -25,8 +25,13 @@ from structboost.segmentation.image_files import (
     read_photograph,
     text_lines,
 )
-from structboost.segmentation.label_map import LabelMap, check_hard_edges, meaning_of
-from structboost.segmentation.mask_sources import MaskSource, mask_source
+from structboost.segmentation.masks import (
+    LabelMap,
+    MaskSource,
+    check_hard_edges,
+    mask_source,
+    meaning_of,
+)
 from structboost.validation import (
     checked_flag,
     checked_list,

@@ -11,14 +11,14 @@ from numpy.typing import NDArray
 
 from structboost._typing import FloatArray, IntArray
 from structboost.files.schema import Array
-from structboost.segmentation.context import (
+from structboost.segmentation.descriptors import (
     N_OF_PLACE,
     N_SURROUNDINGS,
+    DescribedImage,
     neighbour_means,
     place_and_colour,
     surroundings,
 )
-from structboost.segmentation.descriptors import DescribedImage
 from structboost.segmentation.unaries import combine, log_odds
 from structboost.tasks.superpixel_crf import SuperpixelGraph, TrueLabels
 
@@ -77,8 +77,8 @@ def unary_potentials(
     ndarray, shape (n_superpixels, n_labels, n_unary); (n_superpixels, 1, n_unary) for two labels
         For each label minus the log-odds of the classifiers (32), their averages over the
         neighbours, and minus the averages of its probability around the superpixel
-        (:mod:`structboost.segmentation.context`).  For two labels these are the foreground's, with
-        place and colour.
+        (:mod:`structboost.segmentation.descriptors`).  For two labels these are those of the
+        foreground, with place and colour.
     """
     odds = log_odds(log_probabilities)
     probabilities = combine(log_probabilities)

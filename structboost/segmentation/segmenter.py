@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from os import PathLike
 from tempfile import TemporaryDirectory
@@ -23,7 +23,7 @@ from structboost.runtime.documentation import Documented
 from structboost.runtime.fitted_state import committed
 from structboost.segmentation.crf_model import CRFModel, calibrated_sharpness
 from structboost.segmentation.crf_training import CRFSettings, fit_tuned, images_of_search
-from structboost.segmentation.descriptors import DescribedImage
+from structboost.segmentation.descriptors import DescribedImage, label_counts
 from structboost.segmentation.feature_cache import (
     Describing,
     FeatureCache,
@@ -35,27 +35,28 @@ from structboost.segmentation.image_files import (
     Mask,
     Photograph,
     ReadWhenUsed,
+    check_one_size,
     mask_of,
+    photograph,
     resized_mask,
     shrink_to,
 )
-from structboost.segmentation.image_inputs import (
-    check_lengths,
-    checked_pairs,
-    indices_of_groups,
-    one_photograph,
-    photograph,
-    resized_strokes,
-)
-from structboost.segmentation.label_map import LabelMap, meaning_of
-from structboost.segmentation.own_unaries import OwnClassifiers, OwnUnaries
+from structboost.segmentation.masks import LabelMap, check_hard_edges, meaning_of
 from structboost.segmentation.potentials import PotentialScale, superpixel_graph, unary_potentials
 from structboost.segmentation.refinement import refine_mask
 from structboost.segmentation.scores import SegmentationScores, confusion
-from structboost.segmentation.scribbles import scribble_log_probabilities, scribbled_labels
+from structboost.segmentation.scribbles import (
+    resized_strokes,
+    scribble_log_probabilities,
+    scribbled_labels,
+)
 from structboost.segmentation.segmenter_file import read_segmenter, write_segmenter
-from structboost.segmentation.superpixels import label_counts
-from structboost.segmentation.unaries import UnaryClassifiers, UnarySettings
+from structboost.segmentation.unaries import (
+    OwnClassifiers,
+    OwnUnaries,
+    UnaryClassifiers,
+    UnarySettings,
+)
 from structboost.segmentation.unary_training import fit_unaries
 from structboost.tasks.superpixel_crf import SuperpixelGraph
 from structboost.validation import (
@@ -63,8 +64,91 @@ from structboost.validation import (
     checked_positive,
     checked_seed,
     checked_whole_number,
+    group_indices_by_name,
     shown,
 )
+from structboost.vision.images import checked_image
+
+
+def one_photograph(image: Any) -> Photograph:
+    """Return the pixels of a single image as RGB."""
+    if isinstance(image, list | tuple) or getattr(image, "ndim", 2) == 4:
+        raise ValueError(
+            f"image is a {type(image).__name__} of {len(image)}; give one image, "
+            "or use predict_in_turn for many."
+        )
+    return photograph(image, "image")
+
+
+def check_lengths(images: Sequence[Photograph], **others: Sequence[Any] | None) -> None:
+    """Raise TypeError or ValueError unless there is one of each for every image."""
+    _check_list(images, "images")
+    for name, listed in others.items():
+        if listed is not None or name == "masks":
+            _check_list(listed, name)
+        if listed is not None and len(images) != len(listed):
+            raise ValueError(
+                f"There are {len(images)} images and {len(listed)} {name}; give one of each."
+            )
+
+
+def _check_list(listed: Any, name: str) -> None:
+    """Raise TypeError unless a value may be a list of pictures or of groups."""
+    is_list = hasattr(listed, "__len__") and hasattr(listed, "__getitem__")
+    if not is_list or isinstance(listed, Mapping | Set | str | bytes | type):
+        what = f"one {type(listed).__name__}" if listed is not None else "None"
+        raise TypeError(f"{name} is {what}; give a list with one for each image.")
+    shape: Any = getattr(listed, "shape", ()) if isinstance(listed, np.ndarray) else ()
+    n_axes = len(shape)
+    if n_axes == 2 or (n_axes == 3 and name == "images" and shape[2] in (3, 4)):
+        raise ValueError(
+            f"{name} is an array of shape {shape}, one picture; give a list, such as [{name}]."
+        )
+
+
+def checked_pairs(
+    images: Sequence[Photograph],
+    masks: Sequence[Mask],
+    scribbles: Sequence[Mask] | None,
+    groups: Sequence[Any] | None,
+    *,
+    is_known: bool,
+    verbose: bool = False,
+) -> tuple[list[tuple[int, ...]], set[int]]:
+    """Check pairs and return the shape of each image and all values of the masks."""
+    check_lengths(images, masks=masks, scribbles=scribbles, groups=groups)
+    if len(images) < 2:
+        raise ValueError(f"{len(images)} image is too few to train on; give at least 2, better 20.")
+    shapes: list[tuple[int, ...]] = []
+    values: set[int] = set()
+    with Phase("images and masks checked", len(images), verbose) as line:
+        for i in range(len(images)):
+            shape = checked_image(images[i], f"images[{i}]").shape[:2]
+            mask = mask_of(masks[i], f"masks[{i}]")
+            check_one_size(f"images[{i}]", shape, f"masks[{i}]", mask.shape)
+            if not is_known:
+                check_hard_edges(mask, f"masks[{i}]")
+            shapes.append(shape)
+            values.update(np.unique(mask).tolist())
+            line.step()
+    return shapes, values
+
+
+def indices_of_groups(groups: Sequence[Any] | None) -> list[int] | None:
+    """Return the index of each image's group.
+
+    ValueError if one is missing, or there is only one, without which no fold could be trained.
+    """
+    if groups is None:
+        return None
+    indices = group_indices_by_name(np.asarray(groups), "groups").tolist()
+    if max(indices, default=1) == 0:
+        raise ValueError(
+            f"All {len(indices)} images are of the group {groups[0]}; give at least two groups, "
+            "as the images of a group are held out together."
+        )
+    return [int(index) for index in indices]
+
 
 Floats32 = NDArray[np.float32]
 _SCALED = 200  # largest number of images for the scale of the potentials
@@ -126,6 +210,8 @@ class Segmenter(LoadedFromFile, Documented, BaseEstimator):
         KeyboardInterrupt.
     C_ : float
         C of the trained CRF.
+    sizes_ : (int, int)
+        ``n_segments`` and ``longest`` of the training.
     validation_ : list of (float, float)
         Each C that was tried with its mean IoU; empty where the user set C.
 
@@ -432,7 +518,7 @@ class Segmenter(LoadedFromFile, Documented, BaseEstimator):
     def load(cls, path: str | PathLike[str]) -> Self:
         segmenter = cls()
         segmenter.__dict__.update(read_segmenter(path))
-        segmenter._sizes_of_training = segmenter.n_segments, segmenter.longest
+        segmenter.sizes_ = segmenter.n_segments, segmenter.longest
         return segmenter
 
     def _check_parameters(self) -> None:
@@ -512,7 +598,7 @@ class Segmenter(LoadedFromFile, Documented, BaseEstimator):
         )
         self.history_, self.interrupted_ = list(trainer.history_), trainer.interrupted_
         # Parameters may change later.
-        self._sizes_of_training = self.n_segments, self.longest
+        self.sizes_ = self.n_segments, self.longest
         model = CRFModel.of(trainer)
         some = images_of_search(len(graphs), self.crf.search_images, groups, self.random_state)
         costs = [model.label_costs(graphs[i]) for i in some]
@@ -600,9 +686,7 @@ class Segmenter(LoadedFromFile, Documented, BaseEstimator):
 
     def _sizes(self) -> tuple[int, int]:
         """Return the number of superpixels and the longest side, of training if there was one."""
-        sizes: tuple[int, int] = getattr(
-            self, "_sizes_of_training", (self.n_segments, self.longest)
-        )
+        sizes: tuple[int, int] = getattr(self, "sizes_", (self.n_segments, self.longest))
         return sizes
 
     def _print_line(self, text: str) -> None:

@@ -22,17 +22,23 @@ from structboost.files.schema import (
     prefixed,
     whole_number,
 )
-from structboost.segmentation.boosted_trees import BoostedTrees
 from structboost.segmentation.crf_model import CRFModel
 from structboost.segmentation.crf_training import CRFSettings
 from structboost.segmentation.descriptors import GROUP_WIDTHS, WORD_WIDTH
 from structboost.segmentation.descriptors import VERSION as FEATURES_VERSION
 from structboost.segmentation.image_files import VOID
-from structboost.segmentation.joint_classifier import JointClassifier, n_joint_features
-from structboost.segmentation.label_map import LabelMap
+from structboost.segmentation.masks import LabelMap
 from structboost.segmentation.potentials import PAIRWISE, PotentialScale, n_unary_potentials
 from structboost.segmentation.scribbles import N_SCRIBBLE_FEATURES
-from structboost.segmentation.unaries import GROUPS, WORDS, UnaryClassifiers, UnarySettings
+from structboost.segmentation.unaries import (
+    GROUPS,
+    WORDS,
+    BoostedTrees,
+    JointClassifier,
+    UnaryClassifiers,
+    UnarySettings,
+    n_joint_features,
+)
 
 _PARAMETERS = ("n_segments", "longest", "C", "random_state")
 _MOST_FOLDS = 1000

@@ -1,19 +1,290 @@
-"""Unary potentials from boosted classifiers (StructBoost, (32)), cross-fitted over images."""
+"""Classifiers of superpixels, whose log-odds are the unary potentials (StructBoost, (32)).
+
+They are boosted trees on each group of features, and a linear classifier on all features of a
+superpixel, its surroundings and the image.  A single group hardly determines a label among many:
+grass is green *and* of fine texture *and* below.  The image as a whole, such as a cow on a meadow,
+is more informative than the surroundings (image-level priors: Shotton et al., CVPR 2008).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import warnings
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import log_softmax
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LogisticRegression
 
-from structboost._typing import FloatArray
-from structboost.segmentation.boosted_trees import BoostedTrees
-from structboost.segmentation.descriptors import PATCH_SIZES, DescribedImage, word_histograms
-from structboost.segmentation.joint_classifier import JointClassifier, joint_rows
+from structboost._typing import FloatArray, IntArray
+from structboost.files.schema import Array, DamagedFileError
+from structboost.learners.table import Scorer
+from structboost.learners.tree import TreeFamily
+from structboost.learners.tree_table import TreeTable
+from structboost.segmentation.descriptors import (
+    GROUP_WIDTHS,
+    N_OF_PLACE,
+    PATCH_SIZES,
+    DescribedImage,
+    neighbour_means,
+    place_and_colour,
+    word_histograms,
+)
 from structboost.validation import checked_whole_number
+
+_DEPTH = 4
+_LEARNING_RATE = 0.16
+_RIDGE = 1.0  # added to the curvature of a leaf
+_TREE = ("feature", "threshold", "leaf")
+_LEAST = np.log(1e-6)
+
+
+@dataclass(frozen=True)
+class BoostedTrees:
+    """Boosted classifier with a sum of trees for each class.
+
+    Two classes have one sum, the log-odds of the second.  The trees of a round follow one another,
+    one for each sum, and the first of a sum hold its baseline.  Only ``classes`` occur in training.
+    """
+
+    schema: ClassVar[Mapping[str, Array]] = {
+        **{name: TreeTable.schema[name] for name in _TREE},
+        "classes": Array("int64", ("n_present",), low=0, high="n_labels - 1", rising=True),
+        "n_classes": Array("int64", (), low="n_labels", high="n_labels"),
+    }
+
+    trees: TreeTable
+    classes: IntArray
+    n_classes: int
+
+    def log_probabilities(self, rows: NDArray[Any]) -> FloatArray:
+        """Return the log-probabilities of all classes, shape (n_rows, n_classes).
+
+        A class absent from training gets the probability 1e-6.
+        """
+        out = np.full((len(rows), self.n_classes), _LEAST)
+        if len(self.classes) == 1:
+            out[:, self.classes[0]] = 0.0
+            return out
+        sums = self._scorer.raw_scores(np.ascontiguousarray(rows, np.float32))
+        out[:, self.classes] = np.maximum(_log_probabilities(sums), _LEAST)
+        return out
+
+    @cached_property
+    def _scorer(self) -> Scorer:
+        n_sums = _n_sums(self.classes)
+        sums = np.arange(len(self.trees)) % n_sums
+        return self.trees.scorer(np.eye(n_sums)[sums], int(self.trees.feature.max()) + 1)
+
+    def to_arrays(self) -> dict[str, NDArray[Any]]:
+        """Return the arrays for a model file."""
+        arrays = {name: getattr(self.trees, name) for name in _TREE}
+        return arrays | {"classes": self.classes, "n_classes": np.array(self.n_classes, np.int64)}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> BoostedTrees:
+        """Build the classifier from arrays of :meth:`to_arrays` that fit the schema.
+
+        DamagedFileError if the trees are not complete, or do not fit the classes.
+        """
+        classes = arrays["classes"]
+        try:
+            trees = TreeTable(*(arrays[name] for name in _TREE))
+        except ValueError as error:
+            raise DamagedFileError(str(error)) from error
+        is_single = len(classes) == 1
+        if not len(classes) or len(trees) % _n_sums(classes) or not (len(trees) or is_single):
+            raise DamagedFileError("its trees do not fit their classes")
+        return cls(trees, classes, int(arrays["n_classes"]))
+
+
+def fit_trees(
+    rows: NDArray[Any], labels: IntArray, n_classes: int, *, n_rounds: int
+) -> BoostedTrees:
+    """Train by gradient boosting of the log loss (Friedman, Annals of Statistics 2001).
+
+    In each round :class:`structboost.learners.tree.TreeFamily` grows a tree on the gradient of each
+    sum, and a Newton step gives the leaves their values.  Not all of the classes need occur.
+    """
+    classes, codes = np.unique(labels, return_inverse=True)
+    n_sums = _n_sums(classes)
+    n_trees = n_rounds * n_sums if len(classes) > 1 else 0
+    feature = np.zeros((n_trees, 2**_DEPTH - 1), np.int64)
+    threshold, leaf = np.zeros(feature.shape), np.zeros((n_trees, 2**_DEPTH))
+    frequencies = np.bincount(codes) / len(codes)
+    odds = frequencies if n_sums > 1 else frequencies[-1:] / frequencies[:1]
+    truth = np.eye(len(classes))[codes][:, -n_sums:]
+    family = TreeFamily(np.asarray(rows, np.float32), (-1.0, 1.0), depth=_DEPTH)
+    sums = np.tile(np.log(odds), (len(rows), 1))
+    for first in range(0, n_trees, n_sums):
+        probabilities = np.exp(_log_probabilities(sums))[:, -n_sums:]
+        slopes, curvatures = truth - probabilities, probabilities * (1 - probabilities)
+        for tree, k, _ in family.price(slopes, 1):
+            leaves = family.leaf_indices(tree)
+            slope = np.bincount(leaves, slopes[:, k], 2**_DEPTH)
+            curvature = np.bincount(leaves, curvatures[:, k], 2**_DEPTH)
+            steps = _LEARNING_RATE * slope / (curvature + _RIDGE)
+            sums[:, k] += steps[leaves]
+            feature[first + k], threshold[first + k] = tree.features, tree.thresholds
+            leaf[first + k] = steps
+    leaf[:n_sums] += np.log(odds)[:, None][: len(leaf)]
+    return BoostedTrees(TreeTable(feature, threshold, leaf), classes.astype(np.int64), n_classes)
+
+
+def _n_sums(classes: IntArray) -> int:
+    """Return the number of sums, one for two classes or for a single class, which has no tree."""
+    return len(classes) if len(classes) > 2 else 1
+
+
+def _log_probabilities(sums: FloatArray) -> FloatArray:
+    if sums.shape[1] == 1:
+        sums = np.hstack((np.zeros_like(sums), sums))
+    return np.asarray(log_softmax(sums, axis=1))
+
+
+Rows = NDArray[np.float32]
+
+_C = 2e-3  # on standardised features
+_ITERATIONS = 60
+_COLOUR_STEPS = (1, 3)
+_PLACES = 6  # along each side of the image
+_PLACE_WIDTH = 0.12
+# Groups averaged over the whole image.  With all features the classifier would overfit to the few
+# images.
+_OF_THE_IMAGE = ("words", "colour", "gist_64", "gist_128")
+_HISTOGRAMS = ("words", "lbp")
+_LEAST_STD = 1e-6
+_LEAST_LOG_PROBABILITY = -20.0
+_BLOCK = 256  # rows or columns per step
+
+
+@dataclass(frozen=True)
+class JointClassifier:
+    """Multinomial logistic regression on the classes that occur in training."""
+
+    schema: ClassVar[Mapping[str, Array]] = {
+        "mean": Array("float32", ("n_features",)),
+        "spread": Array("float32", ("n_features",), low=0.0, nonzero=True),
+        "weights": Array("float32", ("n_classes", "n_features")),
+        "constants": Array("float32", ("n_classes",)),
+        "classes": Array("int64", ("n_classes",), low=0, high="n_labels - 1", rising=True),
+        "n_labels": Array("int64", (), low="n_labels", high="n_labels"),
+    }
+
+    mean: Rows
+    spread: Rows
+    weights: Rows
+    constants: Rows
+    classes: IntArray
+    n_labels: int
+
+    def log_probabilities(self, rows: Rows) -> FloatArray:
+        """Return the log-probabilities of the labels, shape (n, n_labels).
+
+        A label absent from training is less likely than all others.
+        """
+        scores = (
+            _compressed(rows, self.mean, self.spread) @ self.weights.T + self.constants
+        ).astype(np.float64)
+        scores -= scores.max(axis=1, keepdims=True)
+        scores -= np.log(np.exp(scores).sum(axis=1, keepdims=True))
+        log_probabilities = np.full(
+            (len(rows), self.n_labels), scores.min(initial=_LEAST_LOG_PROBABILITY)
+        )
+        log_probabilities[:, self.classes] = scores
+        return log_probabilities
+
+    def to_arrays(self) -> dict[str, NDArray[Any]]:
+        """Return the arrays for a model file."""
+        return vars(self) | {"n_labels": np.array(self.n_labels, np.int64)}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> JointClassifier:
+        """Build the classifier from arrays of :meth:`to_arrays` that fit the schema.
+
+        DamagedFileError if there is no class.
+        """
+        if not len(arrays["classes"]):
+            raise DamagedFileError("its joint classifier has no class")
+        return cls(**{**dict[str, Any](arrays), "n_labels": int(arrays["n_labels"])})
+
+
+def joint_rows(image: DescribedImage, by_group: Mapping[str, NDArray[Any]]) -> Rows:
+    """Compute all features of each superpixel, shape (n_superpixels, n_features).
+
+    They are the groups of features (histograms as square roots), place, contrast of colours, mean
+    colours nearby, the place on a grid, and means over the whole image.  The groups ``words``,
+    ``colour``, ``gist_64`` and ``gist_128`` are required.
+    """
+    groups = {
+        group: np.sqrt(rows, dtype=np.float64)
+        if group.startswith(_HISTOGRAMS)
+        else rows.astype(np.float64)
+        for group, rows in by_group.items()
+    }
+    nearby = [neighbour_means(image, groups["colour"], steps) for steps in _COLOUR_STEPS]
+    areas = image.sizes / image.sizes.sum()
+    whole = np.concatenate([areas @ groups[group] for group in _OF_THE_IMAGE])
+    blocks = [*groups.values(), place_and_colour(image), *nearby, _on_a_grid(image)]
+    return np.hstack([*blocks, np.broadcast_to(whole, (len(areas), len(whole)))]).astype(np.float32)
+
+
+def n_joint_features(n_words: int) -> int:
+    """Return the number of columns of :func:`joint_rows` with ``n_words`` words."""
+    widths = {**GROUP_WIDTHS, "words": n_words}
+    n_local = sum(widths.values()) + N_OF_PLACE + _PLACES**2
+    nearby = len(_COLOUR_STEPS) * widths["colour"]
+    return n_local + nearby + sum(widths[group] for group in _OF_THE_IMAGE)
+
+
+def fit_joint(
+    rows: Rows, labels: IntArray, n_labels: int, *, overwrite: bool = False
+) -> JointClassifier:
+    """Train on the :func:`joint_rows` of several images, which may be overwritten."""
+    mean, spread = rows.mean(axis=0), _stds(rows)
+    spread = np.where(spread > _LEAST_STD, spread, np.float32(1.0))
+    classes = np.unique(labels)
+    if len(classes) == 1:
+        nothing = np.zeros((1, rows.shape[1]), np.float32)
+        return JointClassifier(mean, spread, nothing, np.zeros(1, np.float32), classes, n_labels)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # stopped early against overfitting
+        shrink_to = LogisticRegression(C=_C, max_iter=_ITERATIONS).fit(
+            _compressed(rows, mean, spread, rows if overwrite else None), labels
+        )
+    weights, constants = shrink_to.coef_.astype(np.float32), shrink_to.intercept_.astype(np.float32)
+    if len(classes) == 2:  # one row, for the second
+        weights, constants = np.vstack((0 * weights, weights)), np.append(0 * constants, constants)
+    return JointClassifier(mean, spread, weights, constants, classes, n_labels)
+
+
+def _on_a_grid(image: DescribedImage) -> FloatArray:
+    """Compute the nearness of superpixels to each point of a grid, shape (n, 36)."""
+    centres = (np.arange(_PLACES) + 0.5) / _PLACES
+    x, y = image.positions.astype(np.float64).T[:, :, None]
+    near_x, near_y = (np.exp(-((along - centres) ** 2) / (2 * _PLACE_WIDTH**2)) for along in (x, y))
+    return np.asarray((near_x[:, :, None] * near_y[:, None, :]).reshape(image.n_superpixels, -1))
+
+
+def _stds(rows: Rows) -> Rows:
+    """Compute the standard deviations of the columns, a few columns at a time."""
+    blocks = range(0, rows.shape[1], _BLOCK)
+    return np.concatenate([rows[:, first : first + _BLOCK].std(axis=0) for first in blocks])
+
+
+def _compressed(rows: Rows, mean: Rows, spread: Rows, out: Rows | None = None) -> Rows:
+    """Take signed square roots of the standardised features, against outliers."""
+    out = np.empty(rows.shape, np.float32) if out is None else out
+    for first in range(0, len(rows), _BLOCK):
+        scaled = (rows[first : first + _BLOCK] - mean) / spread
+        np.copysign(np.sqrt(np.abs(scaled)), scaled, out=out[first : first + _BLOCK])
+    return out
+
 
 WORDS = "words"
 # The 14 groups of section 4.5: visual words, colour, and GIST, HOG and LBP on patches of four
@@ -42,7 +313,7 @@ class UnarySettings:
         Rounds of boosting for each group of features.
     group_rows, joint_rows : int
         Largest number of superpixels, drawn at random, for the classifier of a group and for the
-        one on all features (:mod:`structboost.segmentation.joint_classifier`).
+        one on all features (:mod:`structboost.segmentation.unaries`).
     """
 
     n_folds: int = 3
@@ -124,3 +395,108 @@ def combine(log_probabilities: FloatArray) -> FloatArray:
         scores = _SHARPNESS * log_probabilities.mean(axis=1)
     scores = np.exp(scores - scores.max(axis=1, keepdims=True))
     return np.asarray(scores / scores.sum(axis=1, keepdims=True))
+
+
+OWN = "own"  # among the features of an image
+_LEAST_OF_USERS = 1e-4
+
+Features = Callable[[NDArray[np.uint8], NDArray[np.int32]], NDArray[Any]]
+
+
+@dataclass(frozen=True)
+class OwnUnaries:
+    """Classifier of superpixels in place of the built-in ones.
+
+    For each fold of the images the segmenter trains a clone on the other folds, so that the CRF
+    learns from probabilities on images that the classifier has not seen.
+
+    Parameters
+    ----------
+    classifier : estimator
+        A classifier of scikit-learn's kind with ``predict_proba``.
+    features : callable, optional
+        ``features(image, labels)`` returns a row for each superpixel, shape (n_superpixels, d),
+        from the RGB pixels and the index of the superpixel of each pixel.  By default the rows have
+        all built-in features, 2744 with 200 visual words.
+    n_folds : int
+        Number of folds of the training images.
+    n_rows : int
+        Largest number of superpixels, drawn at random, to train a classifier on.
+    """
+
+    classifier: Any
+    features: Features | None = None
+    n_folds: int = 3
+    n_rows: int = 60_000
+
+    def fit(self, rows: NDArray[Any], labels: IntArray, n_labels: int) -> Any:
+        """Train a clone of the classifier on superpixels.
+
+        Parameters
+        ----------
+        rows : ndarray, shape (n_superpixels, n_features)
+            Features of superpixels.
+        labels : ndarray of int64, shape (n_superpixels,)
+            Class of each.
+        n_labels : int
+            Number of classes, some of which may not occur.
+
+        Returns
+        -------
+        classifier : scikit-learn classifier
+            The trained clone.
+        """
+        return clone(self.classifier).fit(rows, labels)
+
+
+@dataclass(frozen=True, repr=False)
+class OwnClassifiers:
+    """Trained classifiers of all folds, whose probabilities are averaged on new images.
+
+    Attributes
+    ----------
+    n_labels : int
+    codebook : ndarray of float32, shape (n_words, 144), or None
+        Visual words of the built-in features; None with a user's features.
+    classifiers : list of estimators
+    """
+
+    n_labels: int
+    codebook: NDArray[np.float32] | None
+    classifiers: Sequence[Any]
+
+    def __repr__(self) -> str:
+        return f"OwnClassifiers(<{self.n_labels} labels, {len(self.classifiers)} folds>)"
+
+    def rows(self, image: DescribedImage) -> NDArray[Any]:
+        """Return the features of the superpixels."""
+        if self.codebook is None:
+            return image.features[OWN]
+        return joint_rows(image, group_features(image, word_histograms(image, self.codebook)))
+
+    def log_probabilities(self, image: DescribedImage) -> FloatArray:
+        """Return the log-probabilities of the labels, shape (n_superpixels, 1, n_labels)."""
+        rows = self.rows(image)
+        probabilities = np.zeros((len(rows), self.n_labels))
+        for classifier in self.classifiers:
+            probabilities[:, classifier.classes_] += classifier.predict_proba(rows)
+        probabilities = np.maximum(probabilities / len(self.classifiers), _LEAST_OF_USERS)
+        return np.asarray(
+            np.log(probabilities / probabilities.sum(axis=1, keepdims=True))[:, None, :]
+        )
+
+
+def own_features(features: Features, image: NDArray[np.uint8], described: DescribedImage) -> Any:
+    """Compute and check the rows of a user's features.
+
+    ValueError if there is not one row of finite numbers for each superpixel.
+    """
+    rows = np.asarray(features(image, described.labels), np.float32)
+    if rows.ndim != 2 or len(rows) != described.n_superpixels:
+        raise ValueError(
+            f"features(image, labels) returned shape {rows.shape} for {described.n_superpixels} "
+            "superpixels; give one row for each."
+        )
+    if not np.isfinite(rows).all():
+        raise ValueError("features(image, labels) returned numbers that are not finite.")
+    return rows

@@ -14,19 +14,22 @@ from threadpoolctl import threadpool_limits
 from structboost._typing import FloatArray, IntArray
 from structboost.progress import Phase
 from structboost.runtime.blas_threads import one_blas_thread
-from structboost.segmentation.boosted_trees import BoostedTrees, fit_trees
 from structboost.segmentation.descriptors import (
     DescribedImage,
     learn_codebook,
     word_histograms,
 )
-from structboost.segmentation.joint_classifier import fit_joint, joint_rows
-from structboost.segmentation.own_unaries import OwnClassifiers, OwnUnaries
 from structboost.segmentation.unaries import (
     GROUPS,
+    BoostedTrees,
+    OwnClassifiers,
+    OwnUnaries,
     UnaryClassifiers,
     UnarySettings,
+    fit_joint,
+    fit_trees,
     group_features,
+    joint_rows,
 )
 from structboost.selection.folds import parts_of_groups
 

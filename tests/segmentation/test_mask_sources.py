@@ -16,9 +16,8 @@ from structboost.segmentation import LabelMap, Segmenter, make_synthetic_images
 from structboost.segmentation.drawing import draw_segmentation
 from structboost.segmentation.feature_cache import FeatureCache
 from structboost.segmentation.image_files import ImageFileError, read_mask, write_png
-from structboost.segmentation.label_map import check_hard_edges, meaning_of, read_classes
 from structboost.segmentation.labelled_folder import read_folder, read_groups
-from structboost.segmentation.mask_sources import coco_mask
+from structboost.segmentation.masks import check_hard_edges, coco_mask, meaning_of, read_classes
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 SHAPE = (8, 12)

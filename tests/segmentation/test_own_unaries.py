@@ -14,10 +14,9 @@ from sklearn.linear_model import LogisticRegression
 from structboost.progress import Phase
 from structboost.segmentation import OwnUnaries, Segmenter, make_synthetic_images
 from structboost.segmentation.crf_training import images_of_search
-from structboost.segmentation.descriptors import describe
+from structboost.segmentation.descriptors import describe, region_means
 from structboost.segmentation.feature_cache import Describing, FeatureCache, StoredImages
-from structboost.segmentation.joint_classifier import _compressed, fit_joint
-from structboost.segmentation.superpixels import region_means
+from structboost.segmentation.unaries import _compressed, fit_joint
 
 
 def squares(image):

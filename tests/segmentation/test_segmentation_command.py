@@ -17,7 +17,6 @@ from structboost import progress
 from structboost.cli import main
 from structboost.errors import InterruptedFitWarning
 from structboost.segmentation.image_files import ReadWhenUsed, read_mask, write_png
-from structboost.segmentation.prediction import Settings, segment_files
 from structboost.segmentation.segmenter import Segmenter
 from structboost.segmentation.synthetic_images import make_synthetic_images
 from structboost.training.loop import Loop
@@ -28,10 +27,15 @@ from tests.helpers.photographs import QUICK, write_folder
 def test_settings_of_one_file_do_not_affect_the_next(trained, tmp_path):
     image = tmp_path / "image.png"
     write_png(image, make_synthetic_images(1).images[0])
-    first = next(segment_files(Settings(trained[1]), [image], [None]))
-    next(segment_files(Settings(trained[1], longest=9), [image], [None]))
-    again = next(segment_files(Settings(trained[1]), [image], [None]))
-    np.testing.assert_array_equal(first.mask, again.mask)
+    masks = []
+    for more in ([], ["--longest", "9"], []):
+        out = ["--out", str(tmp_path / "out"), "--jobs", "1"]
+        assert (
+            main(["segment", "predict", str(image), "--model", str(trained[1]), *out, *more]) == 0
+        )
+        masks.append(read_mask(tmp_path / "out/image.png"))
+    np.testing.assert_array_equal(masks[0], masks[2])
+    assert (masks[0] != masks[1]).any()
 
 
 @pytest.mark.slow

@@ -11,19 +11,17 @@ import pytest
 from scipy.ndimage import label as components
 
 from structboost.segmentation.descriptors import (
+    adjacency,
     describe,
+    label_counts,
     learn_codebook,
+    neighbourhood,
+    region_means,
+    superpixels,
     word_histograms,
 )
 from structboost.segmentation.feature_cache import Describing, FeatureCache, describe_in_turn
 from structboost.segmentation.patch_planes import gradient_planes, integral, patch_cells
-from structboost.segmentation.superpixels import (
-    adjacency,
-    label_counts,
-    neighbourhood,
-    region_means,
-    superpixels,
-)
 from structboost.segmentation.synthetic_images import make_synthetic_images
 
 NOISE = np.random.default_rng(0).integers(0, 256, size=(40, 50, 3)).astype(np.uint8)

@@ -16,8 +16,8 @@ from structboost.segmentation.image_files import (
     shrink_to,
     write_png,
 )
-from structboost.segmentation.label_map import n_labels_of
 from structboost.segmentation.labelled_folder import read_folder, read_split
+from structboost.segmentation.masks import n_labels_of
 
 
 @pytest.fixture

@@ -10,17 +10,19 @@ import pytest
 from sklearn.ensemble import HistGradientBoostingClassifier
 
 from structboost.files.schema import DamagedFileError, Part, checked_arrays
-from structboost.segmentation.boosted_trees import BoostedTrees, fit_trees
-from structboost.segmentation.descriptors import describe, word_histograms
-from structboost.segmentation.joint_classifier import JointClassifier, fit_joint, joint_rows
+from structboost.segmentation.descriptors import describe, label_counts, word_histograms
 from structboost.segmentation.potentials import pairwise_potentials, true_labels
-from structboost.segmentation.superpixels import label_counts
 from structboost.segmentation.synthetic_images import make_synthetic_images
 from structboost.segmentation.unaries import (
     GROUPS,
+    BoostedTrees,
+    JointClassifier,
     UnarySettings,
     combine,
+    fit_joint,
+    fit_trees,
     group_features,
+    joint_rows,
     log_odds,
 )
 from structboost.segmentation.unary_training import fit_unaries
