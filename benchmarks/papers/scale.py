@@ -62,8 +62,10 @@ def show(made):
     rows = ("dataset", "rows")
     on_disk = listing(
         pick(made, dataset="rows"),
-        *(field("on disk, rows", "rows", "{:,}"), field("engine", "method")),
-        *(field("s a round", "value", "{:.3g}"), field("binning s", "binning_seconds", "{:.1f}")),
+        field("on disk, rows", "rows", "{:,}"),
+        field("engine", "method"),
+        field("s a round", "value", "{:.3g}"),
+        field("binning s", "binning_seconds", "{:.1f}"),
         field("peak MB", "peak_bytes", "{:.0f}", 1e-6),
     )
     return blocks(

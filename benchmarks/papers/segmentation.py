@@ -77,9 +77,13 @@ def show(made):
     crfs = [{**r, "title": f"{r['dataset']} {r['method']}"} for r in ious if r.get("argmax_ms")]
     facts = listing(
         crfs,
-        *(field("CRFs", "title"), field("C", "C", "{:g}"), field("rounds", "rounds", "{:.0f}")),
-        *(field("certified gap", "gap", "{:.2%}"), field("fit s", "seconds", "{:.1f}")),
-        *(field("argmax ms", "argmax_ms", "{:.2f}"), field("won", "images_won", "{:+.1f}")),
+        field("CRFs", "title"),
+        field("C", "C", "{:g}"),
+        field("rounds", "rounds", "{:.0f}"),
+        field("certified gap", "gap", "{:.2%}"),
+        field("fit s", "seconds", "{:.1f}"),
+        field("argmax ms", "argmax_ms", "{:.2f}"),
+        field("won", "images_won", "{:+.1f}"),
     )
     return blocks(
         across("Scores on the test images", made, form="{:.1%}", rows=rows),

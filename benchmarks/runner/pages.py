@@ -98,12 +98,12 @@ def beside(
 ) -> str:
     """Several fields of all learners in one table: name, form and factor of each by its head."""
     shown = [
-        {**r, "value": field("", *fact).cell(r), "std": None, "method": f"{name}, {r['method']}"}
+        {**r, "text": field("", *fact).cell(r), "method": f"{name}, {r['method']}"}
         for name, fact in facts.items()
         for r in records
         if r.get(fact[0]) is not None
     ]
-    return across(head, shown, form="{}", **rows)
+    return across(head, shown, "text", "{}", **rows)
 
 
 def markdown(head: Sequence[str], rows: Sequence[Sequence[str]], *, right: bool = True) -> str:
