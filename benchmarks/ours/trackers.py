@@ -11,9 +11,9 @@ import numpy as np
 from benchmarks.peers.trackers import AdaBoost, Struck
 from benchmarks.runner.protocol import timed
 from structboost.tracking import BoxTracker, StructBoostTracker, open_frames
-from structboost.tracking.boxes_file import read_boxes
 from structboost.tracking.metrics import evaluate
 from structboost.tracking.tracked_frames import track_frames, warm_up
+from structboost.tracking.tracks_file import read_boxes
 from structboost.vision.images import as_rgb, swapped_channels
 
 NAMES = ("coke", "tiger1", "girl", "sylv", "couple", "deer", "motorrolling")

@@ -10,7 +10,7 @@ from structboost.runtime.compiled import compiled
 from structboost.solvers.products import ordered_times_vector
 from structboost.tracking.box_features import N_GRADIENT, N_GREY
 from structboost.tracking.box_learner import stump_vote
-from structboost.tracking.frame_store import N_BINS, FrameStore
+from structboost.tracking.online_master import N_BINS, FrameStore
 
 
 class AdaBoost:

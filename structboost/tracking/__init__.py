@@ -6,14 +6,13 @@ require("vision", __name__)
 
 from structboost.tracking.box_learner import BoxLearner, BoxScorer
 from structboost.tracking.box_tracker import BoxTracker
-from structboost.tracking.boxes_file import read_boxes, write_boxes
 from structboost.tracking.drawing import contact_sheet, draw_box
 from structboost.tracking.metrics import TrackingMeasures, evaluate
 from structboost.tracking.structboost_tracker import StructBoostTracker
 from structboost.tracking.synthetic_clip import make_synthetic_clip
 from structboost.tracking.tracked_frames import TrackedFrames, track_frames, track_objects
-from structboost.tracking.video import VideoError, open_frames
-from structboost.tracking.video_writer import VideoWriter
+from structboost.tracking.tracks_file import read_boxes, write_boxes
+from structboost.tracking.video import VideoError, VideoWriter, open_frames
 
 __all__ = [
     "BoxLearner",

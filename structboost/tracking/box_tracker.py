@@ -16,22 +16,26 @@ from numpy.typing import ArrayLike
 from structboost._typing import FloatArray
 from structboost.runtime.described import Described
 from structboost.runtime.interrupts import deferred_interrupts
-from structboost.tracking.box_features import Planes, box_features, frame_planes
+from structboost.tracking.box_features import ColourPalette, Planes, box_features, frame_planes
 from structboost.tracking.box_learner import BoxLearner
-from structboost.tracking.colour_palette import ColourPalette
-from structboost.tracking.object_motion import ObjectMotion, object_motion
+from structboost.tracking.object_motion import (
+    ObjectMotion,
+    RotatedView,
+    Rotation,
+    object_motion,
+    rotated_view,
+)
 from structboost.tracking.object_search import (
     SMALLEST_SIDE,
     WORKING_SIZE,
     BoxMatch,
+    Recognition,
+    WholeFrameSearch,
     best_box,
     resized,
     size_of,
     training_boxes,
 )
-from structboost.tracking.recognition import Recognition
-from structboost.tracking.rotation import RotatedView, Rotation, rotated_view
-from structboost.tracking.whole_frame_search import WholeFrameSearch
 from structboost.validation import checked_number, checked_seed, is_whole, shown
 from structboost.vision.images import Pixels, checked_image
 

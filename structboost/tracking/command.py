@@ -4,24 +4,29 @@ from __future__ import annotations
 
 import argparse
 import inspect
+import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from importlib.metadata import version
+from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
+import cv2
 import numpy as np
 
+from structboost._typing import FloatArray
 from structboost.files.outputs import check_outputs
 from structboost.progress import ProgressLine
 from structboost.runtime.compilation import announce_compilation
 from structboost.runtime.interrupts import deferred_interrupts, raise_if_interrupted
 from structboost.tracking.box_tracker import BoxTracker
-from structboost.tracking.clip import Clip, open_clip
 from structboost.tracking.drawing import draw_tracks
 from structboost.tracking.metrics import TrackingMeasures, evaluate
 from structboost.tracking.structboost_tracker import StructBoostTracker
+from structboost.tracking.synthetic_clip import make_synthetic_clip
 from structboost.tracking.tracked_frames import (
     TrackedFrames,
     frames_per_second,
@@ -29,18 +34,194 @@ from structboost.tracking.tracked_frames import (
     warm_up,
 )
 from structboost.tracking.tracks_file import (
+    box_text,
+    check_plot,
     check_tracks_path,
     measures_of,
+    numbers_of,
+    plot_tracks,
+    read_boxes,
     settings_of,
     write_summary,
     write_tracks,
 )
-from structboost.tracking.tracks_plot import check_plot, plot_tracks
-from structboost.tracking.video import source_files
-from structboost.tracking.video_writer import VideoWriter
-from structboost.tracking.window import Window
+from structboost.tracking.video import VideoWriter, open_frames, source_files
 from structboost.validation import checked_seed
-from structboost.vision.images import Pixels
+from structboost.vision.images import Pixels, resized, swapped_channels
+
+_ESCAPE = 27
+# Pictures are shrunk to this size: screens are rarely smaller, and OpenCV cannot measure them.
+_LARGEST = (1280, 680)
+
+
+class Window:
+    """Window that shows frames, shrunk to fit the screen, until the user closes it.
+
+    Parameters
+    ----------
+    title : str
+        Title; Esc, q and the button of the window close it.
+
+    Raises
+    ------
+    ValueError
+        If there is no display.
+    """
+
+    def __init__(self, title: str) -> None:
+        if not _has_display():
+            raise ValueError("--show needs a display, and there is none; use --out instead.")
+        self.title = title
+        self.is_closed = False
+        self._is_open = False
+
+    def show(self, image: Pixels) -> None:
+        """Show a frame, and set ``is_closed`` where the user closed the window."""
+        if self.is_closed:
+            return
+        try:
+            cv2.imshow(self.title, swapped_channels(_fitting(image)))
+            pressed = cv2.waitKey(1) & 0xFF
+            visible = cv2.getWindowProperty(self.title, cv2.WND_PROP_VISIBLE) >= 1
+        except cv2.error as error:
+            raise ValueError(
+                f"--show cannot open a window ({str(error).strip()}); use --out instead."
+            ) from error
+        self._is_open = True
+        self.is_closed = pressed in (_ESCAPE, ord("q")) or not visible
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the window."""
+        if self._is_open and cv2.getWindowProperty(self.title, cv2.WND_PROP_VISIBLE) >= 1:
+            cv2.destroyWindow(self.title)
+        self._is_open = False
+
+
+def box_drawn_by_mouse(image: Pixels) -> FloatArray:
+    """Return the box x, y, width, height that the user draws, in pixels of the image.
+
+    ValueError if there is no display, or no box was drawn; the message names the option.
+    """
+    reason = "there is no display to draw it on"
+    if _has_display():
+        title = "Draw the object's box, then press Enter"
+        shown = _fitting(image)
+        try:
+            selected = cv2.selectROI(title, swapped_channels(shown), showCrosshair=False)
+            cv2.destroyWindow(title)
+        except cv2.error as error:
+            reason = f"it cannot be drawn ({str(error).strip()})"
+        else:
+            box = np.array(selected, np.float64)
+            if box[2:].min() > 0:
+                scale = np.array(image.shape[1::-1]) / shown.shape[1::-1]
+                return np.asarray(np.round(box * np.tile(scale, 2), 1), np.float64)
+            reason = "no box was drawn"
+    raise ValueError(f"There is no box, and {reason}; give --box x,y,w,h.")
+
+
+def _has_display() -> bool:
+    """Whether windows can be opened.
+
+    Without a display Qt ends the process instead of raising an error.
+    """
+    shown = any(map(os.environ.get, ("DISPLAY", "WAYLAND_DISPLAY")))
+    return shown or not sys.platform.startswith("linux")
+
+
+def _fitting(image: Pixels) -> Pixels:
+    """Shrink the image to the largest window."""
+    height, width = image.shape[:2]
+    scale = min(1.0, _LARGEST[0] / width, _LARGEST[1] / height)
+    return resized(image, (max(1, round(scale * width)), max(1, round(scale * height))))
+
+
+@dataclass
+class Clip:
+    """Frames with their indices, the first boxes and the true boxes.
+
+    Attributes
+    ----------
+    frames : iterator of (int, ndarray)
+    name : str
+    n_frames : int or None
+        Number of frames to come; None if unknown.
+    fps : float
+    boxes : ndarray, shape (n_objects, 4)
+        The objects in the first frame.
+    truths : list of ndarray, shape (n_frames_of_the_source, 4)
+        True boxes of the first objects, as many as there are; NaN where unknown.
+    time_of : callable
+        Seconds of the frame that was read last, by its index; None if unknown.
+    """
+
+    frames: Iterator[tuple[int, Pixels]]
+    name: str
+    n_frames: int | None
+    fps: float
+    boxes: FloatArray
+    truths: list[FloatArray]
+    time_of: Callable[[int], float | None]
+
+
+def open_clip(options: argparse.Namespace, stack: ExitStack) -> Clip:
+    """Open the clip of a command's options, whose source ``stack`` closes.
+
+    ValueError or OSError if source, boxes, truth or range are bad; the message names the option.
+    """
+    start, end = options.start, options.end
+    if start < 0 or (end is not None and end <= start):
+        shown = f"--start is {start}" + ("" if end is None else f" and --end {end}")
+        raise ValueError(f"{shown}; give 0 <= start < end, indices of frames.")
+    truths = [read_boxes(path) for path in options.truth or ()]
+    boxes = [_parsed_box(text) for text in options.box or ()]
+    if options.source is None:
+        rendered = make_synthetic_clip()
+        frames: Iterator[tuple[int, Pixels]] = iter(list(enumerate(rendered.frames))[start:])
+        name, fps = rendered.name, rendered.fps
+        n_frames: int | None = len(rendered.frames)
+
+        def time_of(index: int) -> float | None:
+            return index / rendered.fps
+
+        if start >= len(rendered.frames):
+            raise ValueError(f"--start is {start}; the synthetic clip has {n_frames} frames.")
+        if not boxes:
+            boxes, truths = [rendered.boxes[start]], truths or [rendered.boxes]
+    else:
+        source = stack.enter_context(open_frames(options.source, start=start))
+        frames = source
+        name, n_frames, fps = source.source, source.frame_count, source.fps or 25.0
+
+        def time_of(index: int) -> float | None:
+            return source.time
+
+    if not boxes:
+        first = next(frames)
+        boxes = [box_drawn_by_mouse(first[1])]
+        sys.stderr.write(f"To repeat this run: --box {box_text(boxes[0])}\n")
+        frames = chain([first], frames)
+    if len(truths) > len(boxes):
+        raise ValueError(
+            f"There are {len(truths)} --truth for {len(boxes)} boxes; give one for each --box."
+        )
+    if n_frames is not None:
+        n_frames = (n_frames if end is None else min(n_frames, end)) - start
+    return Clip(frames, name, n_frames, fps, np.array(boxes), truths, time_of)
+
+
+def _parsed_box(text: str) -> FloatArray:
+    box = np.array(numbers_of(text))
+    if box.shape != (4,) or not np.isfinite(box).all() or box[2:].min() <= 0:
+        raise ValueError(f"--box is {text!r}; give x,y,w,h in pixels, w and h above 0.")
+    return box
+
 
 _DESCRIPTION = """\
 Follow objects through a video. A box is an object in the first frame: left, top, width and height

@@ -9,8 +9,7 @@ from structboost._typing import FloatArray, override
 from structboost.runtime.compiled import compiled
 from structboost.tracking.box_learner import BoxLearner, StumpVote, stump_vote
 from structboost.tracking.box_tracker import BoxTracker
-from structboost.tracking.frame_store import N_BINS, FrameStore
-from structboost.tracking.online_master import OnlineMaster
+from structboost.tracking.online_master import N_BINS, FrameStore, OnlineMaster
 from structboost.validation import checked_positive, checked_whole_number
 
 # Smallest weight in the risk of the first frames, the only ones whose box is certain.

@@ -21,8 +21,8 @@ from benchmarks.structures import chains, hierarchies, label_sets, lists, pairs,
 from structboost import HierarchicalMultiLabelTask, MatchingTask
 from structboost.segmentation.image_files import write_png
 from structboost.segmentation.synthetic_images import make_synthetic_images
-from structboost.tracking.boxes_file import write_boxes
 from structboost.tracking.synthetic_clip import make_synthetic_clip
+from structboost.tracking.tracks_file import write_boxes
 
 pytestmark = pytest.mark.benchmarks
 GLASS = Source("glass", Path())

@@ -13,11 +13,11 @@ from structboost.tracking.box_features import (
     GREY_GRID,
     N_GREY,
     N_ORIENTATIONS,
+    ColourPalette,
     box_features,
     frame_planes,
     n_features,
 )
-from structboost.tracking.colour_palette import ColourPalette
 
 N_FEATURES = n_features(0)
 IMAGE = np.random.default_rng(0).integers(0, 256, size=(50, 60)).astype(np.uint8)

@@ -17,12 +17,11 @@ import numpy as np
 import pytest
 
 from structboost.cli import main
-from structboost.tracking.boxes_file import read_boxes, write_boxes
+from structboost.tracking.command import box_drawn_by_mouse
 from structboost.tracking.structboost_tracker import StructBoostTracker
 from structboost.tracking.synthetic_clip import make_synthetic_clip
-from structboost.tracking.video import open_frames
-from structboost.tracking.video_writer import VideoWriter
-from structboost.tracking.window import box_drawn_by_mouse
+from structboost.tracking.tracks_file import read_boxes, write_boxes
+from structboost.tracking.video import VideoWriter, open_frames
 
 N_FRAMES = 12
 
@@ -95,7 +94,7 @@ def test_track_command_writes_all_outputs(tmp_path, clip, form, capsys):
 def test_track_command_without_a_source_tracks_the_synthetic_clip(
     monkeypatch, tmp_path, capsys, clip
 ):
-    monkeypatch.setattr("structboost.tracking.clip.make_synthetic_clip", lambda: clip)
+    monkeypatch.setattr("structboost.tracking.command.make_synthetic_clip", lambda: clip)
     assert main(["track", "--json", str(tmp_path / "s.json")]) == 0
     figures = json.loads((tmp_path / "s.json").read_text())
     assert "synthetic clip" in figures["source"]

@@ -22,14 +22,16 @@ from structboost.tracking import (
     track_frames,
     track_objects,
 )
-from structboost.tracking.box_features import box_features, frame_planes
-from structboost.tracking.colour_palette import ColourPalette
-from structboost.tracking.frame_store import N_BINS, FrameStore
-from structboost.tracking.object_search import BoxMatch, size_of, training_boxes
-from structboost.tracking.online_master import OnlineMaster
-from structboost.tracking.recognition import Recognition
+from structboost.tracking.box_features import ColourPalette, box_features, frame_planes
+from structboost.tracking.object_search import (
+    BoxMatch,
+    Recognition,
+    WholeFrameSearch,
+    size_of,
+    training_boxes,
+)
+from structboost.tracking.online_master import N_BINS, FrameStore, OnlineMaster
 from structboost.tracking.structboost_tracker import StructBoostLearner
-from structboost.tracking.whole_frame_search import WholeFrameSearch
 
 N_FRAMES = 40
 

@@ -12,12 +12,11 @@ from av.video.stream import VideoStream
 from PIL import Image
 
 from structboost.files.outputs import OutputError
-from structboost.tracking import video_writer
-from structboost.tracking.boxes_file import read_boxes, write_boxes
+from structboost.tracking import video
 from structboost.tracking.drawing import TRUTH_COLOUR, contact_sheet, draw_box, tracker_colours
 from structboost.tracking.synthetic_clip import make_synthetic_clip
-from structboost.tracking.video import VideoError, open_frames
-from structboost.tracking.video_writer import VideoWriter
+from structboost.tracking.tracks_file import read_boxes, write_boxes
+from structboost.tracking.video import VideoError, VideoWriter, open_frames
 from structboost.vision.images import letter_boxed
 
 N_FRAMES = 60
@@ -388,8 +387,8 @@ def test_bad_output_fails_before_the_first_frame(tmp_path):
 
 
 def test_missing_encoder_leaves_nothing(tmp_path, monkeypatch):
-    unknown = video_writer._H264[0]._replace(codec="no such codec")
-    monkeypatch.setitem(video_writer._ENCODINGS, ".mp4", ("mp4", (unknown,)))
+    unknown = video._H264[0]._replace(codec="no such codec")
+    monkeypatch.setitem(video._ENCODINGS, ".mp4", ("mp4", (unknown,)))
     with (
         pytest.raises(VideoError, match="cannot encode no such codec at 64x48"),
         VideoWriter(tmp_path / "out.mp4") as writer,
@@ -406,9 +405,9 @@ def test_the_codec_is_named_and_the_next_is_taken_where_one_is_missing(tmp_path,
             return writer.codec, container.streams.video[0].codec.name
 
     assert codecs(tmp_path / "a.mp4") == ("H.264", "h264")
-    unknown, second = video_writer._H264
+    unknown, second = video._H264
     both = (unknown._replace(codec="no such codec"), second)
-    monkeypatch.setitem(video_writer._ENCODINGS, ".mp4", ("mp4", both))
+    monkeypatch.setitem(video._ENCODINGS, ".mp4", ("mp4", both))
     said, written = codecs(tmp_path / "b.mp4")
     assert said.startswith("MPEG-4 Part 2")
     assert written == "mpeg4"
