@@ -48,7 +48,7 @@ from structboost.faces.trees_of_vectors import (
 from structboost.files.schema import DamagedFileError, finite_number, whole_number
 from structboost.learners.active_feature import ActiveFeatureFamily
 from structboost.learners.families import WeakLearners
-from structboost.linear.chain_problem import chain_problem
+from structboost.linear.dual_chain import chain_problem
 from structboost.linear.linear_likelihood import HeldScores
 from structboost.linear.primal_likelihood import PrimalLikelihood
 from structboost.objectives.newton_steps import NewtonSteps

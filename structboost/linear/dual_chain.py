@@ -1,4 +1,7 @@
-"""Linear chain on active features, trained by dual coordinate ascent of its likelihood."""
+"""Linear chain on active features, trained by dual coordinate ascent of its likelihood.
+
+:func:`chain_problem` chooses between it and quasi-Newton steps.
+"""
 
 from __future__ import annotations
 
@@ -11,18 +14,28 @@ from sklearn.utils import check_random_state
 
 from structboost._typing import FloatArray, IntArray
 from structboost.contract.calls import stacked
-from structboost.contract.parts import StackedParts
 from structboost.contract.task import Task
-from structboost.linear.chain_passes import FIRST_OVERLAP, add_sums, dual_pass, space_of_pass
-from structboost.linear.designs import designs_of
-from structboost.linear.elastic_net import ElasticNet
-from structboost.linear.primal_likelihood import FoldResult
-from structboost.linear.same_columns import SameColumns
+from structboost.linear.chain_passes import (
+    FIRST_OVERLAP,
+    add_sums,
+    dual_pass,
+    dual_pass_of_steps,
+    space_of_pass,
+    space_of_steps,
+)
+from structboost.linear.designs import SameColumns, designs_of
+from structboost.linear.primal_chain import PrimalChain
+from structboost.linear.primal_likelihood import ElasticNet, FoldResult
 from structboost.runtime.interrupts import raise_if_interrupted
 from structboost.tasks.chain import Stretch
 
 # Passes over all sequences between two exact ones.
 _PASSES = 2
+# Mean length of the sequence of a token from which on quasi-Newton steps are faster.
+_LONG = 100.0
+# Probabilities of pairs of tags that dual ascent may store: 128 megabytes for sequences, and 512
+# for steps, where quasi-Newton steps take ten times as long.
+_MOST_PAIRS, _MOST_PAIRS_OF_STEPS = 1 << 24, 1 << 26
 
 
 class DualChain:
@@ -33,14 +46,15 @@ class DualChain:
     2`` with ``w(p) = sum_i c_i (features of y_i - those expected by p_i)``.  With an l1 norm the
     penalty is an :class:`.ElasticNet`, and the dual has its conjugate at w(p).  The dual
     distributions p_i are stored by their probabilities of tags and of pairs of tags, and a lower
-    bound of their entropies H, by concavity; so the bound on the primal is certified.
+    bound of their entropies H, by concavity; so the bound on the primal is certified.  Pairs are
+    summed over each sequence, or stored for each step if the steps have features.
 
     Features that occur in the same tokens have equal weights at the optimum, and are merged.
 
     Parameters
     ----------
     task : ChainTask
-        Without features of the steps.
+        With features of the steps only without an l1 norm.
     X, Y : sequence
         Tokens as indices of active features, with vectors if the task has them, and tags.
     example_weights : ndarray, shape (n_examples,)
@@ -84,11 +98,20 @@ class DualChain:
         ends = [(x.begins, x.ends) if isinstance(x, Stretch) else (True, True) for x in X]
         self._random = check_random_state(0 if random_state is None else random_state)
         self._example_weights = example_weights
-        self._penalties, self._space = task.penalties, space_of_pass(starts, task.n_tags)
+        self._penalties = task.penalties
         vectors = np.zeros((len(rows), 0))
         if "vector" in self.designs:
             vectors = self.designs["vector"].matrix(stack.rows["vector"])
-        self._store_steps(stack)
+        self._steps: tuple[Any, ...] = ()
+        if task.step_features:
+            steps = stack.rows["step"]
+            self._columns_of_steps = SameColumns(steps, self.designs["step"].width - 1)
+            values = np.append(self._columns_of_steps.values, 1.0)
+            none = np.zeros((len(steps), 0)), np.zeros(len(steps))
+            self._steps = (*self._columns_of_steps.entries, values, *none, stack.offsets["step"])
+            del steps
+        space = space_of_steps if self._steps else space_of_pass
+        self._space = space(starts, task.n_tags)
         del stack, rows  # which are large
         # The columns of vectors and the constant have the value 1.
         values = np.concatenate((self._columns.values, np.ones(vectors.shape[1] + 1)))
@@ -97,17 +120,23 @@ class DualChain:
         self._sequences = (starts, tags, np.zeros(len(Y)), np.array(ends))
         n_tags = task.n_tags
         self._weights = np.zeros((len(values), n_tags))
-        self._transitions = np.zeros((1, n_tags**2))
+        self._transitions = np.zeros((len(self._steps[2]) if self._steps else 1, n_tags**2))
         # With an l1 norm, the sums of features whose shrunk form the weights are.
         self._slopes = self._weights, self._transitions
         if l1_ratio:
             self._slopes = self._weights.copy(), self._transitions.copy()
         self._duals = _true_duals(starts, tags, n_tags)
+        if self._steps:
+            starts_of_steps = self._steps[5]
+            tokens = np.arange(int(starts_of_steps[-1])) + np.repeat(
+                starts[:-1] - starts_of_steps[:-1], np.diff(starts_of_steps)
+            )
+            self._true_pairs = tags[tokens] * n_tags + tags[tokens + 1]
+            of_pairs = np.zeros((len(tokens), n_tags**2))
+            of_pairs[np.arange(len(tokens)), self._true_pairs] = 1.0
+            self._duals = (self._duals[0], of_pairs, *self._duals[2:])
         self.primal, self.bound, self._C = np.inf, -np.inf, 0.0
         self._best = self._weights, self._transitions
-
-    def _store_steps(self, stack: StackedParts) -> None:
-        """Store the features of steps, for solvers of chains that have some."""
 
     def begin(self, C: float) -> None:
         """Continue with another C, from the same dual distributions."""
@@ -128,20 +157,13 @@ class DualChain:
         if not result.duals:
             self.begin(C)
             return
-        starts = self._sequences[0]
-        sizes = np.diff(starts)[rows]
-        first = np.repeat(starts[rows] - (np.cumsum(sizes) - sizes), sizes)
-        tokens = first + np.arange(len(first))
-        places = (tokens, self._rows_of_pairs(rows), rows, rows)
+        pairs = _rows_within(self._steps[5], rows) if self._steps else rows
+        places = (_rows_within(self._sequences[0], rows), pairs, rows, rows)
         for ours, theirs, at in zip(self._duals, result.duals, places, strict=True):
             ours[at] = theirs
         self.begin(C)
         self._set_slopes()
         self._shrink()
-
-    def _rows_of_pairs(self, rows: IntArray) -> IntArray:
-        """Return the rows of the probabilities of pairs of some sequences."""
-        return rows
 
     def _set_slopes(self) -> None:
         """Set the sums of features that the duals give."""
@@ -164,6 +186,14 @@ class DualChain:
         """Set the sums of the pairs of tags that the duals give."""
         (starts, tags, weights, _), n_tags = self._sequences, self._weights.shape[1]
         of_pairs, pairs = self._duals[1], self._slopes[1]
+        if self._steps:
+            weights = np.repeat(weights, np.diff(self._steps[5]))
+            change = -weights[:, None] * of_pairs
+            change[np.arange(len(change)), self._true_pairs] += weights
+            pairs[:] = 0.0
+            add_sums(self._steps[:5], change, pairs)
+            pairs[-1] = change.sum(axis=0)
+            return
         pairs[0] = 0.0
         of_steps = tags[:-1] * n_tags + tags[1:]
         # Sequence by sequence, so that sums do not depend on how BLAS adds.
@@ -207,6 +237,11 @@ class DualChain:
 
     def _pass(self, order: IntArray, slopes: Any, *, moves: bool) -> float:
         """Make a pass over the sequences, and return their weighted loss."""
+        if self._steps:
+            return dual_pass_of_steps(
+                self._tokens, self._steps, self._sequences, self._penalties, order, self._weights,
+                self._transitions, self._duals, moves, self._space,
+            )  # fmt: skip
         return dual_pass(
             self._tokens, self._sequences, self._penalties, order, self._weights,
             self._transitions, self._duals, slopes, moves, self._space,
@@ -217,13 +252,20 @@ class DualChain:
         weights, transitions = self._best
         n_active = len(self._columns.values)
         tokens = np.vstack((self._columns.spread(weights[:n_active]), weights[-1:]))
-        steps = self._weights_of_steps(transitions)
+        steps = np.zeros_like(transitions)
+        if self._steps:
+            columns = self._columns_of_steps
+            steps = columns.spread(transitions[: len(columns.values)])
+        steps = np.vstack((steps, transitions[-1:]))
         vectors = {"vector": weights[n_active:-1]} if "vector" in self.designs else {}
         return {"token": tokens, "step": steps, **vectors}
 
-    def _weights_of_steps(self, transitions: FloatArray) -> FloatArray:
-        """Return the weights of the features of steps, the constant last."""
-        return np.vstack((np.zeros_like(transitions), transitions))
+
+def _rows_within(starts: IntArray, sequences: IntArray) -> IntArray:
+    """Return the rows of some sequences that begin at ``starts``, in their order."""
+    sizes = np.diff(starts)[sequences]
+    first = np.repeat(starts[sequences] - (np.cumsum(sizes) - sizes), sizes)
+    return np.asarray(first + np.arange(len(first)))
 
 
 def _true_duals(starts: IntArray, tags: IntArray, n_tags: int) -> tuple[FloatArray, ...]:
@@ -235,3 +277,31 @@ def _true_duals(starts: IntArray, tags: IntArray, n_tags: int) -> tuple[FloatArr
     inner = np.flatnonzero(owners[1:] == owners[:-1])
     np.add.at(of_pairs, (owners[inner], tags[inner] * n_tags + tags[inner + 1]), 1.0)
     return of_tags, of_pairs, np.zeros(n), np.full(n, FIRST_OVERLAP)
+
+
+def chain_problem(
+    task: Any,
+    X: Sequence[Any],
+    Y: Sequence[Any],
+    example_weights: FloatArray,
+    *,
+    transitions: str = "all",
+    **settings: Any,
+) -> DualChain | PrimalChain:
+    """Return the fastest solver, which is dual ascent unless sequences are long or tags many.
+
+    A step of dual ascent changes one sequence, so that it needs many passes over a few long ones
+    (docs/decisions.md), and it stores the pairs of tags of each, or of each step where they depend
+    on features.  Parameters are those of :class:`.DualChain` and :class:`.PrimalChain`.
+    """
+    if transitions == "seen":
+        return PrimalChain(task, X, Y, example_weights, transitions=transitions, **settings)
+    lengths = np.array([len(y) for y in Y], np.float64)
+    is_long = float(lengths @ lengths) > _LONG * float(lengths.sum())
+    n_rows, most = len(Y), _MOST_PAIRS
+    if task.step_features:
+        n_rows, most = int(np.maximum(lengths - 1, 0).sum()), _MOST_PAIRS_OF_STEPS
+    is_large = n_rows * task.n_tags**2 > most
+    has_both = bool(task.step_features and settings.get("l1_ratio"))
+    solver = PrimalChain if is_long or is_large or has_both else DualChain
+    return solver(task, X, Y, example_weights, **settings)

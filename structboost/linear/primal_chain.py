@@ -10,6 +10,7 @@ import numpy as np
 from structboost._typing import FloatArray, IntArray, override
 from structboost.inference.chain import (
     INSIDE,
+    NEXT_ROW,
     ONE_ROW,
     Space,
     exponentials,
@@ -27,15 +28,16 @@ class PrimalChain(PrimalLikelihood):
     """Minimiser of the regularised likelihood of a :class:`structboost.ChainTask`.
 
     It equals :class:`PrimalLikelihood`, with one row of scores of pairs for all sequences, so that
-    neither time nor memory depends on how tokens are cut into sequences.  Weights are scaled by the
+    neither time nor memory depends on how tokens are cut into sequences.  Where the steps have
+    features, scores of pairs are in memory for one sequence at a time.  Weights are scaled by the
     curvature that they have at the frequencies of features and tags, which saves steps.
 
     Parameters
     ----------
     task : ChainTask
-        Without features of the steps (:class:`.StepChain` takes these).
+        With or without features of the steps.
     X, Y : sequence
-        Tokens as indices of active features, with vectors if the task has them, and tags.
+        Tokens and steps as indices of active features, with vectors if the task has them, and tags.
     example_weights : ndarray, shape (n_examples,)
         Weights of the examples, which sum to 1.
     transitions : {"all", "seen"}
@@ -88,6 +90,17 @@ class PrimalChain(PrimalLikelihood):
             of_features = np.asarray((matrix * matrix).T @ of_tokens)
             by_kind[kind][:] = np.outer(of_features, frequencies * (1.0 - frequencies))
         by_kind["step"][-1] = n_pairs * pairs * (1.0 - pairs)
+        self._steps: tuple[IntArray, ...] = ()
+        if task.step_features:
+            matrix, starts = self._matrices["step"], self._offsets["step"]
+            self._steps = matrix.indices.astype(np.int32), matrix.indptr.astype(np.int64), starts
+            shape = len(self._space[0]), task.n_tags**2
+            self._pairs = np.empty(shape), np.empty(shape)
+            curvature = by_kind["step"]
+            of_steps = np.repeat(self._sequences[2], np.diff(starts))
+            # That of a feature is that of all pairs, by its frequency among the steps.
+            frequencies = np.asarray(matrix.T @ of_steps) / max(of_steps.sum(), 1e-300)
+            curvature[:] = np.outer(frequencies, curvature[-1])
 
     @override
     def begin(self, C: float) -> None:
@@ -119,6 +132,11 @@ class PrimalChain(PrimalLikelihood):
 
         Returns loss and entropy.
         """
+        if self._steps:
+            return slopes_of_steps(
+                scores, np.ascontiguousarray(weights), self._steps, self._sequences,
+                self._penalties, self._space, self._pairs, out,
+            )  # fmt: skip
         transitions = np.ascontiguousarray(weights[-1:])
         of_pairs = np.zeros(transitions.shape)
         sums = slopes_of(
@@ -212,6 +230,86 @@ def slopes_of(
                 of_pairs[0, k] -= weight * together[0, k]
                 entropy -= weight * together[0, k] * transitions[0, k]
                 together[0, k] = 0.0
+    return loss, entropy
+
+
+@compiled
+def slopes_of_steps(
+    scores: FloatArray,
+    weights: FloatArray,
+    steps: Any,
+    sequences: Any,
+    penalties: Any,
+    space: tuple[FloatArray, FloatArray, Space],
+    pairs: tuple[FloatArray, FloatArray],
+    out: FloatArray,
+) -> tuple[float, float]:
+    """Replace the scores of tags by the slopes of the likelihood, and return its loss and entropy.
+
+    Parameters
+    ----------
+    scores, sequences, penalties, space
+        As for :func:`slopes_of`.
+    weights : ndarray, shape (n_features, n_tags * n_tags)
+        Weights of the features of steps.
+    steps : (ndarray of int32, ndarray of int64, ndarray of int64)
+        Active features of all steps, the first entry of each step, and the first step of each
+        sequence.
+    pairs : (ndarray, ndarray)
+        Two arrays of the longest sequence (n_steps, n_tags * n_tags), to work in.
+    out : ndarray of the shape of ``weights``
+        Starts at zero; gains the slopes of the weights.
+
+    Returns
+    -------
+    loss, entropy : float
+        Weighted sums over the sequences.
+    """
+    starts, tags, of_sequences, ends = sequences
+    features, at, first_steps = steps
+    n_tags, n_pairs = scores.shape[1], weights.shape[1]
+    emissions, probabilities, of_sums = space
+    transitions, of_pairs = pairs
+    loss, entropy = 0.0, 0.0
+    for i in range(len(of_sequences)):
+        begin, n, weight = starts[i], starts[i + 1] - starts[i], of_sequences[i]
+        if n == 0:
+            continue
+        for t in range(n):
+            for k in range(n_tags):
+                emissions[t, k] = scores[begin + t, k]
+        add_ends(emissions, n, ends[i], penalties)
+        for t in range(n - 1):
+            step = first_steps[i] + t
+            for p in range(n_pairs):
+                transitions[t, p] = 0.0
+                of_pairs[t, p] = 0.0
+            for e in range(at[step], at[step + 1]):
+                f = features[e]
+                for p in range(n_pairs):
+                    transitions[t, p] += weights[f, p]
+        log_sum = sum_product(
+            emissions, ONE_ROW, n, (transitions, penalties[0], ONE_ROW), of_sums, 0.0,
+            probabilities, of_pairs, NEXT_ROW,
+        )  # fmt: skip
+        true = 0.0
+        for t in range(n):
+            true += scores[begin + t, tags[begin + t]]
+        expected = slopes_of_tags(scores, begin, n, tags, weight, probabilities)
+        for t in range(n - 1):
+            step = first_steps[i] + t
+            pair = tags[begin + t] * n_tags + tags[begin + t + 1]
+            true += transitions[t, pair]
+            for p in range(n_pairs):
+                expected += of_pairs[t, p] * transitions[t, p]
+                of_pairs[t, p] *= -weight
+            of_pairs[t, pair] += weight
+            for e in range(at[step], at[step + 1]):
+                f = features[e]
+                for p in range(n_pairs):
+                    out[f, p] += of_pairs[t, p]
+        loss += weight * (log_sum - true)
+        entropy += weight * (log_sum - expected)
     return loss, entropy
 
 

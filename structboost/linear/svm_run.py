@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -24,12 +25,12 @@ from structboost.contract.comparison import check_found
 from structboost.contract.exactness import probe_argmax
 from structboost.contract.parts import StackedParts
 from structboost.contract.separation import KeptTruth
+from structboost.contract.task import Task
 from structboost.linear.designs import check_sizes
-from structboost.linear.first_passes import pass_in_runs
 from structboost.progress import ProgressBar
 from structboost.runtime.interrupts import raise_if_interrupted
 from structboost.solvers.block_frank_wolfe import BlockFrankWolfe
-from structboost.solvers.linear_scores import LinearScores, merge_kinds
+from structboost.solvers.linear_scores import FoundOutputs, LinearScores, merge_kinds, starts_of
 from structboost.training.history import contradicts, ending_in_words, ending_of_passes, record
 
 # The problem restricted to the cached cuts is solved to this fraction of the gap after the last
@@ -187,3 +188,48 @@ class Run:
                 seconds=time.perf_counter() - self.began,
             )
         )
+
+
+def pass_in_runs(
+    task: Task,
+    X: Sequence[Any],
+    Y: Sequence[Any],
+    parts: LinearScores,
+    solver: BlockFrankWolfe,
+    n_runs: int,
+) -> None:
+    """Make one pass over the examples, in runs that each add their cuts and step on them.
+
+    The examples of a run follow each other.  At weight zero the loss-augmented argmax gives all
+    examples much the same cuts, which small weights satisfy.  A pass in runs makes the cuts of each
+    run at the weights that the runs before have left, as block-coordinate Frank-Wolfe does example
+    by example.
+    """
+    n = parts.n_examples
+    flat = np.zeros(parts.n_scores)
+    for first, last in pairwise(np.linspace(0, n, n_runs + 1).astype(int).tolist()):
+        if first == last:
+            continue
+        scores = parts.scores_of_run(solver.weights, first, last, flat)
+        separated = separation(
+            task, [X[i] for i in range(first, last)], [Y[i] for i in range(first, last)], scores,
+            first,
+        )  # fmt: skip
+        outputs = merge_kinds(separated, parts, scores, first)
+        solver.add(_among_all(outputs, first, n), flat)
+        solver.visit(np.arange(first, last))
+
+
+def _among_all(outputs: FoundOutputs, first: int, n: int) -> FoundOutputs:
+    m = len(outputs.losses)
+
+    def padded(values: FloatArray, fill: float) -> FloatArray:
+        out = np.full(n, fill)
+        out[first : first + m] = values
+        return out
+
+    counts = padded(np.diff(outputs.first_entry), 0.0)
+    return FoundOutputs(
+        padded(outputs.losses, 0.0), padded(outputs.violations, -1.0), starts_of(counts),
+        outputs.entry_score, outputs.entry_value,
+    )  # fmt: skip

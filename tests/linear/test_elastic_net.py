@@ -10,11 +10,9 @@ from scipy.optimize import minimize
 from scipy.special import logsumexp, softmax
 
 from structboost import StructBoostTagger
-from structboost.linear.chain_problem import chain_problem
-from structboost.linear.dual_chain import DualChain
-from structboost.linear.elastic_net import ElasticNet
+from structboost.linear.dual_chain import DualChain, chain_problem
 from structboost.linear.primal_chain import PrimalChain
-from structboost.linear.primal_likelihood import PrimalLikelihood
+from structboost.linear.primal_likelihood import ElasticNet, PrimalLikelihood
 from structboost.tasks.chain import ChainTask
 
 N_FEATURES, N_TAGS = 7, 3

@@ -19,12 +19,11 @@ from structboost.contract.task import Task
 from structboost.errors import InterruptedFitWarning, TaskError
 from structboost.inference.chain import space_of_sums
 from structboost.linear.chain_passes import dual_pass, space_of_pass
-from structboost.linear.chain_problem import chain_problem
-from structboost.linear.dual_chain import DualChain
+from structboost.linear.designs import SameColumns
+from structboost.linear.dual_chain import DualChain, chain_problem
 from structboost.linear.linear_likelihood import LinearLikelihoodTrainer
 from structboost.linear.primal_chain import PrimalChain, slopes_of
 from structboost.linear.primal_likelihood import PrimalLikelihood
-from structboost.linear.same_columns import SameColumns
 from structboost.model.prediction import model_marginals, model_predictions
 from structboost.objectives.likelihood import log_losses
 from structboost.selection.folds import random_folds

@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 
 from structboost import ChainTask
-from structboost.linear.chain_problem import chain_problem
-from structboost.linear.dual_step_chain import DualStepChain
+from structboost.linear.dual_chain import DualChain, chain_problem
+from structboost.linear.primal_chain import PrimalChain
 from structboost.linear.primal_likelihood import PrimalLikelihood
-from structboost.linear.step_chain import StepChain
 from structboost.tasks.chain import Stretch
 
 N_TAGS, ACTIVE = 3, ["token", "step"]
@@ -61,7 +60,7 @@ def test_objective_and_gradient_equal_those_of_all_tags_one_by_one(vectors):
     rng = np.random.default_rng(1)
     task, X, Y = examples(rng, vectors=vectors)
     shares = rng.dirichlet(np.ones(len(X)))
-    problem = StepChain(task, X, Y, shares, active=ACTIVE)
+    problem = PrimalChain(task, X, Y, shares, active=ACTIVE)
     problem.begin(4.0)
     weights = rng.normal(size=len(problem._curvature))
 
@@ -87,7 +86,7 @@ def test_objective_and_gradient_equal_those_of_all_tags_one_by_one(vectors):
 def test_the_optimum_is_certified_and_is_that_of_the_general_solver(vectors):
     task, X, Y = examples(np.random.default_rng(2), n=30, vectors=vectors)
     ends = []
-    for solver in (StepChain, DualStepChain, PrimalLikelihood):
+    for solver in (PrimalChain, DualChain, PrimalLikelihood):
         problem = solver(task, X, Y, np.full(len(X), 1 / len(X)), active=ACTIVE)
         problem.begin(20.0)
         for _ in range(30):
@@ -104,7 +103,7 @@ def test_the_optimum_is_certified_and_is_that_of_the_general_solver(vectors):
 def test_dual_ascent_goes_on_from_the_result_on_some_sequences():
     task, X, Y = examples(np.random.default_rng(4), n=40)
     rows = np.arange(0, len(X), 2)
-    part = DualStepChain(
+    part = DualChain(
         task, [X[i] for i in rows], [Y[i] for i in rows], np.full(len(rows), 1 / len(rows)),
         active=ACTIVE,
     )  # fmt: skip
@@ -112,7 +111,7 @@ def test_dual_ascent_goes_on_from_the_result_on_some_sequences():
     for _ in range(10):
         part.improve()
     whole, other = (
-        DualStepChain(task, X, Y, np.full(len(X), 1 / len(X)), active=ACTIVE) for _ in range(2)
+        DualChain(task, X, Y, np.full(len(X), 1 / len(X)), active=ACTIVE) for _ in range(2)
     )
     whole.adopt(part.result(), rows, 20.0)
     whole.improve()
@@ -129,11 +128,11 @@ def test_dual_ascent_goes_on_from_the_result_on_some_sequences():
 def test_the_solver_follows_from_lengths_and_memory(monkeypatch):
     task, X, Y = examples(np.random.default_rng(5))
     weights = np.full(len(X), 1 / len(X))
-    assert isinstance(chain_problem(task, X, Y, weights, active=ACTIVE), DualStepChain)
+    assert isinstance(chain_problem(task, X, Y, weights, active=ACTIVE), DualChain)
     sparse = chain_problem(task, X, Y, weights, active=ACTIVE, l1_ratio=0.1)
-    assert isinstance(sparse, StepChain)
-    monkeypatch.setattr("structboost.linear.chain_problem._MOST_PAIRS_OF_STEPS", 10)
-    assert isinstance(chain_problem(task, X, Y, weights, active=ACTIVE), StepChain)
+    assert isinstance(sparse, PrimalChain)
+    monkeypatch.setattr("structboost.linear.dual_chain._MOST_PAIRS_OF_STEPS", 10)
+    assert isinstance(chain_problem(task, X, Y, weights, active=ACTIVE), PrimalChain)
 
 
 def test_large_scores_and_empty_sequences_leave_a_finite_bound():
@@ -141,7 +140,7 @@ def test_large_scores_and_empty_sequences_leave_a_finite_bound():
     X += [(np.array([[0], [1], [0]]), np.array([[0], [1]]))] * 2
     Y = [np.zeros(0, int), np.array([0, 1, 0]), np.array([0, 1, 1])]
     task = ChainTask(2, step_features=True)
-    problem = StepChain(task, X, Y, np.full(3, 1 / 3), active=ACTIVE)
+    problem = PrimalChain(task, X, Y, np.full(3, 1 / 3), active=ACTIVE)
     problem.begin(1e7)
     for _ in range(20):
         problem.improve()
