@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from benchmarks.runner.experiment import Finished, Source, Unit
-from benchmarks.runner.provenance import Provenance, in_words, is_portable, machine, this_run
+from benchmarks.runner.provenance import Provenance, in_words, machine, this_run
 from benchmarks.runner.records import Record, by, grouped, half_width, plain, short, write_text
 from benchmarks.runner.targets import as_table
 
@@ -191,18 +191,16 @@ def write_results(
 
 
 def _measured(commit: Any, runs: Sequence[Provenance | None]) -> str:
-    """Commits and machines of the units, and whether any processor would give the same.
+    """Commits and machines of the units.
 
     A kept unit is one whose data, parameters and code are those of the commit that writes the page.
     """
     groups = grouped((json.dumps({**(run or {}), "date": None}), run) for run in runs)
     words = [(in_words(group), len(group)) for group in groups.values()]
-    portable = "The code gives the same results on every x86-64 processor with AVX2."
-    end = portable if runs and all(map(is_portable, runs)) else ""
     if {run and run["commit"] for run in runs} == {commit} and len(words) == 1:
-        return f"Measured on {words[0][0]}. {end}".rstrip()
+        return f"Measured on {words[0][0]}."
     head = f"Results of commit {commit}. All units used its data and code:"
-    return blocks(head, "\n".join(f"- {what}: {n} units" for what, n in words), end)
+    return blocks(head, "\n".join(f"- {what}: {n} units" for what, n in words))
 
 
 def _missing(titles: Sequence[str], n_planned: int) -> str:

@@ -79,6 +79,10 @@ def numpy_code() -> str | None:
     return chosen[-1] if chosen else None
 
 
+# The same results on each of them.
+PORTABLE = "code of every x86-64 processor with AVX2"
+
+
 def machine(run: Provenance) -> str:
     """Processor of a run, and the code that was chosen; runs of before do not say it.
 
@@ -87,7 +91,8 @@ def machine(run: Provenance) -> str:
     """
     cores = "core" if run["cores"] == 1 else "cores"
     forms = {"kernels": "BLAS kernels {}", "compiled_for": "compiled for {}", "simd": "numpy's {}"}
-    code = ", ".join(form.format(run[name]) for name, form in forms.items() if run.get(name))
+    chosen = ", ".join(form.format(run[name]) for name, form in forms.items() if run.get(name))
+    code = PORTABLE if is_portable(run) else chosen
     return f"{run['cpu']} with {run['cores']} {cores}" + (f" ({code})" if code else "")
 
 
