@@ -7,7 +7,6 @@ such a table, too, with a row for each item of each instance.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Self
 
 import narwhals as nw
@@ -18,18 +17,17 @@ from scipy import sparse
 from structboost._typing import FloatArray
 from structboost.decisions.instances import DecisionInput, DecisionInputs
 from structboost.errors import TaskError
-from structboost.faces.column_encoding import ColumnEncoding
-from structboost.faces.column_names import by_name, labels_of
-from structboost.faces.table_columns import (
+from structboost.faces.columns import (
+    ColumnEncoding,
+    Columns,
+    by_name,
     categorical_columns,
     categories_of,
     codes_of,
-    plain_categories,
-    saved_categories,
+    labels_of,
 )
 from structboost.faces.table_forms import checked_form, frame_of, is_sparse, shape_of
 from structboost.faces.table_numbers import numbers_of
-from structboost.files.schema import whole_number
 from structboost.runtime.memory import check_memory
 from structboost.validation import shown
 
@@ -90,59 +88,13 @@ class _Stack:
                 raise type(reason)(f"X[{i}] has items that are refused: {reason}") from error
 
 
-def plain_labels(labels: Sequence[Any] | None) -> list[Any] | None:
-    """Return labels as text and whole numbers of Python, which files hold."""
-    return None if labels is None else [x if isinstance(x, str) else int(x) for x in labels]
-
-
-@dataclass(frozen=True)
-class FeatureColumns:
-    """Columns of one kind of features, as training had them."""
-
-    n_features: int
-    labels: list[Any] | None = None
-    categories: Mapping[int, Sequence[Any]] | None = None
-    encoding: ColumnEncoding | None = None
-
-    @property
-    def names(self) -> list[str] | None:
-        """Names of the columns, if they are text."""
-        has_names = self.labels is not None and isinstance(self.labels[0], str)
-        return self.labels if has_names else None
-
-    @property
-    def n_encoded(self) -> int:
-        """Number of columns that the model has in their place."""
-        return self.n_features if self.encoding is None else len(self.encoding.sources)
-
-    def to_plain(self) -> dict[str, Any]:
-        """Return the columns as plain values of a model file."""
-        return {
-            "n_features": self.n_features,
-            "labels": plain_labels(self.labels),
-            "categories": plain_categories(self.categories or {}),
-            "encoding": None if self.encoding is None else self.encoding.to_plain(),
-        }
-
-    @classmethod
-    def from_plain(cls, values: Mapping[str, Any]) -> Self:
-        """Restore columns from plain values of a model file."""
-        encoding = values["encoding"]
-        return cls(
-            whole_number(values["n_features"], "number of features", 1),
-            plain_labels(values["labels"]),
-            saved_categories(values["categories"]),
-            None if encoding is None else ColumnEncoding.from_plain(encoding),
-        )
-
-
 class FeatureReader:
     """Reader of features by the columns that each kind had in training.
 
     ``names`` has the names of all columns, and is None where some have none.
     """
 
-    def __init__(self, columns: Mapping[str, FeatureColumns]) -> None:
+    def __init__(self, columns: Mapping[str, Columns]) -> None:
         self.columns = dict(columns)
         self.n_features = sum(one.n_features for one in columns.values())
         names = [one.names or [] for one in columns.values()]
@@ -164,9 +116,7 @@ class FeatureReader:
             categories = categories_of(stack.table, chosen)
             rows = stack.numbers(categories, warn=False)
             encoding = ColumnEncoding.of_training(rows, categories, fills=True)
-            columns[kind] = FeatureColumns(
-                stack.n_features, labels_of(stack.table), categories, encoding
-            )
+            columns[kind] = Columns(stack.n_features, labels_of(stack.table), categories, encoding)
             tables[kind] = _encoded(stack, columns[kind], rows)
         return cls(columns), DecisionInputs(**tables)
 
@@ -191,12 +141,12 @@ class FeatureReader:
         tables = {}
         for kind, stack in stacks.items():
             columns = self.columns[kind]
-            rows = stack.numbers(columns.categories or {}, warn=True)
+            rows = stack.numbers(columns.categories, warn=True)
             tables[kind] = _encoded(stack, columns, rows)
         return DecisionInputs(**tables)
 
 
-def _encoded(stack: _Stack, columns: FeatureColumns, rows: FloatArray) -> FloatArray:
+def _encoded(stack: _Stack, columns: Columns, rows: FloatArray) -> FloatArray:
     """Return the features with an axis of instances."""
     if columns.encoding is not None:
         rows = columns.encoding.encode(rows)

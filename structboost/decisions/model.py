@@ -17,11 +17,12 @@ from sklearn.multioutput import MultiOutputRegressor
 from threadpoolctl import threadpool_limits
 
 from structboost._typing import FloatArray
-from structboost.decisions.inputs import FeatureColumns, FeatureReader, plain_labels
+from structboost.decisions.inputs import FeatureReader
 from structboost.decisions.instances import DecisionInputs
 from structboost.decisions.problem import DecisionProblem
 from structboost.decisions.task import PredictThenOptimizeTask, flat_costs
 from structboost.errors import ModelFileError, TaskError
+from structboost.faces.columns import Columns, plain_labels
 from structboost.files.archive import ArchiveFormat, Header
 from structboost.files.schema import (
     Array,
@@ -302,10 +303,7 @@ class DecisionModel:
 
 def _saved_reader(header: Header, sizes: Mapping[str, int]) -> FeatureReader:
     """Return the reader of a file, whose ``sizes`` are numbers of encoded columns."""
-    columns = {kind: FeatureColumns.from_plain(header["columns"][kind]) for kind in sizes}
-    for kind, one in columns.items():
-        if one.n_encoded != sizes[kind]:
-            raise DamagedFileError("its features do not belong to its model")
+    columns = {kind: Columns.from_plain(header["columns"][kind], n) for kind, n in sizes.items()}
     return FeatureReader(columns)
 
 

@@ -18,9 +18,9 @@ from structboost.decisions.model import FORMAT, DecisionModel
 from structboost.decisions.problem import DecisionProblem, problem_of
 from structboost.decisions.task import PredictThenOptimizeTask
 from structboost.decisions.training import normalized_regret, train
+from structboost.faces.columns import FROM_DTYPE
 from structboost.faces.parameters import estimator
 from structboost.faces.saved import plain_parameters, restored_parameters
-from structboost.faces.table_columns import FROM_DTYPE
 from structboost.files.saved import SavedToFile
 from structboost.learners.families import WeakLearners
 from structboost.runtime.documentation import Documented

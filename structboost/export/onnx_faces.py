@@ -60,13 +60,13 @@ def scores_of_kind(model: Ensemble, kind: str | None, inputs: GraphInputs) -> st
 def _table_scores(estimator: Any, inputs: GraphInputs) -> str:
     """Add the scores of the channels for the rows of a table."""
     graph = inputs.graph
-    names = getattr(estimator, "feature_names_in_", None)
-    rows = inputs.numbers(estimator.n_features_in_, names, estimator.categories_)
-    rows = encoded(graph, rows, getattr(estimator, "_encoding", None))
-    if names is not None:
-        graph.facts["feature_names"] = list(names)
-    if estimator.categories_:
-        graph.facts["categories"] = estimator.categories_
+    columns = estimator._columns
+    rows = inputs.numbers(columns.n_features, columns.names, columns.categories)
+    rows = encoded(graph, rows, columns.encoding)
+    if columns.names is not None:
+        graph.facts["feature_names"] = columns.names
+    if columns.categories:
+        graph.facts["categories"] = columns.categories
     return scores_of(graph, estimator._scorer(), rows, _n_channels(estimator))
 
 

@@ -9,8 +9,7 @@ import narwhals as nw
 import numpy as np
 
 from structboost.export.onnx_graph import Graph
-from structboost.faces.column_encoding import ColumnEncoding
-from structboost.faces.table_columns import RareCategories
+from structboost.faces.columns import ColumnEncoding, RareCategories
 from structboost.faces.table_forms import frame_of
 from structboost.validation import array_of, shown
 

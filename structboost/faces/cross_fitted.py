@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from structboost._typing import FloatArray, IntArray
 from structboost.contract.task import Task
+from structboost.faces.columns import FROM_DTYPE, categorical_columns
 from structboost.faces.labelled_parts import (
     Form,
     PartTable,
@@ -25,7 +26,6 @@ from structboost.faces.labelled_parts import (
     rows_at,
 )
 from structboost.faces.parameters import estimator
-from structboost.faces.table_columns import FROM_DTYPE, categorical_columns
 from structboost.faces.table_forms import frame_of
 from structboost.runtime.documentation import Documented
 from structboost.runtime.fitted_state import committed

@@ -61,8 +61,8 @@ class FeatureImportanceMixin:
         if background is not None:
             background = estimator._table(background, reset=False)
         values, base = contributions_of(self._scorer(), rows, background)
-        if estimator._encoding is not None:
-            values = estimator._encoding.summed(values, axis=1)
+        if (encoding := estimator._columns.encoding) is not None:
+            values = encoding.summed(values, axis=1)
         n, n_features, n_channels = values.shape
         flat = self._decision(values.reshape(n * n_features, n_channels))
         return Contributions(

@@ -15,11 +15,10 @@ from structboost._typing import FloatArray, IntArray, override
 from structboost.contract.calls import stacked_inputs
 from structboost.contract.task import Task
 from structboost.errors import TaskError, on_example
-from structboost.faces.column_names import by_name, labels_of
+from structboost.faces.columns import FROM_DTYPE, by_name, categorical_columns, labels_of
 from structboost.faces.label_types import label_vector
 from structboost.faces.labels import label_sets
 from structboost.faces.sequence_forms import is_of_dicts
-from structboost.faces.table_columns import FROM_DTYPE, categorical_columns
 from structboost.faces.table_forms import checked_form, frame_of, shape_of
 from structboost.faces.table_numbers import numbers_of
 from structboost.faces.tokens import TokenReader, tag_indices

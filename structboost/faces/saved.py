@@ -55,8 +55,6 @@ class SavedEstimator(LoadedFromFile):
     def _facts(self) -> dict[str, Any]:
         """Return the metadata of the estimator beside those of its model."""
         facts = {"estimator": type(self).__name__, "parameters": plain_parameters(self)}
-        if hasattr(self, "feature_names_in_"):
-            facts["feature_names"] = self.feature_names_in_.tolist()
         if hasattr(self, "classes_"):
             facts |= plain_classes(self.classes_)
         return facts

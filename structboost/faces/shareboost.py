@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from structboost._typing import override
@@ -77,14 +78,16 @@ class ShareBoostClassifier(TaxonomyClassifier):
     learners_per_round: int = 1
 
     @override
-    def _check_columns(self, X: Any) -> None:
+    def _checked_directions(
+        self, X: Any, categories: Mapping[int, Sequence[Any]]
+    ) -> tuple[int, ...] | None:
         if self.monotonic_cst is not None:
             raise ValueError(
                 f"monotonic_cst is {shown(self.monotonic_cst)}, which ShareBoostClassifier does "
                 "not read, because its weights have any sign; leave it out, or write "
                 "StructBoostClassifier, which keeps directions."
             )
-        super()._check_columns(X)
+        return None
 
     @override
     def _splits_categories(self) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NoReturn
 
 import numpy as np
@@ -12,18 +13,17 @@ from sklearn.utils.validation import check_is_fitted
 from structboost._typing import FloatArray, override
 from structboost.contract.task import Task
 from structboost.faces.base import BoostedEstimator
-from structboost.faces.column_encoding import ColumnEncoding
-from structboost.faces.column_names import by_name, labels_of
-from structboost.faces.parameters import estimator
-from structboost.faces.saved import saved_names
-from structboost.faces.table_columns import (
+from structboost.faces.columns import (
     FROM_DTYPE,
+    ColumnEncoding,
+    Columns,
+    by_name,
     categorical_columns,
     categories_of,
     codes_of,
-    plain_categories,
-    saved_categories,
+    labels_of,
 )
+from structboost.faces.parameters import estimator
 from structboost.faces.table_forms import checked_form, frame_of, is_sparse, shape_of
 from structboost.faces.table_numbers import empty_rows, numbers_of, warn_of_empty_rows
 from structboost.faces.validated_table import check_width, validated_numbers
@@ -69,27 +69,24 @@ class TableReader:
 
         ``reset`` is True in a fit, which stores names, categories and the encoding of the columns.
         """
-        X = checked_form(X)
-        labels: list[Any] | None = getattr(self, "_column_labels", None)
+        X, name = checked_form(X), type(self).__name__
         if reset:
-            labels = labels_of(X)
-            self.categories_ = self._categories_of(X)
-            self._check_columns(X)
+            categories = self._categories_of(X)
+            columns = Columns(shape_of(X)[-1], labels_of(X), categories)
+            self._directions = self._checked_directions(X, categories)
         else:
-            name = type(self).__name__
-            X = by_name(X, labels, "X", name)
-            check_width(name, self.n_features_in_, X)
-        categories = self.categories_
-        if categories and is_sparse(X):
+            columns = self._columns
+            X = by_name(X, columns.labels, "X", name)
+            check_width(name, columns.n_features, X)
+        if columns.categories and is_sparse(X):
             raise ValueError(
-                f"X is sparse, and columns {shown(list(categories))} of the training set hold "
-                "categories; give a data frame or an array that is not sparse."
+                f"X is sparse, and columns {shown(list(columns.categories))} of the training set "
+                "hold categories; give a data frame or an array that is not sparse."
             )
         options.setdefault("dtype", TABLE_TYPES)
-        table = numbers_of(X, codes_of(X, categories, warn=not reset))
+        table = numbers_of(X, codes_of(X, columns.categories, warn=not reset))
         if reset:
-            is_dense = not sparse.issparse(table)
-            self._has_empty_rows: bool = is_dense or len(empty_rows(table)) > 0
+            has_empty_rows = not sparse.issparse(table) or len(empty_rows(table)) > 0
         elif sparse.issparse(table) and not self._has_empty_rows:
             warn_of_empty_rows(table)
         checked = validated_numbers(
@@ -102,10 +99,16 @@ class TableReader:
             **options,
         )
         table, *rest = checked if isinstance(checked, tuple) else (checked,)
+        is_dense = not sparse.issparse(table)
         if reset:
-            self._keep_columns(labels, table)
-        if self._encoding is not None and not sparse.issparse(table):
-            table = self._encoding.encode(table)
+            if is_dense:
+                as_columns = {} if self._splits_categories() else columns.categories
+                fills = self._fills_missing()
+                encoding = ColumnEncoding.of_training(table, as_columns, fills=fills)
+                columns = replace(columns, encoding=encoding)
+            self._keep_columns(columns, has_empty_rows=has_empty_rows)
+        if columns.encoding is not None and is_dense:
+            table = columns.encoding.encode(table)
         return (table, *rest) if rest else table
 
     def _categories_of(self, X: Any) -> dict[int, list[Any]]:
@@ -123,29 +126,27 @@ class TableReader:
             self._raise_for_categories(X, columns)
         return categories_of(X, columns)
 
-    def _check_columns(self, X: Any) -> None:
-        """Raise if parameters do not fit the columns of a training table."""
+    def _checked_directions(
+        self, X: Any, categories: Mapping[int, Sequence[Any]]
+    ) -> tuple[int, ...] | None:
+        """Return the directions of all features, or None if there are no constraints."""
+        return None
 
-    def _keep_columns(self, labels: list[Any] | None, table: Any) -> None:
-        """Store the names of the columns, by which later tables are read."""
-        self._column_labels = labels
-        if labels is not None and isinstance(labels[0], str):
-            self.feature_names_in_ = np.array(labels, dtype=object)
+    def _keep_columns(self, columns: Columns, *, has_empty_rows: bool) -> None:
+        """Store the columns, by which later tables are read."""
+        self._columns, self._has_empty_rows = columns, has_empty_rows
+        self.n_features_in_ = columns.n_features
+        self.categories_ = dict(columns.categories)
+        if columns.names is not None:
+            self.feature_names_in_ = np.array(columns.names, dtype=object)
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
-        self._encoding: ColumnEncoding | None = None
-        if not sparse.issparse(table):
-            as_columns = {} if self._splits_categories() else self.categories_
-            fills = self._fills_missing()
-            self._encoding = ColumnEncoding.of_training(table, as_columns, fills=fills)
 
     @property
     def encoded_feature_names_(self) -> list[str]:
         """Names of the columns that the model has."""
         check_is_fitted(self)
-        width = self.n_features_in_
-        names = list(getattr(self, "feature_names_in_", [f"x{i}" for i in range(width)]))
-        return names if self._encoding is None else self._encoding.names(names, self.categories_)
+        return self._columns.encoded_names
 
     def _takes_missing(self) -> bool:
         """Whether the weak learners take missing numbers as they are."""
@@ -165,14 +166,16 @@ class TableReader:
 
     def _predicts_missing(self) -> bool:
         """Whether tables may have missing numbers after the fit, whatever the parameters are."""
-        if self._encoding is not None and self._encoding.means is not None:
+        encoding = self._columns.encoding
+        if encoding is not None and encoding.means is not None:
             return True
         model: Ensemble = self.model_  # type: ignore[attr-defined]
         return all(member.learners.takes_missing for member in model.members.values())
 
     def _predicts_sparse(self) -> bool:
         """Whether sparse tables stay sparse after the fit."""
-        return self._encoding is None or not self._encoding.adds_columns
+        encoding = self._columns.encoding
+        return encoding is None or not encoding.adds_columns
 
     def _splits_categories(self) -> bool:
         """Whether the weak learners split columns by sets of categories."""
@@ -201,28 +204,14 @@ class TableReader:
 
     def _facts_of_columns(self) -> dict[str, Any]:
         """Return names, categories and encoding for a model file."""
-        facts: dict[str, Any] = {"has_empty_rows": self._has_empty_rows}
-        if self.categories_:
-            facts["categories"] = plain_categories(self.categories_)
-        if self._encoding is not None:
-            facts["encoding"] = self._encoding.to_plain()
-        labels = self._column_labels
-        if labels is not None and not isinstance(labels[0], str):
-            facts["column_labels"] = [int(label) for label in labels]
-        return facts
+        return {"columns": self._columns.to_plain(), "has_empty_rows": self._has_empty_rows}
 
     def _read_columns(self, facts: Mapping[str, Any], width: int) -> None:
         """Set the attributes of columns from facts of a file and the width of its model."""
-        self.categories_ = saved_categories(facts.get("categories", []))
+        saved = facts.get("columns")
+        columns = Columns(width) if saved is None else Columns.from_plain(saved, width)
         # Tables that were not read in memory may have some.
-        self._has_empty_rows = facts.get("has_empty_rows", True) is not False
-        encoding = facts.get("encoding")
-        self._encoding = None if encoding is None else ColumnEncoding.from_plain(encoding)
-        self.n_features_in_ = width if self._encoding is None else self._encoding.n_features
-        names = saved_names(facts.get("feature_names"), self.n_features_in_)
-        if names is not None:
-            self.feature_names_in_ = np.array(names, dtype=object)
-        self._column_labels = names or facts.get("column_labels")
+        self._keep_columns(columns, has_empty_rows=facts.get("has_empty_rows", True) is not False)
 
 
 @estimator
@@ -238,10 +227,6 @@ class TableEstimator(TableReader, BoostedEstimator):
     """
 
     monotonic_cst: Any = None
-
-    @override
-    def _check_columns(self, X: Any) -> None:
-        self._directions = self._checked_directions(X)
 
     @override
     def _takes_missing(self) -> bool:
@@ -274,7 +259,8 @@ class TableEstimator(TableReader, BoostedEstimator):
     @override
     def feature_importances_(self) -> FloatArray:
         importances = super().feature_importances_
-        return importances if self._encoding is None else self._encoding.summed(importances)
+        encoding = self._columns.encoding
+        return importances if encoding is None else encoding.summed(importances)
 
     def _trainer(self, task: Task, **settings: Any) -> StructBoost:
         trainer = super()._trainer(task, **settings)
@@ -306,8 +292,10 @@ class TableEstimator(TableReader, BoostedEstimator):
             "common direction. Leave it out."
         )
 
-    def _checked_directions(self, X: Any) -> tuple[int, ...] | None:
-        """Return the directions of all features, or None if there are no constraints."""
+    @override
+    def _checked_directions(
+        self, X: Any, categories: Mapping[int, Sequence[Any]]
+    ) -> tuple[int, ...] | None:
         constraints = self.monotonic_cst
         if constraints is None:
             return None
@@ -332,7 +320,7 @@ class TableEstimator(TableReader, BoostedEstimator):
                 f"monotonic_cst is {shown(self.monotonic_cst)}; give -1, 0 or 1 for each of the "
                 f"{n_columns} features."
             )
-        bad = [f for f in self.categories_ if directions[f]]
+        bad = [f for f in categories if directions[f]]
         if bad:
             raise ValueError(
                 f"monotonic_cst gives feature {bad[0]} a direction, which is categorical; give 0."

@@ -142,8 +142,8 @@ class ShapeDisplay(Described):
         classes = [str(label) for label in getattr(estimator, "classes_", ())]
         names = getattr(estimator, "feature_names_in_", None)
         categories = getattr(estimator, "categories_", None)
-        encoding = getattr(estimator, "_encoding", None)
-        if encoding is not None and encoding.adds_columns:
+        columns = getattr(estimator, "_columns", None)
+        if columns is not None and columns.encoding is not None and columns.encoding.adds_columns:
             names, categories = estimator.encoded_feature_names_, None
         display = cls(
             form,

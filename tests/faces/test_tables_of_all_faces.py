@@ -19,7 +19,7 @@ from sklearn.linear_model import LogisticRegression
 
 from structboost import CrossFitted, MultiBoostCWClassifier, StructBoostClassifier
 from structboost.errors import ConstantPredictionWarning
-from structboost.faces.table_columns import RareCategories, codes_of
+from structboost.faces.columns import RareCategories, codes_of
 from structboost.learners.sparse_stump import SparseStumpFamily
 from structboost.learners.stump import StumpFamily
 from tests.helpers.table_faces import (
@@ -260,7 +260,8 @@ def test_missing_values_in_prediction_alone_are_taken(name):
     model = fitted(name, FRAME)
     scores = model.decision_function(HOLES_FRAME)
     assert np.isfinite(scores).all()
-    if name in ENCODING and model._encoding is not None and model._encoding.means is not None:
+    encoding = model._columns.encoding
+    if name in ENCODING and encoding is not None and encoding.means is not None:
         filled = HOLES_FRAME.fillna(FRAME.mean())
         np.testing.assert_allclose(scores, model.decision_function(filled), atol=1e-12)
 

@@ -1,0 +1,512 @@
+"""Columns of tables as training had them, by names, with categories and their encoding."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import Any, Self
+
+import narwhals as nw
+import numpy as np
+from numpy.typing import NDArray
+
+from structboost._typing import FloatArray, IntArray
+from structboost.errors import warn_user
+from structboost.faces.table_forms import frame_of, shape_of
+from structboost.files.schema import DamagedFileError, finite_number, whole_number
+from structboost.learners.category_sets import MOST_CATEGORIES
+from structboost.validation import (
+    array_of,
+    is_missing,
+    is_number,
+    is_whole,
+    lacks_and_has,
+    shown,
+)
+
+# Text, or the whole numbers of frames of pandas.
+Labels = Sequence[Any]
+
+
+def labels_of(features: Any) -> list[Any] | None:
+    """Return the labels of columns, text or whole numbers, or None without such labels.
+
+    The features are a table, or those of one row in a series.  TypeError if some labels are text
+    and others are not.
+    """
+    if features is None or isinstance(features, np.ndarray | list | tuple):
+        return None
+    frame = frame_of(features)
+    index = frame.columns if frame is not None else getattr(features, "index", ())
+    labels = [] if callable(index) else list(index)
+    if not labels:
+        return None
+    n_texts = sum(isinstance(label, str) for label in labels)
+    if frame is not None and 0 < n_texts < len(labels):
+        other = next(label for label in labels if not isinstance(label, str))
+        raise TypeError(
+            f"X has columns named by text and others, such as {other!r}. Feature names are only "
+            "supported if all input features have string names; write X.columns = "
+            "X.columns.astype(str)."
+        )
+    return labels if n_texts == len(labels) or all(map(is_whole, labels)) else None
+
+
+def by_name(features: Any, names: Labels | None, place: str, estimator: str) -> Any:
+    """Return features in the order of their ``names`` in training, if there are any.
+
+    Errors and warnings call the features ``place``, and the class ``estimator``.  ValueError if
+    names of training are missing, or others are there.  UserWarning if only one of the two has
+    names.
+    """
+    columns = labels_of(features)
+    has_names, had_names = (of is not None and isinstance(of[0], str) for of in (columns, names))
+    if has_names and not had_names:
+        warn_user(
+            f"X has feature names, but {estimator} was fitted without feature names", UserWarning
+        )
+    if had_names and not has_names:
+        warn_user(
+            f"X does not have valid feature names, but {estimator} was fitted with feature names",
+            UserWarning,
+        )
+    is_comparable = columns is not None and names is not None and has_names == had_names
+    if not is_comparable or columns is None or names is None or columns == list(names):
+        return features
+    missing, unknown = sorted(set(names) - set(columns)), sorted(set(columns) - set(names))
+    if missing or unknown:
+        if not has_names and (_is_default(columns) or _is_default(names)):
+            return features
+        raise ValueError(
+            "The feature names should match those that were passed during fit: "
+            f"{place} {lacks_and_has(missing, unknown)}."
+        )
+    frame = frame_of(features)
+    if frame is None:
+        return features[list(names)]
+    native = frame.to_native()
+    is_pandas = hasattr(native, "iloc")
+    return native[list(names)] if is_pandas else frame.select(list(names)).to_native()
+
+
+def _is_default(labels: Labels) -> bool:
+    """Whether labels are those that pandas gives to columns without names."""
+    return list(labels) == list(range(len(labels)))
+
+
+FROM_DTYPE = "from_dtype"
+# Fraction of the values of a column that are unknown, where the column is not that of training.
+_NEARLY_ALL = 0.9
+# Ordered categories of a column, whose positions are their codes.
+Categories = Mapping[int, Sequence[Any]]
+
+
+class RareCategories(tuple[Any, ...]):
+    """Categories of a column that share one code, because the column has too many."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return f"<{len(self)} rare categories>"
+
+
+def categorical_columns(X: Any, wanted: Any) -> list[int]:
+    """Return the indices of the categorical columns of a table.
+
+    ValueError if it names no columns of X.
+    """
+    frame = frame_of(X)
+    if wanted is None or (isinstance(wanted, str) and wanted == FROM_DTYPE):
+        if wanted is None or frame is None:
+            return []
+        kinds = (nw.Categorical, nw.Enum, nw.String)
+        return [i for i, dtype in enumerate(frame.schema.values()) if isinstance(dtype, kinds)]
+    selection, n_columns = array_of(wanted), shape_of(X)[1]
+    if selection.dtype.kind in "UO" and frame is not None and selection.ndim == 1:
+        unknown = [name for name in selection.tolist() if name not in frame.columns]
+        if unknown:
+            raise ValueError(
+                f"categorical_features names {unknown[0]!r}, which is no column of X; it has "
+                f"{shown(frame.columns)}."
+            )
+        return sorted(frame.columns.index(name) for name in selection.tolist())
+    if selection.dtype.kind == "b" and selection.shape == (n_columns,):
+        return [int(f) for f in np.flatnonzero(selection)]
+    is_index = selection.dtype.kind in "iu" and selection.ndim == 1
+    if is_index and (selection >= 0).all() and (selection < n_columns).all():
+        return [int(f) for f in np.unique(selection)]
+    if selection.ndim == 1 and not selection.size:
+        return []
+    raise ValueError(
+        f"categorical_features is {shown(wanted)}; give 'from_dtype', None, names of columns of a "
+        f"data frame, column indices from 0 to {n_columns - 1}, or a mask of {n_columns} bool."
+    )
+
+
+def categories_of(X: Any, columns: Sequence[int]) -> dict[int, list[Any]]:
+    """Return the categories that occur in columns.
+
+    If a column has too many, the most frequent ones, and of equally frequent ones the first in
+    order, have codes of their own.  The last entry holds the others.  ValueError if a column holds
+    values that are no categories; the message names it.  UserWarning if categories of a column are
+    grouped.
+    """
+    categories = {}
+    for f in columns:
+        name = f"Column {_name(X, f)!r} of X"
+        try:
+            counts = {
+                value.item() if isinstance(value, np.generic) else value: count
+                for value, count in Counter(_values(X, f)).items()
+                if not is_missing(value)
+            }
+        except TypeError as error:
+            raise ValueError(
+                f"{name} holds values that are no categories ({error}); leave it out of "
+                "categorical_features."
+            ) from error
+        categories[f] = _grouped(_in_order(counts, name), counts, name)
+    return categories
+
+
+def _grouped(ordered: list[Any], counts: Mapping[Any, int], name: str) -> list[Any]:
+    """Return categories of which the rarest share the last entry, if there are too many."""
+    if len(ordered) <= MOST_CATEGORIES:
+        return ordered
+    by_frequency = sorted(ordered, key=lambda value: -counts[value])
+    rare = set(by_frequency[MOST_CATEGORIES - 1 :])
+    n_rows = counts[by_frequency[MOST_CATEGORIES - 1]]
+    is_text = sum(isinstance(value, str) and is_number(value) for value in ordered)
+    remedy = (
+        "If the text stands for numbers, give pandas.to_numeric(column, errors='coerce')."
+        if is_text > len(ordered) / 2
+        else "If the column names the rows, leave it out of X; else "
+        "sklearn.preprocessing.TargetEncoder makes a number of each category."
+    )
+    warn_user(
+        f"{name} has {len(ordered)} categories; the {MOST_CATEGORIES - 1} most frequent are apart, "
+        f"and the {len(rare)} others, each in at most {n_rows} {'row' if n_rows == 1 else 'rows'}, "
+        f"count as one. {remedy}",
+        UserWarning,
+    )
+    frequent = [value for value in ordered if value not in rare]
+    return [*frequent, RareCategories(value for value in ordered if value in rare)]
+
+
+def codes_of(X: Any, categories: Categories, *, warn: bool = False) -> dict[int, FloatArray]:
+    """Return the codes of categorical columns, NaN if missing or unknown.
+
+    UserWarning if ``warn`` and nearly all values of a column are unknown.
+    """
+    codes = {}
+    for f, of_column in categories.items():
+        values = _values(X, f)
+        codes[f] = _codes(values, of_column)
+        if warn:
+            _warn_of_unknown(values, codes[f], of_column, _name(X, f))
+    return codes
+
+
+def _plain_categories(categories: Categories) -> list[list[Any]]:
+    """Return categories for a model file, or raise TypeError if no file can hold one."""
+    for f, values in categories.items():
+        listed = [value if isinstance(value, RareCategories) else (value,) for value in values]
+        for value in chain.from_iterable(listed):
+            if not isinstance(value, (str, int, float)):
+                raise TypeError(
+                    f"Column {f} of X has the category {shown(value)} of type "
+                    f"{type(value).__name__}; files of models hold strings and numbers. Convert "
+                    "it to strings before the fit, or keep this model with joblib.dump."
+                )
+    return [[f, values] for f, values in categories.items()]
+
+
+def _saved_categories(entries: Iterable[Any]) -> dict[int, list[Any]]:
+    """Restore what :func:`_plain_categories` returned, from a file."""
+    return {
+        int(f): [RareCategories(one) if isinstance(one, list) else one for one in values]
+        for f, values in entries
+    }
+
+
+def _warn_of_unknown(
+    values: Sequence[Any], codes: FloatArray, categories: Sequence[Any], name: Any
+) -> None:
+    """Warn if a column has values, and nearly all of them are no categories."""
+    uncoded = (values[i] for i in np.flatnonzero(np.isnan(codes)).tolist())
+    unknown = [value for value in uncoded if not is_missing(value)]
+    n_present = len(unknown) + np.count_nonzero(~np.isnan(codes))
+    if not unknown or len(unknown) < _NEARLY_ALL * n_present:
+        return
+    is_any = len(unknown) < n_present
+    how_many = f"{len(unknown)} of {n_present} values" if is_any else "no value"
+    warn_user(
+        f"Column {name!r} of X has {how_many} that training {'did not have' if is_any else 'had'}: "
+        f"it holds {shown(unknown[0])}, and training had {shown(list(categories))}. Values that "
+        "training did not have count as missing.",
+        UserWarning,
+    )
+
+
+def _codes(values: Sequence[Any], categories: Sequence[Any]) -> FloatArray:
+    code: dict[Any, float] = {}
+    for i, value in enumerate(categories):
+        if isinstance(value, RareCategories):
+            code |= dict.fromkeys(value, float(i))
+        else:
+            code[value] = float(i)
+    try:
+        return np.array([code.get(value, np.nan) for value in values], np.float64)
+    except TypeError:  # lists and the like are no categories
+        hashable = [value if isinstance(value, Hashable) else None for value in values]
+        return np.array([code.get(value, np.nan) for value in hashable], np.float64)
+
+
+def _values(X: Any, f: int) -> Sequence[Any]:
+    """Return the values of a column as Python objects."""
+    frame = frame_of(X)
+    if frame is None:
+        return list(np.asarray(X)[:, f].tolist())
+    return list(frame.get_column(frame.columns[f]).to_list())
+
+
+def _name(X: Any, f: int) -> Any:
+    frame = frame_of(X)
+    return f if frame is None else frame.columns[f]
+
+
+def _in_order(values: Iterable[Any], name: str) -> list[Any]:
+    """Return categories in ascending order, strings last."""
+    try:
+        return sorted(values, key=lambda value: (isinstance(value, str), value))
+    except TypeError as error:
+        raise ValueError(
+            f"{name} has categories of types that have no common order ({error}); convert them to "
+            "strings."
+        ) from error
+
+
+@dataclass(frozen=True)
+class ColumnEncoding:
+    """Columns that linear weak learners have in place of those of a table.
+
+    The columns of a table stay in order.  A category becomes one column for each value, which is 1
+    where the value is there.  A missing or unknown category is 0 in all of them.  A missing number
+    becomes the mean of its column in training, and columns with missing values in training are
+    followed by one that is 1 where the value is missing.
+
+    Parameters
+    ----------
+    n_categories : tuple of int, shape (n_features,)
+        Number of categories of each column of the table, -1 for numbers.
+    means : tuple of float or None, shape (n_features,)
+        Numbers that replace missing ones.  None if missing numbers stay.
+    is_marked : tuple of bool, shape (n_features,)
+        Whether a column follows that marks missing values.
+    """
+
+    n_categories: tuple[int, ...]
+    means: tuple[float, ...] | None
+    is_marked: tuple[bool, ...]
+
+    @classmethod
+    def of_training(
+        cls, table: NDArray[Any], categories: Mapping[int, Sequence[Any]], *, fills: bool
+    ) -> Self | None:
+        """Return the encoding of a training table, or None if it would change nothing.
+
+        ``fills`` is whether missing numbers become means.  ValueError if no column is left.
+        """
+        width = table.shape[1]
+        if not (categories or fills):
+            return None
+        means, is_marked = [0.0] * width, [False] * width
+        for f in range(width if fills else 0):
+            if f not in categories:
+                is_missing = np.isnan(table[:, f])
+                is_marked[f] = bool(is_missing.any())
+                present = table[~is_missing, f].astype(np.float64)
+                # In ascending order, the sum does not depend on the order of the rows.
+                means[f] = _mean(np.sort(present) if is_marked[f] else present)
+        sizes = tuple(len(categories[f]) if f in categories else -1 for f in range(width))
+        encoding = cls(sizes, tuple(means) if fills else None, tuple(is_marked))
+        if not len(encoding.sources):
+            raise ValueError(
+                "X has categorical columns only, all of whose values are missing; give columns "
+                "with values."
+            )
+        return encoding
+
+    @property
+    def adds_columns(self) -> bool:
+        """Whether encoded columns are not the columns of the table."""
+        return any(self.is_marked) or max(self.n_categories) >= 0
+
+    @property
+    def n_features(self) -> int:
+        """Number of columns of the table."""
+        return len(self.n_categories)
+
+    @property
+    def sources(self) -> IntArray:
+        """Column of the table that each encoded column stems from, shape (n_encoded,)."""
+        sizes = [
+            1 + is_marked if n < 0 else n
+            for n, is_marked in zip(self.n_categories, self.is_marked, strict=True)
+        ]
+        return np.repeat(np.arange(len(sizes)), sizes)
+
+    def encode(self, table: NDArray[Any]) -> NDArray[Any]:
+        """Return the encoded columns of a table, shape (n_samples, n_encoded)."""
+        if not self.adds_columns:
+            is_missing = np.isnan(table)
+            if not is_missing.any() or self.means is None:
+                return table
+            return np.where(is_missing, self.means, table)
+        out = np.zeros((len(table), len(self.sources)))
+        place = 0
+        for f, n in enumerate(self.n_categories):
+            column, is_missing = table[:, f], np.isnan(table[:, f])
+            if n >= 0:
+                rows = np.flatnonzero(~is_missing)
+                out[rows, place + column[rows].astype(np.int64)] = 1.0
+                place += n
+                continue
+            out[:, place] = column
+            if self.means is not None:
+                out[is_missing, place] = self.means[f]
+            if self.is_marked[f]:
+                out[:, place + 1] = is_missing
+            place += 1 + self.is_marked[f]
+        return out
+
+    def summed(self, values: FloatArray, axis: int = 0) -> FloatArray:
+        """Add up values of encoded columns that stem from one column of the table."""
+        moved = np.moveaxis(values, axis, 0)
+        out = np.zeros((self.n_features, *moved.shape[1:]))
+        np.add.at(out, self.sources, moved)
+        return np.moveaxis(out, 0, axis)
+
+    def names(self, names: Sequence[str], categories: Mapping[int, Sequence[Any]]) -> list[str]:
+        """Return a name for each encoded column, such as ``city=Bonn`` or ``age is missing``."""
+        out: list[str] = []
+        for f, n in enumerate(self.n_categories):
+            if n >= 0:
+                out += [f"{names[f]}={value}" for value in categories[f]]
+                continue
+            out.append(names[f])
+            if self.is_marked[f]:
+                out.append(f"{names[f]} is missing")
+        return out
+
+    def to_plain(self) -> dict[str, Any]:
+        """Return the encoding as plain values of a model file."""
+        return {
+            "n_categories": list(self.n_categories),
+            "means": None if self.means is None else list(self.means),
+            "is_marked": list(self.is_marked),
+        }
+
+    @classmethod
+    def from_plain(cls, values: Mapping[str, Any]) -> Self:
+        """Restore an encoding from plain values of a model file.
+
+        DamagedFileError if the values do not belong together.
+        """
+        sizes = [
+            whole_number(n, "number of categories", -1, MOST_CATEGORIES)
+            for n in values["n_categories"]
+        ]
+        means = values["means"]
+        if means is not None:
+            means = tuple(finite_number(mean, "mean of a column") for mean in means)
+        marks = tuple(mark is True for mark in values["is_marked"])
+        if len(marks) != len(sizes) or (means is not None and len(means) != len(sizes)):
+            raise DamagedFileError("its encoded columns do not belong together")
+        return cls(tuple(sizes), means, marks)
+
+
+def _mean(values: FloatArray) -> float:
+    """Return a mean that does not overflow, 0 of no values."""
+    return float((values / len(values)).sum()) if len(values) else 0.0
+
+
+def plain_labels(labels: Labels | None) -> list[Any] | None:
+    """Return labels as text and whole numbers of Python, which files hold."""
+    return None if labels is None else [x if isinstance(x, str) else int(x) for x in labels]
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Columns of a table, as training had them.
+
+    Parameters
+    ----------
+    n_features : int
+        Number of columns.
+    labels : list, optional
+        Text or whole numbers, by which later tables are put in order.
+    categories : dict of int to sequence
+        Categories of each categorical column, by its index.
+    encoding : ColumnEncoding, optional
+        Columns that the model has in their place.
+    """
+
+    n_features: int
+    labels: Sequence[Any] | None = None
+    categories: Mapping[int, Sequence[Any]] = field(default_factory=dict)
+    encoding: ColumnEncoding | None = None
+
+    @property
+    def names(self) -> list[str] | None:
+        """Names of the columns, if they are text."""
+        has_names = self.labels is not None and isinstance(self.labels[0], str)
+        return list(self.labels) if self.labels is not None and has_names else None
+
+    @property
+    def n_encoded(self) -> int:
+        """Number of columns that the model has in their place."""
+        return self.n_features if self.encoding is None else len(self.encoding.sources)
+
+    @property
+    def encoded_names(self) -> list[str]:
+        """Names of the columns that the model has."""
+        names = self.names or [f"x{i}" for i in range(self.n_features)]
+        return names if self.encoding is None else self.encoding.names(names, self.categories)
+
+    def to_plain(self) -> dict[str, Any]:
+        """Return the columns as plain values of a model file."""
+        return {
+            "n_features": self.n_features,
+            "labels": plain_labels(self.labels),
+            "categories": _plain_categories(self.categories),
+            "encoding": None if self.encoding is None else self.encoding.to_plain(),
+        }
+
+    @classmethod
+    def from_plain(cls, values: Mapping[str, Any], n_encoded: int) -> Self:
+        """Restore columns from plain values of a file whose model has ``n_encoded`` columns.
+
+        DamagedFileError if the values do not belong together.
+        """
+        encoding, labels = values["encoding"], values["labels"]
+        columns = cls(
+            whole_number(values["n_features"], "number of features", 1),
+            labels,
+            _saved_categories(values["categories"]),
+            None if encoding is None else ColumnEncoding.from_plain(encoding),
+        )
+        has_labels = labels is None or (
+            isinstance(labels, list)
+            and len(labels) == columns.n_features
+            and (all(isinstance(x, str) for x in labels) or all(map(is_whole, labels)))
+        )
+        if not has_labels:
+            raise DamagedFileError(f"its features have the names {shown(labels)}")
+        if columns.n_encoded != n_encoded or (
+            columns.encoding is not None and columns.encoding.n_features != columns.n_features
+        ):
+            raise DamagedFileError("its features do not belong to its model")
+        return columns
