@@ -104,8 +104,10 @@ def show(made):
         APART if pairs else "",
         listing(
             pairs,
-            *(field("data set", "dataset"), field("weak learners", "method")),
-            *(field("difference", "value", "{:+.4f}"), field("p", "p", "{:.2f}")),
+            field("data set", "dataset"),
+            field("weak learners", "method"),
+            field("difference", "value", "{:+.4f}"),
+            field("p", "p", "{:.2f}"),
             field("each split", "splits"),
         ),
         across("Test tree loss (mean height of the first common ancestor)", losses, form="{:.4f}"),

@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from benchmarks.runner.pages import blocks, field, listing
-from benchmarks.runner.records import grouped
+from benchmarks.runner.pages import across, blocks, field, listing
+from benchmarks.runner.records import grouped, pick
 from benchmarks.structures import chains, hierarchies, label_sets, lists, pairs, snakes
 
 MODULES = (chains, hierarchies, label_sets, lists, pairs, snakes)
@@ -11,8 +11,9 @@ EXPERIMENTS = [replace(module.EXPERIMENT, metrics={"": "value"}) for module in M
 
 
 def show(made):
-    shown = []
-    for name, own in grouped((r["dataset"], r) for r in made).items():
+    areas = pick(made, metric="AU(PRC)")
+    shown = [across("AU(PRC) of hierarchies", areas, form="{:.3f}")]
+    for name, own in grouped((r["dataset"], r) for r in made if r not in areas).items():
         rows = [
             {**of_method[0], **{r["metric"]: r["value"] for r in of_method}}
             for of_method in grouped((r["method"], r) for r in own).values()

@@ -49,10 +49,12 @@ def show(made):
     ]
     speeds = listing(
         pick(overlaps, method=OURS),
-        *(field("milliseconds a frame", "dataset"), field("frames/s", "fps", "{:.0f}")),
+        field("milliseconds a frame", "dataset"),
+        field("frames/s", "fps", "{:.0f}"),
         *(field(part, f"{part}_ms", "{:.1f}") for part in PARTS),
         field("slowest, of all seeds", "largest_latency", "{:.0f}", 1000),
-        *(field("init", "init_seconds", "{:.0f}", 1000), field("lost", "lost_frames", "{:.0f}")),
+        field("init", "init_seconds", "{:.0f}", 1000),
+        field("lost", "lost_frames", "{:.0f}"),
     )
     return blocks(
         across("Mean overlap, median of the seeds", [*overlaps, *csrt], form="{:.3f}"),
