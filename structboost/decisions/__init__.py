@@ -5,10 +5,9 @@ import lazy_loader
 # Names are imported when they are first used.  ``__init__.pyi`` has the same for type checkers.
 _NAMES = {
     "choices": ["Assignment", "Choose", "Knapsack", "MatroidBasis", "Tour"],
-    "instances": ["Decision", "DecisionInput"],
+    "inputs": ["Decision", "DecisionInput"],
     "paths": ["AcyclicPath", "GridPath", "ShortestPath"],
-    "problem": ["DecisionProblem", "SolvedBy"],
-    "programs": ["LinearProgram"],
+    "problem": ["DecisionProblem", "LinearProgram", "SolvedBy"],
     "task": ["PredictThenOptimizeTask"],
 }
 __getattr__, __dir__, __all__ = lazy_loader.attach(__name__, submod_attrs=_NAMES)

@@ -17,8 +17,7 @@ from sklearn.multioutput import MultiOutputRegressor
 from threadpoolctl import threadpool_limits
 
 from structboost._typing import FloatArray
-from structboost.decisions.inputs import FeatureReader
-from structboost.decisions.instances import DecisionInputs
+from structboost.decisions.inputs import DecisionInputs, FeatureReader
 from structboost.decisions.problem import DecisionProblem
 from structboost.decisions.task import PredictThenOptimizeTask, flat_costs
 from structboost.errors import ModelFileError, TaskError

@@ -9,8 +9,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from structboost._typing import FloatArray, IntArray, override
-from structboost.decisions.problem import BatchProblem, DecisionProblem, is_binary
-from structboost.decisions.programs import LinearProgram
+from structboost.decisions.problem import BatchProblem, DecisionProblem, LinearProgram, is_binary
 from structboost.inference.arguments import whole_array
 from structboost.inference.paths import cheapest_paths, path_of_fewest_arcs, topological_order
 from structboost.runtime.described import described

@@ -11,9 +11,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from structboost._typing import FloatArray, override
-from structboost.decisions.costs import read_costs
-from structboost.decisions.inputs import FeatureReader
-from structboost.decisions.instances import TrueDecisions
+from structboost.decisions.inputs import FeatureReader, TrueDecisions, read_costs
 from structboost.decisions.model import FORMAT, DecisionModel
 from structboost.decisions.problem import DecisionProblem, problem_of
 from structboost.decisions.task import PredictThenOptimizeTask

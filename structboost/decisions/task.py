@@ -12,7 +12,7 @@ from structboost.contract.measures import SparseFeature
 from structboost.contract.parts import PartKind, StackedParts
 from structboost.contract.separation import Separation
 from structboost.contract.task import Task
-from structboost.decisions.instances import (
+from structboost.decisions.inputs import (
     Decision,
     DecisionInput,
     DecisionInputs,

@@ -10,8 +10,7 @@ import numpy as np
 from structboost.contract.parts import PartKind
 from structboost.errors import ConstantPredictionWarning, warn_user
 from structboost.learners.stump import StumpTable
-from structboost.model.ensemble import Ensemble
-from structboost.model.kind_ensemble import KindEnsemble
+from structboost.model.ensemble import Ensemble, KindEnsemble
 from structboost.model.linear_members import plain_functions
 from structboost.validation import shown
 

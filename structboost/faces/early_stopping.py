@@ -9,8 +9,7 @@ import numpy as np
 
 from structboost.contract.calls import mean_loss, predictions
 from structboost.errors import TaskError
-from structboost.model.ensemble import Ensemble
-from structboost.model.prediction import model_scores
+from structboost.model.ensemble import Ensemble, model_scores
 from structboost.objectives.likelihood import log_losses
 from structboost.objectives.registry import formulation_of
 from structboost.runtime.described import Described

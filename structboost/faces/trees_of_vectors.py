@@ -11,8 +11,7 @@ import numpy as np
 from structboost._typing import FloatArray, IntArray
 from structboost.learners.linear_function import LinearFunctionTable
 from structboost.learners.union import UNION, UnionTable
-from structboost.model.ensemble import Ensemble
-from structboost.model.kind_ensemble import KindEnsemble
+from structboost.model.ensemble import Ensemble, KindEnsemble
 from structboost.runtime.elsewhere import hint
 from structboost.selection.cross_fitting import cross_fit
 from structboost.selection.folds import balanced_parts_of_groups

@@ -16,8 +16,7 @@ from structboost.contract.parts import PartKind, StackedParts
 from structboost.errors import TaskError, warn_user
 from structboost.learners.linear_function import LinearFunctionTable
 from structboost.learners.standardisation import Standardisation
-from structboost.model.ensemble import Ensemble
-from structboost.model.kind_ensemble import KindEnsemble
+from structboost.model.ensemble import Ensemble, KindEnsemble
 from structboost.model.linear_members import active_functions, one_function_each, plain_functions
 from structboost.runtime.compiled import compiled
 from structboost.solvers.linear_scores import active_matrix, sparse_matrix

@@ -1,12 +1,13 @@
-"""Trained model of weak learners and weights of their columns, and its file.
+"""Trained model of weak learners and weights of their columns, its file, and its predictions.
 
 A model file is a JSON header and plain arrays, versioned and checked; loading never runs code.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from os import PathLike
 from typing import Any, ClassVar
 
@@ -14,9 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from structboost._typing import FloatArray
-from structboost.contract.parts import PartKind
-from structboost.errors import ModelFileError, warn_user
+from structboost._typing import FloatArray, IntArray
+from structboost.contract.calls import marginals, predictions, stacked_inputs
+from structboost.contract.parts import PartKind, StackedParts
+from structboost.contract.task import Task
+from structboost.errors import ModelFileError, TaskError, warn_user
 from structboost.files.archive import ArchiveFormat, Arrays, Header
 from structboost.files.schema import (
     Array,
@@ -32,8 +35,42 @@ from structboost.learners import registry
 from structboost.learners.contributions import Contributions, contributions_of
 from structboost.learners.lookup_table import LinearAndSteps, LookupTable, sparse_scores
 from structboost.learners.pair_tables import PairTables
-from structboost.learners.table import Scorer
-from structboost.model.kind_ensemble import KindEnsemble
+from structboost.learners.table import LearnerTable, Scorer
+from structboost.validation import by_position
+
+
+@dataclass(frozen=True)
+class KindEnsemble:
+    """Weak learners of one kind of part, and the terms of their columns.
+
+    Parameters
+    ----------
+    family : str
+        Name of the weak-learner family.
+    learners : LearnerTable
+    columns, term_learners, channels : ndarray of int64, shape (n_terms,)
+        Term t puts learner ``term_learners[t]`` on channel ``channels[t]`` in column
+        ``columns[t]``.
+    coefficients : ndarray of float64, shape (n_terms,)
+    n_features : int
+        Number of features of a part.
+    """
+
+    schema: ClassVar[Mapping[str, Array]] = {
+        "columns": Array("int64", ("n_terms",), low=0, high="n_columns - 1"),
+        "term_learners": Array("int64", ("n_terms",), low=0, high="n_learners - 1"),
+        "channels": Array("int64", ("n_terms",), low=0, high="n_channels - 1"),
+        "coefficients": Array("float64", ("n_terms",)),
+    }
+
+    family: str
+    learners: LearnerTable
+    columns: IntArray
+    term_learners: IntArray
+    channels: IntArray
+    coefficients: FloatArray
+    n_features: int
+
 
 # Most weights of features in memory together: 128 megabytes.
 _MOST_SHARES = 1 << 24
@@ -437,3 +474,42 @@ FORMAT = ArchiveFormat(
     remedy="train the model again, or take another copy of the file",
     schema=_schema,
 )
+
+
+def model_predictions(task: Task, model: Ensemble, X: Sequence[Any]) -> list[Any]:
+    """Predictions of ``task`` with the scores of ``model``."""
+    X = by_position(X)
+    return predictions(task, X, model_scores(task, model, X))
+
+
+def model_marginals(
+    task: Task, model: Ensemble, X: Sequence[Any], factor: float = 1.0
+) -> list[Any]:
+    """Marginals of each input at ``factor`` times the scores of ``model``, by kind if several."""
+    X = by_position(X)
+    scores = model_scores(task, model, X)
+    scores = StackedParts({k: factor * rows for k, rows in scores.rows.items()}, scores.offsets)
+    expected = StackedParts(marginals(task, X, scores).expected, scores.offsets)
+    return [expected.example(i) for i in range(len(X))]
+
+
+def model_scores(task: Task, model: Ensemble, X: Sequence[Any]) -> StackedParts:
+    """Scores of the parts of all inputs by ``model``."""
+    stack = stacked_inputs(task, X)
+    return StackedParts({kind: _scores(model, stack, kind) for kind in stack.rows}, stack.offsets)
+
+
+def _scores(model: Ensemble, stack: StackedParts, kind: str) -> FloatArray:
+    """Scores of the parts of a kind, with errors that name the input."""
+    rows = stack.rows[kind]
+    try:
+        return model.scores(rows, kind)
+    except ValueError as error:
+        for i, (start, stop) in enumerate(pairwise(stack.offsets[kind].tolist())):
+            try:
+                model.scores(rows[start:stop], kind)
+            except ValueError as of_input:
+                raise TaskError(
+                    f"The parts of X[{{sample}}] of kind {kind!r}: {of_input}", i
+                ) from error
+        raise

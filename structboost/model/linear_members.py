@@ -9,7 +9,7 @@ from structboost._typing import FloatArray
 from structboost.contract.parts import PartKind
 from structboost.learners.active_feature import ActiveFeatureFamily, ActiveFeatureTable
 from structboost.learners.linear_function import LinearFunctionTable
-from structboost.model.kind_ensemble import KindEnsemble
+from structboost.model.ensemble import KindEnsemble
 
 
 def one_function_each(table: LinearFunctionTable, n_features: int, first: int) -> KindEnsemble:

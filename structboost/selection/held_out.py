@@ -21,8 +21,7 @@ from structboost.contract.parts import StackedParts
 from structboost.contract.separation import KeptTruth
 from structboost.contract.task import Task
 from structboost.errors import TaskError, examples_numbered
-from structboost.model.ensemble import Ensemble
-from structboost.model.prediction import model_scores
+from structboost.model.ensemble import Ensemble, model_scores
 from structboost.objectives.base import Problem
 from structboost.objectives.likelihood import Likelihood, log_losses
 from structboost.selection.folds import Fold

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from structboost._typing import FloatArray, IntArray
 from structboost.errors import SolverError
 from structboost.solvers.cut_pool import CutPool
-from structboost.solvers.highs import quiet_highs
+from structboost.solvers.milp import quiet_highs
 
 logger = logging.getLogger(__name__)
 

@@ -20,7 +20,7 @@ from structboost.contract.parts import PartKind, StackedParts
 from structboost.errors import TaskError, TooManyOutputsError
 from structboost.inference.arguments import whole_array
 from structboost.inference.graph import MOST_HELD, PairwiseScores, best_labels, label_sums
-from structboost.solvers.linear_program import ProgramSolver
+from structboost.solvers.milp import ProgramSolver
 from structboost.tasks.batch_task import BatchTask, alone
 from structboost.tasks.checks import (
     as_task_error,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,7 +18,6 @@ from structboost.tasks.chunk_tags import (
     observed_pairs,
     scheme_of,
 )
-from structboost.text.sequences import check_ordered
 from structboost.validation import checked_choice, is_missing, shown
 
 
@@ -240,3 +239,20 @@ def _plain(tag: Any) -> Any:
         return str(tag)
     is_plain = tag is None or isinstance(tag, float) or not hasattr(tag, "__len__")
     return None if is_plain and is_missing(tag) else tag
+
+
+def check_ordered(value: Any, name: str, remedy: str, *, is_read_twice: bool = False) -> None:
+    """Raise TypeError unless a value is a sequence in a known order.
+
+    Strings, dicts, sets and data frames can be iterated, but not over tokens.  Iterators can be
+    read once.
+    """
+    is_frame = hasattr(value, "columns") and hasattr(value, "shape")
+    if (
+        isinstance(value, str | bytes | Mapping | Set)
+        or (is_read_twice and isinstance(value, Iterator))
+        or not isinstance(value, Iterable)
+        or getattr(value, "shape", None) == ()
+        or is_frame
+    ):
+        raise TypeError(f"{name} is {shown(value)}; {remedy}.")

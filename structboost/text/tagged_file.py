@@ -17,7 +17,7 @@ import numpy as np
 
 from structboost.errors import warn_user
 from structboost.files.atomic_write import whole_file
-from structboost.text.sequences import check_ordered
+from structboost.text.schemes import check_ordered
 from structboost.validation import checked_flag, shown
 
 DOCUMENT_START = "-DOCSTART-"

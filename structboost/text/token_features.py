@@ -1,27 +1,31 @@
-"""Features of tokens from their words and columns, as dicts."""
+"""Features of tokens, as dicts for a tagger, from windows of words and columns."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import KW_ONLY, dataclass
 from hashlib import sha256
 from itertools import groupby
-from typing import Any, Self
+from os import PathLike
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
 
-from structboost._typing import override
+from structboost._typing import IntArray, override
 from structboost.errors import ModelFileError
 from structboost.faces.sequence_forms import listed_sequences
 from structboost.files.archive import ArchiveFormat
+from structboost.files.saved import LoadedFromFile
 from structboost.files.schema import Array, Part, Schema
+from structboost.runtime.documentation import Documented
 from structboost.runtime.fitted_state import committed
-from structboost.text.saved_transformer import Arrays, SavedTransformer
-from structboost.text.sequences import words_of
+from structboost.text.schemes import check_ordered
 from structboost.text.tagged_file import WORD
-from structboost.text.word_counts import WordCounts
 from structboost.validation import (
     checked_flag,
     checked_list,
@@ -29,6 +33,71 @@ from structboost.validation import (
     is_text,
     shown,
 )
+
+# Lower bounds of the bins of counts, and of fractions of capitals.
+_COUNTS = np.array([1, 2, 4, 8, 32])
+_FRACTIONS = np.array([0.05, 0.35, 0.65, 0.95])
+
+
+class Elsewhere(NamedTuple):
+    """Bins of the occurrences of a word elsewhere in a text.
+
+    Attributes
+    ----------
+    frequency : str
+        Bin of the number of occurrences.
+    capitals : str
+        Bin of the fraction that begins with a capital letter, of those inside sentences.  It is
+        ``"none"`` without any.
+    """
+
+    frequency: str
+    capitals: str
+
+
+class WordCounts:
+    """Counts of lower-cased words in a text, inside its sentences, and there with a capital.
+
+    The first word of a sentence is not inside it, because its capital is no hint.
+
+    Parameters
+    ----------
+    table : dict of str to tuple of int, optional
+        The three numbers of each word.
+    """
+
+    def __init__(self, table: Mapping[str, tuple[int, int, int]] | None = None) -> None:
+        self.table = {} if table is None else dict(table)
+
+    def plus(self, sentences: Iterable[Sequence[str]]) -> WordCounts:
+        """Return the counts of the words of these sentences, with those of this text added."""
+        table: dict[str, tuple[int, int, int]] = {}
+        for sentence in sentences:
+            for t, word in enumerate(sentence):
+                lower = word.lower()
+                n, inside, capital = table.get(lower) or self.table.get(lower, (0, 0, 0))
+                table[lower] = (n + 1, inside + (t > 0), capital + (t > 0 and _is_capital(word)))
+        return WordCounts(table)
+
+    def elsewhere(self, sentence: Sequence[str]) -> list[Elsewhere]:
+        """Return the bins of each word of a sentence of this text, without that occurrence."""
+        bins = []
+        for t, word in enumerate(sentence):
+            n, inside, capital = self.table[word.lower()]
+            inside -= t > 0
+            capital -= t > 0 and _is_capital(word)
+            fraction = _bin(_FRACTIONS, capital / inside) if inside else "none"
+            bins.append(Elsewhere(_bin(_COUNTS, n - 1), fraction))
+        return bins
+
+
+def _is_capital(word: str) -> bool:
+    return word[:1].isupper()
+
+
+def _bin(bounds: IntArray, value: float) -> str:
+    return str(int(np.searchsorted(bounds, value, side="right")))
+
 
 AUTO = "auto"
 # Words and columns before the first and after the last token.
@@ -55,7 +124,14 @@ _FORMAT = ArchiveFormat(
 
 
 @dataclass(eq=False, repr=False)
-class TokenFeatures(SavedTransformer):
+class TokenFeatures(
+    LoadedFromFile,
+    TransformerMixin,
+    Documented,
+    BaseEstimator,
+    # Tokens are no data frame, whatever the output of other transformers is set to.
+    auto_wrap_output_keys=None,
+):
     """Transformer of sentences to features of their tokens, for a tagger in a pipeline.
 
     A token gets a dict of features that :class:`structboost.StructBoostTagger`, CRFsuite and
@@ -137,8 +213,6 @@ class TokenFeatures(SavedTransformer):
     [['B-PER', 'O']]
     """
 
-    _format = _FORMAT
-
     window: int = 2
     _: KW_ONLY
     prefixes: int = 4
@@ -187,7 +261,7 @@ class TokenFeatures(SavedTransformer):
         self.has_lost_letters_ = sum(lost) * 2 > len(lost)
         mended = [self._mended(sentence) for sentence in words] if self.counts else []
         self._counts, self._digest = WordCounts().plus(mended), _digest(mended)
-        self._keep_parameters()
+        self._parameters = self.get_params()
         return self
 
     def transform(self, X: Sequence[Any]) -> list[list[dict[str, Any]]]:
@@ -256,26 +330,50 @@ class TokenFeatures(SavedTransformer):
         return names
 
     @override
-    def _contents(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    def save(self, path: str | PathLike[str]) -> None:
+        fitted = self._as_fitted()
+        words, parameters = fitted._counts.table, dict(self._parameters)
+        if not isinstance(self._parameters["columns"], str):
+            parameters["columns"] = fitted.columns_
         header = {
-            "columns": self.columns_,
-            "has_lost_letters": bool(self.has_lost_letters_),
-            "digest": self._digest,
-            "words": list(self._counts.table),
+            "parameters": parameters,
+            "columns": fitted.columns_,
+            "has_lost_letters": bool(fitted.has_lost_letters_),
+            "digest": fitted._digest,
+            "words": list(words),
         }
-        counts = np.array(list(self._counts.table.values()), np.int64).reshape(-1, 3)
-        return header, {"counts": counts}
+        counts = np.array(list(words.values()), np.int64).reshape(-1, 3)
+        _FORMAT.write(path, header, {"counts": counts})
 
     @override
-    def _restore(self, header: Mapping[str, Any], arrays: Arrays) -> None:
-        self.columns_ = [str(name) for name in header["columns"]]
-        self.has_lost_letters_ = bool(header["has_lost_letters"])
-        self._digest = str(header["digest"])
-        rows = map(tuple, arrays["counts"].tolist())
-        self._counts = WordCounts(dict(zip(header["words"], rows, strict=True)))
+    @classmethod
+    def load(cls, path: str | PathLike[str]) -> Self:
+        with _FORMAT.opened(path) as (header, arrays):
+            loaded = cls(**header["parameters"])
+            loaded._check_parameters()
+            loaded.columns_ = [str(name) for name in header["columns"]]
+            loaded.has_lost_letters_ = bool(header["has_lost_letters"])
+            loaded._digest = str(header["digest"])
+            rows = map(tuple, arrays["counts"].tolist())
+            loaded._counts = WordCounts(dict(zip(header["words"], rows, strict=True)))
+            loaded._parameters = loaded.get_params()
+        return loaded
 
-    @override
+    def _as_fitted(self) -> Self:
+        """Return the transformer with the parameters of the fit, whatever was set later."""
+        check_is_fitted(self)
+        return copy(self).set_params(**self._parameters)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "_parameters")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array = False
+        return tags
+
     def _check_parameters(self) -> None:
+        """Raise TypeError or ValueError if a parameter is out of its range."""
         for name in ("window", "prefixes", "suffixes", "column_ngrams"):
             checked_whole_number(getattr(self, name), name, least=0)
         checked_whole_number(self.word_ngrams, "word_ngrams")
@@ -459,3 +557,33 @@ def _add_spans(
 
 def _tokens(sentence: Any) -> Iterable[Any]:
     return () if isinstance(sentence, str) or not isinstance(sentence, Iterable) else sentence
+
+
+def words_of(sentence: Any, i: int, names: Sequence[str]) -> list[str]:
+    """Return the words of sentence ``i``, whose tokens are words or dicts.
+
+    Parameters
+    ----------
+    sentence : sequence
+        Tokens.
+    i : int
+        Index of the sentence, for errors.
+    names : sequence of str
+        Keys of a dict that may hold the word, of which the first one that it has is read.
+
+    Raises
+    ------
+    TypeError
+        If it is no sequence of words, or of dicts with one.
+    """
+    words = []
+    check_ordered(sentence, f"X[{i}]", "give a list of words or of dicts", is_read_twice=True)
+    for t, token in enumerate(sentence):
+        is_dict = isinstance(token, Mapping)
+        word = next((token[name] for name in names if name in token), None) if is_dict else token
+        if not isinstance(word, str):
+            wanted = " or ".join(map(repr, names))
+            remedy = f"give it a string {wanted}" if is_dict else "give words or dicts"
+            raise TypeError(f"X[{i}][{t}] is {shown(token)}; {remedy}.")
+        words.append(str(word))
+    return words

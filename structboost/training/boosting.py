@@ -18,8 +18,7 @@ from structboost.errors import EmptyModelWarning, InterruptedFitWarning, warn_us
 from structboost.files.checkpoint import Checkpoint, saved_choice
 from structboost.learners.families import WeakLearners, alternatives, works_in_threads
 from structboost.learners.pricing import PricingRule
-from structboost.model.ensemble import Ensemble
-from structboost.model.prediction import model_predictions
+from structboost.model.ensemble import Ensemble, model_predictions
 from structboost.objectives.base import Formulation
 from structboost.objectives.held_out import saved_temperature
 from structboost.objectives.registry import FORMULATIONS, formulation_of

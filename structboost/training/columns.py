@@ -14,8 +14,7 @@ from structboost.contract.parts import PartKind
 from structboost.files.schema import Array, DamagedFileError, damaged_content
 from structboost.learners.base import Column, WeakLearnerFamily
 from structboost.learners.terms import Term, Terms
-from structboost.model.ensemble import Ensemble
-from structboost.model.kind_ensemble import KindEnsemble
+from structboost.model.ensemble import Ensemble, KindEnsemble
 from structboost.objectives.abilities import (
     GrowsRounds,
     LearnsFromHeldOut,

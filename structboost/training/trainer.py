@@ -20,8 +20,14 @@ from structboost.contract.parts import StackedParts
 from structboost.contract.task import Task, check_is_task
 from structboost.errors import ModelFileError, TaskError
 from structboost.files.saved import SavedToFile
-from structboost.model.ensemble import FORMAT, Ensemble, read_model
-from structboost.model.prediction import model_marginals, model_predictions, model_scores
+from structboost.model.ensemble import (
+    FORMAT,
+    Ensemble,
+    model_marginals,
+    model_predictions,
+    model_scores,
+    read_model,
+)
 from structboost.objectives.held_out import saved_temperature
 from structboost.runtime.documentation import Documented
 from structboost.training.history import coverage_in_words, ending_in_words, fit_in_words

@@ -103,7 +103,7 @@ def test_local_search_leaves_few_exact_solves(monkeypatch):
 
 
 def test_gap_that_few_passes_leave_open_is_a_warning(monkeypatch):
-    monkeypatch.setattr("structboost.decisions.known_decisions._MOST_SOLVES", 1)
+    monkeypatch.setattr("structboost.decisions.training._MOST_SOLVES", 1)
     x, costs = travel(2)
     model = PredictThenOptimize(ROUTES, C=100.0, tol=1e-6, spare_solves=True)
     with pytest.warns(ConvergenceWarning, match="exact solves"):

@@ -16,8 +16,7 @@ from structboost.decisions import (
     GridPath,
     PredictThenOptimizeTask,
 )
-from structboost.decisions.inputs import FeatureReader
-from structboost.decisions.instances import DecisionInputs
+from structboost.decisions.inputs import DecisionInputs, FeatureReader
 from structboost.decisions.model import Preparation, costs_of
 from structboost.decisions.problem import DecisionProblem
 from structboost.decisions.training import LinearFits, _Fit, _Part, smoothed

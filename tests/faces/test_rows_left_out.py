@@ -19,7 +19,7 @@ from structboost import (
 from structboost.contract.parts import StackedParts
 from structboost.faces import boosted
 from structboost.learners import TreeFamily
-from structboost.model.prediction import model_scores
+from structboost.model.ensemble import model_scores
 from structboost.objectives import StageWiseLikelihood
 from structboost.objectives.softmax_link import SoftmaxLink
 

@@ -24,7 +24,7 @@ from structboost.linear.dual_chain import DualChain, chain_problem
 from structboost.linear.linear_likelihood import LinearLikelihoodTrainer
 from structboost.linear.primal_chain import PrimalChain, slopes_of
 from structboost.linear.primal_likelihood import PrimalLikelihood
-from structboost.model.prediction import model_marginals, model_predictions
+from structboost.model.ensemble import model_marginals, model_predictions
 from structboost.objectives.likelihood import log_losses
 from structboost.selection.folds import random_folds
 from structboost.tasks import MulticlassTask

@@ -7,7 +7,7 @@ import pytest
 
 from structboost.decisions import LinearProgram
 from structboost.errors import TaskError
-from structboost.solvers.binary_program import search_binary
+from structboost.solvers.milp import search_binary
 
 
 def program(seed):

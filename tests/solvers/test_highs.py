@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from structboost.solvers.highs import quiet_highs
+from structboost.solvers.milp import quiet_highs
 
 
 def test_making_and_running_a_solver_prints_nothing(capfd: pytest.CaptureFixture[str]) -> None:

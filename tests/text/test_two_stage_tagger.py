@@ -13,7 +13,7 @@ from sklearn.pipeline import make_pipeline
 from structboost import StructBoostTagger
 from structboost.errors import ConstantPredictionWarning, ModelFileError
 from structboost.text import TokenFeatures, TwoStageTagger, chunk_f1
-from structboost.text.nearby_tags import TagLexicon, nearby_means, read_tokens, with_tags
+from structboost.text.two_stage_tagger import TagLexicon, nearby_means, read_tokens, with_tags
 
 SENTENCES = st.lists(st.lists(st.sampled_from("abc"), max_size=4), min_size=1, max_size=6)
 

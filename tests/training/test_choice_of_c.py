@@ -24,7 +24,7 @@ from structboost import (
 )
 from structboost.contract.calls import mean_loss
 from structboost.errors import EmptyModelWarning, InterruptedFitWarning
-from structboost.model.prediction import model_predictions
+from structboost.model.ensemble import model_predictions
 from structboost.objectives.stage_wise import StageWise
 from structboost.selection import Fold, held_out
 from structboost.selection.folds import random_folds, split_rows
