@@ -1,9 +1,8 @@
 """Benchmarks on real data: our methods beside the papers' figures and their peers.
 
 ``python -m benchmarks list`` names the pages, ``run NAME --data DIR --json FILE`` measures one,
-``all --data DIR`` measures all of them, ``check NAME --data DIR`` computes some units of a page
-anew, and ``index`` makes the page that sums them up.
+``all --data DIR`` measures all of them, and ``index`` makes the page that sums them up.
 
-`papers` says what each page measures, `ours` and `peers` hold the methods, and `runner` does the
-measuring and writes the pages.
+`papers` says what each page measures, `ours` and `peers` hold methods that several pages have, and
+`runner` does the measuring and writes the pages.
 """

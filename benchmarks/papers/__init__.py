@@ -1,8 +1,8 @@
 """Pages of results, a module each, its words in the .md file beside it.
 
 A page has ``EXPERIMENTS``, ``show(made)``, its records as tables, and ``targets(made)``. It may
-have ``derived(made)``, records with those that are made of them; ``plot(made, path)`` and its
-words, ``PLOT``; and ``NOT_COMPARED``, the facts that differ from run to run.
+have ``derived(made)``, records with those that are made of them; and ``plot(made, path)`` with its
+words, ``PLOT``.
 """
 
 import tomllib

@@ -4,8 +4,10 @@ from functools import partial
 from typing import NamedTuple
 
 import numpy as np
+from scipy.optimize import LinearConstraint, linear_sum_assignment, milp
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import dijkstra
 
-from benchmarks.peers import searches as peers
 from benchmarks.runner.experiment import Experiment
 from benchmarks.runner.pages import field, listing
 from benchmarks.runner.protocol import cpu_timed
@@ -22,9 +24,98 @@ from structboost.contract import StackedParts
 from structboost.decisions import GridPath, Knapsack
 from structboost.tasks import GraphInput
 
+
+def viterbi(emissions, pairs):
+    """Score of the best tags: array expressions over the tags, a loop over the tokens."""
+    best, back = emissions[0], []
+    for own in emissions[1:]:
+        extended = best[:, None] + pairs
+        back.append(extended.argmax(axis=0))
+        best = extended.max(axis=0) + own
+    tags = [int(best.argmax())]
+    for pointers in reversed(back):
+        tags.append(int(pointers[tags[-1]]))
+    return float(best.max())
+
+
+def segments(tokens, begins, spans, pairs):
+    """Score of the best cut into labelled segments, in the same manner."""
+    n, n_labels = tokens.shape
+    inside = np.concatenate((np.zeros((1, n_labels)), tokens.cumsum(axis=0)))
+    entered = np.zeros((n + 1, n_labels))
+    best = np.zeros(n_labels)
+    for end in range(1, n + 1):
+        start = np.arange(end - 1, max(-1, end - len(spans) - 1), -1)
+        values = entered[start] + inside[end] - inside[start] + begins[start] + spans[: len(start)]
+        best = values.max(axis=0)
+        entered[end] = (best[:, None] + pairs).max(axis=0)
+    return float(best.max())
+
+
+def spanning_tree(scores):
+    """Score of the best arborescence with root 0, by networkx."""
+    import networkx
+
+    n = len(scores)
+    graph = networkx.DiGraph()
+    graph.add_weighted_edges_from(
+        (head, node, scores[head, node])
+        for head in range(n)
+        for node in range(1, n)
+        if head != node
+    )
+    found = networkx.maximum_spanning_arborescence(graph)
+    return float(sum(scores[arc] for arc in found.edges))
+
+
+def matching(scores):
+    """Score of the best matching of all, by scipy."""
+    return float(scores[linear_sum_assignment(scores, maximize=True)].sum())
+
+
+def closed_set(scores, parents):
+    """Score of the best set of labels that is closed upwards in a tree, by a loop over labels."""
+    total = scores.copy()
+    for label in range(len(scores) - 1, -1, -1):
+        if parents[label] >= 0 and total[label] > 0:
+            total[parents[label]] += total[label]
+    return float(np.maximum(total[parents < 0], 0.0).sum())
+
+
+def grid_path(costs, arcs, n_nodes):
+    """Cost of the cheapest path, by scipy's Dijkstra."""
+    graph = csr_array((costs, arcs.T), (n_nodes, n_nodes))
+    return float(dijkstra(graph, indices=0)[-1])
+
+
+def knapsack(values, weights, capacity):
+    """Value of the best filling, by HiGHS."""
+    found = milp(
+        -values,
+        integrality=np.ones(len(values)),
+        bounds=(0, 1),
+        constraints=LinearConstraint(weights[None], ub=capacity),
+    )
+    return float(-found.fun)
+
+
+def minimum_cut(unaries, edges, weights):
+    """Score of the best labels 0 and 1 where equal neighbours gain a weight, by networkx."""
+    import networkx
+
+    graph = networkx.DiGraph()
+    gain = unaries[:, 1] - unaries[:, 0]
+    for node, own in enumerate(gain):
+        graph.add_edge("s", node, capacity=max(0.0, own))
+        graph.add_edge(node, "t", capacity=max(0.0, -own))
+    for (a, b), weight in zip(edges, weights, strict=True):
+        graph.add_edge(int(a), int(b), capacity=float(weight))
+        graph.add_edge(int(b), int(a), capacity=float(weight))
+    all_won = unaries[:, 0].sum() + np.maximum(gain, 0.0).sum() + np.sum(weights)
+    return float(all_won - networkx.minimum_cut_value(graph, "s", "t"))
+
+
 REPEATS = 5
-# All of them are times; that both outputs are equally good is checked when they are measured.
-NOT_COMPARED = frozenset({"ours", "theirs", "value"})
 
 
 class Search(NamedTuple):
@@ -90,7 +181,7 @@ def _paths(quick):
     problem = GridPath(8, 8)
     arcs = np.asarray(problem.arcs)
     costs = np.random.default_rng(0).uniform(0.1, 1, size=(20 if quick else 500, len(arcs)))
-    return of_problem("scipy", problem, costs, lambda own: peers.grid_path(own, arcs, 64))
+    return of_problem("scipy", problem, costs, lambda own: grid_path(own, arcs, 64))
 
 
 def _knapsacks(quick):
@@ -98,7 +189,7 @@ def _knapsacks(quick):
     weights = rng.integers(3, 9, size=32)
     values = rng.uniform(0, 10, size=(5 if quick else 50, 32))
     problem = Knapsack(weights, 60)
-    return of_problem("HiGHS", problem, values, lambda own: peers.knapsack(own, weights, 60))
+    return of_problem("HiGHS", problem, values, lambda own: knapsack(own, weights, 60))
 
 
 # Labels in a tree: the parent of each. The edges of the grid favour equal labels.
@@ -112,29 +203,29 @@ GRAPH = GraphInput(np.zeros((NODES.size, 1)), EDGES)
 TASKS = {
     "chain, 20 tokens, 26 tags": (
         *("numpy", ChainTask(26), np.zeros((20, 1)), (200, 20)),
-        lambda own: peers.viterbi(own["token"], own["step"].reshape(26, 26)),
+        lambda own: viterbi(own["token"], own["step"].reshape(26, 26)),
     ),
     "segments, 40 tokens, 8 labels, up to 8 tokens": (
         *("numpy", SegmentTask(8, 8), np.zeros((40, 1)), (200, 20)),
-        lambda own: peers.segments(
+        lambda own: segments(
             *(own[kind] for kind in ("token", "begin", "span")), own["pair"].reshape(8, 8)
         ),
     ),
     "spanning tree, 25 nodes": (
         *("networkx", SpanningTreeTask(), np.zeros((25, 25, 1)), (50, 5)),
-        lambda own: peers.spanning_tree(next(iter(own.values())).reshape(25, 25)),
+        lambda own: spanning_tree(next(iter(own.values())).reshape(25, 25)),
     ),
     "matching, 30 and 30": (
         *("scipy", MatchingTask(), np.zeros((30, 30, 1)), (200, 20)),
-        lambda own: peers.matching(next(iter(own.values())).reshape(30, 30)),
+        lambda own: matching(next(iter(own.values())).reshape(30, 30)),
     ),
     "closed set, tree of 400 labels": (
         *("a loop", HierarchicalMultiLabelTask(400, TREE), np.zeros(1), (500, 20)),
-        lambda own: peers.closed_set(own["x"][0], PARENTS),
+        lambda own: closed_set(own["x"][0], PARENTS),
     ),
     "two labels, grid of 24 by 24": (
         *("networkx", GraphTask(2, pairs="equal"), GRAPH, (3, 3)),
-        lambda own: peers.minimum_cut(own["node"], EDGES, own["edge"][:, 0]),
+        lambda own: minimum_cut(own["node"], EDGES, own["edge"][:, 0]),
     ),
 }
 SEARCHES = {name: partial(of_task, *own) for name, own in TASKS.items()}
@@ -158,7 +249,7 @@ EXPERIMENTS = [
         *(dict.fromkeys(SEARCHES, ()), lambda source: {"all": SEARCHES[source.name]}, race),
         metrics={"times as fast": "value"},
         small=tuple(SEARCHES)[:1],
-        code=(peers.__name__,),
+        code=(__name__,),
     )
 ]
 

@@ -1,4 +1,4 @@
-"""The command line: ``list``, ``run``, ``all``, ``check`` and ``index``."""
+"""The command line: ``list``, ``run``, ``all`` and ``index``."""
 
 import argparse
 import importlib
@@ -10,10 +10,9 @@ from types import ModuleType
 
 from benchmarks.papers import NAMES
 from benchmarks.papers.headlines import INDEX, SPECIAL
-from benchmarks.runner.check import PageError, check, read_page
 from benchmarks.runner.experiment import Runner, Source
 from benchmarks.runner.index import as_table, write_index
-from benchmarks.runner.pages import datasets_of, plan, records_of, write_results
+from benchmarks.runner.pages import PageError, datasets_of, plan, records_of, write_results
 from benchmarks.runner.provenance import ROOT, this_run
 from benchmarks.runner.records import write_json
 
@@ -47,7 +46,6 @@ def parser() -> argparse.ArgumentParser:
         "list": ("name the benchmarks and their data sets", _list),
         "run": ("run a benchmark, or resume an interrupted run", _run),
         "all": ("run every benchmark, or resume", _run),
-        "check": ("compute some units of a page anew and compare", _check),
         "index": ("make the page of all results from the others", _index),
     }
     parsers = {name: commands.add_parser(name, help=text) for name, (text, _) in words.items()}
@@ -59,28 +57,16 @@ def parser() -> argparse.ArgumentParser:
             parsers[name].add_argument(option, **settings)
 
     folder = {"type": Path, "metavar": "DIR"}
-    add("run check", "name", choices=NAMES)
-    add("run all check", "--data", **folder, required=True, help="directory with the data sets")
+    add("run", "name", choices=NAMES)
+    add("run all", "--data", **folder, required=True, help="directory with the data sets")
     add("run", "--json", type=Path, metavar="FILE", required=True, help="records")
     add("all", "--json", **folder, default=Path("bench"), help="records (default: bench)")
     add("run", "--only", nargs="+", metavar="DATASET", help="these data sets only")
     quick = "one repeat, two candidates, the small data sets"
     add("run all", "--quick", action="store_true", help=quick)
     add("run all", "--results", **folder, help="write NAME.md there too")
-    share = "fraction of the units (0.05); 1: all"
-    add("check", "--share", type=_fraction, default=0.05, metavar="S", help=share)
-    add("check", "--seed", type=int, default=0, metavar="N", help="seed of the draw of units (0)")
-    write = "say on the page that it was checked, if it agrees"
-    add("check", "--write", action="store_true", help=write)
-    add("check index", "--results", **folder, default=RESULTS, help="where the pages are")
+    add("index", "--results", **folder, default=RESULTS, help="where the pages are")
     return top
-
-
-def _fraction(text: str) -> float:
-    value = float(text)
-    if not 0 < value <= 1:
-        raise argparse.ArgumentTypeError(f"{text} is no share; give a number above 0, up to 1.")
-    return value
 
 
 def _list(options: argparse.Namespace) -> int:
@@ -88,20 +74,6 @@ def _list(options: argparse.Namespace) -> int:
         title = (page.__doc__ or "").splitlines()[0]
         print(f"{name}\n  {title}\n  {' '.join(datasets_of(page))}")
     return 0
-
-
-def _check(options: argparse.Namespace) -> int:
-    """Compute some units of a page anew; the exit code is 0 if they are as on the page."""
-    page, benchmark = read_page(options.results / f"{options.name}.json"), PAGES[options.name]
-    names = [name for name in page["datasets"] if name in datasets_of(benchmark)]
-    if not _can_run(options.name, names, options.data):
-        return BAD_INPUT
-    folder = options.results if options.write else None
-    drawn, unseeded = (options.share, options.seed), INDEX["unseeded"]
-    code = check(benchmark, page, options.data, *drawn, folder, unseeded)
-    if code == 0 and folder is not None:
-        _renew_index(folder)
-    return code
 
 
 def _index(options: argparse.Namespace) -> int:

@@ -12,8 +12,7 @@ import numpy as np
 from scipy.stats import binom
 from scipy.stats import t as student
 
-from benchmarks.runner.check import read_page
-from benchmarks.runner.pages import blocks, markdown, picture
+from benchmarks.runner.pages import blocks, markdown, picture, read_page
 from benchmarks.runner.records import Record, grouped, write_text
 
 # No error at all has no ratio.

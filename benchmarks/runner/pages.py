@@ -1,7 +1,6 @@
-"""Pages of results: NAME.md for readers; NAME.json holds records and single units for `check`."""
+"""Pages of results: NAME.md for readers; NAME.json holds records and single units."""
 
 import json
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,15 +10,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from benchmarks.runner.experiment import Finished, Source, Unit
-from benchmarks.runner.provenance import Provenance, in_words, machine, this_run
+from benchmarks.runner.provenance import Provenance, in_words, this_run
 from benchmarks.runner.records import Record, by, grouped, half_width, plain, short, write_text
 from benchmarks.runner.targets import as_table
 
 # Longer lists of numbers are kept as their length, mean and rms.
 LONG = 32
 SUMMARY = ("numbers", "mean", "rms")
-RECORDS, CHECKED_ON = "Records and single units:", "Checked on commit"
-CHECKED = re.compile(rf"^{CHECKED_ON} .*\n\n", re.MULTILINE)
 INTERVALS = "±: half of the 95 % interval of a mean over the splits or seeds, by Student's t."
 Runs = dict[str, Provenance | None]
 # Fields that are least values where a limit ended the run.
@@ -182,7 +179,7 @@ def write_results(
         _missing([unit.title for unit in planned if unit.key not in runs], len(planned)),
         "A quick run: one repeat, few candidates, small data sets." if about["quick"] else "",
         f"![{page.PLOT}]({name}.png)" if has_plot else "",
-        f"{RECORDS} [{name}.json]({name}.json).",
+        f"Records and single units: [{name}.json]({name}.json).",
         shown,
         INTERVALS if "±" in shown else "",
     )
@@ -233,17 +230,24 @@ def _laid_out(page: dict[str, Any]) -> str:
     return head + ",\n" + ",\n".join(parts) + "\n}\n"
 
 
-def say_checked(folder: Path, page: dict[str, Any], n_checked: int) -> None:
-    """Write on a page that so many of its units were computed anew now and agree."""
-    name, run = page["benchmark"], this_run()
-    text = (folder / f"{name}.md").read_text()
-    before, head, after = CHECKED.sub("", text).partition(RECORDS)
-    of_all = f"{n_checked} of {len(page['units'])} units were computed anew and agree"
-    line = f"{CHECKED_ON} {run['commit']}, {run['date']}, {machine(run)}: {of_all}.\n\n"
-    facts = {name: run[name] for name in ("commit", "date", "cpu", "kernels", "compiled_for")}
-    checked = {**facts, "n_checked": n_checked}
-    write_text(folder / f"{name}.json", _laid_out({**page, "checked": checked}))
-    write_text(folder / f"{name}.md", f"{before}{line}{head}{after}")
+class PageError(Exception):
+    """A page that cannot be checked."""
+
+
+def read_page(path: Path) -> dict[str, Any]:
+    """Records and units of a page."""
+    try:
+        page = json.loads(path.read_text())
+    except FileNotFoundError:
+        raise PageError(
+            f"{path} is missing. `python -m benchmarks run {path.stem} --data DIR --json FILE "
+            f"--results {path.parent}` makes it."
+        ) from None
+    except ValueError as error:
+        page = str(error)
+    if not isinstance(page, dict) or not {"datasets", "quick", "runs", "units"} <= set(page):
+        raise PageError(f"{path} is no page of results; run the benchmark again with --results.")
+    return page
 
 
 def rounded(value: Any) -> Any:

@@ -84,7 +84,7 @@ def page(monkeypatch, tmp_path):
 
 @pytest.fixture
 def command(tmp_path):
-    """Exit code of `run auc` or of `check auc` with some further arguments."""
+    """Exit code of `run auc` with some further arguments."""
     from benchmarks.runner import commands
 
     def call(name, *more):

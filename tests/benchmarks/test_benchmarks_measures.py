@@ -10,10 +10,10 @@ from sklearn.datasets import make_classification
 from sklearn.linear_model import LinearRegression
 from sklearn.metrics import ndcg_score
 
-from benchmarks.ours import absences, coded, methods, sparse, strokes
 from benchmarks.ours import decisions as ours
-from benchmarks.papers import auc, decisions, mo_ecc, multiclass, unions
-from benchmarks.peers.rankboost import RankBoost
+from benchmarks.ours import methods, sparse
+from benchmarks.papers import auc, decisions, mo_ecc, multiclass, tools, unions
+from benchmarks.papers.auc import RankBoost
 from benchmarks.runner import commands, protocol
 from benchmarks.runner.datasets import Table, parts, split
 from benchmarks.runner.experiment import Source
@@ -142,8 +142,8 @@ def test_rankboost_gives_the_scores_of_boosting_all_pairs(criterion, shrinkage):
 
 def test_code_words_and_shared_features_are_learned_on_made_tables():
     train, _, test = tables()
-    result = coded.compare("mo", "stump", "stage_wise", train, test, 0)
-    errors = {kind: result[kind][str(coded.ROUNDS[-1])]["test_error"] for kind in mo_ecc.KINDS}
+    result = mo_ecc.compare("mo", "stump", "stage_wise", train, test, 0)
+    errors = {kind: result[kind][str(mo_ecc.ROUNDS[-1])]["test_error"] for kind in mo_ecc.KINDS}
     assert max(errors.values()) < 0.5
     curve = sparse.shared(train, test, 4)
     assert curve.features[-1] <= 5
@@ -270,7 +270,7 @@ def test_made_strokes_lie_inside_and_follow_their_seed():
     y, x = np.indices((80, 80))
     mask = (np.hypot(x - 40, y - 40) < 20).astype(np.uint8)
     mask[:, 70:] = 255
-    made = [strokes.made_strokes(mask, np.random.default_rng(seed)) for seed in (0, 0, 1)]
+    made = [tools.made_strokes(mask, np.random.default_rng(seed)) for seed in (0, 0, 1)]
     for value, inside in ((1, mask == 1), (2, mask == 0)):
         assert (made[0] == value).sum() > 20
         assert not (made[0] == value)[~inside].any()
@@ -286,7 +286,7 @@ def test_strokes_on_made_photographs_cut_out_most_of_the_object(tmp_path):
         for index, pixels in enumerate(each):
             write_png(root / folder / f"{index}.png", pixels)
     (root / "split.txt").write_text("0 train\n1 test\n2 test\n")
-    result = strokes.cut_out(Source("", tmp_path), strokes.METHODS["structboost"], case="set 1")
+    result = tools.cut_out(Source("", tmp_path), tools.CUTTERS["structboost"], case="set 1")
     assert 0.8 < result["value"] <= 1
 
 
@@ -294,19 +294,19 @@ class Still(SimpleNamespace):
     """A bright square at one place of dark noise."""
 
     def frames(self):
-        n = absences.BEFORE + absences.ABSENT + absences.AFTER
+        n = tools.BEFORE + tools.ABSENT + tools.AFTER
         frames = np.random.default_rng(self.level).integers(0, 60, (n, 60, 80, 3), dtype=np.uint8)
         frames[:, 10:20, 12:24] = self.level
         return list(frames)
 
 
-@pytest.mark.parametrize("kind", absences.KINDS)
+@pytest.mark.parametrize("kind", tools.KINDS)
 def test_an_object_that_was_absent_is_where_the_truth_says(kind):
-    length, before = absences.BEFORE + absences.ABSENT + absences.AFTER, absences.BEFORE
+    length, before = tools.BEFORE + tools.ABSENT + tools.AFTER, tools.BEFORE
     truth = np.tile([12.0, 10, 12, 10], (length, 1))
     two = [Still(level=level, truth=truth) for level in (250, 150)]
-    frames, truth = absences.made_absence(*two, kind, np.random.default_rng(0))
-    end = length if kind == "distractor" else before + absences.ABSENT
+    frames, truth = tools.made_absence(*two, kind, np.random.default_rng(0))
+    end = length if kind == "distractor" else before + tools.ABSENT
     assert len(frames) == len(truth) == length
     assert np.isnan(truth[before:end]).all()
     assert max(frame.max() for frame in frames[before:end]) < 250

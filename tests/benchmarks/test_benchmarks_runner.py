@@ -1,4 +1,4 @@
-"""Units that are kept, shared, resumed, interrupted or checked; the code that versions follow."""
+"""Units that are kept, shared, resumed or interrupted; the code that versions follow."""
 
 import dataclasses
 import json
@@ -12,9 +12,8 @@ import numpy as np
 import pytest
 
 from benchmarks.runner import commands, limits, processor, provenance, targets
-from benchmarks.runner.check import differences
 from benchmarks.runner.experiment import Experiment, Runner, Unit
-from benchmarks.runner.pages import across
+from benchmarks.runner.pages import PageError, across, read_page
 from benchmarks.runner.records import FIELDS, record, summary, write_json
 from benchmarks.runner.sources import code_version, imported_sources
 from structboost import MulticlassTask, StructuredSVM
@@ -206,93 +205,11 @@ assert "512" not in code and "V4" not in code, code
     subprocess.run([sys.executable, "-c", starter], env=environment, check=True)
 
 
-# The check
-
-
-@pytest.mark.parametrize(
-    ("change", "path"),
-    [
-        ({"value": 0.5}, "value: 0.12345679 on the page, 0.5 now"),
-        ({"stages": [{"gap": 0.5, "note": "x"}]}, "stages 0 gap: 0.33333333 on the page"),
-        ({"stages": [{"gap": 1 / 3, "note": "y"}]}, "stages 0 note: x on the page, y now"),
-        ({"curve": [0.0] * 200}, "curve mean"),
-    ],
-)
-def test_a_value_that_differs_fails_the_check_with_its_path(page, command, capsys, change, path):
-    page()
-    command("run", "--only", "a")
-    page(change=change)
-    assert command("check", "--share", "1") == 1
-    said = capsys.readouterr().out
-    assert path in said
-    assert "units agree with the page" in said
-
-
-def test_seconds_rounding_and_new_facts_are_no_difference(page, command):
-    page()
-    command("run")
-    page(change={"seconds": 9.0, "fit_us": 3.0, "new": 1})
-    assert command("check", "--share", "1") == 0
-    before = {"a": {"seconds": 1, "speed_ratio": 2, "n_seconds_kept": 1}, "rate": 1}
-    now = {"a": {"seconds": 2, "speed_ratio": 3, "n_seconds_kept": 2}, "rate": 2}
-    assert list(differences(before, now)) == [("rate", 1, 2)]
-
-
-def test_facts_and_units_of_one_side_only_are_named(page, command, capsys):
-    page(n_units=2, change={"old": 1, "stages": [{"gap": 1 / 3, "note": "x", "far": 2}]})
-    command("run")
-    page(n_units=3)
-    assert command("check", "--share", "1") == 0
-    said = capsys.readouterr().out
-    assert "planned, but not on the page: a, m repeat 2" in said
-    assert "no longer measured: stages 0 far, old of a, m repeat 0" in said
-
-
-def test_a_check_draws_by_its_seed_and_skips_units_that_a_time_limit_stopped(page, command, capsys):
-    page(n_units=10)
-    command("run", "--only", "a")
-    drawn = []
-    for seed in ("0", "0", "1"):
-        made = page(n_units=10)
-        assert command("check", "--share", "0.25", "--seed", seed) == 0
-        drawn.append(made.computed)
-    assert len(drawn[0]) == 3
-    assert drawn[0] == drawn[1] != drawn[2]
-    page(n_units=10, change={"status": "time_limit", "value": 7.0})
-    assert command("check") == 0
-    assert "stopped by a time limit now, not compared" in capsys.readouterr().out
-
-
-def test_a_learner_without_a_seed_is_not_compared(page, command, monkeypatch, capsys):
-    page()
-    command("run")
-    changed = page(change={"value": 7.0})
-    assert command("check", "--share", "1") == 1
-    changed.computed.clear()
-    monkeypatch.setitem(commands.INDEX, "unseeded", ["m"])
-    assert command("check", "--share", "1") == 2
-    assert not changed.computed
-    assert "6 units have no seed and are not compared" in capsys.readouterr().out
-
-
-def test_a_unit_that_fails_and_a_page_that_is_none_fail_the_check(page, command, tmp_path, capsys):
-    page()
-    command("run")
-    page(fails=(0, 1, 2))
-    assert command("check") == 1
-    assert "failed: " in capsys.readouterr().out
-    (tmp_path / "results/auc.json").write_text("[]")
-    assert command("check") == 2
-    assert "is no page of results" in capsys.readouterr().err
-
-
-def test_pages_of_older_versions_are_read_and_their_units_are_told_apart():
-    for name in commands.NAMES:
-        path = commands.RESULTS / f"{name}.json"
-        if path.exists():
-            entries = commands.read_page(path)["units"]
-            keys = {json.dumps([e["dataset"], e["method"], e["params"]]) for e in entries}
-            assert len(keys) == len(entries), name
+def test_a_page_that_is_none_is_refused(tmp_path):
+    (tmp_path / "auc.json").write_text("[]")
+    for name, message in (("auc", "is no page of results"), ("scale", "is missing")):
+        with pytest.raises(PageError, match=message):
+            read_page(tmp_path / f"{name}.json")
 
 
 # Versions, records, tables, targets, limits

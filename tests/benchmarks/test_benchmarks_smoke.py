@@ -1,4 +1,4 @@
-"""Smoke of the benchmarks: pages import, and a made one is measured, written and checked."""
+"""Smoke of the benchmarks: pages import, and a made one is measured and written."""
 
 import shutil
 from inspect import signature
@@ -41,9 +41,7 @@ def test_every_measure_takes_the_cases_of_its_experiment():
     assert n_bound > 1000
 
 
-def test_a_page_that_was_just_measured_has_tables_provenance_and_targets_and_checks(
-    page, command, tmp_path, capsys
-):
+def test_a_page_that_was_just_measured_has_tables_provenance_and_targets(page, command, tmp_path):
     made, path = page(), tmp_path / "results/auc.md"
     assert command("run") == 0
     assert len(made.computed) == 6
@@ -54,10 +52,6 @@ def test_a_page_that_was_just_measured_has_tables_provenance_and_targets_and_che
     assert "| a | 1.12±2.48 |" in text  # 1, 4.303 / sqrt(3): Student's t of three repeats
     here = provenance.this_run()
     assert all(value is None or str(value) in text for value in here.values())
-    assert command("check", "--share", "1", "--write") == 0
-    assert len(made.computed) == 12
-    assert "6 of 6 units agree" in capsys.readouterr().out
-    assert f"Checked on commit {here['commit']}" in path.read_text()
 
 
 def test_the_index_is_that_of_the_pages_as_they_are(tmp_path):

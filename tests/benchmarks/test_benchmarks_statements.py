@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
-from benchmarks.ours import sparse, statements
+from benchmarks.ours import sparse
+from benchmarks.papers import statements
 from benchmarks.papers import statements as page
 from benchmarks.runner.datasets import Table
 from benchmarks.runner.experiment import Source
