@@ -52,6 +52,13 @@ def test_solve_takes_lists_and_refuses_what_are_no_costs(problem: Any) -> None:
             problem.solve(bad)
     with pytest.raises(TaskError, match=r"costs\[0, 1\] is nan|X\[0\]: costs"):
         problem.solve_all(broken[None])
+    # Compiled solvers would read, and write, beyond the end.
+    for other in (costs[:-1], np.append(costs, 1.0)) if problem.n_items else ():
+        for call in (problem.solve, lambda row: problem.solve_all(row[None])):
+            with pytest.raises(
+                TaskError, match=f"There are {len(other)} costs for {len(costs)} it"
+            ):
+                call(other)
 
 
 @pytest.mark.parametrize("name", ["weights", "capacity"])

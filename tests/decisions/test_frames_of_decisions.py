@@ -10,7 +10,6 @@ from structboost.decisions import (
     Choose,
     DecisionInput,
 )
-from tests.helpers.travel import ROUTES, travel
 
 
 def tables(library):
@@ -83,11 +82,3 @@ def test_columns_of_frames_in_inputs_are_found_by_name_in_any_order(library):
         .fit(items, values)
         .predict_costs(items),
     )
-
-
-def test_features_of_other_kinds_than_in_training_are_refused():
-    x, costs = travel(20)
-    items = np.ones((20, ROUTES.n_items, 3))
-    model = PredictThenOptimize(ROUTES, C=1.0, start="none").fit(x, costs)
-    with pytest.raises(ValueError, match=r"X has features of the items, and .* of the instance"):
-        model.predict(items)

@@ -1,18 +1,13 @@
-"""A fit of a decision goes one way down: few returns to a file, X is checked once, few tasks."""
+"""A fit of a decision checks X once, and builds few tasks."""
 
 from __future__ import annotations
-
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-import structboost.decisions
 from structboost import PredictThenOptimize
 from structboost.decisions import DecisionInput, GridPath, PredictThenOptimizeTask
 
-FOLDER = Path(structboost.decisions.__file__).parent
 ROUTES = GridPath(3, 3)
 
 
@@ -21,54 +16,6 @@ def travel(n=40):
     x = rng.normal(size=(n, 3))
     costs = (3 + x @ rng.uniform(0, 1, size=(3, ROUTES.n_items))) ** 2
     return x, costs * rng.uniform(0.8, 1.2, size=costs.shape)
-
-
-def files_of_first_calls(call):
-    """The file of decisions of each function, in the order of their first calls."""
-    files, seen = [], set()
-
-    def trace(frame, event, argument):
-        code = frame.f_code
-        is_function = event == "call" and not code.co_name.startswith("<")
-        if is_function and code not in seen and Path(code.co_filename).parent == FOLDER:
-            seen.add(code)
-            files.append(Path(code.co_filename).name)
-
-    sys.setprofile(trace)
-    try:
-        call()
-    finally:
-        sys.setprofile(None)
-    return files
-
-
-def returns(files):
-    """How often a file comes back after another one."""
-    runs = [file for i, file in enumerate(files) if not i or file != files[i - 1]]
-    return len(runs) - len(set(runs))
-
-
-def test_returns_to_a_file_are_counted():
-    assert returns(["a", "a", "b", "c", "b", "b", "a"]) == 2
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("settings", "most"),
-    [
-        ({}, 11),
-        ({"C": 3.0}, 7),
-        ({"C": 3.0, "spare_solves": True}, 13),
-        ({"weak_learner": ["linear", "stump"], "max_rounds": 5, "engine": "serial"}, 15),
-    ],
-    ids=["default", "C", "spare_solves", "union"],
-)
-def test_fit_comes_back_to_a_file_that_it_had_left_at_most_so_often(settings, most):
-    x, costs = travel()
-    model = PredictThenOptimize(ROUTES, random_state=0, **settings)
-    files = files_of_first_calls(lambda: model.fit(x, costs))
-    assert {"inputs.py", "task.py", "training.py", "model.py"} <= set(files)
-    assert returns(files) <= most
 
 
 @pytest.mark.slow

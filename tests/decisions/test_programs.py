@@ -17,7 +17,6 @@ from structboost.decisions import (
     AcyclicPath,
     Assignment,
     Choose,
-    DecisionInput,
     GridPath,
     Knapsack,
     LinearProgram,
@@ -25,7 +24,6 @@ from structboost.decisions import (
     PredictThenOptimizeTask,
     ShortestPath,
     SolvedBy,
-    Tour,
 )
 from structboost.errors import TaskError
 
@@ -50,6 +48,7 @@ def test_problems_return_the_best_of_all_decisions(seed):
     maximize = bool(rng.integers(2))
     for problem, decisions in (
         (LinearProgram(WEIGHTS, ROOM, integrality=True, maximize=maximize), fitting),
+        (Knapsack(WEIGHTS, ROOM), fitting),
         (Assignment(3, 3, maximize=maximize), pairs),
         (Assignment(2, 3, maximize=maximize), pairs_of_two),
         (Choose(5, 2, maximize=maximize), twos),
@@ -58,7 +57,7 @@ def test_problems_return_the_best_of_all_decisions(seed):
         costs = rng.normal(size=(3, problem.n_items))
         for row, z in zip(costs, problem.solve_all(costs), strict=True):
             assert problem.is_feasible(z)
-            assert z @ row == pytest.approx(best_of(decisions, row, maximize), abs=1e-9)
+            assert z @ row == pytest.approx(best_of(decisions, row, problem.maximize), abs=1e-9)
             np.testing.assert_array_equal(problem.solve(row), z)
 
 
@@ -146,26 +145,6 @@ def test_infeasible_and_unbounded_programs_name_the_instance():
     assert "example 0, X[0]" in error.value.__notes__[0]
 
 
-def test_wrong_arguments_of_problems_are_named():
-    with pytest.raises(ValueError, match="both None"):
-        LinearProgram()
-    with pytest.raises(ValueError, match="for each row"):
-        LinearProgram([[1.0, 1]], [1.0, 2.0])
-    with pytest.raises(ValueError, match="k is 3"):
-        Choose(2, 3)
-    with pytest.raises(TaskError, match="refuses every single item"):
-        MatroidBasis(2, lambda items: False).solve(np.ones(2))
-    pair = [[1.0, 1]]
-    with pytest.raises(ValueError, match=r"bounds is \(1, 0, 2\); give a pair"):
-        LinearProgram(pair, [1.0], bounds=(1, 0, 2))
-    with pytest.raises(ValueError, match=r"The bounds of item 1 are \[2.0, 1.0\]"):
-        LinearProgram(pair, [1.0], bounds=[(0, 1), (2, 1)])
-    with pytest.raises(ValueError, match=r"integrality is \[True, False, True\]"):
-        LinearProgram(pair, [1.0], integrality=[True, False, True])
-    with pytest.raises(TaskError, match="3 costs for 2 items"):
-        LinearProgram(pair, [1.0]).solve(np.ones(3))
-
-
 @pytest.mark.parametrize("size", [1e-12, 1.0, 1e12])
 def test_costs_of_any_size_have_the_same_decision(size):
     program = LinearProgram(WEIGHTS, ROOM)
@@ -183,34 +162,6 @@ def test_a_bound_may_be_none_and_a_model_of_highs_may_have_bounds_only():
     model.addVar(-1.0, 2.0)
     box = LinearProgram.from_highs(model)
     np.testing.assert_array_equal(box.solve(np.array([-1.0, 1.0])), [1, -1])
-
-
-@pytest.mark.parametrize(
-    "problem",
-    [
-        AcyclicPath([(0, 1), (1, 2), (0, 2)], 0, 2),
-        Assignment(1, 3),
-        Choose(3, 2),
-        Knapsack([1, 2, 3], 4),
-        Knapsack([1.5, 2, 3], 4),
-        LinearProgram([[1.0, 1, 1]], [2.0]),
-        MatroidBasis(3, lambda items: len(items) < 3),
-        Tour(3),
-    ],
-    ids=lambda problem: type(problem).__name__,
-)
-def test_costs_of_another_length_than_the_items_are_refused(problem):
-    # Compiled solvers would read, and write, beyond the end.
-    for n in (2, 4):
-        with pytest.raises(TaskError, match=f"There are {n} costs for 3 items"):
-            problem.solve(np.ones(n))
-        with pytest.raises(TaskError, match=f"There are {n} costs for 3 items"):
-            problem.solve_all(np.ones((2, n)))
-    task = PredictThenOptimizeTask(None, "items")
-    X = [DecisionInput(items=np.ones((n, 1)), problem=problem) for n in (3, 4)]
-    with pytest.raises(TaskError, match="There are 4 costs for 3 items") as error:
-        task.best_decisions(X, [np.ones(3), np.ones(4)])
-    assert "example 1, X[1]" in error.value.__notes__[0]
 
 
 def test_semi_continuous_variables_of_a_model_of_highs_are_refused():
@@ -255,43 +206,48 @@ def test_programs_of_other_numbers_than_zeros_and_ones_are_not_improved(bounds):
     assert program.improve_all(-np.ones((3, 4)), decisions) is decisions
 
 
+def test_knapsack_leaves_out_items_without_value():
+    assert Knapsack([1, 1], 2).solve(np.array([0.0, -1.0])).tolist() == [0.0, 0.0]
+    assert Knapsack([[1.5, 1.0]], [9.0]).solve(np.array([-1.0, 2.0])).tolist() == [0.0, 1.0]
+
+
+def test_knapsack_refuses_wrong_weights_and_capacities():
+    with pytest.raises(ValueError, match="negative"):
+        Knapsack([1, -1], 2)
+    with pytest.raises(ValueError, match=r"weights has shape \(1, 2\); give \(2, 2\)"):
+        Knapsack([1, 1], [2, 3])
+
+
+def program(**changed):
+    return lambda: LinearProgram(**{"A_ub": [[1.0, 2.0]], "b_ub": [1.0], **changed})
+
+
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("make", "message"),
     [
-        ({"bounds": None}, "bounds is None"),
-        ({"bounds": 1.0}, r"bounds is 1\.0"),
-        ({"bounds": "ab"}, "bounds is 'ab'"),
-        ({"bounds": [1.0]}, r"bounds is \[1\.0\]"),
-        ({"bounds": [[1, 2], [3]]}, "bounds is"),
-        ({"integrality": 2}, "integrality is 2"),
-        ({"integrality": "yes"}, "integrality is 'yes'"),
-        ({"maximize": "yes"}, "maximize is 'yes'"),
-        ({"A_ub": 3.0}, r"A_ub is 3\.0"),
-        ({"A_ub": "ab"}, "A_ub is 'ab'"),
-        ({"A_ub": [[1, 2], [3]]}, r"A_ub is \[\[1, 2\], \[3\]\]"),
-        ({"b_ub": None}, "b_ub"),
+        *((program(bounds=bad), "bounds is") for bad in (None, 1.0, "ab", [1.0], [[1, 2], [3]])),
+        (program(bounds=(1, 0, 2)), r"bounds is \(1, 0, 2\); give a pair"),
+        (program(bounds=[(0, 1), (2, 1)]), r"The bounds of item 1 are \[2.0, 1.0\]"),
+        *((program(integrality=bad), "integrality is") for bad in (2, "yes", [True] * 3)),
+        *((program(A_ub=bad), "A_ub is") for bad in (3.0, "ab", [[1, 2], [3]])),
+        (program(b_ub=None), "b_ub"),
+        (program(b_ub=[1.0, 2.0]), "for each row"),
+        (LinearProgram, "both None"),
+        (program(maximize="yes"), "maximize is 'yes'"),
+        (lambda: Choose(3, 1, maximize="yes"), "maximize is"),
+        (lambda: Assignment(2, 2, maximize=1), "maximize is"),
+        (lambda: SolvedBy(len, maximize=None), "maximize is"),
+        (lambda: MatroidBasis(3, len, maximize="no"), "maximize is"),
+        (lambda: MatroidBasis(3, 5), "is_independent is 5"),
+        (lambda: MatroidBasis(2, lambda items: False).solve(np.ones(2)), "every single item"),
+        (lambda: Choose(2, 3), "k is 3"),
+        (lambda: LinearProgram.from_highs("lp"), r"model is 'lp'; give a highspy\.Highs"),
+        (lambda: GridPath(10**6, 10**6), "Arcs of a grid of 1000000 x 1000000 nodes"),
     ],
 )
-def test_a_malformed_argument_of_a_program_is_named(arguments, message):
-    with pytest.raises((TypeError, ValueError), match=message):
-        LinearProgram(**{"A_ub": [[1.0, 2.0]], "b_ub": [1.0], **arguments})
-
-
-def test_maximize_and_functions_of_other_problems_are_checked_at_once():
-    for make in (
-        lambda: Choose(3, 1, maximize="yes"),
-        lambda: Assignment(2, 2, maximize=1),
-        lambda: SolvedBy(len, maximize=None),
-        lambda: MatroidBasis(3, len, maximize="no"),
-    ):
-        with pytest.raises(TypeError, match="maximize is"):
-            make()
-    with pytest.raises(TypeError, match="is_independent is 5"):
-        MatroidBasis(3, 5)
-    with pytest.raises(TypeError, match=r"model is 'lp'; give a highspy\.Highs"):
-        LinearProgram.from_highs("lp")
-    with pytest.raises(MemoryError, match="Arcs of a grid of 1000000 x 1000000 nodes"):
-        GridPath(10**6, 10**6)
+def test_a_malformed_argument_of_a_problem_is_named(make, message):
+    with pytest.raises((TypeError, ValueError, TaskError, MemoryError), match=message):
+        make()
 
 
 def test_a_problem_shows_its_parameters_and_no_address():

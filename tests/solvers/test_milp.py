@@ -7,7 +7,7 @@ import pytest
 
 from structboost.decisions import LinearProgram
 from structboost.errors import TaskError
-from structboost.solvers.milp import search_binary
+from structboost.solvers.milp import quiet_highs, search_binary
 
 
 def program(seed):
@@ -83,3 +83,12 @@ def test_entries_of_equal_worth_do_not_make_the_search_try_all_their_sets():
     for costs in (np.ones(60), np.zeros(60), -np.ones(60)):
         assert problem._search(costs, 1000).is_proven
         assert problem.solve(costs) @ costs == max(0.0, 30.0 * costs[0])
+
+
+def test_making_and_running_a_solver_prints_nothing(capfd: pytest.CaptureFixture[str]) -> None:
+    solver = quiet_highs()
+    solver.addVar(0.0, 3.0)
+    solver.changeColCost(0, -1.0)
+    solver.run()
+    assert np.asarray(solver.getSolution().col_value).tolist() == [3.0]
+    assert "".join(capfd.readouterr()) == ""
