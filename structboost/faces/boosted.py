@@ -47,7 +47,6 @@ from structboost.learners.families import WeakLearners
 from structboost.learners.label_augmented import LabelAugmented
 from structboost.learners.pricing import RULES, PricingRule
 from structboost.learners.tree import TreeFamily
-from structboost.linear.linear_likelihood import LinearLikelihoodTrainer
 from structboost.linear.linear_trainer import LinearTrainer
 from structboost.model.ensemble import Ensemble
 from structboost.objectives.abilities import GivesLosses
@@ -426,9 +425,9 @@ class StructBoostEstimator(BoostedEstimator):
             "C": self.C,
             "tol": self.tol,
         }
-        if self._is(SVM):
-            return LinearTrainer(task, **settings, active=active)
-        return LinearLikelihoodTrainer(task, **settings, active=active, **self._of_likelihood(task))
+        if not self._is(SVM):
+            settings |= {"loss": "log_loss", **self._of_likelihood(task)}
+        return LinearTrainer(task, **settings, active=active)
 
     def _of_likelihood(self, task: Task) -> dict[str, Any]:
         """Return further parameters of the trainer of one linear function by its likelihood."""

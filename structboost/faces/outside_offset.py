@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from structboost._typing import FloatArray
 from structboost.contract.parts import StackedParts
 from structboost.faces.parameters import is_same
-from structboost.linear.linear_likelihood import HeldScores
+from structboost.linear.linear_trainer import HeldScores
 from structboost.tasks.chunk_tags import OUTSIDE, ChunkTags
 from structboost.training.boosting import AUTO
 from structboost.validation import checked_number, shown

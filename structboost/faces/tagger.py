@@ -49,7 +49,7 @@ from structboost.files.schema import DamagedFileError, finite_number, whole_numb
 from structboost.learners.active_feature import ActiveFeatureFamily
 from structboost.learners.families import WeakLearners
 from structboost.linear.dual_chain import chain_problem
-from structboost.linear.linear_likelihood import HeldScores
+from structboost.linear.linear_trainer import HeldScores
 from structboost.linear.primal_likelihood import PrimalLikelihood
 from structboost.objectives.newton_steps import NewtonSteps
 from structboost.objectives.stage_wise_random_field import StageWiseRandomField

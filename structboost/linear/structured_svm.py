@@ -18,7 +18,7 @@ from structboost.contract.one_output import warn_of_one_output
 from structboost.contract.parts import StackedParts
 from structboost.contract.task import Task, check_is_task
 from structboost.files.schema import DamagedFileError
-from structboost.linear.designs import Design, designs_of, linear_ensemble
+from structboost.linear.designs import linear_ensemble
 from structboost.linear.svm_run import Run
 from structboost.model.ensemble import Ensemble
 from structboost.model.linear_members import weights_of
@@ -131,6 +131,8 @@ class StructuredSVM(Trainer):
 
     # How an estimator calls what is minimised.
     _objective = "svm"
+    # Whether dense features get mean 0 and standard deviation 1.
+    _standardises = False
 
     @committed
     def fit(self, X: Sequence[Any], Y: Sequence[Any], sample_weight: Any = None) -> StructuredSVM:
@@ -310,9 +312,6 @@ class StructuredSVM(Trainer):
                 f"active is {shown(self.active)}; give a list of kinds of the task, which has "
                 f"{list(self.task.kinds)}."
             )
-
-    def _designs(self, stack: StackedParts) -> dict[str, Design]:
-        return designs_of(self.task.kinds, stack, self.active, standardise=False)
 
     def _ending(self) -> str:
         return ending_of_passes(self.history_, self.tol, interrupted=self.interrupted_)

@@ -26,7 +26,7 @@ from structboost.contract.exactness import probe_argmax
 from structboost.contract.parts import StackedParts
 from structboost.contract.separation import KeptTruth
 from structboost.contract.task import Task
-from structboost.linear.designs import check_sizes
+from structboost.linear.designs import check_sizes, designs_of
 from structboost.progress import ProgressBar
 from structboost.runtime.interrupts import raise_if_interrupted
 from structboost.solvers.block_frank_wolfe import BlockFrankWolfe
@@ -72,7 +72,7 @@ class Run:
         stack = svm._stack(X)
         self.task = svm.task.for_inputs(X)
         probe_argmax(self.task, X, Y, stack.offsets)
-        self.designs = svm._designs(stack)
+        self.designs = designs_of(svm.task.kinds, stack, svm.active, standardise=svm._standardises)
         rows = {kind: design.features(stack.rows[kind]) for kind, design in self.designs.items()}
         self.n_known = {kind: int(stack.rows[kind].max(initial=-1)) + 1 for kind in svm.active}
         check_sizes(rows, _LARGEST)

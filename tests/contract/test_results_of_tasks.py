@@ -12,7 +12,6 @@ from structboost import StructBoost, StructuredSVM, check_task
 from structboost.contract.parts import PartKind
 from structboost.contract.task import Task
 from structboost.errors import TaskError
-from structboost.linear.linear_likelihood import LinearLikelihoodTrainer
 from structboost.linear.linear_trainer import LinearTrainer
 from tests.contract.test_lying_tasks import Sums, Tags, wrong
 
@@ -36,7 +35,7 @@ TRAINERS = {
 }
 LIKELIHOODS = {
     "log": lambda task: StructBoost(task, C=5.0, max_rounds=3, formulation="log"),
-    "likelihood": lambda task: LinearLikelihoodTrainer(task, C=1.0, tol=0.1, max_rounds=3),
+    "likelihood": lambda task: LinearTrainer(task, loss="log_loss", C=1.0, tol=0.1, max_rounds=3),
 }
 
 

@@ -21,7 +21,7 @@ from structboost.inference.chain import space_of_sums
 from structboost.linear.chain_passes import dual_pass, space_of_pass
 from structboost.linear.designs import SameColumns
 from structboost.linear.dual_chain import DualChain, chain_problem
-from structboost.linear.linear_likelihood import LinearLikelihoodTrainer
+from structboost.linear.linear_trainer import LinearTrainer
 from structboost.linear.primal_chain import PrimalChain, slopes_of
 from structboost.linear.primal_likelihood import PrimalLikelihood
 from structboost.model.ensemble import model_marginals, model_predictions
@@ -358,7 +358,7 @@ def test_bounded_weights_end_at_the_optimum_of_a_solver_with_bounds():
 
 
 def fitted(task, X, Y, C, **settings):
-    return LinearLikelihoodTrainer(task, C=C, tol=1e-4, max_rounds=400, **settings).fit(X, Y)
+    return LinearTrainer(task, loss="log_loss", C=C, tol=1e-4, max_rounds=400, **settings).fit(X, Y)
 
 
 def test_classes_are_those_of_logistic_regression_on_standardised_features():
@@ -394,7 +394,7 @@ def chain_data(n=60, seed=0):
 
 def chain_trainer(**settings):
     own = {"C": 30.0, "tol": 0.01, "max_rounds": 100, "active": ["token"], "problem": DualChain}
-    return LinearLikelihoodTrainer(ChainTask(3), **own | settings)
+    return LinearTrainer(ChainTask(3), loss="log_loss", **own | settings)
 
 
 def test_model_has_the_certified_objective():

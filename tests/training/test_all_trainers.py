@@ -21,7 +21,6 @@ from structboost import (
     StructuredSVM,
 )
 from structboost.contract.equality import deeply_equal
-from structboost.linear.linear_likelihood import LinearLikelihoodTrainer
 from structboost.linear.linear_trainer import LinearTrainer
 from structboost.objectives import NormBoundedHinge
 from tests.helpers.task_problems import task_problems
@@ -36,8 +35,8 @@ TRAINERS = {
     "log": lambda task: StructBoost(task, C=5.0, tol=0.2, max_rounds=5, formulation="log"),
     "svm": lambda task: StructuredSVM(task, C=1.0, tol=0.2, max_epochs=5, random_state=0),
     "linear": lambda task: LinearTrainer(task, C=1.0, tol=0.2, max_rounds=5, random_state=0),
-    "likelihood": lambda task: LinearLikelihoodTrainer(
-        task, C=1.0, tol=0.2, max_rounds=5, random_state=0
+    "likelihood": lambda task: LinearTrainer(
+        task, loss="log_loss", C=1.0, tol=0.2, max_rounds=5, random_state=0
     ),
 }
 pytestmark = pytest.mark.filterwarnings("ignore")
