@@ -139,43 +139,39 @@ def test_estimator_passes_the_checks_of_scikit_learn(weak_learner):
 
 def test_errors_of_fit_and_score_name_the_argument_and_the_instance():
     x, costs = travel(20)
+    for message, parameters in {
+        "start is 'cold'": {"start": "cold"},
+        # A linear function is fitted in this process, whatever the engine.
+        "engine is 'foo'": {"C": 1.0, "engine": "foo"},
+        "n_jobs is 0": {"C": 1.0, "n_jobs": 0},
+        "C is -1": {"C": -1.0},
+        r"tol is -0\.1": {"tol": -0.1},
+        "tol is None; give a relative gap": {"C": 1.0, "tol": None},
+    }.items():
+        with pytest.raises((TypeError, ValueError), match=message):
+            PredictThenOptimize(ROUTES, **parameters).fit(x, costs)
     model = PredictThenOptimize(ROUTES, C=1.0)
-    bad_costs, bad_x = costs.copy(), x.copy()
-    bad_costs[4, 1], bad_x[5, 0] = np.inf, -np.inf
-    with pytest.raises(TaskError, match=r"costs of X\[4\] have inf for item 1"):
-        model.fit(x, bad_costs)
-    with pytest.raises(TaskError, match=r"X\[5\] has -inf in feature 0"):
-        model.fit(bad_x, costs)
-    with pytest.raises(ValueError, match="a row of costs"):
-        model.fit(x, costs[:3])
-    with pytest.raises(ValueError, match="start is 'cold'"):
-        PredictThenOptimize(ROUTES, start="cold").fit(x, costs)
-    # A linear function is fitted in this process, whatever the engine.
-    with pytest.raises(ValueError, match="engine is 'foo'"):
-        PredictThenOptimize(ROUTES, C=1.0, engine="foo").fit(x, costs)
-    with pytest.raises(ValueError, match="n_jobs is 0"):
-        PredictThenOptimize(ROUTES, C=1.0, n_jobs=0).fit(x, costs)
-    with pytest.raises(ValueError, match="C is -1"):
-        PredictThenOptimize(ROUTES, C=-1.0).fit(x, costs)
-    # With a choice of C and without one.
-    for C in ("auto", 1.0):
-        with pytest.raises(ValueError, match=r"tol is -0\.1"):
-            PredictThenOptimize(ROUTES, C=C, tol=-0.1).fit(x, costs)
-        with pytest.raises(TypeError, match="tol is None; give a relative gap"):
-            PredictThenOptimize(ROUTES, C=C, tol=None).fit(x, costs)
-    with pytest.raises(ValueError, match=r"4 features, but .* expecting 3 features"):
-        model.fit(x, costs).predict(np.ones((2, 4)))
-    with pytest.raises(ValueError, match=r"X\[19\] has a problem of its own"):
-        model.fit([*map(DecisionInput, x[:-1]), DecisionInput(x[19], problem=ROUTES)], costs)
-    with pytest.raises(ValueError, match=r"X\[19\].instance is None, and X\[0\].instance has"):
-        model.fit([*map(DecisionInput, x[:-1]), DecisionInput(items=np.ones((6, 2)))], costs)
-    with pytest.raises(ValueError, match=r"features of 2 items, and costs has \d+ columns"):
-        model.fit(np.ones((20, 2, 3)), costs)
-    with pytest.raises(ValueError, match=r"costs of X\[0\] have"):
-        model.fit(x, [["a"]] * 20)
+    first = list(map(DecisionInput, x[:-1]))
+    for message, X, given in (
+        ("a row of costs", x, costs[:3]),
+        (
+            r"X\[19\] has a problem of its own",
+            [*first, DecisionInput(x[19], problem=ROUTES)],
+            costs,
+        ),
+        (
+            r"X\[19\].instance is None, and X\[0\].instance has",
+            [*first, DecisionInput(items=np.ones((6, 2)))],
+            costs,
+        ),
+        (r"features of 2 items, and costs has \d+ columns", np.ones((20, 2, 3)), costs),
+        (r"costs of X\[0\] have", x, [["a"]] * 20),
+    ):
+        with pytest.raises(ValueError, match=message):
+            model.fit(X, given)
     model.fit(x, costs)
-    with pytest.raises(TaskError, match=r"costs of X\[4\] have inf for item 1"):
-        model.score(x, bad_costs)
+    with pytest.raises(ValueError, match=r"4 features, but .* expecting 3 features"):
+        model.predict(np.ones((2, 4)))
     with pytest.raises(TaskError, match=r"costs of X\[0\] have shape \(11,\); expected \(12,\)"):
         model.score(x, costs[:, 1:])
 
