@@ -112,7 +112,7 @@ def queries():
 
 def taxonomy():
     _, X, y, X_test = split("digits")
-    return TaxonomyTask([[0, 1], [2, 3]]), X, y, X_test
+    return TaxonomyTask({"a": [0, 1], "b": [2, 3]}), X, y, X_test
 
 
 def coded():

@@ -15,22 +15,22 @@ from structboost import TaxonomyTask
 
 
 def _letters(groups):
-    return [[ord(letter) - ord("A") for letter in group] for group in groups.split()]
+    return [ord(letter) - ord("A") for letter in groups]
 
 
-# Natural trees of the classes, as nested lists of class numbers.
+# Natural trees of the classes, as dicts of class numbers.
 TAXONOMIES = {
     # Red soil; grey, damp grey and very damp grey soil; cotton crop, soil with vegetation stubble.
-    "satimage": [[0, [2, 3, 5]], [1, 4]],
+    "satimage": {"soil": {0: None, "grey": [2, 3, 5]}, "plants": [1, 4]},
     # Man-made: brickface, cement, window, path. Natural: sky, and foliage with grass.
-    "segment": [[0, 3, 4, 5], [1, [2, 6]]],
+    "segment": {"made": [0, 3, 4, 5], "natural": {1: None, "green": [2, 6]}},
     # Letters by the vowel of their English names: B ee, A ay, F eh, Q oo, I eye, R ah, O oh.
-    "isolet1": [
-        [*_letters("BCDEGPTVZ AHJK")],
-        [*_letters("FLMNSX")],
-        [*_letters("QUW"), 14],
-        [*_letters("IY"), 17],
-    ],
+    "isolet1": {
+        "front": {"ee": _letters("BCDEGPTVZ"), "ay": _letters("AHJK")},
+        "open": {"eh": _letters("FLMNSX")},
+        "round": {"oo": _letters("QUW"), 14: None},
+        "low": {"eye": _letters("IY"), 17: None},
+    },
 }
 # Where a fit to 2 % takes minutes.
 GAPS = {"isolet1": 0.1}

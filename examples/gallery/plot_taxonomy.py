@@ -34,7 +34,7 @@ def split(seed):
 
 X_train, X_test, y_train, y_test = split(0)
 branch = branches(X_train, y_train)
-taxonomy = [np.flatnonzero(branch == one).tolist() for one in range(3)]
+taxonomy = {f"branch {k}": np.flatnonzero(branch == k).tolist() for k in range(3)}
 print(taxonomy)
 model = StructBoostClassifier(taxonomy=taxonomy, random_state=0).fit(X_train, y_train)
 
@@ -46,7 +46,7 @@ figures = []
 for seed in range(10):
     rows, others, labels, truth = split(seed)
     of_digit = branches(rows, labels)
-    tree = [np.flatnonzero(of_digit == one).tolist() for one in range(3)]
+    tree = {f"branch {k}": np.flatnonzero(of_digit == k).tolist() for k in range(3)}
     for taxonomy_or_none in (None, tree):
         fitted = StructBoostClassifier(taxonomy=taxonomy_or_none, random_state=0)
         predicted = fitted.fit(rows, labels).predict(others)

@@ -34,9 +34,8 @@ from structboost.runtime.fitted_state import committed
 from structboost.selection.folds import Fold, merged_copies, random_folds
 from structboost.tasks.binary import BinaryTask
 from structboost.tasks.coded import CodedTask
-from structboost.tasks.label_tree import saved_tree
 from structboost.tasks.multiclass import MulticlassTask
-from structboost.tasks.taxonomy import TaxonomyTask
+from structboost.tasks.taxonomy import TaxonomyTask, saved_tree
 from structboost.training.table_on_disk import BinnedTable
 from structboost.validation import rows_of
 
@@ -356,8 +355,8 @@ class TaxonomyClassifier(BoostedClassifier):
 
     Parameters
     ----------
-    taxonomy : nested lists or dicts, edges, paths, table, parents or networkx.DiGraph, optional
-        Tree whose leaves are the labels, as ``[["cat", "dog"], ["oak", "elm"]]`` or in another form
+    taxonomy : nested dicts, edges, paths or networkx.DiGraph, optional
+        Tree whose leaves are the labels, as ``{"animal": ["cat", "dog"]}`` or in another form
         of :mod:`structboost.tasks.hierarchy_forms`.  Classes share the weak learners of their
         ancestors, and a wrong class costs the height of the first common ancestor
         (:class:`structboost.TaxonomyTask`).  If classes have probabilities, the class of least

@@ -87,7 +87,7 @@ class StructBoostMultiLabelClassifier(
         Whether pairs of labels have scores, too.  With ``outputs="all"``, it requires at most 10
         labels.  ``"auto"`` is True for the subset loss with ``objective="log_loss"`` and at most
         14 labels, else False.
-    hierarchy : (parent, child) pairs, dict, paths, table or networkx.DiGraph, optional
+    hierarchy : (parent, child) pairs, nested dicts, paths or networkx.DiGraph, optional
         Pairs of labels, at least one, of which the second implies the first, or another form of
         :mod:`structboost.tasks.hierarchy_forms`.  A label may have several parents.  Implied labels
         are added to predictions, and in a fit to ``y``, with a warning that counts the sets that
@@ -425,7 +425,7 @@ class StructBoostMultiLabelClassifier(
                 "of labels."
             )
         of_y = self.classes_.tolist()
-        hierarchy = read_hierarchy(self.hierarchy, of_y, "hierarchy", pairs_are_edges=True)
+        hierarchy = read_hierarchy(self.hierarchy, of_y, "hierarchy")
         edges = hierarchy.named_edges()
         labels = dict.fromkeys(of_y)
         for pair in edges:

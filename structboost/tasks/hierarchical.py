@@ -44,7 +44,7 @@ class HierarchicalMultiLabelTask(MultiLabelTask):
     ----------
     n_labels : int
         At least 2.
-    edges : array-like of int, shape (n_edges, 2), dict, data frame or networkx.DiGraph
+    edges : array-like of int, shape (n_edges, 2), dict, paths or networkx.DiGraph
         Pairs (parent, child) of labels, or another form of
         :mod:`structboost.tasks.hierarchy_forms`.  A label may have several parents, but none is
         above itself.
@@ -184,5 +184,5 @@ def _pairs(edges: Any, n_labels: int) -> Any:
     is_list = isinstance(edges, list | tuple) or (isinstance(edges, np.ndarray) and edges.ndim)
     if is_list and not any(isinstance(item, str | Mapping) for item in edges):
         return edges
-    hierarchy = read_hierarchy(edges, range(n_labels), "edges", pairs_are_edges=True)
+    hierarchy = read_hierarchy(edges, range(n_labels), "edges")
     return hierarchy.named_edges()

@@ -2,12 +2,199 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from structboost._typing import FloatArray, IntArray
 from structboost.errors import TaskError
+from structboost.runtime.memory import check_memory
 from structboost.tasks.checks import as_task_error, checked_size
 from structboost.tasks.code import CodeTask
-from structboost.tasks.label_tree import LabelTree, label_tree, n_leaves
+from structboost.tasks.hierarchy_forms import LabelHierarchy, read_hierarchy
+from structboost.validation import shown
+
+_FEWER_CLASSES = "group the classes, or leave the taxonomy out"
+
+
+@dataclass(frozen=True)
+class LabelTree:
+    """A tree whose leaves are the classes.
+
+    Parameters
+    ----------
+    parents : ndarray of int64, shape (n_nodes,)
+        Parent of each node, -1 for the root; the leaves come first.
+    n_classes : int
+        Number of leaves.
+    """
+
+    parents: IntArray
+    n_classes: int
+
+    def codes(self) -> NDArray[np.int8]:
+        """Make label codes with ancestors, (20) of StructBoost, shape (n_classes, n_channels).
+
+        They are 1 on a class and its ancestors.  A channel is a node: the classes, then the inner
+        nodes but the root, which all classes have in common.  MemoryError if the machine has too
+        little memory.
+        """
+        n_nodes = len(self.parents)
+        check_memory(
+            self.n_classes * n_nodes, f"The codes of {self.n_classes} classes", _FEWER_CLASSES
+        )
+        root = int(np.flatnonzero(self.parents < 0)[0])
+        code = np.zeros((self.n_classes, n_nodes), np.int8)
+        for leaf in range(self.n_classes):
+            code[leaf, self._path(leaf)] = 1
+        return np.delete(code, root, axis=1)
+
+    def losses(self) -> FloatArray:
+        """Compute the height of the first common ancestor of each pair of classes, their loss."""
+        n = self.n_classes
+        heights: dict[int, int] = {}
+        below: dict[int, list[int]] = {}
+        for leaf in range(n):
+            for height, node in enumerate(self._path(leaf)):
+                heights[node] = max(height, heights.get(node, 0))
+                below.setdefault(node, []).append(leaf)
+        losses = np.zeros((n, n))
+        # What is further down has fewer classes, and comes later.
+        for node in sorted(below, key=lambda node: -heights[node]):
+            losses[np.ix_(below[node], below[node])] = heights[node]
+        return losses
+
+    def _path(self, leaf: int) -> list[int]:
+        """Return the nodes from a class up to the root, both included."""
+        path = [leaf]
+        while self.parents[path[-1]] >= 0:
+            path.append(int(self.parents[path[-1]]))
+        return path
+
+
+def label_tree(taxonomy: Any, classes: Sequence[Hashable]) -> LabelTree:
+    """Make the tree of ``classes`` in a taxonomy.
+
+    Parameters
+    ----------
+    taxonomy : nested dicts, edges, paths or networkx.DiGraph
+        Any form of :mod:`structboost.tasks.hierarchy_forms`, whose leaves are the labels.
+    classes : sequence
+        The labels; other leaves are cut off.
+
+    Returns
+    -------
+    tree : LabelTree
+        Tree without inner nodes that have no class below them.  The order of the inner nodes
+        depends on the tree and on ``classes`` alone, so that each form gives the same.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If it is no tree, or lacks a class; the message names the node.
+    MemoryError
+        If the machine has too little memory for the losses of all pairs of classes.
+    """
+    n = len(classes)
+    check_memory(8 * n**2, f"The losses of all pairs of {n} classes", _FEWER_CLASSES)
+    hierarchy = read_hierarchy(taxonomy, classes, "taxonomy", is_tree=True)
+    above = hierarchy.parents()
+    for node, parents in enumerate(above):
+        if len(parents) > 1:
+            names = ", ".join(shown(hierarchy.labels[parent]) for parent in parents[:3])
+            raise ValueError(
+                f"taxonomy: node {shown(hierarchy.labels[node])} has {len(parents)} parents "
+                f"({names}); a tree allows one."
+            )
+    leaves = _leaves_of(hierarchy, classes)
+    return _ordered([parents[0] if parents else -1 for parents in above], leaves)
+
+
+def saved_tree(parents: Any, n_classes: int) -> LabelTree:
+    """Return the tree of a file, whose nodes keep their order.
+
+    ValueError if the parents are those of no tree above ``n_classes`` classes.
+    """
+    array = np.array(parents)
+    if array.ndim != 1 or array.dtype.kind not in "iu" or len(array) <= n_classes:
+        raise ValueError(f"its tree is {shown(parents)}")
+    inner = array[array != -1]
+    if len(inner) != len(array) - 1 or not ((n_classes <= inner) & (inner < len(array))).all():
+        raise ValueError("its tree does not have one root, and nodes above the classes only")
+    tree = LabelTree(array.astype(np.int64), n_classes)
+    edges = [(int(parent), child) for child, parent in enumerate(array) if parent >= 0]
+    read_hierarchy(edges, (), "its tree")
+    if array[:n_classes].min() < 0:
+        raise ValueError("its tree has a class for its root")
+    return tree
+
+
+def _n_leaves(taxonomy: Any) -> int:
+    """Count the leaves of a taxonomy whose classes are the indices 0..n_classes-1."""
+    hierarchy = read_hierarchy(taxonomy, (), "taxonomy", is_tree=True)
+    return len(hierarchy.labels) - len({parent for parent, _ in hierarchy.edges})
+
+
+def _leaves_of(hierarchy: LabelHierarchy, classes: Sequence[Hashable]) -> list[int]:
+    """Return the node of each class, which must be a leaf."""
+    inner = {parent for parent, _ in hierarchy.edges}
+    at: dict[Any, int] = {}
+    for node, label in enumerate(hierarchy.labels):
+        if node in inner:
+            continue
+        if label in at:
+            raise ValueError(f"taxonomy names {shown(label)} twice; a tree reaches each node once.")
+        at[label] = node
+    for label in classes:
+        if label in at:
+            continue
+        if any(hierarchy.labels[node] == label for node in inner):
+            raise ValueError(
+                f"taxonomy: the class {shown(label)} has nodes below it; classes must be leaves."
+            )
+        raise ValueError(
+            f"taxonomy lacks the class {shown(label)}; every class must be one of its leaves."
+        )
+    return [at[label] for label in classes]
+
+
+def _ordered(parents: list[int], leaves: list[int]) -> LabelTree:
+    """Number the nodes that have a class below them.
+
+    The classes come first, then the inner nodes: parents before children, and children in the order
+    of their first classes.
+    """
+    below: dict[int, list[int]] = {}
+    reached: set[int] = set()
+    top: list[int] = []
+    for leaf in leaves:
+        node = leaf
+        while node not in reached:
+            reached.add(node)
+            parent = parents[node]
+            if parent < 0:
+                top.append(node)
+                break
+            below.setdefault(parent, []).append(node)
+            node = parent
+    n = len(leaves)
+    index = {leaf: i for i, leaf in enumerate(leaves)}
+    out = [-1] * n
+    if len(top) > 1:
+        out.append(-1)
+    waiting = [(node, n if len(top) > 1 else -1) for node in top[::-1]]
+    while waiting:
+        node, above = waiting.pop()
+        if node in index:
+            out[index[node]] = above
+            continue
+        here = len(out)
+        out.append(above)
+        waiting.extend((child, here) for child in below[node][::-1])
+    return LabelTree(np.array(out, np.int64), n)
 
 
 class TaxonomyTask(CodeTask):
@@ -20,11 +207,11 @@ class TaxonomyTask(CodeTask):
 
     Parameters
     ----------
-    taxonomy : LabelTree, nested lists or dicts, edges, paths, table, parents or networkx.DiGraph
-        Tree whose leaves are the indices of the classes: ``[[0, 1], [2, [3, 4]]]``, or another form
-        of :mod:`structboost.tasks.hierarchy_forms`.
+    taxonomy : LabelTree, nested dicts, edges, paths or networkx.DiGraph
+        Tree whose leaves are the indices of the classes: ``{"animal": [0, 1], "tree": [2, 3]}``, or
+        another form of :mod:`structboost.tasks.hierarchy_forms`.
     n_classes : int, optional
-        Number of classes.  Default: the leaves; a parent array needs it.
+        Number of classes, by default that of the leaves.
 
     Raises
     ------
@@ -43,7 +230,7 @@ class TaxonomyTask(CodeTask):
     def __init__(self, taxonomy: Any, n_classes: int | None = None) -> None:
         if not isinstance(taxonomy, LabelTree):
             if n_classes is None:
-                n_classes = as_task_error(n_leaves, taxonomy)
+                n_classes = as_task_error(_n_leaves, taxonomy)
             n_classes = checked_size(n_classes, "n_classes")
             taxonomy = as_task_error(label_tree, taxonomy, range(n_classes))
         if taxonomy.n_classes < 2:

@@ -73,9 +73,9 @@ MODELS = {
         Y,
     ),
     "log loss": (StructBoostClassifier(objective="l1_log_loss", C=30, max_iter=5), Y),
-    "taxonomy": (StructBoostClassifier(taxonomy=[[0, 1], [2]], **QUICK), Y),
+    "taxonomy": (StructBoostClassifier(taxonomy={"a": [0, 1], "b": [2]}, **QUICK), Y),
     "likelihood of a taxonomy": (
-        StructBoostClassifier(taxonomy=[[0, 1], [2]], max_iter=10),
+        StructBoostClassifier(taxonomy={"a": [0, 1], "b": [2]}, max_iter=10),
         Y,
     ),
     "codes": (AdaBoostMHClassifier(max_rounds=5), Y),

@@ -29,7 +29,7 @@ MODELS = {
         StructBoostClassifier(weak_learner=["linear", "stump"], **QUICK),
         Y,
     ),
-    "taxonomy": (StructBoostClassifier(taxonomy=[[0, 1], [2]], **QUICK), Y),
+    "taxonomy": (StructBoostClassifier(taxonomy={"a": [0, 1], "b": [2]}, **QUICK), Y),
     "ranker": (StructBoostRanker(**QUICK), Y),
     "sets": (StructBoostMultiLabelClassifier(**QUICK), np.column_stack((Y > 0, Y > 1, Y == 1))),
     "features": (ShareBoostClassifier(max_rounds=3), Y),

@@ -302,7 +302,7 @@ def as_frame(sets):
 
 FORMS_OF_PAIRS = {
     "pairs": list,
-    "table": lambda pairs: pd.DataFrame(pairs, columns=["above", "below"]),
+    "array": lambda pairs: np.array(pairs, object),
     "graph": lambda pairs: pytest.importorskip("networkx").DiGraph(pairs),
 }
 CLOSED = {"all": 1, "half": 2, "none": 1000}
@@ -405,10 +405,10 @@ def test_training_may_have_empty_sets_only(parameters):
         ({"hierarchy": [(0, 1)], "pairs": True}, "pairs is True, .*or write pairs=False"),
         ({"hierarchy": [(0, 1), (1, 0)]}, "a label is above itself: 0 > 1 > 0; take one pair"),
         ({"hierarchy": [("0", "1")]}, "hierarchy has '0', and y has 0; give only strings"),
-        ({"hierarchy": []}, "hierarchy is empty; give nested lists or dicts"),
-        ({"hierarchy": [(0, 1), (0, 1, 2)]}, r"hierarchy\[1\] is \(0, 1, 2\); give pairs"),
-        ({"hierarchy": (0, 1)}, r"hierarchy is \(0, 1\), a flat list; give"),
-        ({"hierarchy": 3}, r"hierarchy is 3; give nested .*pairs \(parent, child\)"),
+        ({"hierarchy": []}, "hierarchy is empty; give a dict"),
+        ({"hierarchy": [(0, 1), (0, 1, 2)]}, r"hierarchy\[1\] is \(0, 1, 2\); give"),
+        ({"hierarchy": (0, 1)}, r"hierarchy\[0\] is 0; give"),
+        ({"hierarchy": 3}, r"hierarchy is 3; give .*pairs \(parent, child\)"),
     ],
 )
 def test_wrong_hierarchies_are_named(options, message):

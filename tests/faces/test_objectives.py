@@ -194,7 +194,7 @@ def test_tokens_of_any_type_have_one_objective():
 
 def test_taxonomies_do_not_change_the_objective(tmp_path):
     X, y = load_wine(return_X_y=True)
-    model = StructBoostClassifier(max_iter=20, taxonomy=[[0, 1], 2]).fit(X[::2], y[::2])
+    model = StructBoostClassifier(max_iter=20, taxonomy={"a": [0, 1], 2: None}).fit(X[::2], y[::2])
     assert model._summary().startswith("minimised log_loss over tree")
     probabilities = model.predict_proba(X)
     np.testing.assert_allclose(probabilities.sum(axis=1), 1.0)
@@ -207,7 +207,9 @@ def test_taxonomies_do_not_change_the_objective(tmp_path):
     loaded = StructBoostClassifier.load(tmp_path / "model")
     np.testing.assert_array_equal(loaded.predict_proba(X), probabilities)
     np.testing.assert_array_equal(loaded.predict(X), model.predict(X))
-    hinge = StructBoostClassifier(objective="hinge", C=20, taxonomy=[[0, 1], 2]).fit(X, y)
+    hinge = StructBoostClassifier(objective="hinge", C=20, taxonomy={"a": [0, 1], 2: None}).fit(
+        X, y
+    )
     assert not hasattr(hinge, "predict_proba")
     sets = np.eye(3, dtype=int)[y] | (y[:, None] == 1) * np.array([1, 0, 0])
     of_sets = StructBoostMultiLabelClassifier(max_iter=20, hierarchy=[(0, 1)])
@@ -221,7 +223,7 @@ def test_the_class_of_least_expected_cost_need_not_be_the_most_probable():
     # Two classes of one branch share a probability of 0.6, and the class beside them has 0.4.
     y = rng.choice(3, p=[0.3, 0.3, 0.4], size=3000)
     x = np.arange(3000)[:, None] % 2.0
-    model = StructBoostClassifier(max_iter=100, taxonomy=[[0, 1], 2]).fit(x, y)
+    model = StructBoostClassifier(max_iter=100, taxonomy={"a": [0, 1], 2: None}).fit(x, y)
     found = model.predict_proba([[0.0], [1.0]])
     assert found == pytest.approx(np.tile([0.3, 0.3, 0.4], (2, 1)), abs=0.04)
     assert (found.argmax(axis=1) == 2).all()

@@ -100,7 +100,7 @@ def test_losses_without_probabilities_have_no_such_method():
         StructBoostClassifier(objective="hinge", formulation="m_slack"),
         MultiBoostClassifier(loss="hinge"), MultiBoostECCClassifier(loss="hinge"),
         AdaBoostMHClassifier(), AdaBoostMOClassifier(), MultiBoostMOClassifier(),
-        MultiBoostCWClassifier(taxonomy=[0, [1, 2]]),
+        MultiBoostCWClassifier(taxonomy={0: None, "a": [1, 2]}),
         StructBoostClassifier(objective="hinge", formulation="none"),
     )  # fmt: skip
     assert all(hasattr(model, "predict_proba") for model in with_them)

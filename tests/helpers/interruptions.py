@@ -213,7 +213,7 @@ CASES = {
     "one_slack, as printed": lambda: classifier(stabilize=False),
     "m_slack": lambda: classifier(formulation="m_slack"),
     "trees": lambda: classifier(weak_learner="tree"),
-    "taxonomy": lambda: classifier(taxonomy=[[0, 1], [2, 3]]),
+    "taxonomy": lambda: classifier(taxonomy={"a": [0, 1], "b": [2, 3]}),
     "ranking": ranker,
     "linear": linear,
     "exponential, fcd": lambda: multiboost("MultiBoostCWClassifier", tol=0.0),

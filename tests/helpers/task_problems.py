@@ -202,7 +202,7 @@ def task_problems(n: int = 40) -> dict[str, TaskProblem]:
         "binary": _table(BinaryTask(), [-1, 1], {**labels, "below": -2, "zero": 0}, n),
         "multiclass": _table(MulticlassTask(3), [0, 1, 2], labels, n),
         "coded": _table(CodedTask(word), [0, 1, 2], labels, n),
-        "taxonomy": _table(TaxonomyTask([[0, 1], 2]), [0, 1, 2], labels, n),
+        "taxonomy": _table(TaxonomyTask({"a": [0, 1], 2: None}), [0, 1, 2], labels, n),
         "enumerated": _table(
             EnumeratedTask(["p", "q"], [[1], [-1]]), ["p", "q"], {"unknown": "r", "list": [1]}, n
         ),

@@ -23,8 +23,8 @@ from structboost.learners.tree import TreeFamily
 from structboost.objectives import Exponential
 from tests.helpers.problems import full_optimum
 
-NESTED = [[0, 1], [2, [3, 4]]]
-FLOWERS = [[0], [1, 2]]
+NESTED = {"l": [0, 1], "r": {2: None, "s": [3, 4]}}
+FLOWERS = {"l": [0], "r": [1, 2]}
 
 
 def augmented(x, code):
@@ -216,7 +216,7 @@ def test_objective_is_that_of_the_form_as_printed():
 def test_it_learns_and_loads(tmp_path):
     X, y = load_iris(return_X_y=True)
     names = np.array(["setosa", "versicolor", "virginica"])
-    tree = [["setosa"], ["versicolor", "virginica"]]
+    tree = {"l": ["setosa"], "r": ["versicolor", "virginica"]}
     model = StructBoostClassifier(
         objective="hinge", C=50, taxonomy=tree, pricing="label_augmented"
     ).fit(X[::2], names[y[::2]])

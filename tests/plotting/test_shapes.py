@@ -30,7 +30,9 @@ def test_shapes_add_up_to_the_scores():
 
 def test_a_taxonomy_is_shown_by_class():
     X, y = load_iris(return_X_y=True)
-    model = StructBoostClassifier(objective="hinge", C=10, taxonomy=[0, [1, 2]]).fit(X, y)
+    model = StructBoostClassifier(objective="hinge", C=10, taxonomy={0: None, "a": [1, 2]}).fit(
+        X, y
+    )
     display = ShapeDisplay.from_estimator(model)
     assert [line.get_label() for line in display.axes_[0].get_lines()][:3] == ["0", "1", "2"]
 

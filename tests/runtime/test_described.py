@@ -71,7 +71,7 @@ def test_no_public_class_has_the_repr_of_an_address():
         (tasks.RankingTask(), "RankingTask()"),
         (tasks.MultiLabelTask(3, "f1", pairs=True), "pairs=True"),
         (tasks.CodedTask([[1, -1], [-1, 1]]), "CodedTask(code=<array of shape (2, 2)>)"),
-        (tasks.TaxonomyTask([[0, 1], 2]), "TaxonomyTask(n_classes=3)"),
+        (tasks.TaxonomyTask({"a": [0, 1], 2: None}), "TaxonomyTask(n_classes=3)"),
         (tasks.ChainTask(3), "ChainTask(n_tags=3)"),
         (GridPath(3, 4), "GridPath(n_rows=3, n_columns=4)"),
         (Knapsack([1.0, 2.0], 2.0), "Knapsack(weights=<array of shape (1, 2)>, "),

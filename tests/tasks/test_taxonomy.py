@@ -18,10 +18,9 @@ from structboost import (
 )
 from structboost.errors import TaskError
 from structboost.objectives import Exponential
-from structboost.tasks.label_tree import label_tree
+from structboost.tasks.taxonomy import label_tree
 
-NESTED = [[0, 1], [2, [3, 4]]]
-PARENTS = [5, 5, 6, 7, 7, 8, 8, 6, -1]
+NESTED = {"l": [0, 1], "r": {2: None, "s": [3, 4]}}
 TREE_LOSS = [[0, 1, 3, 3, 3], [1, 0, 3, 3, 3], [3, 3, 0, 2, 2], [3, 3, 2, 0, 1], [3, 3, 2, 1, 0]]
 
 
@@ -32,8 +31,8 @@ def graph():
     )
 
 
-def test_lists_arrays_and_graphs_give_the_same_label_tree():
-    for taxonomy in (NESTED, PARENTS, graph()):
+def test_dicts_and_graphs_give_the_same_label_tree():
+    for taxonomy in (NESTED, graph()):
         tree = label_tree(taxonomy, range(5))
         np.testing.assert_array_equal(tree.losses(), TREE_LOSS)
         codes = tree.codes()
@@ -45,7 +44,9 @@ def test_lists_arrays_and_graphs_give_the_same_label_tree():
 
 
 def test_label_trees_take_names_and_drop_other_leaves():
-    tree = label_tree([["car", "bus"], ["cat", "dog", "unicorn"]], ["bus", "car", "cat", "dog"])
+    tree = label_tree(
+        {"a": ["car", "bus"], "b": ["cat", "dog", "unicorn"]}, ["bus", "car", "cat", "dog"]
+    )
     np.testing.assert_array_equal(tree.losses()[0], [0, 1, 2, 2])
     assert len(tree.parents) == 7
 
@@ -53,12 +54,10 @@ def test_label_trees_take_names_and_drop_other_leaves():
 @pytest.mark.parametrize(
     ("taxonomy", "message"),
     [
-        ([[0, 1], [2]], "lacks the class 3"),
-        ([[0, 1], [2, 3, 1]], "names 1 twice"),
-        ([[0, 1], [2, 3], []], "empty list"),
-        ([4, 4, 9, 4, -1], r"taxonomy\[2\] is 9"),
-        ([1, 2, 3, -1], "needs a root"),
-        ([4, 4, 4, 0, -1], "must be leaves"),
+        ({"a": [0, 1], "b": [2]}, "lacks the class 3"),
+        ({"a": [0, 1], "b": [2, 3, 1]}, "node 1 has 2 parents"),
+        ({"a": [0, 1], "b": [2, 3, 2]}, "names 2 twice"),
+        ({"a": [0, 1], 2: [3]}, "must be leaves"),
     ],
 )
 def test_a_taxonomy_that_is_no_tree_is_named(taxonomy, message):
@@ -81,13 +80,15 @@ class Enumerated(TaxonomyTask):
 
 @st.composite
 def nested(draw):
-    """A random tree of 2 to 7 classes."""
-    nodes = list(range(draw(st.integers(2, 7))))
+    """Draw the pairs of a random tree of 2 to 7 classes."""
+    nodes, pairs = list(range(draw(st.integers(2, 7)))), []
     while len(nodes) > 1:
         size = draw(st.integers(2, len(nodes)))
         order = draw(st.permutations(nodes))
-        nodes = [*order[size:], list(order[:size])]
-    return [nodes[0]] if all(isinstance(node, int) for node in nodes[0]) else nodes[0]
+        above = f"node {len(pairs)}"
+        pairs += [(above, node) for node in order[:size]]
+        nodes = [*order[size:], above]
+    return pairs
 
 
 @pytest.mark.slow
@@ -142,7 +143,9 @@ def test_classifiers_with_a_taxonomy_predict_and_load(estimator, tmp_path):
     X, y = load_digits(return_X_y=True)
     names = np.array(["zero", "one", "two", "three", "four"])
     X, y = X[y < 5], names[y[y < 5]]
-    estimator.set_params(taxonomy=[["zero", "one"], ["two", ["three", "four"]]]).fit(X[::2], y[::2])
+    estimator.set_params(
+        taxonomy={"low": ["zero", "one"], "high": {"two": None, "top": ["three", "four"]}}
+    ).fit(X[::2], y[::2])
     assert estimator.decision_function(X).shape == (len(X), 5)
     assert estimator.score(X[1::2], y[1::2]) > 0.9
     estimator.save(tmp_path / "model")
@@ -153,17 +156,11 @@ def test_classifiers_with_a_taxonomy_predict_and_load(estimator, tmp_path):
     assert two.decision_function(X).shape == (len(X),)
     assert two.score(X[pair], y[pair]) > 0.95
     with pytest.raises(ValueError, match="lacks the class"):
-        estimator.set_params(taxonomy=[["zero"], "two"]).fit(X, y)
+        estimator.set_params(taxonomy={"low": ["zero"], "two": None}).fit(X, y)
 
 
 def test_wrong_labels_of_a_taxonomy_are_named():
     with pytest.raises(TaskError, match=r"Y\[1\] is 5"):
         TaxonomyTask(NESTED).codes([0, 5])
     with pytest.raises(TaskError, match="n_classes is 1; give a whole number from 2"):
-        TaxonomyTask([[0]])
-
-
-def test_a_taxonomy_that_is_no_nested_list_needs_the_number_of_classes():
-    parents = [3, 3, 4, 4, -1]  # leaves 0, 1 and 2; node 3 above 0 and 1; node 4 is the root
-    task = TaxonomyTask(parents, n_classes=3)
-    np.testing.assert_array_equal(task.tree.losses(), TaxonomyTask([[0, 1], 2]).tree.losses())
+        TaxonomyTask({"all": [0]})

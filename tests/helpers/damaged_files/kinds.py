@@ -193,7 +193,7 @@ KINDS = {
         StructBoost(TASK, C=20, max_rounds=2, weak_learner=PATCHES, formulation="m_slack"),
         PIXELS, Y, TASK,
     ),
-    "taxonomy": classifier(taxonomy=[[0, 1], [2]]),
+    "taxonomy": classifier(taxonomy={"a": [0, 1], "b": [2]}),
     "default classifier": model(StructBoostClassifier(max_iter=3), mixed_table(), Y),
     "union": classifier(weak_learner=["linear", "stump", "tree"]),
     "ranker": model(StructBoostRanker(**HINGE, loss="ndcg@2"), X, Y, group=[30]),
