@@ -33,10 +33,11 @@ from structboost.files.schema import (
     prefixed,
     whole_number,
 )
-from structboost.linear.trainers import trainer_of
+from structboost.linear.structured_svm import StructuredSVM
 from structboost.model.ensemble import FORMAT as MODEL_FORMAT
 from structboost.model.ensemble import Ensemble
 from structboost.selection.folds import shuffled_parts
+from structboost.training.boosting import StructBoost
 from structboost.training.trainer import Trainer
 
 # Standard deviation of the start: its weight is hardly regularised.
@@ -45,6 +46,11 @@ _CROSS_FITTED = 3
 # Penalties of the ridge regression, of which leaving out one row chooses.
 _PENALTIES = np.logspace(-3, 3, 13)
 _RECORDS = ("history", "passes", "path")
+# Trainers by the names that their models store.
+_TRAINERS: dict[str, type[Trainer]] = {
+    "StructBoost": StructBoost,
+    "StructuredSVM": StructuredSVM,
+}
 
 
 class Preparation:
@@ -294,7 +300,11 @@ class DecisionModel:
             if problem.item_names is not None:
                 item_names = list(problem.item_names)
             scale = finite_number(header["scale"], "scale")
-            loaded = cls(trainer_of(model, task), preparation, reader, item_names, scale, facts)
+            name = model.metadata["trainer"]
+            if name not in _TRAINERS:
+                raise DamagedFileError(f"its trainer is {name!r:.60}")
+            trainer = _TRAINERS[name].from_model(model, task)
+            loaded = cls(trainer, preparation, reader, item_names, scale, facts)
             # Parts that do not fit together raise here, not at the first prediction.
             loaded.costs(basis)
         return loaded, header["parameters"]
