@@ -23,7 +23,8 @@ from structboost.contract.equality import deeply_equal
 from structboost.contract.optional_methods import HasCodes, HasSlacks
 from structboost.contract.parts import StackedParts
 from structboost.contract.returned_outputs import check_one_each
-from structboost.contract.separation import Separation, separation_at
+from structboost.contract.separation import Separation
+from structboost.contract.task import Task
 from structboost.errors import TaskError, TooManyOutputsError
 
 # Rows up to which the m-slack form must list all its outputs.
@@ -93,7 +94,7 @@ def _check_argmax_batch(watched: WatchedTask, scores: StackedParts, comparable: 
     task = watched.task
     outputs = watched.batch("argmax_batch", watched.X, scores)
     check_one_each(outputs, len(watched.X))
-    augmented = separation_at(task, watched.X, watched.Y, scores)
+    augmented = Task.separate(task, watched.X, watched.Y, scores)
     for i in watched.examples:
         watched.valid(i, f"output {i} of argmax_batch(X, scores)", outputs[i])
         of_example = by_kind(task, scores.example(i))

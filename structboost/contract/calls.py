@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
-from structboost._typing import FloatArray
+from structboost._typing import FloatArray, IntArray
 from structboost.contract.comparison import check_plain_argmax
 from structboost.contract.listed_outputs import Marginals
 from structboost.contract.losses import loss_of
@@ -34,8 +34,6 @@ from structboost.errors import (
 )
 from structboost.validation import check_inputs, copied_in_order, first_unusable, shown
 
-T = TypeVar("T")
-
 
 def stacked(task: Task, X: Sequence[Any], first: int = 0) -> StackedParts:
     """Call :meth:`Task.stack` for examples, the first of which has index ``first``."""
@@ -44,7 +42,11 @@ def stacked(task: Task, X: Sequence[Any], first: int = 0) -> StackedParts:
 
 def stacked_in_order(task: Task, X: Sequence[Any], first: int = 0) -> StackedParts:
     """Call :meth:`Task.stack` as :func:`stacked` does, without a copy of ``OrderedRows``."""
-    return _noted("stack", first, len(X), lambda: task.stack(X), lambda i: task.stack([X[i]]))
+    try:
+        return task.stack(X)
+    except Exception as error:
+        _name_culprit(error, "stack", len(X), lambda i: task.stack([X[i]]), first)
+        raise
 
 
 def check_nothing_missing(stack: StackedParts, kind: str, learner: str) -> None:
@@ -101,14 +103,16 @@ def separation(
     the joint features of Y only once for the same examples.
     """
     inputs: Any = X
-
-    def whole() -> Separation:
-        return task.separate(inputs, Y, scores if truth is None else replace(scores, memo=truth))
+    with_truth = scores if truth is None else replace(scores, memo=truth)
 
     def alone(i: int) -> Separation:
-        return task.separate(None if X is None else [X[i]], [Y[i]], scores.only(i))  # type: ignore[arg-type]
+        return task.separate(X if X is None else [X[i]], [Y[i]], scores.only(i))  # type: ignore[arg-type]
 
-    result = _noted("separate", first, len(Y), whole, alone)
+    try:
+        result = task.separate(inputs, Y, with_truth)
+    except Exception as error:
+        _name_culprit(error, "separate", len(Y), alone, first)
+        raise
     if task.defines("separate"):
         _check_separation(task, result, scores)
     if truth is not None and truth.counts_passes:
@@ -119,6 +123,41 @@ def separation(
             count_examples_from(error, first)
             raise
     return result
+
+
+def separation_of(
+    task: Task,
+    X: Sequence[Any],
+    Y: Sequence[Any],
+    scores: StackedParts,
+    examples: IntArray,
+    truth: KeptTruth,
+) -> Separation:
+    """Call the default ``separate`` for some examples; the others keep their lossless truth."""
+    rows = {
+        kind: np.concatenate([np.arange(*starts[i : i + 2]) for i in examples])
+        for kind, starts in scores.offsets.items()
+    }
+    sizes = {kind: np.diff(starts)[examples] for kind, starts in scores.offsets.items()}
+    indices = examples.tolist()
+    own_scores = StackedParts(
+        {kind: scores.rows[kind][at] for kind, at in rows.items()},
+        {kind: np.concatenate(([0], np.cumsum(of_kind))) for kind, of_kind in sizes.items()},
+        truth.of_examples(indices, rows),
+    )
+    worst = Task.separate(task, [X[i] for i in indices], [Y[i] for i in indices], own_scores)
+    losses = np.zeros(scores.n_examples)
+    losses[examples] = worst.losses
+    indptr = {}
+    for kind, starts in worst.indptr.items():
+        counts = np.zeros(scores.n_examples, np.int64)
+        counts[examples] = np.diff(starts)
+        indptr[kind] = np.concatenate(([0], np.cumsum(counts)))
+    differences = {
+        kind: measure._replace(parts=rows[kind][measure.parts])
+        for kind, measure in worst.differences.items()
+    }
+    return Separation(losses, differences, indptr)
 
 
 def _check_separation(task: Task, result: Any, scores: StackedParts) -> None:
@@ -159,14 +198,22 @@ def slack_separation(
     def alone(i: int) -> Separation:
         return task.separate_slacks([X[i]], [Y[i]], scores.only(i), limit)
 
-    return _noted(
-        "separate_slacks", 0, len(Y), lambda: task.separate_slacks(X, Y, scores, limit), alone
-    )
+    try:
+        return task.separate_slacks(X, Y, scores, limit)
+    except Exception as error:
+        _name_culprit(error, "separate_slacks", len(Y), alone)
+        raise
 
 
 def predictions(task: Task, X: Sequence[Any], scores: StackedParts) -> list[Any]:
     """Call :meth:`Task.predict_batch` for all examples."""
-    outputs = _of_batch("argmax_batch", task.predict_batch, X, scores)
+    try:
+        outputs = task.predict_batch(X, scores)
+    except Exception as error:
+        _name_culprit(
+            error, "argmax_batch", len(X), lambda i: task.predict_batch([X[i]], scores.only(i))
+        )
+        raise
     method = "predict_batch" if task.defines("predict_batch") else "argmax_batch"
     check_one_each(outputs, len(X), method)
     _check_outputs(task, X, scores, outputs)
@@ -216,7 +263,14 @@ def marginals(
     With ``truth``, a task that has only :meth:`Task.outputs` lists them once for the same
     examples.  TaskError, which names the example, if shapes are wrong, or values not finite.
     """
-    n, result = len(X), _of_batch("marginals_batch", task.marginals_batch, X, scores, truth)
+    n = len(X)
+    try:
+        result = task.marginals_batch(X, scores if truth is None else replace(scores, memo=truth))
+    except Exception as error:
+        _name_culprit(
+            error, "marginals_batch", n, lambda i: task.marginals_batch([X[i]], scores.only(i))
+        )
+        raise
     if not isinstance(result, Marginals):
         raise TaskError(f"marginals_batch gave {shown(result)}; give Marginals{hint(result)}.")
     for kind in task.kinds:
@@ -238,7 +292,13 @@ def log_sums(
 
     TaskError if the shape is wrong, or values are not finite; the message names the example.
     """
-    result: FloatArray = _of_batch("log_sums_batch", task.log_sums_batch, X, scores, truth)
+    try:
+        result = task.log_sums_batch(X, scores if truth is None else replace(scores, memo=truth))
+    except Exception as error:
+        _name_culprit(
+            error, "log_sums_batch", len(X), lambda i: task.log_sums_batch([X[i]], scores.only(i))
+        )
+        raise
     _check_log_sums(result, len(X))
     return result
 
@@ -279,41 +339,19 @@ def check_truths(task: Task, X: Sequence[Any], Y: Sequence[Any]) -> None:
             on_example("joint_feature", i, task.joint_feature, x, y)
 
 
-def _of_batch(
-    name: str,
-    method: Callable[[Sequence[Any], StackedParts], Any],
-    X: Sequence[Any],
-    scores: StackedParts,
-    truth: KeptTruth | None = None,
-) -> Any:
-    """Call a batch form of inputs and scores for all examples, which errors call by ``name``."""
-    with_truth = scores if truth is None else replace(scores, memo=truth)
-    return _noted(
-        name, 0, len(X), lambda: method(X, with_truth), lambda i: method([X[i]], scores.only(i))
-    )
+def _name_culprit(
+    error: Exception, method: str, n: int, alone: Callable[[int], Any], first: int = 0
+) -> None:
+    """Name in an error of a batch form the example that raises it alone as well.
 
-
-def _noted(
-    method: str,
-    first: int,
-    n: int,
-    whole: Callable[[], T],
-    alone: Callable[[int], Any],
-) -> T:
-    """Call a batch form, and name the example in an error that it raises alone as well.
-
-    ``whole`` calls the method for ``n`` examples, the first of which has index ``first``; ``alone``
-    calls it for one.  A TaskError that begins with X or Y is about all of them.
+    ``alone`` calls the method for one of the ``n`` examples, the first of which has index
+    ``first``.  A TaskError that begins with X or Y is about all of them.
     """
-    try:
-        return whole()
-    except Exception as error:
-        is_of_all = isinstance(error, TaskError) and str(error).startswith(("X ", "Y "))
-        if not names_examples(error) and not is_of_all:
-            culprit = next((i for i in range(n) if type(_raised(alone, i)) is type(error)), None)
-            note_examples(error, method, *((0, n - 1) if culprit is None else (culprit, culprit)))
-        count_examples_from(error, first)
-        raise
+    is_of_all = isinstance(error, TaskError) and str(error).startswith(("X ", "Y "))
+    if not names_examples(error) and not is_of_all:
+        culprit = next((i for i in range(n) if type(_raised(alone, i)) is type(error)), None)
+        note_examples(error, method, *((0, n - 1) if culprit is None else (culprit, culprit)))
+    count_examples_from(error, first)
 
 
 def _raised(alone: Callable[[int], Any], i: int) -> Exception | None:

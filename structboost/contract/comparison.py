@@ -12,7 +12,7 @@ from structboost._typing import FloatArray
 from structboost.contract.parts import StackedParts
 from structboost.contract.separation import Separation
 from structboost.contract.task import Task
-from structboost.errors import TaskError, on_example
+from structboost.errors import TaskError, examples_numbered
 
 # An exact argmax may fall behind another output by rounding, not by more.
 SLIP = 1e-6
@@ -85,8 +85,9 @@ def compare_plain_argmax(
     task: Task, x: Any, y: Any, scores: StackedParts, augmented: Separation, i: int
 ) -> None:
     """Compare both searches on example ``i``, as :func:`check_plain_argmax` does."""
-    outputs = on_example("argmax", i, task.argmax_batch, [x], scores)
-    plain = Separation.from_outputs(task, [x], [y], outputs, scores.offsets)
+    with examples_numbered([i]):
+        outputs = task.argmax_batch([x], scores)
+        plain = Separation.from_outputs(task, [x], [y], outputs, scores.offsets)
     names = "it found an output", "the one of argmax(X[{sample}], scores)"
     value, rival = (one.violations(scores) for one in (augmented, plain))
     losses = augmented.losses + plain.losses

@@ -24,7 +24,7 @@ from structboost.contract.losses import check_loss_of_truth, loss_of
 from structboost.contract.measures import SparseFeature, measure_of
 from structboost.contract.parts import StackedParts
 from structboost.contract.returned_outputs import returned_none
-from structboost.contract.separation import KeptTruth, Separation, separation_at
+from structboost.contract.separation import KeptTruth, Separation
 from structboost.contract.task import Task
 from structboost.errors import TaskError, examples_numbered, on_example
 
@@ -97,9 +97,9 @@ def probe_argmax(
         x, favouring = _input(task, X, i), _favouring(task, truths[i], offsets, i)
         try:
             _probe(task, x, Y[i], favouring, i)
-        except TaskError as error:
+        except TaskError:
             if not any(y is None for y in Y) and _returns_none(task, x, favouring):
-                raise returned_none("argmax", i) from error
+                raise returned_none("argmax", i) from None
             raise
 
 
@@ -235,7 +235,7 @@ def _check_separate(
     if not task.defines("separate"):
         return
     with examples_numbered([i]):
-        single = separation_at(task, [x], [y], scores)
+        single = Task.separate(task, [x], [y], scores)
     values = float(batch.violations(scores)[0]), float(single.violations(scores)[0])
     size = float(batch.losses[0] + single.losses[0]) + _size(batch, scores) + _size(single, scores)
     if beaten(min(values), max(values), size):

@@ -18,7 +18,7 @@ from structboost.contract.results import (
     refused_output,
     whole_array,
 )
-from structboost.errors import TaskError, note_examples, on_example
+from structboost.errors import TaskError, note_examples
 
 # Name of the outputs of the argmax in errors, whose truths are known to be right.
 OF_ARGMAX = "argmax(X[{sample}], scores)"
@@ -163,40 +163,31 @@ def joint_features(
     Ranges are checked for all examples at once, because this runs in every pass.  ``argument`` is
     what errors name the outputs by: true ones, or those :data:`OF_ARGMAX`.
     """
-    try:
-        return _joint_features(task, X, outputs, offsets, argument)
-    except TaskError as error:
-        if argument == OF_ARGMAX and "argmax" not in str(error):
-            error.append(f"  Here y is {OF_ARGMAX}.")
-        raise
-
-
-def _joint_features(
-    task: TaskMembers,
-    X: Sequence[Any],
-    outputs: Sequence[Any],
-    offsets: Mapping[str, IntArray],
-    argument: str,
-) -> dict[str, SparseFeature]:
-    """Return the joint features as :func:`joint_features` does."""
     name = "Y[{sample}]" if argument == "Y" else "y"
     sizes = {kind: np.diff(offsets[kind]).tolist() for kind in task.kinds}
     lists: dict[str, list[SparseFeature]] = {kind: [] for kind in task.kinds}
-    for i, output in enumerate(outputs):
-        try:
+    i, is_called = 0, False
+    try:
+        for i, output in enumerate(outputs):
+            is_called = True
             value = task.joint_feature(X[i], output)
-        except Exception as error:
-            if argument == OF_ARGMAX and not isinstance(error, TaskError):
-                raise refused_output(argument, output, "joint_feature", error, i) from error
-            note_examples(error, "joint_feature", i, i, argument)
-            raise
-        for kind, measures in lists.items():
-            arguments = (task.kinds, value, kind, sizes[kind][i], i, name)
-            measures.append(on_example("joint_feature", i, _sparse, *arguments, argument=argument))
-    return {
-        kind: _stacked(task.kinds, kind, measures, offsets[kind], name)
-        for kind, measures in lists.items()
-    }
+            is_called = False
+            for kind, measures in lists.items():
+                measures.append(_sparse(task.kinds, value, kind, sizes[kind][i], i, name))
+        return {
+            kind: _stacked(task.kinds, kind, measures, offsets[kind], name)
+            for kind, measures in lists.items()
+        }
+    except TaskError as error:
+        note_examples(error, "joint_feature", i, i, argument)
+        if argument == OF_ARGMAX and "argmax" not in str(error):
+            error.append(f"  Here y is {OF_ARGMAX}.")
+        raise
+    except Exception as error:
+        if argument == OF_ARGMAX and is_called:
+            raise refused_output(argument, outputs[i], "joint_feature", error, i) from error
+        note_examples(error, "joint_feature", i, i, argument)
+        raise
 
 
 def _stacked(

@@ -17,7 +17,7 @@ from structboost.contract.members import TaskMembers
 from structboost.contract.parts import StackedParts, check_known
 from structboost.contract.results import finite_array
 from structboost.contract.returned_outputs import check_one_each, check_returned
-from structboost.errors import TaskError, on_example
+from structboost.errors import TaskError, note_examples
 from structboost.runtime.compiled import compiled
 
 # Loss of a true output that may be rounding.
@@ -91,9 +91,9 @@ class Separation:
         true = (truth or KeptTruth()).joint_features(task, X, Y, offsets)
         if any(output is None for output in outputs):
             check_returned(task, X, Y, outputs)
-        losses = np.array(
-            [loss_of(task, i, *pair) for i, pair in enumerate(zip(Y, outputs, strict=True))]
-        )
+        losses = np.empty(len(Y))
+        for i, output in enumerate(outputs):
+            losses[i] = loss_of(task, i, Y[i], output)
         predicted = joint_features(task, X, outputs, offsets, OF_ARGMAX)
         differences = {
             kind: _merged_difference(true[kind], predicted[kind], part.n_channels)
@@ -209,13 +209,18 @@ class KeptTruth:
         has_losses = self._has_losses
         indices = range(len(Y)) if self._indices is None else self._indices
 
-        def best(i: int) -> Any:
-            def loss(output: Any) -> float:
-                return 0.0 if has_losses else loss_of(task, i, Y[i], output)
+        outputs, i = [], 0
 
-            return self._listings.best(indices[i], task, X[i], scores.example(i), loss)
+        def loss(output: Any) -> float:
+            return 0.0 if has_losses else loss_of(task, i, Y[i], output)
 
-        return [on_example("argmax", i, best, i) for i in range(len(Y))]
+        try:
+            for i, x in enumerate(X):
+                outputs.append(self._listings.best(indices[i], task, x, scores.example(i), loss))
+        except Exception as error:
+            note_examples(error, "argmax", i, i)
+            raise
+        return outputs
 
     def of_examples(self, examples: Sequence[int], rows: Mapping[str, IntArray]) -> KeptTruth:
         """Return the part of the cache for some examples, which have these ascending rows."""
@@ -233,76 +238,17 @@ class KeptTruth:
         return subset
 
 
-def separation_at(
-    task: TaskMembers,
-    X: Sequence[Any] | None,
-    Y: Sequence[Any],
-    scores: StackedParts,
-) -> Separation:
-    """Find the most violated outputs by the argmax, as :meth:`Task.separate` does by default.
-
-    The memo of ``scores``, if there is one, caches the joint features of the truth.
-    """
-    inputs: Sequence[Any] = [None] * len(Y) if X is None or not task.reads_inputs else X
-    truth: KeptTruth = scores.memo or KeptTruth()
-    added = truth.loss_scores(task, inputs, Y, scores.offsets)
-    # An argmax in Python is faster if the scores of a part are contiguous.
-    rows = {
-        kind: np.ascontiguousarray(row + added[kind] if added and kind in added else row)
-        for kind, row in scores.rows.items()
-    }
-    augmented = StackedParts(rows, scores.offsets)
-    if task.is_enumerated:
-        outputs: Sequence[Any] = truth.best_listed(task, inputs, Y, augmented)
-    elif added is None:
-        outputs = task.argmax_batch(inputs, augmented, Y)
-    else:
-        outputs = task.argmax_batch(inputs, augmented)
-    return Separation.from_outputs(task, inputs, Y, outputs, scores.offsets, truth)
-
-
-def separation_of(
-    task: TaskMembers,
-    X: Sequence[Any],
-    Y: Sequence[Any],
-    scores: StackedParts,
-    examples: IntArray,
-    truth: KeptTruth,
-) -> Separation:
-    """Call :func:`separation_at` for some examples, and take the lossless truth for the others."""
-    rows = {
-        kind: np.concatenate([np.arange(*starts[i : i + 2]) for i in examples])
-        for kind, starts in scores.offsets.items()
-    }
-    sizes = {kind: np.diff(starts)[examples] for kind, starts in scores.offsets.items()}
-    indices = examples.tolist()
-    own_scores = StackedParts(
-        {kind: scores.rows[kind][at] for kind, at in rows.items()},
-        {kind: np.concatenate(([0], np.cumsum(of_kind))) for kind, of_kind in sizes.items()},
-        truth.of_examples(indices, rows),
-    )
-    worst = separation_at(task, [X[i] for i in indices], [Y[i] for i in indices], own_scores)
-    losses = np.zeros(scores.n_examples)
-    losses[examples] = worst.losses
-    indptr = {}
-    for kind, starts in worst.indptr.items():
-        counts = np.zeros(scores.n_examples, np.int64)
-        counts[examples] = np.diff(starts)
-        indptr[kind] = np.concatenate(([0], np.cumsum(counts)))
-    differences = {
-        kind: measure._replace(parts=rows[kind][measure.parts])
-        for kind, measure in worst.differences.items()
-    }
-    return Separation(losses, differences, indptr)
-
-
 def _stacked_loss_scores(
     task: TaskMembers, X: Sequence[Any], Y: Sequence[Any], offsets: Mapping[str, IntArray]
 ) -> dict[str, NDArray[Any]] | None:
     """Stack :meth:`Task.loss_scores` of all examples by kind, or return None without any."""
     added: dict[str, list[NDArray[Any]]] = {}
     for i, (x, y) in enumerate(zip(X, Y, strict=True)):
-        value = on_example("loss_scores", i, task.loss_scores, x, y)
+        try:
+            value = task.loss_scores(x, y)
+        except Exception as error:
+            note_examples(error, "loss_scores", i, i)
+            raise
         if value is None and not i:
             return None
         by_kind = value if isinstance(value, Mapping) else dict.fromkeys(task.kinds, value)

@@ -14,7 +14,7 @@ from structboost.contract.listed_outputs import Marginals, listed_batch
 from structboost.contract.measures import OF_ARGMAX, SparseFeature, joint_features
 from structboost.contract.parts import StackedParts
 from structboost.contract.task import Task
-from structboost.errors import TaskError, examples_numbered, on_example
+from structboost.errors import TaskError, examples_numbered
 
 # Examples that are probed, one in so many and at most.
 _EXAMPLES_PER_PROBE, _MOST_PROBED = 16, 4
@@ -76,7 +76,7 @@ def _probe(task: Task, X: Any, y: Any, scores: StackedParts) -> None:
     inputs = [X[0]] if task.reads_inputs else [None]
     outputs = {
         "the true output": [y],
-        "the output of argmax": on_example("argmax", 0, task.argmax_batch, X, scores),
+        "the output of argmax": task.argmax_batch(X, scores),
     }
     for name, output in outputs.items():
         features = joint_features(task, inputs, output, scores.offsets, OF_ARGMAX)
@@ -118,7 +118,7 @@ def _check_limit(task: Task, X: Any, inputs: Sequence[Any], scores: StackedParts
             sums = marginals(task, X, large)
     except TaskError:  # a sum may be right, and overflow
         return
-    output = on_example("argmax", 0, task.argmax_batch, X, large)
+    output = task.argmax_batch(X, large)
     features = joint_features(task, inputs, output, scores.offsets, OF_ARGMAX)
     for kind, (parts, channels, values) in features.items():
         of_output = np.zeros_like(sums.expected[kind])

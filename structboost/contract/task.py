@@ -34,8 +34,8 @@ from structboost.contract.parts import (
     stack_parts,
 )
 from structboost.contract.results import real_number, shaped_array
-from structboost.contract.separation import KeptTruth, Separation, separation_at
-from structboost.errors import TaskError, on_example
+from structboost.contract.separation import KeptTruth, Separation
+from structboost.errors import TaskError, note_examples
 from structboost.runtime.described import Described
 from structboost.validation import shown
 
@@ -311,9 +311,14 @@ class Task(Described, ABC):
         expected: dict[str, list[FloatArray]] = {kind: [] for kind in self.kinds}
         log_sums = np.empty(len(X))
         for i, x in enumerate(X):
-            rows = scores.example(i)
-            means = on_example("marginals", i, self.marginals, x, rows)
-            log_sum = on_example("log_sum", i, self.log_sum, x, rows)
+            rows, method = scores.example(i), "marginals"
+            try:
+                means = self.marginals(x, rows)
+                method = "log_sum"
+                log_sum = self.log_sum(x, rows)
+            except Exception as error:
+                note_examples(error, method, i, i)
+                raise
             log_sums[i] = real_number(log_sum, "log_sum(X[{sample}], scores)", i)
             for kind, blocks in expected.items():
                 of_parts = of_kind(self.kinds, means, kind, i, "marginals")
@@ -424,9 +429,14 @@ class Task(Described, ABC):
         """
         if not self.defines("predict"):
             return self.argmax_batch(X, scores)
-        return [
-            on_example("predict", i, self.predict, x, scores.example(i)) for i, x in enumerate(X)
-        ]
+        outputs, i = [], 0
+        try:
+            for i, x in enumerate(X):
+                outputs.append(self.predict(x, scores.example(i)))
+        except Exception as error:
+            note_examples(error, "predict", i, i)
+            raise
+        return outputs
 
     def stack(self, X: Sequence[Any]) -> StackedParts:
         """Return the features of the parts of all inputs.
@@ -446,9 +456,14 @@ class Task(Described, ABC):
         TaskError
             If ``X`` is empty, or the parts of an input are malformed; the message names the input.
         """
-        return stack_parts(
-            self.kinds, [on_example("parts", i, self.parts, x) for i, x in enumerate(X)]
-        )
+        parts: list[Any] = []
+        try:
+            for x in X:
+                parts.append(self.parts(x))
+        except Exception as error:
+            note_examples(error, "parts", len(parts), len(parts))
+            raise
+        return stack_parts(self.kinds, parts)
 
     def argmax_batch(
         self, X: Sequence[Any], scores: StackedParts, Y: Sequence[Any] | None = None
@@ -472,14 +487,17 @@ class Task(Described, ABC):
         outputs : sequence, shape (n_examples,)
             One output per example.
         """
-        if Y is None:
-            return [
-                on_example("argmax", i, self.argmax, x, scores.example(i)) for i, x in enumerate(X)
-            ]
-        return [
-            on_example("argmax", i, self.augmented_argmax, x, scores.example(i), Y[i])
-            for i, x in enumerate(X)
-        ]
+        outputs, i = [], 0
+        try:
+            for i, x in enumerate(X):
+                rows = scores.example(i)
+                outputs.append(
+                    self.argmax(x, rows) if Y is None else self.augmented_argmax(x, rows, Y[i])
+                )
+        except Exception as error:
+            note_examples(error, "argmax", i, i)
+            raise
+        return outputs
 
     def separate(self, X: Sequence[Any], Y: Sequence[Any], scores: StackedParts) -> Separation:
         """Find the most violated output of each example, by the loss-augmented argmax.
@@ -506,7 +524,23 @@ class Task(Described, ABC):
         TaskError
             If an output, a loss or a joint feature is malformed; the message names the example.
         """
-        return separation_at(self, X, Y, scores)
+        inputs: Sequence[Any] = [None] * len(Y) if X is None or not self.reads_inputs else X
+        # The memo of the scores, if there is one, caches the joint features of the truth.
+        truth: KeptTruth = scores.memo or KeptTruth()
+        added = truth.loss_scores(self, inputs, Y, scores.offsets)
+        # An argmax in Python is faster if the scores of a part are contiguous.
+        rows = {
+            kind: np.ascontiguousarray(row + added[kind] if added and kind in added else row)
+            for kind, row in scores.rows.items()
+        }
+        augmented = StackedParts(rows, scores.offsets)
+        if self.is_enumerated:
+            outputs: Sequence[Any] = truth.best_listed(self, inputs, Y, augmented)
+        elif added is None:
+            outputs = self.argmax_batch(inputs, augmented, Y)
+        else:
+            outputs = self.argmax_batch(inputs, augmented)
+        return Separation.from_outputs(self, inputs, Y, outputs, scores.offsets, truth)
 
     def for_inputs(self, X: Sequence[Any]) -> Self:
         """Return the task that is trained on these inputs, by default itself.

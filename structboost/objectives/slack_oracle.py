@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structboost._typing import FloatArray, IntArray, override
-from structboost.contract.calls import separation, slack_separation
+from structboost.contract.calls import separation, separation_of, slack_separation
 from structboost.contract.exactness import probe_argmax
 from structboost.contract.optional_methods import HasSlacks
 from structboost.contract.parts import StackedParts
-from structboost.contract.separation import Separation, separation_of
+from structboost.contract.separation import Separation
 from structboost.errors import TaskError
 from structboost.learners.responses import StoredResponses
 from structboost.objectives.base import Problem

@@ -311,3 +311,19 @@ def test_an_argmax_without_a_truth_argument_raises_an_error():
     for run in (StructBoost(WithoutTruth(), C=10.0).fit, partial(check_task, WithoutTruth())):
         with pytest.raises(TaskError, match=r"argmax takes no true output.*define loss_scores"):
             run(X, Y)
+
+
+def test_an_error_of_the_argmax_without_the_loss_names_its_example():
+    class FailsAlone(ChainTask):
+        def argmax(self, x, scores, y=None):
+            if y is None and x[0, 0] > 0:
+                raise LookupError(int(x[0, 0]))
+            return super().argmax(x, scores, y)
+
+    _, X, Y = problem("chain")
+    for i, x in enumerate(X):
+        x[0, 0] = i
+    with pytest.raises(LookupError) as caught:
+        StructBoost(FailsAlone(), C=1.0).fit(X, Y)
+    (note,) = caught.value.__notes__
+    assert note.first == note.last == caught.value.args[0]

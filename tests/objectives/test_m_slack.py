@@ -11,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from structboost import ChainTask, RankingTask, StructBoost, Task
+from structboost.contract.calls import separation_of
 from structboost.contract.parts import StackedParts
-from structboost.contract.separation import KeptTruth, separation_at, separation_of
+from structboost.contract.separation import KeptTruth
 from structboost.objectives import slack_program
 from structboost.objectives.slack_oracle import SlackOracle
 from structboost.objectives.slack_program import SlackProgramMaster
@@ -234,7 +235,7 @@ def test_outputs_of_some_examples_are_those_of_all(seed, data):
     examples = np.array(sorted(data.draw(st.sets(st.integers(0, 7), min_size=1))))
     truth = KeptTruth()
     if data.draw(st.booleans()):
-        separation_at(task, X, Y, replace(scores, memo=truth))
+        task.separate(X, Y, replace(scores, memo=truth))
     found = separation_of(task, X, Y, scores, examples, truth)
     whole = ChainTask(3).separate(X, Y, scores)
     expected = np.zeros(8)
