@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -16,14 +16,15 @@ from structboost.conformance.batch_forms import (
     check_stack,
     sizes,
 )
-from structboost.conformance.marginals import check_marginals_batch, has_marginals
 from structboost.conformance.sampled_outputs import TOLERANCE
 from structboost.conformance.watched_task import WatchedTask, by_kind, stacked
 from structboost.contract.equality import deeply_equal
+from structboost.contract.listed_outputs import Marginals
 from structboost.contract.optional_methods import HasCodes, HasSlacks
 from structboost.contract.parts import StackedParts
 from structboost.contract.returned_outputs import check_one_each
 from structboost.contract.separation import Separation
+from structboost.contract.sum_probe import has_sums
 from structboost.contract.task import Task
 from structboost.errors import TaskError, TooManyOutputsError
 
@@ -54,10 +55,10 @@ def check_batch_forms(
             )
         if task.defines("argmax_batch"):
             _check_argmax_batch(watched, scores, comparable)
-        if has_marginals(task):
+        if has_sums(task):
             with suppress(TooManyOutputsError):
                 marginals = watched.batch("marginals_batch", watched.X, scores)
-                check_marginals_batch(task, watched.X, scores, marginals, watched.examples)
+                _check_marginals_batch(task, watched.X, scores, marginals, watched.examples)
         if task.exact_argmax:
             _check_batch_values(watched, separation, scores)
             if isinstance(task, HasCodes):
@@ -132,3 +133,25 @@ def _check_all_slacks(watched: WatchedTask, separation: Separation, scores: Stac
             f"{expected_risk:.6g} at the same scores; give every violated slack, with weights "
             "that make the risks equal."
         )
+
+
+def _check_marginals_batch(
+    task: Task, X: Sequence[Any], scores: StackedParts, means: Marginals, examples: Sequence[int]
+) -> None:
+    """Check that the batch form agrees with the methods of one example."""
+    for i in examples:
+        of_example = scores.example(i)
+        _compare(
+            f"marginals_batch: log_sums[{i}]", "log_sum", means.log_sums[i],
+            task.log_sum(X[i], of_example),
+        )  # fmt: skip
+        single = by_kind(task, task.marginals(X[i], of_example))
+        for kind, starts in scores.offsets.items():
+            rows = means.expected[kind][starts[i] : starts[i + 1]]
+            _compare(f"marginals_batch of X[{i}]", "marginals", rows, single[kind])
+
+
+def _compare(name: str, other: str, means: Any, expected: Any) -> None:
+    if not np.allclose(means, expected, rtol=TOLERANCE, atol=TOLERANCE):
+        most = float(np.abs(np.asarray(means) - np.asarray(expected)).max())
+        raise TaskError(f"{name} differs from {other}, by up to {most:.3g}.")

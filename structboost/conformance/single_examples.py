@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from structboost.conformance.marginals import check_marginals, has_marginals
 from structboost.conformance.sampled_outputs import (
     TOLERANCE,
     OutputListing,
@@ -20,13 +19,16 @@ from structboost.conformance.sampled_outputs import (
 from structboost.conformance.watched_task import Scores, WatchedTask, by_kind, only, stacked
 from structboost.contract.equality import deeply_equal
 from structboost.contract.losses import check_loss_of_truth
-from structboost.contract.parts import check_known, stack_parts
+from structboost.contract.parts import StackedParts, check_known, stack_parts
+from structboost.contract.results import shaped_array
+from structboost.contract.sum_probe import has_sums, probe_sums_of
 from structboost.contract.task import Task
 from structboost.errors import (
     TaskError,
     TooManyOutputsError,
     UnsureOutputWarning,
     count_examples_from,
+    examples_numbered,
 )
 from structboost.validation import shown
 
@@ -36,6 +38,8 @@ _MAX_FOREIGN = 20
 _SCALES = (0.0, 1.0, 1.0, 0.1, 10.0)
 # Multiples of a set of scores, at some of which a wrongly scaled loss changes the argmax.
 _MULTIPLES = tuple(np.geomspace(1e-3, 30.0, 20).tolist())
+# Outputs up to which sums are compared with all of them.
+_MOST_LISTED = 2000
 # Sets of scores to multiply, over all examples, and at least one for each.
 _MULTIPLIED_SETS = 8
 
@@ -121,9 +125,9 @@ class SingleExamples(WatchedTask):
         self.call("predict", i, x=self.X[i], scores=only(scores[1]))
         if added is not None:
             self._check_loss_scores(i, sets, plain + augmented)
-        if has_marginals(self.task):
+        if has_sums(self.task):
             with suppress(TooManyOutputsError):
-                self._check_marginals(i, scores[1], best[False])
+                self._check_marginals(i, scores[1])
         if not self.task.exact_argmax:
             return
         pool = [self.Y[i], *best[False], *best[True]]
@@ -165,19 +169,15 @@ class SingleExamples(WatchedTask):
             stacklevel=3,
         )
 
-    def _check_marginals(self, i: int, scores: Scores, outputs: Sequence[Any]) -> None:
+    def _check_marginals(self, i: int, scores: Scores) -> None:
         """Check the marginals and sums of one example at scores of size 1."""
-
-        def values(at: Scores) -> list[float]:
-            rated = [
-                self.evaluate(i, "", output, stacked([at]), watched=False)
-                for output in (self.Y[i], *outputs)
-            ]
-            return [float(output.scores[0]) for output in rated]
-
         for name in ("marginals", "log_sum"):
             self.call(name, i, x=self.X[i], scores=only(scores))
-        check_marginals(self.task, i, self.X[i], scores, values, self.random)
+        offsets = {kind: np.array([0, len(rows)]) for kind, rows in scores.items()}
+        with examples_numbered([i]):
+            probe_sums_of(
+                self.task, [self.X[i]], self.Y[i], StackedParts(scores, offsets), _MOST_LISTED
+            )
 
     def _loss_scores(self, i: int) -> Scores | None:
         """Return the loss as scores, zero for missing kinds, or None if the task has none."""
@@ -189,12 +189,8 @@ class SingleExamples(WatchedTask):
         rows = {}
         for kind, n in self.sizes[i].items():
             shape = (n, self.task.kinds[kind].n_channels)
-            rows[kind] = np.asarray(of_kinds.get(kind, np.zeros(shape)), np.float64)
-            if rows[kind].shape != shape or not np.isfinite(rows[kind]).all():
-                raise TaskError(
-                    f"loss_scores(X[{i}], Y[{i}]) for kind {kind!r} must be finite, of shape "
-                    f"(n_parts, n_channels) = {shape}; it has shape {rows[kind].shape}."
-                )
+            value = of_kinds.get(kind, np.zeros(shape))
+            rows[kind] = shaped_array(value, shape, "loss_scores(X[{sample}], y)", i, kind)
             if min(self.task.kinds[kind].response) >= 0 and (rows[kind] < 0).any():
                 raise TaskError(
                     f"loss_scores(X[{i}], Y[{i}]) is negative for kind {kind!r}, whose scores must "

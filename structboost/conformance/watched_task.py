@@ -18,7 +18,7 @@ from structboost.contract.parts import StackedParts
 from structboost.contract.results import real_number
 from structboost.contract.returned_outputs import check_not_none
 from structboost.contract.task import Task
-from structboost.errors import TaskError
+from structboost.errors import TaskError, note_examples
 
 # Scores of one example by kind, even if there is only one.
 Scores = dict[str, FloatArray]
@@ -46,7 +46,9 @@ class WatchedTask:
         """Call a task, and turn any other error into a TaskError."""
         try:
             return call()
-        except TaskError:
+        except TaskError as error:
+            if i is not None:
+                note_examples(error, name, i, i)
             raise
         except Exception as error:
             where = "" if i is None else f" for X[{i}]"

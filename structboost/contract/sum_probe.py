@@ -35,15 +35,19 @@ def probe_sums(task: Task, X: Any, Y: Sequence[Any], offsets: Mapping[str, IntAr
     few outputs, both must be the sums over them; if it only lists them, the library sums over them,
     and nothing is probed.  TaskError names the example and the method.
     """
-    if not task.defines("marginals", "log_sum", "marginals_batch"):
+    if not has_sums(task):
         return
     n = len(Y)
     n_probed = min(1 + n // _EXAMPLES_PER_PROBE, _MOST_PROBED, n)
     for i in np.linspace(0, n - 1, n_probed).astype(int).tolist():
         with examples_numbered([i]):
-            _probe(
-                task, X[[i]] if hasattr(X, "indptr") else [X[i]], Y[i], _random(task, offsets, i)
-            )
+            own = X[[i]] if hasattr(X, "indptr") else [X[i]]
+            probe_sums_of(task, own, Y[i], _random(task, offsets, i), _MOST_LISTED)
+
+
+def has_sums(task: Task) -> bool:
+    """Whether the task overrides the sums over all outputs, in any of their forms."""
+    return task.defines("marginals", "log_sum", "marginals_batch")
 
 
 def check_sum(log_sum: float, score: float, size: float, i: int, output: str) -> None:
@@ -69,8 +73,11 @@ def _random(task: Task, offsets: Mapping[str, IntArray], i: int) -> StackedParts
     return StackedParts(rows, starts)
 
 
-def _probe(task: Task, X: Any, y: Any, scores: StackedParts) -> None:
-    """Check the sums of a single example, which has index 0."""
+def probe_sums_of(task: Task, X: Any, y: Any, scores: StackedParts, most_listed: int) -> None:
+    """Check the sums of a single example, which has index 0.
+
+    They are compared with all outputs if the task lists at most ``most_listed``.
+    """
     sums = marginals(task, X, scores)
     log_sum = float(sums.log_sums[0])
     inputs = [X[0]] if task.reads_inputs else [None]
@@ -84,15 +91,19 @@ def _probe(task: Task, X: Any, y: Any, scores: StackedParts) -> None:
     _check_slope(task, X, scores, sums)
     _check_limit(task, X, inputs, scores)
     listed = task.outputs(X[0]) if task.reads_inputs else None
-    if listed is not None and sum(1 for _ in islice(listed, _MOST_LISTED + 1)) <= _MOST_LISTED:
+    if listed is not None and sum(1 for _ in islice(listed, most_listed + 1)) <= most_listed:
         expected = listed_batch(task, X, scores)
-        difference = abs(log_sum - float(expected.log_sums[0]))
-        if difference > _OF_SUMS * (1.0 + abs(log_sum)):
-            raise TaskError(
-                "log_sum(X[{sample}], scores) differs from the sum over outputs(X[{sample}]) by "
-                f"{difference:.3g}; correct one of them.",
-                0,
-            )
+        pairs = {"log_sum": (sums.log_sums, expected.log_sums)}
+        pairs |= {
+            f"marginals of {k!r}": (sums.expected[k], expected.expected[k]) for k in scores.rows
+        }
+        for name, (value, of_list) in pairs.items():
+            if not np.allclose(value, of_list, rtol=_OF_SUMS, atol=_OF_SUMS):
+                raise TaskError(
+                    f"{name} at X[{{sample}}] differs from the sum over outputs(X[{{sample}}]), by "
+                    f"up to {np.abs(value - of_list).max():.3g}; correct one of them.",
+                    0,
+                )
 
 
 def _score(features: Mapping[str, SparseFeature], scores: StackedParts) -> tuple[float, float]:

@@ -245,11 +245,6 @@ class RaisingIsValid(Choose):
         return {}[y]
 
 
-class ForgetsOneLoss(Listed):
-    def loss_scores(self, x, y):
-        return super().loss_scores(x, y) * (np.arange(len(x)) < 2)[:, None]
-
-
 class NegativeLossScores(Listed):
     kinds = {"x": PartKind(response=(0.0, 1.0))}
 
@@ -269,16 +264,6 @@ class BatchOfWorstPlain(Choose):
         if Y is not None:
             return super().argmax_batch(X, scores, Y)
         return [int(np.argmin(scores.example(i)[:, 0])) for i in range(len(X))]
-
-
-class BatchOfAllTheSame(Batched):
-    def argmax_batch(self, X, scores, Y=None):
-        return [0] * len(X)
-
-
-class BatchOfTooFew(Batched):
-    def argmax_batch(self, X, scores, Y=None):
-        return super().argmax_batch(X, scores)[1:]
 
 
 class BatchOfStrangers(Batched):
@@ -368,12 +353,9 @@ def test_a_kind_of_parts_without_channels_is_refused():
         ),
         (ListsTooMany, r"is_valid\(X\[3\], y\) is False for output \d of task.outputs\(X\[3\]\)"),
         (RaisingIsValid, r"is_valid raised KeyError for X\[0\]"),
-        (ForgetsOneLoss, r"loss_scores and loss disagree on X\[\d+\]"),
         (NegativeLossScores, r"loss_scores\(X\[0\], Y\[0\]\) is negative for kind 'x'"),
         (BatchOfWorst, r"argmax_batch and argmax disagree on X\[\d+\]"),
         (BatchOfWorstPlain, r"argmax_batch and argmax disagree on .*: the output has the score"),
-        (BatchOfAllTheSame, r"argmax_batch and argmax disagree on X\[\d+\]"),
-        (BatchOfTooFew, r"argmax_batch gave 11 outputs for 12 examples"),
         (BatchOfStrangers, r"joint_feature\(X\[3\], y\) names a part outside"),
         (BatchIgnoresTruths, r"argmax_batch and argmax disagree on X\[\d+\]"),
         (NoArgmax, r"NoArgmax defines neither argmax\(x, scores\) nor outputs\(x\)"),

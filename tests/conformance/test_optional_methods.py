@@ -30,38 +30,19 @@ def test_codes_agree_with_the_argmax():
         check_task(Negative(3), X, y)
 
 
-class SummedChain(ChainTask):
-    """Chain with broken marginals or a broken sum."""
-
-    def __init__(self, fault):
-        super().__init__(2)
-        self.fault = fault
+class SwappedTokens(ChainTask):
+    """Chain whose marginals of many examples are in another order than those of one."""
 
     def marginals_batch(self, X, scores):
         expected, log_sums = super().marginals_batch(X, scores)
-        if self.fault == "marginals":
-            expected["step"] *= 1.01
-        if self.fault == "sum":
-            log_sums = log_sums - 3.0
-        if self.fault == "batch" and len(X) > 1:
+        if len(X) > 1:
             expected["token"] = expected["token"][::-1]
         return Marginals(expected, log_sums)
 
-    def outputs(self, x):
-        return super().outputs(x) if self.fault == "batch" else None
 
-
-@pytest.mark.parametrize(
-    ("fault", "message"),
-    [
-        ("marginals", "is not the gradient of log_sum"),
-        ("sum", "below the score"),
-        ("batch", "marginals_batch of X.* differs from marginals"),
-    ],
-)
-def test_broken_marginals_raise_errors(fault, message):
+def test_marginals_of_a_batch_agree_with_those_of_one_example():
     rng = np.random.default_rng(0)
     X = [rng.normal(size=(n, 1)) for n in (1, 2, 3)]
     Y = [rng.integers(2, size=len(x)) for x in X]
-    with pytest.raises(TaskError, match=message):
-        check_task(SummedChain(fault), X, Y)
+    with pytest.raises(TaskError, match=r"marginals_batch of X.* differs from marginals"):
+        check_task(SwappedTokens(2), X, Y)

@@ -288,6 +288,8 @@ def test_check_task_names_a_lying_argmax_or_loss(examples, task):
 def test_lying_sums_are_named(examples, task, message):
     with pytest.raises(TaskError, match=message):
         likelihood(task()).fit(*examples)
+    with pytest.raises(TaskError, match=r"log_sum|marginals|does not list the true output|beaten"):
+        check_task(task(), *examples)
 
 
 @pytest.mark.slow
