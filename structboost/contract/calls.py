@@ -133,7 +133,7 @@ def separation_of(
     examples: IntArray,
     truth: KeptTruth,
 ) -> Separation:
-    """Call the default ``separate`` for some examples; the others keep their lossless truth."""
+    """Call the default ``separate`` for some examples, and keep the truth of the others."""
     rows = {
         kind: np.concatenate([np.arange(*starts[i : i + 2]) for i in examples])
         for kind, starts in scores.offsets.items()

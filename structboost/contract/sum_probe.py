@@ -41,8 +41,8 @@ def probe_sums(task: Task, X: Any, Y: Sequence[Any], offsets: Mapping[str, IntAr
     n_probed = min(1 + n // _EXAMPLES_PER_PROBE, _MOST_PROBED, n)
     for i in np.linspace(0, n - 1, n_probed).astype(int).tolist():
         with examples_numbered([i]):
-            own = X[[i]] if hasattr(X, "indptr") else [X[i]]
-            probe_sums_of(task, own, Y[i], _random(task, offsets, i), _MOST_LISTED)
+            inputs = X[[i]] if hasattr(X, "indptr") else [X[i]]
+            probe_sums_of(task, inputs, Y[i], _random(task, offsets, i), _MOST_LISTED)
 
 
 def has_sums(task: Task) -> bool:
