@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,9 +13,8 @@ from scipy.special import log_softmax
 
 from structboost._typing import FloatArray, IntArray
 from structboost.files.archive import Arrays
-from structboost.files.schema import Array, DamagedFileError, Part, Schema, below, prefixed
+from structboost.files.schema import Array, DamagedFileError
 from structboost.inference.superpixel_crf import expanded_labels
-from structboost.learners.lookup_table import LinearAndSteps, LookupTable
 from structboost.model.ensemble import FORMAT, Ensemble
 from structboost.runtime.blas_threads import one_blas_thread
 from structboost.runtime.described import described
@@ -24,7 +23,6 @@ from structboost.training.trainer import Trainer
 
 _LOG_FACTORS = (-7.0, 7.0)
 _NODE, _EDGE = "node", "edge"
-_ENSEMBLE = "ensemble"
 
 
 @dataclass(frozen=True, repr=False)
@@ -34,13 +32,14 @@ class CRFModel:
     Attributes
     ----------
     n_labels : int
-    model : Ensemble or dict of str to LinearAndSteps
-        By kind of part, ``node`` and, unless edges were left out, ``edge``.  An ensemble stays an
-        ensemble if its energy is not a linear function with steps.
+    model : Ensemble
+        Kinds of parts are ``node`` and, unless edges were left out, ``edge``.
     """
 
+    schema: ClassVar[Mapping[str, Array]] = {"ensemble": Array("uint8", ("n_bytes",))}
+
     n_labels: int
-    model: Ensemble | Mapping[str, LinearAndSteps]
+    model: Ensemble
 
     def __repr__(self) -> str:
         return described(self)
@@ -48,31 +47,19 @@ class CRFModel:
     @classmethod
     def of(cls, trainer: Trainer) -> CRFModel:
         """Build the energies of a trainer of :class:`structboost.tasks.SuperpixelCRFTask`."""
-        n_labels: int = trainer.task.n_labels  # type: ignore[attr-defined]
-        model, by_kind = trainer.model_, {}
-        for kind in model.members:
-            table = LinearAndSteps.of(model.scorer(kind))
-            if table is None:
-                return cls(n_labels, model)
-            by_kind[kind] = table
-        return cls(n_labels, by_kind)
+        return cls(trainer.task.n_labels, trainer.model_)  # type: ignore[attr-defined]
 
     def energies(self, graph: SuperpixelGraph) -> tuple[FloatArray, FloatArray]:
         """Compute the energies of labels, shape (n_superpixels, n_labels), and of edges.
 
         An edge has its cost if its ends have different labels.
         """
-        scorers = (
-            {kind: self.model.scorer(kind) for kind in self.model.members}
-            if isinstance(self.model, Ensemble)
-            else self.model
-        )
         rows = graph.potentials.reshape(-1, graph.potentials.shape[2])
         with one_blas_thread():
-            nodes = scorers[_NODE].raw_scores(rows).reshape(-1, self.n_labels)
-            if _EDGE not in scorers or not len(graph.edges):
+            nodes = self.model.scorer(_NODE).raw_scores(rows).reshape(-1, self.n_labels)
+            if _EDGE not in self.model.members or not len(graph.edges):
                 return nodes, np.zeros(len(graph.edges))
-            edges = scorers[_EDGE].raw_scores(graph.edge_potentials)[:, 0]
+            edges = self.model.scorer(_EDGE).raw_scores(graph.edge_potentials)[:, 0]
         return nodes, np.maximum(edges, 0.0)  # sums of steps may be negative by rounding
 
     def labels(self, graph: SuperpixelGraph, fixed: IntArray | None = None) -> IntArray:
@@ -112,14 +99,7 @@ class CRFModel:
 
     def to_arrays(self) -> Arrays:
         """Return the arrays for a model file."""
-        if isinstance(self.model, Ensemble):
-            return {_ENSEMBLE: np.frombuffer(FORMAT.to_bytes(*self.model.to_arrays()), np.uint8)}
-        arrays: Arrays = {}
-        for kind, energy in self.model.items():
-            arrays[f"{kind}_linear"] = energy.coefficients[:, 0]
-            for name in LookupTable.schema:
-                arrays[f"{kind}_steps_{name}"] = getattr(energy.steps, name)
-        return arrays
+        return {"ensemble": np.frombuffer(FORMAT.to_bytes(*self.model.to_arrays()), np.uint8)}
 
     @classmethod
     def from_arrays(
@@ -127,43 +107,19 @@ class CRFModel:
     ) -> CRFModel:
         """Build the model from arrays of :meth:`to_arrays` that fit its schema.
 
-        ModelFileError or DamagedFileError if an ensemble is damaged, or is not of superpixels and
+        ModelFileError or DamagedFileError if the ensemble is damaged, or is not of superpixels and
         edges.
         """
-        if _ENSEMBLE in arrays:
-            with FORMAT.damage("crf/ensemble"):
-                model = Ensemble.from_arrays(
-                    *FORMAT.from_bytes(arrays[_ENSEMBLE].tobytes(), "crf/ensemble")
-                )
-            widths = {kind: member.n_features for kind, member in model.members.items()}
-            if _NODE not in widths or not widths.items() <= sizes.items():
-                raise DamagedFileError("the ensemble of its energies is of other potentials")
-            if any(kind.n_channels != 1 for kind in model.kinds.values()):
-                raise DamagedFileError("the ensemble of its energies has several scores")
-            return cls(n_labels, model)
-        by_kind = {}
-        for kind in (_NODE, _EDGE):
-            if f"{kind}_linear" in arrays:
-                weights = arrays[f"{kind}_linear"]
-                steps: dict[str, Any] = below(f"{kind}_steps_", arrays)
-                table = LookupTable(**steps, n_features=len(weights))
-                by_kind[kind] = LinearAndSteps(weights[:, None], table)
-        return cls(n_labels, by_kind)
-
-    @staticmethod
-    def schema(names: Collection[str], n_potentials: int, n_edge_potentials: int) -> Schema:
-        """Return the schema of the arrays of a file that has arrays of these names."""
-        if _ENSEMBLE in names:
-            return {"": Part({_ENSEMBLE: Array("uint8", ("n_bytes",))})}
-        parts = {}
-        for kind, size in ((_NODE, n_potentials), (_EDGE, n_edge_potentials)):
-            if kind == _NODE or any(name.startswith(f"{kind}_") for name in names):
-                linear = {"linear": Array("float64", ("n_features",))}
-                parts[f"{kind}_"] = Part(
-                    linear | prefixed("steps_", LookupTable.schema),
-                    {"n_features": size, "n_channels": 1},
-                )
-        return parts
+        with FORMAT.damage("crf/ensemble"):
+            model = Ensemble.from_arrays(
+                *FORMAT.from_bytes(arrays["ensemble"].tobytes(), "crf/ensemble")
+            )
+        widths = {kind: member.n_features for kind, member in model.members.items()}
+        if _NODE not in widths or not widths.items() <= sizes.items():
+            raise DamagedFileError("the ensemble of its energies is of other potentials")
+        if any(kind.n_channels != 1 for kind in model.kinds.values()):
+            raise DamagedFileError("the ensemble of its energies has several scores")
+        return cls(n_labels, model)
 
 
 def conditional_costs(

@@ -304,33 +304,6 @@ class Segmenter(LoadedFromFile, Documented, BaseEstimator):
                 )
         return self
 
-    @committed
-    def fit_described(
-        self,
-        images: Sequence[DescribedImage],
-        counts: Sequence[IntArray],
-        scribbles: Sequence[Mask] | None = None,
-        groups: Sequence[Any] | None = None,
-    ) -> Segmenter:
-        """Train as :meth:`fit` on described images and pixel counts of their superpixels.
-
-        Parameters
-        ----------
-        images : sequence of DescribedImage
-            Superpixels, edges and features of each image.
-        counts : sequence of ndarray of int64, shape (n_superpixels, n_labels)
-            Pixels of each class in each superpixel.
-        scribbles : sequence of ndarray of uint8, optional
-            Scribbles at the sizes of the described images.
-        groups : sequence, optional
-            As in :meth:`fit`.
-        """
-        self._check_parameters()
-        ranks = indices_of_groups(groups)
-        with one_blas_thread():
-            self._fit(images, counts, scribbles, ranks)
-        return self
-
     def predict(self, image: Photograph, scribbles: Mask | None = None) -> Mask:
         """Predict the class of each pixel, at the size of the image.
 

@@ -108,11 +108,10 @@ def _schema(header: Header, names: Collection[str]) -> Schema:
             f"has version {FEATURES_VERSION}. Update structboost, or train again."
         )
     sizes = _sizes(header)
-    potentials = CRFModel.schema(
-        [name.removeprefix("crf/") for name in names], sizes["node"], sizes["edge"]
-    )
-    schema: dict[str, Part] = prefixed("crf/", potentials)
-    schema["scale/"] = Part(PotentialScale.schema, {"n_unary": sizes["n_unary"]})
+    schema = {
+        "crf/": Part(CRFModel.schema),
+        "scale/": Part(PotentialScale.schema, {"n_unary": sizes["n_unary"]}),
+    }
     if header["groups"] is None:
         return schema
     labels = {"n_labels": sizes["n_labels"]}

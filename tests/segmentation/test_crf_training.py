@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from structboost import StructBoost
-from structboost.files.schema import DamagedFileError, checked_arrays
+from structboost.errors import ModelFileError
+from structboost.files.schema import DamagedFileError
 from structboost.learners.linear_function import CrossFittedFunction, CrossFittedWeights
 from structboost.segmentation.crf_model import CRFModel
 from structboost.segmentation.crf_training import (
@@ -141,21 +142,20 @@ def test_crf_training_is_deterministic(learner):
     first, again = (
         CRFModel.of(fit_crf(graphs, counts, CRFSettings(learner=learner), 1.0)) for _ in range(2)
     )
-    for name, array in first.to_arrays().items():
-        np.testing.assert_array_equal(array, again.to_arrays()[name])
+    for graph in graphs:
+        for energies in zip(first.energies(graph), again.energies(graph), strict=True):
+            np.testing.assert_array_equal(*energies)
 
 
-def test_damaged_steps_are_refused():
-    graphs, counts = linear_images(6, 3)
+def test_energies_of_other_potentials_are_refused():
     arrays = CRFModel.of(
-        fit_crf(graphs, counts, CRFSettings(weak_learner="stump"), 1.0)
+        fit_crf(*linear_images(6, 3), CRFSettings(learner="ssvm"), 1.0)
     ).to_arrays()
-    schema = CRFModel.schema(list(arrays), SIZES["node"], SIZES["edge"])
-    assert checked_arrays(schema, arrays).keys() == arrays.keys()
-    for name, value in (("features", 10**6), ("indptr", 10**6)):
-        broken = arrays | {f"node_steps_{name}": np.full_like(arrays[f"node_steps_{name}"], value)}
-        with pytest.raises(DamagedFileError, match=f"node_steps_{name}"):
-            checked_arrays(schema, broken)
+    assert CRFModel.from_arrays(2, arrays, SIZES).n_labels == 2
+    with pytest.raises(DamagedFileError, match="other potentials"):
+        CRFModel.from_arrays(2, arrays, {**SIZES, "node": SIZES["node"] + 1})
+    with pytest.raises(ModelFileError, match="crf/ensemble"):
+        CRFModel.from_arrays(2, {"ensemble": arrays["ensemble"][:-90]}, SIZES)
 
 
 @pytest.mark.slow
