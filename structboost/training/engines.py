@@ -199,24 +199,6 @@ class Threads(Engine):
         return _LocalWorkers(sources, layout, self.n_workers)
 
 
-@dataclass(frozen=True)
-class Serial(Threads):
-    """Engine that processes shards one after the other in this process.
-
-    Parameters
-    ----------
-    n_jobs : int or None
-        Number of threads, always 1 for ``engine="serial"``.
-    """
-
-    n_jobs: int | None = 1
-
-    @classmethod
-    @override
-    def by_name(cls, n_jobs: int | None) -> Serial:
-        return cls()
-
-
 class _LocalWorkers(Workers):
     def __init__(self, sources: Sequence[Any], layout: Layout, n_threads: int) -> None:
         super().__init__(layout)
@@ -246,7 +228,7 @@ class _LocalWorkers(Workers):
 _ENGINES = Registry(
     "engine",
     {
-        "serial": "structboost.training.engines:Serial",
+        "serial": "structboost.training.engines:Threads",
         "threads": "structboost.training.engines:Threads",
         "processes": "structboost.training.processes:Processes",
         "dask": "structboost.training.dask:DaskCluster",
@@ -259,7 +241,7 @@ def engine_of(engine: str | Engine, n_jobs: int | None) -> Engine:
     checked_n_jobs(n_jobs)
     if isinstance(engine, Engine):
         return engine
-    named: Engine = _ENGINES[engine].by_name(n_jobs)
+    named: Engine = _ENGINES[engine].by_name(1 if engine == "serial" else n_jobs)
     return named
 
 

@@ -150,7 +150,10 @@ class Loop:
         """
         self._is_observed = observe is not None
         try:
-            self._begin()
+            if self._checkpoint is not None:
+                self._resume(self._checkpoint)
+            if self._master is not None and np.isinf(self._master.risk):
+                self._master.solve(max(float(self.settings.tol), _FINEST))
             priced = None if self._growing is not None else self._price()
             while not self._terminated():
                 raise_if_interrupted()
@@ -169,15 +172,12 @@ class Loop:
                 raise
             self.state.interrupted, self.state.ending = True, "interrupted"
 
-    def _begin(self) -> None:
-        """Go to the checkpoint, or solve without columns."""
-        if self._checkpoint is not None:
-            kinds, max_rounds = self.task.kinds, self.settings.max_rounds
-            if (state := self._checkpoint.restored(max_rounds, kinds)) is not None:
-                self.state = state
-                self._began = time.perf_counter() - state.history[-1]["seconds"]
-        if self._master is not None and np.isinf(self._master.risk):
-            self._master.solve(max(float(self.settings.tol), _FINEST))
+    def _resume(self, checkpoint: RunCheckpoint) -> None:
+        """Go to the state in the checkpoint, if it has one."""
+        state = checkpoint.restored(self.settings.max_rounds, self.task.kinds)
+        if state is not None:
+            self.state = state
+            self._began = time.perf_counter() - state.history[-1]["seconds"]
 
     def _terminated(self) -> bool:
         return self.state.done or len(self.state.history) >= self.settings.max_rounds
