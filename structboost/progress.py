@@ -16,7 +16,7 @@ from typing import Any, Self, TextIO
 from tqdm.auto import tqdm
 
 from structboost._typing import override
-from structboost.runtime.compilation import announce_compilation
+from structboost.runtime.compiled import announce_compilation
 
 _PULSE = 4.0  # seconds between the lines of a phase
 

@@ -9,7 +9,7 @@ from numba.core import event
 
 from structboost import progress
 from structboost.progress import ProgressBar, ProgressLine
-from structboost.runtime import compilation
+from structboost.runtime import compiled
 
 
 class Terminal(io.StringIO):
@@ -70,7 +70,7 @@ def test_invisible_progress_shows_nothing(capsys):
 def test_long_compilation_is_announced_once(patience, lines, monkeypatch):
     registered, said = {}, []
     monkeypatch.setattr(event, "register", registered.__setitem__)
-    compilation.when_compiling(lambda: said.append(True), patience)
+    compiled.when_compiling(lambda: said.append(True), patience)
     for _ in range(3):
         registered["numba:compile"].on_start(None)
         registered["numba:compile"].on_end(None)
@@ -78,8 +78,8 @@ def test_long_compilation_is_announced_once(patience, lines, monkeypatch):
 
 
 def test_the_line_goes_to_standard_error(capsys, monkeypatch):
-    monkeypatch.setattr(compilation, "when_compiling", lambda say: say())
-    compilation._announce.__wrapped__()
+    monkeypatch.setattr(compiled, "when_compiling", lambda say: say())
+    compiled._announce.__wrapped__()
     assert capsys.readouterr().err.count("once per installation") == 1
 
 

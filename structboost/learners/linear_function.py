@@ -35,7 +35,7 @@ from structboost.learners.standardisation import Standardisation
 from structboost.learners.table import LearnerTable, shares_of_coefficients
 from structboost.learners.terms import Terms
 from structboost.runtime.compiled import compiled
-from structboost.runtime.growable_matrix import GrowingMatrix
+from structboost.runtime.memory import GrowingMatrix
 
 # Norm of a linear function of weight 1, next to stumps of responses -1, 1: at most the first, and
 # the second divided by the dimension of the features, as more of them fit more noise.

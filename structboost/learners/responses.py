@@ -30,7 +30,7 @@ from structboost.learners.terms import Terms
 from structboost.runtime.blocks import tree_sum
 from structboost.runtime.compiled import compiled
 from structboost.runtime.described import Described
-from structboost.runtime.growable_matrix import GrowingMatrix
+from structboost.runtime.memory import GrowingMatrix
 
 # Sums may be taken in any order, which lets them be vectorised.
 _FASTMATH = {"reassoc", "nsz"}

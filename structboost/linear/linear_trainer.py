@@ -28,7 +28,7 @@ from structboost.linear.structured_svm import StructuredSVM
 from structboost.objectives.base import Problem
 from structboost.objectives.likelihood import Likelihood
 from structboost.progress import ProgressBar
-from structboost.runtime.blas_threads import one_blas_thread
+from structboost.runtime.blas import one_blas_thread
 from structboost.runtime.fitted_state import committed
 from structboost.runtime.interrupts import raise_if_interrupted, uninterrupted
 from structboost.selection.folds import Fold

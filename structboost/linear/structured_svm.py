@@ -22,7 +22,7 @@ from structboost.linear.designs import linear_ensemble
 from structboost.linear.svm_run import Run
 from structboost.model.ensemble import Ensemble
 from structboost.model.linear_members import weights_of
-from structboost.runtime.blas_threads import one_blas_thread
+from structboost.runtime.blas import one_blas_thread
 from structboost.runtime.fitted_state import committed, unfitted_copy
 from structboost.runtime.interrupts import deferred_interrupts
 from structboost.training.history import (

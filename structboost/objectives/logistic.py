@@ -17,7 +17,7 @@ from structboost.learners.terms import Terms, check_single_terms
 from structboost.objectives.base import Formulation, Problem
 from structboost.objectives.master import RestrictedMaster
 from structboost.objectives.softmax_link import SoftmaxLink
-from structboost.runtime.growable_matrix import GrowingMatrix
+from structboost.runtime.memory import GrowingMatrix
 from structboost.validation import checked_choice, checked_positive, checked_regularisation
 
 REGULARISERS = ("frobenius", "l1", "l1_linf")

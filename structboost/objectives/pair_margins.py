@@ -20,7 +20,7 @@ from structboost.learners.terms import Terms
 from structboost.objectives.base import Formulation, Problem
 from structboost.objectives.master import WeightedColumns
 from structboost.objectives.softmax_link import SoftmaxLink
-from structboost.runtime.growable_matrix import GrowingMatrix
+from structboost.runtime.memory import GrowingMatrix
 from structboost.validation import checked_choice
 
 PAIRS = ("bits", "outputs")

@@ -1,7 +1,12 @@
-"""Routines of BLAS and LAPACK for compiled code, which import numba when they are first needed."""
+"""Routines of BLAS and LAPACK for compiled code, and linear algebra on one thread.
+
+numba and threadpoolctl are imported when they are first needed.
+"""
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
+from functools import cache
 from typing import Any
 
 from structboost._typing import override
@@ -26,3 +31,19 @@ class _Routine(NumbaValue):
 
 
 subroutine, real_function = _Routine("subroutine"), _Routine("real_function")
+
+
+def one_blas_thread() -> AbstractContextManager[Any]:
+    """Run a block with BLAS on one thread, which adds in a fixed order."""
+    context: AbstractContextManager[Any] = _controller().limit(limits=1, user_api="blas")
+    return context
+
+
+@cache
+def _controller() -> Any:
+    # The look-up of the libraries takes 3 ms, which engines would pay in every pass.  It lists only
+    # loaded ones; compiled code uses that of scipy.
+    import scipy.linalg  # noqa: F401
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()

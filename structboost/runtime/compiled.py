@@ -8,6 +8,7 @@ interpreter dies.
 from __future__ import annotations
 
 import functools
+import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -21,6 +22,7 @@ from structboost.runtime.numba_values import NumbaValue
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 _lock = threading.RLock()
+_announcing = threading.Lock()
 
 
 class CompiledFunction(NumbaValue):
@@ -87,3 +89,38 @@ def cache_folders(module: ModuleType) -> list[Path]:
     """List the folders that hold the compiled code of a module's functions."""
     functions = [value for value in vars(module).values() if isinstance(value, CompiledFunction)]
     return [Path(one.stats.cache_path) for one in functions if one.stats.cache_path]
+
+
+def when_compiling(say: Callable[[], None], patience: float = 1.0) -> None:
+    """Call ``say`` once, when numba has compiled for some seconds.
+
+    A single function for one more type of an array compiles faster, without a call.
+    """
+    # A thread that asks for numba.core first does not wait for another one that imports numba.
+    import numba  # noqa: F401
+    from numba.core import event
+
+    from structboost.runtime.dispatchers import Notice
+
+    register: Any = event.register
+    register("numba:compile", Notice(say, patience))
+
+
+def announce_compilation() -> None:
+    """Print once why the first use takes long."""
+    with _announcing:
+        _announce()
+
+
+@functools.cache
+def _announce() -> None:
+    from tqdm.auto import tqdm
+
+    text = "structboost compiles its inner loops, once per installation: up to a minute"
+    when_compiling(lambda: tqdm.write(text, file=sys.stderr))
+
+
+def is_compiling() -> bool:
+    """Whether this thread compiles a function, or loads it from the cache."""
+    module: Any = sys.modules.get("numba.core.compiler_lock")
+    return module is not None and bool(module.global_compiler_lock.is_locked())

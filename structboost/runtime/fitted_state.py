@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
-from structboost.runtime.compilation import announce_compilation
+from structboost.runtime.compiled import announce_compilation
 from structboost.runtime.interrupts import deferred_interrupts
 from structboost.validation import check_common_parameters
 

@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from structboost.errors import InterruptedFitWarning
-from structboost.runtime.compilation import is_compiling
+from structboost.runtime.compiled import is_compiling
 
 # Seconds after which a pending Ctrl-C is raised wherever the main thread is.
 GRACE = 2.0

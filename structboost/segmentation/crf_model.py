@@ -16,7 +16,7 @@ from structboost.files.archive import Arrays
 from structboost.files.schema import Array, DamagedFileError
 from structboost.inference.superpixel_crf import expanded_labels
 from structboost.model.ensemble import FORMAT, Ensemble
-from structboost.runtime.blas_threads import one_blas_thread
+from structboost.runtime.blas import one_blas_thread
 from structboost.runtime.described import described
 from structboost.tasks.superpixel_crf import SuperpixelGraph
 from structboost.training.trainer import Trainer

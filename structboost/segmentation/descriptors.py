@@ -23,7 +23,7 @@ from threadpoolctl import threadpool_limits
 
 from structboost._typing import FloatArray, IntArray
 from structboost.files.schema import Array
-from structboost.runtime.blas_threads import one_blas_thread
+from structboost.runtime.blas import one_blas_thread
 from structboost.segmentation import patch_planes
 
 # Among 5, 10, 20 with and without smoothing, these values lose the fewest pixels to superpixels

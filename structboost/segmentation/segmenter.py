@@ -18,7 +18,7 @@ from sklearn.exceptions import NotFittedError
 from structboost._typing import FloatArray, IntArray, override
 from structboost.files.saved import LoadedFromFile
 from structboost.progress import Phase
-from structboost.runtime.blas_threads import one_blas_thread
+from structboost.runtime.blas import one_blas_thread
 from structboost.runtime.documentation import Documented
 from structboost.runtime.fitted_state import committed
 from structboost.segmentation.crf_model import CRFModel, calibrated_sharpness

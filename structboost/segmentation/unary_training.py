@@ -13,7 +13,7 @@ from threadpoolctl import threadpool_limits
 
 from structboost._typing import FloatArray, IntArray
 from structboost.progress import Phase
-from structboost.runtime.blas_threads import one_blas_thread
+from structboost.runtime.blas import one_blas_thread
 from structboost.segmentation.descriptors import (
     DescribedImage,
     learn_codebook,

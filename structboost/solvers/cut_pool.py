@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structboost._typing import FloatArray, IntArray
-from structboost.runtime.growable_matrix import GrowingMatrix
+from structboost.runtime.memory import GrowingMatrix
 from structboost.solvers.proximal_step import Curvature, no_curvature
 
 BoolArray = NDArray[np.bool_]

@@ -20,7 +20,7 @@ import numpy as np
 from structboost._typing import FloatArray
 from structboost.files.outputs import check_outputs
 from structboost.progress import ProgressLine
-from structboost.runtime.compilation import announce_compilation
+from structboost.runtime.compiled import announce_compilation
 from structboost.runtime.interrupts import deferred_interrupts, raise_if_interrupted
 from structboost.tracking.box_tracker import BoxTracker
 from structboost.tracking.drawing import draw_tracks

@@ -23,7 +23,7 @@ from structboost.objectives.base import Formulation
 from structboost.objectives.held_out import saved_temperature
 from structboost.objectives.registry import FORMULATIONS, formulation_of
 from structboost.progress import Progress, ProgressBar
-from structboost.runtime.blas_threads import one_blas_thread
+from structboost.runtime.blas import one_blas_thread
 from structboost.runtime.fitted_state import committed, fitted_attributes, unfitted_copy
 from structboost.runtime.interrupts import deferred_interrupts
 from structboost.selection.folds import Fold, random_folds

@@ -22,7 +22,7 @@ from structboost.contract.equality import deep_hash
 from structboost.errors import examples_numbered
 from structboost.learners.families import WeakLearners
 from structboost.model.ensemble import Ensemble
-from structboost.runtime.blas_threads import one_blas_thread
+from structboost.runtime.blas import one_blas_thread
 from structboost.runtime.interrupts import deferred_interrupts, raise_if_interrupted
 from structboost.selection.folds import Fold
 from structboost.selection.held_out import (

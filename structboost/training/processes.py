@@ -24,9 +24,9 @@ from loky.backend import get_context
 
 from structboost._typing import FloatArray, override
 from structboost.errors import EngineError
-from structboost.runtime.blas_threads import one_blas_thread
+from structboost.runtime.blas import one_blas_thread
 from structboost.runtime.blocks import NodeSum, join_siblings
-from structboost.runtime.freed_memory import keep_freed_memory
+from structboost.runtime.memory import keep_freed_memory
 from structboost.training.engines import Engine, Layout, Source, Workers
 from structboost.validation import checked_n_jobs
 

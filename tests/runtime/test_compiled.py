@@ -173,7 +173,7 @@ def test_first_fits_in_several_threads_import_numba_once_and_announce_it_once():
     code = """
 import sys, threading, time
 from concurrent.futures import ThreadPoolExecutor
-from structboost.runtime import compilation
+from structboost.runtime import compiled
 
 class Finder:
     def find_spec(self, name, path=None, target=None):
@@ -183,8 +183,8 @@ class Finder:
 
 def announce(_):
     barrier.wait()
-    compilation.announce_compilation()
-    compilation.when_compiling(print)
+    compiled.announce_compilation()
+    compiled.when_compiling(print)
 
 importing, barrier = set(), threading.Barrier(4)
 sys.meta_path.insert(0, Finder())

@@ -15,7 +15,7 @@ from loky import ProcessPoolExecutor
 from structboost import BinaryTask, Checkpoint, MulticlassTask, RankingTask, StructBoost
 from structboost.errors import EngineError, TaskError
 from structboost.runtime import blocks
-from structboost.runtime.freed_memory import keep_freed_memory
+from structboost.runtime.memory import keep_freed_memory
 from structboost.training import Processes, Threads, processes
 from tests.helpers.engine_tasks import (
     CannotBeTaken,

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from structboost.runtime.growable_matrix import GrowingMatrix
+from structboost.runtime.memory import GrowingMatrix
 
 STEPS = st.lists(
     st.tuples(st.sampled_from(["rows", "columns", "keep", "keep_columns"]), st.integers(0, 9)),
