@@ -15,7 +15,7 @@ _PACKAGES = {
 
 # Names are imported when they are first used.  ``__init__.pyi`` has the same for type checkers.
 _NAMES = {
-    "conformance.check_task": ["check_task"],
+    "contract.check_task": ["check_task"],
     "contract.parts": ["PartKind"],
     "contract.task": ["Task"],
     "decisions.predict_then_optimize": ["PredictThenOptimize"],

@@ -14,7 +14,7 @@ from . import text as text
 from . import thinning as thinning
 from . import tracking as tracking
 from . import training as training
-from .conformance.check_task import check_task as check_task
+from .contract.check_task import check_task as check_task
 from .contract.parts import PartKind as PartKind
 from .contract.task import Task as Task
 from .decisions.predict_then_optimize import PredictThenOptimize as PredictThenOptimize

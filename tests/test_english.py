@@ -13,7 +13,7 @@ from tests.helpers.source import PACKAGE, tree_of
 CONTRIBUTING = Path(__file__).parents[1] / "CONTRIBUTING.md"
 # Packages and modules that follow the rules; the others are added one by one.
 DONE = """
-cli conformance contract decisions errors export faces files inference learners linear
+cli contract decisions errors export faces files inference learners linear
 model objectives plotting progress runtime segmentation selection solvers tasks text
 thinning tracking training validation vision warm_up
 """.split()

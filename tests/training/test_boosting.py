@@ -510,7 +510,7 @@ def graphs_in_series():
 
 
 @pytest.mark.slow
-def test_the_conformance_check_takes_a_series_by_position():
+def test_check_task_takes_a_series_by_position():
     check_task(GraphTask(3), *graphs_in_series()[1], max_outputs=10)
 
 

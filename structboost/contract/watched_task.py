@@ -10,13 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structboost._typing import FloatArray
-from structboost.conformance.sampled_outputs import Rated
 from structboost.contract.equality import deep_copy, deeply_equal
 from structboost.contract.losses import check_loss
 from structboost.contract.measures import SparseFeature, measure_of
 from structboost.contract.parts import StackedParts
 from structboost.contract.results import real_number
 from structboost.contract.returned_outputs import check_not_none
+from structboost.contract.sampled_outputs import Rated
 from structboost.contract.task import Task
 from structboost.errors import TaskError, note_examples
 

@@ -6,10 +6,10 @@ import warnings
 import numpy as np
 import pytest
 
-from structboost.conformance import sampled_outputs
-from structboost.conformance.check_task import check_task
-from structboost.conformance.sampled_outputs import mixture
+from structboost.contract import sampled_outputs
+from structboost.contract.check_task import check_task
 from structboost.contract.equality import deep_copy, deeply_equal
+from structboost.contract.sampled_outputs import mixture
 from structboost.contract.task import Task
 from structboost.errors import SampledOutputsWarning, TaskError
 from structboost.tasks.ranking import PairOrder

@@ -5,7 +5,7 @@ import threading
 import numpy as np
 import pytest
 
-from structboost.conformance.check_task import check_task
+from structboost.contract.check_task import check_task
 from structboost.contract.measures import SparseFeature
 from structboost.contract.parts import PartKind, StackedParts, stack_parts
 from structboost.contract.separation import Separation

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from structboost import StructBoost
-from structboost.conformance.check_task import check_task
 from structboost.contract.calls import predictions, separation
+from structboost.contract.check_task import check_task
 from structboost.contract.equality import deeply_equal
 from structboost.contract.parts import PartKind, StackedParts
 from structboost.contract.separation import KeptTruth

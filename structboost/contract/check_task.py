@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from structboost.conformance.batch_agreement import check_batch_forms
-from structboost.conformance.sampled_outputs import OutputListing
-from structboost.conformance.single_examples import SingleExamples
-from structboost.conformance.watched_task import WatchedTask, stacked
+from structboost.contract.batch_forms import check_batch_forms
 from structboost.contract.equality import deeply_equal
+from structboost.contract.sampled_outputs import OutputListing
+from structboost.contract.single_examples import SingleExamples
 from structboost.contract.task import Task, check_is_task
+from structboost.contract.watched_task import WatchedTask, stacked
 from structboost.errors import TaskError
 from structboost.validation import by_position, checked_positive, checked_whole_number
 

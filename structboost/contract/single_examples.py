@@ -10,19 +10,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from structboost.conformance.sampled_outputs import (
+from structboost.contract.equality import deeply_equal
+from structboost.contract.losses import check_loss_of_truth
+from structboost.contract.parts import StackedParts, check_known, stack_parts
+from structboost.contract.results import shaped_array
+from structboost.contract.sampled_outputs import (
     TOLERANCE,
     OutputListing,
     Rated,
     check_not_beaten,
 )
-from structboost.conformance.watched_task import Scores, WatchedTask, by_kind, only, stacked
-from structboost.contract.equality import deeply_equal
-from structboost.contract.losses import check_loss_of_truth
-from structboost.contract.parts import StackedParts, check_known, stack_parts
-from structboost.contract.results import shaped_array
 from structboost.contract.sum_probe import has_sums, probe_sums_of
 from structboost.contract.task import Task
+from structboost.contract.watched_task import Scores, WatchedTask, by_kind, only, stacked
 from structboost.errors import (
     TaskError,
     TooManyOutputsError,

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from structboost.conformance.check_task import check_task
+from structboost.contract.check_task import check_task
 from structboost.contract.listed_outputs import Marginals
 from structboost.errors import TaskError
 from structboost.tasks import BinaryTask, MulticlassTask

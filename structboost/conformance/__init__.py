@@ -1,1 +1,0 @@
-"""Checks of a task against its contract."""
