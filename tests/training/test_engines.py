@@ -320,8 +320,6 @@ def test_bad_engines_raise_errors(changes, message):
 
 
 def test_number_of_threads_comes_from_joblib():
-    import joblib
-
     with joblib.parallel_config(n_jobs=2):
         assert Threads().n_workers == 2
     assert Threads().n_workers == 1
@@ -337,6 +335,3 @@ def test_threads_count_in_processes_too():
     # Those of this pool are daemons, which may have no processes of their own.
     with get_context("spawn").Pool(1) as pool:
         assert pool.apply(_threads_in_a_process) == 2
-    with joblib.parallel_config(n_jobs=3):
-        assert Threads(None).n_workers == 3
-    assert Threads(None).n_workers == 1
