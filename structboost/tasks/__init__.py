@@ -7,7 +7,7 @@ _NAMES = {
     "binary": ["BinaryTask"],
     "boxes": ["BoxChoice", "BoxOverlapTask", "BoxTable"],
     "chain": ["ChainTask", "Stretch", "labelled_stretches"],
-    "coded": ["CodedTask"],
+    "codings": ["CodedTask"],
     "enumerated": ["EnumeratedTask"],
     "graph": ["GraphInput", "GraphTask"],
     "hierarchical": ["HierarchicalMultiLabelTask"],

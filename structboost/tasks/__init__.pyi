@@ -7,7 +7,7 @@ from .boxes import BoxTable as BoxTable
 from .chain import ChainTask as ChainTask
 from .chain import Stretch as Stretch
 from .chain import labelled_stretches as labelled_stretches
-from .coded import CodedTask as CodedTask
+from .codings import CodedTask as CodedTask
 from .enumerated import EnumeratedTask as EnumeratedTask
 from .graph import GraphInput as GraphInput
 from .graph import GraphTask as GraphTask

@@ -1,4 +1,4 @@
-"""Coding matrices, whose rows are classes as words of -1 and 1."""
+"""Coding matrices, whose rows are classes as words of -1 and 1, and the task of these words."""
 
 from __future__ import annotations
 
@@ -8,13 +8,45 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structboost._typing import FloatArray
-from structboost.tasks.checks import check_pairs_fit
+from structboost.errors import TaskError
+from structboost.tasks.checks import check_pairs_fit, real_table
+from structboost.tasks.code import CodeTask
 from structboost.validation import array_of
 
 CODINGS = ("ecoc", "one_vs_all", "random")
 # Classes up to which all 2^(K-1) - 1 distinct columns are used (Dietterich and Bakiri, 1995).
 _MAX_EXHAUSTIVE = 7
 _MAX_DRAWS = 200
+
+
+class CodedTask(CodeTask):
+    """Classes 0..n_classes-1, each a word of -1 and 1, with the 0/1 loss.
+
+    A channel is a bit; class c scores ``M(c, :) F(x)`` (1).  Of equally good classes the argmax
+    takes the first.
+
+    Parameters
+    ----------
+    code : array-like, shape (n_classes, n_bits)
+        The words.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from structboost.tasks import CodedTask
+    >>> task = CodedTask([[1, 1], [1, -1], [-1, 1]])
+    >>> task.argmax([0.0], np.array([[0.3, -0.9]]))
+    1
+    """
+
+    def __init__(self, code: Any) -> None:
+        words = real_table(code, "code")
+        if words.ndim != 2 or len(words) < 2 or not np.isin(words, (-1, 1)).all():
+            raise TaskError(
+                f"code has shape {words.shape}; give a row of -1 and 1 for each of at least 2 "
+                "classes."
+            )
+        super().__init__(words.astype(np.int8))
 
 
 def coding_matrix(
