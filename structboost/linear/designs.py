@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +12,9 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from structboost._typing import FloatArray, IntArray, override
+from structboost.contract.calls import check_nothing_missing, stacked
 from structboost.contract.parts import PartKind, StackedParts
+from structboost.contract.task import Task
 from structboost.errors import TaskError, warn_user
 from structboost.learners.linear_function import LinearFunctionTable
 from structboost.learners.standardisation import Standardisation
@@ -246,6 +248,15 @@ def designs_of(
             std = min(1.0, (_MOST_VARIANCE / n_features) ** 0.5)
             designs[kind] = StandardisedDesign(design.scale, std)
     return designs
+
+
+def stacked_without_gaps(task: Task, X: Sequence[Any], active: Collection[str]) -> StackedParts:
+    """Return the parts of all inputs, after a check that none of their features is missing."""
+    stack = stacked(task, X)
+    for kind in task.kinds:
+        if kind not in active:
+            check_nothing_missing(stack, kind, "a linear function")
+    return stack
 
 
 def check_sizes(rows: Mapping[str, Any], largest: float) -> None:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
 from typing import Any, Protocol, Self
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 
 from structboost._typing import FloatArray, IntArray
 from structboost.contract.calls import mean_loss, predictions, stacked_inputs
@@ -20,40 +18,26 @@ from structboost.contract.one_output import (
     warn_of_one_output,
 )
 from structboost.contract.parts import StackedParts
-from structboost.contract.task import Task, check_is_task
+from structboost.contract.task import Task
 from structboost.errors import examples_numbered
 from structboost.linear.designs import Design, linear_ensemble, linear_scores
+from structboost.linear.linear_fit import LinearFit, LinearProblem, approached, n_columns
 from structboost.linear.primal_likelihood import FoldResult, PrimalLikelihood
-from structboost.linear.structured_svm import StructuredSVM
+from structboost.linear.svm_run import HingeProblem
 from structboost.objectives.base import Problem
 from structboost.objectives.likelihood import Likelihood
-from structboost.progress import ProgressBar
 from structboost.runtime.blas import one_blas_thread
 from structboost.runtime.fitted_state import committed
-from structboost.runtime.interrupts import raise_if_interrupted, uninterrupted
 from structboost.selection.folds import Fold
 from structboost.selection.held_out import HeldOut, measured_model
 from structboost.selection.path import SATISFIED, SATISFIED_FRACTION, Path, Trial, upwards
 from structboost.selection.scoring import Score, checked_score
 from structboost.selection.temperature import temperature_on_folds
-from structboost.training.history import (
-    contradicts,
-    ending_in_words,
-    ending_of_passes,
-    record,
-    relative_gap,
-    warn_of_interruption,
-    warn_of_open_gap,
-)
-from structboost.training.trainer import Trainer
 from structboost.validation import (
     by_position,
     check_examples,
     checked_choice,
     checked_example_weights,
-    checked_positive,
-    checked_relative_gap,
-    checked_whole_number,
     is_text,
 )
 
@@ -79,19 +63,8 @@ _NEAR = 0.125
 HeldScores = tuple[Fold, StackedParts]
 
 
-class LikelihoodProblem(Protocol):
-    """Interface of a solver on one training set, as the trainer needs it.
-
-    ``begin(C)`` comes before ``improve()``, which makes a round and sets ``primal`` and ``bound``.
-    Ctrl-C may be raised inside it, and leaves the matrices of the round before.
-    """
-
-    designs: Mapping[str, Design]
-    primal: float
-    bound: float
-
-    def begin(self, C: float) -> None:
-        """Continue with another C, from the result of the previous one."""
+class LikelihoodProblem(LinearProblem, Protocol):
+    """Problem of a likelihood, which may start from the result of another one."""
 
     def result(self) -> FoldResult:
         """Return the result so far, which is small and shares no memory with the examples."""
@@ -99,15 +72,9 @@ class LikelihoodProblem(Protocol):
     def adopt(self, result: FoldResult, rows: IntArray, C: float) -> None:
         """Start at C from the result of a problem with the examples ``rows``."""
 
-    def improve(self) -> None:
-        """Make a round."""
-
-    def matrices(self) -> Mapping[str, FloatArray]:
-        """Return the best weights so far, by kind, shape (width, n_channels)."""
-
 
 @dataclass(eq=False, repr=False)
-class LinearTrainer(Trainer):
+class LinearTrainer(LinearFit):
     """Trainer of linear functions of the parts, on standardised features.
 
     Minimises ``C mean(loss_i) + |w|^2 / 2``, where the loss of an example is the structured hinge
@@ -207,36 +174,27 @@ class LinearTrainer(Trainer):
         """
         checked_choice(self.loss, "loss", LOSSES)
         self.C_path_, self.C_path_end_, self.temperature_ = [], "", None
-        if self.loss == "hinge":
-            self._fit_hinge(X, Y, sample_weight, folds or [], score)
-            return self
         self._objective = self._objective or self.loss
-        self._check_parameters()
-        check_examples(X, Y)
-        began = time.perf_counter()
+        C: Any = 1.0 if is_text(self.C, AUTO) else self.C
+        self._check_numbers(C, self.max_rounds, "max_rounds")
         X, Y = by_position(X), by_position(Y)
+        check_examples(X, Y)
         example_weights = checked_example_weights(sample_weight, len(X))
+        train = self._fit_hinge if self.loss == "hinge" else self._fit_likelihood
         with one_blas_thread():
-            start: tuple[FoldResult, Fold] | None = None
-            C, of_path = self.C, list[HeldScores]()
-            if is_text(C, AUTO):
-                C, start, of_path = self._chosen_C(folds or [], score)
-            if self.on_held_out is not None and folds:
-                self.on_held_out(self._held_out(float(C), folds, of_path))
-            problem = self._problem(X, Y, example_weights)
-            if start is None or start[1].rows is None:
-                problem.begin(float(C))
-            else:
-                problem.adopt(start[0], np.asarray(start[1].rows), float(C))
-            start = None
-            facts = self._train(problem, float(C), began)
-            designs, weights = problem.designs, problem.matrices()
-            del problem  # which is large
-            self.model_ = linear_ensemble(self.task.kinds, designs, weights, facts)
-            self._warn()
+            is_optimum = train(X, Y, example_weights, folds or [], score)
         if not self.interrupted_:
-            warn_of_one_output(self.task, X, Y, self.scores)
+            warn_of_one_output(self.task, X, Y, self.scores, is_optimum)
         return self
+
+    def _keep(self, designs: Mapping[str, Design], weights: Mapping[str, FloatArray]) -> None:
+        facts = {
+            "C": self.C_,
+            "history": self.history_,
+            "objective": self.objective_,
+            "temperature": self.temperature_,
+        }
+        self.model_ = linear_ensemble(self.task.kinds, designs, weights, facts)
 
     # -- by the hinge ----------------------------------------------------------------------------
 
@@ -244,104 +202,74 @@ class LinearTrainer(Trainer):
         self,
         X: Sequence[Any],
         Y: Sequence[Any],
-        sample_weight: Any,
+        example_weights: FloatArray,
         folds: Sequence[Fold],
         score: Score | None,
-    ) -> None:
+    ) -> Callable[[], bool]:
+        """Train, and return what tells whether no weights have a smaller hinge than none."""
         C: Any = self.C
         if is_text(C, AUTO):
-            coarse = replace(
-                self,
-                verbose=0,
-                tol=max(self.tol, _COARSE_OF_HINGE),
-                max_rounds=min(self.max_rounds, _EPOCHS_OF_HINGE),
-            )
             path = Path("C", records=self.C_path_)
-            path.follow(upwards(_SMALLEST), _HingeFits(coarse, folds, score).fit)
+            path.follow(upwards(_SMALLEST), _HingeFits(self, folds, score).fit)
             C, self.C_path_end_ = path.value, path.end
         tol = self.tol
         for _ in range(_MOST_FITS):
-            svm = self._svm(C, tol)
-            svm._fit(X, Y, sample_weight)
-            self.model_ = svm.model_
-            scores_of = self.scores
+            began = time.perf_counter()
+            problem = self._hinge(X, Y, example_weights, tol)
+            problem.begin(float(C))
+            self._follow(
+                problem, float(C), tol=tol, most=self.max_rounds, began=began,
+                certified=bool(problem.task.exact_argmax), facts=problem.facts,
+            )  # fmt: skip
+            self._keep(problem.designs, problem.matrices())
+            self._warn(tol)
             # Near weights of zero the gap is small already.  A C that was chosen left them behind.
-            gap = svm.history_[-1]["gap"]
-            is_done = not is_text(self.C, AUTO) or svm.interrupted_ or gap <= _FINEST
-            if is_done or not predicts_one_output(self.task, X, Y, scores_of):
+            gap = self.history_[-1]["gap"]
+            is_done = not is_text(self.C, AUTO) or self.interrupted_ or gap <= _FINEST
+            if is_done or not predicts_one_output(self.task, X, Y, self.scores):
                 break
             tol = _FINER * min(tol, gap)
-        self.history_, self.interrupted_ = svm.history_, svm.interrupted_
-        self.objective_, self.C_ = svm.objective_, float(C)
-        self.ending_ = svm.ending_
-        if not self.interrupted_:
-            is_optimum = partial(svm._is_empty_whatever_C, X, Y, sample_weight)
-            warn_of_one_output(self.task, X, Y, scores_of, is_optimum)
+        return partial(problem.is_empty_whatever_C, float(C))
 
-    def _svm(self, C: Any, tol: float) -> StructuredSVM:
-        svm = StructuredSVM(
-            self.task,
-            C=C,
-            tol=tol,
-            max_epochs=self.max_rounds,
-            # A choice on the same examples is the same in each fit.
-            random_state=0 if self.random_state is None else self.random_state,
-            verbose=self.verbose,
-            active=list(self.active),
-        )
-        svm._objective, svm._standardises = self._objective, True
-        return svm
+    def _hinge(
+        self, X: Sequence[Any], Y: Sequence[Any], example_weights: FloatArray, tol: float
+    ) -> HingeProblem:
+        # A choice on the same examples is the same in each fit.
+        random_state = 0 if self.random_state is None else self.random_state
+        return HingeProblem(
+            self.task, X, Y, example_weights, tol=tol, active=self.active,
+            random_state=random_state, standardise=True,
+        )  # fmt: skip
 
     # -- by the likelihood -----------------------------------------------------------------------
 
-    def _train(self, problem: LikelihoodProblem, C: float, began: float) -> dict[str, Any]:
-        """Run rounds until an end, and return the facts that are saved with the model."""
-        label = f"{self._objective} over linear, C {C:.4g}  "
-        bar = ProgressBar(self.tol, self.max_rounds, label) if self.verbose else None
-        self.history_, self.interrupted_, certified = [], False, True
-        try:
-            for round_ in range(1, int(self.max_rounds) + 1):
-                problem.improve()
-                certified = certified and not contradicts(
-                    self.history_, problem.primal, problem.bound
-                )
-                self.history_.append(
-                    record(
-                        round_,
-                        problem.primal,
-                        problem.bound,
-                        certified=certified,
-                        columns=_n_columns(problem),
-                        seconds=time.perf_counter() - began,
-                    )
-                )
-                if bar is not None:
-                    bar(self.history_[-1], self)
-                if self.history_[-1]["gap"] <= self.tol:
-                    break
-            raise_if_interrupted()
-        except KeyboardInterrupt:
-            if not self.history_:
-                raise
-            self.interrupted_ = True
-        self.objective_, self.C_ = self.history_[-1]["primal"], C
-        self.ending_ = ending_of_passes(self.history_, self.tol, interrupted=self.interrupted_)
-        if bar is not None:
-            bar.end(ending_in_words(self.ending_))
-        return {
-            "C": C,
-            "history": self.history_,
-            "objective": self.objective_,
-            "temperature": self.temperature_,
-        }
-
-    def _warn(self) -> None:
-        if self.interrupted_:
-            warn_of_interruption(len(self.history_))
-        elif self.history_[-1]["gap"] > self.tol:
-            warn_of_open_gap(
-                self.history_[-1]["gap"], self.tol, len(self.history_), remedy=", or lower C"
-            )
+    def _fit_likelihood(
+        self,
+        X: Sequence[Any],
+        Y: Sequence[Any],
+        example_weights: FloatArray,
+        folds: Sequence[Fold],
+        score: Score | None,
+    ) -> None:
+        began = time.perf_counter()
+        start: tuple[FoldResult, Fold] | None = None
+        C: Any = self.C
+        of_path: list[HeldScores] = []
+        if is_text(C, AUTO):
+            C, start, of_path = self._chosen_C(folds, score)
+        if self.on_held_out is not None and folds:
+            self.on_held_out(self._held_out(float(C), folds, of_path))
+        problem = self._problem(X, Y, example_weights)
+        if start is None or start[1].rows is None:
+            problem.begin(float(C))
+        else:
+            problem.adopt(start[0], np.asarray(start[1].rows), float(C))
+        start = None
+        self._follow(problem, float(C), tol=self.tol, most=self.max_rounds, began=began)
+        designs, weights = problem.designs, problem.matrices()
+        del problem  # which is large
+        self._keep(designs, weights)
+        self._warn(self.tol)
 
     def _chosen_C(
         self, folds: Sequence[Fold], score: Score | None
@@ -378,49 +306,41 @@ class LinearTrainer(Trainer):
         )
         return problem
 
-    def _check_parameters(self) -> None:
-        check_is_task(self.task)
-        if not is_text(self.C, AUTO):
-            checked_positive(self.C, "C")
-        checked_positive(self.tol, "tol")
-        checked_relative_gap(self.tol, "tol")
-        checked_whole_number(self.max_rounds, "max_rounds")
-
 
 class _HingeFits:
     """Fits on each fold by the hinge, each warm started from the fit at the previous C."""
 
     def __init__(self, trainer: LinearTrainer, folds: Sequence[Fold], score: Score | None) -> None:
         self._task, self._folds, self._score = trainer.task, folds, score
-        self._C = 0.0
-        self._paths = [
-            trainer._svm(1.0, trainer.tol).path(
-                fold.X, fold.Y, iter(lambda: self._C, None), sample_weight=fold.sample_weight
-            )
-            for fold in folds
-        ]
+        self._tol = max(trainer.tol, _COARSE_OF_HINGE)
+        self._most = min(int(trainer.max_rounds), _EPOCHS_OF_HINGE)
+        self._problems: list[HingeProblem] = []
+        for fold in folds:
+            example_weights = checked_example_weights(fold.sample_weight, len(fold.Y))
+            with examples_numbered(fold.rows):
+                self._problems.append(trainer._hinge(fold.X, fold.Y, example_weights, self._tol))
 
     def fit(self, C: float) -> Trial:
         """Continue with ``C``, and measure."""
         began = time.perf_counter()
-        self._C = C
-        histories, folds, loss_fractions = [], [], []
-        for fold, path in zip(self._folds, self._paths, strict=True):
-            with warnings.catch_warnings(), examples_numbered(fold.rows):
-                warnings.simplefilter("ignore", ConvergenceWarning)
-                svm: Any = uninterrupted(partial(next, path))
-            histories.append(svm.history_)
-            loss_fractions.append(svm.loss_fraction_)
-            folds.append(measured_model(self._task, fold, svm.model_, score=self._score))
+        rounds, measured = [], []
+        for fold, problem in zip(self._folds, self._problems, strict=True):
+            with examples_numbered(fold.rows):
+                problem.begin(C)
+                rounds.append(approached(problem, self._tol, self._most))
+            model = linear_ensemble(
+                self._task.kinds, problem.designs, problem.matrices(), {"C": C, "history": []}
+            )
+            measured.append(measured_model(self._task, fold, model, score=self._score))
         facts = {
             "weak_learner": "linear",
-            "columns": float(np.mean([history[-1]["columns"] for history in histories])),
-            "rounds": float(np.mean([len(history) for history in histories])),
+            "columns": float(np.mean([problem.facts()["columns"] for problem in self._problems])),
+            "rounds": float(np.mean(rounds)),
             "seconds": time.perf_counter() - began,
         }
-        return Trial(
-            folds, facts, end=SATISFIED if max(loss_fractions) <= SATISFIED_FRACTION else ""
-        )
+        loss_fraction = max(problem.loss_fraction for problem in self._problems)
+        end = SATISFIED if loss_fraction <= SATISFIED_FRACTION else ""
+        return Trial(measured, facts, end=end)
 
 
 class _LikelihoodFits:
@@ -453,20 +373,20 @@ class _LikelihoodFits:
         """Continue with ``C``, and measure."""
         began = time.perf_counter()
         tol = max(self._trainer.tol, _COARSE)
+        most = min(int(self._trainer.max_rounds), _COARSE_ROUNDS)
         rounds, measured = [], []
         scores, losses = [], []
         for k, problem in enumerate(self.problems):
             with examples_numbered(self._folds[k].rows):
                 problem.begin(C)
-                n_rounds = self._approached(problem, tol)
-            rounds.append(n_rounds)
+                rounds.append(approached(problem, tol, most))
             own_scores, own_losses, held_out = self._measured(k, problem)
             scores.append(own_scores)
             losses.append(own_losses)
             measured.append(held_out)
         facts = {
             "weak_learner": "linear",
-            "columns": float(np.mean([_n_columns(problem) for problem in self.problems])),
+            "columns": float(np.mean([n_columns(problem) for problem in self.problems])),
             "rounds": float(np.mean(rounds)),
             "seconds": time.perf_counter() - began,
         }
@@ -506,15 +426,6 @@ class _LikelihoodFits:
             f"{_CLEARLY:g} standard errors"
         )
 
-    def _approached(self, problem: LikelihoodProblem, tol: float) -> int:
-        """Run rounds until the gap is small or a limit is reached, and return their number."""
-        most = min(int(self._trainer.max_rounds), _COARSE_ROUNDS)
-        for n in range(1, most + 1):
-            problem.improve()
-            if (relative_gap(problem.primal, problem.bound) or 0.0) <= tol:
-                return n
-        return most
-
     def _measured(
         self, k: int, problem: LikelihoodProblem
     ) -> tuple[StackedParts, FloatArray, HeldOut]:
@@ -535,10 +446,6 @@ class _LikelihoodFits:
             )
             held_out = held_out._replace(score=checked_score(self._score, model, fold))
         return scores, losses, held_out
-
-
-def _n_columns(problem: LikelihoodProblem) -> int:
-    return sum(design.width for design in problem.designs.values())
 
 
 def _boldest(records: Sequence[Mapping[str, Any]]) -> float:

@@ -10,9 +10,8 @@ import numpy as np
 from scipy import sparse
 
 from structboost._typing import FloatArray, IntArray
-from structboost.contract.calls import check_nothing_missing, stacked
 from structboost.contract.task import Task
-from structboost.linear.designs import check_sizes, designs_of
+from structboost.linear.designs import check_sizes, designs_of, stacked_without_gaps
 from structboost.objectives.base import Problem
 from structboost.objectives.likelihood import Likelihood
 from structboost.runtime.interrupts import raise_if_interrupted
@@ -128,10 +127,7 @@ class PrimalLikelihood:
     ) -> None:
         self.task = task
         self._penalty = ElasticNet(l1_ratio)
-        stack = stacked(task, X)
-        for kind in task.kinds:
-            if kind not in active:
-                check_nothing_missing(stack, kind, "a linear function")
+        stack = stacked_without_gaps(task, X, active)
         self.designs = designs_of(task.kinds, stack, active)
         self._offsets = stack.offsets
         self._matrices = {

@@ -2,54 +2,40 @@
 
 from __future__ import annotations
 
-import warnings
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set, Sized
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from typing import Any, Self
 
-import numpy as np
-from scipy import sparse
-from sklearn.exceptions import ConvergenceWarning
-
-from structboost._typing import override
-from structboost.contract.calls import check_nothing_missing, separation, stacked
+from structboost._typing import FloatArray, override
 from structboost.contract.one_output import warn_of_one_output
-from structboost.contract.parts import StackedParts
-from structboost.contract.task import Task, check_is_task
+from structboost.contract.task import Task
 from structboost.files.schema import DamagedFileError
 from structboost.linear.designs import linear_ensemble
-from structboost.linear.svm_run import Run
+from structboost.linear.linear_fit import LinearFit
+from structboost.linear.svm_run import HingeProblem
 from structboost.model.ensemble import Ensemble
 from structboost.model.linear_members import weights_of
 from structboost.runtime.blas import one_blas_thread
 from structboost.runtime.fitted_state import committed, unfitted_copy
 from structboost.runtime.interrupts import deferred_interrupts
-from structboost.training.history import (
-    ending_of_passes,
-    warn_of_interruption,
-    warn_of_open_gap,
-)
-from structboost.training.trainer import Trainer, iterated_Cs
+from structboost.training.history import ending_of_passes
+from structboost.training.trainer import iterated_Cs
 from structboost.validation import (
     by_position,
     check_examples,
     checked_example_weights,
     checked_positive,
-    checked_relative_gap,
-    checked_whole_number,
     shown,
 )
 
-# A fit that tells whether weights lower the hinge at all: its C in units of one at which examples
-# count much, its gap, and its most passes.
-_PROBE_STRENGTH, _PROBE_GAP, _PROBE_EPOCHS = 10.0, 0.1, 30
 # Parameters that a file keeps, as plain values.
 _SAVED = {"C": float, "tol": float, "max_epochs": int, "active": list, "average": bool}
 
 
 @dataclass(eq=False, repr=False)
-class StructuredSVM(Trainer):
+class StructuredSVM(LinearFit):
     """Linear structured SVM, trained to a certified duality gap.
 
     The features of the parts replace the weak learners of boosting: a part x scores ``<x, W[:,
@@ -131,8 +117,6 @@ class StructuredSVM(Trainer):
 
     # How an estimator calls what is minimised.
     _objective = "svm"
-    # Whether dense features get mean 0 and standard deviation 1.
-    _standardises = False
 
     @committed
     def fit(self, X: Sequence[Any], Y: Sequence[Any], sample_weight: Any = None) -> StructuredSVM:
@@ -161,45 +145,18 @@ class StructuredSVM(Trainer):
         InterruptedFitWarning
             On Ctrl-C; the best weights so far are kept.
         """
-        self._fit(X, Y, sample_weight)
-        if not self.interrupted_:
-            is_optimum = partial(self._is_empty_whatever_C, X, Y, sample_weight)
-            warn_of_one_output(self.task, X, Y, self.scores, is_optimum)
-        return self
-
-    def _fit(self, X: Sequence[Any], Y: Sequence[Any], sample_weight: Any) -> None:
-        self._check_parameters()
+        self._check_parameters(self.C)
+        began = time.perf_counter()
         X, Y = by_position(X), by_position(Y)
         check_examples(X, Y)
         example_weights = checked_example_weights(sample_weight, len(X))
         with one_blas_thread():
-            self._train(Run(self, X, Y, example_weights))
-
-    def _is_empty_whatever_C(self, X: Sequence[Any], Y: Sequence[Any], sample_weight: Any) -> bool:
-        """Whether a coarse fit at a large C proves that weights hardly lower the hinge."""
-        probe = unfitted_copy(self)
-        probe.C = max(float(self.C), _PROBE_STRENGTH * self._unit_of_C(X))
-        probe.tol, probe.max_epochs, probe.verbose = _PROBE_GAP, _PROBE_EPOCHS, 0
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)
-            probe._fit(X, Y, sample_weight)
-        scores = probe.scores(X)
-        zeros = {kind: np.zeros_like(rows) for kind, rows in scores.rows.items()}
-        losses = separation(self.task, X, Y, StackedParts(zeros, scores.offsets)).losses
-        of_none = probe.C * float(np.average(losses, weights=sample_weight))
-        return bool(probe.history_[-1]["bound"] >= (1.0 - 2.0 * _PROBE_GAP) * of_none)
-
-    def _unit_of_C(self, X: Sequence[Any]) -> float:
-        """Divide the number of examples by the mean square of the features of one."""
-        rows = [
-            stacked >= 0 if kind in self.active else stacked
-            for kind, stacked in self._stack(X).rows.items()
-        ]
-        values = [table.data if sparse.issparse(table) else np.asarray(table) for table in rows]
-        squares = sum(float(np.square(table, dtype=np.float64).sum()) for table in values)
-        unit = len(X) ** 2 / squares if squares > 0 else 1.0
-        # Squares of tiny features are too small for a float.
-        return unit if np.isfinite(unit) else 1.0
+            problem = self._problem(X, Y, example_weights)
+            self._train(problem, began)
+        if not self.interrupted_:
+            is_optimum = partial(problem.is_empty_whatever_C, self.C_)
+            warn_of_one_output(self.task, X, Y, self.scores, is_optimum)
+        return self
 
     def path(
         self, X: Sequence[Any], Y: Sequence[Any], Cs: Iterable[float], *, sample_weight: Any = None
@@ -229,40 +186,65 @@ class StructuredSVM(Trainer):
         X, Y = by_position(X), by_position(Y)
         check_examples(X, Y)
         example_weights = checked_example_weights(sample_weight, len(X))
-        run: Run | None = None
+        problem: HingeProblem | None = None
         values: Iterable[Any] = iterated_Cs(Cs, checked_positive)
         if isinstance(Cs, Sized):
             values = list(values)
             for C in values:
-                checked = unfitted_copy(self)
-                checked.C = C
-                checked._check_parameters()
+                self._check_parameters(C)
         for C in values:
             svm = unfitted_copy(self)
             svm.C = C
-            svm._check_parameters()
+            svm._check_parameters(C)
+            began = time.perf_counter()
             with deferred_interrupts(), one_blas_thread():
-                if run is None:
-                    run = Run(svm, X, Y, example_weights)
-                else:
-                    run.continue_with(svm)
-                svm._train(run)
+                problem = problem or svm._problem(X, Y, example_weights)
+                svm._train(problem, began)
             yield svm
             if svm.interrupted_:
                 return
-        if run is None:
+        if problem is None:
             raise ValueError("Cs is empty; give at least one C.")
 
-    def _train(self, run: Run) -> None:
-        self.interrupted_ = not run.optimise()
-        self._keep(run)
-        if self.interrupted_:
-            warn_of_interruption(len(self.history_), "exact pass")
-        elif self.history_[-1]["gap"] > self.tol:
-            warn_of_open_gap(
-                self.history_[-1]["gap"], self.tol, len(self.history_), "max_epochs",
-                ", scale the features, or lower C",
-            )  # fmt: skip
+    def _problem(
+        self, X: Sequence[Any], Y: Sequence[Any], example_weights: FloatArray
+    ) -> HingeProblem:
+        return HingeProblem(
+            self.task,
+            X,
+            Y,
+            example_weights,
+            tol=self.tol,
+            active=self.active,
+            average=self.average,
+            random_state=self.random_state,
+            standardise=False,
+        )
+
+    def _train(self, problem: HingeProblem, began: float) -> None:
+        problem.begin(float(self.C))
+        self._follow(
+            problem,
+            float(self.C),
+            tol=self.tol,
+            most=self.max_epochs,
+            certified=bool(problem.task.exact_argmax),
+            facts=problem.facts,
+            began=began,
+        )
+        facts = {
+            "trainer": StructuredSVM.__name__,
+            "C": self.C_,
+            "history": self.history_,
+            "objective": self.objective_,
+            "certified": bool(self.history_[-1]["certified"]),
+            "ending": self.ending_,
+            "interrupted": self.interrupted_,
+            "parameters": {name: plain(getattr(self, name)) for name, plain in _SAVED.items()},
+            "n_known": problem.n_known,
+        }
+        self.model_ = linear_ensemble(self.task.kinds, problem.designs, problem.matrices(), facts)
+        self._warn(self.tol, unit="exact pass", limit="max_epochs", remedy=", scale the features")
 
     @property
     def w_(self) -> Any:
@@ -287,23 +269,14 @@ class StructuredSVM(Trainer):
     @override
     def from_model(cls, model: Ensemble, task: Task) -> Self:
         trainer = super().from_model(model, task)
-        trainer._check_parameters()
-        trainer.ending_ = trainer._ending()
+        trainer._check_parameters(trainer.C)
+        trainer.ending_ = ending_of_passes(
+            trainer.history_, trainer.tol, interrupted=trainer.interrupted_
+        )
         return trainer
 
-    def _stack(self, X: Sequence[Any]) -> StackedParts:
-        stack = stacked(self.task, X)
-        for kind in self.task.kinds:
-            if kind not in self.active:
-                check_nothing_missing(stack, kind, "a linear function")
-        return stack
-
-    def _check_parameters(self) -> None:
-        check_is_task(self.task)
-        checked_positive(self.C, "C")
-        checked_positive(self.tol, "tol")
-        checked_relative_gap(self.tol, "tol")
-        checked_whole_number(self.max_epochs, "max_epochs")
+    def _check_parameters(self, C: Any) -> None:
+        self._check_numbers(C, self.max_epochs, "max_epochs")
         is_list = isinstance(self.active, Sequence | Set) and not isinstance(
             self.active, str | bytes
         )
@@ -312,25 +285,3 @@ class StructuredSVM(Trainer):
                 f"active is {shown(self.active)}; give a list of kinds of the task, which has "
                 f"{list(self.task.kinds)}."
             )
-
-    def _ending(self) -> str:
-        return ending_of_passes(self.history_, self.tol, interrupted=self.interrupted_)
-
-    def _keep(self, run: Run) -> None:
-        self.history_, self.objective_, self.C_ = run.history, run.primal, float(self.C)
-        self.ending_ = self._ending()
-        norm = 0.5 * float(run.best @ run.best)
-        self.loss_fraction_ = 1.0 - norm / run.primal if run.primal else 0.0
-        matrices = {a.kind: run.parts.matrix(run.best, a) for a in run.parts.layouts}
-        facts = {
-            "trainer": StructuredSVM.__name__,
-            "C": self.C_,
-            "history": self.history_,
-            "objective": self.objective_,
-            "certified": bool(self.history_[-1]["certified"]),
-            "ending": self.ending_,
-            "interrupted": self.interrupted_,
-            "parameters": {name: plain(getattr(self, name)) for name, plain in _SAVED.items()},
-            "n_known": run.n_known,
-        }
-        self.model_ = linear_ensemble(self.task.kinds, run.designs, matrices, facts)

@@ -1,4 +1,4 @@
-"""Run of a structured SVM, which alternates exact passes and steps on the cuts that they found.
+"""Problem of a linear structured SVM, which alternates exact passes and steps on cuts.
 
 ::
 
@@ -11,27 +11,27 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 from sklearn.utils import check_random_state
 
 from structboost._typing import FloatArray
-from structboost.contract.calls import separation
+from structboost.contract.calls import separation, stacked
 from structboost.contract.comparison import check_found
 from structboost.contract.exactness import probe_argmax
 from structboost.contract.parts import StackedParts
 from structboost.contract.separation import KeptTruth
 from structboost.contract.task import Task
-from structboost.linear.designs import check_sizes, designs_of
-from structboost.progress import ProgressBar
+from structboost.linear.designs import Design, check_sizes, designs_of, stacked_without_gaps
+from structboost.linear.linear_fit import approached
 from structboost.runtime.interrupts import raise_if_interrupted
 from structboost.solvers.block_frank_wolfe import BlockFrankWolfe
 from structboost.solvers.linear_scores import FoundOutputs, LinearScores, merge_kinds, starts_of
-from structboost.training.history import contradicts, ending_in_words, ending_of_passes, record
+from structboost.training.history import relative_gap
 
 # The problem restricted to the cached cuts is solved to this fraction of the gap after the last
 # exact pass.
@@ -47,147 +47,165 @@ _FIRST_PASSES = 3
 _RUNS = 64
 # Largest size of features, and its inverse: sums of their squares are numbers.
 _LARGEST = 1e150
+# A fit that tells whether weights lower the hinge at all: its C in units of one at which examples
+# count much, its gap, and its most passes.
+_PROBE_STRENGTH, _PROBE_GAP, _PROBE_EPOCHS = 10.0, 0.1, 30
 
 
-class Run:
-    """State of one fit, with the solver, the best weights so far, and their certificate.
+class HingeProblem:
+    """Minimiser of ``C mean(structured hinge) + |w|^2 / 2`` over linear functions.
+
+    A round is an exact pass, after steps on the cuts of the passes before it.
 
     Parameters
     ----------
-    svm : StructuredSVM
-        Its parameters are those of the run, and were checked.
+    task : Task
     X, Y : sequence
         Inputs and true outputs.
     example_weights : ndarray, shape (n_examples,)
         Weights of the examples, which sum to 1.
+    tol : float
+        Relative gap that is wanted.  Steps on cuts are no finer than it needs.
+    active, average, random_state
+        As in :class:`structboost.StructuredSVM`.
+    standardise : bool
+        Whether dense features get mean 0 and one standard deviation.
+
+    Attributes
+    ----------
+    primal, bound : float
+        Objective of the best weights so far, and the lower bound, at the C of :meth:`begin`.
     """
 
     def __init__(
-        self, svm: Any, X: Sequence[Any], Y: Sequence[Any], example_weights: FloatArray
+        self,
+        task: Task,
+        X: Sequence[Any],
+        Y: Sequence[Any],
+        example_weights: FloatArray,
+        *,
+        tol: float,
+        active: Collection[str],
+        average: bool = True,
+        random_state: Any,
+        standardise: bool,
     ) -> None:
-        self.began = time.perf_counter()
-        self.svm, self.X, self.Y = svm, X, Y
-        self.tol = float(svm.tol)
-        self.budgets = float(svm.C) * example_weights
-        stack = svm._stack(X)
-        self.task = svm.task.for_inputs(X)
+        self._X, self._Y, self._budgets = X, Y, example_weights
+        self._tol, self._average = float(tol), average
+        stack = stacked_without_gaps(task, X, active)
+        self.task = task.for_inputs(X)
         probe_argmax(self.task, X, Y, stack.offsets)
-        self.designs = designs_of(svm.task.kinds, stack, svm.active, standardise=svm._standardises)
+        self.designs: Mapping[str, Design] = designs_of(
+            task.kinds, stack, active, standardise=standardise
+        )
         rows = {kind: design.features(stack.rows[kind]) for kind, design in self.designs.items()}
-        self.n_known = {kind: int(stack.rows[kind].max(initial=-1)) + 1 for kind in svm.active}
+        self.n_known = {kind: int(stack.rows[kind].max(initial=-1)) + 1 for kind in active}
         check_sizes(rows, _LARGEST)
-        self.parts = LinearScores(self.task.kinds, StackedParts(rows, stack.offsets), self.n_known)
-        random = check_random_state(svm.random_state)
-        self.solver = BlockFrankWolfe(self.parts, self.budgets, random)
-        self._begin()
-        self.truth = KeptTruth()
-        self.n_first = self.n_added = 0
+        self._parts = LinearScores(self.task.kinds, StackedParts(rows, stack.offsets), self.n_known)
+        random = check_random_state(random_state)
+        self._solver = BlockFrankWolfe(self._parts, example_weights, random)
+        self._truth = KeptTruth()
+        self._C = 1.0
+        self._start()
 
-    def _begin(self) -> None:
-        self.best = self.solver.weights.copy()
+    def _start(self) -> None:
+        self._best = self._solver.weights.copy()
         self.primal, self.bound = np.inf, -np.inf
-        self.certified = bool(self.task.exact_argmax)
-        self.history: list[dict[str, Any]] = []
+        self._n_first, self._n_passes = 0, 0
+        self._fraction_of_new, self._is_better = 1.0, False
+        # Outputs and flat scores of the last pass, whose cuts are not added yet.
+        self._found: tuple[FoundOutputs, FloatArray] | None = None
 
-    def continue_with(self, svm: Any) -> None:
-        """Take the parameters of another fit, with the same cuts and scaled multipliers."""
-        factor = float(svm.C) / float(self.svm.C)
-        self.began, self.svm, self.tol = time.perf_counter(), svm, float(svm.tol)
-        self.budgets = factor * self.budgets
-        self.solver.scale_budgets(factor)
-        self.n_first = 0
-        self._begin()
+    def begin(self, C: float) -> None:
+        """Continue with another C, with the same cuts and scaled multipliers."""
+        if (relative_gap(self.primal, self.bound) or 0.0) > self._tol:
+            self._next_weights()
+        factor = C / self._C
+        self._C, self._budgets = C, factor * self._budgets
+        self._solver.scale_budgets(factor)
+        self._start()
 
     @property
-    def gap(self) -> float:
-        """Relative gap of the last exact pass."""
-        return float(self.history[-1]["gap"])
+    def loss_fraction(self) -> float:
+        """Fraction of the objective that is loss."""
+        norm = 0.5 * float(self._best @ self._best)
+        return 1.0 - norm / self.primal if self.primal else 0.0
 
-    def optimise(self) -> bool:
-        """Train, and return False if Ctrl-C ended it.
+    def is_empty_whatever_C(self, C: float) -> bool:
+        """Whether a coarse fit at a large C proves that weights hardly lower the hinge."""
+        self._tol = _PROBE_GAP
+        self.begin(max(C, _PROBE_STRENGTH * self._unit_of_C()))
+        approached(self, _PROBE_GAP, _PROBE_EPOCHS)
+        _, scores = self._parts.scores(np.zeros(self._parts.n_weights))
+        losses = separation(self.task, self._X, self._Y, scores).losses
+        return self.bound >= (1.0 - 2.0 * _PROBE_GAP) * float(self._budgets @ losses)
 
-        Raises KeyboardInterrupt if there was no exact pass yet.
-        """
-        label = f"{self.svm._objective} over linear, C {float(self.svm.C):.4g}  "
-        bar = ProgressBar(self.tol, self.svm.max_epochs, label) if self.svm.verbose else None
-        interrupted = False
-        try:
+    def _unit_of_C(self) -> float:
+        """Divide the number of examples by the mean square of the features of one."""
+        squares = 0.0
+        for kind, rows in stacked(self.task, self._X).rows.items():
+            features = rows >= 0 if kind in self.n_known else self.designs[kind].features(rows)
+            values = features.data if sparse.issparse(features) else np.asarray(features)
+            squares += float(np.square(values, dtype=np.float64).sum())
+        unit = len(self._X) ** 2 / squares if squares > 0 else 1.0
+        # Squares of tiny features are too small for a float.
+        return unit if np.isfinite(unit) else 1.0
+
+    def facts(self) -> dict[str, int]:
+        """Return further values of the record of a round."""
+        return {
+            "cuts": self._solver.n_cuts,
+            "columns": int(np.count_nonzero(self._best)),
+            "oracle_calls": self._n_first + self._n_passes,
+        }
+
+    def matrices(self) -> dict[str, FloatArray]:
+        """Return the best weights so far, by kind."""
+        return {at.kind: self._parts.matrix(self._best, at) for at in self._parts.layouts}
+
+    def improve(self) -> None:
+        """Make steps on the cuts so far, and an exact pass at the weights that they lead to."""
+        weights = self._next_weights()
+        raise_if_interrupted()
+        flat, scores = self._parts.scores(weights)
+        separated = separation(self.task, self._X, self._Y, scores, truth=self._truth)
+        outputs = merge_kinds(separated, self._parts, scores)
+        hinges = np.maximum(outputs.violations, 0.0)
+        cached = self._solver.cached_violations(flat)
+        if self.task.exact_argmax:
+            check_found(hinges, cached, outputs.losses, scores)
+        risk = float(self._budgets @ np.maximum(hinges, cached))
+        primal = 0.5 * float(weights @ weights) + risk
+        self.bound = max(self.bound, self._solver.dual_value)
+        self._is_better = primal < self.primal
+        if self._is_better:
+            self.primal, self._best = primal, weights
+        self._n_passes += 1
+        self._found = outputs, flat
+
+    def _next_weights(self) -> FloatArray:
+        """Add the cuts of the last pass, make steps on all, and return weights for the next one."""
+        if self._found is None:
             self._first_passes()
-            weights, fraction_of_new = self.solver.weights.copy(), 1.0
-            for _ in range(int(self.svm.max_epochs)):
-                raise_if_interrupted()
-                better = self._exact_pass(weights)
-                if bar is not None:
-                    bar(self.history[-1], self.svm)
-                if self.gap <= self.tol:
-                    break
-                mean = self.solver.improve(
-                    _INNER_FRACTION * max(self.primal - self.bound, self.tol * self.primal)
-                )
-                if not self.svm.average:
-                    weights = self.solver.weights.copy()
-                    continue
-                factor = _MORE_NEW if better else _LESS_NEW
-                fraction_of_new = min(1.0, max(_LEAST_NEW, factor * fraction_of_new))
-                if not (better or self.n_added):
-                    # No better bound yet: only the newest weights give more information.
-                    weights = self.solver.weights.copy()
-                    continue
-                weights = (1.0 - fraction_of_new) * self.best + fraction_of_new * mean
-            raise_if_interrupted()
-        except KeyboardInterrupt:
-            if not self.history:
-                raise
-            interrupted = True
-        if bar is not None:
-            ending = ending_of_passes(self.history, self.tol, interrupted=interrupted)
-            bar.end(ending_in_words(ending))
-        return not interrupted
+            return self._solver.weights.copy()
+        n_added = self._solver.add(*self._found)
+        mean = self._solver.improve(
+            _INNER_FRACTION * max(self.primal - self.bound, self._tol * self.primal)
+        )
+        factor = _MORE_NEW if self._is_better else _LESS_NEW
+        self._fraction_of_new = min(1.0, max(_LEAST_NEW, factor * self._fraction_of_new))
+        if self._average and (self._is_better or n_added):
+            return (1.0 - self._fraction_of_new) * self._best + self._fraction_of_new * mean
+        # Without a better bound or cut, only the newest weights give more information.
+        return self._solver.weights.copy()
 
     def _first_passes(self) -> None:
         """Make passes in runs, if there are many examples and no cuts of another C."""
-        if self.parts.n_examples >= _MANY_EXAMPLES and not self.solver.n_cuts:
+        if self._parts.n_examples >= _MANY_EXAMPLES and not self._solver.n_cuts:
             for _ in range(_FIRST_PASSES):
                 raise_if_interrupted()
-                pass_in_runs(self.task, self.X, self.Y, self.parts, self.solver, _RUNS)
-                self.n_first += 1
-
-    def _exact_pass(self, weights: FloatArray) -> bool:
-        """Make an exact pass at ``weights``, and return whether they are the best so far."""
-        flat, scores = self.parts.scores(weights)
-        separated = separation(self.task, self.X, self.Y, scores, truth=self.truth)
-        outputs = merge_kinds(separated, self.parts, scores)
-        hinges = np.maximum(outputs.violations, 0.0)
-        cached = self.solver.cached_violations(flat)
-        if self.task.exact_argmax:
-            check_found(hinges, cached, outputs.losses, scores)
-        risk = float(self.budgets @ np.maximum(hinges, cached))
-        primal = 0.5 * float(weights @ weights) + risk
-        self.bound = max(self.bound, self.solver.dual_value)
-        better = primal < self.primal
-        if better:
-            self.primal, self.best = primal, weights
-        self._record()
-        if self.gap > self.tol:
-            self.n_added = self.solver.add(outputs, flat)
-        return better
-
-    def _record(self) -> None:
-        n = len(self.history) + 1
-        if self.certified:
-            self.certified = not contradicts(self.history, self.primal, self.bound)
-        self.history.append(
-            record(
-                n,
-                self.primal,
-                self.bound,
-                certified=self.certified,
-                cuts=self.solver.n_cuts,
-                columns=int(np.count_nonzero(self.best)),
-                oracle_calls=self.n_first + n,
-                seconds=time.perf_counter() - self.began,
-            )
-        )
+                pass_in_runs(self.task, self._X, self._Y, self._parts, self._solver, _RUNS)
+                self._n_first += 1
 
 
 def pass_in_runs(
