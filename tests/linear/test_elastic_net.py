@@ -98,10 +98,11 @@ def test_optimum_and_zeros_are_those_of_an_independent_solver(solver, l1_ratio, 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("solver", SOLVERS)
-def test_the_next_C_and_the_whole_set_start_from_the_fit_before(solver):
+@pytest.mark.parametrize("l1_ratio", [0.0, 0.3])
+def test_the_next_C_and_the_whole_set_start_from_the_fit_before(solver, l1_ratio):
     X, Y = sequences(2, 40)
     rows = np.arange(0, 40, 2)
-    settings = {"active": ["token"], "l1_ratio": 0.3}
+    settings = {"active": ["token"], "l1_ratio": l1_ratio}
     part = solver(
         ChainTask(N_TAGS), [X[i] for i in rows], [Y[i] for i in rows], np.full(20, 1 / 20),
         **settings,

@@ -98,19 +98,6 @@ def trained(problem, C, n_rounds=60):
 # -- the chain on active features ----------------------------------------------------------------
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("solver", [DualChain, PrimalChain, PrimalLikelihood])
-@pytest.mark.parametrize("n_tags", [2, 3])
-def test_optimum_of_a_chain_is_that_of_an_independent_solver(solver, n_tags):
-    X, Y = sequences(np.random.default_rng(n_tags), n_tags=n_tags)
-    shares = np.random.default_rng(0).dirichlet(np.ones(len(X)))
-    best = optimum(enumerated(X, Y, shares, n_tags, C=8.0), n_tags)
-    rounds = trained(solver(ChainTask(n_tags), X, Y, shares, active=["token"]), 8.0)
-    assert (rounds[:, 0] <= best * (1 + 1e-6)).all()
-    assert (rounds[:, 1] >= best * (1 - 1e-6)).all()
-    assert rounds[-1] == pytest.approx([best, best], rel=1e-4)
-
-
 @given(st.integers(0, 2**32 - 1), st.integers(2, 4))
 @settings(max_examples=25, deadline=None)
 def test_risk_of_a_chain_is_the_enumerated_one_at_any_weights(seed, n_tags):
@@ -215,28 +202,6 @@ def test_the_dual_never_falls_and_the_next_C_starts_from_it():
     warm = trained(problem, 4.0, 1)[0]
     cold = trained(DualChain(ChainTask(3), X, Y, np.full(40, 1 / 40), active=["token"]), 4.0, 1)[0]
     assert warm[1] - warm[0] < cold[1] - cold[0]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("solver", [DualChain, PrimalChain, PrimalLikelihood])
-def test_a_problem_adopts_the_result_on_some_of_its_examples(solver):
-    X, Y = sequences(np.random.default_rng(8), n=40)
-    rows = np.arange(0, 40, 2)
-    part = solver(
-        ChainTask(3), [X[i] for i in rows], [Y[i] for i in rows], np.full(20, 1 / 20),
-        active=["token"],
-    )  # fmt: skip
-    trained(part, 20.0)
-    whole = solver(ChainTask(3), X, Y, np.full(40, 1 / 40), active=["token"])
-    other = solver(ChainTask(3), X, Y, np.full(40, 1 / 40), active=["token"])
-    whole.adopt(part.result(), rows, 20.0)
-    whole.improve()
-    other.begin(20.0)
-    other.improve()
-    assert whole.primal < other.primal
-    best = trained(other, 20.0)[-1]
-    assert whole.bound <= best[1] * (1 + 1e-6)
-    assert trained(whole, 20.0)[-1] == pytest.approx(best, rel=1e-4)
 
 
 @pytest.mark.parametrize("solver", [DualChain, PrimalChain])
@@ -489,18 +454,12 @@ def test_ctrl_c_keeps_the_rounds_before(monkeypatch):
     assert len(model_predictions(trainer.task, trainer.model_, X)) == len(X)
 
 
-def test_ctrl_c_before_there_is_a_model_is_raised(monkeypatch):
+@pytest.mark.parametrize(("C", "round_"), [(30.0, 1), ("auto", 3)])
+def test_ctrl_c_before_there_is_a_model_is_raised(monkeypatch, C, round_):
     X, Y = chain_data()
-    interrupt(monkeypatch, 1)
+    interrupt(monkeypatch, round_)
     with pytest.raises(KeyboardInterrupt):
-        chain_trainer().fit(X, Y)
-
-
-def test_ctrl_c_while_C_is_chosen_is_raised(monkeypatch):
-    X, Y = chain_data()
-    interrupt(monkeypatch, 3)
-    with pytest.raises(KeyboardInterrupt):
-        chain_trainer(C="auto").fit(X, Y, folds=random_folds(X, Y))
+        chain_trainer(C=C).fit(X, Y, folds=random_folds(X, Y))
 
 
 def interrupt(monkeypatch, round_):
