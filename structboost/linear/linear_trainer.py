@@ -206,7 +206,7 @@ class LinearTrainer(LinearFit):
         folds: Sequence[Fold],
         score: Score | None,
     ) -> Callable[[], bool]:
-        """Train, and return what tells whether no weights have a smaller hinge than none."""
+        """Train, and return a test of whether weights of zero are the optimum."""
         C: Any = self.C
         if is_text(C, AUTO):
             path = Path("C", records=self.C_path_)

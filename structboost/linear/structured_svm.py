@@ -186,16 +186,14 @@ class StructuredSVM(LinearFit):
         X, Y = by_position(X), by_position(Y)
         check_examples(X, Y)
         example_weights = checked_example_weights(sample_weight, len(X))
+        self._check_parameters(C=1.0)
         problem: HingeProblem | None = None
         values: Iterable[Any] = iterated_Cs(Cs, checked_positive)
         if isinstance(Cs, Sized):
             values = list(values)
-            for C in values:
-                self._check_parameters(C)
         for C in values:
             svm = unfitted_copy(self)
             svm.C = C
-            svm._check_parameters(C)
             began = time.perf_counter()
             with deferred_interrupts(), one_blas_thread():
                 problem = problem or svm._problem(X, Y, example_weights)

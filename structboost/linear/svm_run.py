@@ -114,7 +114,7 @@ class HingeProblem:
         self._n_first, self._n_passes = 0, 0
         self._fraction_of_new, self._is_better = 1.0, False
         # Outputs and flat scores of the last pass, whose cuts are not added yet.
-        self._found: tuple[FoundOutputs, FloatArray] | None = None
+        self._last_pass: tuple[FoundOutputs, FloatArray] | None = None
 
     def begin(self, C: float) -> None:
         """Continue with another C, with the same cuts and scaled multipliers."""
@@ -181,14 +181,14 @@ class HingeProblem:
         if self._is_better:
             self.primal, self._best = primal, weights
         self._n_passes += 1
-        self._found = outputs, flat
+        self._last_pass = outputs, flat
 
     def _next_weights(self) -> FloatArray:
         """Add the cuts of the last pass, make steps on all, and return weights for the next one."""
-        if self._found is None:
+        if self._last_pass is None:
             self._first_passes()
             return self._solver.weights.copy()
-        n_added = self._solver.add(*self._found)
+        n_added = self._solver.add(*self._last_pass)
         mean = self._solver.improve(
             _INNER_FRACTION * max(self.primal - self.bound, self._tol * self.primal)
         )

@@ -39,13 +39,8 @@ class Chain(Task):
     def loss(self, y, y_pred):
         return float(np.sum(np.asarray(y) != np.asarray(y_pred)))
 
-    def argmax(self, x, scores, y=None):
-        def value(z):
-            score = sum(scores["node"][t, z[t]] for t in range(3))
-            score -= sum(scores["edge"][t, 0] for t in range(2) if z[t] != z[t + 1])
-            return score + (0 if y is None else self.loss(y, z))
-
-        return max(itertools.product((0, 1), repeat=3), key=value)
+    def outputs(self, x):
+        return itertools.product((0, 1), repeat=3)
 
 
 class FreeChain(Chain):
