@@ -125,16 +125,9 @@ class DualChain:
         self._slopes = self._weights, self._transitions
         if l1_ratio:
             self._slopes = self._weights.copy(), self._transitions.copy()
-        self._duals = _true_duals(starts, tags, n_tags)
-        if self._steps:
-            starts_of_steps = self._steps[5]
-            tokens = np.arange(int(starts_of_steps[-1])) + np.repeat(
-                starts[:-1] - starts_of_steps[:-1], np.diff(starts_of_steps)
-            )
-            self._true_pairs = tags[tokens] * n_tags + tags[tokens + 1]
-            of_pairs = np.zeros((len(tokens), n_tags**2))
-            of_pairs[np.arange(len(tokens)), self._true_pairs] = 1.0
-            self._duals = (self._duals[0], of_pairs, *self._duals[2:])
+        self._true_pairs, self._duals = _true_duals(
+            starts, tags, n_tags, by_steps=bool(self._steps)
+        )
         self.primal, self.bound, self._C = np.inf, -np.inf, 0.0
         self._best = self._weights, self._transitions
 
@@ -268,15 +261,20 @@ def _rows_within(starts: IntArray, sequences: IntArray) -> IntArray:
     return np.asarray(first + np.arange(len(first)))
 
 
-def _true_duals(starts: IntArray, tags: IntArray, n_tags: int) -> tuple[FloatArray, ...]:
-    """Distributions that are certain of the true tags, whose weights are zero."""
+def _true_duals(
+    starts: IntArray, tags: IntArray, n_tags: int, *, by_steps: bool
+) -> tuple[IntArray, tuple[FloatArray, ...]]:
+    """Return the true pairs, and distributions certain of the true tags, whose weights are zero."""
     n = len(starts) - 1
-    of_tags, of_pairs = np.zeros((len(tags), n_tags)), np.zeros((n, n_tags**2))
+    of_tags = np.zeros((len(tags), n_tags))
     of_tags[np.arange(len(tags)), tags] = 1.0
     owners = np.repeat(np.arange(n), np.diff(starts))
     inner = np.flatnonzero(owners[1:] == owners[:-1])
-    np.add.at(of_pairs, (owners[inner], tags[inner] * n_tags + tags[inner + 1]), 1.0)
-    return of_tags, of_pairs, np.zeros(n), np.full(n, FIRST_OVERLAP)
+    pairs = tags[inner] * n_tags + tags[inner + 1]
+    n_rows, rows = (len(inner), np.arange(len(inner))) if by_steps else (n, owners[inner])
+    of_pairs = np.zeros((n_rows, n_tags**2))
+    np.add.at(of_pairs, (rows, pairs), 1.0)
+    return pairs, (of_tags, of_pairs, np.zeros(n), np.full(n, FIRST_OVERLAP))
 
 
 def chain_problem(

@@ -202,14 +202,16 @@ def test_arrays_of_numbers_take_it_with_one_linear_function():
 
 
 @pytest.mark.parametrize(
-    "settings", [{"objective": "hinge"}, {"objective": "svm"}, {"weak_learner": "tree"}]
+    ("settings", "message"),
+    [
+        ({"objective": "hinge"}, r"0\.5, which .* does not read; leave it out"),
+        ({"objective": "svm"}, r"0\.5, which .* does not read; leave it out"),
+        ({"weak_learner": "tree"}, r"0\.5, which .* does not read; leave it out"),
+        ({"l1_ratio": 1.0}, "1"),
+        ({"l1_ratio": -0.1}, "-0"),
+        ({"l1_ratio": np.nan}, "nan"),
+    ],
 )
-def test_objectives_that_do_not_read_it_refuse_it(settings):
-    with pytest.raises(ValueError, match=r"l1_ratio is 0\.5, which .* does not read; leave it out"):
-        StructBoostTagger(l1_ratio=0.5, **settings).fit(*tokens(n=4))
-
-
-@pytest.mark.parametrize("l1_ratio", [1.0, -0.1, np.nan])
-def test_values_out_of_range_are_named(l1_ratio):
-    with pytest.raises(ValueError, match="l1_ratio"):
-        StructBoostTagger(l1_ratio=l1_ratio).fit(*tokens(n=4))
+def test_values_out_of_range_and_objectives_that_do_not_read_it_are_refused(settings, message):
+    with pytest.raises(ValueError, match=f"l1_ratio is {message}"):
+        StructBoostTagger(**{"l1_ratio": 0.5} | settings).fit(*tokens(n=4))
