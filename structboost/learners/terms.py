@@ -122,4 +122,4 @@ def check_single_terms(terms: Terms, n_columns: int, master: str) -> None:
     TaskError if a column has several terms, or a coefficient that is not 1.
     """
     if terms.coefficients.tolist() != [1.0] * n_columns:
-        raise TaskError(f"The {master} master takes columns of one weak learner on one channel.")
+        raise TaskError(f"{master} takes columns of one weak learner on one channel.")

@@ -12,8 +12,8 @@ from .conditional_likelihood import ConditionalLikelihood as ConditionalLikeliho
 from .cut_oracle import Cut as Cut
 from .cut_oracle import CutOracle as CutOracle
 from .exponential import Exponential as Exponential
-from .hinge_by_size import HingeBySize as HingeBySize
 from .logistic import Logistic as Logistic
+from .m_slack import HingeBySize as HingeBySize
 from .m_slack import MSlack as MSlack
 from .master import Booster as Booster
 from .master import RestrictedMaster as RestrictedMaster

@@ -24,9 +24,8 @@ from structboost.files.schema import (
     whole_number,
 )
 from structboost.learners.responses import StoredResponses
-from structboost.learners.terms import Terms, check_single_terms
 from structboost.objectives.base import Formulation, Problem
-from structboost.objectives.master import RestrictedMaster
+from structboost.objectives.master import SingleTermMaster
 from structboost.objectives.pair_margins import PAIR_LINK
 from structboost.runtime.memory import check_memory
 from structboost.solvers.coordinate_descent import channel_weights, update_coordinates
@@ -112,15 +111,14 @@ class Exponential(Formulation):
         return ExponentialMaster(problem, C, self)
 
 
-class ExponentialMaster(RestrictedMaster):
+class ExponentialMaster(SingleTermMaster):
     """Master of the exponential loss, where a column is one weak learner on one channel."""
 
     def __init__(self, problem: Problem, C: float, formulation: Exponential) -> None:
-        super().__init__(C)
         codes = codes_of(problem.task, problem.Y)
+        super().__init__(problem.only_kind(), C)
         self.formulation = formulation
         self._random = problem.random_state
-        self._kind = problem.only_kind()
         n_outputs = len(codes.codes)
         self._order = np.argsort(codes.labels, kind="stable")
         labels = codes.labels[self._order]
@@ -136,7 +134,6 @@ class ExponentialMaster(RestrictedMaster):
         self._pairs = self._rho.copy()
         self._log_scale = 0.0
         self._responses = StoredResponses(len(labels))
-        self._terms = Terms.none()
         self._solves = 0
         self.risk = float(self._rho.sum())
 
@@ -168,17 +165,6 @@ class ExponentialMaster(RestrictedMaster):
                 "objective of an estimator."
             )
         return self._responses.add(responses[:, self._order])
-
-    @override
-    def add_columns(self, terms: Mapping[str, Terms], n_new: int) -> None:
-        check_single_terms(terms[self._kind], n_new, "exponential")
-        self._terms = self._terms.joined(terms[self._kind], len(self.weights))
-        super().add_columns(terms, n_new)
-
-    @override
-    def keep_columns(self, mask: NDArray[np.bool_]) -> None:
-        self._terms = self._terms.of_columns(mask)
-        super().keep_columns(mask)
 
     @override
     def solve(self, tolerance: float, selected: IntArray | None = None) -> None:

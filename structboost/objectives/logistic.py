@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import inf
 from typing import Any
@@ -13,9 +13,8 @@ from scipy.optimize import minimize, minimize_scalar
 
 from structboost._typing import FloatArray, IntArray, override
 from structboost.contract.optional_methods import codes_of
-from structboost.learners.terms import Terms, check_single_terms
 from structboost.objectives.base import Formulation, Problem
-from structboost.objectives.master import RestrictedMaster
+from structboost.objectives.master import SingleTermMaster
 from structboost.objectives.softmax_link import SoftmaxLink
 from structboost.runtime.memory import GrowingMatrix
 from structboost.validation import checked_choice, checked_positive, checked_regularisation
@@ -64,7 +63,7 @@ class Logistic(Formulation):
         return LogisticMaster(problem, C, self)
 
 
-class LogisticMaster(RestrictedMaster):
+class LogisticMaster(SingleTermMaster):
     """Master of all channels of the chosen learners, re-fitted from the weights of the last round.
 
     The master takes all channels of a learner or none.
@@ -74,16 +73,14 @@ class LogisticMaster(RestrictedMaster):
     max_idle_rounds = inf
 
     def __init__(self, problem: Problem, C: float, formulation: Logistic) -> None:
-        super().__init__(C)
         codes = codes_of(problem.task, problem.Y)
+        super().__init__(problem.only_kind(), C)
         self.formulation = formulation
-        self._kind = problem.only_kind()
         self._code = codes.codes.astype(np.float64)
         self._labels = codes.labels
         self._margins = codes.losses[codes.labels]
         self._example_weights = problem.example_weights
         self._responses = GrowingMatrix(len(codes.labels), np.float32)
-        self._terms = Terms.none()
         no_scores = np.zeros((len(codes.labels), self._code.shape[1]))
         self.risk, _ = self._loss_and_duals(no_scores)
 
@@ -100,17 +97,6 @@ class LogisticMaster(RestrictedMaster):
     @override
     def add_responses(self, kind: str, responses: NDArray[np.generic]) -> int:
         return self._responses.append(responses)
-
-    @override
-    def add_columns(self, terms: Mapping[str, Terms], n_new: int) -> None:
-        check_single_terms(terms[self._kind], n_new, "logistic")
-        self._terms = self._terms.joined(terms[self._kind], len(self.weights))
-        super().add_columns(terms, n_new)
-
-    @override
-    def keep_columns(self, mask: NDArray[np.bool_]) -> None:
-        self._terms = self._terms.of_columns(mask)
-        super().keep_columns(mask)
 
     @override
     def solve(self, tolerance: float, selected: IntArray | None = None) -> None:

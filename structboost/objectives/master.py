@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from structboost._typing import IntArray, override
 from structboost.contract.task import Task
-from structboost.learners.terms import Terms
+from structboost.learners.terms import Terms, check_single_terms
 from structboost.runtime.described import Described
 
 
@@ -191,6 +191,34 @@ class RestrictedMaster(WeightedColumns, ABC):
         bound : float or None
             At most ``primal``, or None if the master has no bound.
         """
+
+
+class SingleTermMaster(RestrictedMaster):
+    """Master of parts of one kind, where a column is one weak learner on one channel.
+
+    Parameters
+    ----------
+    kind : str
+        Kind of the parts.
+    C : float
+        Weight of the risk against the l1 norm of the weights.
+    """
+
+    def __init__(self, kind: str, C: float) -> None:
+        super().__init__(C)
+        self._kind = kind
+        self._terms = Terms.none()
+
+    @override
+    def add_columns(self, terms: Mapping[str, Terms], n_new: int) -> None:
+        check_single_terms(terms[self._kind], n_new, type(self).__name__)
+        self._terms = self._terms.joined(terms[self._kind], len(self.weights))
+        super().add_columns(terms, n_new)
+
+    @override
+    def keep_columns(self, mask: NDArray[np.bool_]) -> None:
+        self._terms = self._terms.of_columns(mask)
+        super().keep_columns(mask)
 
 
 class Booster(WeightedColumns, ABC):

@@ -9,7 +9,7 @@ from structboost.validation import checked_flag
 FORMULATIONS = Registry(
     "formulation",
     {
-        "auto": "structboost.objectives.hinge_by_size:HingeBySize",
+        "auto": "structboost.objectives.m_slack:HingeBySize",
         "one_slack": "structboost.objectives.one_slack:OneSlack",
         "m_slack": "structboost.objectives.m_slack:MSlack",
         "exponential": "structboost.objectives.exponential:Exponential",
