@@ -212,22 +212,6 @@ class PredictThenOptimizeTask(Task):
             for i, (x, vector) in enumerate(zip(X, vectors, strict=True))
         ]
 
-    def predicted_costs(self, scores: StackedParts) -> list[FloatArray]:
-        """Compute the predicted costs of each input from the scores of its parts.
-
-        Parameters
-        ----------
-        scores : StackedParts
-            Scores of the parts of all inputs.
-
-        Returns
-        -------
-        costs : list of ndarray, shape (n_items,)
-            Predicted costs of each input.
-        """
-        kind, part = next(iter(self.kinds.items()))
-        return np.split(flat_costs(scores.rows), part.n_channels * scores.offsets[kind][1:-1])
-
     def with_problem(self, problem: DecisionProblem) -> PredictThenOptimizeTask:
         """Return the task of another problem with equally many items."""
         return PredictThenOptimizeTask(problem, self.features, n_items=self.n_items)

@@ -56,8 +56,6 @@ class BoostedEstimator(SavedEstimator, Documented, BaseEstimator):
 
     Parameters
     ----------
-    max_rounds : int
-        Maximum number of rounds of column generation.
     weak_learner : str, callable or list of these
         Family of weak learners, or the union of several, as ``["linear", "stump"]``
         (:class:`structboost.StructBoost`).
@@ -122,7 +120,6 @@ class BoostedEstimator(SavedEstimator, Documented, BaseEstimator):
         The C of the model, from the parameter or from a choice on held-out data.
     """
 
-    max_rounds: int = 200
     weak_learner: WeakLearners = "stump"
     exact: bool | None = None
     early_stopping: bool = False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import replace
 from functools import partial
 from os import PathLike
@@ -30,6 +31,7 @@ from structboost.faces.objectives import (
     reads,
 )
 from structboost.faces.parameters import estimator, is_same
+from structboost.faces.saved import plain_parameters
 from structboost.faces.tables import TableEstimator
 from structboost.faces.tree_settings import (
     FEWEST_OF_LONG,
@@ -54,6 +56,7 @@ from structboost.objectives.base import Formulation
 from structboost.objectives.newton_steps import NewtonSteps
 from structboost.objectives.registry import formulation_of
 from structboost.objectives.stage_wise_likelihood import StageWiseLikelihood
+from structboost.objectives.values import OBJECTIVES, Objective
 from structboost.progress import Progress
 from structboost.tasks.tables import has_contradictions
 from structboost.tasks.taxonomy import TaxonomyTask
@@ -98,13 +101,15 @@ class StructBoostEstimator(BoostedEstimator):
 
     Parameters
     ----------
-    objective : {"log_loss", "hinge", "svm", "exponential", "l1_log_loss"} or Formulation
+    objective : {"log_loss", "hinge", "svm", "exponential", "l1_log_loss"}, Objective or Formulation
         Function that is minimised.  ``"log_loss"``: minus the mean logarithm of the probability of
         the true output, by stage-wise boosting, without a certificate.  ``"hinge"``: C times the
         mean hinge of the loss plus the l1 norm of the weights, to a certified gap.  ``"svm"``: C
         times this hinge plus half the squared norm of one linear function.  ``"exponential"`` and
         ``"l1_log_loss"``: C times these losses plus the l1 norm of the weights.  A
-        :class:`structboost.objectives.Formulation` is minimised unchanged.
+        :class:`structboost.objectives.Formulation` is minimised unchanged.  An
+        :class:`structboost.objectives.Objective`, such as ``Hinge(C=10)``, has parameters of its
+        own in place of those below.
     learning_rate : float or "auto"
         Fraction of each step that is taken.  ``"auto"`` depends on the objective, and
         ``learning_rate_`` is the result.  Read by stage-wise objectives.
@@ -164,8 +169,6 @@ class StructBoostEstimator(BoostedEstimator):
     random_state : int, RandomState or None
         Seed for all random choices.  With None, stage-wise boosting still draws the same rows in
         every fit.
-    max_rounds : int, optional
-        Former name of ``max_iter``.
 
     Attributes
     ----------
@@ -191,7 +194,7 @@ class StructBoostEstimator(BoostedEstimator):
         Name of the objective of the fit.  Its value is ``objective_``.
     """
 
-    objective: str | Formulation = LOG_LOSS
+    objective: str | Objective | Formulation = LOG_LOSS
     learning_rate: float | str = AUTO
     max_iter: int | str = AUTO
     max_depth: int | str = AUTO
@@ -209,7 +212,6 @@ class StructBoostEstimator(BoostedEstimator):
     engine: str | Engine = "threads"
     checkpoint: str | PathLike[str] | Checkpoint | None = None
     scoring: Any = None
-    max_rounds: int | None = None  # type: ignore[assignment]
 
     # Settings of trees, which a fit chooses.
     _trees = TreeSettings()
@@ -242,7 +244,8 @@ class StructBoostEstimator(BoostedEstimator):
         return f"{text}  # {self._summary()}" if hasattr(self, "minimised_") else text
 
     def _objective_name(self) -> str:
-        return shown(self.objective).strip("'")
+        objective = self.objective
+        return objective.name if isinstance(objective, Objective) else shown(objective).strip("'")
 
     def _summary(self) -> str:
         """Describe objective, weak learners, choices and ending of the fit in words."""
@@ -266,17 +269,13 @@ class StructBoostEstimator(BoostedEstimator):
         ValueError or TypeError if there is no such objective, or it does not read a parameter that
         was set.
         """
-        objective = checked_objective(self.objective, self._objectives)
+        objective = self._take_objective()
         self._check_scoring(objective, weak_learner)
         if not is_same(self.max_iter, AUTO):
             checked_whole_number(self.max_iter, "max_iter")
         values = {**self.get_params(deep=False), "weak_learner": weak_learner}
         defaults = {name: getattr(type(self), name) for name in values}
         check_parameters(objective, values, defaults, self._objectives)
-        if self.max_rounds is not None:
-            if not is_same(self.max_iter, type(self).max_iter):
-                raise ValueError("max_iter and max_rounds are both set; give max_iter alone.")
-            warn_user("max_rounds is called max_iter now; 0.4 will not take it.", FutureWarning)
         return objective
 
     def _check_scoring(self, objective: str, weak_learner: Any) -> None:
@@ -288,9 +287,37 @@ class StructBoostEstimator(BoostedEstimator):
                 "early_stopping=True, or C='auto' with an objective that reads C, such as 'hinge'."
             )
 
+    def _take_objective(self) -> str:
+        """Return the name of the objective, whose own parameters a draft gets as its flat ones."""
+        name = checked_objective(self.objective, self._objectives)
+        if isinstance(self.objective, Objective):
+            self.objective.give_to(self)
+            self.objective = name
+        return name
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters, where ``objective__C`` makes an objective of a name.
+
+        Parameters
+        ----------
+        **params
+            Parameters of the estimator, and of its objective after ``objective__``.
+
+        Returns
+        -------
+        self : object
+            The estimator.
+        """
+        objective = params.get("objective", self.objective)
+        if any(name.startswith("objective__") for name in params) and isinstance(objective, str):
+            checked_objective(objective, self._objectives)
+            params["objective"] = OBJECTIVES[objective]()
+        updated: Self = super().set_params(**params)
+        return updated
+
     def _is(self, *names: str) -> bool:
         """Whether the objective is one of these."""
-        return isinstance(self.objective, str) and self.objective in names
+        return self._objective_name() in names
 
     @property
     def _is_stage_wise(self) -> bool:
@@ -300,8 +327,7 @@ class StructBoostEstimator(BoostedEstimator):
     @property
     def _is_one_linear_function(self) -> bool:
         """Whether one linear function is fitted, without boosting."""
-        is_named = isinstance(self.objective, str)
-        return is_named and is_one_linear_function(str(self.objective), self._weak_learners())
+        return is_one_linear_function(self._objective_name(), self._weak_learners())
 
     def _stage_wise(self) -> NewtonSteps:
         """Return the formulation of the stage-wise objective, with its default learning rate."""
@@ -351,8 +377,6 @@ class StructBoostEstimator(BoostedEstimator):
 
     def _most_rounds(self) -> Any:
         """Return the maximum number of rounds or passes."""
-        if self.max_rounds is not None:
-            return self.max_rounds
         return self.max_iter if not is_same(self.max_iter, AUTO) else self._trees.max_rounds
 
     def _first_trees(self, n_examples: int) -> TreeSettings:
@@ -360,8 +384,8 @@ class StructBoostEstimator(BoostedEstimator):
         ends = self._is(LOG_LOSS) and is_same(self._weak_learners(), "tree")
         is_many = n_examples > _LARGE
         most: Any = _MOST_ROUNDS_THAT_END if ends and not is_many else _MOST_ROUNDS
-        if self.max_rounds is not None or not is_same(self.max_iter, AUTO):
-            most = self.max_iter if self.max_rounds is None else self.max_rounds
+        if not is_same(self.max_iter, AUTO):
+            most = self.max_iter
         rate = _RATE_OF_LARGE if is_many and self._tries_long_steps else None
         first = TreeSettings(max_rounds=most, learning_rate=rate)
         if not is_same(self.max_depth, AUTO):
@@ -565,7 +589,7 @@ class StructBoostEstimator(BoostedEstimator):
     def _leaves_trees_open(self) -> bool:
         """Whether the user set none of the parameters that long steps change."""
         names = ("max_depth", "max_features", "learning_rate", "max_iter")
-        return self.max_rounds is None and all(is_same(getattr(self, name), AUTO) for name in names)
+        return all(is_same(getattr(self, name), AUTO) for name in names)
 
     @property
     def _leaves_end_open(self) -> bool:
@@ -573,8 +597,7 @@ class StructBoostEstimator(BoostedEstimator):
 
         They may not where the user gave the rounds, so that a run can be resumed with more of them.
         """
-        is_open = self.max_rounds is None and is_same(self.max_iter, AUTO)
-        return is_open and not self.early_stopping
+        return is_same(self.max_iter, AUTO) and not self.early_stopping
 
     def _keep_trees(self) -> None:
         """Set the attributes of the trees that were chosen."""
@@ -613,7 +636,7 @@ class StructBoostEstimator(BoostedEstimator):
 
     def _warn_of_few_rounds(self) -> None:
         """Warn if the default number of rounds ended training while the held-out loss fell."""
-        is_default = self.max_rounds is None and is_same(self.max_iter, AUTO)
+        is_default = is_same(self.max_iter, AUTO)
         losses = {entry["round"]: entry.get("held_out_loss") for entry in self.history_}
         measured = {n: loss for n, loss in losses.items() if loss is not None}
         n_rounds = len(losses)
@@ -636,7 +659,7 @@ class StructBoostEstimator(BoostedEstimator):
     @override
     def _restore(self, facts: Mapping[str, Any]) -> None:
         super()._restore(facts)
-        self.minimised_ = facts.get("objective_name", str(self.objective))
+        self.minimised_ = str(facts["objective_name"])
         if (learning_rate := facts.get("learning_rate")) is not None:
             self.learning_rate_ = float(learning_rate)
 
@@ -644,7 +667,9 @@ class StructBoostEstimator(BoostedEstimator):
     def _facts(self) -> dict[str, Any]:
         learning_rate = getattr(self, "learning_rate_", None)
         names = {"objective_name": self.minimised_, "learning_rate": learning_rate}
-        return super()._facts() | names
+        flat = copy(self)
+        flat._take_objective()
+        return super()._facts() | names | {"parameters": plain_parameters(flat)}
 
     def _pricing(self, task: Task) -> str | PricingRule:
         """Return the pricing rule for ``task``, or its name."""
@@ -682,8 +707,7 @@ class StructBoostClassifier(TaxonomyClassifier, StructBoostEstimator, TableEstim
 
     _tries_long_steps = True
 
-    # Repeated, because the other base class has different defaults.
-    max_rounds: int | None = None  # type: ignore[assignment]
+    # Repeated, because the other base class has a different default.
     weak_learner: WeakLearners = AUTO
 
     def _fit_in_place(self, X: Any, y: Any, sample_weight: Any) -> Self:

@@ -51,6 +51,8 @@ class _CodedClassifier(BoostedClassifier):
 
     Parameters
     ----------
+    max_rounds : int
+        Maximum number of rounds of column generation.
     random_state : int, RandomState or None
         Seed for random codes and for the held-out part.
 

@@ -27,6 +27,8 @@ class MultiBoostCWClassifier(TaxonomyClassifier):
         is CW-1, the stage-wise method of the paper's tables.
     tol : float
         Relative gap at which training stops.
+    max_rounds : int
+        Maximum number of rounds of column generation.
     tau_max : int
         Number of sweeps of coordinate descent per round; 1 is stage-wise.
     solver : {"fcd", "lbfgs"}

@@ -7,6 +7,15 @@ from typing import Any
 
 from structboost.faces.parameters import is_same
 from structboost.objectives.base import Formulation
+from structboost.objectives.values import (
+    OBJECTIVES,
+    ExponentialLoss,
+    Hinge,
+    L1LogLoss,
+    LogLoss,
+    Objective,
+    Pairwise,
+)
 from structboost.training.boosting import AUTO
 from structboost.validation import shown
 
@@ -17,30 +26,30 @@ OWN = "a Formulation"
 # Objectives that are minimised stage-wise, by shrunken steps and without a bound.
 STAGE_WISE = (LOG_LOSS, PAIRWISE)
 
-# Parameters that only some objectives read.
-_OF_STEPS = ("learning_rate",)
+# Parameters of trees, and of boosting, which the fit of one linear function does not read.
 OF_TREES = ("max_depth", "min_samples_leaf", "l2_regularization", "max_features")
-_OF_MASTERS = ("C", "tol", "exact", "pricing", "columns_per_channel")
-_OF_HINGE = ("formulation", "stabilize", "spread")
-# Parameters of boosting, not of the fit of one linear function.
 _OF_LOOP = (
     "engine", "early_stopping", "validation_fraction", "n_iter_no_change", "callbacks",
 )  # fmt: skip
-_OF_FILES = ("checkpoint",)
+_OF_BOOSTING = (*_OF_LOOP, "checkpoint")
 
 _READ: dict[str, tuple[str, ...]] = {
-    LOG_LOSS: (*_OF_STEPS, *OF_TREES, *_OF_LOOP, *_OF_FILES),
-    PAIRWISE: (*_OF_STEPS, *OF_TREES, *_OF_LOOP, *_OF_FILES),
-    HINGE: (*_OF_MASTERS, *_OF_HINGE, *_OF_LOOP, *_OF_FILES),
-    SVM: ("C", "tol"),
-    EXPONENTIAL: (*_OF_MASTERS, *_OF_LOOP, *_OF_FILES),
-    L1_LOG_LOSS: (*_OF_MASTERS, *_OF_LOOP),
-    OWN: (*_OF_MASTERS, "spread", *_OF_LOOP, *_OF_FILES),
+    LOG_LOSS: (*Pairwise.parameters(), *_OF_BOOSTING),
+    PAIRWISE: (*Pairwise.parameters(), *_OF_BOOSTING),
+    HINGE: (*Hinge.parameters(), *_OF_BOOSTING),
+    SVM: OBJECTIVES[SVM].parameters(),
+    EXPONENTIAL: (*ExponentialLoss.parameters(), *_OF_BOOSTING),
+    L1_LOG_LOSS: (*L1LogLoss.parameters(), *_OF_LOOP),
+    OWN: (*ExponentialLoss.parameters(), "spread", *_OF_BOOSTING),
 }
 # The log-loss of one linear function.
 _READ_BY_LINEAR = ("C", "tol", "l1_ratio")
-_CHECKED = (*_OF_STEPS, *OF_TREES, *_OF_MASTERS, *_OF_HINGE, *_OF_LOOP, *_OF_FILES, "l1_ratio")
+_CHECKED = tuple(dict.fromkeys((*LogLoss.parameters(), *_READ[HINGE])))
 _OF_THE_HINGE = ("one_slack", "m_slack")
+_OF_FORMULATION = (
+    "leave it out, or write objective='hinge' with formulation='one_slack' or 'm_slack', or write "
+    "objective= in place of formulation=."
+)
 
 
 def checked_objective(objective: Any, choices: Iterable[str]) -> str:
@@ -50,10 +59,15 @@ def checked_objective(objective: Any, choices: Iterable[str]) -> str:
     """
     if isinstance(objective, Formulation):
         return OWN
+    if isinstance(objective, Objective) and objective.name in choices:
+        return objective.name
     if not isinstance(objective, str) or objective not in choices:
         names = ", ".join(map(repr, choices))
         error = ValueError if isinstance(objective, str) else TypeError
-        raise error(f"objective is {shown(objective)}; give one of {names}, or a Formulation.")
+        raise error(
+            f"objective is {shown(objective)}; give one of {names}, an Objective such as Hinge(), "
+            "or a Formulation."
+        )
     return objective
 
 
@@ -85,7 +99,7 @@ def is_one_linear_function(objective: str, weak_learner: Any) -> bool:
 def reads(objective: str, weak_learner: Any) -> tuple[str, ...]:
     """Return the parameters that an objective reads, of those that only some objectives read."""
     if objective == LOG_LOSS and is_linear(weak_learner):
-        of_trees = (*_OF_STEPS, *OF_TREES) if grows_trees(weak_learner) else ()
+        of_trees = Pairwise.parameters() if grows_trees(weak_learner) else ()
         return (*_READ_BY_LINEAR, *of_trees)
     if objective in STAGE_WISE and not grows_trees(weak_learner):
         return tuple(name for name in _READ[objective] if name not in OF_TREES)
@@ -112,9 +126,14 @@ def check_parameters(
             continue
         raise ValueError(
             f"{name} is {shown(values[name])}, which {about} does not read; "
-            f"{_remedy(name, values[name], choices, objective)}"
+            f"{_remedy(name, values[name], choices)}"
         )
-    _check_formulation(values.get("formulation"), choices)
+    formulation = values.get("formulation")
+    if not any(is_same(formulation, one) for one in (AUTO, *_OF_THE_HINGE)):
+        raise ValueError(
+            f"formulation is {shown(formulation)}, which does not minimise the hinge loss; "
+            f"{_OF_FORMULATION}"
+        )
     if objective == SVM and not (is_linear(weak_learner) or is_same(weak_learner, AUTO)):
         raise ValueError(
             f"weak_learner is {shown(weak_learner)}, and objective='svm' fits one linear function; "
@@ -122,36 +141,12 @@ def check_parameters(
         )
 
 
-def _check_formulation(formulation: Any, choices: Iterable[str]) -> None:
-    """Raise ValueError if a formulation does not minimise the hinge loss."""
-    if is_same(formulation, AUTO) or (
-        isinstance(formulation, str) and formulation in _OF_THE_HINGE
-    ):
-        return
-    raise ValueError(
-        f"formulation is {shown(formulation)}, which does not minimise the hinge loss; "
-        f"{_remedy_of_formulation(formulation, choices)}"
-    )
-
-
-def _remedy(name: str, value: Any, choices: Iterable[str], objective: str) -> str:
+def _remedy(name: str, value: Any, choices: Iterable[str]) -> str:
     """Return advice for a parameter that is not read."""
-    if name in _OF_LOOP and objective == LOG_LOSS:
-        return "leave it out, or write weak_learner='tree', which reads it."
+    if name == "formulation":
+        return _OF_FORMULATION
     if name == "l1_ratio":
-        remedy = "leave it out, or write objective='log_loss', weak_learner='linear'"
-        return f"{remedy}, or weak_learner='auto' with tokens of names or of 0 and 1."
-    if name == "formulation" and not (isinstance(value, str) and value in _OF_THE_HINGE):
-        return _remedy_of_formulation(value, choices)
-    if name in _OF_STEPS or name in OF_TREES:
-        default = PAIRWISE if PAIRWISE in choices else LOG_LOSS
-        return f"leave it out, or write objective={default!r}, weak_learner='tree'."
-    if name in (*_OF_LOOP, *_OF_FILES):
-        return "leave it out, or write objective='hinge', which reads it."
-    return f"leave it out, or write objective='hinge', {name}={shown(value)}."
-
-
-def _remedy_of_formulation(value: Any, choices: Iterable[str]) -> str:
-    if isinstance(value, Formulation):
-        return "write objective= in place of formulation=."
-    return "leave it out, or write objective='hinge' with formulation='one_slack' or 'm_slack'."
+        return "leave it out, or write objective='log_loss', weak_learner='linear'."
+    other = next(objective for objective in choices if name in _READ[objective])
+    how = "weak_learner='tree'" if other in STAGE_WISE else f"{name}={shown(value)}"
+    return f"leave it out, or write objective={other!r}, {how}."

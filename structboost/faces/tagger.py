@@ -21,7 +21,6 @@ from structboost.faces.objectives import (
     LOG_LOSS,
     OF_TREES,
     SVM,
-    checked_objective,
     reads,
 )
 from structboost.faces.outside_offset import chosen_offset, given_offset
@@ -239,7 +238,7 @@ class StructBoostTagger(TagPrediction, TokenWeights):
                 "fit of StructBoostTagger takes X, y, sample_weight, groups by position, and got "
                 f"sequences as sample_weight; {advice('X_dev', ['scheme'])}"
             )
-        checked_objective(self.objective, self._objectives)
+        self._take_objective()
         reader = TokenReader()
         rows = reader.fit(X, takes_active=self._takes_active)
         is_linear = is_same(self.weak_learner, AUTO) and self._is(LOG_LOSS) and reader.is_active

@@ -106,14 +106,6 @@ class FeaturesOfRows(Protocol):
         """
 
 
-class LearnersInShards(Protocol):
-    """Learners in the plain data that is sent to shards."""
-
-    @property
-    def n_learners(self) -> int:
-        """Number of learners."""
-
-
 class ResponsesInShard(Described, Responses):
     """Responses computed from the features of a shard, and sums of its duals for pricing.
 

@@ -30,5 +30,14 @@ _NAMES = {
     "stage_wise_likelihood": ["StageWiseLikelihood"],
     "stage_wise_random_field": ["StageWiseRandomField"],
     "stage_wise_ranking": ["StageWiseRanking"],
+    "values": [
+        "SVM",
+        "ExponentialLoss",
+        "Hinge",
+        "L1LogLoss",
+        "LogLoss",
+        "Objective",
+        "Pairwise",
+    ],
 }
 __getattr__, __dir__, __all__ = lazy_loader.attach(__name__, submod_attrs=_NAMES)

@@ -26,3 +26,10 @@ from .stage_wise import StageWise as StageWise
 from .stage_wise_likelihood import StageWiseLikelihood as StageWiseLikelihood
 from .stage_wise_random_field import StageWiseRandomField as StageWiseRandomField
 from .stage_wise_ranking import StageWiseRanking as StageWiseRanking
+from .values import SVM as SVM
+from .values import ExponentialLoss as ExponentialLoss
+from .values import Hinge as Hinge
+from .values import L1LogLoss as L1LogLoss
+from .values import LogLoss as LogLoss
+from .values import Objective as Objective
+from .values import Pairwise as Pairwise

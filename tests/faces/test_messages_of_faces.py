@@ -9,8 +9,6 @@ from scipy import sparse
 
 import structboost
 from structboost import (
-    ChainTask,
-    StructBoost,
     StructBoostClassifier,
     StructBoostMultiLabelClassifier,
     StructBoostRanker,
@@ -76,18 +74,6 @@ def test_labels_with_one_name_are_those_of_y():
     y = pd.DataFrame(np.eye(2)[Y.astype(int)], columns=["a", "a"])
     with pytest.raises(ValueError, match=r"^y has 2 columns named 'a'"):
         StructBoostMultiLabelClassifier().fit(X, y)
-
-
-def test_weak_learners_of_a_misspelt_kind_name_the_nearest_one():
-    X, y = [[{"word": "a", "size": [0.5]}]] * 4, [["A"], ["B"]] * 2
-    tagger = StructBoostTagger(objective="hinge", weak_learner={"token": "linear", "vectr": "tree"})
-    with pytest.raises(ValueError, match="About 'vectr': did you mean 'vector'"):
-        tagger.fit(X, y)
-    trainer = StructBoost(ChainTask(2), C=1.0, weak_learner={"tokens": "stump", "step": "stump"})
-    with pytest.raises(ValueError, match="About 'tokens': did you mean 'token'"):
-        trainer.fit([np.zeros((2, 1)), np.ones((2, 1))], [[0, 1], [1, 0]])
-    with pytest.raises(ValueError, match=r"About 'depth': it takes x\."):
-        StructBoostClassifier(weak_learner={"depth": 3}).fit([[0.0], [1.0]] * 4, [0, 1] * 4)
 
 
 @pytest.mark.parametrize("face", [one for one in FACES if "Classifier" in one.__name__])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import warnings
 from functools import cache
 
 import numpy as np
@@ -23,7 +22,17 @@ from structboost import (
     StructBoostRanker,
     StructBoostTagger,
 )
-from structboost.objectives import ConditionalLikelihood, Exponential, OneSlack, StageWiseLikelihood
+from structboost.faces.objectives import STAGE_WISE
+from structboost.objectives import (
+    ConditionalLikelihood,
+    Exponential,
+    Hinge,
+    LogLoss,
+    OneSlack,
+    Pairwise,
+    StageWiseLikelihood,
+    values,
+)
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::sklearn.exceptions.ConvergenceWarning",
@@ -259,18 +268,37 @@ def test_a_formulation_may_be_the_objective(tmp_path):
                 clone(model).set_params(**{name: OTHERS[name]}).fit(X, Y)
 
 
-def test_the_former_name_of_max_iter_warns_and_trains_the_same():
-    expected = StructBoostClassifier(max_iter=4).fit(X, Y)
-    with pytest.warns(FutureWarning, match="max_rounds is called max_iter now"):
-        model = StructBoostClassifier(max_rounds=4).fit(X, Y)
-    np.testing.assert_array_equal(model.decision_function(X), expected.decision_function(X))
-    with pytest.raises(
-        ValueError, match="max_iter and max_rounds are both set; give max_iter alone"
-    ):
-        StructBoostClassifier(max_rounds=4, max_iter=5).fit(X, Y)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", FutureWarning)
-        StructBoostClassifier(max_iter=2).fit(X, Y)
+@each_objective
+def test_an_objective_with_parameters_is_the_fit_of_flat_ones(face, objective, tmp_path):
+    names = ("max_depth", "min_samples_leaf") if objective in STAGE_WISE else ("C", "tol")
+    own = {name: OTHERS[name] for name in names}
+    flat = face(objective=objective, max_iter=3, random_state=0, **own).fit(*DATA[face])
+    value = values.OBJECTIVES[objective](**own)
+    model, shown = face(objective=value, max_iter=3, random_state=0), repr(value)
+    model.fit(*DATA[face])
+    assert model.objective is value
+    assert repr(value) == shown
+    assert (model.minimised_, model.objective_) == (objective, flat.objective_)
+    found = face(objective=objective)
+    found.set_params(**{f"objective__{name}": of for name, of in own.items()})
+    assert repr(found.objective) == shown
+    model.save(tmp_path / "model")
+    loaded = face.load(tmp_path / "model")
+    assert {name: getattr(loaded, name) for name in own} == own
+    with pytest.raises(ValueError, match=f"{names[0]} is given twice, as 3 and in"):
+        face(objective=value, **{names[0]: 3}).fit(*DATA[face])
+
+
+def test_an_objective_has_no_parameters_of_another_nor_of_another_face():
+    with pytest.raises(TypeError, match="max_depth"):
+        Hinge(max_depth=3)
+    with pytest.raises(ValueError, match=r"l1_ratio is 0.5 .* StructBoostClassifier does not have"):
+        StructBoostClassifier(objective=LogLoss(l1_ratio=0.5)).fit(X, Y)
+    with pytest.raises(TypeError, match="objective is Pairwise"):
+        StructBoostClassifier(objective=Pairwise()).fit(X, Y)
+    for grid in ({"C": [5.0]}, {"objective__C": [5.0]}, {"objective": [Hinge(C=5.0, tol=0.1)]}):
+        search = GridSearchCV(StructBoostClassifier(objective="hinge", max_iter=3), grid, cv=2)
+        assert search.fit(X, Y).best_estimator_.C_ == 5.0
 
 
 def test_only_the_hinge_reads_the_loss_of_a_ranker():
@@ -284,10 +312,10 @@ def test_only_the_hinge_reads_the_loss_of_a_ranker():
 @pytest.mark.parametrize("face", DATA)
 def test_unknown_objectives_are_named(face):
     names = ", ".join(map(repr, OBJECTIVES[face]))
-    with pytest.raises(ValueError, match=f"^objective is 'squared'; give one of {names}, or a"):
+    with pytest.raises(ValueError, match=f"^objective is 'squared'; give one of {names}, an"):
         face(objective="squared").fit(*DATA[face])
     for wrong in (None, 3, OneSlack):
-        with pytest.raises(TypeError, match=f"^objective is .*; give one of {names}, or a"):
+        with pytest.raises(TypeError, match=f"^objective is .*; give one of {names}, an"):
             face(objective=wrong).fit(*DATA[face])
 
 

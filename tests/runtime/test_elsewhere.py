@@ -18,12 +18,10 @@ from structboost import (
     StructBoost,
     StructBoostClassifier,
     StructBoostRanker,
-    StructBoostTagger,
 )
 from structboost.faces import __all__ as ESTIMATORS
 from structboost.runtime.called_class import parameters_of
 from structboost.runtime.documentation import Documented
-from structboost.runtime.elsewhere import hint
 
 X = np.random.default_rng(0).normal(size=(120, 3))
 Y = X[:, 0] > 0
@@ -128,14 +126,6 @@ def test_errors_inside_a_method_stay_as_they_are(name):
         object.__new__(cls).predict(X)
 
 
-def test_parameters_of_crfsuite_are_answered_by_what_to_write():
-    for name in ("c1", "c2"):
-        with pytest.raises(TypeError, match=rf"has no parameter '{name}'; .*C=n / \(c1 \+ 2 \* c2"):
-            StructBoostTagger(**{name: 1.0})
-    with pytest.raises(AttributeError, match="write feature_names_"):
-        StructBoostTagger().attributes_  # noqa: B018
-
-
 def test_advice_on_a_parameter_that_a_class_lacks_is_not_given():
     with pytest.raises(TypeError, match="'early_stopping_rounds'; it takes problem"):
         PredictThenOptimize(None, early_stopping_rounds=3)
@@ -169,15 +159,11 @@ def test_no_name_of_the_table_is_one_of_a_face_that_gets_advice_on_it():
         cls = getattr(structboost, face)
         advised = {
             name
-            for name, (needed, _) in elsewhere._ADVICE.items()
+            for name, (needed, _) in elsewhere._ADVICE_ON.items()
             if not needed or hasattr(cls, needed)
         }
-        names = advised | {*elsewhere._SAME} - {"loss"}
+        names = advised | {*elsewhere._TARGETS} - {"loss"}
         assert not names & {*dir(cls)}, face
-
-
-def test_hint_lists_the_names_where_nothing_is_close():
-    assert hint("colour", ["C", "tol"]) == "it takes C, tol."
 
 
 def test_fit_with_early_stopping_names_its_rounds_and_losses():
