@@ -365,7 +365,7 @@ class StructBoostEstimator(BoostedEstimator):
             "weak_learner": self._weak_learners(),
             "pricing": self._pricing(task),
             "spread": 0.0 if self.early_stopping else self.spread,
-            "max_rounds": self._most_rounds(),
+            "max_rounds": self._trees.max_rounds if is_same(self.max_iter, AUTO) else self.max_iter,
         }
         if isinstance(formulation, Formulation) and not formulation.can_choose_C:
             if is_same(self.C, AUTO) and _takes_infinite(formulation):
@@ -374,10 +374,6 @@ class StructBoostEstimator(BoostedEstimator):
             settings["columns_per_channel"] = 1
             settings["weak_learner"] = self._grown(settings["weak_learner"])
         return settings
-
-    def _most_rounds(self) -> Any:
-        """Return the maximum number of rounds or passes."""
-        return self.max_iter if not is_same(self.max_iter, AUTO) else self._trees.max_rounds
 
     def _first_trees(self, n_examples: int) -> TreeSettings:
         """Return the settings of trees from which the choice begins."""
@@ -468,7 +464,8 @@ class StructBoostEstimator(BoostedEstimator):
         counts: IntArray | None = None,
     ) -> None:
         runs: list[HeldOutRun] = []
-        is_grown, is_open = self._is_stage_wise and self._grows_trees, False
+        has_trees = any(is_text(name, "tree") for name in members_of(self._weak_learners()))
+        is_grown, is_open = self._is_stage_wise and has_trees, False
         # The trials, the folds and the fit bin one table.
         self._trees, self._binning = self._first_trees(len(train[1])), BinsOfOneTable()
         try:
@@ -481,7 +478,9 @@ class StructBoostEstimator(BoostedEstimator):
                 finally:
                     progress.close()
                 of_constant = constant_loss(train[1], sample_weight)
-                if self._leaves_end_open and ends_early(runs, of_constant):
+                # Where the user gave the rounds, a run can be resumed with more of them.
+                ends = is_same(self.max_iter, AUTO) and not self.early_stopping
+                if ends and ends_early(runs, of_constant):
                     self._trees = replace(self._trees, patience=EARLY)
                 self._keep_trees()
             super()._train(task, train, validation, sample_weight, whole, groups, counts)
@@ -497,11 +496,6 @@ class StructBoostEstimator(BoostedEstimator):
         if isinstance(formulation := self._formulation(), NewtonSteps) and self._is_stage_wise:
             self.learning_rate_ = float(formulation.shrinkage)
         self._warn_of_few_rounds()
-
-    @property
-    def _grows_trees(self) -> bool:
-        """Whether the weak learners include trees by name."""
-        return any(is_text(name, "tree") for name in members_of(self._weak_learners()))
 
     @property
     def _gives_losses(self) -> bool:
@@ -536,7 +530,10 @@ class StructBoostEstimator(BoostedEstimator):
             return trees
 
         is_wide = (self.n_features_in_ or 0) > MOST_FEATURES_OF_LONG
-        tries = self._tries_long_steps and self._leaves_trees_open and not is_wide
+        # They would change all of these.
+        names = ("max_depth", "max_features", "learning_rate", "max_iter")
+        is_open = all(is_same(getattr(self, name), AUTO) for name in names)
+        tries = self._tries_long_steps and is_open and not is_wide
         if _n_parts(Y) > _MOST_FOLDED:
             if tries:
                 some_X, some_Y, weights = some_examples(X, Y, sample_weight, _MOST_TRIED)
@@ -584,20 +581,6 @@ class StructBoostEstimator(BoostedEstimator):
         folds = self._weights_of_folds(X, Y, sample_weight, counts=counts)
         trees = replace(self._trees, max_rounds=self.n_iter_)
         return self._runs(task, trees, (X, Y), folds)
-
-    @property
-    def _leaves_trees_open(self) -> bool:
-        """Whether the user set none of the parameters that long steps change."""
-        names = ("max_depth", "max_features", "learning_rate", "max_iter")
-        return all(is_same(getattr(self, name), AUTO) for name in names)
-
-    @property
-    def _leaves_end_open(self) -> bool:
-        """Whether held-out examples may end training early.
-
-        They may not where the user gave the rounds, so that a run can be resumed with more of them.
-        """
-        return is_same(self.max_iter, AUTO) and not self.early_stopping
 
     def _keep_trees(self) -> None:
         """Set the attributes of the trees that were chosen."""

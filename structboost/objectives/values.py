@@ -53,42 +53,12 @@ class Objective(BaseEstimator):
                     f"{name} is {shown(value)} in {self!r}, which {defaults.__name__} does not "
                     "have; leave it out."
                 )
-            own = getattr(face, name)
-            if own is not getattr(defaults, name) and own != getattr(defaults, name):
+            own, default = getattr(face, name), getattr(defaults, name)
+            if own is not default and own != default:
                 raise ValueError(
                     f"{name} is given twice, as {shown(own)} and in {self!r}; give it once."
                 )
             setattr(face, name, value)
-
-
-@dataclass(kw_only=True, eq=False, repr=False)
-class Hinge(Objective):
-    """C times the mean hinge of the loss, plus the l1 norm of the weights, to a certified gap.
-
-    Parameters
-    ----------
-    C, tol, exact, pricing, columns_per_channel, formulation, stabilize, spread : optional
-        As in :class:`structboost.StructBoostClassifier`.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_iris
-    >>> from structboost import StructBoostClassifier
-    >>> from structboost.objectives import Hinge
-    >>> X, y = load_iris(return_X_y=True)
-    >>> StructBoostClassifier(objective=Hinge(C=10)).fit(X, y).C_
-    10.0
-    """
-
-    name = "hinge"
-    C: Any = None
-    tol: float | None = None
-    exact: bool | None = None
-    pricing: Any = None
-    columns_per_channel: int | None = None
-    formulation: str | None = None
-    stabilize: bool | None = None
-    spread: float | None = None
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -133,6 +103,31 @@ class L1LogLoss(ExponentialLoss):
     """
 
     name = "l1_log_loss"
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class Hinge(ExponentialLoss):
+    """C times the mean hinge of the loss, plus the l1 norm of the weights, to a certified gap.
+
+    Parameters
+    ----------
+    C, tol, exact, pricing, columns_per_channel, formulation, stabilize, spread : optional
+        As in :class:`structboost.StructBoostClassifier`.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from structboost import StructBoostClassifier
+    >>> from structboost.objectives import Hinge
+    >>> X, y = load_iris(return_X_y=True)
+    >>> StructBoostClassifier(objective=Hinge(C=10)).fit(X, y).C_
+    10.0
+    """
+
+    name = "hinge"
+    formulation: str | None = None
+    stabilize: bool | None = None
+    spread: float | None = None
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

@@ -89,15 +89,6 @@ def test_a_checkpoint_of_other_outputs_is_refused(face, parameters, tmp_path):
     fitted(face, CLASSES, checkpoint=path, max_iter=3, **parameters)
 
 
-def test_a_checkpoint_without_a_hash_of_the_outputs_resumes(tmp_path):
-    path = tmp_path / "run.npz"
-    fitted(StructBoostClassifier, CLASSES, checkpoint=path, max_iter=2)
-    header, arrays = taken_apart(path.read_bytes())
-    del header["outputs"]
-    path.write_bytes(put_together(header, arrays, sealed=True))
-    assert fitted(StructBoostClassifier, CLASSES, checkpoint=path, max_iter=3).n_iter_ == 3
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "choice",

@@ -1,1 +1,300 @@
 """Files are written whole or not at all, and nothing in them is trusted."""
+
+import io
+import json
+import os
+import signal
+import stat
+import subprocess
+import sys
+import tracemalloc
+import zipfile
+
+import numpy as np
+import pytest
+
+from structboost import StructBoostClassifier, load_model
+from structboost.errors import ModelFileError
+from structboost.files.atomic_write import whole_file, whole_folder, write_whole
+from structboost.segmentation.descriptors import DescribedImage, describe
+from structboost.segmentation.potentials import n_unary_potentials, unary_potentials
+from structboost.segmentation.scribbles import N_SCRIBBLE_FEATURES, scribble_log_probabilities
+from structboost.segmentation.segmenter import Segmenter
+from structboost.segmentation.unaries import GROUPS, joint_rows, n_joint_features
+from tests.helpers.damaged_files.archives import put_together, taken_apart
+from tests.helpers.damaged_files.kinds import KINDS, X, Y, described
+
+POSIX = pytest.mark.skipif(os.name != "posix", reason="modes, links and signals of POSIX")
+
+
+@POSIX
+def test_saving_keeps_the_mode_of_a_file_and_gives_a_new_one_that_of_the_umask(tmp_path):
+    before = os.umask(0o027)
+    try:
+        write_whole(tmp_path / "new", b"1")
+        assert stat.S_IMODE((tmp_path / "new").stat().st_mode) == 0o640
+        (tmp_path / "new").chmod(0o600)
+        write_whole(tmp_path / "new", b"2")
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "new").stat().st_mode) == 0o600
+    assert (tmp_path / "new").read_bytes() == b"2"
+
+
+@POSIX
+def test_saving_to_a_link_writes_what_it_points_to(tmp_path):
+    (tmp_path / "far").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "far" / "file")
+    for content in (b"1", b"2"):
+        write_whole(tmp_path / "link", content)
+        assert (tmp_path / "link").is_symlink()
+        assert (tmp_path / "far" / "file").read_bytes() == content
+    assert len(list(tmp_path.iterdir())) == 2
+    assert len(list((tmp_path / "far").iterdir())) == 1
+
+
+@pytest.mark.slow
+@POSIX
+def test_the_next_save_removes_what_a_killed_one_left_but_not_what_is_being_written(tmp_path):
+    program = (
+        "import sys, time\n"
+        "from structboost.files.atomic_write import whole_file, whole_folder\n"
+        "with whole_file(sys.argv[1] + '/file') as file, "
+        "whole_folder(sys.argv[1] + '/folder') as folder:\n"
+        "    (folder / 'codes').write_bytes(b'1')\n"
+        "    file.write(b'1'); file.flush(); print('ready', flush=True); time.sleep(60)\n"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", program, str(tmp_path)], stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout.readline() == "ready\n"
+    (tmp_path / ".file.of-the-user").write_bytes(b"stays")
+    write_whole(tmp_path / "file", b"2")
+    assert len(list(tmp_path.iterdir())) == 4
+    process.send_signal(signal.SIGKILL)
+    process.wait(10)
+    process.stdout.close()
+    write_whole(tmp_path / "file", b"3")
+    with whole_folder(tmp_path / "folder") as folder:
+        (folder / "codes").write_bytes(b"3")
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        ".file.of-the-user",
+        "file",
+        "folder",
+    ]
+    assert (tmp_path / "file").read_bytes() == (tmp_path / "folder" / "codes").read_bytes() == b"3"
+
+
+def test_a_file_that_fails_leaves_the_old_one(tmp_path):
+    write_whole(tmp_path / "file", b"old")
+    with pytest.raises(TypeError), whole_file(tmp_path / "file") as file:
+        file.write("no bytes")
+    assert (tmp_path / "file").read_bytes() == b"old"
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_a_file_that_cannot_be_written_is_named_not_its_neighbour(tmp_path):
+    with pytest.raises(IsADirectoryError, match=f"{tmp_path} is a folder; give the name"):
+        write_whole(tmp_path, b"")
+    with pytest.raises(FileNotFoundError, match=f"{tmp_path}/no/m cannot be written"):
+        write_whole(tmp_path / "no/m", b"")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.fixture(scope="module")
+def saved(originals):
+    return originals.of("stumps")[0]["file"]
+
+
+def as_before_checksums(content):
+    """The same content in the layout that was written before there was a checksum."""
+    header, arrays = taken_apart(content)
+    out = io.BytesIO()
+    np.savez_compressed(out, **arrays, header=np.frombuffer(json.dumps(header).encode(), np.uint8))
+    return out.getvalue()
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("stumps", "trees", "pieces", "patches", "taxonomy", "table"),
+        pytest.param("segmenter", marks=pytest.mark.slow),
+    ],
+)
+def test_files_without_a_checksum_still_load(name, originals, tmp_path):
+    kind, (_, expected) = KINDS[name], originals.of(name)
+    originals.copy(name, tmp_path)
+    path = tmp_path / kind.file
+    content = path.read_bytes()
+    with np.load(path) as file:
+        assert "checksum" in json.loads(file["header"].tobytes())
+    path.write_bytes(as_before_checksums(content))
+    with np.load(path) as file:
+        assert "checksum" not in json.loads(file["header"].tobytes())
+    assert repr(kind.use(tmp_path)) == expected
+
+
+def test_one_wrong_byte_is_found_in_every_array_and_in_the_header(saved, tmp_path):
+    header, arrays = taken_apart(saved)
+    path = tmp_path / "m"
+    for name in arrays:
+        changed = {**arrays, name: arrays[name].copy()}
+        changed[name].reshape(-1).view(np.uint8)[-1] ^= 1
+        out = io.BytesIO(saved)
+        sealed = json.loads(np.load(out)["header"].tobytes())
+        path.write_bytes(put_together(sealed, changed, sealed=False))
+        with pytest.raises(ModelFileError, match="damaged"):
+            load_model(path)
+    sealed["metadata"]["objective"] += 1e-9
+    path.write_bytes(put_together(sealed, arrays, sealed=False))
+    with pytest.raises(ModelFileError, match="its checksum does not fit"):
+        load_model(path)
+    path.write_bytes(put_together(header, arrays, sealed=True))
+    load_model(path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("declared", ["as it is", "1 << 62", "negative"])
+def test_small_files_take_no_large_memory(saved, tmp_path, declared):
+    shape = {"as it is": (1 << 17, 80), "1 << 62": (1 << 62, 1), "negative": (-1, 80)}[declared]
+    path = tmp_path / "m"
+    with (
+        zipfile.ZipFile(io.BytesIO(saved)) as old,
+        zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as new,
+    ):
+        for name in old.namelist():
+            if name != "stages.npy":
+                new.writestr(name, old.read(name))
+        with new.open("stages.npy", "w") as member:
+            layout = {"descr": "<f8", "fortran_order": False, "shape": shape}
+            np.lib.format.write_array_header_1_0(member, layout)
+            for _ in range(80):
+                member.write(bytes(1 << 20))
+    assert path.stat().st_size < 200_000
+    tracemalloc.start()
+    with pytest.raises(ModelFileError, match="damaged"):
+        load_model(path)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 10 << 20
+
+
+def test_files_that_would_be_refused_for_their_size_are_written_without_compression(
+    saved, tmp_path, monkeypatch
+):
+    monkeypatch.setattr("structboost.files.archive._ALWAYS_ALLOWED", 1000)
+    monkeypatch.setattr("structboost.files.archive._MOST_EXPANSION", 1)
+    model = StructBoostClassifier(objective="hinge", C=50, max_iter=3).fit(X, Y)
+    model.save(tmp_path / "m")
+    assert np.array_equal(StructBoostClassifier.load(tmp_path / "m").predict(X), model.predict(X))
+
+
+def crafted(path, change):
+    header, arrays = taken_apart(path.read_bytes())
+    change(header, arrays)
+    path.write_bytes(put_together(header, arrays, sealed=True))
+
+
+def put(name, value):
+    def change(header, arrays):
+        arrays[name] = np.full_like(arrays[name], value)
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("kind", "change"),
+    [
+        ("trees", put("x/learners/feature", 700)),
+        ("trees", put("x/learners/feature", -1)),
+        ("trees", put("x/learners/leaf", np.nan)),
+        ("stumps", put("x/learners/feature", 10**9)),
+        ("stumps", put("x/channels", 3)),
+        ("stumps", put("x/columns", -1)),
+        ("stumps", lambda header, arrays: header["kinds"]["x"].update(n_channels=10**12)),
+        ("stumps", lambda header, arrays: header["kinds"]["x"].update(family="none")),
+        ("stumps", lambda header, arrays: header["metadata"].update(classes=[0, 1])),
+        ("stumps", lambda header, arrays: header["metadata"].update(classes_dtype="<U100000000")),
+        ("stumps", lambda header, arrays: header["metadata"].pop("parameters")),
+        ("features", put("x/learners/scale", 0)),
+        ("pieces", put("x/learners/ball", 99)),
+        ("patches", put("x/learners/cell", 4)),
+        ("patches", put("x/learners/pooling", 8)),
+    ],
+)
+def test_crafted_models_are_refused_when_they_are_loaded(kind, change, originals, tmp_path):
+    originals.copy(kind, tmp_path)
+    crafted(tmp_path / "file", change)
+    with pytest.raises(
+        ModelFileError, match=r"file .*(damaged|not a structboost model).*; train the model again"
+    ):
+        KINDS[kind].use(tmp_path)
+
+
+def fewer_leaves(header, arrays):
+    arrays["groups/words/0/leaf"] = arrays["groups/words/0/leaf"][:, 1:]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "change",
+    [
+        fewer_leaves,
+        put("groups/colour/0/feature", 10**9),
+        put("groups/colour/0/threshold", np.nan),
+        put("crf/node_linear", np.nan),
+        put("scale/spread", 0.0),
+        put("joint/0/classes", 7),
+        lambda header, arrays: header.update(n_labels=3),
+        lambda header, arrays: header["parameters"].update(n_segments=-5),
+        lambda header, arrays: header["parameters"].update(longest="x"),
+        lambda header, arrays: header["meaning"].update(run="this"),
+        lambda header, arrays: arrays.update(codebook=arrays["codebook"][:, :9]),
+    ],
+)
+def test_crafted_segmenters_are_refused_when_they_are_loaded(change, originals, tmp_path):
+    (tmp_path / "m").write_bytes(originals.of("segmenter")[0]["file"])
+    crafted(tmp_path / "m", change)
+    with pytest.raises(
+        ModelFileError, match=r"m is not a structboost segmenter, or is damaged \(.*train the model"
+    ):
+        Segmenter.load(tmp_path / "m")
+
+
+def test_deep_headers_are_refused(saved, tmp_path):
+    _, arrays = taken_apart(saved)
+    out = io.BytesIO()
+    deep = b'{"format": ' + b"[" * 100_000 + b"]" * 100_000 + b"}"
+    np.savez(out, **arrays, header=np.frombuffer(deep, np.uint8))
+    (tmp_path / "m").write_bytes(out.getvalue())
+    with pytest.raises(ModelFileError, match="RecursionError"):
+        load_model(tmp_path / "m")
+
+
+def test_schema_of_features_fits_their_shapes():
+    image = described()
+    assert isinstance(image, DescribedImage)
+    n_words = 7
+    groups = {**image.features, "words": np.zeros((image.n_superpixels, n_words), np.float32)}
+    assert joint_rows(image, {group: groups[group] for group in GROUPS}).shape[
+        1
+    ] == n_joint_features(n_words)
+    strokes = np.arange(image.n_superpixels) % 3 - 1
+    answers = scribble_log_probabilities(image, strokes)
+    assert answers.shape[1] == N_SCRIBBLE_FEATURES
+    assert unary_potentials(image, answers, appearance=False).shape[2] == n_unary_potentials(
+        N_SCRIBBLE_FEATURES, 2, appearance=False
+    )
+    random = np.random.default_rng(0)
+    for n_labels in (2, 4):
+        answers = np.log(
+            random.dirichlet(np.ones(n_labels), (image.n_superpixels, len(GROUPS) + 1))
+        )
+        assert unary_potentials(image, answers).shape[2] == n_unary_potentials(
+            len(GROUPS) + 1, n_labels
+        )
+    for shape, name in (
+        (DescribedImage.schema[f"features/{group}"].shape, group) for group in image.features
+    ):
+        assert image.features[name].shape[1] == shape[1]
+    assert describe(np.zeros((9, 9, 3), np.uint8), 3).point_descriptors.shape[1] == 144
