@@ -53,10 +53,10 @@ class Objective(BaseEstimator):
                     f"{name} is {shown(value)} in {self!r}, which {defaults.__name__} does not "
                     "have; leave it out."
                 )
-            own, default = getattr(face, name), getattr(defaults, name)
-            if own is not default and own != default:
+            flat, default = getattr(face, name), getattr(defaults, name)
+            if flat is not default and flat != default:
                 raise ValueError(
-                    f"{name} is given twice, as {shown(own)} and in {self!r}; give it once."
+                    f"{name} is given twice, as {shown(flat)} and in {self!r}; give it once."
                 )
             setattr(face, name, value)
 
