@@ -7,6 +7,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from scipy import sparse
+from scipy.special import log_softmax
 from sklearn.linear_model import LogisticRegression
 
 from structboost import (
@@ -18,14 +19,14 @@ from structboost import (
     StructBoostClassifier,
 )
 from structboost.contract.calls import stacked
-from structboost.contract.listed_outputs import KeptListings, ListedOutputs
+from structboost.contract.listed_outputs import ListedOutputs
+from structboost.contract.parts import StackedParts
 from structboost.errors import TaskError
 from structboost.learners import ActiveFeatureFamily, active_features
 from structboost.learners.terms import Terms
-from structboost.objectives import ConditionalLikelihood, StageWiseRandomField
+from structboost.objectives import ConditionalLikelihood
 from structboost.objectives.base import Problem
-from structboost.training import boosting
-from tests.helpers.listed_outputs import Pairs, pairs
+from structboost.objectives.likelihood import log_losses
 
 
 def chains(rng, n_sequences=12, n_tags=3):
@@ -75,37 +76,6 @@ def test_the_gradient_is_that_of_the_differences(sparse_answers):
         step[j] = 1e-5
         up, down = (master.value_and_gradient(weights + s)[0] for s in (step, -step))
         assert gradient[j] == pytest.approx((up - down) / 2e-5, rel=1e-6, abs=1e-7)
-
-
-class CountedPairs(Pairs):
-    """Counts how often outputs are listed."""
-
-    n_listings = 0
-
-    def outputs(self, x):
-        self.n_listings += 1
-        return super().outputs(x)
-
-
-@pytest.mark.parametrize("formulation", [ConditionalLikelihood(), StageWiseRandomField()])
-def test_outputs_are_listed_once_per_fit_as_far_as_memory_allows(formulation, monkeypatch):
-    X, Y = pairs(8)
-    found = []
-    # After the fit the predictions are looked at, which lists outputs once more.
-    monkeypatch.setattr(boosting, "warn_of_one_output", lambda *_: None)
-    for most_bytes in (KeptListings.most_bytes, 300, 0):
-        monkeypatch.setattr(KeptListings, "most_bytes", most_bytes)
-        task = CountedPairs()
-        C = 30.0 if isinstance(formulation, ConditionalLikelihood) else np.inf
-        trainer = StructBoost(task, formulation=formulation, C=C, max_rounds=4).fit(X, Y)
-        passes = trainer.history_[-1]["oracle_calls"]
-        assert passes >= 4
-        found.append((task.n_listings, trainer.objective_, trainer.model_.weights.tolist()))
-    assert found[0][0] == len(X)
-    # Two listings fit into 300 bytes.
-    assert found[1][0] == len(X) + passes * (len(X) - 2)
-    assert found[2][0] == len(X) * (passes + 1)
-    assert found[0][1:] == found[1][1:] == found[2][1:]
 
 
 def test_too_many_listed_outputs_are_named(monkeypatch):
@@ -217,3 +187,26 @@ def test_a_task_without_marginals_is_named():
     x = np.zeros((2, 2, 1))
     with pytest.raises(TaskError, match="Unlisted has no marginals"):
         StructBoost(Unlisted(unmatched=True), C=1.0, formulation="log").fit([x], [np.array([0, 1])])
+
+
+class NoRows:
+    """A table without single rows, as sparse ones of scipy before 1.15."""
+
+    def __init__(self, n):
+        self.shape = (n, 2)
+
+    def __len__(self):
+        return self.shape[0]
+
+    def __getitem__(self, i):
+        raise NotImplementedError("there are no single rows")
+
+
+def test_inputs_that_a_task_does_not_read_are_not_taken_apart():
+    rng = np.random.default_rng(0)
+    y, scores = rng.integers(0, 3, 8), rng.normal(size=(8, 3))
+    task = MulticlassTask(3)
+    (kind,) = task.kinds
+    stack = StackedParts({kind: scores}, {kind: np.arange(9)})
+    found = log_losses(task, NoRows(8), y, stack, 2.0)
+    assert found == pytest.approx(-log_softmax(2.0 * scores, axis=1)[np.arange(8), y])

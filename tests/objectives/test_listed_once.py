@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 
 from structboost import HierarchicalMultiLabelTask, StructBoost, StructuredSVM, Task
 from structboost.contract.listed_outputs import KeptListings, best_listed
+from structboost.objectives import ConditionalLikelihood, StageWiseRandomField
+from structboost.training import boosting
 from tests.helpers.listed_outputs import Pairs, pairs
 
 
@@ -61,6 +63,27 @@ def test_outputs_are_listed_once_per_fit_and_the_model_is_the_same(formulation, 
     # One is probed before; predictions of the fitted model list them again, for a warning.
     assert found[0][0] == 2 * len(X) + 1
     assert len(X) < found[1][0] < found[2][0]
+    assert found[0][1:] == found[1][1:] == found[2][1:]
+
+
+@pytest.mark.parametrize("formulation", [ConditionalLikelihood(), StageWiseRandomField()])
+def test_likelihoods_list_outputs_once_per_fit_as_far_as_memory_allows(formulation, monkeypatch):
+    X, Y = pairs(8)
+    found = []
+    # After the fit the predictions are looked at, which lists outputs once more.
+    monkeypatch.setattr(boosting, "warn_of_one_output", lambda *_: None)
+    for most_bytes in (KeptListings.most_bytes, 300, 0):
+        monkeypatch.setattr(KeptListings, "most_bytes", most_bytes)
+        task = Listed()
+        C = 30.0 if isinstance(formulation, ConditionalLikelihood) else np.inf
+        trainer = StructBoost(task, formulation=formulation, C=C, max_rounds=4).fit(X, Y)
+        passes = trainer.history_[-1]["oracle_calls"]
+        assert passes >= 4
+        found.append((task.n_listings, trainer.objective_, trainer.model_.weights.tolist()))
+    assert found[0][0] == len(X)
+    # Two listings fit into 300 bytes.
+    assert found[1][0] == len(X) + passes * (len(X) - 2)
+    assert found[2][0] == len(X) * (passes + 1)
     assert found[0][1:] == found[1][1:] == found[2][1:]
 
 

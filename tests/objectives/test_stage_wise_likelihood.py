@@ -1,4 +1,4 @@
-"""Stage-wise likelihood: loss, slopes and curvatures by differences, its steps and its end."""
+"""Stage-wise likelihood of classes: where it ends, and what it is measured against."""
 
 from __future__ import annotations
 
@@ -6,81 +6,18 @@ from functools import partial
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from scipy.special import logsumexp
 from sklearn.datasets import make_classification
 from sklearn.metrics import log_loss
 
-from structboost import BinaryTask, MulticlassTask, StructBoost, StructBoostClassifier
+from structboost import BinaryTask, StructBoost, StructBoostClassifier
 from structboost.learners import TreeFamily
-from structboost.learners.terms import Terms
-from structboost.objectives import Exponential, StageWiseLikelihood, stage_wise_likelihood
-from structboost.objectives.base import Problem
-
-ROWS = 12
-
-
-def made_booster(seed, n_classes, **parameters):
-    """A booster with unequal weights of examples, the labels and these weights."""
-    rng = np.random.default_rng(seed)
-    labels = rng.integers(0, n_classes, size=ROWS)
-    is_binary = n_classes == 2
-    task = BinaryTask() if is_binary else MulticlassTask(n_classes)
-    shares = rng.dirichlet(np.ones(ROWS))
-    problem = Problem(
-        task, np.zeros((ROWS, 1)), 2 * labels - 1 if is_binary else labels,
-        {"x": np.arange(ROWS + 1)}, shares, np.random.RandomState(0),
-    )  # fmt: skip
-    return StageWiseLikelihood(**parameters).booster(problem), labels, shares
-
-
-def add_learners(booster, answers, channels):
-    first = booster.add_responses("x", answers)
-    numbers = np.arange(len(channels))
-    terms = Terms(numbers, first + numbers, np.asarray(channels), np.ones(len(channels)))
-    booster.add_columns({"x": terms}, len(channels))
-
-
-def mean_loss(scores, labels, shares):
-    """By the definition; scores by channel and example, one channel for two classes."""
-    if len(scores) == 1:
-        scores = np.vstack((np.zeros(ROWS), scores))
-    return shares @ (logsumexp(2 * scores, axis=0) - 2 * scores[labels, np.arange(ROWS)])
-
-
-@settings(max_examples=20, deadline=None)
-@given(st.integers(0, 9999), st.integers(2, 4))
-def test_steps_are_shrunken_newton_steps_of_the_loss(seed, n_classes):
-    booster, labels, shares = made_booster(seed, n_classes, shrinkage=0.3, largest_step=0.8)
-    n_channels = 1 if n_classes == 2 else n_classes
-    answers = np.random.default_rng(seed).integers(-127, 128, (n_channels, ROWS)).astype(np.int8)
-    add_learners(booster, answers, np.arange(n_channels))
-    scores = np.zeros((n_channels, ROWS))
-    for _ in range(3):
-        duals = booster.gradient()["x"]
-        weights = booster.weights.copy()
-        booster.step(np.arange(n_channels))
-        new = scores.copy()
-        for channel, answer in enumerate(answers.astype(float)):
-
-            def along(step, channel=channel, answer=answer, scores=scores):
-                moved = scores.copy()
-                moved[channel] += step * answer
-                return mean_loss(moved, labels, shares)
-
-            h = 1e-5
-            slope = (along(-h) - along(h)) / (2 * h)
-            curvature = (along(h) - 2 * along(0) + along(-h)) / h**2
-            assert answer @ duals[:, channel] == pytest.approx(slope, rel=1e-4, abs=1e-4)
-            step = 0.0
-            if slope > 1e-6:
-                step = 0.3 * min(slope / curvature, 0.8 / np.abs(answer).max())
-            change = booster.weights[channel] - weights[channel]
-            assert change == pytest.approx(step, rel=1e-3, abs=1e-8)
-            new[channel] += change * answer
-        scores = new
-        assert booster.primal == pytest.approx(mean_loss(scores, labels, shares))
+from structboost.objectives import (
+    Exponential,
+    StageWiseLikelihood,
+    StageWiseRandomField,
+    StageWiseRanking,
+    stage_wise_likelihood,
+)
 
 
 def test_training_ends_where_the_loss_is_low_enough():
@@ -114,11 +51,14 @@ def test_the_default_withstands_wrong_labels_better_than_the_exponential_loss():
     assert (np.diff(objectives) < 0).all()
 
 
-def test_parameters_out_of_range_are_refused():
+@pytest.mark.parametrize(
+    "formulation", [StageWiseLikelihood, StageWiseRandomField, StageWiseRanking]
+)
+def test_parameters_out_of_range_are_refused(formulation):
     wrong = {"shrinkage": 0.0, "largest_step": -1.0, "enough": -1e-3}
     for name, value in wrong.items():
         with pytest.raises(ValueError, match=name):
-            StageWiseLikelihood(**{name: value}).check()
+            formulation(**{name: value}).check()
 
 
 def test_a_column_that_is_chosen_again_steps_on():

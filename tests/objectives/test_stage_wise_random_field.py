@@ -1,4 +1,4 @@
-"""Stage-wise random fields: loss, slopes and steps by enumeration of all outputs; their face."""
+"""Newton steps of likelihoods by enumeration of all outputs; random fields and their face."""
 
 from __future__ import annotations
 
@@ -12,9 +12,15 @@ from sklearn.metrics import f1_score, hamming_loss, zero_one_loss
 from sklearn.multioutput import MultiOutputClassifier
 from sklearn.tree import DecisionTreeClassifier
 
-from structboost import ChainTask, MultiLabelTask, StructBoostMultiLabelClassifier
+from structboost import (
+    BinaryTask,
+    ChainTask,
+    MulticlassTask,
+    MultiLabelTask,
+    StructBoostMultiLabelClassifier,
+)
 from structboost.learners.terms import Terms
-from structboost.objectives import StageWiseRandomField
+from structboost.objectives import StageWiseLikelihood, StageWiseRandomField
 from structboost.objectives.base import Problem
 
 ROWS = 6
@@ -36,6 +42,18 @@ def sets(rng):
 
 def labels(rng):
     return MultiLabelTask(3), rng.normal(size=(ROWS, 2)), rng.integers(2, size=(ROWS, 3))
+
+
+def classes(rng):
+    task = MulticlassTask(3)
+    task.outputs = lambda x: range(3)
+    return task, np.zeros((ROWS, 1)), rng.integers(3, size=ROWS)
+
+
+def two_classes(rng):
+    task = BinaryTask()
+    task.outputs = lambda x: (-1, 1)
+    return task, np.zeros((ROWS, 1)), rng.choice([-1, 1], size=ROWS)
 
 
 def losses(task, X, Y, scores, offsets):
@@ -62,18 +80,34 @@ def losses(task, X, Y, scores, offsets):
     )
 
 
-@pytest.mark.slow
-@settings(max_examples=15, deadline=None)
-@given(st.integers(0, 9999), st.sampled_from([chains, sets, labels]))
-def test_steps_are_shrunken_newton_steps_of_the_likelihood(seed, make):
+@pytest.mark.parametrize(
+    ("make", "formulation"),
+    [
+        *((make, StageWiseLikelihood) for make in (classes, two_classes)),
+        *(
+            pytest.param(make, StageWiseRandomField, marks=pytest.mark.slow)
+            for make in (chains, sets, labels)
+        ),
+    ],
+)
+@settings(max_examples=10, deadline=None)
+@given(st.integers(0, 9999))
+def test_steps_are_shrunken_newton_steps_of_the_likelihood(make, formulation, seed):
     rng = np.random.default_rng(seed)
     task, X, Y = make(rng)
     shares = rng.dirichlet(np.ones(ROWS))
     offsets = dict(task.stack(X).offsets)
     problem = Problem(task, X, Y, offsets, shares, np.random.RandomState(0))
-    booster = StageWiseRandomField(shrinkage=0.3, largest_step=0.8).booster(problem)
+    booster = formulation(shrinkage=0.3, largest_step=0.8).booster(problem)
+    # Scores of classes are half the logarithms of odds.
+    factor = 2.0 if formulation is StageWiseLikelihood else 1.0
     scores = {k: np.zeros((offsets[k][-1], p.n_channels)) for k, p in task.kinds.items()}
     at, answers = [], []
+
+    def mean_loss(scores):
+        scaled = {kind: factor * own for kind, own in scores.items()}
+        return shares @ losses(task, X, Y, scaled, offsets)
+
     for kind, part in task.kinds.items():
         own = rng.integers(-127, 128, (part.n_channels, offsets[kind][-1])).astype(np.int8)
         numbers = np.arange(part.n_channels)
@@ -84,7 +118,7 @@ def test_steps_are_shrunken_newton_steps_of_the_likelihood(seed, make):
         answers += list(own.astype(float))
     for _ in range(2):
         duals, weights = booster.gradient(), booster.weights.copy()
-        assert booster.primal == pytest.approx(shares @ losses(task, X, Y, scores, offsets))
+        assert booster.primal == pytest.approx(mean_loss(scores))
         booster.step(np.arange(len(at)))
         new = {kind: own.copy() for kind, own in scores.items()}
         for j, ((kind, channel), answer) in enumerate(zip(at, answers, strict=True)):
@@ -92,7 +126,7 @@ def test_steps_are_shrunken_newton_steps_of_the_likelihood(seed, make):
             def along(step, kind=kind, channel=channel, answer=answer, scores=scores):
                 moved = {k: own.copy() for k, own in scores.items()}
                 moved[kind][:, channel] += step * answer
-                return shares @ losses(task, X, Y, moved, offsets)
+                return mean_loss(moved)
 
             h = 1e-5
             slope = (along(-h) - along(h)) / (2 * h)
@@ -158,9 +192,3 @@ def test_the_default_of_label_sets_serves_the_loss_that_is_named(tmp_path):
     ).fit(X, Y)
     assert said.history_[-1]["bound"] is not None
     assert said.task_.sets is None
-
-
-def test_parameters_out_of_range_are_refused():
-    for name, value in {"shrinkage": 0.0, "largest_step": -1.0, "enough": -1e-3}.items():
-        with pytest.raises(ValueError, match=name):
-            StageWiseRandomField(**{name: value}).check()
