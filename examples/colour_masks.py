@@ -5,7 +5,7 @@ the pictures of the folder ``colours`` to the folder ``masks``, with the colours
 and ``masks/classes.txt`` with lines ``INDEX NAME`` for ``--classes``.  The name "void" is 255.
 """
 
-import sys
+import argparse
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +17,7 @@ VOID = 255
 
 def main(table: str, colours: str, masks: str) -> None:
     """Convert the pictures of a folder."""
+    Path(masks).mkdir(parents=True, exist_ok=True)
     rows = [line.split(maxsplit=3) for line in Path(table).read_text().splitlines() if line.strip()]
     palette = [tuple(map(int, row[:3])) for row in rows]
     names = [row[3].strip() for row in rows]
@@ -41,5 +42,8 @@ def main(table: str, colours: str, masks: str) -> None:
 
 
 if __name__ == "__main__":
-    Path(sys.argv[3]).mkdir(parents=True, exist_ok=True)
-    main(*sys.argv[1:])
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("table", help="lines R G B NAME")
+    parser.add_argument("colours", help="folder of pictures")
+    parser.add_argument("masks", help="folder that is written")
+    main(**vars(parser.parse_args()))

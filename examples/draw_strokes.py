@@ -5,7 +5,7 @@ the right button the background.  The outline follows each stroke.  u undoes a s
 ``out/photo.png`` and ``out/photo-overlay.png``, Esc leaves.
 """
 
-import sys
+import argparse
 from pathlib import Path
 
 import cv2
@@ -78,4 +78,7 @@ def main(photograph: str, folder: str) -> None:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("photograph")
+    parser.add_argument("folder", help="where the mask and the overlay are written")
+    main(**vars(parser.parse_args()))

@@ -20,7 +20,7 @@ SCRIPTS = [path.name for path in sorted(EXAMPLES.glob("*.py")) if path.stem != "
     ("script", "arguments", "message"),
     [
         *(
-            (script, ["a", "1,2,3,4", "--no-such-option"], "unrecognized arguments")
+            (script, ["a", "1,2,3,4", "b", "--no-such-option"], "unrecognized arguments")
             for script in SCRIPTS
         ),
         ("segment_images.py", ["--images", "a"], "give both folders, or neither"),

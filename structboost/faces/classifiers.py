@@ -332,7 +332,10 @@ class BoostedClassifier(LabelledClassifier, FeatureImportanceMixin, TableEstimat
         if "link" in facts:
             self.link_ = saved_link(facts["link"])
         if "tree" in facts and self.taxonomy is None:
-            self.set_params(taxonomy=facts["tree"])
+            parents = facts["tree"]
+            names = [*self.classes_.tolist(), *map("node {}".format, range(len(parents)))]
+            pairs = zip(parents, names, strict=False)
+            self.set_params(taxonomy=[(names[of], name) for of, name in pairs if of >= 0])
 
     def _saved_task(self, metadata: Mapping[str, Any]) -> Task:
         """Return the task that the model was trained on."""

@@ -299,7 +299,8 @@ class StructBoostTagger(TagPrediction, TokenWeights):
             return *stretches, np.repeat(weights[list(at)], sizes)
 
         trees = None
-        if self._grows_on_vectors:
+        # Linear functions combine the scores of trees on vectors.
+        if self._is_one_linear_function and "tree" in members_on_vectors(self.weak_learner):
             rows, trees = self._with_tree_scores(rows, tags, training, weights, of_groups)
         if steps is not None:
             tables = [of if isinstance(of, tuple) else (of,) for of in rows]
@@ -366,11 +367,6 @@ class StructBoostTagger(TagPrediction, TokenWeights):
             )
         columns = chosen_columns(self.transition_features, reader)
         return StepFeatures(columns, int(reader.n_features or 0))
-
-    @property
-    def _grows_on_vectors(self) -> bool:
-        """Whether linear functions combine the scores of trees on vectors."""
-        return self._is_one_linear_function and "tree" in members_on_vectors(self.weak_learner)
 
     def _with_tree_scores(
         self,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar
+from typing import Any
 
 from sklearn.base import BaseEstimator
 
@@ -24,7 +24,7 @@ class Objective(BaseEstimator):
         The objective as a name.
     """
 
-    name: ClassVar[str]
+    name = ""
 
     @classmethod
     def parameters(cls) -> tuple[str, ...]:
@@ -166,6 +166,4 @@ class LogLoss(Pairwise):
     l1_ratio: float | None = None
 
 
-OBJECTIVES: dict[str, type[Objective]] = {
-    of.name: of for of in (LogLoss, Pairwise, Hinge, SVM, ExponentialLoss, L1LogLoss)
-}
+OBJECTIVES = {of.name: of for of in (LogLoss, Pairwise, Hinge, SVM, ExponentialLoss, L1LogLoss)}

@@ -311,8 +311,3 @@ class Recognition:
         if match.score <= 0.0:
             return 0.0
         return min(1.0, match.margin / max(_FAR_MARGIN * self.usual_margin, _LEAST_MARGIN))
-
-
-def _usual(values: deque[float], first: float) -> float:
-    """Return the median of values, or a first guess where there are few."""
-    return float(np.median(values)) if len(values) > _FEWEST_SEEN else first

@@ -242,7 +242,6 @@ def fewer_leaves(header, arrays):
         fewer_leaves,
         put("groups/colour/0/feature", 10**9),
         put("groups/colour/0/threshold", np.nan),
-        put("crf/node_linear", np.nan),
         put("scale/spread", 0.0),
         put("joint/0/classes", 7),
         lambda header, arrays: header.update(n_labels=3),

@@ -204,13 +204,13 @@ def test_segment_command_trains_evaluates_and_predicts(tmp_path, capsys):
 @pytest.mark.slow
 def test_ctrl_c_during_crf_training_leaves_a_model(tmp_path, monkeypatch, capsys):
     write_folder(tmp_path, 3, 0)
-    observe = Loop._observe
+    keep = Loop._record
 
     def pressed_meanwhile(self):
+        keep(self)
         os.kill(os.getpid(), signal.SIGINT)
-        observe(self)
 
-    monkeypatch.setattr(Loop, "_observe", pressed_meanwhile)
+    monkeypatch.setattr(Loop, "_record", pressed_meanwhile)
     quick = partial(Segmenter, unaries=QUICK)
     monkeypatch.setattr("structboost.segmentation.command.Segmenter", quick)
     model = tmp_path / "m.model"

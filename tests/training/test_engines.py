@@ -107,11 +107,20 @@ def test_other_learners_and_rules_learn_the_same_bits_on_shards(parameters):
     assert what_was_learned(one) == what_was_learned(several)
 
 
+OF_OTHER_TESTS = set()
+
+
+@pytest.fixture(autouse=True)
+def _processes_of_other_tests_do_not_count():
+    """Pools of joblib wait for work of the next test."""
+    OF_OTHER_TESTS.update(loky_processes())
+
+
 def loky_processes():
     return [
         child
         for child in psutil.Process().children(recursive=True)
-        if "LokyProcess" in " ".join(child.cmdline())
+        if "LokyProcess" in " ".join(child.cmdline()) and child not in OF_OTHER_TESTS
     ]
 
 
