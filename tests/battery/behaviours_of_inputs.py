@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 
 from tests.battery.checked_face import behaviour, same, unequal
-from tests.battery.examples import BAD
+from tests.battery.examples_of_tasks import BAD
 
 
 @behaviour("names of outputs")
@@ -82,7 +82,7 @@ def probabilities(face):
 def _of_values(name, values, argument, method):
     """Add the behaviour that a method takes or refuses each value of a kind of face.
 
-    ``values`` is a method of :class:`tests.battery.examples.Kind` that iterates over the
+    ``values`` is a method of :class:`tests.battery.examples_of_tasks.Kind` that iterates over the
     values, which replace the ``argument``, X or y.  Spoilt ones are refused with the index of the
     example.  Others have the results of the examples, or are refused by the name of the argument.
     """

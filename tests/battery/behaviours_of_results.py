@@ -13,7 +13,7 @@ import numpy as np
 from sklearn.model_selection import cross_val_score
 
 from tests.battery.checked_face import behaviour, shortened
-from tests.battery.examples import first
+from tests.battery.examples_of_tasks import first
 
 # So much more memory and time one prediction may take after training on more examples.
 _TIMES, _MORE_MEMORY, _MORE_SECONDS = 8, 1.5, 3.0

@@ -6,7 +6,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from tests.battery.examples import (
+from tests.battery.examples_of_tasks import (
     BAD,
     Examples,
     Kind,

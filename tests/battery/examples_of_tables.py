@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 from scipy import sparse
 
-from tests.battery.examples import (
+from tests.battery.examples_of_tasks import (
     BAD,
     Examples,
     Kind,

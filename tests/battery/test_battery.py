@@ -10,7 +10,7 @@ import pytest
 
 from tests.battery import behaviours_of_inputs, behaviours_of_results, behaviours_of_state
 from tests.battery.checked_face import BEHAVIOURS, Face, fault_of_error
-from tests.battery.faces import all_faces
+from tests.battery.table_of_faces import all_faces
 
 # Their behaviours are on the list.
 _ = behaviours_of_inputs, behaviours_of_results, behaviours_of_state

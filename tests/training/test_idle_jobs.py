@@ -13,7 +13,7 @@ from structboost import BinaryTask, StructBoost, StructBoostClassifier
 from structboost.objectives import StageWiseLikelihood
 from structboost.training import Threads
 from tests.battery.checked_face import Face
-from tests.battery.faces import all_faces
+from tests.battery.table_of_faces import all_faces
 
 JOBS = {name: face for name, face in all_faces().items() if hasattr(face[0], "n_jobs")}
 del JOBS["Segmenter"]  # its fit is slow

@@ -34,9 +34,9 @@ from structboost.decisions import Choose
 from structboost.segmentation import CRFSettings, Segmenter, UnarySettings
 from structboost.tasks import GraphInput
 from structboost.text import TokenFeatures, TwoStageTagger
-from tests.battery.examples import Images, TaskExamples
 from tests.battery.examples_of_sequences import Sentences, Tags, TagsOfDicts
 from tests.battery.examples_of_tables import Classes, Costs, Grades, LabelSets
+from tests.battery.examples_of_tasks import Images, TaskExamples
 
 N = 42
 HINGE = {"objective": "hinge", "C": 5.0, "tol": 0.1}
