@@ -14,7 +14,7 @@ from benchmarks.ours import decisions as ours
 from benchmarks.ours import methods, sparse
 from benchmarks.papers import auc, decisions, mo_ecc, multiclass, tools, unions
 from benchmarks.papers.auc import RankBoost
-from benchmarks.runner import commands, protocol
+from benchmarks.runner import commands, pages, protocol
 from benchmarks.runner.datasets import Table, parts, split
 from benchmarks.runner.experiment import Source
 from benchmarks.structures import chains, hierarchies, label_sets, lists, pairs, tokens
@@ -324,10 +324,10 @@ def test_a_made_clip_is_tracked_to_a_page_and_kept(tmp_path, capsys):
         cv2.imwrite(str(folder / "img" / f"{index:04d}.png"), frame[:, :, ::-1])
     for name in ("groundtruth.txt", "groundtruth_mil.txt"):
         write_boxes(folder / name, clip.boxes)
-    where = ["--data", str(tmp_path), "--json", str(tmp_path / "r.json")]
-    run = ["run", "tracking", *where, "--only", "deer", "--quick"]
+    run = ["run", "tracking", "--data", str(tmp_path), "--json", str(tmp_path / "r.json")]
+    run += ["--only", "deer", "--quick"]
     assert commands.main([*run, "--results", str(tmp_path / "results")]) == 0
-    page = commands.read_page(tmp_path / "results" / "tracking.json")
+    page = pages.read_page(tmp_path / "results" / "tracking.json")
     own = [r for r in page["records"] if (r["method"], r["metric"]) == ("structboost", "overlap")]
     assert own[0]["value"] > 0.8
     assert commands.main(run) == 0
