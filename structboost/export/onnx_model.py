@@ -313,9 +313,9 @@ def label_sets(
     """
     sharp = graph.add("Mul", scores, graph.constant(sharpness))
     if isinstance(task, HierarchicalMultiLabelTask):
-        return _of_hierarchy(graph, task, scores, sharp)
+        return _add_hierarchy(graph, task, scores, sharp)
     if task.sets is not None:
-        return _of_listed_sets(graph, task, sharp, by_likelihood=by_likelihood)
+        return _add_listed_sets(graph, task, sharp, by_likelihood=by_likelihood)
     marginals = graph.add("Sigmoid", sharp)
     if by_likelihood and task.loss_name == "f1":
         raise TypeError(
@@ -332,7 +332,9 @@ def label_sets(
     return {"labels": graph.whole(is_in), "marginals": marginals}
 
 
-def _of_listed_sets(graph: Graph, task: Any, scores: str, *, by_likelihood: bool) -> dict[str, str]:
+def _add_listed_sets(
+    graph: Graph, task: Any, scores: str, *, by_likelihood: bool
+) -> dict[str, str]:
     codes = task._codes(task.sets)
     by_set = graph.add("MatMul", scores, graph.constant(codes.T * 1.0))
     probabilities = graph.add("Softmax", by_set, axis=1)
@@ -353,7 +355,7 @@ def _of_listed_sets(graph: Graph, task: Any, scores: str, *, by_likelihood: bool
     }
 
 
-def _of_hierarchy(
+def _add_hierarchy(
     graph: Graph, task: HierarchicalMultiLabelTask, scores: str, sharp: str
 ) -> dict[str, str]:
     parents, children = task.edges.T
@@ -478,12 +480,12 @@ def _n_channels(estimator: Any) -> int:
 
 
 @outputs_of.register
-def _of_table(estimator: FeatureImportanceMixin, inputs: GraphInputs) -> dict[str, str]:
+def _add_table(estimator: FeatureImportanceMixin, inputs: GraphInputs) -> dict[str, str]:
     graph = inputs.graph
     raw = _decided(graph, estimator, _table_scores(estimator, inputs))
     if not is_classifier(estimator):
         return {"scores": raw}
-    return _of_classes(graph, estimator, raw)
+    return _add_classes(graph, estimator, raw)
 
 
 def _decided(graph: Graph, estimator: Any, raw: str) -> str:
@@ -497,7 +499,7 @@ def _decided(graph: Graph, estimator: Any, raw: str) -> str:
     return graph.add("Squeeze", decided, graph.constant(np.array([1])))
 
 
-def _of_classes(graph: Graph, estimator: Any, raw: str) -> dict[str, str]:
+def _add_classes(graph: Graph, estimator: Any, raw: str) -> dict[str, str]:
     """Add labels and probabilities of a classifier to its decision function."""
     outputs, is_binary = {"label": "", "scores": raw}, len(estimator.classes_) <= 2
     if is_binary:
@@ -554,13 +556,13 @@ def _labels(classes: NDArray[Any]) -> NDArray[Any]:
 
 
 @outputs_of.register
-def _of_label_sets(
+def _add_label_sets(
     estimator: StructBoostMultiLabelClassifier, inputs: GraphInputs
 ) -> dict[str, str]:
     graph = inputs.graph
     scores = _table_scores(estimator, inputs)
     if estimator._form == "single":
-        return _of_classes(graph, estimator, _decided(graph, estimator, scores))
+        return _add_classes(graph, estimator, _decided(graph, estimator, scores))
     graph.facts["classes"] = estimator.classes_.tolist()
     sharpness = estimator.temperature_ or 1.0
     sets = label_sets(
@@ -570,7 +572,7 @@ def _of_label_sets(
 
 
 @outputs_of.register
-def _of_tagger(tagger: StructBoostTagger, inputs: GraphInputs) -> dict[str, str]:
+def _add_tagger(tagger: StructBoostTagger, inputs: GraphInputs) -> dict[str, str]:
     if len(tagger.transition_columns_):
         raise TypeError(
             "transition_features was set, and ONNX files have one score for each pair of tags; "

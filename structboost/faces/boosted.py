@@ -352,9 +352,9 @@ class StructBoostEstimator(BoostedEstimator):
                     f"learning_rate is {shown(rate)}; give a fraction of each step, such as 0.1."
                 )
             return replace(stage_wise, shrinkage=rate)
-        if self.objective == EXPONENTIAL:
+        if self._is(EXPONENTIAL):
             return "exponential"
-        if self.objective == L1_LOG_LOSS:
+        if self._is(L1_LOG_LOSS):
             return "log"
         return self.formulation
 

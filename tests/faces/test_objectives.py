@@ -279,6 +279,9 @@ def test_an_objective_with_parameters_is_the_fit_of_flat_ones(face, objective, t
     assert model.objective is value
     assert repr(value) == shown
     assert (model.minimised_, model.objective_) == (objective, flat.objective_)
+    for method in ("predict_proba", "predict_marginals"):
+        unfitted = face(objective=value), face(objective=objective)
+        assert len({hasattr(of, method) for of in (model, flat, *unfitted)}) == 1
     found = face(objective=objective)
     found.set_params(**{f"objective__{name}": of for name, of in own.items()})
     assert repr(found.objective) == shown
