@@ -2,7 +2,6 @@
 
 import pickle
 from functools import partial
-from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -10,16 +9,15 @@ import pytest
 from structboost import (
     BinaryTask,
     MulticlassTask,
-    PartKind,
     StructBoost,
     StructuredSVM,
-    Task,
     check_task,
 )
 from structboost.contract.parts import stack_parts
 from structboost.errors import ExampleNote, TaskError, count_examples_from, note_examples
 from structboost.runtime import blocks
 from structboost.training.processes import Failure
+from tests.helpers.choose import Choose
 from tests.helpers.listed_outputs import Listed
 from tests.training.test_engines import ChainTask, problem
 
@@ -292,18 +290,7 @@ def test_too_few_outputs_and_dicts_of_inputs_raise_errors(make):
 
 
 def test_an_argmax_without_a_truth_argument_raises_an_error():
-    class WithoutTruth(Task):
-        kinds: ClassVar = {"x": PartKind(1)}
-
-        def parts(self, x):
-            return x
-
-        def joint_feature(self, x, y):
-            return [y], [0], [1.0]
-
-        def loss(self, y, y_pred):
-            return float(y != y_pred)
-
+    class WithoutTruth(Choose):
         def argmax(self, x, scores):
             return int(np.argmax(scores[:, 0]))
 

@@ -14,6 +14,7 @@ from structboost import (
     StructBoostRanker,
     StructBoostTagger,
 )
+from structboost.faces.columns import Columns
 from structboost.faces.saved import plain_parameters, restored_parameters
 from structboost.files.schema import DamagedFileError
 
@@ -102,3 +103,9 @@ def test_a_loaded_model_has_the_nested_parameters_and_can_be_fitted_again(model,
     for twin in (loaded, loaded.fit(X, y)):
         predicted = np.concatenate(twin.predict(X)) if X is TOKENS else twin.predict(X)
         np.testing.assert_array_equal(np.array(predicted, object), np.array(expected, object))
+
+
+def test_columns_of_a_model_of_another_width_are_damaged():
+    assert Columns.from_plain(Columns(3).to_plain(), 3) == Columns(3)
+    with pytest.raises(DamagedFileError):
+        Columns.from_plain(Columns(3).to_plain(), 4)
