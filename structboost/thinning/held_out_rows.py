@@ -25,7 +25,7 @@ _LEAST = float(np.finfo(np.float64).eps)
 
 
 class HeldOutRows:
-    """Held-out rows with the responses of all trees, centred where the format has offsets.
+    """Held-out rows with the responses of all trees, centred unless they are averaged.
 
     Parameters
     ----------
@@ -33,7 +33,6 @@ class HeldOutRows:
         Responses to the rows.
     labels : ndarray of int64, shape (n_rows,)
         Indices of the true classes.
-    n_classes : int
     more : TreeResponses or None
         Responses to rows without labels.
 
@@ -53,66 +52,54 @@ class HeldOutRows:
         Standard deviation of each tree, which is that of its scores over the rows.
     problem : PricedCrossEntropy
         Problem on the rows, and after them those without labels.
-    has_leaves : bool
-        Whether leaves can be fitted anew.
     """
 
     def __init__(
-        self,
-        responses: TreeResponses,
-        labels: IntArray,
-        n_classes: int,
-        more: TreeResponses | None,
+        self, responses: TreeResponses, labels: IntArray, more: TreeResponses | None
     ) -> None:
-        self.labels, self.n_trees = labels, len(responses.values)
-        n, ones = len(labels), np.ones(self.n_trees)
-        self.offset = np.zeros(n_classes) if responses.offset is None else responses.offset
-        scores = scores_of(responses, ones, self.offset)
+        self._scored, self._leaves = responses.scored, responses.leaves
+        self.labels, self.n_trees = labels, len(self._scored)
+        n, ones, self.offset = len(labels), np.ones(self.n_trees), responses.offset
+        scores = scores_of(responses.blocks, ones, self.offset)
         self.sharpness = _best_sharpness(scores, labels)
         self.losses = row_losses(self.sharpness * scores, labels)
         self.is_wrong = scores.argmax(axis=1) != labels
         self.label_weight = n / (n + _ROWS_OF_MODEL)
         self.leaf_label_weight = n / (n + _ROWS_OF_LEAVES)
-        expected = softmax_of(self.sharpness * scores)
-        targets = _mixed(expected, labels, self.label_weight)
-        leaf_targets = _mixed(expected, labels, self.leaf_label_weight)
-        leaves = responses.leaves
-        # A mean "row", by which the responses are centred.
-        means = responses.values.mean(axis=1, keepdims=True)
-        deviations = ((responses.values - means) ** 2).reshape(self.n_trees, n, -1)
-        self.prices = np.sqrt(deviations.sum(axis=2).mean(axis=1))
+        if more is not None:
+            scores = np.vstack((scores, scores_of(more.blocks, ones, self.offset)))
+            if self._leaves is not None and more.leaves is not None:
+                self._leaves = np.concatenate((self._leaves, more.leaves), axis=1)
+        targets, self._leaf_targets = (
+            _mixed(softmax_of(self.sharpness * scores), labels, weight)
+            for weight in (self.label_weight, self.leaf_label_weight)
+        )
+        # The responses are centred by those to a mean "row".
+        blocks, self._means, variances = [], [], np.zeros(self.n_trees)
+        for k, (trees, channel, values) in enumerate(responses.blocks):
+            means = values.mean(axis=1, keepdims=True)
+            variances[trees] += ((values - means) ** 2).mean(axis=1)
+            means = 0.0 * means if responses.averages else means
+            joined = values if more is None else np.hstack((values, more.blocks[k].scores))
+            blocks.append(ScoreBlock(trees, channel, joined - means))
+            self._means.append(ScoreBlock(trees, channel, means))
+        self.prices = np.sqrt(variances)
         # A tree that responds the same to all rows changes nothing, at any price.
         self.prices = np.maximum(self.prices, max(1e-6 * float(self.prices.max()), 1e-300))
-        if responses.offset is None:
-            means = np.zeros_like(means)
-        self._means = responses._replace(values=means)
-        values = responses.values - means
-        if more is not None:
-            values = np.concatenate((values, more.values - means), axis=1)
-            others = scores_of(more, ones, self.offset)
-            others = softmax_of(self.sharpness * others)
-            targets = np.concatenate((targets, others))
-            leaf_targets = np.concatenate((leaf_targets, others))
-            if leaves is not None and more.leaves is not None:
-                leaves = np.concatenate((leaves, more.leaves), axis=1)
-        self._channels, self._leaves, self._leaf_targets = responses.channels, leaves, leaf_targets
-        self.has_leaves = leaves is not None
         start = self.sharpness * scores_of(self._means, ones, self.offset)[0]
-        blocks = _blocks(values, responses.channels)
         self.problem = PricedCrossEntropy(blocks, start, targets)
 
-    def without(self, held: IntArray) -> IntArray:
-        """Return the indices of all rows but some, with those that have no label."""
-        is_used = np.ones(len(self.problem.targets), bool)
-        is_used[held] = False
-        return np.flatnonzero(is_used)
+    @property
+    def has_leaves(self) -> bool:
+        """Whether leaves can be fitted anew."""
+        return self._leaves is not None
 
     def refitted(self, weights: FloatArray, rows: IntArray, tol: float) -> LeafAdditions:
         """Fit the leaves of the trees of positive weight anew on some of the rows."""
         assert self._leaves is not None
         return refitted_leaves(
             self._leaves[:, rows],
-            self._channels,
+            self._scored,
             np.flatnonzero(weights > 0),
             self.problem.of_rows(rows).scores(weights),
             self._leaf_targets[rows],
@@ -127,8 +114,7 @@ class HeldOutRows:
         out = self.problem.of_rows(rows).scores(weights)
         if additions is None or self._leaves is None:
             return out
-        added = added_scores(additions, self._leaves[:, rows], self._channels)
-        return out + added + additions.offset
+        return out + added_scores(additions, self._leaves[:, rows]) + additions.offset
 
     def offset_at(self, weights: FloatArray, additions: LeafAdditions | None) -> FloatArray:
         """Scores without any tree, for trees whose responses are not centred."""
@@ -138,8 +124,10 @@ class HeldOutRows:
 
 
 def _mixed(expected: FloatArray, labels: IntArray, label_weight: float) -> FloatArray:
-    targets = (1.0 - label_weight) * expected
-    targets[np.arange(len(labels)), labels] += label_weight
+    """Targets of the rows, of which the first ones have labels."""
+    n, targets = len(labels), expected.copy()
+    targets[:n] *= 1.0 - label_weight
+    targets[np.arange(n), labels] += label_weight
     return targets
 
 
@@ -159,18 +147,3 @@ def _best_sharpness(scores: FloatArray, labels: IntArray) -> float:
         return float(row_losses(exp(log_factor) * scores, labels).mean())
 
     return exp(float(minimize_scalar(loss, bounds=_LOG_SHARPNESS, method="bounded").x))
-
-
-def _blocks(values: FloatArray, channels: IntArray | None) -> list[ScoreBlock]:
-    """Blocks of the functions that score each class."""
-    if channels is None:
-        every = np.arange(len(values))
-        return [
-            ScoreBlock(every, channel, np.ascontiguousarray(values[:, :, channel]))
-            for channel in range(values.shape[2])
-        ]
-    return [
-        ScoreBlock(members, int(channel), np.ascontiguousarray(values[members]))
-        for channel in np.unique(channels)
-        for members in [np.flatnonzero(channels == channel)]
-    ]

@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 from scipy.optimize import minimize
 from scipy.special import logsumexp
@@ -32,7 +33,7 @@ class LeafAdditions(NamedTuple):
 
     Parameters
     ----------
-    trees : dict of int to ndarray, shape (n_leaves,) or (n_leaves, n_classes)
+    trees : dict of int to ndarray, shape (n_leaves, n_classes)
         Additions to the scores of the leaves of each tree.  Leaves beyond the last one have none.
     offset : ndarray, shape (n_classes,)
     gap : float
@@ -44,21 +45,9 @@ class LeafAdditions(NamedTuple):
     gap: float
 
 
-class _Block(NamedTuple):
-    """Reached leaves of the trees that score the same classes.
-
-    ``reached`` has a row for each row and a column for each leaf.  ``of_trees`` are the tree and
-    the index in it of each leaf.
-    """
-
-    channels: IntArray
-    reached: sparse.csr_array
-    of_trees: tuple[IntArray, IntArray]
-
-
 def refitted_leaves(
     leaves: IntArray,
-    channels: IntArray | None,
+    scored: NDArray[np.bool_],
     trees: IntArray,
     scores: FloatArray,
     targets: FloatArray,
@@ -71,8 +60,8 @@ def refitted_leaves(
     ----------
     leaves : ndarray of int, shape (n_trees, n_rows)
         Leaf that each row reaches, for all trees.
-    channels : ndarray of int64, shape (n_trees,), or None
-        Class that each tree scores; None where each scores all.
+    scored : ndarray of bool, shape (n_trees, n_classes)
+        Classes that each tree scores.
     trees : ndarray of int64, shape (n_selected,)
         Trees whose leaves change.
     scores, targets : ndarray, shape (n_rows, n_classes)
@@ -81,32 +70,23 @@ def refitted_leaves(
     tol : float
         Relative gap at which the search stops.
     """
-    n_classes = scores.shape[1]
-    blocks = _blocks(leaves, channels, trees, n_classes)
-    sizes = [block.reached.shape[1] * len(block.channels) for block in blocks]
-    ends = np.cumsum(sizes)
-    row_weights = row_weights / row_weights.sum()
-    transposed = [block.reached.T.tocsr() for block in blocks]
-
-    def parts(d: FloatArray) -> list[FloatArray]:
-        of_blocks = np.split(d[: ends[-1]], ends[:-1])
-        return [
-            part.reshape(-1, len(block.channels))
-            for part, block in zip(of_blocks, blocks, strict=True)
-        ]
+    n_leaves, row_weights = int(leaves.max()) + 1, row_weights / row_weights.sum()
+    # All rows reach the offsets, which come last, as if they were the leaf of a further tree.
+    places = np.vstack((leaves[trees], np.zeros_like(leaves[:1])))
+    places += np.arange(len(places))[:, None] * n_leaves
+    reached, columns = np.unique(places, return_inverse=True)
+    indptr = np.arange(0, places.size + 1, len(places))
+    entries = np.ones(places.size), columns.reshape(places.shape).T.ravel(), indptr
+    by_row = sparse.csr_array(entries, shape=(len(scores), len(reached)))
+    by_leaf = by_row.T.tocsr()
+    may_change = np.vstack((scored[trees], np.ones_like(scored[:1])))[reached // n_leaves]
 
     def objective(d: FloatArray) -> tuple[float, FloatArray]:
-        moved = scores + d[ends[-1] :]
-        for block, part in zip(blocks, parts(d), strict=True):
-            moved[:, block.channels] += block.reached @ part
+        moved = scores + by_row @ _filled(may_change, d)
         sums = logsumexp(moved, axis=1)
         value = row_weights @ (sums - (targets * moved).sum(axis=1))
         slopes = row_weights[:, None] * (np.exp(moved - sums[:, None]) - targets)
-        gradient = RIDGE * d
-        for block, reached, part in zip(blocks, transposed, parts(gradient), strict=True):
-            part += reached @ slopes[:, block.channels]
-        gradient[ends[-1] :] += slopes.sum(axis=0)
-        return float(value + RIDGE / 2 * (d @ d)), gradient
+        return float(value + RIDGE / 2 * (d @ d)), RIDGE * d + (by_leaf @ slopes)[may_change]
 
     def gap(d: FloatArray) -> float:
         value, gradient = objective(d)
@@ -116,30 +96,22 @@ def refitted_leaves(
         if gap(intermediate_result.x) <= tol:  # type: ignore[attr-defined]
             raise StopIteration
 
-    start = np.zeros(ends[-1] + n_classes)
+    start = np.zeros(may_change.sum())
     options = {"maxiter": _MAX_STEPS, "maxfun": 2 * _MAX_STEPS, "gtol": 0.0, "ftol": 0.0}
     d = minimize(objective, start, jac=True, method="L-BFGS-B", callback=stop, options=options).x
-    additions: dict[int, FloatArray] = {}
-    for block, part in zip(blocks, parts(d), strict=True):
-        of_trees, indices = block.of_trees
-        for tree in np.unique(of_trees).tolist():
-            of_tree = of_trees == tree
-            values = np.zeros((int(indices[of_tree].max()) + 1, part.shape[1]))
-            values[indices[of_tree]] = part[of_tree]
-            additions[tree] = values if channels is None else values[:, 0]
-    return LeafAdditions(additions, d[ends[-1] :], gap(d))
+    additions = np.zeros((len(places), n_leaves, scores.shape[1]))
+    additions[reached // n_leaves, reached % n_leaves] = _filled(may_change, d)
+    of_trees = dict(zip(trees.tolist(), additions[:-1], strict=True))
+    return LeafAdditions(of_trees, additions[-1, 0], gap(d))
 
 
-def added_scores(
-    additions: LeafAdditions, leaves: IntArray, channels: IntArray | None
-) -> FloatArray:
+def added_scores(additions: LeafAdditions, leaves: IntArray) -> FloatArray:
     """Scores that additions give to rows by the leaves that they reach, without the offsets.
 
     Parameters
     ----------
     additions : LeafAdditions
     leaves : ndarray of int, shape (n_trees, n_rows)
-    channels : ndarray of int64, shape (n_trees,), or None
 
     Returns
     -------
@@ -147,39 +119,12 @@ def added_scores(
     """
     out = np.zeros((leaves.shape[1], len(additions.offset)))
     for tree, values in additions.trees.items():
-        is_known = leaves[tree] < len(values)
-        added = values[np.where(is_known, leaves[tree], 0)]
-        if channels is None:
-            out += np.where(is_known[:, None], added, 0.0)
-        else:
-            out[:, channels[tree]] += np.where(is_known, added, 0.0)
+        out += np.pad(values, ((0, 1), (0, 0)))[np.minimum(leaves[tree], len(values))]
     return out
 
 
-def _blocks(
-    leaves: IntArray, channels: IntArray | None, trees: IntArray, n_classes: int
-) -> list[_Block]:
-    every = np.arange(n_classes)
-    if channels is None:
-        return [_block(leaves, trees, every)]
-    return [
-        _block(leaves, trees[channels[trees] == channel], every[channel : channel + 1])
-        for channel in np.unique(channels[trees])
-    ]
-
-
-def _block(leaves: IntArray, trees: IntArray, channels: IntArray) -> _Block:
-    of_trees = leaves[trees]
-    n_leaves = int(of_trees.max()) + 1
-    places = np.arange(len(trees))[:, None] * n_leaves + of_trees
-    reached, columns = np.unique(places, return_inverse=True)
-    n_rows = of_trees.shape[1]
-    matrix = sparse.csr_array(
-        (
-            np.ones(of_trees.size),
-            columns.reshape(of_trees.shape).T.ravel(),
-            np.arange(0, of_trees.size + 1, len(trees)),
-        ),
-        shape=(n_rows, len(reached)),
-    )
-    return _Block(channels, matrix, (trees[reached // n_leaves], reached % n_leaves))
+def _filled(is_set: NDArray[np.bool_], values: FloatArray) -> FloatArray:
+    """Array of the values in their places, and of zeros elsewhere."""
+    out = np.zeros(is_set.shape)
+    out[is_set] = values
+    return out

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from copy import copy
 from importlib import import_module
 from typing import Any, NamedTuple
@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from structboost._typing import FloatArray, IntArray
 from structboost.learners.pool import repeatable_responses_of
+from structboost.solvers.priced_cross_entropy import ScoreBlock
 from structboost.validation import shown
 
 # Difference of probabilities that is rounding in single precision.
@@ -27,20 +28,65 @@ class TreeResponses(NamedTuple):
 
     Parameters
     ----------
-    values : ndarray, shape (n_trees, n_rows) or (n_trees, n_rows, n_classes)
-        With two axes, a tree scores one class.
-    channels : ndarray of int64, shape (n_trees,), or None
-        Class that each tree scores; None where each scores all.
-    offset : ndarray, shape (n_classes,), or None
-        Scores without any tree; None where the scores are averaged probabilities.
+    blocks : list of ScoreBlock
+        Trees that score a class, with their responses to the rows.
+    offset : ndarray, shape (n_classes,)
+        Scores without any tree.
     leaves : ndarray of int, shape (n_trees, n_rows), or None
         Index of the leaf that each row reaches; None if leaves cannot be changed one by one.
+    averages : bool
+        Whether the scores are averaged probabilities, not log-odds.
     """
 
-    values: FloatArray
-    channels: IntArray | None
-    offset: FloatArray | None
+    blocks: list[ScoreBlock]
+    offset: FloatArray
     leaves: IntArray | None
+    averages: bool
+
+    @property
+    def scored(self) -> NDArray[np.bool_]:
+        """Flags of the classes that each tree scores, shape (n_trees, n_classes)."""
+        n_trees = 1 + max(int(block.functions.max()) for block in self.blocks)
+        out = np.zeros((n_trees, len(self.offset)), np.bool_)
+        for block in self.blocks:
+            out[block.functions, block.channel] = True
+        return out
+
+    @property
+    def probabilities(self) -> FloatArray:
+        """Probabilities of the whole model, whose scores are log-odds."""
+        return softmax_of(scores_of(self.blocks, np.ones(len(self.scored)), self.offset))
+
+
+def _of_leaves(
+    leaves: IntArray, tables: Sequence[NDArray[Any]], offset: FloatArray, repeats: int = 1
+) -> TreeResponses:
+    """Responses of trees by the values of their leaves, where trees score the classes in turn.
+
+    A single score is that of the second of two classes.
+    """
+    values = np.stack([table[reached] for table, reached in zip(tables, leaves, strict=True)])
+    channels = np.arange(len(values)) // repeats % len(offset)
+    if len(offset) == 1:
+        channels, offset = channels + 1, np.append(0.0, offset)
+    blocks = [
+        ScoreBlock(trees, int(channel), values[trees])
+        for channel in np.unique(channels)
+        for trees in [np.flatnonzero(channels == channel)]
+    ]
+    return TreeResponses(blocks, offset, leaves, False)
+
+
+def _of_vectors(
+    values: FloatArray, offset: FloatArray, leaves: IntArray | None, averages: bool
+) -> TreeResponses:
+    """Responses of trees that score all classes, shape (n_trees, n_rows, n_classes)."""
+    every = np.arange(len(values))
+    blocks = [
+        ScoreBlock(every, channel, np.ascontiguousarray(values[:, :, channel]))
+        for channel in range(values.shape[2])
+    ]
+    return TreeResponses(blocks, offset, leaves, averages)
 
 
 class LibraryTrees:
@@ -78,18 +124,13 @@ class LibraryTrees:
 
     def responses(self, X: Any) -> TreeResponses:
         """Responses of all trees to rows in a form that the model takes."""
-        responses = _READERS[self._library](self._model, X)
-        if responses.offset is None or len(responses.offset) > 1:
-            return responses
-        # One score is that of the second of two classes.
-        channels = np.ones(len(responses.values), np.int64)
-        return responses._replace(channels=channels, offset=np.append(0.0, responses.offset))
+        return _READERS[self._library](self._model, X)
 
     def probabilities(self, X: Any) -> FloatArray:
         """Probabilities that the model itself gives to the classes, shape (n_rows, n_classes)."""
         model: Any = self._model
         if self._library == "functions":
-            return whole_probabilities(self.responses(X))
+            return self.responses(X).probabilities
         if hasattr(model, "predict_proba"):
             return np.asarray(model.predict_proba(X), np.float64)
         if self._library == "catboost":
@@ -102,16 +143,11 @@ class LibraryTrees:
 
     def classes(self, responses: TreeResponses) -> NDArray[Any]:
         """Labels in the order of the scores, which a Booster counts from 0."""
-        if hasattr(self._model, "classes_"):
-            return np.asarray(self._model.classes_)
-        assert responses.offset is not None
-        return np.arange(len(responses.offset))
+        return np.asarray(getattr(self._model, "classes_", np.arange(len(responses.offset))))
 
     def check(self, responses: TreeResponses, probabilities: FloatArray) -> None:
         """Raise ValueError if probabilities of the model are no softmax of its summed trees."""
-        if responses.offset is None:
-            return
-        expected = whole_probabilities(responses)
+        expected = probabilities if responses.averages else responses.probabilities
         if expected.shape != probabilities.shape or (
             np.abs(expected - probabilities).max(initial=0.0) > _CLOSE
         ):
@@ -157,19 +193,16 @@ def _lightgbm(model: Any, X: Any) -> TreeResponses:
     n_rounds = booster.best_iteration
     n_rounds = n_rounds if n_rounds > 0 else booster.current_iteration()
     per = booster.num_model_per_iteration()
-    n_trees = per * n_rounds
     leaves = np.asarray(model.predict(X, pred_leaf=True, num_iteration=n_rounds), np.int64)
-    leaves = leaves.reshape(-1, n_trees).T
-    values = np.stack([
-        np.array([booster.get_leaf_output(tree, leaf) for leaf in range(reached.max() + 1)])[
-            reached
-        ]
-        for tree, reached in enumerate(leaves)
-    ])  # fmt: skip
+    leaves = leaves.reshape(-1, per * n_rounds).T
     # Scores of two classes are log-odds once they are multiplied by this.
-    factor = re.search(r"sigmoid:(\S+)", booster.dump_model(num_iteration=1)["objective"])
-    values *= float(factor[1]) if factor and per == 1 else 1.0
-    return TreeResponses(values, np.arange(n_trees) % per, np.zeros(per), leaves)
+    found = re.search(r"sigmoid:(\S+)", booster.dump_model(num_iteration=1)["objective"])
+    factor = float(found[1]) if found and per == 1 else 1.0
+    tables = [
+        factor * np.array([booster.get_leaf_output(tree, k) for k in range(reached.max() + 1)])
+        for tree, reached in enumerate(leaves)
+    ]
+    return _of_leaves(leaves, tables, np.zeros(per))
 
 
 def _xgboost(model: Any, X: Any) -> TreeResponses:
@@ -182,18 +215,15 @@ def _xgboost(model: Any, X: Any) -> TreeResponses:
     margins = margins.reshape(matrix.num_row(), -1)
     leaves = np.asarray(booster.predict(matrix, pred_leaf=True), np.int64)
     leaves = leaves.reshape(len(margins), -1).T
-    values = np.empty(leaves.shape)
-    for responses, reached, text in zip(values, leaves, booster.get_dump(), strict=True):
-        table = np.zeros(reached.max() + 1)
-        for leaf, value in _XGBOOST_LEAF.findall(text):
-            if int(leaf) < len(table):
-                table[int(leaf)] = float(value)
-        responses[:] = table[reached]
-    per = margins.shape[1]
-    channels = np.repeat(np.arange(per), len(values) // (per * booster.num_boosted_rounds()))
-    channels = np.resize(channels, len(values))
-    base = margins[0] - np.bincount(channels, values[:, 0], per)
-    return TreeResponses(values, channels, base, leaves)
+    tables = []
+    for reached, text in zip(leaves, booster.get_dump(), strict=True):
+        values = dict(_XGBOOST_LEAF.findall(text))
+        tables.append(np.array([float(values.get(str(k), 0)) for k in range(reached.max() + 1)]))
+    n_scores = margins.shape[1]
+    repeats = len(tables) // (n_scores * booster.num_boosted_rounds())
+    first = [table[leaf] for table, leaf in zip(tables, leaves[:, 0], strict=True)]
+    base = margins[0] - np.bincount(np.arange(len(first)) // repeats % n_scores, first, n_scores)
+    return _of_leaves(leaves, tables, base, repeats)
 
 
 def _xgboost_matrix(model: Any, booster: Any, X: Any) -> Any:
@@ -212,11 +242,10 @@ def _catboost(model: Any, X: Any) -> TreeResponses:
     offset = np.atleast_1d(np.asarray(bias, np.float64))
     counts = np.asarray(model.get_tree_leaf_counts(), np.int64)
     table = scale * np.asarray(model.get_leaf_values(), np.float64).reshape(counts.sum(), -1)
+    if table.shape[1] == 1:
+        return _of_leaves(leaves, np.split(table[:, 0], np.cumsum(counts)[:-1]), offset)
     values = table[leaves + (np.cumsum(counts) - counts)[:, None]]
-    if values.shape[2] == 1:
-        return TreeResponses(values[:, :, 0], np.zeros(len(leaves), np.int64), offset, leaves)
-    offset = np.resize(offset, values.shape[2])
-    return TreeResponses(values, None, offset, leaves)
+    return _of_vectors(values, np.resize(offset, values.shape[2]), leaves, False)
 
 
 def _forest(model: Any, X: Any) -> TreeResponses:
@@ -227,11 +256,10 @@ def _forest(model: Any, X: Any) -> TreeResponses:
         )
     rows = model._validate_X_predict(X)
     values = [tree.predict_proba(rows, check_input=False) for tree in model.estimators_]
-    return TreeResponses(np.stack(values) / len(values), None, None, None)
+    return _of_vectors(np.stack(values) / len(values), np.zeros(model.n_classes_), None, True)
 
 
 def _boosting(model: Any, X: Any) -> TreeResponses:
-    """Responses as the steps of the scores from iteration to iteration."""
     check_is_fitted(model)
     if model.init not in (None, "zero"):
         raise ValueError(
@@ -240,11 +268,10 @@ def _boosting(model: Any, X: Any) -> TreeResponses:
         )
     # Its trees were trained without the names of columns, of which scikit-learn would warn.
     reached = np.asarray(model.apply(np.asarray(X) if hasattr(X, "columns") else X), np.int64)
+    tables = [model.learning_rate * t.tree_.value[:, 0, 0] for t in model.estimators_.ravel()]
+    start = model._raw_predict_init(np.zeros((1, model.n_features_in_), np.float32))
     leaves = np.ascontiguousarray(reached.reshape(len(reached), -1).T)
-    start = np.asarray(
-        model._raw_predict_init(np.zeros((1, model.n_features_in_), np.float32)), np.float64
-    ).ravel()
-    return _staged(model, X, start)._replace(leaves=leaves)
+    return _of_leaves(leaves, tables, np.asarray(start, np.float64).ravel())
 
 
 def _histogram_boosting(model: Any, X: Any) -> TreeResponses:
@@ -252,19 +279,15 @@ def _histogram_boosting(model: Any, X: Any) -> TreeResponses:
     start = np.asarray(model._baseline_prediction, np.float64).ravel()
     indexed = copy(model)
     # Nodes have their index as the value, which each iteration adds to the scores.
-    indexed._predictors = [[_indexed(tree) for tree in row] for row in model._predictors]
-    leaves = np.rint(_staged(indexed, X, start).values).astype(np.int64)
-    return _staged(model, X, start)._replace(leaves=leaves)
-
-
-def _staged(model: Any, X: Any, start: FloatArray) -> TreeResponses:
+    indexed._baseline_prediction = np.zeros_like(model._baseline_prediction)
+    indexed._predictors = [[_indexed(tree) for tree in trees] for trees in model._predictors]
     stages = [
-        np.asarray(scores, np.float64).reshape(-1, len(start)).T.copy()
-        for scores in model.staged_decision_function(X)
+        np.asarray(scores, np.float64).reshape(-1, len(start)).T
+        for scores in indexed.staged_decision_function(X)
     ]
-    values = np.diff(np.stack([np.broadcast_to(start[:, None], stages[0].shape), *stages]), axis=0)
-    values = values.reshape(-1, values.shape[2])
-    return TreeResponses(values, np.arange(len(values)) % len(start), start, None)
+    leaves = np.diff(np.stack(stages), axis=0, prepend=0.0).astype(np.int64)
+    tables = [tree.nodes["value"] for trees in model._predictors for tree in trees]
+    return _of_leaves(leaves.reshape(len(tables), -1), tables, start)
 
 
 def _indexed(predictor: Any) -> Any:
@@ -277,7 +300,8 @@ def _indexed(predictor: Any) -> Any:
 
 def _functions(functions: Any, X: Any) -> TreeResponses:
     values = repeatable_responses_of(list(functions), X)
-    return TreeResponses(values, np.zeros(len(values), np.int64), np.zeros(1), None)
+    block = ScoreBlock(np.arange(len(values)), 1, np.ascontiguousarray(values, np.float64))
+    return TreeResponses([block], np.zeros(2), None, False)
 
 
 _READERS: dict[str, Callable[[Any, Any], TreeResponses]] = {
@@ -297,19 +321,9 @@ def softmax_of(scores: FloatArray) -> FloatArray:
     return np.asarray(softmax(scores, axis=1))
 
 
-def scores_of(responses: TreeResponses, weights: FloatArray, offset: FloatArray) -> FloatArray:
+def scores_of(blocks: list[ScoreBlock], weights: FloatArray, offset: FloatArray) -> FloatArray:
     """Scores of the classes, shape (n_rows, n_classes), at weights of the trees."""
-    values, channels = responses.values, responses.channels
-    out = np.repeat(offset[None], values.shape[1], axis=0)
-    if channels is None:
-        return np.asarray(out + np.tensordot(weights, values, 1))
-    for channel in np.unique(channels):
-        members = channels == channel
-        out[:, channel] += weights[members] @ values[members]
+    out = np.repeat(offset[None], blocks[0].scores.shape[1], axis=0)
+    for trees, channel, values in blocks:
+        out[:, channel] += weights[trees] @ values
     return out
-
-
-def whole_probabilities(responses: TreeResponses) -> FloatArray:
-    """Probabilities of the whole model, whose scores are log-odds."""
-    assert responses.offset is not None
-    return softmax_of(scores_of(responses, np.ones(len(responses.values)), responses.offset))

@@ -139,11 +139,9 @@ def thin(
     >>> thinned.predict(X[1:4:2])
     array([1, 0])
     """
-    limits = _Limits(
-        checked_not_negative(margin, "margin"),
-        checked_not_negative(n_errors, "n_errors"),
-        None if n_trees is None else checked_whole_number(n_trees, "n_trees"),
-    )
+    margin = checked_not_negative(margin, "margin")
+    n_errors = checked_not_negative(n_errors, "n_errors")
+    most = None if n_trees is None else checked_whole_number(n_trees, "n_trees")
     tol = checked_relative_gap(tol, "tol")
     checked_random_state(random_state)
     reader = LibraryTrees(model)
@@ -152,46 +150,29 @@ def thin(
     responses, probabilities = reader.responses(X), reader.probabilities(X)
     reader.check(responses, probabilities)
     classes = reader.classes(responses)
-    labels = _codes(y, classes, responses.values.shape[1])
+    labels = _codes(y, classes, len(probabilities))
     more = None if unlabelled is None else reader.responses(unlabelled)
-    rows = HeldOutRows(responses, labels, len(classes), more)
+    rows = HeldOutRows(responses, labels, more)
     _check_rows(rows, classes)
     refits = checked_flag(refit_leaves, "refit_leaves") and rows.has_leaves
     path = _Path(rows, tol, 0 if random_state is None else random_state, refits)
     trials, ending, is_within = (
-        _within_margin(path, limits, rows.n_trees)
-        if limits.n_trees is None
-        else _of_size(path, limits.n_trees)
+        _within_margin(path, margin, n_errors) if most is None else _of_size(path, most)
     )
-    changes: dict[str, Any] = dict.fromkeys(_CHANGES, 0.0)
-    facts: dict[str, Any] = {
-        "path": [trial.record for trial in trials],
-        "label_weight": rows.label_weight,
-        "leaf_label_weight": nan,
-        "sharpness": rows.sharpness,
-        "loss_as_it_is": mean_loss(probabilities, labels),
-        "loss_before": float(rows.losses.mean()),
-        "error_before": float(rows.is_wrong.mean()),
-        "ending": ending,
-        "classes_": classes,
-        "_reader": reader,
-    }
-    if not is_within:
+    if is_within:
+        record, fit, _ = trials[-1]
+        offset = rows.offset_at(fit.second.weights, fit.additions)
+    else:
         remedy = (
-            "Give more rows, a larger margin, or unlabelled rows"
-            if limits.n_trees is None
-            else "Give a larger n_trees"
+            "more rows, a larger margin, or unlabelled rows" if most is None else "a larger n_trees"
         )
         warn_user(
-            f"The model is not thinned: with {len(labels)} rows, {ending}. {remedy}.",
+            f"The model is not thinned: with {len(labels)} rows, {ending}. Give {remedy}.",
             NotThinnedWarning,
         )
-        return ThinnedModel(
-            weights=np.ones(rows.n_trees), offset=rows.offset, thinned=False,
-            objective=nan, bound=nan, gap=nan, leaf_gap=nan, C=nan, prices=rows.prices,
-            additions=None, **changes, **facts,
-        )  # fmt: skip
-    fit, record = trials[-1].fit, trials[-1].record
+        whole = PricedSolution(np.ones(rows.n_trees), nan, nan)
+        fit, offset = _Fit(nan, whole, whole, rows.prices), rows.offset
+        record = dict.fromkeys(_CHANGES, 0.0)
     for name, gap in (("weights", fit.second.gap), ("leaves", fit.leaf_gap)):
         if gap > tol:
             warn_user(
@@ -199,22 +180,29 @@ def thin(
                 "tol.",
                 ConvergenceWarning,
             )
-    if fit.additions is not None:
-        facts["leaf_label_weight"] = rows.leaf_label_weight
-    changes = {name: record[name] for name in _CHANGES}
-    weights = fit.second.weights
     return ThinnedModel(
-        weights=weights, offset=rows.offset_at(weights, fit.additions), thinned=True,
-        objective=fit.second.objective, bound=fit.second.bound, gap=fit.second.gap,
-        leaf_gap=fit.leaf_gap, C=fit.C, prices=fit.prices, additions=fit.additions,
-        **changes, **facts,
-    )  # fmt: skip
-
-
-class _Limits(NamedTuple):
-    margin: float
-    n_errors: float
-    n_trees: int | None
+        weights=fit.second.weights,
+        offset=offset,
+        thinned=is_within,
+        ending=ending,
+        objective=fit.second.objective,
+        bound=fit.second.bound,
+        gap=fit.second.gap,
+        leaf_gap=fit.leaf_gap,
+        C=fit.C,
+        prices=fit.prices,
+        label_weight=rows.label_weight,
+        leaf_label_weight=nan if fit.additions is None else rows.leaf_label_weight,
+        sharpness=rows.sharpness,
+        loss_as_it_is=mean_loss(probabilities, labels),
+        loss_before=float(rows.losses.mean()),
+        error_before=float(rows.is_wrong.mean()),
+        path=[trial.record for trial in trials],
+        additions=fit.additions,
+        classes_=classes,
+        _reader=reader,
+        **{name: record[name] for name in _CHANGES},
+    )
 
 
 class _Fit(NamedTuple):
@@ -248,13 +236,11 @@ class _Path:
 
     def __init__(self, rows: HeldOutRows, tol: float, seed: Any, refits_leaves: bool) -> None:
         self._rows, self._tol, self._refits_leaves = rows, tol, refits_leaves
-        self._every = np.arange(len(rows.problem.targets))
         parts = shuffled_parts(len(rows.labels), _N_FOLDS, seed, strata=_strata(rows.labels))
-        self._folds = [
-            (others, rows.problem.of_rows(others), held)
-            for _, held in parts
-            for others in (rows.without(held),)
-        ]
+        self._every = np.arange(len(rows.problem.targets))
+        # Rows without a label are in no part that is held out.
+        kept = [(np.setdiff1d(self._every, held), held) for _, held in parts]
+        self._folds = [(used, rows.problem.of_rows(used), held) for used, held in kept]
         # No tree has weight at this C or below.
         slope = float((rows.problem.edges(np.zeros(rows.n_trees)) / rows.prices).max())
         self.smallest_C = 1.0 / max(slope, 1e-300)
@@ -277,8 +263,8 @@ class _Path:
         trials = [self._trial(fit, folds)]
         if self._refits_leaves and fit.n_trees:
             refitted = [
-                self._with_leaves(of_fold, others)
-                for of_fold, (others, _, _) in zip(folds, self._folds, strict=True)
+                self._with_leaves(of_fold, used)
+                for of_fold, (used, _, _) in zip(folds, self._folds, strict=True)
             ]
             trials.append(self._trial(self._with_leaves(fit, self._every), refitted))
         return trials
@@ -311,7 +297,7 @@ class _Path:
         return _Fit(C, first, problem.solve(C, lower, first.weights, self._tol), lower)
 
 
-def _within_margin(path: _Path, limits: _Limits, n_trees: int) -> tuple[list[_Trial], str, bool]:
+def _within_margin(path: _Path, margin: float, n_errors: float) -> tuple[list[_Trial], str, bool]:
     """Follow the path until the loss is within the margin."""
     trials: list[_Trial] = []
     fit: _Fit | None = None
@@ -319,21 +305,21 @@ def _within_margin(path: _Path, limits: _Limits, n_trees: int) -> tuple[list[_Tr
     least, reached, n_idle = np.inf, np.inf, 0
 
     def rise_of(trial: _Trial) -> float:
-        return trial.record["loss_change"] + limits.n_errors * trial.record["loss_change_error"]
+        return trial.record["loss_change"] + n_errors * trial.record["loss_change_error"]
 
     for C in path.values():
         fit = path.fit(C, fit)
         trials.append(min(path.measured(fit, folds), key=rise_of))
         folds, rise = trials[-1].folds, rise_of(trials[-1])
-        if fit.n_trees and rise <= limits.margin:
+        if fit.n_trees and rise <= margin:
             return trials, "these are the fewest trees on the path within the margin", True
         least = min(least, rise)
         n_idle += 1
-        if least < reached - _WORTHWHILE * limits.margin:
+        if least < reached - _WORTHWHILE * margin:
             reached, n_idle = least, 0
-        if fit.n_trees > _MOST * n_trees or n_idle == _PATIENCE:
+        if fit.n_trees > _MOST * len(fit.prices) or n_idle == _PATIENCE:
             break
-    ending = f"no part of the path is within the margin of {limits.margin:g}; the least rise is"
+    ending = f"no part of the path is within the margin of {margin:g}; the least rise is"
     return trials, f"{ending} {least:.4f}", False
 
 

@@ -35,8 +35,8 @@ class ThinnedModel:
     classes_ : ndarray, shape (n_classes,)
         Labels in the order of the scores.
     additions : LeafAdditions or None
-        Additions to the scores of the leaves: ``additions.trees[t]`` those of tree t.  None if
-        leaves stayed as they were.
+        Additions to the scores of the leaves: ``additions.trees[t]`` those of tree t, shape
+        (n_leaves, n_classes).  None if leaves stayed as they were.
     C : float
         Weight of the mean cross-entropy against the prices.
     prices : ndarray, shape (n_trees_before,)
@@ -111,10 +111,10 @@ class ThinnedModel:
             Rows in a form that the whole model takes.
         """
         responses = self._reader.responses(X)
-        scores = scores_of(responses, self.weights, self.offset)
+        scores = scores_of(responses.blocks, self.weights, self.offset)
         if self.additions is None or responses.leaves is None:
             return scores
-        return scores + added_scores(self.additions, responses.leaves, responses.channels)
+        return scores + added_scores(self.additions, responses.leaves)
 
     def predict_proba(self, X: Any) -> FloatArray:
         """Probabilities of the classes by a softmax of the scores.
