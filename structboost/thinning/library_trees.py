@@ -196,8 +196,8 @@ def _lightgbm(model: Any, X: Any) -> TreeResponses:
     leaves = np.asarray(model.predict(X, pred_leaf=True, num_iteration=n_rounds), np.int64)
     leaves = leaves.reshape(-1, per * n_rounds).T
     # Scores of two classes are log-odds once they are multiplied by this.
-    found = re.search(r"sigmoid:(\S+)", booster.dump_model(num_iteration=1)["objective"])
-    factor = float(found[1]) if found and per == 1 else 1.0
+    sigmoid = re.search(r"sigmoid:(\S+)", booster.dump_model(num_iteration=1)["objective"])
+    factor = float(sigmoid[1]) if sigmoid and per == 1 else 1.0
     tables = [
         factor * np.array([booster.get_leaf_output(tree, k) for k in range(reached.max() + 1)])
         for tree, reached in enumerate(leaves)

@@ -239,8 +239,8 @@ class _Path:
         parts = shuffled_parts(len(rows.labels), _N_FOLDS, seed, strata=_strata(rows.labels))
         self._every = np.arange(len(rows.problem.targets))
         # Rows without a label are in no part that is held out.
-        kept = [(np.setdiff1d(self._every, held), held) for _, held in parts]
-        self._folds = [(used, rows.problem.of_rows(used), held) for used, held in kept]
+        splits = [(np.setdiff1d(self._every, held), held) for _, held in parts]
+        self._folds = [(used, rows.problem.of_rows(used), held) for used, held in splits]
         # No tree has weight at this C or below.
         slope = float((rows.problem.edges(np.zeros(rows.n_trees)) / rows.prices).max())
         self.smallest_C = 1.0 / max(slope, 1e-300)
