@@ -126,6 +126,19 @@ class Graph(Forest):
         return np.array(complete(n) * 2, np.int64).reshape(-1, 2)
 
 
+class Submodular(Graph):
+    """Two labels, of which equal ones score more on every edge."""
+
+    best, marginals = inference.map_labels, None
+
+    def __init__(self, rng):
+        n = rng.integers(1, 6)
+        edges = self.edges(rng, n)
+        tables = eighths(rng, (len(edges), 2, 2))
+        tables[:, 0, 0] += np.maximum(0.0, -tables @ [1, -1] @ [1, -1])
+        self.arguments = eighths(rng, (n, 2)), edges, tables
+
+
 class Cut(Forest):
     best, marginals = inference.min_cut_labels, None
 
@@ -362,7 +375,7 @@ class Ranking:
 
 
 STRUCTURES = [
-    Chain, Segments, Forest, Graph, Cut, Matching, Arborescence, SingleRoot,
+    Chain, Segments, Forest, Graph, Submodular, Cut, Matching, Arborescence, SingleRoot,
     LabelSet, ExpectedF1, Closure, TreeClosure, Filling, Route, Tour, Ranking,
 ]  # fmt: skip
 

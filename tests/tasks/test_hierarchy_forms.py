@@ -9,7 +9,6 @@ from sklearn.base import clone
 from structboost import (
     HierarchicalMultiLabelTask,
     StructBoostClassifier,
-    StructBoostMultiLabelClassifier,
     TaxonomyTask,
 )
 from structboost.errors import TaskError
@@ -42,37 +41,10 @@ def test_each_form_of_a_taxonomy_gives_the_same_tree(form):
     np.testing.assert_array_equal(tree.parents, [5, 5, 6, 6, -1, 4, 4])
 
 
-def test_each_form_of_a_taxonomy_gives_the_same_model_to_the_last_bit():
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(60, 2))
-    y = np.array(CLASSES)[2 * (X[:, 0] > 0) + (X[:, 1] > 0)]
-    scores = [
-        StructBoostClassifier(objective="hinge", C=10, max_iter=4, taxonomy=TREES[form])
-        .fit(X, y)
-        .decision_function(X)
-        for form in ("dict of dicts", "graph", "paths", "edges")
-    ]
-    for others in scores[1:]:
-        np.testing.assert_array_equal(others, scores[0])
-
-
 @pytest.mark.parametrize("form", TREES)
 def test_each_form_of_a_hierarchy_gives_the_same_edges(form):
     edges = read_hierarchy(TREES[form], CLASSES, "hierarchy").named_edges()
     assert {pair for pair in edges if pair[0] != "all"} == set(EDGES)
-
-
-def test_each_form_of_a_hierarchy_gives_the_same_model_to_the_last_bit():
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(60, 2))
-    y = [[CLASSES[i]] for i in 2 * (X[:, 0] > 0) + (X[:, 1] > 0)]
-    fits = [
-        StructBoostMultiLabelClassifier(objective="hinge", C=10, max_iter=4, hierarchy=TREES[form])
-        for form in ("edges", "dict of lists", "forest", "paths", "array of edges")
-    ]
-    for fit in fits:
-        assert fit.fit(X, y).classes_.tolist() == sorted([*CLASSES, "animal", "tree"])
-        np.testing.assert_array_equal(fit.decision_function(X), fits[0].decision_function(X))
 
 
 def test_a_label_may_have_several_parents_in_a_hierarchy_but_not_in_a_taxonomy():

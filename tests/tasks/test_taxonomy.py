@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from sklearn.datasets import load_digits
 
 from structboost import (
@@ -14,9 +12,7 @@ from structboost import (
     StructBoost,
     StructBoostClassifier,
     TaxonomyTask,
-    check_task,
 )
-from structboost.errors import TaskError
 from structboost.objectives import Exponential
 from structboost.tasks.taxonomy import label_tree
 
@@ -49,61 +45,6 @@ def test_label_trees_take_names_and_drop_other_leaves():
     )
     np.testing.assert_array_equal(tree.losses()[0], [0, 1, 2, 2])
     assert len(tree.parents) == 7
-
-
-@pytest.mark.parametrize(
-    ("taxonomy", "message"),
-    [
-        ({"a": [0, 1], "b": [2]}, "lacks the class 3"),
-        ({"a": [0, 1], "b": [2, 3, 1]}, "node 1 has 2 parents"),
-        ({"a": [0, 1], "b": [2, 3, 2]}, "names 2 twice"),
-        ({"a": [0, 1], 2: [3]}, "must be leaves"),
-    ],
-)
-def test_a_taxonomy_that_is_no_tree_is_named(taxonomy, message):
-    with pytest.raises(ValueError, match=message):
-        label_tree(taxonomy, range(4))
-
-
-def test_a_graph_that_is_no_tree_is_named():
-    networkx = pytest.importorskip("networkx")
-    with pytest.raises(ValueError, match="2 parents"):
-        label_tree(networkx.DiGraph([("r", 0), ("r", 1), ("r", "a"), ("a", 1)]), range(2))
-
-
-class Enumerated(TaxonomyTask):
-    """Lists all classes, so that check_task compares the argmax with each."""
-
-    def outputs(self, x):
-        return range(self.n_classes)
-
-
-@st.composite
-def nested(draw):
-    """Draw the pairs of a random tree of 2 to 7 classes."""
-    nodes, pairs = list(range(draw(st.integers(2, 7)))), []
-    while len(nodes) > 1:
-        size = draw(st.integers(2, len(nodes)))
-        order = draw(st.permutations(nodes))
-        above = f"node {len(pairs)}"
-        pairs += [(above, node) for node in order[:size]]
-        nodes = [*order[size:], above]
-    return pairs
-
-
-@pytest.mark.slow
-@settings(max_examples=30, deadline=None)
-@given(nested(), st.integers(0, 100))
-def test_the_taxonomy_task_passes_check_task(taxonomy, seed):
-    """Argmax, separation and codes against each other and against every class."""
-    task = Enumerated(taxonomy)
-    rng = np.random.default_rng(seed)
-    check_task(task, rng.normal(size=(8, 3)), rng.integers(0, task.n_classes, 8), random_state=seed)
-    losses = task.tree.losses()
-    np.testing.assert_array_equal(losses, losses.T)
-    # Heights of first common ancestors are an ultrametric.
-    for a in range(task.n_classes):
-        assert (losses <= np.maximum(losses[:, [a]], losses[[a], :])).all()
 
 
 def test_a_star_trains_the_model_of_the_flat_task():
@@ -157,10 +98,3 @@ def test_classifiers_with_a_taxonomy_predict_and_load(estimator, tmp_path):
     assert two.score(X[pair], y[pair]) > 0.95
     with pytest.raises(ValueError, match="lacks the class"):
         estimator.set_params(taxonomy={"low": ["zero"], "two": None}).fit(X, y)
-
-
-def test_wrong_labels_of_a_taxonomy_are_named():
-    with pytest.raises(TaskError, match=r"Y\[1\] is 5"):
-        TaxonomyTask(NESTED).codes([0, 5])
-    with pytest.raises(TaskError, match="n_classes is 1; give a whole number from 2"):
-        TaxonomyTask({"all": [0]})

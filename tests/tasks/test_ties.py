@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import inspect
 import pickle
+from itertools import islice, product
 
 import numpy as np
 import pytest
@@ -70,3 +71,18 @@ def test_a_tie_is_broken_alike_in_each_call_and_copy(name):
 def test_a_task_states_its_tie_rule(task):
     text = " ".join(inspect.getdoc(task).split())
     assert "equally good" in text
+
+
+@pytest.mark.parametrize("unmatched", [False, True])
+@pytest.mark.parametrize("shape", [(0, 2), (1, 0), (3, 3), (2, 4), (4, 2)])
+def test_all_matchings_are_listed_in_order(unmatched, shape):
+    task, x = MatchingTask(unmatched=unmatched), np.zeros((*shape, 1))
+    everything = product(range(-1, shape[1]), repeat=shape[0])
+    wanted = [y for y in everything if task.is_valid(x, np.array(y, np.int64))]
+    assert [tuple(y.tolist()) for y in task.outputs(x)] == wanted
+
+
+def test_the_first_matchings_of_large_sets_come_at_once():
+    listed = list(islice(MatchingTask().outputs(np.zeros((40, 40, 1))), 3))
+    assert listed[0].tolist() == list(range(40))
+    assert listed[2][-3:].tolist() == [38, 37, 39]

@@ -7,15 +7,21 @@ from structboost import (
     ChainTask,
     EnumeratedTask,
     GraphTask,
+    HierarchicalMultiLabelTask,
     MatchingTask,
     MultiLabelTask,
     PartKind,
+    RankingTask,
     SegmentTask,
+    SpanningTreeTask,
     StructBoost,
     StructuredSVM,
+    TaxonomyTask,
     inference,
 )
+from structboost.errors import TaskError
 from structboost.tasks import (
+    BoxTable,
     CandidatePairs,
     CodedTask,
     GraphInput,
@@ -23,45 +29,195 @@ from structboost.tasks import (
     SuperpixelCRFTask,
     labelled_stretches,
 )
+from structboost.tasks.ranking import WeightedRelevance
+from structboost.tasks.superpixel_crf import SuperpixelGraph, TrueLabels
 
 PAIRS, ROWS = np.array([[0, 0], [1, 1]]), np.ones((2, 3))
-TOKENS = [np.ones((2, 1))]
+TOKENS, NODES = [np.ones((2, 1))], np.zeros((3, 1))
+POTENTIALS = np.zeros((2, 2, 1))
+HIERARCHY, SETS = HierarchicalMultiLabelTask, MultiLabelTask
+TWO_TABLES = dict(n_labels={"a": 2, "b": 2}, edges={"e": ("a", "b")})
+
+
+@pytest.mark.parametrize(
+    ("make", "arguments", "message"),
+    [
+        (ChainTask, dict(n_tags=3, step_features=b"no"), "step_features is b'no'"),
+        (ChainTask, dict(n_tags=3, forbidden=object()), "forbidden is <object.*; give pairs"),
+        (ChainTask, dict(n_tags=3, forbidden=[object()]), "forbidden has <object.*; give pairs"),
+        (ChainTask, dict(n_tags=2, forbidden=[(0, 2)]), r"forbidden has \(0, 2\)"),
+        (ChainTask, dict(n_tags=2, forbidden=[(None, None)]), "name a tag"),
+        (ChainTask, dict(n_tags=1e300), "n_tags is 1e.300; give a whole number"),
+        (ChainTask, dict(n_tags=0), "n_tags is 0"),
+        (SegmentTask, dict(n_labels=0, max_length=2), "n_labels is 0"),
+        (SegmentTask, dict(n_labels=2, max_length=1.5), "max_length is 1.5"),
+        (SegmentTask, dict(n_labels=2, max_length=2, forbidden=np.array(3.0)), "forbidden is arr"),
+        (SegmentTask, dict(n_labels=2, max_length=2, forbidden=[(0, 2)]), "forbidden has"),
+        (SegmentTask, dict(n_labels=2, max_length=2, loss=np.ones(2)), "loss is array"),
+        (CodedTask, dict(code=b""), "code is b''"),
+        (CodedTask, dict(code=[[2**70, 1], [1, 1]]), "code"),
+        (TaxonomyTask, dict(taxonomy={"all": [0]}), "n_classes is 1"),
+        (EnumeratedTask, dict(outputs=len, codes=np.eye(2)), "outputs is <built-in"),
+        (EnumeratedTask, dict(outputs={0, 1}, codes=np.eye(2)), "outputs is"),
+        (EnumeratedTask, dict(outputs=["a"], codes=[[1]]), "outputs has 1"),
+        (EnumeratedTask, dict(outputs=["a", "a"], codes=[[1], [0]]), r"outputs\[1\] is 'a' again"),
+        (EnumeratedTask, dict(outputs=[[1], [2]], codes=[[1], [0]]), "cannot be hashed"),
+        (EnumeratedTask, dict(outputs="ab", codes=np.eye(2)), "outputs is 'ab'"),
+        (EnumeratedTask, dict(outputs=[0, 1], codes=[[1, 0]]), "codes has shape"),
+        (EnumeratedTask, dict(outputs=[0, 1], codes=[[0.5], [1]]), "codes has other"),
+        (EnumeratedTask, dict(outputs=[0, 1], codes=[[300], [1]]), "codes has other"),
+        (EnumeratedTask, dict(outputs=[0, 1], codes=[[0], [1]], losses=[[0, 1]]), "losses has sh"),
+        (EnumeratedTask, dict(outputs=[0, 1], codes=[[0], [1]], losses=-PAIRS), "losses must"),
+        (EnumeratedTask, dict(outputs=[0, 1], codes=[[0], [1]], losses=np.eye(2)), "losses must"),
+        (GraphTask, dict(n_labels=1), "n_labels of 'node' is 1"),
+        (GraphTask, dict(n_labels={"a": 2}), "edges is None"),
+        (GraphTask, dict(n_labels={"a": 2}, edges={"e": ("a", "b")}), "'e' join"),
+        (GraphTask, dict(n_labels={"a": 2}, edges={"a": ("a", "a")}), "names a kind of nodes"),
+        (GraphTask, dict(n_labels=2, edges=object()), "edges is <object.*; give a dict of kinds"),
+        (GraphTask, dict(n_labels=2, edges={"edge": 3}), "edges of 'edge' join 3; give two of"),
+        (GraphTask, dict(n_labels=2, pairs="both"), "pairs of 'edge' is 'both'"),
+        (GraphTask, dict(TWO_TABLES, pairs="equal"), "joins nodes of two kinds"),
+        (GraphTask, dict(n_labels=2, exact="no"), "exact is 'no'"),
+        (MatchingTask, dict(unmatched={}), "unmatched is {}"),
+        (SpanningTreeTask, dict(single_root=1), "single_root is 1"),
+        (SETS, dict(n_labels=1), "n_labels is 1"),
+        (SETS, dict(n_labels=3, loss="auc"), "loss is 'auc'"),
+        (SETS, dict(n_labels=3, pairs=np.nan), "pairs is nan"),
+        (SETS, dict(n_labels=11, pairs=True), "at most 10 labels"),
+        (SETS, dict(n_labels=2, sets=[[0, 2]]), "sets has entries"),
+        (SETS, dict(n_labels=2, sets=[[0, 1, 1]]), "sets has shape"),
+        (SETS, dict(n_labels=3, loss="f1", costs=[1, 1, 1]), "costs goes with loss='hamming'"),
+        (SETS, dict(n_labels=3, costs=[1, 1]), "costs has shape"),
+        (SETS, dict(n_labels=3, costs=[1, -1, 1]), "costs must"),
+        (SETS, dict(n_labels=3, costs=[0, 0, 0]), "costs must"),
+        (SETS, dict(n_labels=3, costs=[1, np.nan, 0]), "costs must"),
+        (HIERARCHY, dict(n_labels=3, edges=[[0, 3]]), r"edges\[0, 1\] is 3"),
+        (HIERARCHY, dict(n_labels=3, edges=[[0, 0.5]]), "edges has type float64"),
+        (HIERARCHY, dict(n_labels=3, edges=[[0, 0, 1], [1, 2, 2]]), r"edges has shape \(2, 3\)"),
+        (HIERARCHY, dict(n_labels=3, edges=[(0,)]), r"edges has shape \(1, 1\)"),
+        (HIERARCHY, dict(n_labels=3, edges=[[0, 1], [1, 2], [2, 1]]), "cycle at label 1"),
+        (HIERARCHY, dict(n_labels=3, edges=[[0, 1]], decay=0.0), "decay is 0"),
+        (SuperpixelCRFTask, dict(n_labels=1), "n_labels is 1"),
+        (SuperpixelCRFTask, dict(pairwise=1j), "pairwise is 1j"),
+        *((RankingTask, dict(loss=loss), "loss is") for loss in (
+            "auc", "map@3", "precision@", "precision@0", "ndcg@x", None
+        )),
+        (PartKind, dict(response=object()), "response is <object"),
+        (PartKind, dict(n_channels=0.5), "n_channels is 0.5"),
+        (CandidatePairs, dict(n_left=len, n_right=2, pairs=PAIRS, features=ROWS), "n_left is"),
+        (CandidatePairs, dict(n_left=2, n_right=2**70, pairs=PAIRS, features=ROWS), "n_right is"),
+        (CandidatePairs, dict(n_left=2, n_right=2, pairs=PAIRS, features=[[1], [1, 2]]), "featur"),
+        (CandidatePairs, dict(n_left=2, n_right=2, pairs=PAIRS, features=ROWS[1:]), "for 2 pairs"),
+        (CandidatePairs, dict(n_left=2, n_right=1, pairs=PAIRS, features=ROWS), r"pairs\[1\] is"),
+        (CandidatePairs, dict(n_left=2, n_right=2, pairs=0 * PAIRS, features=ROWS), "a pair twice"),
+        (CandidatePairs, dict(n_left=2, n_right=2, pairs=0.6 + PAIRS, features=ROWS), "type float"),
+        # What np.nonzero returns is not turned around in silence.
+        (CandidatePairs, dict(n_left=2, n_right=2, pairs=np.eye(2, 3) > 0, features=ROWS), "pa"),
+        (GraphInput, dict(nodes=dict, edges=[]), "nodes is <class 'dict'>; give an array of num"),
+        (GraphInput, dict(nodes=ROWS, edges={"edge": b"no"}), r"edges\['edge'\] is b'no'"),
+        (GraphInput, dict(nodes=NODES, edges=None), "edges is None"),
+        (BoxTable, dict(boxes=np.ones((2, 4)), table=np.ones((3, 1))), "rows of features"),
+        (TrueLabels, dict(labels=np.zeros(2, int), areas=np.array([1.0, np.nan])), r"areas\[1\]"),
+        (SuperpixelGraph, dict(
+            potentials=POTENTIALS, edges=PAIRS[1:], edge_potentials=NODES
+        ), "different nodes"),
+        (SuperpixelGraph, dict(
+            potentials=POTENTIALS, edges=np.array([[0, 1]]), edge_potentials=NODES
+        ), "for 1 edges"),
+        (SuperpixelGraph, dict(
+            potentials=POTENTIALS[:0], edges=PAIRS, edge_potentials=NODES
+        ), "n_superpixels"),
+        (labelled_stretches, dict(X=None, Y=[[0, 1]]), "X is None, not a sequence"),
+        (labelled_stretches, dict(X=TOKENS, Y=np.array(3.0)), r"Y is array\(3.*, not a sequence"),
+        (labelled_stretches, dict(X=TOKENS, Y=[[0, np.nan]]), r"Y\[0\] is .* -1 where a tag"),
+        (labelled_stretches, dict(X=TOKENS, Y=[[0, 1, 1]]), r"Y\[0\] has shape \(3,\) for 2 tok"),
+        (inference.candidate_boxes, dict(
+            box=[1, 1, 2, 2], radius=2**70, step=1, image_shape=(9, 9)
+        ), "radius is"),
+    ],
+)  # fmt: skip
+def test_arguments_are_named(make, arguments, message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        make(**arguments)
+
+
+@pytest.mark.parametrize(
+    ("task", "x", "message"),
+    [
+        (ChainTask(2), (NODES, NODES[1:]), r"An input is a tuple; .* with step_features=True"),
+        (ChainTask(2, step_features=True), NODES, "An input is no tuple; give a tuple"),
+        (ChainTask(2, step_features=True), (NODES, NODES), "3 tokens and 3 steps"),
+        (ChainTask(2, vectors=True), NODES, "a tuple of tokens, vectors"),
+        (ChainTask(2, vectors=True), (NODES, NODES[1:]), "a vector for each token"),
+        (SegmentTask(2, 3, span_features=True), (NODES, np.zeros((3, 2, 1))), r"\(3, 2, 1\)"),
+        (GraphTask(2), GraphInput(NODES, [[0, 3]]), "join two of the 3 and 3 nodes"),
+        (GraphTask(2), GraphInput(NODES, [[1, 1]]), "to itself"),
+        (GraphTask(2), GraphInput(NODES, [[0, 1, 0], [1, 2, 2]]), r"shape \(2, 3\); give \(n_ed"),
+        (GraphTask(2), GraphInput(NODES, [[0.0, 1.0]]), "type float64; give whole numbers"),
+        (GraphTask(2), GraphInput(NODES, [[0, 1]], NODES), "features of 3"),
+        (GraphTask(2), GraphInput({"word": NODES}, [[0, 1]]), "no entry for kind 'node'"),
+        (MatchingTask(), CandidatePairs(2, 2, PAIRS, ROWS), "unmatched=True"),
+        (MatchingTask(), ROWS, r"shape \(2, 3\)"),
+        (SpanningTreeTask(), np.zeros((2, 3, 1)), r"shape \(2, 3, 1\)"),
+        (SuperpixelCRFTask(3), SuperpixelGraph(POTENTIALS, PAIRS[:0], NODES[:0]), "the task has 3"),
+    ],
+)
+def test_inputs_of_a_task_are_named(task, x, message):
+    with pytest.raises(TaskError, match=message):
+        task.parts(x)
+
+
+def arcs(*pairs):
+    return CandidatePairs(3, 3, np.array(pairs), np.zeros((len(pairs), 1)))
 
 
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: ChainTask(3, step_features=b"no"), "step_features is b'no'; give True or False"),
-        (lambda: ChainTask(3, forbidden=object()), "forbidden is <object.*; give pairs of tags"),
-        (lambda: ChainTask(3, forbidden=[object()]), "forbidden has <object.*; give pairs of tags"),
-        (lambda: ChainTask(1e300), "n_tags is 1e.300; give a whole number"),
-        (lambda: SegmentTask(2, 2, forbidden=np.array(3.0)), r"forbidden is array\(3"),
-        (lambda: SegmentTask(2, 2, loss=np.ones(2)), "loss is array.*; choose one of"),
-        (lambda: CodedTask(b""), "code is b''; give an array of numbers"),
-        (lambda: CodedTask([[2**70, 1], [1, 1]]), "code"),
-        (lambda: EnumeratedTask(len, np.eye(2)), "outputs is <built-in .*; give a list"),
-        (lambda: EnumeratedTask({0, 1}, np.eye(2)), "outputs is .*; give a list"),
-        (lambda: GraphTask(2, object()), "edges is <object.*; give a dict of kinds"),
-        (lambda: GraphTask(2, {"edge": 3}), "edges of 'edge' join 3; give two of"),
-        (lambda: GraphTask(2, exact="no"), "exact is 'no'; give True or False"),
-        (lambda: MatchingTask(unmatched={}), "unmatched is {}; give True or False"),
-        (lambda: MultiLabelTask(3, pairs=np.nan), "pairs is nan; give True or False"),
-        (lambda: SuperpixelCRFTask(pairwise=1j), "pairwise is 1j; give True or False"),
-        (lambda: PartKind(1, object()), "response is <object.*; give two finite numbers"),
-        (lambda: PartKind(0.5), "n_channels is 0.5"),
-        (lambda: CandidatePairs(len, 2, PAIRS, ROWS), "n_left is <built-in"),
-        (lambda: CandidatePairs(2, 2**70, PAIRS, ROWS), "n_right is 1180591620717411303424"),
-        (lambda: CandidatePairs(2, 2, PAIRS, [[1.0], [1.0, 2.0]]), "features is"),
-        (lambda: GraphInput(dict, []), "nodes is <class 'dict'>; give an array of numbers"),
-        (lambda: GraphInput(ROWS, {"edge": b"no"}), r"edges\['edge'\] is b'no'; give an array"),
-        (lambda: labelled_stretches(None, [[0, 1]]), "X is None, not a sequence"),
-        (lambda: labelled_stretches(TOKENS, np.array(3.0)), r"Y is array\(3.*, not a sequence"),
-        (lambda: inference.candidate_boxes([1, 1, 2, 2], 2**70, 1, (9, 9)), "radius is"),
+        (lambda: ChainTask(3, forbidden=[(1, 0)]).joint_feature(None, [1, 0]), "are forbidden"),
+        (lambda: ChainTask(3).joint_feature(None, [-1, 0]), "Take labelled_stretches"),
+        (lambda: impossible(ChainTask(1, forbidden=[(0, 0)]), NODES), r"of 3 tags is .* X\[0\]"),
+        (lambda: impossible(SegmentTask(1, 1, forbidden=[(0, 0)]), NODES), "3 tokens .* allowed"),
+        (lambda: SegmentTask(2, 3, forbidden=[(1, 1)]).joint_feature(
+            None, [[0, 2, 1], [2, 4, 1]]), "forbidden neighbours"),
+        (lambda: SegmentTask(2, 2).joint_feature(None, [[0, 3, 1]]), "max_length=2"),
+        (lambda: SegmentTask(2, 2).loss([[0, 1, 1]], [[0, 2, 1]]), "different length"),
+        (lambda: GraphTask(2).loss([0, 1, 0], [0]), "One output has 3"),
+        (lambda: MatchingTask().loss([0, 1], [0]), "One matching has 2"),
+        (lambda: SuperpixelCRFTask().loss([0, 0], [0]), "One output has 2 labels, the other 1"),
+        (lambda: SpanningTreeTask().loss([-1, 0], [-1]), "One tree has 2"),
+        (lambda: SpanningTreeTask(single_root=True).joint_feature(np.ones((3, 3, 1)), [-1, 0, 0]),
+         "2 children of node 0"),
+        (lambda: impossible(SpanningTreeTask(), arcs((0, 1), (1, 0))), "does not reach; add arcs"),
+        (lambda: impossible(SpanningTreeTask(single_root=True), arcs((0, 1), (0, 2))),
+         "does not reach with a single child"),
+        (lambda: StructBoost(SuperpixelCRFTask(), C=1.0).fit(
+            [SuperpixelGraph(POTENTIALS[:1], np.zeros((0, 2)), np.zeros((0, 1)))], [[1]]),
+         "pairwise=False"),
+        (lambda: RankingTask("map").argmax(None, NODES, [0, 1, 2]), "has 3 levels; loss='map' ta"),
+        (lambda: RankingTask("ndcg@5").argmax(None, np.zeros((3001, 1)), np.arange(3001)),
+         "has 3001 items; loss='ndcg@5' takes at most 3000"),
+        (lambda: RankingTask().argmax(None, NODES, WeightedRelevance([0, 1, 0], np.ones(2))),
+         "2 weights for 3 items"),
+        (lambda: RankingTask("map").argmax(
+            None, NODES, WeightedRelevance([0, 1, 0], np.arange(3.0))), "weighs queries only"),
+        (lambda: RankingTask().loss([0, 1], np.zeros(3)), "2 entries for 3 items"),
+        (lambda: TaxonomyTask({"l": [0, 1]}).codes([0, 5]), r"Y\[1\] is 5"),
+        (lambda: HIERARCHY(13, [[0, 2], [1, 2]]).marginals(None, np.zeros((1, 13))),
+         r"Label 2 has several parents.*objective='hinge'"),
     ],
-)
-def test_arguments_are_named(call, message):
-    with pytest.raises((ValueError, TypeError), match=message):
+)  # fmt: skip
+def test_what_a_task_cannot_do_is_named(call, message):
+    with pytest.raises(TaskError, match=message):
         call()
+
+
+def impossible(task, x):
+    """Search where nothing is allowed."""
+    parts = task.parts(x)
+    parts = parts if isinstance(parts, dict) else {"arc": parts}
+    scores = {kind: np.zeros((len(p), task.kinds[kind].n_channels)) for kind, p in parts.items()}
+    task.argmax(x, scores if len(scores) > 1 else scores["arc"])
 
 
 @pytest.mark.parametrize("trainer", [StructBoost, StructuredSVM])

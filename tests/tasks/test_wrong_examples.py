@@ -64,6 +64,14 @@ def test_a_wrong_truth_is_named_in_fit_and_score(name, fitted):
 
 
 @pytest.mark.parametrize("name", PROBLEMS)
+def test_a_wrong_truth_is_no_output(name):
+    task, X, Y, wrong = PROBLEMS[name]
+    assert task.is_valid(X[0], Y[0])
+    for value in (wrong | NO_OUTPUTS).values():
+        assert not task.defines("is_valid") or not task.is_valid(X[0], value)
+
+
+@pytest.mark.parametrize("name", PROBLEMS)
 def test_a_wrong_input_is_named_in_fit_and_predict(name, fitted):
     task, X, Y, _ = PROBLEMS[name]
     for value in NO_INPUTS.values():

@@ -1,8 +1,8 @@
-"""Average precision and NDCG: the argmax against all orders, the values against scikit-learn."""
+"""Orders of items: argmaxes against all orders, losses against scikit-learn, pairs one by one."""
 
 from __future__ import annotations
 
-from itertools import permutations
+from itertools import permutations, product
 
 import numpy as np
 import pytest
@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import average_precision_score, ndcg_score, roc_auc_score
 
-from structboost import RankingTask, StructBoost, StructBoostRanker, StructuredSVM, check_task
+from structboost import RankingTask, StructBoostRanker
 from structboost.contract import StackedParts
-from structboost.errors import TaskError
-from structboost.tasks.ranking import WeightedRelevance
+from structboost.inference import violated_pairs
+from structboost.inference.ranking import violated_pair_weights, weigh_pairs
 
 
 def value(loss, y, scores):
@@ -60,16 +60,6 @@ def test_searches_of_orders_equal_enumeration(seed, loss):
     assert task.loss(y, np.zeros(n)) == pytest.approx(1 - np.mean(best_and_worst))
 
 
-@pytest.mark.parametrize("loss", ["map", "ndcg", "precision@2", "ndcg@3"])
-def test_the_ranking_task_passes_check_task(loss):
-    rng = np.random.default_rng(0)
-    X = [rng.normal(size=(n, 2)) for n in (1, 2, 4, 6)]
-    Y = [[1], [0, 1], [1, 1, 0, 0], [0, 1, 0, 0, 0, 1]]
-    if loss.startswith("ndcg"):
-        Y[3] = [0, 1, 3, 0, 2, 1]
-    check_task(RankingTask(loss), X, [np.array(y) for y in Y], comparable_outputs=False)
-
-
 def queries(rng, n_queries):
     """One feature tells the best items well, the other orders all items a little."""
     X = rng.normal(size=(12 * n_queries, 3))
@@ -96,48 +86,6 @@ def test_the_ranker_minimises_the_loss_it_is_given(loss, tmp_path):
     assert by_group.objective_ == ranker.objective_
 
 
-def test_wrong_relevance_and_groups_are_named():
-    scores = StackedParts({"x": np.zeros((3, 1))}, {"x": np.array([0, 3])})
-    with pytest.raises(TaskError, match=r"Y\[0\] has 3 levels; loss='map' takes two"):
-        RankingTask("map").separate([None], [[0, 1, 2]], scores)
-    long = StackedParts({"x": np.zeros((3001, 1))}, {"x": np.array([0, 3001])})
-    with pytest.raises(TaskError, match=r"Y\[0\] has 3001 items; loss='ndcg@5' takes at most 3000"):
-        RankingTask("ndcg@5").separate([None], [np.arange(3001)], long)
-    with pytest.raises(ValueError, match="loss is 'auc'"):
-        RankingTask("auc")
-    X, y = np.zeros((3, 1)), [0, 1, 0]
-    with pytest.raises(ValueError, match="add up to the 3 samples"):
-        StructBoostRanker(objective="hinge", C=1).fit(X, y, group=[1, 1])
-    with pytest.raises(ValueError, match="give one of them"):
-        StructBoostRanker(objective="hinge", C=1).fit(X, y, qid=[0, 0, 0], group=[3])
-    with pytest.raises(TaskError, match="weighs queries only"):
-        StructBoostRanker(objective="hinge", C=1, loss="map").fit(X, y, sample_weight=[1, 2, 3])
-
-
-@pytest.mark.parametrize("loss", ["pairs", "map", "ndcg", "ndcg@2", "precision@2"])
-@pytest.mark.parametrize("n_entries", [2, 4, 6])
-def test_relevance_of_another_length_than_its_query_is_named(loss, n_entries):
-    rng = np.random.default_rng(0)
-    X = [rng.normal(size=(3, 2)) for _ in range(2)]
-    Y = [[0, 1, 0], np.arange(n_entries) % 2]
-    message = rf"Y\[1\] has {n_entries} entries for 3 items"
-    for trainer in (
-        StructBoost(RankingTask(loss), C=5.0, max_rounds=2),
-        StructBoost(RankingTask(loss), C=5.0, max_rounds=2, formulation="m_slack"),
-        StructuredSVM(RankingTask(loss)),
-    ):
-        with pytest.raises(TaskError, match=message):
-            trainer.fit(X, Y)
-    with pytest.raises(TaskError, match=f"{n_entries} entries for 3 items"):
-        RankingTask(loss).loss(Y[1], np.zeros(3))
-
-
-def test_weights_of_another_length_than_relevance_are_named():
-    scores = StackedParts({"x": np.zeros((3, 1))}, {"x": np.array([0, 3])})
-    with pytest.raises(TaskError, match=r"Y\[0\] has 2 weights for 3 items"):
-        RankingTask().separate([None], [WeightedRelevance([0, 1, 0], np.ones(2))], scores)
-
-
 @settings(max_examples=20, deadline=None, derandomize=True)
 @given(st.integers(0, 10_000))
 def test_tied_pairs_count_half_in_the_loss(seed):
@@ -148,7 +96,75 @@ def test_tied_pairs_count_half_in_the_loss(seed):
     assert RankingTask().loss(y, 0 * scores) == pytest.approx(0.5)
 
 
-@pytest.mark.parametrize("loss", ["auc", "map@3", "precision@", "precision@0", "ndcg@x", None])
-def test_an_unknown_ranking_loss_is_refused(loss):
-    with pytest.raises(ValueError, match="choose one of 'pairs', 'map', 'ndcg', or 'precision@10'"):
-        RankingTask(loss)
+def augmented_values(found, scores):
+    """loss - <difference, scores> of every output."""
+    out = found.losses.copy()
+    difference, indptr = found.differences["x"], found.indptr["x"]
+    owner = np.repeat(np.arange(len(out)), np.diff(indptr))
+    np.subtract.at(out, owner, difference.values * scores[difference.parts, difference.channels])
+    return out
+
+
+@settings(max_examples=40, deadline=None, derandomize=True)
+@given(st.integers(0, 10_000))
+def test_ranking_separation_is_the_best_over_all_orders_and_all_pairs(seed):
+    rng = np.random.default_rng(seed)
+    sizes = rng.integers(1, 5, size=rng.integers(1, 4))
+    offsets = np.concatenate(([0], np.cumsum(sizes)))
+    X = [np.zeros((s, 1)) for s in sizes]
+    Y = [rng.integers(-1, 2, size=s) for s in sizes]
+    # In eighths: differences are exact, pairs just at the margin too.
+    scores = (8 * rng.normal(size=(offsets[-1], 1))).round() / 8
+    stacked = StackedParts({"x": scores}, {"x": offsets})
+    task = RankingTask()
+    values = augmented_values(task.separate(X, Y, stacked), scores)
+    slacks = task.separate_slacks(X, Y, stacked, 10_000)
+    by_slack = augmented_values(slacks, scores)
+    assert (by_slack > 0).all()
+    for q, y in enumerate(Y):
+        own = scores[offsets[q] : offsets[q + 1], 0]
+        pairs = [(i, j) for i in range(len(y)) for j in range(len(y)) if y[i] > y[j]]
+        hinge = sum(max(0.0, 1 - (own[i] - own[j])) for i, j in pairs) / max(1, len(pairs))
+        assert values[q] == pytest.approx(hinge)
+        # Over all subsets of swapped pairs, the structured form (9).
+        brute = max(
+            sum(c * (1 - (own[i] - own[j])) for c, (i, j) in zip(chosen, pairs, strict=True))
+            for chosen in product((0, 1), repeat=len(pairs))
+        ) / max(1, len(pairs))
+        assert values[q] == pytest.approx(brute)
+        output = task.argmax(X[q], own[:, None], y)
+        gain = float(
+            task.joint_feature(X[q], output)[:, 0] @ own - task.joint_feature(X[q], y)[:, 0] @ own
+        )
+        assert task.loss(y, output) + gain == pytest.approx(hinge)
+        assert task.loss(y, y) == 0
+    total = sum(values) / len(Y)
+    assert float(slacks.weights @ by_slack) == pytest.approx(total)
+
+
+@settings(max_examples=40, deadline=None, derandomize=True)
+@given(st.integers(0, 10_000), st.sampled_from([0.0, 1.0]), st.booleans())
+def test_weights_of_violated_pairs_equal_those_of_all_pairs(seed, margin, weighted):
+    rng = np.random.default_rng(seed)
+    n = rng.integers(1, 12)
+    scores, levels = rng.normal(size=n).round(1), rng.integers(0, 4, size=n)
+    weights = rng.integers(1, 5, size=n) / 4 if weighted else np.ones(n)
+    signed, violated = violated_pair_weights(scores, levels, 4, weights, margin)
+    expected = np.zeros(n)
+    total = every = 0.0
+    for i in range(n):
+        for j in range(n):
+            if levels[i] > levels[j]:
+                every += weights[i] * weights[j]
+                if scores[i] - scores[j] < margin:
+                    expected[i] += weights[i] * weights[j]
+                    expected[j] -= weights[i] * weights[j]
+                    total += weights[i] * weights[j]
+    # Quarters: sums are exact.
+    assert np.array_equal(signed, expected)
+    assert violated == total
+    if margin == 1 and not weighted:
+        counts, n_violated = violated_pairs(scores, levels)
+        assert np.array_equal(counts, expected)
+        assert n_violated == total
+    assert weigh_pairs(levels, 4, weights) == every
