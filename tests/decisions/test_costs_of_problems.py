@@ -12,7 +12,6 @@ from structboost.decisions import (
     AcyclicPath,
     Assignment,
     Choose,
-    DecisionInput,
     GridPath,
     Knapsack,
     LinearProgram,
@@ -78,14 +77,3 @@ def test_paths_refuse_an_array_as_an_end(problem: Any) -> None:
 def test_problem_that_is_a_class_is_refused() -> None:
     with pytest.raises(TypeError, match="problem is <class"):
         PredictThenOptimize(Choose, C=1.0).fit(np.eye(3), np.eye(3))
-
-
-def test_inputs_of_other_kinds_or_sizes_are_named() -> None:
-    rng = np.random.default_rng(0)
-    X, items, costs = rng.normal(size=(9, 4)), rng.normal(size=(9, 3, 4)), rng.random((9, 3))
-    of_instances = PredictThenOptimize(Choose(3, 1), C=1.0, max_rounds=3).fit(X, costs)
-    with pytest.raises(ValueError, match=r"features of the items, and .* of the instance"):
-        of_instances.predict(items)
-    of_items = PredictThenOptimize(Choose(3, 1), C=1.0, max_rounds=3).fit(items, costs)
-    with pytest.raises(ValueError, match="X has features of 2 items, and the problem has 3"):
-        of_items.predict([DecisionInput(items=table[:2]) for table in items])

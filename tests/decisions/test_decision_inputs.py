@@ -1,4 +1,4 @@
-"""Features and costs of decisions in all forms: equal values decide equally, others are refused."""
+"""Features and costs of decisions in all forms: equal values are equal, others are refused."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ import pytest
 from scipy import sparse
 
 from structboost import PredictThenOptimize
-from structboost.decisions import Choose, DecisionInput, ShortestPath
-from structboost.decisions.inputs import FeatureReader
-from structboost.errors import TaskError
+from structboost.decisions import Choose, DecisionInput, PredictThenOptimizeTask, ShortestPath
+from structboost.decisions.inputs import FeatureReader, read_costs
+from tests.helpers.travel import ROUTES, travel
 
-N, K = 40, 3
+N, K = 12, 3
 RNG = np.random.default_rng(0)
 NUMBERS = RNG.integers(-4, 5, (N, 3)).astype(float)
 TOWN = np.array(["Bonn", "Kiel", "Ulm"])[RNG.integers(0, 3, N)]
@@ -24,189 +24,164 @@ COSTS = np.column_stack((NUMBERS[:, 0], -NUMBERS[:, 0], 2.0 * (TOWN == "Ulm"))) 
 FRAME = pd.DataFrame(NUMBERS, columns=["wind", "rain", "load"]).assign(town=TOWN)
 ITEMS = RNG.integers(-4, 5, (N, K, 2)).astype(float)
 GROUPS = np.array(["old", "new"])[RNG.integers(0, 2, (N, K))]
-
-
-def model(**parameters):
-    return PredictThenOptimize(Choose(K, 1), C=10.0, random_state=0, **parameters)
-
-
-def frames_of_items(library=pd.DataFrame):
-    return [
-        library({"size": items[:, 0], "age": items[:, 1], "group": groups.tolist()})
-        for items, groups in zip(ITEMS, GROUPS, strict=True)
-    ]
+GAPS = np.where(np.arange(N)[:, None] % 5 + [0, 1, 1], NUMBERS, np.nan)
+IS_GAP = np.isnan(GAPS[:, 0])
+FILLED = np.where(IS_GAP, np.nanmean(GAPS[:, 0]), GAPS[:, 0])
 
 
 def one_hot(values):
     return (values[..., None] == np.unique(values)).astype(float)
 
 
-# -- missing values, categories, sparse rows -----------------------------------------------------
+def frames_of_items(library=pd.DataFrame):
+    return [
+        library({"size": items[:, 0].tolist(), "age": items[:, 1], "group": groups.tolist()})
+        for items, groups in zip(ITEMS, GROUPS, strict=True)
+    ]
 
 
-def test_categories_are_columns_of_zeros_and_ones():
-    as_numbers = np.column_stack((NUMBERS, one_hot(TOWN)))
-    expected = model().fit(as_numbers, COSTS).predict_costs(as_numbers)
-    frames = [FRAME, FRAME.astype({"town": "category"}), pl.DataFrame(FRAME.to_dict("list"))]
-    for frame in frames:
-        fitted = model().fit(frame, COSTS)
-        np.testing.assert_array_equal(fitted.predict_costs(frame), expected)
-        assert fitted.n_features_in_ == 4
-    named = model(categorical_features=[3]).fit(FRAME.to_numpy(object), COSTS)
-    np.testing.assert_array_equal(named.predict_costs(FRAME.to_numpy(object)), expected)
+def both(rows, frames):
+    return [DecisionInput(*pair) for pair in zip(rows, frames, strict=True)]
 
 
-def test_missing_features_are_means_and_are_marked():
-    X = NUMBERS.copy()
-    X[::5, 0] = np.nan
-    is_missing = np.isnan(X[:, 0])
-    filled = np.where(is_missing, X[~is_missing, 0].mean(), X[:, 0])
-    as_numbers = np.column_stack((filled, is_missing, X[:, 1:]))
-    tables = FeatureReader.fit(X, None)[1].tables
-    np.testing.assert_allclose(tables["instance"], as_numbers)
-    fitted = model().fit(X, COSTS)
-    for frame in (pd.DataFrame(X), pd.DataFrame(X).convert_dtypes(), np.ma.masked_invalid(X)):
-        np.testing.assert_array_equal(fitted.predict_costs(frame), fitted.predict_costs(X))
+ROWS = [row for _, row in FRAME.iterrows()]
+PLAIN = {"instance": NUMBERS}
+WITH_TOWN = {"instance": np.column_stack((NUMBERS, one_hot(TOWN)))}
+WITH_GAPS = {"instance": np.column_stack((FILLED, IS_GAP, GAPS[:, 1:]))}
+WITH_GROUPS = {"items": np.dstack((ITEMS, one_hot(GROUPS)))}
 
 
-def test_a_missing_feature_that_training_always_had_counts_as_its_mean():
-    fitted = model().fit(NUMBERS, COSTS)
-    X = NUMBERS.copy()
-    X[:, 1] = NUMBERS[:, 1].mean()
-    missing = np.where([False, True, False], np.nan, NUMBERS)
-    np.testing.assert_allclose(fitted.predict_costs(missing), fitted.predict_costs(X))
-
-
-def test_categories_that_training_did_not_have_warn_by_name():
-    fitted = model().fit(FRAME, COSTS)
-    with pytest.warns(UserWarning, match="Column 'town' of X has no value that training had"):
-        fitted.predict(FRAME.assign(town="Rome"))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("library", [pd.DataFrame, pl.DataFrame])
-def test_items_have_categories_and_missing_values_too(library):
-    items = ITEMS.copy()
-    items[::3, 1, 0] = np.nan
-    is_missing = np.isnan(items[:, :, 0])
-    # The mean to the last bit: fits to a gap of 1 % differ by more than rounding.
-    present = np.sort(items[~is_missing, 0])
-    filled = np.where(is_missing, (present / len(present)).sum(), items[:, :, 0])
-    as_numbers = np.dstack((filled, is_missing, items[:, :, 1], one_hot(GROUPS)))
-    X = [frame.copy() if library is pd.DataFrame else frame for frame in frames_of_items(library)]
-    for i in range(0, N, 3):
-        if library is pd.DataFrame:
-            X[i].loc[1, "size"] = np.nan
-        else:
-            X[i] = X[i].with_columns(pl.Series("size", [ITEMS[i, 0, 0], None, ITEMS[i, 2, 0]]))
+@pytest.mark.parametrize(
+    ("X", "tables"),
+    [
+        (NUMBERS.tolist(), PLAIN),
+        (sparse.csc_array(NUMBERS), PLAIN),
+        (sparse.dok_array(NUMBERS), PLAIN),
+        ([DecisionInput(x) for x in NUMBERS], PLAIN),
+        (FRAME, WITH_TOWN),
+        (FRAME.astype({"town": "category"}), WITH_TOWN),
+        (pl.DataFrame(FRAME.to_dict("list")), WITH_TOWN),
+        ([DecisionInput(row) for row in ROWS], WITH_TOWN),
+        ([DecisionInput(FRAME.iloc[[i]]) for i in range(N)], WITH_TOWN),
+        (GAPS, WITH_GAPS),
+        (pd.DataFrame(GAPS).convert_dtypes(), WITH_GAPS),
+        (np.ma.masked_invalid(GAPS), WITH_GAPS),
+        (ITEMS, {"items": ITEMS}),
+        (frames_of_items(), WITH_GROUPS),
+        (frames_of_items(pl.DataFrame), WITH_GROUPS),
+        ([DecisionInput(items=frame) for frame in frames_of_items()], WITH_GROUPS),
+        (both(ROWS, frames_of_items()), WITH_TOWN | WITH_GROUPS),
+        (both(NUMBERS.astype(object), ITEMS), PLAIN | {"items": ITEMS}),
+    ],
+)
+def test_equal_features_of_all_forms_are_equal_tables(X, tables):
     reader, inputs = FeatureReader.fit(X, "from_dtype")
-    tables = inputs.tables
-    # Equal but for the last bits of the mean.
-    np.testing.assert_allclose(tables["items"], as_numbers)
-    np.testing.assert_array_equal(reader.read(X).tables["items"], tables["items"])
-    fitted = model().fit(X, COSTS)
-    expected = model().fit(tables["items"], COSTS).predict_costs(tables["items"])
-    np.testing.assert_array_equal(fitted.predict_costs(X), expected)
-    inputs = [DecisionInput(items=frame) for frame in X]
-    np.testing.assert_array_equal(fitted.predict_costs(inputs), fitted.predict_costs(X))
+    for found in (inputs, reader.read(X)):
+        assert found.tables.keys() == tables.keys()
+        assert found.features == ("both" if len(tables) == 2 else next(iter(tables)))
+        for kind, table in tables.items():
+            np.testing.assert_allclose(found.tables[kind], table)
 
 
-def test_sparse_rows_decide_as_dense_ones():
-    expected = model().fit(NUMBERS, COSTS).predict_costs(NUMBERS)
-    for make in (sparse.csr_array, sparse.csc_matrix, sparse.dok_array):
-        fitted = model().fit(make(NUMBERS), COSTS)
-        np.testing.assert_array_equal(fitted.predict_costs(make(NUMBERS)), expected)
+def test_columns_are_found_by_name_in_any_order():
+    towns = FRAME.columns[::-1]
+    backwards = both(
+        [row[towns] for row in ROWS],
+        [frame[["group", "size", "age"]] for frame in frames_of_items()],
+    )
+    X = both(ROWS, frames_of_items())
+    reader, inputs = FeatureReader.fit(X, ["town", "group"])
+    assert reader.names == ["wind", "rain", "load", "town", "size", "age", "group"]
+    for kind, table in reader.read(backwards).tables.items():
+        np.testing.assert_array_equal(table, inputs.tables[kind])
+    backwards[7] = DecisionInput(ROWS[7], frames_of_items()[7].rename(columns={"age": "old"}))
+    for read in (reader.read, lambda X: FeatureReader.fit(X, "from_dtype")):
+        with pytest.raises(ValueError, match=r"X\[7\].items lacks \['age'\] and has \['old'\]"):
+            read([*X[:7], backwards[7], *X[8:]])
+    with pytest.raises(ValueError, match="categorical_features has 'city'"):
+        FeatureReader.fit(X, ["city"])
+    reader, inputs = FeatureReader.fit(FRAME, "from_dtype")
+    np.testing.assert_array_equal(reader.read(FRAME[towns]).instance, inputs.instance)
+    with pytest.warns(UserWarning, match="does not have valid feature names"):
+        reader.read(FRAME.to_numpy(object))
+    reader, _ = FeatureReader.fit(FRAME.to_numpy(object), [3])
+    assert reader.names is None
+    with pytest.warns(UserWarning, match="has feature names, but"):
+        np.testing.assert_array_equal(reader.read(FRAME).instance, inputs.instance)
 
 
-@pytest.mark.slow
+def test_missing_numbers_that_training_always_had_stay_and_strange_categories_warn():
+    reader, _ = FeatureReader.fit(FRAME, "from_dtype")
+    with pytest.warns(UserWarning, match="Column 'town' of X has no value that training had"):
+        read = reader.read(FRAME.assign(town="Rome", rain=np.nan)).instance
+    np.testing.assert_array_equal(read[:, 3:], 0.0)
+    model = PredictThenOptimize(Choose(K, 1), C=10.0, random_state=0).fit(NUMBERS, COSTS)
+    means = np.where([0, 1, 0], NUMBERS.mean(axis=0), NUMBERS)
+    missing = np.where([0, 1, 0], np.nan, NUMBERS)
+    np.testing.assert_allclose(model.predict_costs(missing), model.predict_costs(means))
+
+
 @pytest.mark.parametrize("kind", ["instance", "items", "both"])
 def test_a_saved_model_reads_names_categories_and_missing_values(kind, tmp_path):
-    rows = [FRAME.iloc[[i]] for i in range(N)]
     X = {
         "instance": FRAME,
         "items": frames_of_items(),
-        "both": [DecisionInput(row, of) for row, of in zip(rows, frames_of_items(), strict=True)],
+        "both": both(ROWS, frames_of_items()),
     }[kind]
-    fitted = model().fit(X, pd.DataFrame(COSTS, columns=["a", "b", "c"]))
-    fitted.save(tmp_path / "model")
+    model = PredictThenOptimize(Choose(K, 1), C=10.0, random_state=0)
+    model.fit(X, pd.DataFrame(COSTS, columns=[2024, 2025, 2026])).save(tmp_path / "model")
     loaded = PredictThenOptimize.load(tmp_path / "model", Choose(K, 1))
-    np.testing.assert_array_equal(loaded.predict_costs(X), fitted.predict_costs(X))
-    assert loaded.feature_names_in_.tolist() == fitted.feature_names_in_.tolist()
-    assert loaded.item_names_ == ["a", "b", "c"]
-
-
-def test_series_of_instances_have_names_in_any_order():
-    X = [DecisionInput(instance=row) for _, row in FRAME.iterrows()]
-    fitted = model().fit(X, COSTS)
-    assert fitted.feature_names_in_.tolist() == list(FRAME.columns)
-    other = [DecisionInput(instance=row.iloc[::-1]) for _, row in FRAME.iterrows()]
-    np.testing.assert_array_equal(fitted.predict_costs(X), fitted.predict_costs(other))
-
-
-# -- names of items -------------------------------------------------------------------------------
-
-
-def test_costs_by_the_names_of_items_may_stand_in_another_order():
-    costs = pd.DataFrame(COSTS, columns=["mill", "dam", "pump"])
-    fitted = model().fit(NUMBERS, costs)
-    assert fitted.item_names_ == ["mill", "dam", "pump"]
-    other = costs[["pump", "mill", "dam"]]
-    assert fitted.score(NUMBERS, other) == fitted.score(NUMBERS, COSTS)
-    with pytest.raises(ValueError, match=r"costs lacks \['dam'\] and has \['dyke'\]"):
-        fitted.score(NUMBERS, costs.rename(columns={"dam": "dyke"}))
-    costs.loc[7, "dam"] = np.nan
-    with pytest.raises(TaskError, match=r"costs of X\[7\] have nan for item 'dam'"):
-        model().fit(NUMBERS, costs)
-
-
-def test_labels_of_items_that_are_whole_numbers_are_names_or_places(tmp_path):
-    costs = pd.DataFrame(COSTS)
-    fitted = model().fit(NUMBERS, costs)
-    assert not hasattr(fitted, "item_names_")
-    expected = fitted.score(NUMBERS, COSTS)
-    assert fitted.score(NUMBERS, costs[[2, 0, 1]]) == expected
-    years = costs.set_axis([2024, 2025, 2026], axis=1)
-    fitted = model().fit(NUMBERS, years)
-    fitted.save(tmp_path / "model")
-    loaded = PredictThenOptimize.load(tmp_path / "model", Choose(K, 1))
+    np.testing.assert_array_equal(loaded.predict_costs(X), model.predict_costs(X))
+    assert loaded.feature_names_in_.tolist() == model.feature_names_in_.tolist()
+    assert model.n_features_in_ == len(model.feature_names_in_)
     assert loaded.item_names_ == [2024, 2025, 2026]
-    assert loaded.score(NUMBERS, years[[2026, 2024, 2025]]) == expected
-    with pytest.raises(ValueError, match="costs has 2 columns named 'a'"):
-        model().fit(NUMBERS, costs.set_axis(["a", "a", "b"], axis=1))
-    levels = costs.set_axis(pd.MultiIndex.from_tuples([("a", 1), ("a", 2), ("b", 1)]), axis=1)
-    fitted = model().fit(NUMBERS, levels)
-    assert fitted.item_names_ == [("a", 1), ("a", 2), ("b", 1)]
-    assert fitted.score(NUMBERS, levels.iloc[:, ::-1]) == expected
-    with pytest.raises(TypeError, match=r"column \('a', 1\) for item 0; files of models hold"):
-        fitted.save(tmp_path / "model")
+    model.fit(NUMBERS, pd.DataFrame(COSTS, columns=pd.MultiIndex.from_product([["a"], [*"xyz"]])))
+    assert not hasattr(model, "feature_names_in_")
+    with pytest.raises(TypeError, match=r"column \('a', 'x'\) for item 0; files of models hold"):
+        model.save(tmp_path / "model")
+
+
+# -- costs ----------------------------------------------------------------------------------------
+
+GRAPH = nx.DiGraph([("home", "mill"), ("mill", "town"), ("home", "town")])
+EDGES = list(GRAPH.edges)
+BY_EDGE = pd.DataFrame(COSTS, columns=pd.Index(EDGES, tupleize_cols=False))
+BY_NAME = pd.DataFrame(COSTS, columns=["mill", "dam", "pump"])
+
+
+@pytest.mark.parametrize(
+    ("costs", "given", "names"),
+    [
+        (COSTS.tolist(), None, None),
+        (COSTS.astype(np.int16), None, None),
+        (COSTS.astype(">f8"), None, None),
+        (np.asfortranarray(COSTS), None, None),
+        (COSTS.astype(object), None, None),
+        (list(COSTS), EDGES, EDGES),
+        (pd.DataFrame(COSTS)[[2, 0, 1]], None, None),
+        (pd.DataFrame(COSTS).convert_dtypes(), None, None),
+        (BY_NAME, None, ["mill", "dam", "pump"]),
+        (BY_NAME[["pump", "mill", "dam"]], ["mill", "dam", "pump"], ["mill", "dam", "pump"]),
+        (pd.DataFrame(COSTS, columns=EDGES).iloc[:, ::-1], EDGES, EDGES),
+        (BY_EDGE.iloc[:, ::-1], EDGES, EDGES),
+        (pl.DataFrame(BY_EDGE.rename(columns=str).iloc[:, ::-1]), EDGES, EDGES),
+    ],
+)
+def test_equal_costs_of_all_forms_are_equal_tables(costs, given, names):
+    table, found = read_costs(costs, N, K, given)
+    assert found == names
+    assert table.flags.c_contiguous
+    np.testing.assert_array_equal(table, COSTS)
 
 
 def test_edges_of_a_graph_are_the_names_of_its_items():
-    graph = nx.DiGraph([("home", "mill"), ("mill", "town"), ("home", "town"), ("town", "sea")])
-    problem = ShortestPath(graph, "home", "sea")
-    assert problem.item_names == list(graph.edges)
-    rng = np.random.default_rng(0)
-    values = rng.uniform(1, 2, (N, 4))
-    costs = pd.DataFrame(values, columns=pd.Index(list(graph.edges), tupleize_cols=False))
-    fitted = PredictThenOptimize(problem, C=1.0, random_state=0).fit(NUMBERS, values)
-    assert fitted.item_names_ == list(graph.edges)
-    texts = costs.rename(columns=str)
-    for frame in (costs, costs.iloc[:, ::-1], texts.iloc[:, ::-1], pl.DataFrame(texts)):
-        assert fitted.score(NUMBERS, frame) == fitted.score(NUMBERS, values)
-    with pytest.raises(ValueError, match=r"such as \('home', 'mill'\); .* Rename the columns"):
-        fitted.score(NUMBERS, pd.DataFrame(values, columns=list("abcd")))
-    for decision in fitted.predict(NUMBERS):
-        nodes = problem.nodes_on_path(decision)
-        used = {edge for edge, chosen in zip(graph.edges, decision, strict=True) if chosen}
-        assert set(itertools.pairwise(nodes)) == used
-
-
-def test_parallel_arcs_of_a_graph_are_items_of_their_own():
-    graph = nx.MultiDiGraph([("a", "b"), ("a", "b"), ("b", "c")])
-    problem = ShortestPath(graph, "a", "c")
-    assert problem.item_names == [("a", "b", 0), ("a", "b", 1), ("b", "c", 0)]
-    np.testing.assert_array_equal(problem.solve(np.array([2.0, 1.0, 1.0])), [0, 1, 1])
-    assert problem.nodes_on_path(problem.solve(np.array([2.0, 1.0, 1.0]))) == ["a", "b", "c"]
+    problem = ShortestPath(GRAPH, "home", "town")
+    model = PredictThenOptimize(problem, C=1.0, random_state=0).fit(NUMBERS, BY_EDGE)
+    assert model.item_names_ == problem.item_names == EDGES
+    assert model.score(NUMBERS, BY_EDGE.iloc[:, ::-1]) == model.score(NUMBERS, COSTS)
+    for decision in model.predict(NUMBERS):
+        used = {edge for edge, chosen in zip(EDGES, decision, strict=True) if chosen}
+        assert set(itertools.pairwise(problem.nodes_on_path(decision))) == used
 
 
 # -- what is refused ------------------------------------------------------------------------------
@@ -221,72 +196,103 @@ def with_entry(table, value, *index):
 @pytest.mark.parametrize(
     ("X", "message"),
     [
-        ((x for x in NUMBERS), "generator.*write list"),
         ({"instance": NUMBERS}, "give a list with a DecisionInput of each instance"),
-        ({"wind": NUMBERS[:, 0]}, r"Write pandas\.DataFrame\(X\)"),
         (DecisionInput(NUMBERS[0]), "X is one DecisionInput; give a list"),
-        (FRAME.iloc[0], "for one row write"),
-        (NUMBERS[0], r"X has shape \(3,\)\. Expected 2D array, got 1D"),
-        (FRAME[[]], r"0 feature\(s\)"),
-        ([FRAME[[]]] * N, r"0 feature\(s\)"),
-        (FRAME[["wind", "rain"]].assign(day=pd.Timestamp(2020, 1, 1)), "Column 'day' of X"),
+        ([DecisionInput()] * N, r"X\[0\] has features neither"),
+        ([*both(NUMBERS, ITEMS)[:-1], DecisionInput(NUMBERS[0], ITEMS[0], ROUTES)], r"X\[11\] has"),
+        (NUMBERS[0], r"X has shape \(3,\)"),
         (with_entry(NUMBERS, "word", 7, 1), "Column 1 of X holds object, such as 'word' in row 7"),
-        (with_entry(NUMBERS, np.inf, 7, 1), r"X\[7\] has inf in feature 1"),
-        (with_entry(ITEMS, "word", 7, 2, 1), r"X\[7\] has items .*: Column 1 .*row 2"),
+        (with_entry(NUMBERS, np.inf, 7, 1), r"X\[7\] has inf in feature 1;"),
+        (FRAME.replace({"rain": NUMBERS[5, 1]}, -np.inf), r"has -inf in feature 'rain'"),
+        (with_entry(ITEMS, "word", 7, 2, 1), r"Column 1 .* 'word' in item 2 of X\[7\]"),
         (with_entry(ITEMS, -np.inf, 7, 2, 1), r"X\[7\] has -inf in feature 1 of item 2"),
-        ([*frames_of_items()[:-1], FRAME], r"X\[39\]\.items is"),
-        ([*frames_of_items()[:-1], ITEMS[0]], r"X\[39\]\.items is"),
-        ([*(DecisionInput(x) for x in NUMBERS[:-1]), NUMBERS[-1]], r"X\[39\] is array"),
+        ([*frames_of_items()[:-1], FRAME], r"X\[11\]\.items is"),
+        ([*frames_of_items()[:-1], ITEMS[0]], r"X\[11\]\.items is"),
+        ([*(DecisionInput(x) for x in NUMBERS[:-1]), NUMBERS[-1]], r"X\[11\]\.instance is None"),
         ([DecisionInput(items=x) for x in NUMBERS], r"X\[0\]\.items is array"),
+        ([DecisionInput(items=sparse.csr_array(x)) for x in ITEMS], r"X\[0\]\.items is"),
+        ([pl.DataFrame({"age": [value]}) for value in ("x", 1.0)], "columns are of different"),
     ],
 )  # fmt: skip
-@pytest.mark.parametrize("method", ["fit", "predict"])
-def test_other_features_are_refused_by_name(X, message, method):
-    is_of_items = getattr(X, "ndim", 2) == 3 or isinstance(X, list)
-    trained = model().fit(ITEMS if is_of_items else NUMBERS, COSTS)
+def test_other_features_are_refused_by_name(X, message):
     with pytest.raises((TypeError, ValueError), match=message):
-        model().fit(X, COSTS) if method == "fit" else trained.predict(X)
+        FeatureReader.fit(X, "from_dtype")
+
+
+def test_features_of_other_kinds_or_sizes_than_in_training_are_named():
+    of_instances, _ = FeatureReader.fit(NUMBERS, None)
+    with pytest.raises(ValueError, match=r"features of the items, and .* of the instance"):
+        of_instances.read(ITEMS)
+    with pytest.raises(ValueError, match=r"4 features, but .* expecting 3 features"):
+        of_instances.read(np.ones((2, 4)))
+    of_items = PredictThenOptimize(Choose(K, 1), C=1.0).fit(ITEMS, COSTS)
+    with pytest.raises(ValueError, match="X has features of 2 items, and the problem has 3"):
+        of_items.predict([DecisionInput(items=table[:2]) for table in ITEMS])
 
 
 @pytest.mark.parametrize(
     ("costs", "message"),
     [
         (None, "target y is None"),
-        ((row for row in COSTS), "costs is .*generator"),
-        ({"a": COSTS}, r"costs is \{"),
-        ("text", "costs is 'text'"),
+        ((row for row in COSTS), "costs is a generator"),
         (sparse.csr_array(COSTS), r"write costs\.toarray\(\)"),
-        (COSTS[:, 0], r"costs has shape \(40,\)"),
-        (COSTS[:-1], r"costs has shape \(39, 3\)"),
-        (COSTS * 1j, r"costs of X\[0\] have .*j.* for item 0"),
-        (COSTS.astype(str), r"costs of X\[0\] have '.*' for item 0"),
-        (COSTS.astype("datetime64[s]"), r"costs of X\[0\] have .*datetime"),
-        (with_entry(COSTS, "1.5", 7, 1), r"costs of X\[7\] have '1.5' for item 1"),
+        (COSTS[:, 0], r"costs has shape \(12,\)"),
+        (COSTS[:-1], r"costs has shape \(11, 3\)"),
+        (COSTS[:, :2], "features of 3 items, and costs has 2 columns"),
+        (COSTS * 1j, "costs holds complex"),
+        (COSTS.astype("datetime64[s]"), "costs holds datetime"),
+        (with_entry(COSTS, "1.5", 7, 1), "Column 1 of costs holds object, such as '1.5' in row 7"),
         (with_entry(COSTS, None, 7, 1), r"costs of X\[7\] have nan for item 1"),
-        ([*COSTS[:7].tolist(), [1.0], *COSTS[8:].tolist()], r"costs\[7\] has 1 entries"),
-        ([*COSTS[:7].tolist(), 3.0, *COSTS[8:].tolist()], r"costs\[7\] is 3\.0"),
+        (BY_NAME.replace({"dam": COSTS[7, 1]}, np.inf), r"costs of X\[\d\] have inf for .*dam"),
+        ([*COSTS[:7].tolist(), [1.0], *COSTS[8:].tolist()], r"costs\[7\] has one value|1 values"),
         (COSTS.astype(np.int64) * 10**16 + 1, "costs holds .* beyond 2\\*\\*53"),
-        (np.ma.masked_greater(COSTS, 23), r"have nan for item"),
+        (np.ma.masked_greater(COSTS, 23), "have nan for item"),
+        (pd.DataFrame(COSTS, columns=list("aab")), "costs has 2 columns named 'a'"),
+        (BY_NAME, r"such as \('home', 'mill'\); costs lacks .* Rename the columns"),
     ],
 )  # fmt: skip
 def test_other_costs_are_refused_by_instance_and_item(costs, message):
+    names = EDGES if costs is BY_NAME else None
     with pytest.raises((TypeError, ValueError), match=message):
-        model().fit(NUMBERS, costs)
-    trained = model().fit(NUMBERS, COSTS)
-    if costs is not None:
-        with pytest.raises((TypeError, ValueError), match=message):
-            trained.score(NUMBERS, costs)
+        read_costs(costs, N, K, names)
 
 
-@pytest.mark.parametrize(
-    "costs",
-    [
-        COSTS.tolist(), COSTS.astype(np.int16), COSTS.astype(">f8"), COSTS.astype(np.float16),
-        np.asfortranarray(COSTS), COSTS.astype(object), pd.DataFrame(COSTS),
-        pd.DataFrame(COSTS).convert_dtypes(), pl.DataFrame(COSTS), list(COSTS),
-    ],
-    ids=lambda costs: type(costs).__name__,
-)  # fmt: skip
-def test_equal_costs_of_any_type_train_equal_models(costs):
-    expected = model().fit(NUMBERS, COSTS).predict_costs(NUMBERS)
-    np.testing.assert_array_equal(model().fit(NUMBERS, costs).predict_costs(NUMBERS), expected)
+# -- one way down ---------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("form", ["instance", "items", "both"])
+def test_features_are_checked_once_in_fit_and_once_in_predict(form, monkeypatch):
+    x, costs = travel(40)
+    items = costs[:, :, None] + np.random.default_rng(1).normal(size=(*costs.shape, 2))
+    X = {"instance": x, "items": items, "both": both(x, items)}[form]
+    tables = [x, items] if form == "both" else [X]
+    sizes, isfinite = [], np.isfinite
+
+    def watched(values, *arguments, **options):
+        if np.ndim(values) > 1:
+            sizes.append(np.size(values))
+        return isfinite(values, *arguments, **options)
+
+    model = PredictThenOptimize(ROUTES, random_state=0)
+    monkeypatch.setattr(np, "isfinite", watched)
+    model.fit(X, costs)
+    assert [sizes.count(table.size) for table in tables] == [1] * len(tables)
+    sizes.clear()
+    model.predict_costs(X)
+    # Standardised features are not checked again.
+    assert sizes == [table.size for table in tables]
+
+
+def test_one_task_is_built_for_all_folds_of_a_start(monkeypatch):
+    built, init = [], PredictThenOptimizeTask.__init__
+
+    def counted(self, *arguments, **options):
+        built.append(arguments[1:])
+        init(self, *arguments, **options)
+
+    monkeypatch.setattr(PredictThenOptimizeTask, "__init__", counted)
+    PredictThenOptimize(ROUTES, random_state=0).fit(*travel(40))
+    # For the true decisions and the mean, then for each start, and for the chosen one.
+    assert built[:3] == [("instance",), ("instance",), ("both",)]
+    assert len(built) <= 4
