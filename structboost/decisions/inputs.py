@@ -118,8 +118,8 @@ class FeatureReader:
 
     def __init__(self, columns: Mapping[str, Columns]) -> None:
         self.columns = dict(columns)
-        self.n_features = sum(own.n_features for own in columns.values())
-        names = [own.names or [] for own in columns.values()]
+        self.n_features = sum(of_kind.n_features for of_kind in columns.values())
+        names = [of_kind.names or [] for of_kind in columns.values()]
         self.names = [name for of_kind in names for name in of_kind] if all(names) else None
 
     @classmethod
@@ -152,9 +152,9 @@ class FeatureReader:
 
         Missing numbers of columns that had none in training are NaN.
         """
-        n, tables = _tables(X, {kind: own.labels for kind, own in self.columns.items()})
+        n, tables = _tables(X, {kind: columns.labels for kind, columns in self.columns.items()})
         sizes = {kind: shape_of(table)[1] for kind, table in tables.items()}
-        trained = {kind: own.n_features for kind, own in self.columns.items()}
+        trained = {kind: columns.n_features for kind, columns in self.columns.items()}
         if sizes.keys() != trained.keys():
             raise ValueError(
                 f"X has features of the {' and the '.join(sizes)}, and {FACE} was trained with "
@@ -174,8 +174,8 @@ class FeatureReader:
 
 def _check_names(names: Sequence[Any], labels: Mapping[str, Sequence[Any] | None]) -> None:
     """Raise ValueError if categorical columns have other names than those of any kind."""
-    known = [name for of_kind in labels.values() for name in of_kind or ()]
-    unknown = [name for name in names if name not in known]
+    columns = [name for of_kind in labels.values() for name in of_kind or ()]
+    unknown = [name for name in names if name not in columns]
     if unknown:
         raise ValueError(
             f"categorical_features has {shown(unknown[0])}, and X has features of instances and of "
@@ -186,7 +186,7 @@ def _check_names(names: Sequence[Any], labels: Mapping[str, Sequence[Any] | None
 def _numbers(
     table: Any, n: int, kind: str, categories: Mapping[int, Sequence[Any]], *, warn: bool
 ) -> FloatArray:
-    """Return numbers, NaN where values are missing, and codes of categories.
+    """Return floats, NaN where values are missing, and codes of categories.
 
     Errors about entries of items name the instance.
     """
@@ -205,14 +205,14 @@ def _numbers(
     if sparse.issparse(rows):
         check_memory(8.0 * rows.shape[0] * rows.shape[1], "Entries of X", "take fewer columns")
         rows = rows.toarray()
-    numbers: FloatArray = np.ascontiguousarray(rows, np.float64)
-    is_infinite = ~(np.isfinite(numbers) | np.isnan(numbers))
+    floats: FloatArray = np.ascontiguousarray(rows, np.float64)
+    is_infinite = ~(np.isfinite(floats) | np.isnan(floats))
     if is_infinite.any():
         row, column = np.argwhere(is_infinite)[0].tolist()
         where = f" of item {row % each}" if kind == "items" else ""
-        name = (labels_of(table) or range(numbers.shape[1]))[column]
+        name = (labels_of(table) or range(floats.shape[1]))[column]
         raise TaskError(
-            f"X[{{sample}}] has {numbers[row, column]} in feature {name!r}{where}; give finite "
+            f"X[{{sample}}] has {floats[row, column]} in feature {name!r}{where}; give finite "
             "numbers. Missing ones may be NaN.",
             row // each,
         )
@@ -267,15 +267,15 @@ def _stacked(
     """Return the features of one kind of all instances one below the other."""
     blocks: list[Any] = []
     for i, x in enumerate(inputs):
-        given, place = getattr(x, kind), f"X[{i}].{kind}"
+        features, place = getattr(x, kind), f"X[{i}].{kind}"
         try:
-            block = _block(given, kind)
+            block = _block(features, kind)
         except (TypeError, ValueError) as error:
-            raise type(error)(f"{place} is {shown(given)}, which is refused: {error}") from error
-        forms = [(shape_of(own), frame_of(own) is None) for own in (block, *blocks[:1])]
+            raise type(error)(f"{place} is {shown(features)}, which is refused: {error}") from error
+        forms = [(shape_of(table), frame_of(table) is None) for table in (block, *blocks[:1])]
         if forms[0] != forms[-1] or is_sparse(block):
             raise ValueError(
-                f"{place} is {shown(given)}; give all inputs data frames, or arrays, of the shape "
+                f"{place} is {shown(features)}; give all inputs data frames, or arrays, of the shape "
                 f"of X[0].{kind}, which is {forms[-1][0]}."
             )
         names = labels.get(kind) if labels else labels_of(blocks[0] if i else block)
