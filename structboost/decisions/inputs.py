@@ -216,7 +216,7 @@ def _numbers(
             "numbers. Missing ones may be NaN.",
             row // each,
         )
-    return numbers
+    return floats
 
 
 def _encoded(rows: FloatArray, n: int, kind: str, columns: Columns) -> FloatArray:
@@ -275,8 +275,8 @@ def _stacked(
         forms = [(shape_of(table), frame_of(table) is None) for table in (block, *blocks[:1])]
         if forms[0] != forms[-1] or is_sparse(block):
             raise ValueError(
-                f"{place} is {shown(features)}; give all inputs data frames, or arrays, of the shape "
-                f"of X[0].{kind}, which is {forms[-1][0]}."
+                f"{place} is {shown(features)}; give all inputs data frames, or arrays, of the "
+                f"shape of X[0].{kind}, which is {forms[-1][0]}."
             )
         names = labels.get(kind) if labels else labels_of(blocks[0] if i else block)
         blocks.append(by_name(block, names, place, FACE))
