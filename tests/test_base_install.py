@@ -85,7 +85,7 @@ def test_base_fits_tables_graphs_with_cycles_and_labels_with_several_parents():
 
 WITHOUT = {
     "from structboost.segmentation import Segmenter": "vision",
-    "import structboost.tracking.box_learner": "vision",
+    "import structboost.tracking.box_tracker": "vision",
     "from structboost import SparsityPathDisplay; SparsityPathDisplay([1], [0.5]).plot()": "plot",
     "from structboost import to_onnx; to_onnx(None)": "onnx",
     "import structboost.training.dask": "distributed",

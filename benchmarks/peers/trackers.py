@@ -9,8 +9,7 @@ from structboost.inference.boxes import overlaps
 from structboost.runtime.compiled import compiled
 from structboost.solvers.products import ordered_times_vector
 from structboost.tracking.box_features import N_GRADIENT, N_GREY
-from structboost.tracking.box_learner import stump_vote
-from structboost.tracking.online_master import N_BINS, FrameStore
+from structboost.tracking.online_learner import N_BINS, FrameStore, StumpVote
 
 
 class AdaBoost:
@@ -41,7 +40,7 @@ class AdaBoost:
         tried = self.random.randint(0, len(codes), (self.n_rounds, 48))
         features, bins, votes = _adaboost(codes, signs, weights, tried)
         thresholds = self.frames.thresholds[features, bins]
-        return stump_vote(features, thresholds, votes / np.abs(votes).sum())
+        return StumpVote(features, thresholds, votes / np.abs(votes).sum())
 
 
 @compiled

@@ -4,11 +4,9 @@ from structboost.runtime.extras import require
 
 require("vision", __name__)
 
-from structboost.tracking.box_learner import BoxLearner, BoxScorer
-from structboost.tracking.box_tracker import BoxTracker
+from structboost.tracking.box_tracker import BoxLearner, BoxScorer, BoxTracker, StructBoostTracker
 from structboost.tracking.drawing import contact_sheet, draw_box
 from structboost.tracking.metrics import TrackingMeasures, evaluate
-from structboost.tracking.structboost_tracker import StructBoostTracker
 from structboost.tracking.synthetic_clip import make_synthetic_clip
 from structboost.tracking.tracked_frames import TrackedFrames, track_frames, track_objects
 from structboost.tracking.tracks_file import read_boxes, write_boxes

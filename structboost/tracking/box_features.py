@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 from sklearn.cluster import KMeans
 from threadpoolctl import threadpool_limits
 
+from structboost._typing import FloatArray, IntArray
 from structboost.runtime.compiled import compiled
-from structboost.vision.images import Pixels, as_grey, checked_image
+from structboost.vision.images import Pixels, as_grey, as_rgb, resized
 
 # Colours are looked up in a cube of 32 levels per channel.
 _LEVELS = 32
@@ -75,8 +76,7 @@ class ColourPalette:
         """Return the index of the nearest colour of each pixel, shape (height, width)."""
         if not self.is_coloured:
             return np.asarray(self._nearest[as_grey(image)])
-        coloured = image if image.ndim == 3 else cv2.cvtColor(image, cv2.COLOR_GRAY2RGB)
-        level = np.asarray(coloured, np.int32) >> 3
+        level = as_rgb(image).astype(np.int32) >> 3
         entry = (level[..., 0] * _LEVELS + level[..., 1]) * _LEVELS + level[..., 2]
         return np.asarray(self._nearest[entry])
 
@@ -116,7 +116,6 @@ _EDGES = np.concatenate(
 # Edge where the first cell begins, which lies outside of the box.
 _GRADIENT_EDGE = GREY_GRID + 2
 _COLOUR_EDGE = GREY_GRID + 1 + GRADIENT_GRID + 5
-_WHOLE = (0, GREY_GRID)
 
 
 class Planes(NamedTuple):
@@ -141,34 +140,27 @@ class Planes(NamedTuple):
     @property
     def n_features(self) -> int:
         """Number of features of a box."""
-        return n_features(len(self.sums) - _COLOUR)
-
-
-def n_features(n_colours: int) -> int:
-    """Return the number of features of a box with a palette of ``n_colours`` colours."""
-    return N_GREY + N_GRADIENT + N_COLOUR_CELLS * n_colours
+        return len(_cells(len(self.sums) - _COLOUR))
 
 
 def frame_planes(
-    image: NDArray[Any],
-    region: tuple[int, int, int, int] | None = None,
+    image: Pixels,
+    near: FloatArray,
+    far: FloatArray,
     *,
     scale: float = 1.0,
     palette: ColourPalette | None = None,
 ) -> Planes:
-    """Compute the integral planes of a frame, or of a region of it (x, y, width and height).
+    """Compute the integral planes of the part of a frame from ``near`` to ``far``, both (x, y).
 
-    The region is cut to the frame, and resized by ``scale`` first.  Without a palette there are no
-    colour features.  ValueError if ``image`` is not grey or RGB of 8 bits, or the region lies
-    outside of it.
+    The part is cut to the frame, which it meets, and resized by ``scale`` first.  Without a
+    palette there are no colour features.
     """
-    image = checked_image(image)
-    left, top, right, bottom = _cut(region, image.shape)
+    left, top = np.maximum(np.floor(near), 0).astype(int).tolist()
+    right, bottom = np.minimum(np.ceil(far), image.shape[1::-1]).astype(int).tolist()
     part = image[top:bottom, left:right]
-    if scale != 1.0:
-        size = max(2, round(scale * (right - left))), max(2, round(scale * (bottom - top)))
-        method = cv2.INTER_AREA if scale < 1 else cv2.INTER_LINEAR
-        part = np.asarray(cv2.resize(part, size, interpolation=method), np.uint8)
+    size = max(2, round(scale * (right - left))), max(2, round(scale * (bottom - top)))
+    part = resized(part, size)
     grey = as_grey(part)
     gx = np.asarray(cv2.Sobel(grey, cv2.CV_32F, 1, 0, ksize=1), np.float32)
     gy = np.asarray(cv2.Sobel(grey, cv2.CV_32F, 0, 1, ksize=1), np.float32)
@@ -180,7 +172,7 @@ def frame_planes(
 
 
 def box_features(
-    planes: Planes, boxes: NDArray[np.float64], selected: NDArray[np.int64] | None = None
+    planes: Planes, boxes: FloatArray, selected: IntArray | None = None
 ) -> NDArray[np.float32]:
     """Compute the ``selected`` features of boxes, by default all, shape (n_boxes, n_selected).
 
@@ -190,20 +182,23 @@ def box_features(
     are the fractions of each colour in 4 x 4 cells and a ring.  Grey values and gradients do not
     depend on brightness and contrast.
     """
-    total = planes.n_features
-    which = np.arange(total) if selected is None else np.asarray(selected, np.int64)
-    if len(which) and not 0 <= which.min() <= which.max() < total:
-        raise ValueError(
-            f"selected goes from {which.min()} to {which.max()}; there are {total} features."
-        )
-    out = np.empty((len(which), len(boxes)), np.float32)
-    cells = _cells(len(planes.sums) - _COLOUR)[which]
-    _fill(planes.sums, *_grid_lines(planes, boxes), cells, out)
+    cells = _cells(len(planes.sums) - _COLOUR)
+    cells = cells if selected is None else cells[selected]
+    lines = []
+    for axis, (origin, size) in enumerate(
+        zip((planes.left, planes.top), planes.sums.shape[:0:-1], strict=True)
+    ):
+        start = (boxes[:, axis] - origin) * planes.scale[axis]
+        exact = start + _EDGES[:, None] * (boxes[:, 2 + axis] * planes.scale[axis])
+        lines.append(np.clip(np.floor(exact + 0.5), 0, size - 1).astype(np.int32))
+    out = np.empty((len(cells), len(boxes)), np.float32)
+    columns, rows = lines
+    _fill(planes.sums, columns, rows, cells, out)
     return out.T
 
 
 @lru_cache(maxsize=8)
-def _cells(n_colours: int) -> NDArray[np.int64]:
+def _cells(n_colours: int) -> IntArray:
     """List plane, first and last edge across, first and last edge down of each feature."""
     grids = (
         (_GREY, 1, 0, GREY_GRID),
@@ -218,34 +213,6 @@ def _cells(n_colours: int) -> NDArray[np.int64]:
         for k in range(n_planes)
     ]
     return np.array(rows, np.int64)
-
-
-def _grid_lines(
-    planes: Planes, boxes: NDArray[np.float64]
-) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """Return columns and rows of the planes at the edges of the cells, each (n_edges, n_boxes)."""
-    height, width = planes.sums.shape[1] - 1, planes.sums.shape[2] - 1
-    lines = []
-    for axis, (origin, limit) in enumerate(((planes.left, width), (planes.top, height))):
-        start = (boxes[:, axis] - origin) * planes.scale[axis]
-        length = boxes[:, 2 + axis] * planes.scale[axis]
-        exact = start + _EDGES[:, None] * length
-        lines.append(np.clip(np.floor(exact + 0.5), 0, limit).astype(np.int32))
-    return lines[0], lines[1]
-
-
-def _cut(
-    region: tuple[int, int, int, int] | None, shape: tuple[int, ...]
-) -> tuple[int, int, int, int]:
-    """Return left, top, right and bottom of the part of the region that lies in the image."""
-    height, width = shape[:2]
-    x, y, w, h = (0, 0, width, height) if region is None else region
-    left, top, right, bottom = max(0, x), max(0, y), min(width, x + w), min(height, y + h)
-    if left >= right or top >= bottom:
-        raise ValueError(
-            f"region is {region}; nothing of it lies in the image of {width} x {height} pixels."
-        )
-    return left, top, right, bottom
 
 
 @compiled
@@ -289,15 +256,15 @@ def _fill(
     sums: NDArray[np.int32],
     columns: NDArray[np.int32],
     rows: NDArray[np.int32],
-    cells: NDArray[np.int64],
+    cells: IntArray,
     out: NDArray[np.float32],
 ) -> None:
     """Look up features of cells cut to the region, where an empty cell counts as 0."""
     n_boxes = columns.shape[1]
     mean, spread = np.empty(n_boxes), np.empty(n_boxes)
     for i in range(n_boxes):
-        left, right = columns[_WHOLE[0], i], columns[_WHOLE[1], i]
-        top, bottom = rows[_WHOLE[0], i], rows[_WHOLE[1], i]
+        left, right = columns[0, i], columns[GREY_GRID, i]
+        top, bottom = rows[0, i], rows[GREY_GRID, i]
         count = (right - left) * (bottom - top)
         mean[i], spread[i] = 0.0, -1.0
         if count > 0:

@@ -8,16 +8,15 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, NamedTuple, Self, TypeGuard
+from typing import Any, NamedTuple, Protocol, Self, TypeGuard
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
-from structboost._typing import FloatArray
+from structboost._typing import FloatArray, IntArray
 from structboost.runtime.described import Described
 from structboost.runtime.interrupts import deferred_interrupts
 from structboost.tracking.box_features import ColourPalette, Planes, box_features, frame_planes
-from structboost.tracking.box_learner import BoxLearner
 from structboost.tracking.object_motion import (
     ObjectMotion,
     RotatedView,
@@ -30,13 +29,19 @@ from structboost.tracking.object_search import (
     WORKING_SIZE,
     BoxMatch,
     Recognition,
-    WholeFrameSearch,
     best_box,
+    best_box_in_piece,
     resized,
     size_of,
     training_boxes,
 )
-from structboost.validation import checked_number, checked_seed, is_whole, shown
+from structboost.tracking.online_learner import StructBoostLearner
+from structboost.validation import (
+    checked_number,
+    checked_numbers,
+    checked_seed,
+    checked_whole_number,
+)
 from structboost.vision.images import Pixels, checked_image
 
 _N_COLOURS = 16
@@ -57,6 +62,75 @@ _LARGEST_GROWTH = 0.1  # logarithm, per frame
 _ROTATION_TOLERANCE = 0.1
 # Sizes are searched only where the confidence is not low for this object.
 _SIZE_CONFIDENCE = 0.7
+
+
+class BoxScorer(Protocol):
+    """Model that scores boxes by the features that it selects."""
+
+    @property
+    def selected(self) -> IntArray:
+        """Indices of the features to compute."""
+
+    def scores(self, features: NDArray[np.float32]) -> FloatArray:
+        """Score boxes.
+
+        Parameters
+        ----------
+        features : ndarray of float32, shape (n_boxes, n_selected)
+            Features at the indices :attr:`selected`, in that order.
+
+        Returns
+        -------
+        scores : ndarray, shape (n_boxes,)
+            The larger a score, the more a box looks like the object.
+        """
+
+
+class BoxLearner(Protocol):
+    """Online learner of the boxes that show the object, used by :class:`BoxTracker`."""
+
+    def begin(self, n_boxes: int, n_features: int, random: np.random.RandomState) -> None:
+        """Forget all frames before a new object is learned.
+
+        Parameters
+        ----------
+        n_boxes : int
+            Number of boxes that each frame will have.
+        n_features : int
+            Number of features that each box will have.
+        random : RandomState
+            Source of the learner's random numbers.
+        """
+
+    def add(self, features: NDArray[np.float32], boxes: FloatArray, *, first: bool) -> None:
+        """Add a frame to the training set.
+
+        Parameters
+        ----------
+        features : ndarray of float32, shape (n_boxes, n_features)
+            Features of the boxes.
+        boxes : ndarray, shape (n_boxes, 4)
+            x, y, width, height in pixels; the first is the object.
+        first : bool
+            Whether the user gave the object's box, as in the first frame.
+        """
+
+    def train(self, *, initial: bool) -> BoxScorer:
+        """Learn from the frames so far.
+
+        Requires at least one call of :meth:`add` since :meth:`begin`.
+
+        Parameters
+        ----------
+        initial : bool
+            Whether there is time, as after the first frame.
+
+        Returns
+        -------
+        scorer : BoxScorer
+            The true box should score about 1 higher than boxes elsewhere: confidence is the
+            difference.
+        """
 
 
 class _Sight(NamedTuple):
@@ -120,20 +194,16 @@ class BoxTracker(Described):
         lost_below: float = 0.1,
         random_state: int = 0,
     ) -> None:
-        for name, value, least in (("n_boxes", n_boxes, 20), ("every", every, 1)):
-            if not is_whole(value) or value < least:
-                raise ValueError(f"{name} is {value!r}; give a whole number from {least}.")
         wanted = "a number from 0 to below 1"
         if not 0 <= checked_number(lost_below, "lost_below", wanted) < 1:
             raise ValueError(f"lost_below is {lost_below!r}; give {wanted}.")
         self.learner = learner
-        self.n_boxes = int(n_boxes)
-        self.every = int(every)
+        self.n_boxes = checked_whole_number(n_boxes, "n_boxes", least=20)
+        self.every = checked_whole_number(every, "every")
         self.lost_below = float(lost_below)
         self.random_state = checked_seed(random_state, "random_state")
         self.box: FloatArray = np.full(4, np.nan)
         self._forget()
-        self._is_whole = False
 
     @property
     def angle(self) -> float:
@@ -164,18 +234,20 @@ class BoxTracker(Described):
         """
         several = isinstance(frame, (list, tuple))
         frames: Sequence[Any] = frame if several else [frame]
-        boxes = _as_floats(box) if several else _as_floats(box)[None]
+        boxes = checked_numbers(box, "box")
+        boxes = boxes if several else boxes[None]
         images = [checked_image(image, f"frame {index}") for index, image in enumerate(frames)]
         _check_first_boxes(images, boxes)
-        self._is_whole = False
         self._forget()
         self.box = boxes[-1].copy()
         self.n_frames = len(images)
         self._before = images[-1]
         self._random = np.random.RandomState(self.random_state)
-        self._palette = ColourPalette(
-            _surroundings(images[0], boxes[0]), _N_COLOURS, self.random_state
-        )
+        # The object with a margin of its own size on each side.
+        near = np.maximum(np.floor(boxes[0, :2] - boxes[0, 2:]), 0).astype(int)
+        far = np.ceil(boxes[0, :2] + 2.0 * boxes[0, 2:]).astype(int)
+        around = images[0][near[1] : far[1], near[0] : far[0]]
+        self._palette = ColourPalette(around, _N_COLOURS, self.random_state)
         planes = [
             self._planes(image, box, _TRAINING_RADIUS)
             for image, box in zip(images, boxes, strict=True)
@@ -225,11 +297,12 @@ class BoxTracker(Described):
         return self.box.copy()
 
     def _forget(self) -> None:
+        self._is_whole = False
         self.confidence, self.lost, self.n_frames = 1.0, False, 0
         self.seconds = {"features": 0.0, "search": 0.0, "training": 0.0}
         self._rotation = Rotation()
         self._recognition = Recognition()
-        self._everywhere = WholeFrameSearch()
+        self._n_pieces = 0  # of the whole frame, searched since the object is lost
 
     def _look(self, image: Pixels) -> _Sight:
         """Search places at the present angle and at the angle of the motion, then sizes.
@@ -256,9 +329,9 @@ class BoxTracker(Described):
             accepted = self.lost or other.match.score > sight.match.score - _ROTATION_TOLERANCE
             rotation.decide(propose, accepted)
             sight = other if accepted else sight
-        if sight.match.margin > _SIZE_CONFIDENCE * self._recognition.usual_margin:
+        if sight.match.margin > _SIZE_CONFIDENCE * self._recognition.usual()[0]:
             with self._timed("search"):
-                box = resized(self._scorer, sight.planes, sight.match.box)
+                box = resized(self._score, sight.planes, sight.match.box)
             sight = sight._replace(match=sight.match._replace(box=box))
         return sight._replace(is_sure=rotation.has_begun and _is_sure(motion))
 
@@ -276,7 +349,7 @@ class BoxTracker(Described):
             expected = np.concatenate((box[:2] + view.shift_in_view(motion.shift), box[2:]))
         with self._timed("search"):
             shape, reach = view.image.shape, radius * size_of(box)
-            match = best_box(self._scorer, planes, box, reach, shape, expected)
+            match = best_box(self._score, planes, box, reach, shape, expected)
         return _Sight(view, planes, match)
 
     def _judge(self, sight: _Sight) -> None:
@@ -308,13 +381,16 @@ class BoxTracker(Described):
     def _look_elsewhere(self, image: Pixels) -> None:
         """Search the whole frame while the object is lost, in place of training."""
         if not self.lost:
-            self._everywhere.restart()
+            self._n_pieces = 0
         elif self._recognition.candidate is None and not self.n_frames % self.every:
             with self._timed("search"):
                 height, width = image.shape[:2]
                 whole = np.array([0.0, 0.0, width, height])
                 view, _ = rotated_view(image, whole, self.angle, np.zeros(2))
-                match = self._everywhere.look(self._scorer, view.image, self.box, self._palette)
+                match = best_box_in_piece(
+                    self._score, view.image, self.box, self._palette, self._n_pieces
+                )
+            self._n_pieces += 1
             seen = view.box_in_frame(match.box)
             shift = seen[:2] + 0.5 * seen[2:] - self.box[:2] - 0.5 * self.box[2:]
             is_near = bool(np.hypot(*shift) <= _LOST_RADIUS * size_of(self.box))
@@ -327,15 +403,66 @@ class BoxTracker(Described):
     def _planes(self, image: Pixels, box: FloatArray, radius: float) -> Planes:
         """Compute the planes of all boxes within ``radius``, in sizes of the object."""
         reach = _reach(box, radius)
-        near, far = np.floor(box[:2] - reach), np.ceil(box[:2] + box[2:] + reach)
-        region = int(near[0]), int(near[1]), int(far[0] - near[0]), int(far[1] - near[1])
-        return frame_planes(image, region, scale=WORKING_SIZE / size_of(box), palette=self._palette)
+        near, far = box[:2] - reach, box[:2] + box[2:] + reach
+        scale = WORKING_SIZE / size_of(box)
+        return frame_planes(image, near, far, scale=scale, palette=self._palette)
+
+    def _score(self, planes: Planes, boxes: FloatArray) -> FloatArray:
+        """Score boxes, computing only the features that the scorer selects."""
+        return self._scorer.scores(box_features(planes, boxes, self._scorer.selected))
 
     @contextmanager
     def _timed(self, part: str) -> Iterator[None]:
         began = time.perf_counter()
         yield
         self.seconds[part] += time.perf_counter() - began
+
+
+class StructBoostTracker(BoxTracker):
+    """Tracker by stumps trained on the overlap of boxes, with warm-started column generation.
+
+    Training minimises the 1-slack risk (9) of :class:`structboost.tasks.BoxOverlapTask` over the
+    first frames and the most recent ones, with a ridge that spreads the weight over many stumps.
+    Cuts, columns and multipliers carry over, so a training after a new frame takes 10 to 20 ms.
+
+    Parameters
+    ----------
+    C : float
+        Weight of the risk.
+    ridge : float
+        Weight of the squares of the stumps' weights.
+    n_stumps : int
+        Largest number of stumps.
+    n_kept : int
+        Number of stored frames, including the first ones.
+    n_boxes, every, lost_below, random_state
+        As in :class:`structboost.tracking.BoxTracker`.
+
+    Examples
+    --------
+    >>> from structboost.tracking import StructBoostTracker, make_synthetic_clip
+    >>> clip = make_synthetic_clip(3)
+    >>> tracker = StructBoostTracker().init(clip.frames[0], clip.boxes[0])
+    >>> tracker.update(clip.frames[1]).shape
+    (4,)
+    """
+
+    def __init__(
+        self,
+        *,
+        C: float = 30.0,
+        ridge: float = 300.0,
+        n_stumps: int = 900,
+        n_kept: int = 60,
+        n_boxes: int = 200,
+        every: int = 2,
+        lost_below: float = 0.1,
+        random_state: int = 0,
+    ) -> None:
+        learner = StructBoostLearner(C=C, ridge=ridge, n_stumps=n_stumps, n_kept=n_kept)
+        super().__init__(
+            learner, n_boxes=n_boxes, every=every, lost_below=lost_below, random_state=random_state
+        )
 
 
 def _is_sure(motion: ObjectMotion | None) -> TypeGuard[ObjectMotion]:
@@ -365,21 +492,6 @@ def _inside(box: FloatArray, shape: tuple[int, ...]) -> FloatArray:
     return np.concatenate((centre - 0.5 * sides, sides))
 
 
-def _surroundings(image: Pixels, box: FloatArray) -> Pixels:
-    """Crop the object with a margin of its own size on each side."""
-    height, width = image.shape[:2]
-    near = np.maximum(np.floor(box[:2] - box[2:]), 0).astype(int)
-    far = np.minimum(np.ceil(box[:2] + 2.0 * box[2:]), [width, height]).astype(int)
-    return image[near[1] : far[1], near[0] : far[0]]
-
-
-def _as_floats(box: ArrayLike) -> FloatArray:
-    try:
-        return np.asarray(box, np.float64)
-    except (TypeError, ValueError):
-        raise ValueError(f"box is {shown(box)}; give numbers x, y, width, height.") from None
-
-
 def _check_first_boxes(images: Sequence[Pixels], boxes: FloatArray) -> None:
     n = len(images)
     if not n:
@@ -389,17 +501,15 @@ def _check_first_boxes(images: Sequence[Pixels], boxes: FloatArray) -> None:
             f"box has shape {boxes.shape}; give x, y, width, height for each of {n} frames."
         )
     for index, (image, box) in enumerate(zip(images, boxes, strict=True)):
-        height, width = image.shape[:2]
-        shown, size = f"box is {box.tolist()} in frame {index}", f"{width} x {height} pixels"
-        if not np.isfinite(box).all() or box[2:].min() < SMALLEST_SIDE:
-            raise ValueError(
-                f"{shown}; give four finite numbers x, y, width, height, "
-                f"the sides at least {SMALLEST_SIDE:g} pixels."
-            )
-        centre = box[:2] + 0.5 * box[2:]
-        if not ((centre >= 0).all() and centre[0] < width and centre[1] < height):
-            raise ValueError(
-                f"{shown}, which has {size}; give a box whose centre lies in the frame."
-            )
-        if box[2] > width or box[3] > height:
-            raise ValueError(f"{shown}, larger than the {size}; give a smaller box.")
+        size, centre = np.array(image.shape[1::-1]), box[:2] + 0.5 * box[2:]
+        sides_fit = np.isfinite(box).all() and box[2:].min() >= SMALLEST_SIDE
+        for is_good, wanted in (
+            (sides_fit, f"finite numbers, and sides of at least {SMALLEST_SIDE:g} pixels"),
+            (((centre >= 0) & (centre < size)).all(), "a box whose centre lies in the frame"),
+            ((box[2:] <= size).all(), "a box that is not larger than the frame"),
+        ):
+            if not is_good:
+                raise ValueError(
+                    f"box is {box.tolist()} in frame {index} of {size[0]} x {size[1]} pixels; "
+                    f"give x, y, width, height, {wanted}."
+                )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import chain
 from typing import Any
 
 import cv2
@@ -20,33 +19,16 @@ from structboost.vision.drawing import (
     Colour,
     blank,
     draw_label,
-    label_height,
-    label_width,
+    label_size,
+    legend,
     sheet,
-    text_size,
-    write_text,
 )
 from structboost.vision.images import Pixels, as_rgb, checked_image, letter_boxed
 
-TRUTH_COLOUR = WHITE
-TRUTH_NAME = "truth"
-LOST_COLOUR = COLOURS[4]
-
-_FOUND_COLOURS = tuple(colour for colour in COLOURS if colour != LOST_COLOUR)
-_PAPER: Colour = (40, 40, 40)
+TRUTH_NAME, TRUTH_COLOUR = "truth", WHITE
+_LOST_COLOUR = COLOURS[4]
+_FOUND_COLOURS = tuple(colour for colour in COLOURS if colour != _LOST_COLOUR)
 _FAR = 1e5  # pixels; OpenCV's coordinates are small integers
-# Widths in the legend, pixels.
-_SWATCH, _TEXT_AT, _APART = 14, 26, 14
-
-
-def tracker_colours(names: Iterable[str]) -> dict[str, Colour]:
-    """Choose a colour for each tracker, in the order of first appearance.
-
-    ``"truth"`` is always white.  After eight trackers the colours repeat.
-    """
-    others = [name for name in dict.fromkeys(names) if name != TRUTH_NAME]
-    colours = {name: COLOURS[index % len(COLOURS)] for index, name in enumerate(others)}
-    return colours | {TRUTH_NAME: TRUTH_COLOUR}
 
 
 def draw_box(
@@ -81,59 +63,37 @@ def draw_box(
     is_colour = isinstance(colour, tuple | list) and len(colour) == 3
     if not is_colour or not all(is_whole(level) and 0 <= level <= 255 for level in colour):
         raise TypeError(f"colour is {shown(colour)}; give three whole numbers from 0 to 255, RGB.")
+    if label is not None and not isinstance(label, str):
+        raise TypeError(f"label is {shown(label)}; give a text or None.")
     canvas = as_rgb(checked_image(image)).copy()
-    checked = _checked_box(box, "box")
-    outlines = [(checked, colour)]
+    outlines = [(_checked_box(box, "box"), colour)]
     if truth is not None:
         outlines.insert(0, (_checked_box(truth, "truth"), TRUTH_COLOUR))
     _outline(canvas, outlines)
-    if label is not None and not isinstance(label, str):
-        raise TypeError(f"label is {shown(label)}; give a text or None.")
     if label:
-        draw_label(canvas, label, _label_corner(canvas, checked, label), colour)
+        draw_label(canvas, label, _label_corner(canvas, outlines[-1][0], label), colour)
     return canvas
 
 
 def draw_tracks(
     image: Any, index: int, tracks: Sequence[TrackedFrames], truths: Sequence[FloatArray]
 ) -> Pixels:
-    """Draw the last box of each object, the true boxes and a legend on a copy of a frame.
+    """Draw the last box of each object, the true boxes and the frame's index on a copy of a frame.
 
     True boxes are NaN where they are unknown.
     """
     canvas = as_rgb(checked_image(image))
     for box in truths:
-        canvas = draw_box(canvas, box, colour=TRUTH_COLOUR)
+        canvas = draw_box(canvas, box, TRUTH_NAME, colour=TRUTH_COLOUR)
     for place, tracked in enumerate(tracks):
         is_lost = tracked.lost[-1]
         label = "lost, last seen here" if is_lost else f"confidence {tracked.confidences[-1]:.2f}"
         if len(tracks) > 1:
             label = f"{place + 1}: {label}"
-        colour = LOST_COLOUR if is_lost else _FOUND_COLOURS[place % len(_FOUND_COLOURS)]
+        colour = _LOST_COLOUR if is_lost else _FOUND_COLOURS[place % len(_FOUND_COLOURS)]
         canvas = draw_box(canvas, tracked.boxes[-1], label, colour=colour)
-    entries: list[tuple[str, Colour | None]] = [(f"frame {index}", None)]
-    if any(not np.isnan(box).any() for box in truths):
-        entries.append((TRUTH_NAME, TRUTH_COLOUR))
-    return draw_legend(canvas, entries)
-
-
-def draw_legend(image: Pixels, entries: Sequence[tuple[str, Colour | None]]) -> Pixels:
-    """Write lines of text into the lower left corner of a copy of an RGB frame.
-
-    The ground of the text is darkened.  An entry is a text, and the colour of a swatch in front of
-    it.
-    """
-    canvas = image.copy()
-    step = max(label_height(canvas, text) for text, _ in entries)
-    width = max(label_width(canvas, text) + (step if swatch else 0) for text, swatch in entries)
-    top = max(canvas.shape[0] - step * len(entries), 0)
-    ground = canvas[top:, :width]
-    np.copyto(ground, ground // 3)
-    for row, (text, swatch) in enumerate(entries):
-        at = top + row * step
-        if swatch is not None:
-            cv2.rectangle(canvas, (4, at + 4), (step - 4, at + step - 4), swatch, 2)
-        draw_label(canvas, text, (step if swatch else 0, at), None)
+    canvas = canvas.copy()
+    draw_label(canvas, f"frame {index}", (0, len(canvas)), BLACK)
     return canvas
 
 
@@ -162,43 +122,39 @@ def contact_sheet(
 
     Raises
     ------
-    ValueError
+    ValueError, TypeError
         If there are no frames, or ``columns`` or ``tile_width`` is too small.
     """
-    listed = _listed_frames(frames)
     columns = checked_whole_number(columns, "columns")
-    if checked_whole_number(tile_width, "tile_width") < 16:
-        raise ValueError(f"tile_width is {tile_width}; give at least 16.")
-    names = list(chain.from_iterable(boxes for _, _, boxes in listed))
-    colours = tracker_colours(names)
+    tile_width = checked_whole_number(tile_width, "tile_width", least=16)
+    try:
+        listed = [(index, image, dict(boxes)) for index, image, boxes in frames]
+    except (TypeError, ValueError):
+        raise TypeError(
+            f"frames is {shown(frames)}; give a list of (index, image, boxes), with boxes by name."
+        ) from None
+    if not listed:
+        raise ValueError("frames is empty; give at least one.")
+    colours = tracker_colours(name for _, _, boxes in listed for name in boxes)
     height, width = checked_image(listed[0][1], f"frame {listed[0][0]}").shape[:2]
     size = (tile_width, max(1, round(tile_width * height / width)))
     tiles = [_tile(index, image, boxes, colours, size) for index, image, boxes in listed]
     columns = min(columns, len(tiles))
-    tiles += [blank(size[1], size[0], _PAPER)] * (-len(tiles) % columns)
+    tiles += [blank(size[1], size[0], BLACK)] * (-len(tiles) % columns)
     rows = [tiles[start : start + columns] for start in range(0, len(tiles), columns)]
-    drawn = {name: colour for name, colour in colours.items() if name in names}
-    return sheet([*rows, *([row] for row in _legend(drawn, columns * tile_width))])
+    return sheet([*rows, *([row] for row in legend(colours, columns * tile_width))])
 
 
-def _listed_frames(frames: Any) -> list[tuple[int, Any, Mapping[str, ArrayLike]]]:
-    """Return the frames of a sheet as a list, checked."""
-    if (
-        not isinstance(frames, Iterable)
-        or isinstance(frames, str | bytes | Mapping)
-        or (getattr(frames, "shape", None) == ())
-    ):
-        raise TypeError(f"frames is {shown(frames)}; give a list of (index, image, boxes).")
-    listed = list(frames)
-    if not listed:
-        raise ValueError("frames is empty; give at least one.")
-    for i, frame in enumerate(listed):
-        is_frame = isinstance(frame, tuple | list) and len(frame) == 3
-        if not is_frame or not isinstance(frame[2], Mapping):
-            raise TypeError(
-                f"frames[{i}] is {shown(frame)}; give (index, image, boxes), with boxes by name."
-            )
-    return listed
+def tracker_colours(names: Iterable[str]) -> dict[str, Colour]:
+    """Choose a colour for each tracker, in the order of first appearance.
+
+    ``"truth"`` comes first and is always white, so that the box of a good tracker lies on it.
+    After eight trackers the colours repeat.
+    """
+    every_name = dict.fromkeys(names)
+    trackers = [name for name in every_name if name != TRUTH_NAME]
+    colours = {name: COLOURS[index % len(COLOURS)] for index, name in enumerate(trackers)}
+    return {TRUTH_NAME: TRUTH_COLOUR, **colours} if TRUTH_NAME in every_name else colours
 
 
 def _tile(
@@ -210,31 +166,12 @@ def _tile(
 ) -> Pixels:
     place = letter_boxed(checked_image(image, f"frame {index}"), size)
     outlines = []
-    # Truth comes first, so that a good tracker's box lies on it.
-    for name in sorted(boxes, key=lambda name: name != TRUTH_NAME):
+    for name in filter(boxes.__contains__, colours):
         box = _checked_box(boxes[name], f"the box of {name} in frame {index}") * place.scale
-        box[:2] += place.offset
-        outlines.append((box, colours[name]))
+        outlines.append((box + np.array([*place.offset, 0, 0]), colours[name]))
     _outline(place.image, outlines)
     draw_label(place.image, f"#{index}", (0, 0), BLACK)
     return place.image
-
-
-def _legend(colours: Mapping[str, Colour], width: int) -> list[Pixels]:
-    """Draw rows of swatches with names, as many as the width needs."""
-    rows: list[Pixels] = []
-    left = width
-    for name, colour in colours.items():
-        text_width, text_height, below = text_size(name)
-        if left and left + _TEXT_AT + text_width > width:
-            rows.append(blank(text_height + below + 8, width, _PAPER))
-            left = 0
-        middle = len(rows[-1]) // 2
-        first, last = (left + 6, middle - 4), (left + 6 + _SWATCH, middle + 4)
-        cv2.rectangle(rows[-1], first, last, colour, -1)
-        write_text(rows[-1], name, (left + _TEXT_AT, 4 + text_height), WHITE)
-        left += _TEXT_AT + text_width + _APART
-    return rows
 
 
 def _checked_box(box: ArrayLike, name: str) -> FloatArray:
@@ -258,9 +195,9 @@ def _outline(canvas: Pixels, outlines: Iterable[tuple[FloatArray, Colour]]) -> N
 
 
 def _corners(box: FloatArray) -> tuple[int, int, int, int]:
-    left, top = np.rint(np.clip(box[:2], -_FAR, _FAR)).astype(int)
-    right, bottom = np.rint(np.clip(box[:2] + box[2:], -_FAR, _FAR)).astype(int) - 1
-    return int(left), int(top), max(int(left), int(right)), max(int(top), int(bottom))
+    ends = np.concatenate((box[:2], box[:2] + box[2:]))
+    left, top, right, bottom = np.rint(np.clip(ends, -_FAR, _FAR)).astype(int).tolist()
+    return left, top, max(left, right - 1), max(top, bottom - 1)
 
 
 def _label_corner(canvas: Pixels, box: FloatArray, label: str) -> tuple[int, int]:
@@ -271,8 +208,7 @@ def _label_corner(canvas: Pixels, box: FloatArray, label: str) -> tuple[int, int
     if np.isnan(box).any():
         return 0, 0
     left, top, _, bottom = _corners(box)
-    height, gap = label_height(canvas, label), 1
-    above, below = top - gap - height, bottom + gap
-    if above < 0:
-        above = below if below + height <= canvas.shape[0] else top + gap
-    return left - gap, above
+    height = label_size(canvas, label)[1]
+    if top - 1 - height >= 0:
+        return left - 1, top - 1 - height
+    return left - 1, bottom + 1 if bottom + 1 + height <= canvas.shape[0] else top + 1

@@ -17,7 +17,6 @@ from structboost.validation import checked_numbers
 # By division, so that each threshold is the float nearest to its decimal value.
 SUCCESS_THRESHOLDS: FloatArray = np.arange(21) / 20
 PRECISION_THRESHOLDS: FloatArray = np.arange(51.0)
-_PRECISION_AT = 20
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,64 +75,49 @@ def evaluate(boxes: ArrayLike, truth: ArrayLike) -> TrackingMeasures:
         If the two differ in length, a box has no area, a box is unknown where the truth is known,
         or the truth is unknown everywhere; the message names the frame, counted from 0.
     """
-    ours, theirs = _checked_pair(boxes, truth)
+    ours, theirs = checked_boxes(boxes, "boxes"), checked_boxes(truth, "truth")
+    if len(ours) != len(theirs):
+        raise ValueError(
+            f"boxes has {len(ours)} frames and truth {len(theirs)}; give one box per frame in both."
+        )
+    labelled = ~np.isnan(theirs[:, 0])
+    if not labelled.any():
+        raise ValueError(f"truth is unknown in all {len(theirs)} frames; give at least one box.")
+    gone = np.flatnonzero(np.isnan(ours[:, 0]) & labelled)
+    if len(gone):
+        raise ValueError(
+            f"boxes[{gone[0]}] is unknown, but the truth of frame {gone[0]} is known; "
+            "give the last box of an object that was lost."
+        )
     # Sizes against the offset of the corners, so that equal boxes give 1 without rounding.
     offset = theirs[:, :2] - ours[:, :2]
     sides = np.minimum(ours[:, 2:], offset + theirs[:, 2:]) - np.maximum(0.0, offset)
     shared = np.maximum(sides, 0.0).prod(axis=1)
     union = ours[:, 2:].prod(axis=1) + theirs[:, 2:].prod(axis=1) - shared
     apart = offset + (theirs[:, 2:] - ours[:, 2:]) / 2
-    return summarised(shared / union, np.hypot(apart[:, 0], apart[:, 1]))
-
-
-def summarised(overlap: FloatArray, centre_error: FloatArray) -> TrackingMeasures:
-    """Summarise the overlap and centre error of all frames, NaN where the truth is unknown."""
-    labelled = ~np.isnan(overlap)
-    if not labelled.any():
-        raise ValueError(f"truth is unknown in all {len(labelled)} frames; give at least one box.")
+    overlap, centre_error = shared / union, np.hypot(apart[:, 0], apart[:, 1])
     success = (overlap[labelled] > SUCCESS_THRESHOLDS[:, None]).mean(axis=1)
     precision = (centre_error[labelled] <= PRECISION_THRESHOLDS[:, None]).mean(axis=1)
     return TrackingMeasures(
-        overlap=overlap,
-        centre_error=centre_error,
-        n_known=int(labelled.sum()),
-        mean_overlap=float(overlap[labelled].mean()),
-        mean_centre_error=float(centre_error[labelled].mean()),
-        success=success,
-        success_auc=float(success.mean()),
-        precision=precision,
-        precision_at_20=float(precision[_PRECISION_AT]),
-    )
+        overlap, centre_error, int(labelled.sum()), float(overlap[labelled].mean()),
+        float(centre_error[labelled].mean()), success, float(success.mean()), precision,
+        float(precision[20]),
+    )  # fmt: skip
 
 
-def _checked_pair(boxes: ArrayLike, truth: ArrayLike) -> tuple[FloatArray, FloatArray]:
-    ours, theirs = _checked_boxes(boxes, "boxes"), _checked_boxes(truth, "truth")
-    if len(ours) != len(theirs):
-        raise ValueError(
-            f"boxes has {len(ours)} frames and truth {len(theirs)}; give one box per frame in both."
-        )
-    lost = np.flatnonzero(np.isnan(ours[:, 0]) & ~np.isnan(theirs[:, 0]))
-    if len(lost):
-        raise ValueError(
-            f"boxes[{lost[0]}] is unknown, but the truth of frame {lost[0]} is known; "
-            "give the last box of an object that was lost."
-        )
-    return ours, theirs
-
-
-def _checked_boxes(boxes: ArrayLike, name: str) -> FloatArray:
+def checked_boxes(boxes: ArrayLike, name: str, *, need_area: bool = True) -> FloatArray:
+    """Return boxes of shape (n_frames, 4), each of four finite numbers or of four NaN."""
     rows = checked_numbers(boxes, name)
     if rows.ndim != 2 or rows.shape[1] != 4:
         raise ValueError(f"{name} has shape {rows.shape}; give (n_frames, 4).")
-    unknown = np.isnan(rows).all(axis=1)
-    for good, what in (
-        (np.isfinite(rows).all(axis=1), "give four finite numbers"),
-        ((rows[:, 2:] > 0).all(axis=1), "give width and height above 0, not a box without area"),
-    ):
-        bad = np.flatnonzero(~unknown & ~good)
-        if len(bad):
-            raise ValueError(
-                f"{name}[{bad[0]}] is {rows[bad[0]]}; {what} in frame {bad[0]}, "
-                "or four NaN where the box is unknown."
-            )
+    is_good = np.isfinite(rows).all(axis=1)
+    if need_area:
+        is_good &= (rows[:, 2:] > 0).all(axis=1)
+    bad = np.flatnonzero(~is_good & ~np.isnan(rows).all(axis=1))
+    if len(bad):
+        wanted = ", width and height above 0" if need_area else ""
+        raise ValueError(
+            f"{name}[{bad[0]}] is {rows[bad[0]].tolist()}; give four finite numbers{wanted} in "
+            f"frame {bad[0]}, or four NaN where the box is unknown."
+        )
     return rows

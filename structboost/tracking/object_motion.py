@@ -43,7 +43,7 @@ class ObjectMotion(NamedTuple):
         Pixels right and down.
     log_size, angle : float
         Logarithm of its growth, and radians of its rotation, from x towards y.
-    size_spread, angle_spread : float
+    size_deviation, angle_deviation : float
         Median absolute deviation of both over pairs of points: small where the object moves as one
         thing.
     """
@@ -68,58 +68,38 @@ def object_motion(before: Pixels, now: Pixels, box: FloatArray) -> ObjectMotion 
     scale = min(_FLOW_SIZE / size, 1.0)
     if (far - near).min() * scale < _WINDOW[0]:
         return None
-    one, other = (
-        _reduce(image[near[1] : far[1], near[0] : far[0]], scale) for image in (before, now)
-    )
+    first, second = (
+        cv2.resize(
+            as_grey(image[near[1] : far[1], near[0] : far[0]]),
+            None, fx=scale, fy=scale, interpolation=cv2.INTER_AREA,
+        )
+        for image in (before, now)
+    )  # fmt: skip
     down, across = (grid.ravel() for grid in np.meshgrid(_GRID, _GRID, indexing="ij"))
     places = (box[:2] + np.column_stack((across, down)) * box[2:] - near) * scale
-    points = places.astype(np.float32)
-    moved, reliable = _follow(one, other, points, scale * size)
-    if reliable.sum() < _FEWEST:
-        return None
-    return _motion_of(
-        points[reliable].astype(np.float64), moved[reliable].astype(np.float64), scale, size
-    )
-
-
-def _reduce(image: Pixels, scale: float) -> Pixels:
-    grey = as_grey(image)
-    if scale == 1.0:
-        return grey
-    return np.asarray(cv2.resize(grey, None, fx=scale, fy=scale, interpolation=cv2.INTER_AREA))
-
-
-def _follow(
-    one: Pixels, other: Pixels, points: NDArray[np.float32], size: float
-) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
-    """Return the places of points in the other image, and which of them can be trusted."""
-    nowhere: NDArray[np.float32] = np.zeros_like(points[:, None])
+    points = places.astype(np.float32)[:, None]
+    nowhere: NDArray[np.float32] = np.zeros_like(points)
     flow = partial(cv2.calcOpticalFlowPyrLK, winSize=_WINDOW, maxLevel=_LEVELS)
-    there, seen, _ = flow(one, other, points[:, None], nowhere)
-    back, again, _ = flow(other, one, there, nowhere.copy())
-    error = np.hypot(*(back[:, 0] - points).T) / size
+    there, seen, _ = flow(first, second, points, nowhere)
+    back, again, _ = flow(second, first, there, nowhere.copy())
+    error = np.hypot(*(back - points)[:, 0].T) / (scale * size)
     followed = (seen[:, 0] > 0) & (again[:, 0] > 0)
     limit = max(float(np.median(error[followed])), _EXACT) if followed.any() else 0.0
-    return np.asarray(there[:, 0], np.float32), followed & (error <= min(limit, _BACK_WITHIN))
-
-
-def _motion_of(
-    points: FloatArray, moved: FloatArray, scale: float, size: float
-) -> ObjectMotion | None:
-    """Take medians over points and over pairs, whose change is a complex factor."""
-    i, j = np.triu_indices(len(points), 1)
-    were, are = points[j] - points[i], moved[j] - moved[i]
-    apart = np.hypot(*were.T) > _PAIR * scale * size
+    reliable = followed & (error <= min(limit, _BACK_WITHIN))
+    if reliable.sum() < _FEWEST:
+        return None
+    # Medians over points and over pairs, whose change is a complex factor.
+    were, are = (ends[reliable, 0].astype(np.float64) for ends in (points, there))
+    i, j = np.triu_indices(len(were), 1)
+    pairs = [ends[j] - ends[i] for ends in (were, are)]
+    apart = np.hypot(*pairs[0].T) > _PAIR * scale * size
     if apart.sum() < _FEWEST:
         return None
-    factors = _complex(are[apart]) / _complex(were[apart])
-    log_sizes, angles = np.log(np.maximum(np.abs(factors), 1e-3)), np.angle(factors)
-    shift = np.median(moved - points, axis=0) / scale
-    return ObjectMotion(shift, *_median_and_deviation(log_sizes), *_median_and_deviation(angles))
-
-
-def _complex(rows: FloatArray) -> NDArray[np.complex128]:
-    return np.ascontiguousarray(rows).view(np.complex128)[:, 0]
+    old, new = (pair[apart].view(np.complex128)[:, 0] for pair in pairs)
+    factors = new / old
+    sizes = _median_and_deviation(np.log(np.maximum(np.abs(factors), 1e-3)))
+    angles = _median_and_deviation(np.angle(factors))
+    return ObjectMotion(np.median(are - were, axis=0) / scale, *sizes, *angles)
 
 
 def _median_and_deviation(values: FloatArray) -> tuple[float, float]:
@@ -160,52 +140,45 @@ class Rotation:
         self.is_known = False
         self._last = 0.0
         self._before = 0.0  # the angle before the steps in a row
-        self._in_a_row = 0
-        self._n_seen = 0
-        self._n_unknown = 0
+        self._in_a_row = self._n_unknown = 0
 
     @property
     def has_begun(self) -> bool:
         """Whether the object rotates, or seems to."""
-        return self.is_known or self._in_a_row > 0
+        return self._in_a_row > 0
 
     def propose(self, motion: ObjectMotion | None) -> float:
         """Propose the angle in the next frame by its motion, before a call of :meth:`decide`."""
-        if motion is None or abs(motion.angle) > _LARGEST:
-            step, deviation = 0.0, _LARGEST
-        else:
+        step, deviation = 0.0, _LARGEST
+        if motion is not None and abs(motion.angle) <= _LARGEST:
             step, deviation = motion.angle, motion.angle_deviation
-        return self._continue(step, deviation) if self.is_known else self._begin(step, deviation)
+        if not self.is_known:
+            same_way = not self._in_a_row or step * self._last > 0
+            if abs(step) > max(_LEAST, _SURE_TIMES * deviation) and same_way:
+                self._in_a_row += 1
+                self._last = step
+                return self.angle + step
+            self._in_a_row = 0
+            return self._before
+        if deviation < _LARGEST_DEVIATION and abs(step) > _LIKELY_TIMES * deviation:
+            self._last, self._n_unknown = step, 0
+            self._in_a_row += 1
+        else:
+            self._n_unknown += 1
+        stopped = deviation < 0.5 * _LARGEST_DEVIATION and abs(step) < _STOPPED
+        if stopped or self._n_unknown > min(_MAX_COAST, self._in_a_row // 2):
+            self._rest()
+            return self.angle
+        return self.angle + self._last
 
     def decide(self, angle: float, accepted: bool) -> None:
         """Accept or reject the proposed angle, by the object's score there."""
         if accepted:
             self.angle = angle
             if self._in_a_row == _IN_A_ROW and not self.is_known:
-                self.is_known, self._n_seen, self._n_unknown = True, _IN_A_ROW, 0
+                self.is_known, self._n_unknown = True, 0
         elif not self.is_known:
             self._rest()
-
-    def _begin(self, step: float, deviation: float) -> float:
-        same_way = not self._in_a_row or step * self._last > 0
-        if abs(step) > max(_LEAST, _SURE_TIMES * deviation) and same_way:
-            self._in_a_row += 1
-            self._last = step
-            return self.angle + step
-        self._in_a_row = 0
-        return self._before
-
-    def _continue(self, step: float, deviation: float) -> float:
-        if deviation < _LARGEST_DEVIATION and abs(step) > _LIKELY_TIMES * deviation:
-            self._last, self._n_unknown = step, 0
-            self._n_seen += 1
-        else:
-            self._n_unknown += 1
-        stopped = deviation < 0.5 * _LARGEST_DEVIATION and abs(step) < _STOPPED
-        if stopped or self._n_unknown > min(_MAX_COAST, self._n_seen // 2):
-            self._rest()
-            return self.angle
-        return self.angle + self._last
 
     def _rest(self) -> None:
         self.is_known = False

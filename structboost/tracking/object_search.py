@@ -9,15 +9,18 @@ from __future__ import annotations
 
 import math
 from collections import deque
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 
 from structboost._typing import FloatArray
 from structboost.inference.boxes import boxes_around, overlaps
-from structboost.tracking.box_features import ColourPalette, Planes, box_features, frame_planes
-from structboost.tracking.box_learner import BoxScorer
+from structboost.tracking.box_features import ColourPalette, Planes, frame_planes
 from structboost.vision.images import Pixels
+
+# Scores of boxes by planes of the frame.
+Scores = Callable[[Planes, FloatArray], FloatArray]
 
 # Size to which the object is resized before the search, in pixels, so that every video costs the
 # same.
@@ -29,7 +32,7 @@ _FINE_RADIUS = 3.2
 # Fall of the score that divides the weight of a place or a size in the mean by e.
 _SOFTNESS = 0.05
 # Boxes that overlap less than this are rivals of the object, not shifted copies of it.
-RIVAL_OVERLAP = 0.3
+_RIVAL_OVERLAP = 0.3
 # Bonus of a box exactly where the object's motion leads.
 _MOTION_BONUS = 0.3
 # Logarithms of the sizes tried, and the fraction of the step to the better one that is taken,
@@ -55,7 +58,7 @@ class BoxMatch(NamedTuple):
 
 
 def best_box(
-    scorer: BoxScorer,
+    score: Scores,
     planes: Planes,
     box: FloatArray,
     radius: float,
@@ -66,27 +69,28 @@ def best_box(
 
     Boxes that overlap the ``expected`` one, to which the object's motion leads, get a bonus.
     """
+
+    def scored(step: float, around: FloatArray, reach: float) -> tuple[FloatArray, ...]:
+        boxes = boxes_around(around, reach, step * pixel, shape)
+        scores = score(planes, boxes)
+        bonus = 0.0 if expected is None else _MOTION_BONUS * overlaps(expected, boxes)
+        return boxes, scores, scores + bonus
+
     pixel = size_of(box) / WORKING_SIZE
-    coarse = boxes_around(box, radius, _COARSE_STEP * pixel, shape)
-    scores = box_scores(scorer, planes, coarse)
-    start = coarse[np.argmax(scores + _bonus(coarse, expected))]
-    rivals = scores[overlaps(start, coarse) < RIVAL_OVERLAP]
-    fine = boxes_around(start, _FINE_RADIUS * pixel, _FINE_STEP * pixel, shape)
-    fine_scores = box_scores(scorer, planes, fine)
-    wanted = fine_scores + _bonus(fine, expected)
-    score = float(fine_scores[np.argmax(wanted)])
-    margin = score - float(rivals.max()) if len(rivals) else 1.0
-    return BoxMatch(_expected(fine, wanted), score, margin)
+    coarse, scores, wanted = scored(_COARSE_STEP, box, radius)
+    start = coarse[np.argmax(wanted)]
+    fine, fine_scores, wanted = scored(_FINE_STEP, start, _FINE_RADIUS * pixel)
+    best = float(fine_scores[np.argmax(wanted)])
+    return BoxMatch(_expected(fine, wanted), best, _margin(best, start, coarse, scores))
 
 
-def resized(scorer: BoxScorer, planes: Planes, box: FloatArray) -> FloatArray:
+def resized(score: Scores, planes: Planes, box: FloatArray) -> FloatArray:
     """Move the size of the box towards the mean of the best sizes."""
-    pixel = size_of(box) / WORKING_SIZE
-    steps = pixel * np.array([-1.0, 0.0, 1.0])
+    steps = size_of(box) / WORKING_SIZE * np.array([-1.0, 0.0, 1.0])
     dy, dx = (grid.ravel() for grid in np.meshgrid(steps, steps, indexing="ij"))
     centres = np.tile(box[:2] + 0.5 * box[2:] + np.column_stack((dx, dy)), (len(_LOG_SIZES), 1))
     log_sizes = np.repeat(_LOG_SIZES, len(dx))
-    scores = box_scores(scorer, planes, moved(box, centres, np.exp(log_sizes)))
+    scores = score(planes, _moved(box, centres, np.exp(log_sizes)))
     log_size, x, y = _expected(np.column_stack((log_sizes, centres)), scores)
     sides = np.exp(_SIZE_SHARE * log_size) * box[2:]
     if sides.min() < SMALLEST_SIDE:
@@ -94,20 +98,9 @@ def resized(scorer: BoxScorer, planes: Planes, box: FloatArray) -> FloatArray:
     return np.concatenate(([x, y] - 0.5 * sides, sides))
 
 
-def box_scores(scorer: BoxScorer, planes: Planes, boxes: FloatArray) -> FloatArray:
-    """Score boxes, computing only the features that the scorer selects."""
-    return scorer.scores(box_features(planes, boxes, scorer.selected))
-
-
 def size_of(box: FloatArray) -> float:
     """Return the side of the square of a box's area, pixels."""
     return float(np.sqrt(box[2] * box[3]))
-
-
-def moved(box: FloatArray, centres: FloatArray, sizes: FloatArray) -> FloatArray:
-    """Move a box to ``centres``, shape (n, 2), and scale its sides by ``sizes``, shape (n,)."""
-    sides = sizes[:, None] * box[2:]
-    return np.column_stack((centres - 0.5 * sides, sides))
 
 
 def training_boxes(
@@ -125,26 +118,30 @@ def training_boxes(
     n = n_boxes - 1
     n_near, n_scaled = int(_NEAR_SHARE * n), int(_SCALED_SHARE * n)
     n_far = n - n_near - n_scaled
-    distances = size_of(box) * np.concatenate(
-        (
-            random.uniform(0.03, _NEAR, n_near),
-            radius * np.sqrt(random.uniform(0.05, 1.0, n_far)),
-            np.abs(random.normal(0.0, _SCALED_SHIFT, n_scaled)),
-        )
-    )
+    near = random.uniform(0.03, _NEAR, n_near)
+    far = radius * np.sqrt(random.uniform(0.05, 1.0, n_far))
+    scaled = np.abs(random.normal(0.0, _SCALED_SHIFT, n_scaled))
+    distances = size_of(box) * np.concatenate((near, far, scaled))
     angles = random.uniform(0.0, 2.0 * np.pi, n)
-    sizes = np.ones(n)
     log_sizes = random.uniform(-_LARGEST_RESIZING, _LARGEST_RESIZING, n_scaled)
-    sizes[n_near + n_far :] = np.exp(log_sizes)
+    sizes = np.concatenate((np.ones(n_near + n_far), np.exp(log_sizes)))
     directions = np.column_stack((np.cos(angles), np.sin(angles)))
     centres = box[:2] + 0.5 * box[2:] + distances[:, None] * directions
     height, width = image_shape[:2]
     inside = np.clip(centres, 0, [width - 1, height - 1])
-    return np.concatenate((box[None], moved(box, inside, sizes)))
+    return np.concatenate((box[None], _moved(box, inside, sizes)))
 
 
-def _bonus(boxes: FloatArray, expected: FloatArray | None) -> FloatArray:
-    return np.zeros(len(boxes)) if expected is None else _MOTION_BONUS * overlaps(expected, boxes)
+def _moved(box: FloatArray, centres: FloatArray, sizes: FloatArray) -> FloatArray:
+    """Move a box to ``centres``, shape (n, 2), and scale its sides by ``sizes``, shape (n,)."""
+    sides = sizes[:, None] * box[2:]
+    return np.column_stack((centres - 0.5 * sides, sides))
+
+
+def _margin(best: float, box: FloatArray, boxes: FloatArray, scores: FloatArray) -> float:
+    """Return by how much the best score exceeds those of the rivals of ``box``."""
+    rivals = scores[overlaps(box, boxes) < _RIVAL_OVERLAP]
+    return best - float(rivals.max()) if len(rivals) else 1.0
 
 
 def _expected(rows: FloatArray, scores: FloatArray) -> FloatArray:
@@ -167,67 +164,43 @@ _LARGEST_PIECE = 480.0
 _REACH = 0.5 + 0.35
 
 
-class WholeFrameSearch:
-    """Search over some sizes and all places, of which each call takes the next piece.
+def best_box_in_piece(
+    score: Scores, image: Pixels, box: FloatArray, palette: ColourPalette, turn: int
+) -> BoxMatch:
+    """Find the best box in the next piece of an image, and its margin over all boxes in it.
 
     A frame that is small in sizes of the object is one piece.  So calls cost about the same in
-    every video, and small objects in large frames take more calls.
+    every video, and small objects in large frames take more calls.  ``box`` is the last box of the
+    object, which has its sides, and ``turn`` is the number of pieces searched so far.
     """
-
-    def __init__(self) -> None:
-        self._turn = 0
-
-    def restart(self) -> None:
-        """Begin with the size that was lost."""
-        self._turn = 0
-
-    def look(
-        self, scorer: BoxScorer, image: Pixels, box: FloatArray, palette: ColourPalette
-    ) -> BoxMatch:
-        """Find the best box in the next piece, and its margin over all boxes elsewhere there.
-
-        ``box`` is the last box of the object, which has its sides.
-        """
-        size, piece = self._next_piece(image, box)
-        sides = math.exp(size) * box[2:]
-        pixel = math.exp(size) * size_of(box) / WORKING_SIZE
-        near, far = piece[:2] - _REACH * sides, piece[2:] + _REACH * sides
-        low, high = np.floor(near).astype(int), np.ceil(far).astype(int)
-        region = int(low[0]), int(low[1]), int(high[0] - low[0]), int(high[1] - low[1])
-        planes = frame_planes(image, region, scale=1.0 / pixel, palette=palette)
-        boxes = _grid(piece, sides, _STEP * pixel)
-        scores = box_scores(scorer, planes, boxes)
-        best = boxes[int(np.argmax(scores))]
-        match = best_box(scorer, planes, best, _RADIUS * pixel, image.shape, None)
-        rivals = scores[overlaps(match.box, boxes) < RIVAL_OVERLAP]
-        margin = match.score - float(rivals.max()) if len(rivals) else 1.0
-        return BoxMatch(match.box, match.score, margin)
-
-    def _next_piece(self, image: Pixels, box: FloatArray) -> tuple[float, FloatArray]:
-        """Return the logarithm of a size, and left, top, right, bottom of the centres."""
-        height, width = image.shape[:2]
-        turn = self._turn
-        while True:
-            for size in _SIZES_IN_TURN:
-                side = _LARGEST_PIECE * math.exp(size) * size_of(box) / WORKING_SIZE
-                across, down = math.ceil(width / side), math.ceil(height / side)
-                if turn < across * down:
-                    self._turn += 1
-                    row, column = divmod(turn, across)
-                    corners = np.array([column, row, column + 1, row + 1], np.float64)
-                    return size, corners * np.tile([width / across, height / down], 2)
-                turn -= across * down
-
-
-def _grid(piece: FloatArray, sides: FloatArray, step: float) -> FloatArray:
-    """Return boxes whose centres lie on a grid over a piece."""
+    size, first, last = _piece(image, box, turn)
+    sides = math.exp(size) * box[2:]
+    pixel = math.exp(size) * size_of(box) / WORKING_SIZE
+    reach = _REACH * sides
+    planes = frame_planes(image, first - reach, last + reach, scale=1.0 / pixel, palette=palette)
     axes = []
-    for first, last in zip(piece[:2], piece[2:], strict=True):
-        n = max(1, round((last - first) / step))
-        axes.append(first + (np.arange(n) + 0.5) * (last - first) / n)
+    for low, length in zip(first, last - first, strict=True):
+        n = max(1, round(length / (_STEP * pixel)))
+        axes.append(low + (np.arange(n) + 0.5) * length / n)
     x, y = (grid.ravel() for grid in np.meshgrid(*axes))
-    corners = np.column_stack((x, y)) - 0.5 * sides
-    return np.column_stack((corners, np.broadcast_to(sides, corners.shape)))
+    boxes = _moved(box, np.column_stack((x, y)), np.full(len(x), math.exp(size)))
+    scores = score(planes, boxes)
+    start = boxes[np.argmax(scores)]
+    match = best_box(score, planes, start, _RADIUS * pixel, image.shape, None)
+    return match._replace(margin=_margin(match.score, match.box, boxes, scores))
+
+
+def _piece(image: Pixels, box: FloatArray, turn: int) -> tuple[float, FloatArray, FloatArray]:
+    """Return the logarithm of a size, and the first and the last corner of the centres."""
+    while True:
+        for size in _SIZES_IN_TURN:
+            side = _LARGEST_PIECE * math.exp(size) * size_of(box) / WORKING_SIZE
+            n_across, n_down = (math.ceil(length / side) for length in image.shape[1::-1])
+            if turn < n_across * n_down:
+                corner = np.array(divmod(turn, n_across)[::-1], np.float64)
+                piece = np.divide(image.shape[1::-1], (n_across, n_down))
+                return size, corner * piece, (corner + 1.0) * piece
+            turn -= n_across * n_down
 
 
 # The usual value is the median of so many frames, or a first guess of the margin.
@@ -257,22 +230,20 @@ class Recognition:
     """
 
     def __init__(self) -> None:
-        self._margins: deque[float] = deque(maxlen=_RECENT)
-        self._scores: deque[float] = deque(maxlen=_RECENT)
+        self._seen: deque[tuple[float, float]] = deque(maxlen=_RECENT)
         self.candidate: FloatArray | None = None
         self._evidence = 0.0
 
-    @property
-    def usual_margin(self) -> float:
-        """Median of the margins of the object."""
-        return (
-            float(np.median(self._margins)) if len(self._margins) > _FEWEST_SEEN else _FIRST_MARGIN
-        )
+    def usual(self) -> tuple[float, float]:
+        """Return the medians of the margins and of the scores of the object."""
+        if len(self._seen) <= _FEWEST_SEEN:
+            return _FIRST_MARGIN, 0.0
+        margin, score = np.median(self._seen, axis=0)
+        return float(margin), float(score)
 
     def record(self, match: BoxMatch) -> None:
         """Record the match of an object that is not lost."""
-        self._margins.append(match.margin)
-        self._scores.append(match.score)
+        self._seen.append((match.margin, match.score))
         self.candidate = None
 
     def propose(self, match: BoxMatch, box: FloatArray, *, is_near: bool) -> None:
@@ -280,17 +251,14 @@ class Recognition:
 
         ``is_near`` is true near the object's last place.
         """
+        margin, score = self.usual()
+        fraction = self._fraction(match)
+        stands_out = fraction > _WEAK
         if is_near:
-            least_margin = max(_NEAR_MARGIN * self.usual_margin, _LEAST_MARGIN)
-            usual_score = (
-                float(np.median(self._scores)) if len(self._scores) > _FEWEST_SEEN else 0.0
-            )
-            least_score = max(_NEAR_SCORE * usual_score, 0.0)
-            stands_out = match.margin > least_margin and match.score > least_score
-        else:
-            stands_out = self._fraction(match) > _WEAK
+            stands_out = match.margin > max(_NEAR_MARGIN * margin, _LEAST_MARGIN)
+            stands_out = stands_out and match.score > max(_NEAR_SCORE * score, 0.0)
         if stands_out:
-            self.candidate, self._evidence = box, self._fraction(match)
+            self.candidate, self._evidence = box, fraction
 
     def confirm(self, match: BoxMatch, box: FloatArray) -> bool:
         """Whether the candidate, at ``box`` in the next frame, is the object for certain.
@@ -310,4 +278,4 @@ class Recognition:
         """
         if match.score <= 0.0:
             return 0.0
-        return min(1.0, match.margin / max(_FAR_MARGIN * self.usual_margin, _LEAST_MARGIN))
+        return min(1.0, match.margin / max(_FAR_MARGIN * self.usual()[0], _LEAST_MARGIN))

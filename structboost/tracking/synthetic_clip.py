@@ -74,32 +74,29 @@ def make_synthetic_clip(n_frames: int = 120, *, random_state: int = 0) -> Synthe
     phases = rng.uniform(-0.3, 0.3, size=5)
     phases[2] = -abs(phases[2])  # the head starts left of the post, all of it visible
     at = np.arange(n_frames) / 120  # the path closes after 120 frames
-    drift = _waves(at, (0.5, 0.7), (50.0, 24.0), phases[:2])
-    path = _waves(at, (1.0, 1.5), (92.0, 48.0), phases[2:4])
+    waves = np.sin(2 * np.pi * at[:, None] * np.array([0.5, 0.7, 1.0, 1.5]) + phases[:4])
+    drift, path = np.split(waves * np.array([50.0, 24.0, 92.0, 48.0]), 2, axis=1)
     centres = np.array([_WIDTH / 2, _HEIGHT / 2]) + path
     scales = 1.025 + 0.225 * np.sin(2 * np.pi * at + phases[4])
     lights = 0.9 + 0.3 * np.cos(2 * np.pi * 1.3 * at)
     sizes = scales[:, None] * np.array(_HEAD_SIZE)
     boxes = np.hstack([centres - sizes / 2, sizes])
     # The post stands in the drifting scene, not in the frame.
-    posts = 212.0 + drift[:, 0]
+    posts = np.rint(212.0 + drift[:, 0])
     head, table, brick = _photographs()
     frames = np.empty((n_frames, _HEIGHT, _WIDTH, 3), np.uint8)
-    for index in range(n_frames):
-        scene = _place(table, (1.0, 1.0), (drift[index] - (140.0, 70.0)))
-        _lay_over(scene, head, boxes[index], lights[index])
-        _lay_post(scene, brick, posts[index])
+    for index, (box, post) in enumerate(zip(boxes, posts.astype(int).tolist(), strict=True)):
+        scene = _place(table, np.ones(2), drift[index] - (140.0, 70.0))
+        _lay_over(scene, head, box, lights[index])
+        left, right = max(0, post), max(0, min(_WIDTH, post + _POST_WIDTH))
+        scene[:, left:right] = brick[:, left - post : max(left, right) - post]
         # The noise of blue is drawn first, as when the clip was BGR: its pixels stay the same.
         scene += _NOISE * rng.standard_normal(scene.shape, np.float32)[:, :, ::-1]
         frames[index] = np.clip(np.rint(scene), 0, 255)
     name = "synthetic clip: astronaut's head over a coffee table"
-    return SyntheticClip(frames, boxes, _free_fraction(boxes, posts), 25.0, name)
-
-
-def _waves(
-    at: FloatArray, rounds: tuple[float, float], size: tuple[float, float], phase: FloatArray
-) -> FloatArray:
-    return np.asarray(np.sin(2 * np.pi * at[:, None] * np.array(rounds) + phase) * np.array(size))
+    right_sides = np.minimum(boxes[:, 0] + boxes[:, 2], posts + _POST_WIDTH)
+    hidden = np.maximum(right_sides - np.maximum(boxes[:, 0], posts), 0)
+    return SyntheticClip(frames, boxes, 1 - hidden / boxes[:, 2], 25.0, name)
 
 
 def _photographs() -> tuple[Picture, Picture, Picture]:
@@ -114,19 +111,17 @@ def _photographs() -> tuple[Picture, Picture, Picture]:
     return head.astype(np.float32), data.coffee().astype(np.float32), brick.astype(np.float32)
 
 
-def _place(image: Picture, scale: tuple[float, float], corner: FloatArray) -> Picture:
+def _place(image: Picture, scale: FloatArray, corner: FloatArray) -> Picture:
     """Scale ``image``, and place its corner at ``corner`` of a frame with repeated edges."""
     # The centre of pixel i lies at i + 0.5, hence the halves.
-    shift = (corner[0] + scale[0] / 2 - 0.5, corner[1] + scale[1] / 2 - 0.5)
-    matrix = np.array([[scale[0], 0.0, shift[0]], [0.0, scale[1], shift[1]]])
+    matrix = np.column_stack((np.diag(scale), corner + scale / 2 - 0.5))
     placed = cv2.warpAffine(image, matrix, (_WIDTH, _HEIGHT), borderMode=cv2.BORDER_REPLICATE)
     return np.asarray(placed, np.float32)
 
 
 def _lay_over(scene: Picture, head: Picture, box: FloatArray, light: float) -> None:
     """Draw the head into the ellipse that touches the box's four sides."""
-    scale = (box[2] / head.shape[1], box[3] / head.shape[0])
-    placed = np.clip(light * _place(head, scale, box[:2]), 0, 255)
+    placed = np.clip(light * _place(head, box[2:] / head.shape[1::-1], box[:2]), 0, 255)
     radii = box[2:] / 2
     across = (np.arange(_WIDTH) + 0.5 - box[0]) / radii[0] - 1
     down = (np.arange(_HEIGHT) + 0.5 - box[1]) / radii[1] - 1
@@ -134,17 +129,3 @@ def _lay_over(scene: Picture, head: Picture, box: FloatArray, light: float) -> N
     # One pixel of soft edge, all of it inside the box.
     opacity = np.clip((1 - distance) * radii.min(), 0, 1)[:, :, None].astype(np.float32)
     scene += opacity * (placed - scene)
-
-
-def _lay_post(scene: Picture, brick: Picture, left: float) -> None:
-    first = max(0, round(left))
-    last = min(_WIDTH, round(left) + _POST_WIDTH)
-    if first < last:
-        scene[:, first:last] = brick[:, first - round(left) : last - round(left)]
-
-
-def _free_fraction(boxes: FloatArray, posts: FloatArray) -> FloatArray:
-    left = np.rint(posts)
-    right = np.minimum(boxes[:, 0] + boxes[:, 2], left + _POST_WIDTH)
-    hidden = right - np.maximum(boxes[:, 0], left)
-    return np.asarray(1 - np.clip(hidden, 0, None) / boxes[:, 2])

@@ -66,7 +66,7 @@ class TrackedFrames:
 
     def _append(self, index: int, box: FloatArray, tracker: BoxTracker, seconds: float) -> None:
         self.numbers.append(index)
-        self.boxes.append(box)
+        self.boxes.append(box.copy())
         self.confidences.append(tracker.confidence)
         self.lost.append(tracker.lost)
         self.angles.append(tracker.angle)
@@ -109,12 +109,7 @@ def track_frames(
     VideoError
         If not even the first frames can be read.
     """
-    if not hasattr(tracker, "learner"):
-        raise TypeError(f"tracker is {shown(tracker)}, not a tracker; give a BoxTracker.")
-    first_boxes = np.atleast_2d(checked_numbers(boxes, "boxes"))
-    if first_boxes.ndim != 2 or first_boxes.shape[1] != 4:
-        raise ValueError(f"boxes has shape {first_boxes.shape}; give (4,) or (n_first, 4).")
-    return track_objects([tracker], frames, first_boxes[None])[0]
+    return track_objects([tracker], frames, np.atleast_2d(checked_numbers(boxes, "boxes"))[None])[0]
 
 
 def track_objects(
@@ -154,46 +149,41 @@ def track_objects(
         If the video breaks off before the objects are learned; ``error`` has a later one.
     """
     for k, tracker in enumerate(checked_list(trackers, "trackers", "[StructBoostTracker()]")):
-        if not hasattr(tracker, "learner"):
+        if not isinstance(tracker, BoxTracker):
             raise TypeError(f"trackers[{k}] is {shown(tracker)}, not a tracker; give a BoxTracker.")
-    if (
-        not isinstance(frames, Iterable)
-        or isinstance(frames, str | bytes | type)
-        or (getattr(frames, "shape", None) == ())
-    ):
-        raise TypeError(f"frames is {shown(frames)}; give pairs of index and image.")
     first_boxes = checked_numbers(boxes, "boxes")
-    if first_boxes.ndim != 3 or first_boxes.shape[0] != len(trackers) or not first_boxes.size:
+    n, n_first = len(trackers), first_boxes.shape[1] if first_boxes.ndim == 3 else 0
+    if not n_first or first_boxes.shape != (n, n_first, 4):
         raise ValueError(
-            f"boxes has shape {first_boxes.shape}; give (n_objects, n_first, 4), for "
-            f"{len(trackers)} trackers."
+            f"boxes has shape {first_boxes.shape}; give x, y, width, height, an array of shape "
+            f"({n}, n_first, 4) for {n} objects."
         )
-    if len({id(tracker.learner) for tracker in trackers}) < len(trackers):
+    if len({id(tracker.learner) for tracker in trackers}) < n:
         raise ValueError(
             "trackers has a tracker, or a learner, twice: it would mix two objects; make one for "
             "each object."
         )
-    n_first = first_boxes.shape[1]
     tracked = [TrackedFrames() for _ in trackers]
+    pairs = list(zip(trackers, first_boxes, strict=True))
     first: list[tuple[int, Pixels]] = []
     try:
         for index, image in _numbered(frames):
-            if len(first) < n_first:
+            has_begun = len(tracked[0]) > 0
+            if not has_begun:
                 first.append((index, image))
                 if len(first) < n_first:
                     continue
-                images = [picture for _, picture in first]
-                spent = [
-                    _begin(*each_one, images)
-                    for each_one in zip(trackers, first_boxes, strict=True)
-                ]
-                for run, tracker, rows in zip(tracked, trackers, first_boxes, strict=True):
-                    for (before, _), box in zip(first[:-1], rows[:-1], strict=True):
-                        run._append(before, box.copy(), tracker, 0.0)
-            else:
-                spent = [_update(tracker, image) for tracker in trackers]
+            images = [picture for _, picture in first]
+            spent = [
+                _timed(tracker.update, image) if has_begun else _timed(tracker.init, images, rows)
+                for tracker, rows in pairs
+            ]
             # All objects at once, so that after Ctrl-C they have the same frames.
-            for run, tracker, (box, seconds) in zip(tracked, trackers, spent, strict=True):
+            for run, (tracker, rows), (box, seconds) in zip(tracked, pairs, spent, strict=True):
+                if not has_begun:
+                    box = rows[-1]
+                    for (before, _), earlier in zip(first[:-1], rows[:-1], strict=True):
+                        run._append(before, earlier, tracker, 0.0)
                 run._append(index, box, tracker, seconds)
             if each is not None:
                 each(index, image, tracked)
@@ -212,7 +202,9 @@ def track_objects(
     return tracked
 
 
-def _numbered(frames: Iterable[tuple[int, Pixels]]) -> Iterator[tuple[int, Pixels]]:
+def _numbered(frames: Iterable[Any]) -> Iterator[tuple[int, Pixels]]:
+    if not isinstance(frames, Iterable):
+        raise TypeError(f"frames is {shown(frames)}; give pairs of index and image.")
     for frame in frames:
         if not isinstance(frame, tuple) or len(frame) != 2:
             raise TypeError(
@@ -222,18 +214,9 @@ def _numbered(frames: Iterable[tuple[int, Pixels]]) -> Iterator[tuple[int, Pixel
         yield frame
 
 
-def _begin(
-    tracker: BoxTracker, boxes: FloatArray, images: list[Pixels]
-) -> tuple[FloatArray, float]:
-    """Return the last of the first boxes, and the seconds of ``init``."""
+def _timed(call: Callable[..., Any], *arguments: Any) -> tuple[Any, float]:
     began = time.perf_counter()
-    tracker.init(*((images, boxes) if len(images) > 1 else (images[0], boxes[0])))
-    return boxes[-1].copy(), time.perf_counter() - began
-
-
-def _update(tracker: BoxTracker, image: Pixels) -> tuple[FloatArray, float]:
-    began = time.perf_counter()
-    return tracker.update(image), time.perf_counter() - began
+    return call(*arguments), time.perf_counter() - began
 
 
 def warm_up(tracker: BoxTracker) -> None:
@@ -243,6 +226,5 @@ def warm_up(tracker: BoxTracker) -> None:
     """
     noise = np.random.default_rng(0).integers(0, 255, (3, 48, 64, 3)).astype(np.uint8)
     tracker.init(noise[0], (20.0, 12.0, 20.0, 20.0))
-    for image in noise[1:]:
-        tracker.update(image)
+    for image in noise[[1, 1, 2, 2]]:
         tracker.update(image)

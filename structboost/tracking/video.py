@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 import time
@@ -9,7 +10,7 @@ from collections.abc import Generator, Iterable, Iterator
 from contextlib import ExitStack
 from fractions import Fraction
 from glob import glob, has_magic
-from itertools import count, islice
+from itertools import count
 from os import PathLike
 from pathlib import Path
 from typing import IO, Any, NamedTuple, Self
@@ -18,8 +19,6 @@ import av
 import cv2
 import numpy as np
 from av.container import InputContainer
-from av.packet import Packet
-from av.video.frame import VideoFrame
 from av.video.stream import VideoStream
 
 from structboost.files.atomic_write import checked_path, whole_file
@@ -35,8 +34,6 @@ from structboost.vision.images import (
 )
 
 _IMAGE_SUFFIXES = frozenset(".bmp .jpeg .jpg .pgm .png .ppm .tif .tiff .webp".split())
-# Packets to try after one that cannot be decoded: a group of pictures is rarely longer.
-_PACKETS_TO_TRY = 250
 STANDARD_INPUT = "-"
 _NUMBER = re.compile("%[0-9]*d")
 _READ_BEFORE = "The frames before it, counted from 0, were read"
@@ -138,17 +135,15 @@ def open_frames(source: str | PathLike[str] | int, *, start: int = 0) -> FrameSo
     is_index = is_whole(source)
     if not isinstance(source, str | PathLike) and not is_index:
         raise TypeError(f"source is {shown(source)}; give a path, a URL or a camera's index.")
-    path, text = Path(str(source)), str(source)
-    if is_index:
-        return _open_camera(int(text), start)
+    text = str(source)
     if text == STANDARD_INPUT:
         return _open_video("standard input", sys.stdin.buffer, start)
-    if path.is_file() or "://" in text:
+    if not is_index and ("://" in text or Path(text).is_file()):
         return _open_video(text, text, start)
-    if path.is_dir() or _is_pattern(text):
-        paths = _images_of(path) if path.is_dir() else _images_by_pattern(text)
+    paths = [] if is_index else source_files(text)
+    if paths:
         return FrameSource(text, _read_images(text, paths, start), len(paths), start=start)
-    if re.fullmatch("[0-9]+", text):
+    if is_index or re.fullmatch("[0-9]+", text):
         return _open_camera(int(text), start)
     raise VideoError(
         f"{text} does not exist, so frame 0 cannot be read. "
@@ -167,24 +162,19 @@ def source_files(source: str | PathLike[str]) -> list[Path]:
         return [path]
     if path.is_dir():
         return _images_of(path)
-    return _images_by_pattern(text) if _is_pattern(text) else []
-
-
-def _is_pattern(text: str) -> bool:
-    return "://" not in text and (has_magic(text) or _NUMBER.search(Path(text).name) is not None)
+    is_pattern = "://" not in text and (has_magic(text) or _NUMBER.search(path.name))
+    return _images_by_pattern(text) if is_pattern else []
 
 
 def _images_by_pattern(text: str) -> list[Path]:
     """List images whose names match a glob, or have a number in the place of %04d or the like."""
-    pattern = Path(text)
-    if has_magic(text):
-        paths = [Path(name) for name in glob(text)]
-    else:
-        before, after = map(re.escape, _NUMBER.split(pattern.name, maxsplit=1))
-        fits = re.compile(f"{before}[0-9]+{after}")
-        paths = list(pattern.parent.iterdir()) if pattern.parent.is_dir() else []
-        paths = [path for path in paths if fits.fullmatch(path.name)]
-    images = _images_among(paths)
+    folder, name = os.path.split(text)
+    pattern, fits = text, ".*"
+    if not has_magic(text):
+        pattern = os.path.join(folder, "*")
+        fits = "[0-9]+".join(map(re.escape, _NUMBER.split(name, maxsplit=1)))
+    paths = map(Path, glob(pattern))
+    images = _images_among(path for path in paths if re.fullmatch(fits, path.name))
     if not images:
         raise VideoError(
             f"No image fits {text}, so frame 0 cannot be read. Give a pattern of images, such as "
@@ -205,7 +195,7 @@ def _images_of(folder: Path) -> list[Path]:
 
 
 def _images_among(paths: Iterable[Path]) -> list[Path]:
-    """List the images among paths in natural order.
+    """List the images among paths in natural order, by which 2 comes before 10.
 
     Names with a leading dot are side files of other systems, not images.
     """
@@ -219,15 +209,13 @@ def _images_among(paths: Iterable[Path]) -> list[Path]:
                 f"{other} and {image} may be the same frame; remove one of them, or give a pattern "
                 "such as '*.png', in quotes."
             )
-    return sorted(images, key=_natural_order)
-
-
-def _natural_order(path: Path) -> tuple[list[tuple[int, str]], str]:
-    """Return a key by which digits compare as numbers, and the name breaks ties (1 and 01)."""
-    pieces = re.split(r"([0-9]+)", path.name.lower())
-    return [
-        (int(piece), "") if index % 2 else (0, piece) for index, piece in enumerate(pieces)
-    ], path.name
+    # Digits compare as numbers, and the name breaks ties (1 and 01).
+    return sorted(
+        images,
+        key=lambda path: (
+            re.sub("[0-9]+", lambda digits: digits[0].zfill(99), path.name.lower()), path.name
+        ),
+    )  # fmt: skip
 
 
 def _read_images(folder: str, paths: list[Path], start: int) -> Generator[TimedImage]:
@@ -285,33 +273,26 @@ def _decode_frames(
     with container:
         stream = container.streams.video[0]
         stream.thread_type = "AUTO"
-        packets = _packets(source, container, stream)
-        for packet in packets:
+        frames = container.decode(stream)
+        while True:
             try:
-                frames = packet.decode()
+                frame = next(frames, None)
             except av.FFmpegError as error:
-                if _has_frame(list(islice(packets, _PACKETS_TO_TRY))):
-                    raise VideoError(
-                        f"{source}: frame {index} is damaged ({error.strerror}), but frames "
-                        f"follow it. {_READ_BEFORE}; convert the file to skip it."
-                    ) from error
+                raise VideoError(
+                    f"{source}: frame {index} is damaged or truncated ({error.strerror}). "
+                    f"{_READ_BEFORE}; get the file again, or convert it to skip the frame. On "
+                    "standard input an .mp4 must be made for streaming (ffmpeg -movflags "
+                    "+faststart)."
+                ) from error
+            if frame is None:
                 break
-            for frame in frames:
-                start_time = frame.time if start_time is None else start_time
-                if index >= start:
-                    image = frame.to_ndarray(format="rgb24")
-                    upright = np.ascontiguousarray(np.rot90(image, frame.rotation // 90), np.uint8)
-                    seconds = (
-                        None
-                        if frame.time is None or start_time is None
-                        else frame.time - start_time
-                    )
-                    yield TimedImage(upright, seconds)
-                index += 1
-        if not index:
-            raise VideoError(
-                f"{source}: frame 0 cannot be decoded; it holds no frame or is truncated."
-            )
+            start_time = frame.time if start_time is None else start_time
+            if index >= start:
+                image = frame.to_ndarray(format="rgb24")
+                upright = np.ascontiguousarray(np.rot90(image, frame.rotation // 90), np.uint8)
+                is_timed = frame.time is not None and start_time is not None
+                yield TimedImage(upright, frame.time - start_time if is_timed else None)
+            index += 1
         if index <= start:
             raise VideoError(_too_short(source, index, start))
         shown = announced
@@ -325,34 +306,6 @@ def _decode_frames(
                 f"{source} ends before frame {index} of {announced}, which its header announces; "
                 f"it is truncated or damaged. {_READ_BEFORE}; get the file again for the rest."
             )
-
-
-def _packets(
-    source: str, container: InputContainer, stream: VideoStream
-) -> Iterator[Packet[VideoStream]]:
-    try:
-        yield from container.demux(stream)
-    except av.FFmpegError as error:
-        raise VideoError(
-            f"{source} cannot be read on ({error.strerror}). On standard input an .mp4 must be "
-            "made for streaming (ffmpeg -movflags +faststart); give its name instead, or .mkv."
-        ) from error
-
-
-def _has_frame(packets: list[Packet[VideoStream]]) -> bool:
-    """Whether a frame of one of the packets can be decoded.
-
-    Frames of earlier packets, which the decoder may still hold, do not count.
-    """
-    times = {packet.pts for packet in packets if packet.size}
-    return any(frame.pts in times for packet in packets for frame in _decode(packet))
-
-
-def _decode(packet: Packet[VideoStream]) -> list[VideoFrame]:
-    try:
-        return packet.decode()
-    except av.FFmpegError:
-        return []
 
 
 def _open_camera(index: int, start: int) -> FrameSource:
@@ -388,36 +341,23 @@ def _read_camera(camera: str, capture: cv2.VideoCapture, start: int) -> Generato
         capture.release()
 
 
-class _Encoding(NamedTuple):
-    """Codec, pixels and options by FFmpeg's names, and the codec's name for users."""
-
-    codec: str
-    shown: str
-    pixels: str
-    options: dict[str, str]
-
-
 # Without its macroblock tree x264 writes the same file for the same frames; with it, the file
-# sometimes differs.  Where a build of FFmpeg has no H.264 the next encoding is used.
+# sometimes differs.
 _X264 = {"preset": "veryfast", "x264-params": "mbtree=0"}
-_H264 = (
-    _Encoding("h264", "H.264", "yuv420p", _X264),
-    _Encoding(
-        "mpeg4", "MPEG-4 Part 2, which browsers do not play", "yuv420p", {"qmin": "2", "qmax": "5"}
-    ),
+# Codec, pixels and options by FFmpeg's names, and the codec's name for users.  Where a build of
+# FFmpeg has no H.264 the next encoding is used.
+_Encoding = tuple[str, str, dict[str, str], str]
+_H264: tuple[_Encoding, ...] = (
+    ("h264", "yuv420p", _X264, "H.264"),
+    ("mpeg4", "yuv420p", {"qmin": "2", "qmax": "5"}, "MPEG-4 Part 2, not for browsers"),
 )
-_MOTION_JPEG = _Encoding(
-    "mjpeg", "Motion JPEG, which browsers do not play", "yuvj420p", {"qmin": "2", "qmax": "4"}
-)
-_VP9 = _Encoding("libvpx-vp9", "VP9", "yuv420p", {"crf": "30", "b": "0", "deadline": "realtime"})
-# Format and encodings by suffix; the first encoding that FFmpeg has is used.
+_MOTION_JPEG = ("mjpeg", "yuvj420p", {"qmin": "2", "qmax": "4"}, "Motion JPEG, not for browsers")
+_VP9 = ("libvpx-vp9", "yuv420p", {"crf": "30", "b": "0", "deadline": "realtime"}, "VP9")
+# Format and encodings by suffix.
 _ENCODINGS: dict[str, tuple[str, tuple[_Encoding, ...]]] = {
-    ".mp4": ("mp4", _H264),
-    ".m4v": ("mp4", _H264),
-    ".mov": ("mov", _H264),
-    ".mkv": ("matroska", _H264),
-    ".avi": ("avi", (_MOTION_JPEG,)),
-    ".webm": ("webm", (_VP9,)),
+    **{suffix: ("mp4", _H264) for suffix in (".mp4", ".m4v")},
+    **{".mov": ("mov", _H264), ".mkv": ("matroska", _H264)},
+    **{".avi": ("avi", (_MOTION_JPEG,)), ".webm": ("webm", (_VP9,))},
 }
 
 
@@ -525,45 +465,30 @@ class VideoWriter(Described):
 
     def _open(self, size: tuple[int, int]) -> VideoStream:
         container_format, encodings = _ENCODINGS[self.path.suffix.lower()]
-        rate = Fraction(self.fps).limit_denominator(0xFFFF)
-        encoding = self._first_working(encodings, size, rate)
-        self.codec = encoding.shown
-        with ExitStack() as stack:
-            file = stack.enter_context(whole_file(self.path))
-            self._container = stack.enter_context(av.open(file, "w", format=container_format))
-            stream = self._container.add_stream(encoding.codec, rate=rate, options=encoding.options)
-            assert isinstance(stream, VideoStream)
-            _prepare(stream.codec_context, encoding, size)
-            stream.codec_context.open()
-            self._file = stack.pop_all()
+        name, pixels, options, self.codec = next(filter(_is_there, encodings), encodings[0])
+        try:
+            with ExitStack() as stack:
+                file = stack.enter_context(whole_file(self.path))
+                self._container = stack.enter_context(av.open(file, "w", format=container_format))
+                rate = Fraction(self.fps).limit_denominator(0xFFFF)
+                stream = self._container.add_stream(name, rate=rate, options=options)
+                assert isinstance(stream, VideoStream)
+                (stream.width, stream.height), stream.pix_fmt = size, pixels
+                stream.codec_context.open()
+                self._file = stack.pop_all()
+        except (ValueError, av.FFmpegError) as error:
+            raise VideoError(
+                f"{self.path}: this FFmpeg cannot encode {name} at {size[0]}x{size[1]} and "
+                f"{self.fps:g} frames per second ({error}); try another suffix "
+                f"({', '.join(_ENCODINGS)})."
+            ) from error
         return stream
 
-    def _first_working(
-        self, encodings: tuple[_Encoding, ...], size: tuple[int, int], rate: Fraction
-    ) -> _Encoding:
-        """Return the first encoding whose codec opens.
 
-        Each is tried outside of the container, which would keep the stream of a codec that failed.
-        """
-        for encoding in encodings:
-            try:
-                codec = av.CodecContext.create(encoding.codec, "w")
-                assert isinstance(codec, av.VideoCodecContext)
-                codec.framerate, codec.time_base = rate, 1 / rate
-                codec.options = encoding.options
-                _prepare(codec, encoding, size)
-                codec.open()
-            except (ValueError, av.FFmpegError) as failed:
-                error = failed
-            else:
-                return encoding
-        raise VideoError(
-            f"{self.path}: this FFmpeg cannot encode {encodings[0].codec} at {size[0]}x{size[1]} "
-            f"and {self.fps:g} frames per second ({error}); "
-            f"try another suffix ({', '.join(_ENCODINGS)})."
-        ) from error
-
-
-def _prepare(codec: av.VideoCodecContext, encoding: _Encoding, size: tuple[int, int]) -> None:
-    codec.width, codec.height = size
-    codec.pix_fmt = encoding.pixels
+def _is_there(encoding: _Encoding) -> bool:
+    """Whether this FFmpeg has the encoder."""
+    try:
+        av.Codec(encoding[0], "w")
+    except ValueError:
+        return False
+    return True

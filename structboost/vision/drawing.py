@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import cv2
 import numpy as np
@@ -26,6 +26,8 @@ COLOURS: tuple[Colour, ...] = (
 )
 _FONT = cv2.FONT_HERSHEY_SIMPLEX
 _PADDING = 3  # pixels beside the text of a label
+_LEGEND_HEIGHT = 18
+_PAPER: Colour = (40, 40, 40)
 
 
 def class_colours(n_labels: int) -> Pixels:
@@ -50,32 +52,37 @@ def write_text(
     cv2.putText(canvas, text, start, _FONT, scale, ink, 1, cv2.LINE_AA)
 
 
-def label_height(canvas: Pixels, text: str) -> int:
-    """Return the height of :func:`draw_label`, pixels."""
-    _, height, below = text_size(text, _label_scale(canvas))
-    return height + below // 2 + 4
+def label_size(canvas: Pixels, text: str) -> tuple[int, int]:
+    """Return width and height of :func:`draw_label`, pixels."""
+    width, height, below = text_size(text, _label_scale(canvas))
+    return width + 2 * _PADDING, height + below // 2 + 4
 
 
-def label_width(canvas: Pixels, text: str) -> int:
-    """Return the width of :func:`draw_label`, pixels."""
-    return text_size(text, _label_scale(canvas))[0] + 2 * _PADDING
-
-
-def draw_label(canvas: Pixels, text: str, corner: tuple[int, int], colour: Colour | None) -> None:
-    """Draw text on a filled box with its upper left corner at ``corner``.
-
-    The box is moved into the canvas.  Without a colour there is no box, and the text is white.
-    """
+def draw_label(canvas: Pixels, text: str, corner: tuple[int, int], colour: Colour) -> None:
+    """Draw text on a filled box with its upper left corner at ``corner``, moved into the canvas."""
     scale = _label_scale(canvas)
-    below = text_size(text, scale)[2]
-    width, height = label_width(canvas, text), label_height(canvas, text)
+    width, height = label_size(canvas, text)
     left = min(max(corner[0], 0), max(canvas.shape[1] - width, 0))
     top = min(max(corner[1], 0), max(canvas.shape[0] - height, 0))
-    if colour is not None:
-        cv2.rectangle(canvas, (left, top), (left + width - 1, top + height - 1), colour, -1)
-    is_dark = colour is None or 0.299 * colour[0] + 0.587 * colour[1] + 0.114 * colour[2] < 150
-    start = (left + _PADDING, top + height - 2 - below // 2)
+    cv2.rectangle(canvas, (left, top), (left + width - 1, top + height - 1), colour, -1)
+    is_dark = float(np.dot(colour, (0.299, 0.587, 0.114))) < 150
+    start = (left + _PADDING, top + height - 2 - text_size(text, scale)[2] // 2)
     write_text(canvas, text, start, WHITE if is_dark else BLACK, scale)
+
+
+def legend(names: Mapping[str, Colour], width: int) -> list[Pixels]:
+    """Draw names on their colours, in as many rows as the width needs."""
+    rows: list[Pixels] = []
+    left = width
+    for name, colour in names.items():
+        row = blank(_LEGEND_HEIGHT, width, _PAPER)
+        length = label_size(row, name)[0]
+        if left + length > width:
+            rows.append(row)
+            left = 0
+        draw_label(rows[-1], name, (left, 0), colour)
+        left += length
+    return rows
 
 
 def blank(height: int, width: int, colour: Colour) -> Pixels:

@@ -16,13 +16,16 @@ from structboost.tracking.box_features import (
     ColourPalette,
     box_features,
     frame_planes,
-    n_features,
 )
 
-N_FEATURES = n_features(0)
 IMAGE = np.random.default_rng(0).integers(0, 256, size=(50, 60)).astype(np.uint8)
 BRIGHT = np.full((260, 300), 250, np.uint8)  # squares of all pixels: beyond 32 bits
 BRIGHT[200:240, 230:280] = IMAGE[:40, :50]
+BOXES = np.array([[3.0, 4.0, 20.0, 21.0], [30.0, 20.0, 25.0, 13.0], [10.0, 10.0, 30.0, 24.0]])
+
+
+def planes_of(image, **parameters):
+    return frame_planes(image, np.zeros(2), np.array(image.shape[1::-1]), **parameters)
 
 
 def plain_gradients(image):
@@ -42,18 +45,16 @@ def plain_gradients(image):
 
 def planes_of_gradients(image):
     """What the integral planes hold of each pixel, like :func:`plain_gradients`."""
-    sums = frame_planes(image).sums
-    of_pixels = (
-        np.diff(np.diff(sums, axis=1), axis=2)[2:] / 8
-    )  # differences of sums that wrap around are right
-    return of_pixels[1:].transpose(1, 2, 0), of_pixels[0]
+    # Differences of sums that wrap around are right.
+    pixels = np.diff(np.diff(planes_of(image).sums, axis=1), axis=2)[2:] / 8
+    return pixels[1:].transpose(1, 2, 0), pixels[0]
 
 
-def plain_features(image, box, palette=None):
+def plain_features(image, box, palette):
     """Means over the cells' pixels."""
     x, y, w, h = box
     orientations, lengths = planes_of_gradients(image)
-    labels = palette.labels(image) if palette else None
+    labels = palette.labels(image)
 
     def pixels(plane, first_column, last_column, first_row, last_row, grid):
         """Pixels of the rectangle between edges of a grid's cells."""
@@ -65,9 +66,8 @@ def plain_features(image, box, palette=None):
 
     grey = image.astype(float)
     whole = pixels(grey, 0, 1, 0, 1, 1)
-    n_colours = palette.n_colours if palette else 0
     if not whole.size:
-        return np.zeros(n_features(n_colours))
+        return 0.0
     out = []
     for r, c in np.ndindex(GREY_GRID, GREY_GRID):
         cell = pixels(grey, c, c + 1, r, r + 1, GREY_GRID)
@@ -81,9 +81,9 @@ def plain_features(image, box, palette=None):
             if cell.size
             else [0.0] * N_ORIENTATIONS
         )
-    for r, c in np.ndindex(*(2 * (COLOUR_GRID + 2,) if palette else (0, 0))):
+    for r, c in np.ndindex(COLOUR_GRID + 2, COLOUR_GRID + 2):
         cell = pixels(labels, c - 1, c, r - 1, r, COLOUR_GRID)
-        out += [float((cell == k).mean()) if cell.size else 0.0 for k in range(n_colours)]
+        out += [float((cell == k).mean()) if cell.size else 0.0 for k in range(palette.n_colours)]
     return np.array(out)
 
 
@@ -100,27 +100,27 @@ def test_gradients_are_rounded_to_an_eighth_of_a_grey_level(image):
 @settings(max_examples=25, deadline=None)
 @given(st.floats(-8, 45), st.floats(-8, 40), st.floats(5, 40), st.floats(5, 40))
 def test_features_are_means_over_pixels(x, y, w, h):
-    box = np.array([x, y, w, h])
     palette = ColourPalette(IMAGE, 8, 0)
-    found = box_features(frame_planes(IMAGE, palette=palette), box[None])[0]
-    np.testing.assert_allclose(found, plain_features(IMAGE, box, palette), rtol=1e-5, atol=1e-5)
-
-
-def test_sums_that_wrap_around_give_the_same_features():
-    assert (frame_planes(BRIGHT).sums < 0).any()
-    box = np.array([231.0, 202.0, 40.0, 30.0])
-    found = box_features(frame_planes(BRIGHT), box[None])[0]
-    np.testing.assert_allclose(found, plain_features(BRIGHT, box), rtol=1e-5, atol=1e-5)
+    # The second one is beyond where sums wrap around.
+    for image, box in (
+        (IMAGE, np.array([x, y, w, h])),
+        (BRIGHT, np.array([x + 230, y + 200, w, h])),
+    ):
+        planes = planes_of(image, palette=palette)
+        assert (planes.sums < 0).any() == (image is BRIGHT)
+        found = box_features(planes, box[None])[0]
+        assert planes.n_features == len(found)
+        wanted = plain_features(image, box, palette)
+        np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5)
 
 
 def test_a_frame_of_twice_the_size_has_the_same_features_at_half_scale():
     palette = ColourPalette(IMAGE, 8, 0)
     large = np.repeat(np.repeat(IMAGE, 2, axis=0), 2, axis=1)
     boxes = np.array([[8.0, 6.0, 24.0, 24.0], [20.0, 12.0, 30.0, 24.0]])
-    half = box_features(frame_planes(large, scale=0.5, palette=palette), 2 * boxes)
-    np.testing.assert_allclose(
-        half, box_features(frame_planes(IMAGE, palette=palette), boxes), atol=1e-4
-    )
+    half = box_features(planes_of(large, scale=0.5, palette=palette), 2 * boxes)
+    whole = box_features(planes_of(IMAGE, palette=palette), boxes)
+    np.testing.assert_allclose(half, whole, atol=1e-4)
 
 
 def test_a_palette_names_the_nearest_colour():
@@ -141,48 +141,24 @@ def test_a_palette_names_the_nearest_colour():
 
 def test_a_region_gives_the_same_features_inside():
     boxes = np.array([[20.0, 15.0, 12.0, 14.0], [22.5, 17.0, 10.0, 9.0]])
-    part = frame_planes(IMAGE, (12, 7, 36, 36))
-    np.testing.assert_allclose(
-        box_features(part, boxes), box_features(frame_planes(IMAGE), boxes), atol=1e-4
-    )
+    part = frame_planes(IMAGE, np.array([11.5, 7.0]), np.array([47.5, 90.0]))
+    assert (part.left, part.top, part.sums.shape[1:]) == (11, 7, (44, 38))
+    whole = box_features(planes_of(IMAGE), boxes)
+    np.testing.assert_allclose(box_features(part, boxes), whole, atol=1e-4)
 
 
-def test_selected_features_equal_those_of_all_features():
-    boxes, planes = (
-        np.array([[3.0, 4.0, 20.0, 21.0], [30.0, 20.0, 25.0, 13.0]]),
-        frame_planes(IMAGE),
-    )
-    which = np.array([5, N_FEATURES - 1, N_GREY, 0])
-    np.testing.assert_array_equal(
-        box_features(planes, boxes, which), box_features(planes, boxes)[:, which]
-    )
+def test_selected_features_equal_those_of_all_and_of_a_grey_picture_in_colour():
+    planes = planes_of(IMAGE)
+    every = box_features(planes, BOXES)
+    which = np.array([5, planes.n_features - 1, N_GREY, 0])
+    np.testing.assert_array_equal(box_features(planes, BOXES, which), every[:, which])
+    colour = planes_of(np.repeat(IMAGE[:, :, None], 3, axis=2))
+    np.testing.assert_allclose(box_features(colour, BOXES), every, atol=1e-5)
 
 
 def test_brightness_and_contrast_change_features_little():
-    dim = (IMAGE * 0.5 + 60).astype(np.uint8)
-    box = np.array([[10.0, 10.0, 30.0, 24.0]])
-    one, other = (box_features(frame_planes(image), box)[0] for image in (IMAGE, dim))
-    assert np.abs(one - other).max() < 0.1 * np.abs(one).max()
-
-
-def test_features_of_a_colour_image_are_those_of_its_grey_values():
-    colour = np.repeat(IMAGE[:, :, None], 3, axis=2)
-    box = np.array([[10.0, 10.0, 30.0, 24.0]])
-    np.testing.assert_allclose(
-        box_features(frame_planes(colour), box), box_features(frame_planes(IMAGE), box), atol=1e-5
+    bright, dim = (
+        box_features(planes_of(image), BOXES[2:])
+        for image in (IMAGE, (IMAGE * 0.5 + 60).astype(np.uint8))
     )
-
-
-@pytest.mark.parametrize(
-    ("image", "region", "message"),
-    [
-        (IMAGE.astype(float), None, "image is float64"),
-        (np.zeros((4, 4, 2), np.uint8), None, "shape"),
-        (IMAGE, (100, 0, 5, 5), "nothing of it lies"),
-    ],
-)
-def test_bad_frames_raise_errors_that_name_them(image, region, message):
-    with pytest.raises(ValueError, match=message):
-        frame_planes(image, region)
-    with pytest.raises(ValueError, match="there are 720"):
-        box_features(frame_planes(IMAGE), np.ones((1, 4)), np.array([720]))
+    assert np.abs(bright - dim).max() < 0.1 * np.abs(bright).max()

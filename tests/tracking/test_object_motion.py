@@ -129,23 +129,15 @@ def test_tracker_follows_an_object_that_rotates_in_place():
     assert tracker.angle == pytest.approx(0.12 * 39, abs=0.6)
 
 
-class _Undecided:
-    """A scorer to which all boxes are alike."""
-
-    selected = np.array([0])
-
-    def scores(self, features):
-        return np.zeros(len(features))
-
-
 def test_tracker_follows_the_motion_where_scores_are_flat():
+    def flat(planes, boxes):
+        return np.zeros(len(boxes))
+
     frame, box = spinning((150, 120), 0.0)
-    planes = frame_planes(frame, scale=40.0 / SIDE)
+    planes = frame_planes(frame, np.zeros(2), np.array([320, 240]), scale=40.0 / SIDE)
     expected = box + np.array([21.0, -14.0, 0, 0])
-    found = best_box(_Undecided(), planes, box, SIDE, frame.shape, expected)
+    found = best_box(flat, planes, box, SIDE, frame.shape, expected)
     assert overlaps(expected, found.box[None])[0] > 0.9
     assert found.score == 0.0
     assert found.margin == 0.0  # the motion does not make it look more like the object
-    np.testing.assert_allclose(
-        resized(_Undecided(), planes, box), box, atol=1e-9
-    )  # no size is better
+    np.testing.assert_allclose(resized(flat, planes, box), box, atol=1e-9)  # no size is better

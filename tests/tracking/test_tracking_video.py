@@ -22,51 +22,56 @@ from structboost.vision.images import letter_boxed
 N_FRAMES = 60
 
 
-def picture(number, size=(64, 48)):
-    """A smooth random picture, different for each number."""
-    coarse = np.random.default_rng(number).integers(0, 255, (6, 8, 3), dtype=np.uint8)
+def picture(index, size=(64, 48)):
+    """A smooth random picture, different for each index."""
+    coarse = np.random.default_rng(index).integers(0, 255, (6, 8, 3), dtype=np.uint8)
     return cv2.resize(coarse, size)
 
 
 def write_video(path, n_frames=N_FRAMES):
     with VideoWriter(path, fps=20) as writer:
-        for number in range(n_frames):
-            writer.write(picture(number))
+        for index in range(n_frames):
+            writer.write(picture(index))
     return path
 
 
 def read_until_error(source):
-    """Frames given before the error, and the error."""
-    numbers = []
+    """Number of frames given before the error, and the error."""
+    indices = []
 
     def read():
         with open_frames(source) as frames:
-            for number, image in frames:
-                assert image.dtype == np.uint8
-                numbers.append(number)
+            indices.extend(index for index, _ in frames)
 
     with pytest.raises(VideoError) as caught:
         read()
     assert str(source) in str(caught.value)
-    return numbers, str(caught.value)
+    assert indices == list(range(len(indices)))
+    return len(indices), str(caught.value)
 
 
-def cut(path, share):
-    data = path.read_bytes()
-    path.write_bytes(data[: int(len(data) * share)])
-
-
-@pytest.mark.parametrize("suffix", [".mp4", ".avi", ".mkv", ".MP4"])
+@pytest.mark.parametrize("suffix", [".mp4", ".avi", ".mkv", ".webm", ".MP4"])
 def test_video_round_trip(tmp_path, suffix):
     path = write_video(tmp_path / f"clip{suffix}")
     assert [file.name for file in tmp_path.iterdir()] == [path.name]
     with open_frames(path) as frames:
-        assert frames.frame_count == N_FRAMES
+        assert abs(frames.frame_count - N_FRAMES) < 2
         assert frames.fps == pytest.approx(20)
-        read = list(frames)
-    assert [number for number, _ in read] == list(range(N_FRAMES))
-    for number, image in read:
-        assert np.abs(image.astype(float) - picture(number)).mean() < 12  # the codec loses some
+        whole = [(index, image, frames.time) for index, image in frames]
+    assert [index for index, _, _ in whole] == list(range(N_FRAMES))
+    for index, image, seconds in whole:
+        assert seconds == pytest.approx(index / 20, abs=2e-3)
+        assert np.abs(image.astype(float) - picture(index)).mean() < 12  # the codec loses some
+    with open_frames(path, start=55) as frames:
+        for (index, image), wanted in zip(frames, whole[55:], strict=True):
+            assert (index, frames.time) == (wanted[0], wanted[2])
+            np.testing.assert_array_equal(image, wanted[1])
+    with pytest.raises(VideoError, match="has 60 frames, so frame 61 cannot be read"):
+        list(open_frames(path, start=61))
+    frames = open_frames(path)
+    next(frames)
+    frames.close()
+    assert list(frames) == []
 
 
 @pytest.mark.skipif(
@@ -79,12 +84,12 @@ def test_video_frames_are_rotated_by_the_metadata_of_the_camera(tmp_path, angle)
         stream = container.add_stream("h264", rate=20)
         stream.width, stream.height = 64, 48
         stream.set_display_rotation(angle)
-        for number in range(3):
-            frame = av.VideoFrame.from_ndarray(picture(number), format="rgb24")
+        for index in range(3):
+            frame = av.VideoFrame.from_ndarray(picture(index), format="rgb24")
             container.mux(stream.encode(frame))
         container.mux(stream.encode(None))
-    for number, image in open_frames(path):
-        wanted = np.rot90(picture(number), angle // 90)
+    for index, image in open_frames(path):
+        wanted = np.rot90(picture(index), angle // 90)
         assert np.abs(image.astype(float) - wanted).mean() < 12
     turned_by_opencv = cv2.VideoCapture(str(path)).read()[1]
     assert turned_by_opencv.shape == image.shape
@@ -108,57 +113,52 @@ def test_colours_are_rgb_in_and_out(tmp_path):
     assert head[0] > head[2]  # the coffee table is brown
 
 
-def test_image_folder_in_natural_order_with_mixed_frames(tmp_path):
+def test_folders_and_patterns_of_images_are_read_in_natural_order(tmp_path):
     inner = tmp_path / "sequence" / "img"
     inner.mkdir(parents=True)
-    for number in (10, 2, 1):
-        image = picture(number, size=(64 + number, 48))
-        assert cv2.imwrite(str(inner / f"{number}.png"), image[:, :, 0] if number == 2 else image)
+    for index in (10, 2, 1):
+        image = picture(index, size=(64 + index, 48))
+        assert cv2.imwrite(str(inner / f"{index}.png"), image[:, :, 0] if index == 2 else image)
     (inner / "notes.txt").write_text("not a frame")
     (inner / "._1.png").write_bytes(b"another system's side file")
-    for folder in (inner, inner.parent, str(inner)):
-        frames = open_frames(folder)
+    patterns = [str(inner / name) for name in ("%d.png", "%04d.png", "*.png", "[0-9]*.png")]
+    for source in (inner, inner.parent, str(inner), *patterns):
+        frames = open_frames(source)
         assert (frames.frame_count, frames.fps) == (3, None)
         assert [image.shape for _, image in frames] == [(48, 65, 3), (48, 66), (48, 74, 3)]
+        assert frames.time is None
         assert list(frames) == []  # each frame once
+        assert [index for index, _ in open_frames(source, start=1)] == [1, 2]
+    cv2.imwrite(str(inner / "a_1.png"), picture(0))
+    assert open_frames(str(inner / "a_%d.png")).frame_count == 1
 
 
-def test_patterns_of_images_and_frames_from_a_start_on(tmp_path):
-    for number in (1, 2, 10):
-        cv2.imwrite(str(tmp_path / f"a_{number}.png"), picture(number, size=(64 + number, 48)))
-    cv2.imwrite(str(tmp_path / "b_1.png"), picture(0))
-    for pattern in ("a_%d.png", "a_%04d.png", "a_*.png", "a_[0-9]*.png"):
-        frames = open_frames(str(tmp_path / pattern), start=1)
-        assert frames.frame_count == 3
-        shapes = [(number, image.shape[1]) for number, image in frames]
-        assert shapes == [(1, 66), (2, 74)]
-    path = write_video(tmp_path / "clip.mp4", 8)
-    with open_frames(path) as frames:
-        whole = [(number, image, frames.time) for number, image in frames]
-    with open_frames(path, start=5) as frames:
-        for (number, image), wanted in zip(frames, whole[5:], strict=True):
-            assert (number, frames.time) == (wanted[0], wanted[2])
-            np.testing.assert_array_equal(image, wanted[1])
-    assert whole[5][2] == pytest.approx(5 / 20)
-    with pytest.raises(VideoError, match="has 8 frames, so frame 9 cannot be read"):
-        list(open_frames(path, start=9))
+def zeros_in_frame_20(path):
+    data = bytearray(path.read_bytes())
+    # The first is in the header.
+    frames = [at for at in range(len(data)) if data.startswith(b"00dc", at)][1:]
+    data[frames[20] + 8 : frames[21]] = bytes(frames[21] - frames[20] - 8)
+    path.write_bytes(data)
 
 
-def test_closed_source_yields_no_more_frames(tmp_path):
-    frames = open_frames(write_video(tmp_path / "clip.mp4", 5))
-    next(frames)
-    frames.close()
-    assert list(frames) == []
+def zeros_in_the_middle(path):
+    data = bytearray(path.read_bytes())
+    with av.open(str(path)) as container:
+        packets = list(container.demux(container.streams.video[0]))
+    for packet in packets[30:33]:
+        data[packet.pos : packet.pos + packet.size] = bytes(packet.size)
+    path.write_bytes(data)
 
 
-@pytest.mark.parametrize("suffix", [".avi", ".mkv"])
-def test_truncated_video_yields_the_frames_before_the_damage(tmp_path, suffix):
-    path = write_video(tmp_path / f"clip{suffix}")
-    cut(path, 0.4)
-    numbers, message = read_until_error(path)
-    assert 10 < len(numbers) < 40
-    assert f"ends before frame {len(numbers)} of {N_FRAMES}" in message
-    assert "truncated" in message
+def zeros_at_the_end(path):
+    """Keep the index of an .mp4, as in an incomplete download."""
+    data = path.read_bytes()
+    middle, index = data.index(b"moov") // 2, data.index(b"moov") - 4
+    path.write_bytes(data[:middle] + bytes(index - middle) + data[index:])
+
+
+def cut(path):
+    path.write_bytes(path.read_bytes()[: int(path.stat().st_size * 0.4)])
 
 
 @pytest.fixture(params=["one core", "all cores"])
@@ -173,35 +173,29 @@ def _cores(request):
 
 
 @pytest.mark.usefixtures("_cores")
-def test_damaged_frame_raises_an_error_that_names_it(tmp_path):
-    path = write_video(tmp_path / "clip.avi")
-    data = bytearray(path.read_bytes())
-    # The first is in the header.
-    frames = [at for at in range(len(data)) if data.startswith(b"00dc", at)][1:]
-    data[frames[20] + 8 : frames[21]] = bytes(frames[21] - frames[20] - 8)
-    path.write_bytes(data)
-    numbers, message = read_until_error(path)
-    assert numbers == list(range(20))
-    assert "frame 20 is damaged" in message
+@pytest.mark.parametrize(
+    ("suffix", "damage", "fewest", "most"),
+    [
+        (".avi", cut, 11, 39),
+        (".mkv", cut, 11, 39),
+        (".avi", zeros_in_frame_20, 20, 20),
+        (".mp4", zeros_in_the_middle, 21, 30),
+        (".mp4", zeros_at_the_end, 11, 49),
+    ],
+)
+def test_damaged_video_yields_the_frames_before_the_damage(tmp_path, suffix, damage, fewest, most):
+    path = write_video(tmp_path / f"clip{suffix}")
+    damage(path)
+    n_frames, message = read_until_error(path)
+    assert fewest <= n_frames <= most
+    assert f"frame {n_frames} " in message
+    assert "damaged" in message
 
 
-@pytest.mark.usefixtures("_cores")
-def test_damage_in_the_middle_of_an_mp4_is_no_end(tmp_path):
+@pytest.mark.parametrize(("first", "last"), [(10, N_FRAMES), (0, 35)])
+def test_frames_hidden_by_an_edit_list_are_no_damage(tmp_path, first, last):
+    """A phone gives an .mp4 an edit list that shows some of its frames only."""
     path = write_video(tmp_path / "clip.mp4")
-    data = bytearray(path.read_bytes())
-    with av.open(str(path)) as container:
-        packets = list(container.demux(container.streams.video[0]))
-    for packet in packets[30:33]:
-        data[packet.pos : packet.pos + packet.size] = bytes(packet.size)
-    path.write_bytes(data)
-    numbers, message = read_until_error(path)
-    assert 20 < len(numbers) <= 30
-    assert f"frame {len(numbers)} is damaged" in message
-    assert "frames follow it" in message
-
-
-def edited(path, first, last):
-    """Give an .mp4 an edit list that shows the frames first..last - 1 only, as a phone does."""
     data = bytearray(path.read_bytes())
 
     def put(at, seconds, scale):
@@ -215,45 +209,30 @@ def edited(path, first, last):
     put(edit + 16, start + first / 20, media_scale)
     put(movie + 20, (last - first) / 20, movie_scale)
     path.write_bytes(data)
-
-
-@pytest.mark.parametrize(("first", "last"), [(10, N_FRAMES), (0, 35)])
-def test_frames_hidden_by_an_edit_list_are_no_damage(tmp_path, first, last):
-    path = write_video(tmp_path / "clip.mp4")
-    edited(path, first, last)
     with open_frames(path) as frames:
         assert len(list(frames)) == last - first
 
 
-@pytest.mark.usefixtures("_cores")
-def test_incomplete_download_raises_an_error_at_its_end(tmp_path):
+def test_sources_without_a_frame_are_refused(tmp_path):
     path = write_video(tmp_path / "clip.mp4")
-    data = path.read_bytes()
-    middle, index = data.index(b"moov") // 2, data.index(b"moov") - 4
-    path.write_bytes(data[:middle] + bytes(index - middle) + data[index:])
-    numbers, message = read_until_error(path)
-    assert 10 < len(numbers) < 50
-    assert f"ends before frame {len(numbers)} of {N_FRAMES}" in message
-
-
-def test_video_without_header_or_content_is_refused(tmp_path):
-    path = write_video(tmp_path / "clip.mp4")
-    cut(path, 0.5)  # an .mp4 has its index at the end
-    assert "frame 0 cannot be read" in read_until_error(path)[1]
-    path.write_bytes(b"")
-    assert "frame 0 cannot be read" in read_until_error(path)[1]
-    path.write_bytes(b"no video at all " * 100)
-    assert "not a video" in read_until_error(path)[1]
-    boxes = tmp_path / "boxes.txt"
-    boxes.write_text("1,2,3,4\n" * 500)
-    assert "holds text or sound only" in read_until_error(boxes)[1]
-
-
-def test_missing_sources_raise_errors(tmp_path):
-    assert "does not exist, so frame 0" in read_until_error(tmp_path / "no.mp4")[1]
-    assert "hold no images" in read_until_error(tmp_path)[1]
-    (tmp_path / "img").mkdir()
-    assert "hold no images" in read_until_error(tmp_path)[1]
+    cut(path)  # an .mp4 has its index at the end
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "img").mkdir()
+    for name, content, message in (
+        ("clip.mp4", path.read_bytes(), "frame 0 cannot be read"),
+        ("empty.mp4", b"", "frame 0 cannot be read"),
+        ("text.mp4", b"no video at all " * 100, "not a video"),
+        ("boxes.txt", b"1,2,3,4\n" * 500, "holds text or sound only"),
+        ("no.mp4", None, "does not exist, so frame 0"),
+        ("a", None, "hold no images"),
+        ("a/*.png", None, "No image fits"),
+    ):
+        if content is not None:
+            (tmp_path / name).write_bytes(content)
+        assert message in read_until_error(tmp_path / name)[1]
+    for start in (-1, 1.5, "1", True):
+        with pytest.raises(ValueError, match=f"start is {start!r}; give a frame's index"):
+            open_frames(tmp_path, start=start)
 
 
 def test_a_frame_in_two_formats_is_named(tmp_path):
@@ -262,23 +241,17 @@ def test_a_frame_in_two_formats_is_named(tmp_path):
     for source in (tmp_path, tmp_path / "*"):
         with pytest.raises(VideoError, match=r"2.jpg and .*2.png may be the same frame; remove"):
             open_frames(source)
-    assert [number for number, _ in open_frames(tmp_path / "*.png")] == [0, 1, 2]
-
-
-@pytest.mark.parametrize("start", [-1, 1.5, "1", True])
-def test_a_start_that_is_no_frame_is_named(tmp_path, start):
-    with pytest.raises(ValueError, match=f"start is {start!r}; give a frame's index"):
-        open_frames(tmp_path, start=start)
+    assert [index for index, _ in open_frames(tmp_path / "*.png")] == [0, 1, 2]
 
 
 @pytest.mark.parametrize("content", [b"", b"not an image", None])
 def test_unreadable_image_is_named(tmp_path, content):
-    for number in range(5):
-        cv2.imwrite(str(tmp_path / f"{number}.png"), picture(number))
+    for index in range(5):
+        cv2.imwrite(str(tmp_path / f"{index}.png"), picture(index))
     bad = tmp_path / "3.png"
     bad.write_bytes(bad.read_bytes()[:200] if content is None else content)
-    numbers, message = read_until_error(tmp_path)
-    assert numbers == [0, 1, 2]
+    n_frames, message = read_until_error(tmp_path)
+    assert n_frames == 3
     assert "frame 3 cannot be read from 3.png" in message
     assert "Replace or remove" in message
 
@@ -306,13 +279,16 @@ class FakeCamera:
 @pytest.mark.parametrize("source", [0, "0"])
 def test_camera_frames_have_indices_and_times(monkeypatch, source):
     monkeypatch.setattr(cv2, "VideoCapture", FakeCamera)
-    frames = open_frames(source)
+    frames = open_frames(source, start=1)
     assert (frames.frame_count, frames.fps, frames.source) == (None, 30.0, "camera 0")
-    numbers = []
+    indices = []
     with pytest.raises(VideoError, match="camera 0 stopped before frame 3"):
-        numbers.extend(number for number, _ in frames)
+        indices.extend(index for index, _ in frames)
+    assert next(open_frames(source, start=1))[0] == 1
     with pytest.raises(VideoError, match="camera 7: frame 0 cannot be read"):
         open_frames(7)
+    with pytest.raises(ValueError, match="source is 100; give a camera's index"):
+        open_frames(100)
 
 
 def test_written_frames_survive_an_exception(tmp_path):
@@ -321,8 +297,8 @@ def test_written_frames_survive_an_exception(tmp_path):
 
     def write_until_interrupted():
         with VideoWriter(path) as writer:
-            for number in range(7):
-                writer.write(picture(number))
+            for index in range(7):
+                writer.write(picture(index))
                 assert path.read_bytes() == b"an older file"  # whole until the new one is
             raise KeyboardInterrupt
 
@@ -332,21 +308,15 @@ def test_written_frames_survive_an_exception(tmp_path):
     assert [file.name for file in tmp_path.iterdir()] == ["out.mp4"]
 
 
-def test_a_closed_video_is_not_written_anew(tmp_path):
+def test_a_closed_or_empty_video_is_not_written(tmp_path):
     path = write_video(tmp_path / "out.mkv", 3)
-    with VideoWriter(path) as writer:
-        writer.write(picture(0))
     before = path.read_bytes()
-    with pytest.raises(VideoError, match=r"out.mkv is closed after 1 frames; make another"):
+    with VideoWriter(path) as writer:
+        pass
+    with pytest.raises(VideoError, match=r"out.mkv is closed after 0 frames; make another"):
         writer.write(picture(1))
     writer.close()
     assert path.read_bytes() == before
-
-
-def test_video_writer_without_frames_leaves_the_old_file(tmp_path):
-    with VideoWriter(tmp_path / "out.mp4"):
-        pass
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_other_sizes_are_letter_boxed(tmp_path):
@@ -358,11 +328,7 @@ def test_other_sizes_are_letter_boxed(tmp_path):
     _, (_, second) = open_frames(path)
     assert second.shape == (48, 64, 3)
     assert second[:, 20:44].min() > 180
-    assert second[:, :12].max() < 30
-    assert second[:, -12:].max() < 30
-
-
-def test_letter_box_returns_the_place_of_the_frame():
+    assert max(second[:, :12].max(), second[:, -12:].max()) < 30
     place = letter_boxed(np.full((10, 40), 9, np.uint8), (20, 20))
     assert (place.scale, place.offset) == (0.5, (0, 7))
     assert (place.image[7:12] == 9).all()
@@ -370,15 +336,15 @@ def test_letter_box_returns_the_place_of_the_frame():
 
 
 def test_bad_output_fails_before_the_first_frame(tmp_path):
-    with pytest.raises(VideoError, match=r"suffix '.xyz'; choose one of .mp4"):
-        VideoWriter(tmp_path / "out.xyz")
-    with pytest.raises(OutputError, match="there is no folder"):
-        VideoWriter(tmp_path / "no" / "out.mp4")
     (tmp_path / "folder.mp4").mkdir()
-    with pytest.raises(OutputError, match="is a folder"):
-        VideoWriter(tmp_path / "folder.mp4")
-    with pytest.raises(ValueError, match="fps is 0"):
-        VideoWriter(tmp_path / "out.mp4", fps=0)
+    for name, fps, error, message in (
+        ("out.xyz", 25, VideoError, r"suffix '.xyz'; choose one of .mp4"),
+        ("no/out.mp4", 25, OutputError, "there is no folder"),
+        ("folder.mp4", 25, OutputError, "is a folder"),
+        ("out.mp4", 0, ValueError, "fps is 0"),
+    ):
+        with pytest.raises(error, match=message):
+            VideoWriter(tmp_path / name, fps=fps)
     with (
         VideoWriter(tmp_path / "out.mp4") as writer,
         pytest.raises(ValueError, match="frame 0 is float64 of shape"),
@@ -386,18 +352,7 @@ def test_bad_output_fails_before_the_first_frame(tmp_path):
         writer.write(np.zeros((4, 4)))
 
 
-def test_missing_encoder_leaves_nothing(tmp_path, monkeypatch):
-    unknown = video._H264[0]._replace(codec="no such codec")
-    monkeypatch.setitem(video._ENCODINGS, ".mp4", ("mp4", (unknown,)))
-    with (
-        pytest.raises(VideoError, match="cannot encode no such codec at 64x48"),
-        VideoWriter(tmp_path / "out.mp4") as writer,
-    ):
-        writer.write(picture(0))
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_the_codec_is_named_and_the_next_is_taken_where_one_is_missing(tmp_path, monkeypatch):
+def test_the_next_codec_is_taken_where_one_is_missing(tmp_path, monkeypatch):
     def codecs(path):
         with VideoWriter(path) as writer:
             writer.write(picture(0))
@@ -405,19 +360,29 @@ def test_the_codec_is_named_and_the_next_is_taken_where_one_is_missing(tmp_path,
             return writer.codec, container.streams.video[0].codec.name
 
     assert codecs(tmp_path / "a.mp4") == ("H.264", "h264")
-    unknown, second = video._H264
-    both = (unknown._replace(codec="no such codec"), second)
-    monkeypatch.setitem(video._ENCODINGS, ".mp4", ("mp4", both))
+    unknown, second = ("no such codec", *video._H264[0][1:]), video._H264[1]
+    monkeypatch.setitem(video._ENCODINGS, ".mp4", ("mp4", (unknown, second)))
     said, written = codecs(tmp_path / "b.mp4")
     assert said.startswith("MPEG-4 Part 2")
     assert written == "mpeg4"
+    monkeypatch.setitem(video._ENCODINGS, ".mp4", ("mp4", (unknown,)))
+    with pytest.raises(VideoError, match="cannot encode no such codec at 64x48"):
+        codecs(tmp_path / "c.mp4")
+    assert not (tmp_path / "c.mp4").exists()
 
 
-def test_boxes_round_trip(tmp_path):
+def test_boxes_round_trip_and_a_file_is_whole_or_as_before(tmp_path, monkeypatch):
     boxes = np.array([[1, 2, 3, 4], [0.1, 1 / 3, 1e-9, 1e300], [np.nan] * 4, [-5.5, 0, 7, 8]])
     path = tmp_path / "boxes.txt"
     write_boxes(path, boxes)
     assert path.read_text().splitlines()[::2] == ["1,2,3,4", "NaN,NaN,NaN,NaN"]
+
+    def fail(*_):
+        raise OSError("disk full")
+
+    monkeypatch.setattr("os.fsync", fail)
+    with pytest.raises(OSError, match="disk full"):
+        write_boxes(path, [[5, 6, 7, 8]])
     np.testing.assert_array_equal(read_boxes(path), boxes)
     assert [file.name for file in tmp_path.iterdir()] == ["boxes.txt"]
 
@@ -431,45 +396,24 @@ def test_boxes_of_other_programs_are_read(tmp_path, text):
     np.testing.assert_array_equal(read_boxes(path), [[1, 2, 3, 4], [5, 6, 7, 8]])
 
 
-@pytest.mark.parametrize(
-    "line", ["", "1,2,3", "1,2,3,4,5", "1,2,three,4", "1,,3,4", "1,2,NaN,4", "1,2,inf,4"]
-)
-def test_bad_line_of_boxes_raises_an_error_that_names_it(tmp_path, line):
-    path = tmp_path / "boxes.txt"
-    path.write_text(f"1,2,3,4\n{line}\n5,6,7,8\n")
-    with pytest.raises(ValueError, match=r"boxes.txt, line 2 is"):
-        read_boxes(path)
-
-
 def test_bad_files_of_boxes_are_refused(tmp_path):
     path = tmp_path / "boxes.txt"
     with pytest.raises(FileNotFoundError, match="no file of boxes"):
         read_boxes(path)
-    path.write_text("\n")
-    with pytest.raises(ValueError, match="is empty"):
-        read_boxes(path)
-    path.write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(ValueError, match="not a text file"):
-        read_boxes(path)
+    lines = ("", "1,2,3", "1,2,3,4,5", "1,2,three,4", "1,,3,4", "1,2,NaN,4", "1,2,inf,4")
+    for content, message in (
+        (b"\n", "is empty"),
+        (b"\xff\xfe\x00", "not a text file"),
+        *((f"1,2,3,4\n{line}\n5,6,7,8\n".encode(), "boxes.txt, line 2 is") for line in lines),
+    ):
+        path.write_bytes(content)
+        with pytest.raises(ValueError, match=message):
+            read_boxes(path)
     with pytest.raises(ValueError, match=r"shape \(4,\)"):
         write_boxes(path, [1, 2, 3, 4])
     for value in (np.nan, np.inf):  # read_boxes would refuse the file
-        with pytest.raises(ValueError, match="in frame 1; give four finite numbers"):
+        with pytest.raises(ValueError, match="give four finite numbers in frame 1"):
             write_boxes(path, [[1, 2, 3, 4], [1, 2, 3, value]])
-
-
-def test_boxes_file_is_whole_or_as_before(tmp_path, monkeypatch):
-    path = tmp_path / "boxes.txt"
-    write_boxes(path, [[1, 2, 3, 4]])
-
-    def fail(*_):
-        raise OSError("disk full")
-
-    monkeypatch.setattr("os.fsync", fail)
-    with pytest.raises(OSError, match="disk full"):
-        write_boxes(path, [[5, 6, 7, 8]])
-    assert path.read_text() == "1,2,3,4\n"
-    assert [file.name for file in tmp_path.iterdir()] == ["boxes.txt"]
 
 
 def test_box_is_drawn_on_a_copy():
@@ -493,29 +437,40 @@ def test_label_stays_in_the_frame(box):
 
 def test_contact_sheet_has_all_frames_and_a_legend():
     frames = [
-        (
-            number,
-            picture(number, size)[..., 0] if number == 1 else picture(number, size),
-            {"ours": [5, 5, 20, 20]},
+        (index, picture(index, size)[..., 0] if index == 1 else picture(index, size), boxes)
+        for index, (size, boxes) in enumerate(
+            [((64, 48), {"b": [5, 5, 20, 20]}), ((64, 48), {"truth": [1, 2, 9, 9]}), ((30, 48), {})]
         )
-        for number, size in enumerate([(64, 48), (64, 48), (30, 48)])
     ]
     sheet = contact_sheet(frames, columns=2, tile_width=160)
     assert sheet.shape[1] == 320
     assert 2 * 120 < sheet.shape[0] < 2 * 120 + 40
     colours = tracker_colours(["b", "truth", "a", "b"])
-    assert list(colours) == ["b", "a", "truth"]
-    assert (sheet[240:] == tracker_colours(["ours"])["ours"]).all(axis=2).any()
+    assert list(colours) == ["truth", "b", "a"]
+    for name in ("b", "truth"):
+        assert (sheet[240:] == colours[name]).all(axis=2).any()
+    assert (sheet[:120, :160] == colours["b"]).all(axis=2).any()
     plain = contact_sheet([(0, picture(0), {})], tile_width=64)
     assert plain.shape == (48, 64, 3)
+    names = {f"a long name of tracker {index}": [1, 1, 9, 9] for index in range(5)}
+    wrapped = contact_sheet([(0, picture(0), names)], tile_width=160)
+    assert wrapped.shape[0] == 120 + 5 * 18  # a row for each
 
 
-def test_drawing_functions_name_bad_arguments():
-    with pytest.raises(ValueError, match="frames is empty"):
-        contact_sheet([])
-    with pytest.raises(ValueError, match="columns is 0"):
-        contact_sheet([(0, picture(0), {})], columns=0)
-    with pytest.raises(ValueError, match=r"box of ours in frame 3 has shape \(2,\)"):
-        contact_sheet([(3, picture(0), {"ours": [1, 2]})])
-    with pytest.raises(ValueError, match="image is float64"):
-        draw_box(np.zeros((4, 4)), [0, 0, 1, 1])
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: contact_sheet([]), "frames is empty"),
+        (lambda: contact_sheet([picture(0)]), "frames is"),
+        (lambda: contact_sheet([(0, picture(0), {})], columns=0), "columns is 0"),
+        (lambda: contact_sheet([(0, picture(0), {})], tile_width=9), "tile_width is 9"),
+        (lambda: contact_sheet([(3, picture(0), {"a": [1, 2]})]), r"box of a in frame 3 has shape"),
+        (lambda: draw_box(np.zeros((4, 4)), [0, 0, 1, 1]), "image is float64"),
+        (lambda: draw_box(picture(0), [0, 0, 1, 1], colour=(1, 2, 300)), "colour is"),
+        (lambda: draw_box(picture(0), [0, 0, 1, 1], 7), "label is 7"),
+        (lambda: draw_box(picture(0), [0, 0, 1, 1], truth=[1]), "truth has shape"),
+    ],
+)
+def test_drawing_functions_name_bad_arguments(call, message):
+    with pytest.raises((TypeError, ValueError), match=message):
+        call()
