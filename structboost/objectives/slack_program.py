@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
-from numpy.typing import NDArray
+from scipy.sparse import csr_array, vstack
 
 from structboost._typing import FloatArray, IntArray, override
-from structboost.contract.measures import SparseFeature
 from structboost.contract.separation import Separation
 from structboost.errors import SolverError
 from structboost.learners.terms import Terms
 from structboost.objectives.hinge import HingeMaster
 from structboost.objectives.slack_oracle import SlackOracle
-from structboost.runtime.compiled import compiled
 from structboost.solvers.cut_pool import CutPool
 
 # At C of 1e10 the linear program of the slacks of wine is not solved exactly.
@@ -43,11 +41,11 @@ class SlackProgramMaster(HingeMaster[SlackOracle]):
         self._slack_number: dict[int, int] = {}
         self._slacks = np.zeros(0)
         self._costs = np.zeros(0)
+        # Differences of joint features by kind, a row for each constraint, part after part.
         self._measures = {
-            kind: SparseFeature(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0))
-            for kind in oracle.n_channels
+            kind: csr_array((0, int(oracle.offsets[kind][-1]) * n_channels))
+            for kind, n_channels in oracle.n_channels.items()
         }
-        self._owners = {kind: np.zeros(0, np.int64) for kind in oracle.n_channels}
 
     @override
     def set_C(self, C: float) -> None:
@@ -57,16 +55,10 @@ class SlackProgramMaster(HingeMaster[SlackOracle]):
 
     @override
     def duals(self) -> dict[str, FloatArray]:
-        out = {}
-        for kind, measure in self._measures.items():
-            n_parts = self.oracle.responses[kind].rows.shape[1]
-            out[kind] = np.zeros((n_parts, self.oracle.n_channels[kind]))
-            np.add.at(
-                out[kind],
-                (measure.parts, measure.channels),
-                measure.values * self.pool.duals[self._owners[kind]],
-            )
-        return out
+        return {
+            kind: (measure.T @ self.pool.duals).reshape(-1, self.oracle.n_channels[kind])
+            for kind, measure in self._measures.items()
+        }
 
     @override
     def solve(self, tolerance: float, selected: IntArray | None = None) -> None:
@@ -134,76 +126,38 @@ class SlackProgramMaster(HingeMaster[SlackOracle]):
         return True
 
     def _add_rows(self, cuts: Separation, chosen: IntArray, slots: IntArray) -> None:
-        measures, owners = {}, {}
-        for kind, difference in cuts.differences.items():
-            indptr = cuts.indptr[kind]
-            lengths = np.diff(indptr)[chosen]
-            owner = np.repeat(np.arange(len(chosen)), lengths)
-            within = np.arange(len(owner)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-            entries = np.repeat(indptr[chosen], lengths) + within
-            measures[kind] = difference.take(entries)
-            owners[kind] = owner
-        products = self._products_of(
-            measures, owners, len(chosen), self.oracle.columns.terms, self.oracle.n_columns
-        )
-        for kind, measure in measures.items():
-            self._measures[kind] = self._measures[kind].append(measure)
-            self._owners[kind] = np.concatenate((self._owners[kind], owners[kind] + len(self.pool)))
+        new = {}
+        for kind, (parts, channels, values) in cuts.differences.items():
+            n_channels, shape = self.oracle.n_channels[kind], self._measures[kind].shape
+            rows = values, parts * n_channels + channels, cuts.indptr[kind]
+            new[kind] = csr_array(rows, (len(cuts.losses), shape[1]))[chosen]
+            self._measures[kind] = vstack((self._measures[kind], new[kind]), "csr")
+        columns = self.oracle.columns
+        products = self._products_of(new, columns.terms, columns.n_columns)
         self.pool.add([None] * len(chosen), products, cuts.losses[chosen], slots)
 
     def _drop_idle_rows(self) -> None:
         mask = self.pool.in_use(_MAX_IDLE)
-        if mask.all():
-            return
-        index = np.cumsum(mask) - 1
-        for kind, owner in self._owners.items():
-            stays = mask[owner]
-            self._measures[kind] = self._measures[kind].take(stays)
-            self._owners[kind] = index[owner[stays]].astype(np.int64)
-        self.pool.keep(mask)
+        if not mask.all():
+            self._measures = {kind: measure[mask] for kind, measure in self._measures.items()}
+            self.pool.keep(mask)
 
     @override
     def _products(self, terms: Mapping[str, Terms], n_new: int) -> FloatArray:
-        return self._products_of(self._measures, self._owners, len(self.pool), terms, n_new)
+        return self._products_of(self._measures, terms, n_new)
 
     def _products_of(
-        self,
-        measures: Mapping[str, SparseFeature],
-        owners: Mapping[str, IntArray],
-        n_rows: int,
-        terms: Mapping[str, Terms],
-        n_columns: int,
+        self, measures: Mapping[str, csr_array], terms: Mapping[str, Terms], n_columns: int
     ) -> FloatArray:
         """Products <difference, response> of constraints and columns."""
+        n_rows = next(iter(measures.values())).shape[0]
         out = np.zeros((n_columns, n_rows))
         for kind, of_kind in terms.items():
-            measure = measures[kind]
-            order = np.argsort(measure.channels, kind="stable")
-            sorted_ = measure.take(order)
-            indptr = np.searchsorted(sorted_.channels, np.arange(self.oracle.n_channels[kind] + 1))
-            _add_row_products(
-                self.oracle.responses[kind].rows, *of_kind, sorted_.parts, sorted_.values,
-                owners[kind][order], indptr, out,
-            )  # fmt: skip
+            n_channels, responses = self.oracle.n_channels[kind], self.oracle.responses[kind].rows
+            for channel in np.unique(of_kind.channels).tolist():
+                columns, learners, _, coefficients = of_kind.take(of_kind.channels == channel)
+                by_part = (coefficients[:, None] * responses[learners]).T
+                products = measures[kind][:, channel::n_channels] @ by_part
+                for column, of_term in zip(columns.tolist(), products.T, strict=True):
+                    out[column] += of_term
         return out.T
-
-
-@compiled
-def _add_row_products(
-    responses: NDArray[np.int8],
-    columns: IntArray,
-    learners: IntArray,
-    channels: IntArray,
-    coefficients: FloatArray,
-    parts: IntArray,
-    values: FloatArray,
-    owners: IntArray,
-    indptr: IntArray,
-    out: FloatArray,
-) -> None:
-    """Add ``coefficient * value * response`` over terms and entries to ``out[column, owner]``."""
-    for t in range(len(columns)):
-        response = responses[learners[t]]
-        row = out[columns[t]]
-        for e in range(indptr[channels[t]], indptr[channels[t] + 1]):
-            row[owners[e]] += coefficients[t] * values[e] * response[parts[e]]
