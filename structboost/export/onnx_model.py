@@ -32,7 +32,6 @@ from structboost.learners.lookup_table import LinearAndSteps, LookupTable, SumOf
 from structboost.learners.table import Scorer, WeightedLearners
 from structboost.learners.weighted_trees import TreesWithSets, WeightedTrees
 from structboost.model.ensemble import Ensemble
-from structboost.objectives.registry import formulation_of
 from structboost.objectives.softmax_link import SoftmaxLink
 from structboost.runtime.extras import require
 from structboost.tasks.chunk_tags import ChunkTags
@@ -523,13 +522,7 @@ def _add_classes(graph: Graph, estimator: Any, raw: str) -> dict[str, str]:
 
 def _probabilities(graph: Graph, scores: str, estimator: Any) -> str:
     """Add nodes that compute ``link_.inverse`` of the estimator."""
-    fallback = None if hasattr(estimator, "link_") else formulation_of(estimator._formulation())
-    link: SoftmaxLink | None = estimator.link_ if fallback is None else fallback.link
-    if link is None:
-        raise TypeError(
-            f"formulation is {shown(fallback)}, whose probabilities have no form in ONNX; "
-            "export the model_ of the classifier, and compute them from its scores."
-        )
+    link: SoftmaxLink = estimator.link_
     sharpened = graph.add("Mul", scores, graph.constant(link.sharpness))
     softmax = graph.add("Softmax", sharpened, axis=1)
     if not link.margin:

@@ -51,7 +51,6 @@ from structboost.learners.pricing import RULES, PricingRule
 from structboost.learners.tree import TreeFamily
 from structboost.linear.linear_trainer import LinearTrainer
 from structboost.model.ensemble import Ensemble
-from structboost.objectives.abilities import GivesLosses
 from structboost.objectives.base import Formulation
 from structboost.objectives.newton_steps import NewtonSteps
 from structboost.objectives.registry import formulation_of
@@ -69,7 +68,6 @@ from structboost.validation import (
     checked_positive,
     checked_whole_number,
     is_text,
-    lacking,
     shown,
 )
 
@@ -500,7 +498,7 @@ class StructBoostEstimator(BoostedEstimator):
     @property
     def _gives_losses(self) -> bool:
         """Whether losses of held-out examples can be measured during boosting."""
-        return not lacking(formulation_of(self._formulation()).makes, GivesLosses)
+        return formulation_of(self._formulation()).learns_from_held_out
 
     def _chosen_trees(
         self,

@@ -188,18 +188,16 @@ class BoostedClassifier(LabelledClassifier, FeatureImportanceMixin, TableEstimat
     def _decision(self, scores: FloatArray) -> FloatArray:
         return decision_of(scores, self.task_)
 
-    def _asks_for_probabilities(self) -> bool:
-        """Whether a fit with these parameters gives probabilities."""
+    def _link(self) -> SoftmaxLink | None:
+        """Return the link to probabilities of a fit with these parameters, if it gives any."""
         try:
-            return formulation_of(self._formulation()).has_probabilities
+            return formulation_of(self._formulation()).link
         except (TypeError, ValueError):  # fit names the parameter that is out of its range
-            return False
+            return None
 
     def _has_probabilities(self) -> bool:
         """Whether the last fit gave probabilities, or the next one will if there is none."""
-        if hasattr(self, "link_"):
-            return self.link_ is not None
-        return self._asks_for_probabilities()
+        return (self.link_ if hasattr(self, "link_") else self._link()) is not None
 
     def _check_probabilities(self) -> bool:
         """Return True, or raise AttributeError if there are no probabilities."""
@@ -214,12 +212,8 @@ class BoostedClassifier(LabelledClassifier, FeatureImportanceMixin, TableEstimat
 
     def _keep_link(self) -> None:
         """Store the link from scores to probabilities, because parameters may change later."""
-        if not self._asks_for_probabilities():
-            self.link_ = None
-        # Without a link, the formulation declares that it computes probabilities itself.
-        elif (link := formulation_of(self._formulation()).link) is not None:
-            factor = self.temperature_
-            self.link_ = link if factor is None else link.sharpened(factor)
+        link, factor = self._link(), self.temperature_
+        self.link_ = link if link is None or factor is None else link.sharpened(factor)
 
     @available_if(lambda self: self._check_probabilities())
     @names_arguments
@@ -227,7 +221,7 @@ class BoostedClassifier(LabelledClassifier, FeatureImportanceMixin, TableEstimat
         """Return the probabilities of the classes.
 
         They are the probabilities for which the scores minimise the expected loss
-        (:meth:`structboost.objectives.Formulation.probabilities`), which may be a likelihood, the
+        (:attr:`structboost.objectives.Formulation.link`), which may be a likelihood, the
         exponential or the logistic loss.  The method is missing for the hinge loss, for losses over
         the bits of a code, and for taxonomies without a likelihood.
 
@@ -249,10 +243,8 @@ class BoostedClassifier(LabelledClassifier, FeatureImportanceMixin, TableEstimat
             return np.ones((len(scores), 1))
         if scores.ndim == 1:
             scores = np.column_stack((np.zeros(len(scores)), scores))
-        link: SoftmaxLink | None = getattr(self, "link_", None)
-        if link is None:
-            return formulation_of(self._formulation()).probabilities(scores)
-        return link.inverse(scores)
+        assert self.link_ is not None  # else there is no predict_proba
+        return self.link_.inverse(scores)
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the label with the highest score, or with the least expected cost in a taxonomy.
@@ -368,9 +360,9 @@ class TaxonomyClassifier(BoostedClassifier):
 
     taxonomy: Any = None
 
-    def _asks_for_probabilities(self) -> bool:
+    def _link(self) -> SoftmaxLink | None:
         is_weighed = self.taxonomy is not None and not self._is_likelihood
-        return not is_weighed and super()._asks_for_probabilities()
+        return None if is_weighed else super()._link()
 
     @property
     def _is_likelihood(self) -> bool:

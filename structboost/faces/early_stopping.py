@@ -111,7 +111,7 @@ class EarlyStopping(Described):
         task, X, Y, weights = trainer.task, self.X, self.Y, self.sample_weight
         scores = model_scores(task, model, X)
         formulation = formulation_of(trainer.formulation)
-        link = formulation.link if formulation.has_probabilities else None
+        link = formulation.link
         surrogate, is_likelihood = np.inf, link is not None and not link.margin
         if link is not None and is_likelihood:
             try:

@@ -471,7 +471,7 @@ class StructBoostMultiLabelClassifier(
 
     def _is_by_likelihood(self) -> bool:
         """Whether predictions follow from probabilities of sets."""
-        return not self._is(SVM) and formulation_of(self._formulation()).has_probabilities
+        return not self._is(SVM) and formulation_of(self._formulation()).link is not None
 
     def _prepare_to_score(self) -> None:
         self._by_likelihood = self._is_by_likelihood()

@@ -8,20 +8,13 @@ import lazy_loader
 
 # Names are imported when they are first used.  ``__init__.pyi`` has the same for type checkers.
 _NAMES = {
-    "abilities": [
-        "LearnsFromHeldOut",
-        "RecallsResponses",
-        "Resumable",
-        "Spreadable",
-        "TakesSparseResponses",
-    ],
     "base": ["Boosting", "Formulation", "Problem"],
     "conditional_likelihood": ["ConditionalLikelihood"],
     "cut_oracle": ["Cut", "CutOracle"],
     "exponential": ["Exponential"],
     "logistic": ["Logistic"],
     "m_slack": ["HingeBySize", "MSlack"],
-    "master": ["Booster", "RestrictedMaster", "WeightedColumns"],
+    "master": ["Booster", "LearnsFromHeldOut", "RestrictedMaster", "WeightedColumns"],
     "norm_bounded": ["NormBounded"],
     "norm_bounded_hinge": ["NormBoundedHinge"],
     "one_slack": ["OneSlack"],

@@ -1,10 +1,5 @@
 """Public names, and where each is defined, for type checkers."""
 
-from .abilities import LearnsFromHeldOut as LearnsFromHeldOut
-from .abilities import RecallsResponses as RecallsResponses
-from .abilities import Resumable as Resumable
-from .abilities import Spreadable as Spreadable
-from .abilities import TakesSparseResponses as TakesSparseResponses
 from .base import Boosting as Boosting
 from .base import Formulation as Formulation
 from .base import Problem as Problem
@@ -16,6 +11,7 @@ from .logistic import Logistic as Logistic
 from .m_slack import HingeBySize as HingeBySize
 from .m_slack import MSlack as MSlack
 from .master import Booster as Booster
+from .master import LearnsFromHeldOut as LearnsFromHeldOut
 from .master import RestrictedMaster as RestrictedMaster
 from .master import WeightedColumns as WeightedColumns
 from .norm_bounded import NormBounded as NormBounded

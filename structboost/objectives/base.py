@@ -16,9 +16,8 @@ The loop (:mod:`structboost.training.loop`) calls them in this order::
         master.solve_loosely(...) after new columns, else master.solve(...);  or booster.step(...)
         master.bound(largest edge); weights, risk and primal go into the record of the round
 
-Masters and boosters are in :mod:`structboost.objectives.master`, their optional abilities in
-:mod:`structboost.objectives.abilities`.  :attr:`Formulation.makes` names the class of a master
-before one is made, which shows its abilities.
+Masters and boosters are in :mod:`structboost.objectives.master`.  A formulation declares what those
+that it makes are able to do.
 """
 
 from __future__ import annotations
@@ -113,22 +112,28 @@ class Formulation(Described):
     can_choose_C : bool
         Whether C weighs the loss against a price of weight.  The model is then empty below some C,
         from which ``C="auto"`` searches upwards.
-    link : SoftmaxLink, optional
-        Maps the scores that minimise the expected loss to class probabilities.  None if there are
-        no probabilities, or if :meth:`probabilities` is overridden.
+    learns_from_held_out : bool
+        Whether boosters are :class:`~structboost.objectives.LearnsFromHeldOut`.
     """
 
     works_on_shards: ClassVar[bool] = False
     can_choose_C: ClassVar[bool] = False
-    link: ClassVar[SoftmaxLink | None] = None
+    learns_from_held_out: ClassVar[bool] = False
 
-    def __init_subclass__(cls, **options: Any) -> None:
-        super().__init_subclass__(**options)
-        if "probabilities" in vars(cls) and cls.link is not None:
-            raise TypeError(
-                f"{cls.__name__} defines probabilities and has a link, which would be used "
-                "instead; declare link = None and has_probabilities = True."
-            )
+    @property
+    def can_resume(self) -> bool:
+        """Whether what it makes has ``state``, ``schema`` and ``restore``, as checkpoints need."""
+        return False
+
+    @property
+    def can_spread(self) -> bool:
+        """Whether its master has ``spread``."""
+        return False
+
+    @property
+    def link(self) -> SoftmaxLink | None:
+        """Map from scores that minimise the expected loss to class probabilities, if there are."""
+        return None
 
     @classmethod
     def by_name(cls, name: str, *, stabilize: bool) -> Self:
@@ -157,25 +162,6 @@ class Formulation(Described):
                 "stabilize=True, or take formulation='one_slack'."
             )
         return cls()
-
-    @property
-    def has_probabilities(self) -> bool:
-        """Whether :meth:`probabilities` is available, by default if there is a ``link``."""
-        return self.link is not None
-
-    @property
-    def identity(self) -> str:
-        """Text by which checkpoints tell formulations apart."""
-        return repr(self)
-
-    @property
-    def makes(self) -> type[WeightedColumns]:
-        """Class of the return value of :meth:`columns`, which shows its abilities.
-
-        A formulation that can be resumed, or whose weights can be spread, returns the class of its
-        master.  The default promises neither.
-        """
-        return RestrictedMaster
 
     def check(self) -> None:
         """Raise ValueError or TypeError if a parameter is out of range."""
@@ -225,28 +211,6 @@ class Formulation(Described):
         """
         return
 
-    def probabilities(self, scores: FloatArray) -> FloatArray:
-        """Probabilities for which the scores minimise the expected 0/1 loss.
-
-        Parameters
-        ----------
-        scores : ndarray, shape (n_samples, n_classes)
-            Scores of the classes.
-
-        Returns
-        -------
-        probabilities : ndarray, shape (n_samples, n_classes)
-            Rows sum to 1.
-
-        Raises
-        ------
-        NotImplementedError
-            If the scores imply no probabilities.
-        """
-        if self.link is None:
-            raise NotImplementedError(f"{type(self).__name__} does not implement probabilities().")
-        return self.link.inverse(scores)
-
     def columns(self, problem: Problem, C: float) -> WeightedColumns:
         """Make the weighted columns for the loop to train, by default the master.
 
@@ -289,11 +253,6 @@ class Boosting(Formulation, ABC):
 
     A subclass implements :meth:`booster`.
     """
-
-    @property
-    @override
-    def makes(self) -> type[WeightedColumns]:
-        return Booster
 
     @override
     def check_C(self, C: Any) -> None:

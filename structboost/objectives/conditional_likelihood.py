@@ -9,6 +9,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
+from scipy.sparse import issparse
 
 from structboost._typing import FloatArray, IntArray, override
 from structboost.contract.task import Task
@@ -79,6 +80,8 @@ class _Point(NamedTuple):
 class ConditionalLikelihoodMaster(RestrictedMaster):
     """Master of the conditional likelihood, for columns with several terms and kinds."""
 
+    takes_sparse_responses = True
+
     def __init__(self, problem: Problem, C: float) -> None:
         super().__init__(C)
         self._problem = problem
@@ -102,11 +105,8 @@ class ConditionalLikelihoodMaster(RestrictedMaster):
 
     @override
     def add_responses(self, kind: str, responses: Any) -> int:
-        return self._responses[kind].add(responses)
-
-    def add_sparse_responses(self, kind: str, responses: Any) -> int:
-        """Append learners of a kind whose responses are 0 on most parts."""
-        self._responses[kind] = SparseResponses.instead_of(self._responses[kind])
+        if issparse(responses):
+            self._responses[kind] = SparseResponses.instead_of(self._responses[kind])
         return self._responses[kind].add(responses)
 
     @override

@@ -77,6 +77,7 @@ class Exponential(Formulation):
     """
 
     can_choose_C: ClassVar[bool] = True
+    can_resume = True
     link = PAIR_LINK
     solver: str = "fcd"
     tau_max: int = 2
@@ -89,11 +90,6 @@ class Exponential(Formulation):
         checked_whole_number(self.tau_max, "tau_max")
         checked_not_negative(self.epsilon, "epsilon")
         checked_positive(self.largest_weight, "largest_weight")
-
-    @property
-    @override
-    def makes(self) -> type[ExponentialMaster]:
-        return ExponentialMaster
 
     @override
     def check_C(self, C: Any) -> None:
@@ -216,11 +212,8 @@ class ExponentialMaster(SingleTermMaster):
             return float(np.log(risk)), -edges / risk
         return float(weights.sum() + self.C * pairs.sum()), 1.0 - self.C * edges
 
+    @override
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """Weights, pair weights and the state of the random order, which depend on all rounds.
-
-        ValueError if the random orders are drawn in a way of which no state is known.
-        """
         drawn = self._random.get_state(legacy=False)
         if drawn["bit_generator"] != "MT19937":
             raise ValueError(
@@ -240,8 +233,8 @@ class ExponentialMaster(SingleTermMaster):
         }
         return scalars, arrays
 
+    @override
     def schema(self, n_learners: Mapping[str, int]) -> Schema:
-        """Names, types and shapes of the arrays of a state."""
         arrays = {
             "weights": Array("float64", ("n_live",), low=0.0, high=self._largest),
             "pairs": Array("float64", self._rho.shape, low=0.0),
@@ -249,11 +242,8 @@ class ExponentialMaster(SingleTermMaster):
         }
         return {"": Part(arrays)}
 
+    @override
     def restore(self, scalars: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Restore a state that :meth:`schema` accepted.
-
-        DamagedFileError if the pair weights are not those of the weights.
-        """
         with damaged_content():
             self._calls = whole_number(scalars["calls"], "number of calls", 0, 1 << 62)
             self._solves = whole_number(scalars["solves"], "number of solves", 0, 1 << 62)

@@ -111,9 +111,7 @@ class HingeMaster(RestrictedMaster, Generic[OracleType]):
 class CuttingPlaneMaster(HingeMaster[CutOracle], Bundle):
     """Hinge master with one slack for all examples, where a cut has an output for each example."""
 
-    def add_sparse_responses(self, kind: str, responses: Any) -> int:
-        """Append learners of a kind from a csr_array."""
-        return self.add_responses(kind, responses)
+    takes_sparse_responses = True
 
     @override
     def duals(self) -> dict[str, Any]:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
-from structboost._typing import IntArray, override
+from structboost._typing import FloatArray, IntArray, override
 from structboost.contract.task import Task
+from structboost.files.schema import Schema
+from structboost.learners.base import Growth
 from structboost.learners.terms import Terms, check_single_terms
+from structboost.objectives.held_out import HeldOut, Temperature
 from structboost.runtime.described import Described
 
 
@@ -24,7 +27,15 @@ class WeightedColumns(Described, ABC):
         Weights of the current model.  New columns have weight 0.
     risk : float
         True risk of these weights on all examples, infinite until it is first computed.
+    takes_sparse_responses : bool
+        Whether :meth:`add_responses` takes a csr_array, too.
+    recalls_responses : bool
+        Whether responses are stored for the next solution or step only, so that those of learners
+        of before come again by :meth:`hold_responses`.
     """
+
+    takes_sparse_responses: ClassVar[bool] = False
+    recalls_responses: ClassVar[bool] = False
 
     def __init__(self) -> None:
         self.weights = np.zeros(0)
@@ -55,8 +66,7 @@ class WeightedColumns(Described, ABC):
         kind : str
             Kind of the parts.
         responses : ndarray, shape (n_learners, n_parts)
-            The return value of :meth:`structboost.learners.WeakLearnerFamily.responses`; sparse
-            ones go to :class:`~structboost.objectives.TakesSparseResponses`.
+            The return value of :meth:`structboost.learners.WeakLearnerFamily.responses`.
 
         Returns
         -------
@@ -86,6 +96,65 @@ class WeightedColumns(Described, ABC):
             Which columns to keep; the weights of the others must be zero.
         """
         self.weights = self.weights[mask]
+
+    def hold_responses(self, kind: str, learners: IntArray, responses: Any) -> None:
+        """Store the responses of learners that were added before, if the class declares it.
+
+        Parameters
+        ----------
+        kind : str
+            Kind of the parts.
+        learners : ndarray of int64, shape (n_learners,)
+            Their indices.
+        responses
+            As for :meth:`add_responses`.
+        """
+
+    def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """Values and arrays that the next solves or steps depend on, apart from the columns.
+
+        Returns
+        -------
+        scalars : dict of str to object
+            Plain JSON.
+        arrays : dict of str to ndarray
+            They fit :meth:`schema`.
+        """
+        raise NotImplementedError
+
+    def schema(self, n_learners: Mapping[str, int]) -> Schema:
+        """Names, types and shapes that the arrays of :meth:`state` must have.
+
+        Parameters
+        ----------
+        n_learners : dict of str to int
+            Learners of each kind in the file.  The dimension ``n_live`` is the number of columns.
+
+        Returns
+        -------
+        schema : Schema
+            Their names, types and shapes.
+        """
+        raise NotImplementedError
+
+    def restore(self, scalars: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Restore a state that :meth:`schema` accepted.
+
+        The master or booster already has the columns of the state, and has solved nothing.
+
+        Parameters
+        ----------
+        scalars : dict of str to object
+            The plain values of the state.
+        arrays : dict of str to ndarray
+            Its arrays.
+
+        Raises
+        ------
+        DamagedFileError
+            If it is no state of a run on these data.
+        """
+        raise NotImplementedError
 
 
 class RestrictedMaster(WeightedColumns, ABC):
@@ -163,6 +232,16 @@ class RestrictedMaster(WeightedColumns, ABC):
             As for :meth:`solve`.
         """
         self.solve(tolerance, selected)
+
+    def spread(self, limit: float) -> None:
+        """Replace the weights by weights of small Euclidean norm, if the formulation declares it.
+
+        Parameters
+        ----------
+        limit : float
+            Largest primal that they may have.
+        """
+        raise NotImplementedError
 
     @abstractmethod
     def duals(self) -> dict[str, Any]:
@@ -257,4 +336,101 @@ class Booster(WeightedColumns, ABC):
         selected : ndarray of int64
             The columns that pricing chose last, new or not, most promising first.  Empty if
             pricing found none.
+        """
+
+
+@runtime_checkable
+class LearnsFromHeldOut(Protocol):
+    """Booster that uses the parts that families leave out of a round."""
+
+    def add_held_out(self, kind: str, held_out: HeldOut) -> None:
+        """Take the responses of columns on the parts that they were not fitted to.
+
+        Called before the next solution or step, in rounds that leave parts of the kind out.
+
+        Parameters
+        ----------
+        kind : str
+            Kind of the parts.
+        held_out : HeldOut
+            The parts, and the responses of all terms of the columns.
+        """
+
+    def temperature(self) -> Temperature | None:
+        """Factor of the scores that makes the true outputs of left-out parts most probable.
+
+        Returns
+        -------
+        temperature : Temperature or None
+            None if no parts were left out, or none were used.
+        """
+
+    @property
+    def held_out_loss(self) -> float | None:
+        """Mean loss of the left-out parts after the last round, or None if it was not measured."""
+
+    @property
+    def last_temperature(self) -> Temperature | None:
+        """Temperature of the parts left out if the last round looked at them, else None."""
+
+    def losses_of_examples(self, examples: IntArray) -> Callable[[float], FloatArray]:
+        """Losses of examples at the current scores.
+
+        Parameters
+        ----------
+        examples : ndarray of int64, shape (n,)
+            Indices of the examples.
+
+        Returns
+        -------
+        losses : callable
+            ``losses(factor)`` returns the losses where the scores are multiplied by a factor, shape
+            (n,).
+        """
+
+
+@runtime_checkable
+class GrowsRounds(Protocol):
+    """Booster that runs several rounds in compiled code, which also grows the learners.
+
+    Calls, in this order::
+
+        booster.grow_rounds(kind, growth)          as many rounds as it can
+        booster.add_grown(kind, n_learners)        for the learners of all these rounds
+        booster.add_columns(terms, n_new)
+        booster.take_round(selected)               for each of these rounds
+    """
+
+    @property
+    def rounds_ahead(self) -> int:
+        """Largest number of rounds of the next :meth:`grow_rounds`."""
+
+    def grow_rounds(self, kind: str, growth: Growth) -> int:
+        """Grow the learners of rounds, and step along them.
+
+        Ends early after a round that ends training, and before one that finds no column.
+
+        Parameters
+        ----------
+        kind : str
+            Kind of the parts.
+        growth : Growth
+            Data of a family, which is filled.
+
+        Returns
+        -------
+        n_rounds : int
+            Number of rounds that were run.
+        """
+
+    def add_grown(self, kind: str, n_learners: int) -> int:
+        """Append learners without responses, as ``add_responses`` does with them."""
+
+    def take_round(self, selected: IntArray) -> None:
+        """Add the steps of the next of these rounds to the weights, and set the risk.
+
+        Parameters
+        ----------
+        selected : ndarray of int64
+            Columns of the round.
         """

@@ -61,15 +61,11 @@ class NewtonSteps(Boosting):
         the formulation measures that loss.  None disables this check.
     """
 
+    can_resume = True
     shrinkage: float = 0.15
     largest_step: float = 1.0
     enough: float = 0.0
     patience: int | None = None
-
-    @property
-    @override
-    def makes(self) -> type[NewtonBooster]:
-        return NewtonBooster
 
     @override
     def check(self) -> None:
@@ -92,6 +88,8 @@ class NewtonBooster(Booster):
     shapes : dict of str to (int, int)
         Number of channels and of parts of each kind.
     """
+
+    recalls_responses = True
 
     def __init__(self, formulation: NewtonSteps, shapes: Mapping[str, tuple[int, int]]) -> None:
         super().__init__()
@@ -124,6 +122,7 @@ class NewtonBooster(Booster):
         self._n_learners[kind] += n_learners
         return self._n_learners[kind] - n_learners
 
+    @override
     def hold_responses(self, kind: str, learners: IntArray, responses: NDArray[np.generic]) -> None:
         """Store responses until the next step has been made and others arrive."""
         if self._has_stepped:
@@ -165,22 +164,20 @@ class NewtonBooster(Booster):
     def gradient(self) -> dict[str, FloatArray]:
         return {kind: np.ascontiguousarray(of.T) for kind, of in self._slopes.items()}
 
+    @override
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """Weights and scores, whose last digits depend on the order of summation."""
+        # The last digits of the scores depend on the order of summation.
         arrays = {"weights": self.weights, **prefixed("scores/", self._scores)}
         return {"calls": self._calls}, arrays
 
+    @override
     def schema(self, n_learners: Mapping[str, int]) -> Schema:
-        """Names, types and shapes of the arrays of a state."""
         scores = {kind: Array("float64", of_kind.shape) for kind, of_kind in self._scores.items()}
         weights = Array("float64", ("n_live",), low=0.0)
         return {"": Part({"weights": weights, **prefixed("scores/", scores)})}
 
+    @override
     def restore(self, scalars: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Restore a state that :meth:`schema` accepted.
-
-        DamagedFileError if the scores are not those of the weights.
-        """
         with damaged_content():
             self._calls = whole_number(scalars["calls"], "number of calls", 0, 1 << 62)
         self.weights = arrays["weights"]

@@ -27,13 +27,12 @@ from structboost.files.schema import (
     whole_number,
 )
 from structboost.learners.base import WeakLearnerFamily
-from structboost.objectives.abilities import Spreadable
 from structboost.objectives.base import Formulation, Problem
 from structboost.objectives.cut_oracle import CutOracle
 from structboost.objectives.hinge import CuttingPlaneMaster
 from structboost.solvers.cut_pool import CutPool
 from structboost.solvers.proximal_step import Curvature, proximal_step
-from structboost.validation import check_implements, checked_flag, checked_not_negative
+from structboost.validation import check_declares, checked_flag, checked_not_negative
 
 _MAX_CUTS_PER_SOLVE = 5000
 # Cuts of a loose solution; after these, new columns help more than new cuts.
@@ -93,13 +92,13 @@ class OneSlack(Formulation):
 
     @property
     @override
-    def identity(self) -> str:
-        return f"ridge {float(self.ridge)}" if self.ridge else ""
+    def can_resume(self) -> bool:
+        return self.stabilize
 
     @property
     @override
-    def makes(self) -> type[OneSlackMaster]:
-        return StabilisedMaster if self.stabilize else OneSlackMaster
+    def can_spread(self) -> bool:
+        return self.stabilize
 
     @override
     def prepare(self, families: Mapping[str, WeakLearnerFamily], random_state: Any) -> None:
@@ -112,8 +111,7 @@ class OneSlack(Formulation):
     def check(self) -> None:
         checked_flag(self.stabilize, "stabilize")
         if self.ridge is not None and checked_not_negative(self.ridge, "ridge"):
-            remedy = "take OneSlack(stabilize=True), or leave ridge=None"
-            check_implements(self.makes, self, Spreadable, "ridge", remedy)
+            check_declares(self, "can_spread", "ridge", "take stabilize=True, or leave ridge=None")
 
     @override
     def master(self, problem: Problem, C: float) -> OneSlackMaster:
@@ -255,8 +253,8 @@ class StabilisedMaster(OneSlackMaster):
 
     stabilize = True
 
+    @override
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """Values and arrays that the next steps depend on, with the weights of each cut."""
         scalars = {
             "risk": self.risk, "dual_value": self.dual_value, "n_made": self.pool.n_made,
             "step": self.step_length, "calls": self.oracle.calls,
@@ -268,8 +266,8 @@ class StabilisedMaster(OneSlackMaster):
         arrays |= dict(zip(_OF_CURVATURE, curvature, strict=True))
         return scalars, arrays | self.oracle.state(pool.cuts[1:])
 
+    @override
     def schema(self, n_learners: Mapping[str, int]) -> Schema:
-        """Names, types and shapes of the arrays of a state."""
         fields = {
             "weights": Array("float64", ("n_live",), low=0.0),
             "matrix": Array("float64", ("n_cuts", "n_live")),
@@ -277,11 +275,8 @@ class StabilisedMaster(OneSlackMaster):
         }
         return {"": Part(fields | _OF_CUTS | _OF_CURVATURE), **self.oracle.schema(n_learners)}
 
+    @override
     def restore(self, scalars: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Restore a state that :meth:`schema` accepted, in a master with its columns and no cuts.
-
-        DamagedFileError if the cuts or the risk, computed again, differ: it belongs to other data.
-        """
         _check_state(scalars, arrays, self.C)
         matrix, losses = arrays["matrix"], arrays["losses"]
         cuts = []
@@ -306,6 +301,7 @@ class StabilisedMaster(OneSlackMaster):
         pool.curvature = Curvature(*(arrays[name] for name in _OF_CURVATURE))
         self.oracle.calls = scalars["calls"]
 
+    @override
     def spread(self, limit: float) -> None:
         """Move to weights of small Euclidean norm whose objective is at most ``limit``.
 

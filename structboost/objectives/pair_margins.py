@@ -36,7 +36,6 @@ class PairFormulation(Formulation):
     """Exponential loss over pairs, of a type listed in ``PAIRS``."""
 
     pairs: str = "outputs"
-    link = PAIR_LINK
 
     @override
     def check(self) -> None:
@@ -44,8 +43,8 @@ class PairFormulation(Formulation):
 
     @property
     @override
-    def has_probabilities(self) -> bool:
-        return self.pairs == "outputs"
+    def link(self) -> SoftmaxLink | None:
+        return PAIR_LINK if self.pairs == "outputs" else None
 
 
 class PairColumns(WeightedColumns):

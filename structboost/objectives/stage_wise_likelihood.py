@@ -56,15 +56,11 @@ class StageWiseLikelihood(NewtonSteps):
     """
 
     link = PAIR_LINK
+    learns_from_held_out = True
     shrinkage: float = 0.1
     largest_step: float = 0.4
     enough: float = 3e-4
     patience: int | None = 160
-
-    @property
-    @override
-    def makes(self) -> type[StageWiseLikelihoodBooster]:
-        return StageWiseLikelihoodBooster
 
     @override
     def booster(self, problem: Problem) -> StageWiseLikelihoodBooster:
@@ -122,7 +118,7 @@ class StageWiseLikelihoodBooster(HeldOutBooster):
         self._slopes[self._kind], self._curvatures[self._kind] = self._derivatives
 
     def grow_rounds(self, kind: str, growth: Growth) -> int:
-        """Run rounds in compiled code (:class:`structboost.objectives.abilities.GrowsRounds`)."""
+        """Run rounds in compiled code (:class:`structboost.objectives.master.GrowsRounds`)."""
         steps = np.empty((len(growth.seeds), len(self._scores[kind])))
         risks, of = np.empty(len(steps)), self.formulation
         settings = float(of.shrinkage), float(of.largest_step), float(of.enough)

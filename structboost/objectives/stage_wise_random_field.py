@@ -43,15 +43,11 @@ class StageWiseRandomField(NewtonSteps):
     """
 
     link = SoftmaxLink()
+    learns_from_held_out = True
     # Twice that of StageWiseLikelihood, whose scores are half the logarithms of odds.
     largest_step: float = 0.8
     enough: float = 3e-4
     patience: int | None = 100
-
-    @property
-    @override
-    def makes(self) -> type[StageWiseRandomFieldBooster]:
-        return StageWiseRandomFieldBooster
 
     @override
     def booster(self, problem: Problem) -> StageWiseRandomFieldBooster:

@@ -15,14 +15,8 @@ from structboost.files.schema import Array, DamagedFileError, damaged_content
 from structboost.learners.base import Column, WeakLearnerFamily
 from structboost.learners.terms import Term, Terms
 from structboost.model.ensemble import Ensemble, KindEnsemble
-from structboost.objectives.abilities import (
-    GrowsRounds,
-    LearnsFromHeldOut,
-    RecallsResponses,
-    TakesSparseResponses,
-)
 from structboost.objectives.held_out import HeldOut
-from structboost.objectives.master import WeightedColumns
+from structboost.objectives.master import GrowsRounds, LearnsFromHeldOut, WeightedColumns
 
 
 class ColumnWeights(NamedTuple):
@@ -131,7 +125,6 @@ class ColumnRegistry:
         self.families = families
         self.selected = np.zeros(0, np.int64)
         self._master = master
-        self._recalling = master if isinstance(master, RecallsResponses) else None
         self._learning = master if isinstance(master, LearnsFromHeldOut) else None
         self._indices: dict[tuple[str, tuple[Term, ...]], int] = {}
         self._learners: dict[str, dict[Any, int]] = {kind: {} for kind in families}
@@ -148,7 +141,7 @@ class ColumnRegistry:
         for kind, of_kind in priced.items():
             first = len(places.added)
             fresh, again = places.split(kind, of_kind)
-            if again and self._recalling is not None:
+            if again and self._master.recalls_responses:
                 learners = (term.learner for column in again for term in column.terms)
                 self._recall(kind, list(dict.fromkeys(learners)))
             if fresh:
@@ -375,7 +368,7 @@ class ColumnRegistry:
         numbered = [(first + i, term) for i, column in enumerate(fresh) for term in column.terms]
         learners = list(dict.fromkeys(term.learner for _, term in numbered))
         new = [learner for learner in learners if learner not in indices]
-        if len(new) < len(learners) and self._recalling is not None and grower is None:
+        if len(new) < len(learners) and self._master.recalls_responses and grower is None:
             # Learners of earlier rounds, on other channels now.
             self._recall(kind, [learner for learner in learners if learner in indices])
         if new:
@@ -388,16 +381,15 @@ class ColumnRegistry:
 
     def _recall(self, kind: str, learners: Sequence[Any]) -> None:
         """Give the master the responses of learners that it had before."""
-        assert self._recalling is not None
         indices = np.array([self._learners[kind][learner] for learner in learners], np.int64)
-        self._recalling.hold_responses(kind, indices, _dense(self._responses(kind, learners)))
+        self._master.hold_responses(kind, indices, _dense(self._responses(kind, learners)))
 
     def _add_learners(self, kind: str, learners: Sequence[Any]) -> int:
         """Give the master new learners, and return the index of the first."""
         responses = self._responses(kind, learners)
-        if sparse.issparse(responses) and isinstance(self._master, TakesSparseResponses):
-            return self._master.add_sparse_responses(kind, responses)
-        return self._master.add_responses(kind, _dense(responses))
+        if not self._master.takes_sparse_responses:
+            responses = _dense(responses)
+        return self._master.add_responses(kind, responses)
 
     def _responses(self, kind: str, learners: Sequence[Any]) -> Any:
         return self.families[kind].responses(learners)

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from structboost._typing import FloatArray
-from structboost.objectives.abilities import GivesLosses
 from structboost.objectives.held_out import Temperature, fitted_temperature
+from structboost.objectives.master import LearnsFromHeldOut
 from structboost.training.boosting import StructBoost, run_without_model
 from structboost.training.loop import Loop
 
@@ -82,7 +82,7 @@ class HeldOutRun:
 
         def run(loop: Loop) -> None:
             most, state, booster = loop.settings.max_rounds, loop.state, loop.weighted
-            assert isinstance(booster, GivesLosses)
+            assert isinstance(booster, LearnsFromHeldOut)
             while not (state.done or state.interrupted) and len(state.history) < most:
                 n_rounds = min(most, len(state.history) + _LOOK)
                 loop.settings = replace(loop.settings, max_rounds=n_rounds)

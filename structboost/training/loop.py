@@ -24,16 +24,21 @@ import numpy as np
 from structboost.contract.task import Task
 from structboost.learners.pricing import Priced, PricingRule, single
 from structboost.model.ensemble import Ensemble
-from structboost.objectives.abilities import GrowsRounds, LearnsFromHeldOut, Spreadable
 from structboost.objectives.base import Formulation
 from structboost.objectives.held_out import Temperature
-from structboost.objectives.master import Booster, RestrictedMaster, WeightedColumns
+from structboost.objectives.master import (
+    Booster,
+    GrowsRounds,
+    LearnsFromHeldOut,
+    RestrictedMaster,
+    WeightedColumns,
+)
 from structboost.runtime.interrupts import raise_if_interrupted
 from structboost.training.columns import ColumnRegistry
 from structboost.training.history import Record, contradicts, record, relative_gap
 from structboost.training.state import RunCheckpoint, State
 from structboost.validation import (
-    check_implements,
+    check_declares,
     checked_relative_gap,
     checked_whole_number,
     shown,
@@ -76,7 +81,7 @@ class Settings:
         spread = checked_relative_gap(self.spread, "spread")
         if spread:
             remedy = "take formulation='one_slack' with stabilize=True, or leave spread=0"
-            check_implements(formulation.makes, formulation, Spreadable, "spread", remedy)
+            check_declares(formulation, "can_spread", "spread", remedy)
             if spread <= tol:
                 raise ValueError(
                     f"spread is {shown(self.spread)}, not above tol = {shown(self.tol)}, so "
@@ -372,7 +377,6 @@ class Loop:
             return
         limit = (master.primal if self.bound is None else self.bound) / (1.0 - spread)
         if limit > 0:
-            assert isinstance(master, Spreadable)
             master.spread(limit)
             self._record()
 

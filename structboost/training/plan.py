@@ -22,7 +22,6 @@ from structboost.files.checkpoint import Checkpoint, CheckpointFile, identity_of
 from structboost.learners.base import WeakLearnerFamily
 from structboost.learners.families import WeakLearners, checked_members, families_of
 from structboost.learners.pricing import CandidateRule, PricingRule, rule_of
-from structboost.objectives.abilities import Resumable
 from structboost.objectives.base import Formulation, Problem
 from structboost.training.columns import ColumnRegistry
 from structboost.training.engines import Engine
@@ -36,7 +35,6 @@ from structboost.validation import (
     check_declares,
     check_examples,
     check_flag_or_none,
-    check_implements,
     checked_example_weights,
     is_text,
 )
@@ -91,8 +89,7 @@ class Plan:
         checked_members(self.weak_learner, self.task.kinds, exact=self.exact)
         rule_of(self.pricing)
         if self.checkpoint is not None:
-            master, by = self.formulation.makes, self.formulation
-            check_implements(master, by, Resumable, "checkpoint", _RESUMABLE)
+            check_declares(self.formulation, "can_resume", "checkpoint", _RESUMABLE)
             check_declares(self.rule, "can_resume", "checkpoint", _RESUMABLE_RULES)
         if not (self.formulation.works_on_shards or self.engine.in_process):
             raise ValueError(
@@ -233,7 +230,7 @@ class Plan:
             },
             "n_features": dict(examples.n_features),
             "families": {kind: family.identity for kind, family in families.items()},
-            "formulation": self.formulation.identity,
+            "formulation": repr(self.formulation),
         }
         return identity_of(about, [weights, *examples.offsets.values()])
 

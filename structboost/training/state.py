@@ -18,7 +18,6 @@ from structboost.files.schema import (
     prefixed,
     whole_number,
 )
-from structboost.objectives.abilities import Resumable
 from structboost.objectives.master import WeightedColumns
 from structboost.training.columns import (
     STAGES_SCHEMA,
@@ -115,23 +114,20 @@ class RunCheckpoint:
     file : CheckpointFile
     columns : ColumnRegistry
     weighted : WeightedColumns
-        Its class is :class:`Resumable`.
     """
 
     def __init__(
         self, file: CheckpointFile, columns: ColumnRegistry, weighted: WeightedColumns
     ) -> None:
-        assert isinstance(weighted, Resumable)
         self._file = file
         self._columns = columns
-        self._weighted: WeightedColumns = weighted
-        self._resumable: Resumable = weighted
+        self._weighted = weighted
 
     def write(self, state: State, *, is_last: bool) -> None:
         """Write a state if it is due, or the last one of its run."""
         if not (is_last or self._file.is_due()):
             return
-        values, of_master = self._resumable.state()
+        values, of_master = self._weighted.state()
         learners, of_columns = self._columns.state()
         arrays = {
             **stage_arrays(state.stages),
@@ -153,14 +149,14 @@ class RunCheckpoint:
             self._columns.restore(header, below("columns/", arrays), kinds)
             for family in self._columns.families.values():
                 family.skip_rounds(n_rounds)
-            self._resumable.restore(header["master"], below("master/", arrays))
+            self._weighted.restore(header["master"], below("master/", arrays))
             stages = stages_of(arrays, len(self._columns))
             return State.of_header(header, stages, self._weighted.primal)
 
     def _schema(self, header: Mapping[str, Any], names: Collection[str]) -> Schema:
         """Names, types and shapes of the arrays of a checkpoint of this run."""
         n_learners = {kind: len(header["learners"][kind]) for kind in self._columns.families}
-        of_master = dict(self._resumable.schema(n_learners))
+        of_master = dict(self._weighted.schema(n_learners))
         part = of_master.pop("", Part({}))
         arrays = {
             **STAGES_SCHEMA,

@@ -55,7 +55,5 @@ from structboost.validation.parameters import is_text as is_text
 from structboost.validation.parameters import is_whole as is_whole
 from structboost.validation.plug_ins import check_declares as check_declares
 from structboost.validation.plug_ins import check_estimator as check_estimator
-from structboost.validation.plug_ins import check_implements as check_implements
 from structboost.validation.plug_ins import check_takes_arguments as check_takes_arguments
 from structboost.validation.plug_ins import checked_callbacks as checked_callbacks
-from structboost.validation.plug_ins import lacking as lacking

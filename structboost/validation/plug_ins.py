@@ -42,27 +42,6 @@ def check_declares(plug_in: Any, flag: str, argument: str, remedy: str) -> None:
         )
 
 
-def lacking(plug_in: type, protocol: type) -> list[str]:
-    """List the members of a protocol that a class lacks."""
-    members = [name for name in vars(protocol) if not name.startswith("_")]
-    return [name for name in members if not hasattr(plug_in, name)]
-
-
-def check_implements(product: type, by: Any, protocol: type, argument: str, remedy: str) -> None:
-    """Raise ValueError unless a class has the members that an argument of the trainer needs.
-
-    The members are those of ``protocol``, and ``product`` is the class of the objects that a
-    plug-in makes.  The error names the plug-in, ``by``, and the ``argument``, and ends in the
-    ``remedy``.
-    """
-    missing = lacking(product, protocol)
-    if missing:
-        raise ValueError(
-            f"{argument} needs {', '.join(missing)}, which {product.__name__} of "
-            f"{type(by).__name__} does not implement; {remedy}."
-        )
-
-
 def _signature_of(value: Callable[..., Any]) -> inspect.Signature:
     return _signature_of_class(value) if isinstance(value, type) else inspect.signature(value)
 

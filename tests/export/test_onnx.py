@@ -171,14 +171,6 @@ def test_formulations_say_how_probabilities_follow_from_scores():
     class Cautious(Exponential):
         link = SoftmaxLink(sharpness=0.5, margin=0.7)
 
-    class Even(Exponential):
-        link = None
-
-        def probabilities(self, scores):
-            return np.full_like(scores, 1 / 3)
-
-        has_probabilities = True
-
     model = StructBoostClassifier(objective=Cautious(), C=30, max_iter=5).fit(X, Y)
     rows = X.astype(np.float32)
     found = model.predict_proba(rows)
@@ -186,12 +178,6 @@ def test_formulations_say_how_probabilities_follow_from_scores():
     expected = share * (np.exp(0.7) - (np.exp(0.7) - 1) * share)
     np.testing.assert_allclose(found, expected / expected.sum(axis=1)[:, None])
     np.testing.assert_allclose(run(model, rows)["probabilities"], found, atol=1e-5)
-    with pytest.raises(TypeError, match=r"Both defines .*; declare link = None and has_prob"):
-        type("Both", (Exponential,), {"probabilities": Even.probabilities})
-    even = StructBoostClassifier(objective=Even(), C=30, max_iter=5).fit(X, Y)
-    assert (even.predict_proba(rows) == 1 / 3).all()
-    with pytest.raises(TypeError, match="whose probabilities have no form in ONNX"):
-        to_onnx(even)
 
 
 def test_scores_of_an_ensemble_and_names_of_features():

@@ -66,7 +66,7 @@ def test_the_scores_that_minimise_the_expected_loss_give_the_probabilities(
 ):
     true = np.array(shares) / sum(shares)
     best = minimize(expected, np.zeros(len(true)), args=(true,), options={"gtol": 1e-9})
-    np.testing.assert_allclose(formulation.probabilities(best.x[None])[0], true, atol=1e-5)
+    np.testing.assert_allclose(formulation.link.inverse(best.x[None])[0], true, atol=1e-5)
 
 
 @pytest.mark.slow

@@ -191,7 +191,7 @@ def test_damaged_and_foreign_checkpoints_are_refused(tmp_path):
     [
         (
             {"formulation": "m_slack"},
-            "checkpoint needs state, .* of MSlack .* take formulation='one_slack'",
+            "checkpoint needs can_resume, which MSlack .* take formulation='one_slack'",
         ),
         (
             {"weak_learner": "perceptron"},
@@ -199,7 +199,7 @@ def test_damaged_and_foreign_checkpoints_are_refused(tmp_path):
         ),
         (
             {"stabilize": False},
-            "checkpoint needs state, .*which OneSlackMaster of OneSlack .* with stabilize=True",
+            "checkpoint needs can_resume, which OneSlack .* with stabilize=True",
         ),
         (
             {"pricing": CodeWord(lambda: np.ones(3))},

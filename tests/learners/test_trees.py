@@ -202,7 +202,7 @@ def test_trees_share_the_weight_unless_told_otherwise(tmp_path):
     fitted("one_slack", checkpoint=tmp_path / "run")
     with pytest.raises(CheckpointError, match="other data or parameters"):
         fitted(OneSlack(ridge=0.5), checkpoint=tmp_path / "run")
-    with pytest.raises(ValueError, match=r"ridge needs spread.*stabilize=True"):
+    with pytest.raises(ValueError, match=r"ridge needs can_spread.*stabilize=True"):
         fitted(OneSlack(stabilize=False, ridge=1))
     with pytest.raises(ValueError, match="ridge is -1"):
         fitted(OneSlack(ridge=-1))

@@ -53,10 +53,7 @@ def master_with_columns(rng, X, Y, sparse_answers):
     terms = {}
     for kind, rows in stack.rows.items():
         answers = rng.integers(-1, 2, size=(4, len(rows))).astype(np.int8)
-        if sparse_answers:
-            master.add_sparse_responses(kind, sparse.csr_array(answers))
-        else:
-            master.add_responses(kind, answers)
+        master.add_responses(kind, sparse.csr_array(answers) if sparse_answers else answers)
         columns = np.arange(10) if kind == "token" else np.arange(10)[::-1]
         channels = rng.integers(task.kinds[kind].n_channels, size=10)
         terms[kind] = Terms(columns, rng.integers(4, size=10), channels, rng.normal(size=10))

@@ -15,10 +15,7 @@ MAX_CUTS = 1000
 class PricedNorm(Formulation):
     price: float = 2.0
     works_on_shards = True
-
-    @property
-    def makes(self):
-        return PricedNormMaster
+    can_resume = True
 
     def check(self):
         if not self.price > 0:

@@ -17,7 +17,7 @@ from structboost.runtime import blocks
 from tests.files.test_checkpoint import Broken, broken_after
 from tests.outside.engine import Backwards
 from tests.outside.family import BandFamily, BandTable
-from tests.outside.formulation import PricedNorm, PricedNormMaster
+from tests.outside.formulation import PricedNorm
 from tests.outside.rule import BestOfAll
 from tests.outside.steps import Steps
 from tests.outside.task import ChooseCandidate, examples
@@ -130,16 +130,12 @@ def test_a_broken_run_resumes_with_another_engine_to_the_same_model(serial, tmp_
 
 
 def test_a_run_of_plug_ins_that_cannot_resume_is_refused(tmp_path, monkeypatch):
-    for plug_in in (BandFamily, BestOfAll):
+    for plug_in in (BandFamily, BestOfAll, PricedNorm):
         with monkeypatch.context() as patch:
             patch.setattr(plug_in, "can_resume", False)
             message = f"checkpoint needs can_resume, which {plug_in.__name__} does not declare"
             with pytest.raises(ValueError, match=message):
                 trainer(checkpoint=tmp_path / "run.npz").fit(X, Y)
-    monkeypatch.delattr(PricedNormMaster, "schema")
-    message = "checkpoint needs schema, which PricedNormMaster of PricedNorm does not implement"
-    with pytest.raises(ValueError, match=message):
-        trainer(checkpoint=tmp_path / "run.npz").fit(X, Y)
 
 
 @pytest.mark.slow
@@ -228,14 +224,12 @@ def test_callbacks_see_a_fitted_trainer_of_their_round():
         "training/plan",
         "objectives/base",
         "objectives/master",
-        "objectives/abilities",
         "objectives/cut_oracle",
     ],
 )
 def test_the_loop_imports_contracts_and_no_plug_in(module):
     contracts = {
         "structboost.objectives": {
-            "abilities",
             "base",
             "cut_oracle",
             "held_out",
