@@ -124,7 +124,7 @@ class NewtonBooster(Booster):
 
     @override
     def hold_responses(self, kind: str, learners: IntArray, responses: NDArray[np.generic]) -> None:
-        """Store responses until the next step has been made and others arrive."""
+        # Until the next step has been made and others arrive.
         if self._has_stepped:
             self._responses.clear()
             self._has_stepped = False
