@@ -16,11 +16,16 @@ TIE = 1e-6
 ROUNDING = 1e-9
 
 
-def ranked(values: FloatArray) -> IntArray:
-    """Return indices of values, largest first, with values that differ by rounding in order."""
-    largest = float(np.abs(values[np.isfinite(values)]).max(initial=0.0)) or 1.0
-    order: IntArray = np.argsort(-np.round(values / (ROUNDING * largest)), kind="stable")
-    return order
+def ranked(values: FloatArray, most: int | None = None) -> IntArray:
+    """Rank the largest values, or all, by index where they differ by rounding only."""
+    rounding = ROUNDING * (float(np.abs(values[np.isfinite(values)]).max(initial=0.0)) or 1.0)
+    index = np.arange(len(values))
+    if most is not None and most < len(values):
+        # Sorting all would cost more than the search that found the values.
+        least = np.partition(values, len(values) - most)[len(values) - most]
+        index = np.flatnonzero(values >= least - rounding)
+    order: IntArray = np.argsort(-np.round(values[index] / rounding), kind="stable")[:most]
+    return index[order]
 
 
 def best_first(candidates: Sequence[Candidate]) -> list[Candidate]:
@@ -38,7 +43,7 @@ def best_on_channels(
     candidates = [
         Candidate(learner(int(k), channel), channel, float(edges[k, channel]))
         for channel in range(edges.shape[1])
-        for k in ranked(edges[:, channel])[:per_channel]
+        for k in ranked(edges[:, channel], per_channel)
     ]
     return best_first(candidates)
 
@@ -47,7 +52,7 @@ def largest_norms(
     learners: Sequence[Any], edges: FloatArray, n_learners: int
 ) -> list[tuple[Any, FloatArray]]:
     """Learners of largest l1 norm of edges over the channels, with their edges, best first."""
-    order = ranked(np.abs(edges).sum(axis=1))[:n_learners]
+    order = ranked(np.abs(edges).sum(axis=1), n_learners)
     return [(learners[int(k)], edges[k]) for k in order]
 
 

@@ -13,16 +13,18 @@ from structboost._typing import IntArray
 from structboost.contract.calls import check_nothing_missing
 from structboost.contract.parts import PartKind, StackedParts
 from structboost.learners.base import TrainingFeatures, WeakLearnerFamily
-from structboost.learners.registry import FAMILIES, IN_SHARDS, SPARSE, family_maker
+from structboost.learners.registry import FAMILIES, IN_SHARDS, SPARSE
 from structboost.learners.union import UnionFamily
 from structboost.runtime.elsewhere import hint
-from structboost.validation import copied_in_order, shown
+from structboost.validation import check_takes_arguments, copied_in_order, shown
 
 WeakLearner = str | Callable[..., WeakLearnerFamily]
 # One family, or the union of several.
 Members = WeakLearner | Sequence[WeakLearner]
 # The same for each kind, or one for all.
 WeakLearners = Members | Mapping[str, Members]
+# Keywords that a family is given if it takes them.
+_OPTIONS = ("exact", "n_threads")
 
 
 class FeaturesOfKinds(TrainingFeatures, Protocol):
@@ -32,40 +34,52 @@ class FeaturesOfKinds(TrainingFeatures, Protocol):
     offsets: Mapping[str, IntArray]
 
 
-def checked_members(
-    weak_learner: Any, kinds: Mapping[str, PartKind], *, exact: bool | None
-) -> dict[str, list[WeakLearner]]:
+def checked_members(weak_learner: Any, kinds: Mapping[str, PartKind]) -> dict[str, list[Any]]:
     """Families to learn each kind of part with, as a union.
 
     ValueError if a name or a kind does not exist, or a family is named twice.  TypeError if a
-    callable does not take the arguments, ``exact`` among them.
+    callable does not take features and responses.
     """
-    if isinstance(weak_learner, Mapping):
-        if set(weak_learner) != set(kinds):
-            other = next((kind for kind in weak_learner if kind not in kinds), None)
-            remedy = (
-                "" if other is None else f" About {shown(other)}: {hint(str(other), list(kinds))}"
-            )
-            raise ValueError(
-                f"weak_learner is for the kinds {list(weak_learner)}, but the task has the kinds "
-                f"{list(kinds)}; give weak learners for each of them.{remedy}"
-            )
-        of_kinds = {kind: weak_learner[kind] for kind in kinds}
-    else:
-        of_kinds = dict.fromkeys(kinds, weak_learner)
-    members = {
-        kind: list(union) if isinstance(union, list | tuple) else [union]
-        for kind, union in of_kinds.items()
-    }
-    for of_kind in members.values():
-        names = [member for member in of_kind if isinstance(member, str)]
-        if not of_kind or len(set(names)) < len(names):
+    by_kind = weak_learner
+    if not isinstance(weak_learner, Mapping):
+        by_kind = dict.fromkeys(kinds, weak_learner)
+    elif set(weak_learner) != set(kinds):
+        other = next((kind for kind in weak_learner if kind not in kinds), None)
+        remedy = "" if other is None else f" About {shown(other)}: {hint(str(other), list(kinds))}"
+        raise ValueError(
+            f"weak_learner is for the kinds {list(weak_learner)}, but the task has the kinds "
+            f"{list(kinds)}; give weak learners for each of them.{remedy}"
+        )
+    members = {kind: _listed(by_kind[kind]) for kind in kinds}
+    for union in members.values():
+        names = [member for member in union if isinstance(member, str)]
+        if not union or len(set(names)) < len(names):
             raise ValueError(
                 f"weak_learner is {shown(weak_learner)}; name at least one family, and none twice."
             )
-        for member in of_kind:
-            family_maker(member, exact=exact)
+        for member in union:
+            _check_maker(member)
     return members
+
+
+def _check_maker(member: Any) -> None:
+    """Raise ValueError if no family has a name, TypeError if a callable makes none of parts."""
+    if not callable(member):
+        FAMILIES.check(member)
+        return
+    # Types of Python itself, such as dict, have no signature to check.
+    if isinstance(member, type) and member.__module__ == "builtins":
+        raise TypeError(
+            f"weak_learner is {shown(member)}; give a name, such as 'stump', or a subclass of "
+            "WeakLearnerFamily."
+        )
+    options = {name: None for name in _OPTIONS if _takes(member, name)}
+    call = "weak_learner(parts, response, exact=..., n_threads=...)"
+    check_takes_arguments(member, "weak_learner", call, None, None, **options)
+
+
+def _listed(members: Any) -> list[Any]:
+    return list(members) if isinstance(members, list | tuple) else [members]
 
 
 def alternatives(weak_learner: WeakLearners) -> list[WeakLearners]:
@@ -74,28 +88,24 @@ def alternatives(weak_learner: WeakLearners) -> list[WeakLearners]:
     Kinds that do not learn with a family keep their families.  Sets of categories stay with the
     stumps that they complement.
     """
-    if not isinstance(weak_learner, Mapping):
-        return [one[""] for one in _alternatives({"": weak_learner})]
-    return list(_alternatives(weak_learner))
-
-
-def _alternatives(of_kinds: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    groups = {kind: _inseparable(members) for kind, members in of_kinds.items()}
-    families: list[list[WeakLearner]] = []
+    is_mapping = isinstance(weak_learner, Mapping)
+    by_kind: Mapping[str, Any] = weak_learner if is_mapping else {"": weak_learner}  # type: ignore[assignment]
+    groups = {kind: _inseparable(_listed(members)) for kind, members in by_kind.items()}
+    families: list[Any] = []
     for of_kind in groups.values():
         if len(of_kind) > 1:
             families.extend(group for group in of_kind if group not in families)
-    alone = [
-        {kind: family if family in groups[kind] else default for kind, default in of_kinds.items()}
+    found: list[Any] = [by_kind] + [
+        {kind: family if family in groups[kind] else default for kind, default in by_kind.items()}
         for family in families
     ]
-    return [of_kinds, *alone]
+    return found if is_mapping else [alternative[""] for alternative in found]
 
 
-def _inseparable(members: Any) -> list[list[WeakLearner]]:
+def _inseparable(members: Sequence[Any]) -> list[list[WeakLearner]]:
     """Families of a union, each with the families that depend on it."""
     groups: list[list[WeakLearner]] = []
-    for member in members if isinstance(members, list | tuple) else [members]:
+    for member in members:
         beside = _declared(groups[-1][0], "sets_of_categories") if groups else None
         if beside is not None and isinstance(member, partial) and member.func is beside:
             groups[-1].append(member)
@@ -104,33 +114,33 @@ def _inseparable(members: Any) -> list[list[WeakLearner]]:
     return groups
 
 
+def _named(weak_learner: Any) -> list[Any]:
+    """All families that ``weak_learner`` names, of all kinds."""
+    if isinstance(weak_learner, Mapping):
+        return [member for members in weak_learner.values() for member in _listed(members)]
+    return _listed(weak_learner)
+
+
 def takes_missing(weak_learner: Any) -> bool:
     """Whether all families that ``weak_learner`` names take missing features (NaN)."""
-    if isinstance(weak_learner, Mapping):
-        return all(map(takes_missing, weak_learner.values()))
-    if isinstance(weak_learner, list | tuple):
-        return all(map(takes_missing, weak_learner))
-    return bool(_declared(weak_learner, "takes_missing"))
+    return all(_declared(member, "takes_missing") for member in _named(weak_learner))
 
 
 def works_in_threads(weak_learner: Any) -> bool:
     """Whether one of the families that ``weak_learner`` names searches in several threads."""
-    if isinstance(weak_learner, Mapping):
-        return any(map(works_in_threads, weak_learner.values()))
-    if isinstance(weak_learner, list | tuple):
-        return any(map(works_in_threads, weak_learner))
-    return bool(_declared(weak_learner, "in_threads"))
+    return any(_declared(member, "in_threads") for member in _named(weak_learner))
 
 
 def takes_sparse(weak_learner: Any) -> bool:
     """Whether all families that ``weak_learner`` names take sparse features."""
-    if isinstance(weak_learner, list | tuple):
-        return all(map(takes_sparse, weak_learner))
-    if isinstance(weak_learner, str):
-        return weak_learner in SPARSE
-    family = _maker(weak_learner)
-    name = getattr(family, "name", None)
-    return name in SPARSE and isinstance(family, type) and issubclass(family, SPARSE[name])
+    return all(map(_is_sparse, _named(weak_learner)))
+
+
+def _is_sparse(member: Any) -> bool:
+    maker = _maker(member)
+    if isinstance(member, str) or not isinstance(maker, type):
+        return member in SPARSE
+    return issubclass(maker, tuple(SPARSE[name] for name in SPARSE))
 
 
 def check_takes_sparse(weak_learner: Any) -> None:
@@ -160,13 +170,19 @@ def _declared(weak_learner: Any, name: str) -> Any:
 def _takes(weak_learner: Any, keyword: str) -> bool:
     """Whether a family takes a keyword that is not set yet."""
     maker = _maker(weak_learner)
-    is_given = keyword in getattr(weak_learner, "keywords", ())
-    return callable(maker) and not is_given and keyword in signature(maker).parameters
+    if not callable(maker) or keyword in getattr(weak_learner, "keywords", ()):
+        return False
+    parameters = signature(maker).parameters
+    return keyword in parameters or any(p.kind is p.VAR_KEYWORD for p in parameters.values())
+
+
+def _called(weak_learner: WeakLearner) -> Any:
+    """Class of a name, or the callable that a user passed."""
+    return FAMILIES[weak_learner] if isinstance(weak_learner, str) else weak_learner
 
 
 def _with(weak_learner: WeakLearner, **options: Any) -> partial[Any]:
-    maker = FAMILIES[weak_learner] if isinstance(weak_learner, str) else weak_learner
-    return partial(maker, **options)
+    return partial(_called(weak_learner), **options)
 
 
 def with_directions(weak_learner: Any, directions: Sequence[int]) -> Any:
@@ -186,9 +202,8 @@ def with_categories(weak_learner: Any, categorical: Sequence[int]) -> Any:
 
     Trees do so in their nodes.  Stumps get a second family, of sets.
     """
-    members = list(weak_learner) if isinstance(weak_learner, list | tuple) else [weak_learner]
     makers: list[Any] = []
-    for member in members:
+    for member in _listed(weak_learner):
         if _takes(member, "categorical"):
             makers.append(_with(member, categorical=categorical))
         else:
@@ -205,7 +220,7 @@ def with_categories(weak_learner: Any, categorical: Sequence[int]) -> Any:
 
 
 def families_of(
-    members: Mapping[str, Sequence[WeakLearner]],
+    members: Mapping[str, Sequence[Any]],
     kinds: Mapping[str, PartKind],
     features: FeaturesOfKinds,
     *,
@@ -219,48 +234,39 @@ def families_of(
     that search features in memory.  ValueError if a family needs features in memory that are only
     in shards.  TypeError if a callable does not return a family.
     """
-    of_kinds = {}
-    for kind, of_kind in members.items():
-        response = kinds[kind].response
-        for member in of_kind:
+    made = {}
+    for kind, union in members.items():
+        rows = None if features.rows is None else features.rows[kind]
+        for member in union:
             if features.rows is not None and not takes_missing(member):
                 stack = StackedParts(features.rows, features.offsets)
                 check_nothing_missing(stack, kind, f"weak_learner={shown(member)}")
-        is_sparse = features.rows is not None and sparse.issparse(features.rows[kind])
+        is_sparse = sparse.issparse(rows)
         if is_sparse:
-            check_takes_sparse(of_kind[0] if len(of_kind) == 1 else of_kind)
-        families: list[Any]
-        if in_shards and not is_sparse and all(member in IN_SHARDS for member in of_kind):
-            families = [
-                IN_SHARDS[member].of_kind(features, kind, response, exact=exact)
-                for member in of_kind
-            ]
-        elif features.rows is None:
+            check_takes_sparse(union[0] if len(union) == 1 else union)
+        stays = in_shards and not is_sparse and all(member in IN_SHARDS for member in union)
+        if rows is None and not stays:
             raise ValueError(
                 f"X stays in shards ({type(features.X).__name__}), which needs "
                 f"formulation='one_slack', weak_learner={' or '.join(map(repr, IN_SHARDS))} (or a "
                 "list of them), and a pricing by name; give X as arrays to use others."
             )
-        else:
-            rows = features.rows[kind]
-            makers = [
-                SPARSE[member]
-                if is_sparse and member in SPARSE
-                else family_maker(member, exact=exact)
-                for member in of_kind
-            ]
-            families = [
-                maker(
-                    rows if _declared(member, "reads_bins") else copied_in_order(rows), response,
-                    exact=exact, n_threads=n_threads,
-                )
-                for member, maker in zip(of_kind, makers, strict=True)
-            ]  # fmt: skip
-        for family in families:
+        families: list[Any] = []
+        for member in union:
+            response = kinds[kind].response
+            if stays:
+                family = IN_SHARDS[member].of_kind(features, kind, response, exact=exact)
+            else:
+                maker = SPARSE[member] if is_sparse and member in SPARSE else _called(member)
+                own = rows if _declared(member, "reads_bins") else copied_in_order(rows)
+                options = {"exact": exact, "n_threads": n_threads}
+                taken = {name: options[name] for name in _OPTIONS if _takes(maker, name)}
+                family = maker(own, response, **taken)
             if not isinstance(family, WeakLearnerFamily):
                 raise TypeError(
                     f"weak_learner made {shown(family)}; it must return a WeakLearnerFamily, as "
                     "StumpFamily does."
                 )
-        of_kinds[kind] = families[0] if len(families) == 1 else UnionFamily(families)
-    return of_kinds
+            families.append(family)
+        made[kind] = families[0] if len(families) == 1 else UnionFamily(families)
+    return made

@@ -70,17 +70,6 @@ class LinearFunction(NamedTuple):
         return np.frombuffer(bytes.fromhex(self.packed), "<f8")
 
 
-class FunctionCodes(NamedTuple):
-    """Linear functions on standardised features, shape (n_learners, width)."""
-
-    coefficients: FloatArray
-
-    @property
-    def n_learners(self) -> int:
-        """Number of functions."""
-        return len(self.coefficients)
-
-
 @dataclass(frozen=True)
 class LinearFunctionTable(LearnerTable):
     """Table of linear functions ``coefficients'x + intercept``.
@@ -386,8 +375,8 @@ class FunctionResponses(ResponsesInShard):
         self._functions = GrowingMatrix(features.shape[1], np.float64)
 
     @override
-    def add(self, new: FunctionCodes) -> int:
-        return self._functions.append(new.coefficients)
+    def add(self, new: FloatArray) -> int:
+        return self._functions.append(new)
 
     @override
     def block_sums(self, duals: FloatArray, rows: slice) -> FloatArray:
@@ -452,8 +441,8 @@ class ShardedLinearFunctions(LinearFunctionSearch):
         return cls(features.standardisation(kind, response))
 
     @override
-    def responses(self, learners: Sequence[LinearFunction]) -> FunctionCodes:
-        return FunctionCodes(_matrix(learners, self.standardisation.width))
+    def responses(self, learners: Sequence[LinearFunction]) -> FloatArray:
+        return _matrix(learners, self.standardisation.width)
 
     @override
     def _sums(self, duals: DualsInShards) -> FloatArray:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from structboost.files.schema import Array
@@ -11,7 +11,7 @@ from structboost.learners.base import WeakLearnerFamily
 from structboost.learners.table import LearnerTable
 from structboost.learners.union import UNION, UnionTable
 from structboost.runtime.registry import Registry
-from structboost.validation import check_takes_arguments, shown
+from structboost.validation import shown
 
 _BASE = "structboost.learners"
 FAMILIES = Registry(
@@ -33,7 +33,7 @@ FAMILIES = Registry(
 IN_SHARDS = Registry(
     "weak_learner",
     {
-        "stump": f"{_BASE}.sharded_stump:ShardedStumps",
+        "stump": f"{_BASE}.stump:ShardedStumps",
         "linear": f"{_BASE}.linear_function:ShardedLinearFunctions",
     },
 )
@@ -41,7 +41,7 @@ IN_SHARDS = Registry(
 SPARSE = Registry(
     "weak_learner",
     {
-        "stump": f"{_BASE}.sparse_stump:SparseStumpFamily",
+        "stump": f"{_BASE}.stump:SparseStumpFamily",
         "linear": f"{_BASE}.linear_function:SparseLinearFunctions",
         "tree": f"{_BASE}.tree:TreeFamily",
         "pair_tree": f"{_BASE}.pair_tree:PairTreeFamily",
@@ -83,7 +83,7 @@ def register_weak_learner(
     Parameters
     ----------
     family : subclass of WeakLearnerFamily
-        Made as ``family(features, response, exact=..., n_threads=...)``.
+        Made as ``family(features, response)``, with ``exact`` and ``n_threads`` if it takes them.
     table : subclass of LearnerTable
         Return type of ``family.table``, restored as ``table(**arrays)``.
     in_shards : subclass of WeakLearnerFamily, optional
@@ -118,26 +118,6 @@ def register_weak_learner(
         IN_SHARDS.add(family.name, in_shards)
     if sparse is not None:
         SPARSE.add(family.name, sparse)
-
-
-def family_maker(weak_learner: Any, *, exact: bool | None) -> Callable[..., Any]:
-    """Class of a name, or the callable that a user passed.
-
-    ValueError if no family has this name, TypeError if a callable does not take the arguments.
-    """
-    if not callable(weak_learner):
-        family: Callable[..., Any] = FAMILIES[weak_learner]
-        return family
-    # Types of Python itself, such as dict, have no signature to check.
-    if isinstance(weak_learner, type) and weak_learner.__module__ == "builtins":
-        raise TypeError(
-            f"weak_learner is {shown(weak_learner)}; give a name, such as 'stump', or a subclass "
-            "of WeakLearnerFamily."
-        )
-    call = "weak_learner(parts, response, exact=..., n_threads=...)"
-    check_takes_arguments(weak_learner, "weak_learner", call, None, None, exact=exact, n_threads=1)
-    maker: Callable[..., Any] = weak_learner
-    return maker
 
 
 def table_schema(family: str) -> dict[str, Mapping[str, Array]]:

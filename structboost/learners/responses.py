@@ -49,7 +49,7 @@ class Responses(ABC):
         ----------
         new : object
             The return value of :meth:`structboost.learners.WeakLearnerFamily.responses`, or the
-            part of it for these rows.
+            part of it for these rows.  Of learners in shards it has a length, their number.
 
         Returns
         -------

@@ -1,8 +1,11 @@
-"""Decision stumps."""
+"""Decision stumps, on features in memory, on sparse ones, and on features in shards.
+
+The three families differ in what they search: histograms of the bins of features in memory, sums of
+such histograms that shards send, or the entries of a sparse table in ascending order.
+"""
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -11,18 +14,28 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from structboost._typing import FloatArray, IntArray, override
 from structboost.files.schema import Array, DamagedFileError, whole_number
 from structboost.learners.all_thresholds import largest_edges
 from structboost.learners.base import (
     Candidate,
+    TrainingFeatures,
     WeakLearnerFamily,
     check_family_arguments,
     checked_directions,
 )
-from structboost.learners.binning import Thresholds, bin_features
+from structboost.learners.binning import (
+    BinnedFeatures,
+    Thresholds,
+    bin_features,
+    binned_features,
+    codes_sum,
+)
+from structboost.learners.block_measures import BlockMeasure, entry_values
 from structboost.learners.candidates import (
+    ROUNDING,
     best_first,
     best_ways,
     largest_norms,
@@ -33,11 +46,11 @@ from structboost.learners.candidates import (
 from structboost.learners.category import CategoryFamily
 from structboost.learners.histogram import best_shared_splits, best_splits, histograms
 from structboost.learners.lookup_table import LookupTable
+from structboost.learners.responses import DualsInShards, FeaturesOfRows, ResponsesInShard
 from structboost.learners.table import LearnerTable, shares_of_one
+from structboost.learners.terms import Terms
+from structboost.runtime.compiled import compiled
 
-# A function of :mod:`structboost.learners.histogram` that finds the best splits, and what it fills.
-Kernel = Callable[..., None]
-Found = tuple[NDArray[Any], ...]
 # First feature of a group, and the first behind it.
 Group = tuple[int, int]
 
@@ -111,6 +124,19 @@ class StumpTable(LearnerTable):
         )
 
 
+class Splits(NamedTuple):
+    """Best stump on each column and channel, and the sums of duals over all parts.
+
+    Edges are -inf where a column has one bin.  A stump that is ``flipped`` responds with the larger
+    response left of its threshold.
+    """
+
+    totals: FloatArray
+    edges: FloatArray
+    bins: IntArray
+    flipped: NDArray[np.bool_]
+
+
 class StumpSearch(WeakLearnerFamily):
     """Search by histograms over all stumps between the bins of each feature, and the constant.
 
@@ -119,8 +145,8 @@ class StumpSearch(WeakLearnerFamily):
     bins : Thresholds
     low, high : float
         The two responses of a stump.
-    directions : ndarray of int8, shape (n_columns,), or None
-        1 for columns whose stumps must rise, -1 where they must fall.
+    directions : ndarray of int8, shape (n_columns,)
+        1 for columns whose stumps must rise, -1 where they must fall, else 0.
     rows : ndarray, shape (n_parts, n_features), or None
         The features, if they are in memory.
     """
@@ -129,15 +155,16 @@ class StumpSearch(WeakLearnerFamily):
     exact_pricing = True
     can_resume = True
     takes_missing = True
+    n_threads = 1
 
     def __init__(
-        self, bins: Thresholds, response: tuple[float, float], rows: NDArray[Any] | None
+        self, bins: Thresholds, response: tuple[float, float], rows: NDArray[Any] | None = None
     ) -> None:
         self.bins = bins
         self.rows = rows
         self.n_features = bins.n_features
         self.low, self.high = response
-        self.directions: NDArray[np.int8] | None = None
+        self.directions = np.zeros(bins.n_columns, np.int8)
 
     @property
     @override
@@ -148,63 +175,109 @@ class StumpSearch(WeakLearnerFamily):
     def widest_edges(self, duals: Any) -> FloatArray | None:
         if self.rows is None:
             return None
-        thinned = (
-            np.ones(self.bins.n_columns, np.bool_)
-            if self.bins.thinned is None
-            else self.bins.thinned
-        )
+        thinned = self.bins.thinned
+        columns = np.arange(self.bins.n_columns) if thinned is None else np.flatnonzero(thinned)
+        weights = duals if isinstance(duals, np.ndarray) else duals.gathered()
         edges = largest_edges(
-            self.rows, self.bins, np.flatnonzero(thinned), self._gathered(duals), self.low,
-            self.high, self.directions,
-        )  # fmt: skip
+            self.rows, self.bins, columns, weights, self.low, self.high, self.directions
+        )
         for candidate in self.price(duals, 1):
             edges[candidate.channel] = max(edges[candidate.channel], candidate.edge)
         return edges
 
-    def _gathered(self, duals: Any) -> FloatArray:
-        gathered: FloatArray = duals
-        return gathered
+    def _sums(self, duals: Any, first: int, last: int) -> FloatArray:
+        """Histograms of some columns, as :func:`structboost.learners.histogram.histograms`."""
+        raise NotImplementedError
 
-    @abstractmethod
-    def _search(self, duals: Any, kernel: Kernel, splits: Found) -> FloatArray:
-        """Fill ``splits``, one row per column, by a kernel of histograms, and return the totals."""
+    def _splits(self, duals: Any) -> Splits:
+        shape = (self.bins.n_columns, duals.shape[1])
+        found = np.empty(shape), np.empty(shape, np.int64), np.empty(shape, np.bool_)
+        splits = Splits(self._search(duals, best_splits, found), *found)
+        for j in np.flatnonzero(self.directions).tolist():
+            self._keep_direction(j, self._sums(duals, j, j + 1), splits)
+        return splits
 
-    def _fill(
-        self, kernel: Kernel, splits: Found, sums: FloatArray, totals: FloatArray, group: Group
-    ) -> None:
-        """Fill the rows of a group of columns from their histograms."""
-        rows = slice(*group)
-        of_rows = (array[rows] for array in splits)
-        kernel(sums, self.bins.n_bins[rows], totals, self.low, self.high, *of_rows)
+    def _search(
+        self, duals: Any, kernel: Callable[..., None], found: tuple[NDArray[Any], ...]
+    ) -> FloatArray:
+        """Fill arrays, a row for each column, by a kernel of histograms, and return the totals."""
+
+        def run(group: Group) -> FloatArray:
+            sums = self._sums(duals, *group)
+            rows = slice(*group)
+            of_rows = (array[rows] for array in found)
+            kernel(sums[:-1], self.bins.n_bins[rows], sums[-1], self.low, self.high, *of_rows)
+            return np.asarray(sums[-1])
+
+        groups = feature_groups(self.bins.n_bins, duals.shape[1], self.n_threads)
+        if self.n_threads == 1 or duals.shape[0] * self.n_features < _MIN_THREADED_WORK:
+            return [run(group) for group in groups][-1]
+        with ThreadPoolExecutor(self.n_threads) as pool:
+            return list(pool.map(run, groups))[-1]
+
+    def _keep_direction(self, j: int, sums: FloatArray, splits: Splits) -> None:
+        """Restrict a column to stumps of its direction."""
+        below = np.cumsum(sums[:-1], axis=0)[:-1]
+        above = sums[-1] - below
+        rises = self.low * below + self.high * above
+        falls = self.high * below + self.low * above
+        turned = np.full(rises.shape, self.directions[j] < 0)
+        gaps = self.bins.gaps
+        if gaps is not None and (gaps.feature == gaps.feature[j]).sum() > 1 and not gaps.low[j]:
+            # What is missing has no place among the numbers: alone, it may go either way.
+            turned[-1] = falls[-1] > rises[-1]
+        if len(below):
+            edges = np.where(turned, falls, rises)
+            splits.bins[j] = edges.argmax(axis=0)
+            splits.edges[j] = edges.max(axis=0)
+            splits.flipped[j] = np.take_along_axis(turned, splits.bins[j][None], axis=0)[0]
 
     @override
     def price(self, duals: Any, per_channel: int) -> list[Candidate]:
-        shape = (self.bins.n_columns, duals.shape[1])
-        edges, bins, flipped = np.empty(shape), np.empty(shape, np.int64), np.empty(shape, np.bool_)
-        totals = self._search(duals, best_splits, (edges, bins, flipped))
-        self._keep_directions(duals, edges, bins, flipped)
+        totals, edges, bins, flipped = self._splits(duals)
         candidates = []
         for channel, total in enumerate(totals):
             flip = self.low * total > self.high * total
             constant = Candidate(
                 self._stump(0, -1, flip), channel, float((self.low if flip else self.high) * total)
             )
-            column = edges[:, channel]
             splits = [
                 Candidate(
-                    self._stump(int(f), int(bins[f, channel]), bool(flipped[f, channel])),
+                    self._stump(f, int(bins[f, channel]), bool(flipped[f, channel])),
                     channel,
-                    float(column[f]),
+                    float(edges[f, channel]),
                 )
-                for f in self._best_columns(column, per_channel)
+                for f in self._best_columns(edges[:, channel], per_channel)
             ]
             candidates += with_constant(splits, constant, per_channel)
         return best_first(candidates)
 
-    def _keep_directions(
-        self, duals: Any, edges: FloatArray, bins: IntArray, flipped: NDArray[np.bool_]
-    ) -> None:
-        """Restrict columns that have a direction to stumps of this direction."""
+    @override
+    def price_shared(self, duals: FloatArray, n_learners: int) -> list[tuple[Stump, FloatArray]]:
+        if self.directions.any():
+            raise ValueError(
+                "Features with a direction (monotonic_cst) do not go with a pricing rule that "
+                "shares stumps with weights of either sign; take pricing='own'."
+            )
+        n_columns = self.bins.n_columns
+        norms, bins = np.empty(n_columns), np.empty(n_columns, np.int64)
+        self._search(duals, best_shared_splits, (norms, bins))
+        chosen = [
+            self._stump(f, int(bins[f]), flip=False) for f in self._best_columns(norms, n_learners)
+        ]
+        candidates = [*chosen, self._stump(0, -1, flip=False)]
+        return largest_norms(candidates, self._edges(candidates, duals), n_learners)
+
+    @override
+    def refine(self, learner: Stump, duals: Any) -> list[Candidate]:
+        turned = learner._replace(left=learner.right, right=learner.left)
+        is_free = learner.bin < 0 or not self.directions[learner.feature]
+        ways = (learner, turned) if is_free else (learner,)
+        return best_ways(ways, self._edges(ways, duals))
+
+    def _edges(self, learners: Sequence[Stump], duals: Any) -> FloatArray:
+        """Edges of stumps on all channels, shape (n_learners, n_channels)."""
+        return np.asarray(self.responses(learners) @ duals)
 
     @override
     def table(self, learners: Sequence[Stump]) -> StumpTable:
@@ -226,9 +299,10 @@ class StumpSearch(WeakLearnerFamily):
 
     def _best_columns(self, values: FloatArray, most: int) -> list[int]:
         """Columns of the largest values, each on a feature of its own."""
-        order = ranked(values)
-        if self.bins.gaps is not None:
-            first = np.unique(self.bins.gaps.feature[order], return_index=True)[1]
+        gaps = self.bins.gaps
+        order = ranked(values, most if gaps is None else 2 * most)
+        if gaps is not None:
+            first = np.unique(gaps.feature[order], return_index=True)[1]
             order = order[np.sort(first)]
         return [int(j) for j in order[:most] if np.isfinite(values[j])]
 
@@ -271,36 +345,14 @@ class StumpFamily(StumpSearch):
         check_family_arguments(features, response, exact=exact, n_threads=n_threads)
         self.binned = bin_features(features, exact=exact)
         super().__init__(self.binned.bins, response, features)
-        if directions is not None:
-            of_features = checked_directions(directions, self.n_features)
-            gaps = self.bins.gaps
-            self.directions = of_features if gaps is None else of_features[gaps.feature]
+        self.directions = checked_directions(directions, self.n_features)
+        if self.bins.gaps is not None:
+            self.directions = self.directions[self.bins.gaps.feature]
         self.n_threads = n_threads
 
     @override
-    def price_shared(self, duals: FloatArray, n_learners: int) -> list[tuple[Stump, FloatArray]]:
-        if self.directions is not None:
-            raise ValueError(
-                "Features with a direction (monotonic_cst) do not go with a pricing rule that "
-                "shares stumps with weights of either sign; take pricing='own'."
-            )
-        n_columns = self.bins.n_columns
-        norms, bins = np.empty(n_columns), np.empty(n_columns, np.int64)
-        self._search(duals, best_shared_splits, (norms, bins))
-        chosen = [
-            self._stump(int(f), int(bins[f]), flip=False)
-            for f in self._best_columns(norms, n_learners)
-        ]
-        candidates = [*chosen, self._stump(0, -1, flip=False)]
-        edges = self.responses(candidates) @ duals
-        return largest_norms(candidates, edges, n_learners)
-
-    @override
-    def refine(self, learner: Stump, duals: FloatArray) -> list[Candidate]:
-        turned = self._stump(learner.feature, learner.bin, learner.left == self.low)
-        is_free = self.directions is None or not self.directions[learner.feature]
-        ways = (learner, turned) if is_free or learner.bin < 0 else (learner,)
-        return best_ways(ways, self.responses(ways) @ duals)
+    def _sums(self, duals: FloatArray, first: int, last: int) -> FloatArray:
+        return histograms(self.binned, duals, first, last)
 
     @override
     def responses(self, learners: Sequence[Stump]) -> NDArray[Any]:
@@ -310,42 +362,182 @@ class StumpFamily(StumpSearch):
             out[k] = np.where(below, stump.left, stump.right)
         return out
 
+
+class SparseStumpFamily(StumpSearch):
+    """Family of all stumps between distinct values of sparse features, and the constant.
+
+    The search visits only the entries that are not 0.
+
+    Parameters
+    ----------
+    features : sparse array, shape (n_parts, n_features)
+        Finite.
+    response : (float, float)
+        The two responses of a stump.
+    """
+
+    takes_missing = False
+
+    def __init__(self, features: Any, response: tuple[float, float]) -> None:
+        self.n_parts, n_features = features.shape
+        columns = sparse.csc_array(features)
+        columns.sum_duplicates()
+        columns.eliminate_zeros()
+        counts = np.diff(columns.indptr)
+        # One entry stands for all zeros of a feature, if it has any.
+        with_zeros = np.flatnonzero(counts < self.n_parts)
+        owner = np.append(np.repeat(np.arange(n_features), counts), with_zeros).astype(np.int32)
+        values = np.append(columns.data, np.zeros(len(with_zeros), columns.data.dtype))
+        rows = np.append(columns.indices, np.full(len(with_zeros), -1)).astype(np.int32)
+        order = np.lexsort((values, owner))
+        owner, self._rows = owner[order], rows[order]
+        self._values = values[order].astype(np.float64)
+        self._starts = np.append(0, np.cumsum(np.bincount(owner, minlength=n_features)))
+        lower, upper = self._values[:-1], self._values[1:]
+        at = np.flatnonzero((lower < upper) & (owner[:-1] == owner[1:]))
+        with np.errstate(over="ignore"):
+            middle = lower[at] + 0.5 * (upper[at] - lower[at])
+        cuts = np.where(middle < upper[at], middle, lower[at])
+        ends = np.append(0, np.cumsum(np.bincount(owner[at], minlength=n_features)))
+        super().__init__(Thresholds(cuts, ends, np.zeros(n_features, np.bool_)), response)
+
     @override
-    def _keep_directions(
-        self, duals: FloatArray, edges: FloatArray, bins: IntArray, flipped: NDArray[np.bool_]
+    def _splits(self, duals: FloatArray) -> Splits:
+        shape = (duals.shape[1], self.n_features)
+        edges, bins, flipped = np.empty(shape), np.empty(shape, np.int64), np.empty(shape, np.bool_)
+        totals = np.empty(len(edges))
+        for channel, weights in enumerate(np.ascontiguousarray(duals.T)):
+            totals[channel] = weights.sum()
+            _best_places(
+                (self._starts, self._rows, self._values), weights, totals[channel], self.low,
+                self.high, edges[channel], bins[channel], flipped[channel],
+            )  # fmt: skip
+        return Splits(totals, edges.T, bins.T, flipped.T)
+
+    @override
+    def price_shared(self, duals: FloatArray, n_learners: int) -> list[tuple[Stump, FloatArray]]:
+        raise NotImplementedError("Stumps on sparse tables are not shared by channels.")
+
+    @override
+    def responses(self, learners: Sequence[Stump]) -> NDArray[Any]:
+        out = np.empty((len(learners), self.n_parts), response_type(self.low, self.high))
+        for k, stump in enumerate(learners):
+            out[k] = stump.left if stump.threshold >= 0 else stump.right
+            entries = slice(*self._starts[stump.feature : stump.feature + 2])
+            rows, below = self._rows[entries], self._values[entries] <= stump.threshold
+            out[k, rows[rows >= 0]] = np.where(below, stump.left, stump.right)[rows >= 0]
+        return out
+
+
+class StumpResponses(ResponsesInShard):
+    """Responses of stumps by look-up in the codes of their features, without a store."""
+
+    def __init__(self, binned: BinnedFeatures) -> None:
+        super().__init__(binned.codes.T, binned.blocks)
+        self.binned = binned
+        self._features, self._bins = np.zeros(0, np.int64), np.zeros(0, np.int64)
+        self._sides = np.zeros((0, 2))
+
+    @override
+    def add(self, new: Sequence[Stump]) -> int:
+        first = len(self._features)
+        places = np.array([(stump.feature, stump.bin) for stump in new], np.int64).reshape(-1, 2)
+        self._features = np.append(self._features, places[:, 0])
+        self._bins = np.append(self._bins, places[:, 1])
+        sides = np.array([(stump.right, stump.left) for stump in new]).reshape(-1, 2)
+        self._sides = np.append(self._sides, sides, axis=0)
+        return first
+
+    @override
+    def sums(self, duals: FloatArray, first: int, last: int) -> FloatArray:
+        return histograms(self.binned, duals, first, last)
+
+    @override
+    def features_sum(self, first_row: int) -> int:
+        return int(codes_sum(self.binned.codes, first_row))
+
+    @override
+    def add_scores(self, terms: Terms, first: int, out: FloatArray) -> None:
+        learners = terms.learners
+        _add_stump_scores(
+            self.binned.codes, self._features[learners], self._bins[learners],
+            self._sides[learners] * terms.coefficients[:, None], terms.channels, first, out,
+        )  # fmt: skip
+
+    @override
+    def add_products(
+        self, terms: Terms, measure: BlockMeasure, first: int, out: FloatArray
     ) -> None:
-        for j in np.flatnonzero(self._directions()):
-            filled = histograms(self.binned, duals, int(j), int(j) + 1)
-            below = np.cumsum(filled[:-1], axis=0)[:-1]
-            above = filled[-1] - below
-            rises = self.low * below + self.high * above
-            falls = self.high * below + self.low * above
-            turned = np.full(rises.shape, self._directions()[j] < 0)
-            gaps = self.bins.gaps
-            if gaps is not None and (gaps.feature == gaps.feature[j]).sum() > 1 and not gaps.low[j]:
-                # What is missing has no place among the numbers: alone, it may go either way.
-                turned[-1] = falls[-1] > rises[-1]
-            if len(below):
-                of_splits = np.where(turned, falls, rises)
-                bins[j] = of_splits.argmax(axis=0)
-                edges[j] = of_splits.max(axis=0)
-                flipped[j] = np.take_along_axis(turned, bins[j][None], axis=0)[0]
+        learners = terms.learners
+        _add_stump_products(
+            self.binned.codes, self._features[learners], self._bins[learners],
+            self._sides[learners], terms.channels, (*measure,), first, out,
+        )  # fmt: skip
 
-    def _directions(self) -> NDArray[np.int8]:
-        return np.zeros(0, np.int8) if self.directions is None else self.directions
+
+class BinsOfRows(NamedTuple):
+    """Bins of the features of a shard."""
+
+    bins: Thresholds
+
+    @property
+    def identity(self) -> tuple[FloatArray, IntArray]:
+        """Thresholds, and the start of those of each column."""
+        return self.bins.values, self.bins.indptr
+
+    def in_shard(self, features: FeaturesOfRows, starts: IntArray) -> StumpResponses:
+        """Bin the features of a shard."""
+        return StumpResponses(binned_features(features.codes(self.bins), self.bins, starts))
+
+
+class ShardedStumps(StumpSearch):
+    """Family of stumps on binned features in shards, which send histograms only.
+
+    Parameters
+    ----------
+    bins : Thresholds
+    response : (float, float)
+        The two responses of a stump (:class:`structboost.PartKind`).
+    rows : ndarray, shape (n_parts, n_features), optional
+        The features, if they are in memory as well.
+    """
+
+    def __init__(
+        self, bins: Thresholds, response: tuple[float, float], rows: NDArray[Any] | None = None
+    ) -> None:
+        super().__init__(bins, response, rows)
+        self.shard_features = BinsOfRows(bins)
+
+    @classmethod
+    def of_kind(
+        cls,
+        features: TrainingFeatures,
+        kind: str,
+        response: tuple[float, float],
+        *,
+        exact: bool | None,
+    ) -> ShardedStumps:
+        """Make the family for the parts of a kind."""
+        rows = None if features.rows is None else features.rows[kind]
+        return cls(features.bins(kind, exact=exact), response, rows)
 
     @override
-    def _search(self, duals: FloatArray, kernel: Kernel, splits: Found) -> FloatArray:
-        def run(group: Group) -> FloatArray:
-            filled = histograms(self.binned, duals, *group)
-            self._fill(kernel, splits, filled[:-1], filled[-1], group)
-            return np.asarray(filled[-1])
+    def _sums(self, duals: DualsInShards, first: int, last: int) -> FloatArray:
+        return duals.sums(first, last)
 
-        groups = feature_groups(self.bins.n_bins, duals.shape[1], self.n_threads)
-        if self.n_threads == 1 or self.binned.n_rows * self.n_features < _MIN_THREADED_WORK:
-            return [run(group) for group in groups][-1]
-        with ThreadPoolExecutor(self.n_threads) as pool:
-            return list(pool.map(run, groups))[-1]
+    @override
+    def _edges(self, learners: Sequence[Stump], duals: DualsInShards) -> FloatArray:
+        edges = []
+        sums = {f: duals.sums(f, f + 1) for f in {stump.feature for stump in learners}}
+        for stump in learners:
+            *bins, totals = sums[stump.feature]
+            below = np.sum(bins[: stump.bin + 1], axis=0)
+            edges.append(stump.left * below + stump.right * (totals - below))
+        return np.array(edges)
+
+    @override
+    def responses(self, learners: Sequence[Stump]) -> Sequence[Stump]:
+        return learners
 
 
 def feature_groups(n_bins: IntArray, n_channels: int, at_least: int = 1) -> list[Group]:
@@ -361,3 +553,82 @@ def feature_groups(n_bins: IntArray, n_channels: int, at_least: int = 1) -> list
     bounds = np.searchsorted(ends, np.arange(1, n_groups) * (total / n_groups))
     starts = np.unique([0, *bounds.tolist(), len(n_bins)])
     return [(int(first), int(last)) for first, last in pairwise(starts)]
+
+
+@compiled
+def _best_places(
+    entries: tuple[IntArray, NDArray[np.int32], FloatArray],
+    duals: FloatArray,
+    total: float,
+    low: float,
+    high: float,
+    edges: FloatArray,
+    bins: IntArray,
+    flipped: NDArray[np.bool_],
+) -> None:
+    """Find the best split of each feature from its entries in ascending order.
+
+    A negative row stands for all parts without an entry.  The edge is -inf if all values are equal.
+    """
+    starts, rows, values = entries
+    for f in range(len(edges)):
+        edges[f], bins[f], flipped[f] = -np.inf, 0, False
+        zeros = total
+        for e in range(starts[f], starts[f + 1]):
+            if rows[e] >= 0:
+                zeros -= duals[rows[e]]
+        left, bin_ = 0.0, 0
+        for e in range(starts[f], starts[f + 1] - 1):
+            left += zeros if rows[e] < 0 else duals[rows[e]]
+            if values[e] == values[e + 1]:
+                continue
+            right = total - left
+            straight, turned = low * left + high * right, high * left + low * right
+            edge = max(straight, turned)
+            if edge > edges[f] + ROUNDING * abs(edge):
+                edges[f], bins[f], flipped[f] = edge, bin_, turned > straight
+            bin_ += 1
+
+
+@compiled
+def _add_stump_scores(
+    codes: NDArray[Any],
+    features: IntArray,
+    bins: IntArray,
+    sides: FloatArray,
+    channels: IntArray,
+    first: int,
+    out: FloatArray,
+) -> None:
+    n_rows = out.shape[1]
+    for t in range(len(features)):
+        row, at_right, at_left = out[channels[t]], sides[t, 0], sides[t, 1]
+        if bins[t] < 0:
+            for p in range(n_rows):
+                row[p] += at_right
+        else:
+            code = codes[features[t], first : first + n_rows]
+            for p in range(n_rows):
+                row[p] += at_left if code[p] <= bins[t] else at_right
+
+
+@compiled
+def _add_stump_products(
+    codes: NDArray[Any],
+    features: IntArray,
+    bins: IntArray,
+    sides: FloatArray,
+    channels: IntArray,
+    measure: tuple[NDArray[np.uint16], NDArray[np.uint8], FloatArray, IntArray],
+    first: int,
+    out: FloatArray,
+) -> None:
+    parts, value_codes, levels, indptr = measure
+    values = entry_values(value_codes, levels)
+    for t in range(len(features)):
+        # Looked up by the comparison: a branch that cannot be foretold takes four times as long.
+        code, responses, last = codes[features[t], first:], sides[t], bins[t]
+        total = 0.0
+        for e in range(indptr[channels[t]], indptr[channels[t] + 1]):
+            total += values[e] * responses[np.int64(np.int64(code[parts[e]]) <= last)]
+        out[t] += total

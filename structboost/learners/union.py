@@ -37,15 +37,14 @@ class OfMember(NamedTuple):
     learner: Any
 
 
-class UnionCodes(NamedTuple):
+@dataclass(frozen=True)
+class UnionCodes:
     """Learners in the form that is sent to shards, by member."""
 
     member: IntArray
     parts: tuple[Any, ...]
 
-    @property
-    def n_learners(self) -> int:
-        """Number of learners."""
+    def __len__(self) -> int:
         return len(self.member)
 
 

@@ -82,7 +82,7 @@ class ShardedOracle(CutOracle):
     def add_responses(self, kind: str, responses: Any) -> int:
         first = self._n_learners[kind]
         if kind in self._shards.in_shards:
-            self._n_learners[kind] += responses.n_learners
+            self._n_learners[kind] += len(responses)
             self._workers.tell("learn", kind, responses)
         else:
             self._n_learners[kind] += responses.shape[0]

@@ -86,7 +86,7 @@ class Plan:
         for settings in runs:
             settings.check(self.formulation)
         check_flag_or_none(self.exact, "exact")
-        checked_members(self.weak_learner, self.task.kinds, exact=self.exact)
+        checked_members(self.weak_learner, self.task.kinds)
         rule_of(self.pricing)
         if self.checkpoint is not None:
             check_declares(self.formulation, "can_resume", "checkpoint", _RESUMABLE)
@@ -195,7 +195,7 @@ class Plan:
         """Families of weak learners of each kind."""
         kinds = self.task.kinds
         families = families_of(
-            checked_members(self.weak_learner, kinds, exact=self.exact),
+            checked_members(self.weak_learner, kinds),
             kinds,
             examples,
             in_shards=self.formulation.works_on_shards and isinstance(self.rule, CandidateRule),

@@ -7,7 +7,7 @@ from structboost.contract.measures import SparseFeature
 from structboost.learners.binning import bin_features
 from structboost.learners.block_measures import block_measure
 from structboost.learners.responses import ResponsesInShard, StoredResponses
-from structboost.learners.sharded_stump import StumpCodes, StumpResponses
+from structboost.learners.stump import Stump, StumpResponses
 from structboost.learners.terms import Terms
 
 N_ROWS, N_CHANNELS, FIRST = 40, 3, 8
@@ -34,7 +34,8 @@ def test_stumps_have_the_sums_of_their_answers(n_levels):
     binned = bin_features(rng.integers(0, 9, (N_ROWS, 4)).astype(float))
     feature, left = rng.integers(0, 4, 6), rng.normal(size=6)
     bins = np.append(rng.integers(0, 7, 5), -1)
-    stumps = StumpCodes(feature, bins, left, -2.0 * left)
+    columns = zip(feature, np.zeros(6), left, -2.0 * left, bins, strict=True)
+    stumps = [Stump(*column) for column in columns]
     answers = np.where((binned.codes[feature] <= bins[:, None]), left[:, None], -2 * left[:, None])
     looked_up, stored = StumpResponses(binned), StoredResponses(N_ROWS)
     by_row = ByRow(N_ROWS)

@@ -16,8 +16,7 @@ from structboost import (
     StructBoostMultiLabelClassifier,
     StructBoostRanker,
 )
-from structboost.learners.sparse_stump import SparseStumpFamily
-from structboost.learners.stump import StumpFamily
+from structboost.learners.stump import SparseStumpFamily, StumpFamily
 
 
 def table(seed, n, density=0.3, decimals=0):

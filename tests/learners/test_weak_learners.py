@@ -30,8 +30,7 @@ from structboost.learners.linear import LDAFamily, PerceptronFamily, SVMFamily
 from structboost.learners.patch import PatchFamily
 from structboost.learners.piecewise import PiecewiseFamily
 from structboost.learners.pricing import BestChannel, BestCode, PerChannel, SharedOverChannels
-from structboost.learners.sharded_stump import ShardedStumps
-from structboost.learners.stump import StumpFamily
+from structboost.learners.stump import ShardedStumps, StumpFamily
 from structboost.learners.tree import TreeFamily
 from structboost.tasks import RankingTask
 

@@ -108,15 +108,7 @@ class ShardedSteps(Steps):
         return duals.sums()
 
     def responses(self, learners):
-        return StepCodes(self.table(learners))
-
-
-class StepCodes(NamedTuple):
-    table: StepTable
-
-    @property
-    def n_learners(self):
-        return len(self.table.first)
+        return self.table(learners)
 
 
 class RowsOfSteps(NamedTuple):
@@ -137,7 +129,7 @@ class StepResponses(ResponsesInShard):
 
     def add(self, new):
         first = len(self.known.first)
-        arrays = zip(self.known.to_arrays().items(), new.table.to_arrays().values(), strict=True)
+        arrays = zip(self.known.to_arrays().items(), new.to_arrays().values(), strict=True)
         self.known = StepTable(**{name: np.append(own, more) for (name, own), more in arrays})
         return first
 
