@@ -17,13 +17,8 @@ from scipy import sparse
 
 from structboost._typing import FloatArray, IntArray, override
 from structboost.files.schema import Array
-from structboost.learners.base import (
-    Candidate,
-    WeakLearnerFamily,
-    check_family_arguments,
-    check_has_rows,
-)
-from structboost.learners.candidates import best_first, best_ways, response_type
+from structboost.learners.base import Candidate, check_family_arguments, check_has_rows
+from structboost.learners.candidates import Listed, ListedFamily, best_first, response_type
 from structboost.learners.table import LearnerTable
 from structboost.runtime.compiled import compiled
 from structboost.validation import checked_array, checked_whole_number, shown
@@ -188,7 +183,7 @@ class ActiveFeatureScores:
         return out
 
 
-class ActiveFeatureFamily(WeakLearnerFamily):
+class ActiveFeatureFamily(ListedFamily):
     """Family of all single features and the constant in both orientations, stumps on 0/1 features.
 
     If responses may be negative, that of a feature is 1 (or -1) on parts that have it, and 0
@@ -202,22 +197,13 @@ class ActiveFeatureFamily(WeakLearnerFamily):
         (:func:`active_features`).
     response : (float, float)
         The two responses.
-    exact, n_threads
-        Ignored: pricing is one sparse product.
     """
 
     name = "active_feature"
     exact_pricing = True
 
-    def __init__(
-        self,
-        features: NDArray[Any],
-        response: tuple[float, float] = (-1.0, 1.0),
-        *,
-        exact: bool | None = None,
-        n_threads: int = 1,
-    ) -> None:
-        check_family_arguments(features, response, exact=exact, n_threads=n_threads)
+    def __init__(self, features: NDArray[Any], response: tuple[float, float] = (-1.0, 1.0)) -> None:
+        check_family_arguments(features, response)
         check_has_rows(features, self.name)
         rows = np.asarray(features).astype(np.int64)
         _check_numbers(features, rows)
@@ -234,26 +220,30 @@ class ActiveFeatureFamily(WeakLearnerFamily):
         self._n_parts = len(rows)
 
     @override
-    def price(self, duals: FloatArray, per_channel: int) -> Sequence[Candidate]:
+    def price(self, duals: FloatArray, per_channel: int) -> list[Candidate]:
         candidates: list[Candidate] = []
         for first in range(0, duals.shape[1], _CHANNELS_AT_ONCE):
-            block = duals[:, first : first + _CHANNELS_AT_ONCE]
-            edges, turned = self._edges(block)
-            larger = np.maximum(edges, turned)
-            n_best = min(per_channel, len(larger))
-            for c in range(block.shape[1]):
-                for k in _largest(larger[:, c], n_best):
-                    learner = self._learner(k, bool(turned[k, c] > edges[k, c]))
-                    candidates.append(Candidate(learner, first + c, float(larger[k, c])))
+            found = super().price(duals[:, first : first + _CHANNELS_AT_ONCE], per_channel)
+            candidates += [c._replace(channel=first + c.channel) for c in found]
         return best_first(candidates)
 
     @override
-    def refine(self, learner: ActiveFeature, duals: FloatArray) -> Sequence[Candidate]:
+    def listed(self, duals: FloatArray) -> Listed:
+        total = duals.sum(axis=0)
+        edges = np.vstack((self._parts_of @ duals, total))
+        turned = -edges
+        if self._turned[0]:
+            turned = total - edges
+            turned[-1] = -np.inf  # the constant turned around is nothing
+        return Listed(self._learner, edges, turned)
+
+    @override
+    def ways(self, learner: ActiveFeature) -> Sequence[ActiveFeature]:
         place = self._place(learner)
-        ways = [self._learner(place, turned) for turned in (False, True)]
-        if place == len(self._features) and self._turned[0]:
-            ways = ways[:1]  # the constant turned around is nothing
-        return best_ways(ways, self.responses(ways) @ duals)
+        is_alone = place == len(self._features) and self._turned[0]
+        return [
+            self._learner(place, turned) for turned in ((False,) if is_alone else (False, True))
+        ]
 
     @override
     def responses(self, learners: Sequence[ActiveFeature]) -> sparse.csr_array:
@@ -282,16 +272,6 @@ class ActiveFeatureFamily(WeakLearnerFamily):
     def table(self, learners: Sequence[ActiveFeature]) -> ActiveFeatureTable:
         return ActiveFeatureTable.of(learners)
 
-    def _edges(self, duals: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Edges of all features, the constant last, and of the same turned around."""
-        total = duals.sum(axis=0)
-        edges = np.vstack((self._parts_of @ duals, total))
-        if self._turned[0]:
-            turned = total - edges
-            turned[-1] = -np.inf
-            return edges, turned
-        return edges, -edges
-
     def _learner(self, place: int, turned: bool) -> ActiveFeature:
         absent, present = self._turned if turned else (0.0, 1.0)
         if place == len(self._features):
@@ -303,14 +283,6 @@ class ActiveFeatureFamily(WeakLearnerFamily):
         if learner.feature < 0:
             return len(self._features)
         return int(np.searchsorted(self._features, learner.feature))
-
-
-def _largest(values: FloatArray, n: int) -> list[int]:
-    """Find the ``n`` largest values, and return their indices with ties in order."""
-    least = np.partition(values, len(values) - n)[len(values) - n]
-    candidates = np.flatnonzero(values >= least)
-    order = np.argsort(-values[candidates], kind="stable")[:n]
-    return [int(k) for k in candidates[order]]
 
 
 @compiled

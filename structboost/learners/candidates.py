@@ -1,14 +1,15 @@
-"""Choice of weak learners by their edges, with ties in order."""
+"""Choice of weak learners by their edges, with ties in order, and families that list theirs."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from structboost._typing import FloatArray, IntArray
-from structboost.learners.base import Candidate
+from structboost._typing import FloatArray, IntArray, override
+from structboost.learners.base import Candidate, WeakLearnerFamily
 
 # Relative difference of edges up to which a constant learner is as good as a split.
 TIE = 1e-6
@@ -81,3 +82,67 @@ def with_constant(
 def response_type(low: float, high: float) -> type[np.signedinteger[Any] | np.floating[Any]]:
     """Smallest type for two responses, int8 if both are small integers."""
     return np.int8 if float(low).is_integer() and float(high).is_integer() else np.float32
+
+
+class Listed(NamedTuple):
+    """Learners that a family compares.
+
+    Parameters
+    ----------
+    learner : callable
+        ``learner(k, turned)`` makes learner k, or the same turned around.
+    edges : ndarray, shape (n_learners, n_channels)
+    turned : ndarray or float
+        Edges of the learners turned around, -inf for what is no learner of the family.
+    groups : ndarray of int, shape (n_learners,), optional
+        Group of each learner, from 0 without gaps.  By default each is one.
+    """
+
+    learner: Callable[[int, bool], Any]
+    edges: FloatArray
+    turned: FloatArray | float = -np.inf
+    groups: IntArray | None = None
+
+
+class ListedFamily(WeakLearnerFamily):
+    """Family whose search compares a list of learners, each as it is and turned around."""
+
+    @abstractmethod
+    def listed(self, duals: FloatArray) -> Listed:
+        """List the learners to compare under given duals, shape (n_parts, n_channels)."""
+
+    @abstractmethod
+    def ways(self, learner: Any) -> Sequence[Any]:
+        """List the orientations of a learner that the family holds."""
+
+    @override
+    def price(self, duals: FloatArray, per_channel: int) -> list[Candidate]:
+        learner, edges, turned, _ = self.listed(duals)
+        is_turned = turned > edges
+        return best_on_channels(
+            np.maximum(edges, turned), per_channel, lambda k, c: learner(k, bool(is_turned[k, c]))
+        )
+
+    @override
+    def price_shared(self, duals: FloatArray, n_learners: int) -> list[tuple[Any, FloatArray]]:
+        learner, edges, *_ = self.listed(duals)
+        learners = [learner(k, False) for k in range(len(edges))]
+        return largest_norms(learners, edges, n_learners)
+
+    @override
+    def price_groups(
+        self, duals: FloatArray, n_groups: int
+    ) -> Sequence[Sequence[tuple[Any, FloatArray]]]:
+        learner, edges, _, groups = self.listed(duals)
+        if groups is None:
+            groups = np.arange(len(edges))
+        norms = np.bincount(groups, np.abs(edges).sum(axis=1))
+        return [
+            [(learner(k, False), edges[k]) for k in np.flatnonzero(groups == group).tolist()]
+            for group in np.argsort(-norms, kind="stable")[:n_groups]
+        ]
+
+    @override
+    def refine(self, learner: Any, duals: FloatArray) -> list[Candidate]:
+        ways = self.ways(learner)
+        return best_ways(ways, self.responses(ways) @ duals)

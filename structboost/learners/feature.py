@@ -11,14 +11,8 @@ from numpy.typing import NDArray
 
 from structboost._typing import FloatArray, IntArray, override
 from structboost.files.schema import Array
-from structboost.learners.base import (
-    Candidate,
-    WeakLearnerFamily,
-    check_family_arguments,
-    check_has_rows,
-    check_sizes,
-)
-from structboost.learners.candidates import best_on_channels, best_ways, largest_norms
+from structboost.learners.base import check_family_arguments, check_has_rows, check_sizes
+from structboost.learners.candidates import Listed, ListedFamily
 from structboost.learners.lookup_table import LinearAndSteps, LookupTable
 from structboost.learners.table import LearnerTable, shares_of_one
 from structboost.validation import checked_array
@@ -71,7 +65,7 @@ class FeatureTable(LearnerTable):
         return LinearAndSteps(coefficients, LookupTable.constant(starts @ slopes, n_features))
 
 
-class FeatureFamily(WeakLearnerFamily):
+class FeatureFamily(ListedFamily):
     """Family of all scaled features and the constant, each in both orientations.
 
     If responses may be negative, features are centred and scaled into -1..1, as ShareBoost assumes
@@ -86,8 +80,6 @@ class FeatureFamily(WeakLearnerFamily):
         The two responses.
     groups : array-like of int, shape (n_features,), optional
         Features of one group are chosen together (section 2.1).  By default each is a group.
-    exact, n_threads
-        Ignored: responses are real, and the search is one product of matrices.
     """
 
     name = "feature"
@@ -99,11 +91,9 @@ class FeatureFamily(WeakLearnerFamily):
         response: tuple[float, float] = (-1.0, 1.0),
         *,
         groups: Any = None,
-        exact: bool | None = None,
-        n_threads: int = 1,
     ) -> None:
-        check_family_arguments(features, response, exact=exact, n_threads=n_threads)
-        check_has_rows(features, "feature")
+        check_family_arguments(features, response)
+        check_has_rows(features, self.name)
         check_sizes(features, self.name, _LARGEST)
         rows = np.asarray(features, np.float32)
         self.n_features = rows.shape[1]
@@ -120,41 +110,18 @@ class FeatureFamily(WeakLearnerFamily):
         self._scaled = scaled
 
     @override
-    def price(self, duals: FloatArray, per_channel: int) -> Sequence[Candidate]:
+    def listed(self, duals: FloatArray) -> Listed:
         edges = self._edges(duals)
         turned = self._whole * duals.sum(axis=0) - edges
         if self._whole:
             turned[-1] = -np.inf  # the constant turned around is nothing
-        larger = np.maximum(edges, turned)
-        return best_on_channels(
-            larger, per_channel, lambda f, c: self._learner(f, bool(turned[f, c] > edges[f, c]))
-        )
+        return Listed(self._learner, edges, turned, self._groups)
 
     @override
-    def price_shared(self, duals: FloatArray, n_learners: int) -> Sequence[tuple[Any, FloatArray]]:
-        edges = self._edges(duals)
-        learners = [self._learner(f) for f in range(self.n_features + 1)]
-        return largest_norms(learners, edges, n_learners)
-
-    @override
-    def price_groups(
-        self, duals: FloatArray, n_groups: int
-    ) -> Sequence[Sequence[tuple[Any, FloatArray]]]:
-        edges = self._edges(duals)
-        norms = np.bincount(self._groups, weights=np.abs(edges).sum(axis=1))
-        return [
-            [(self._learner(int(f)), edges[f]) for f in np.flatnonzero(self._groups == group)]
-            for group in np.argsort(-norms, kind="stable")[:n_groups]
-        ]
-
-    @override
-    def refine(self, learner: Feature, duals: FloatArray) -> Sequence[Candidate]:
-        alone = learner.feature < 0 and self._whole
-        ways = [
-            self._learner(learner.feature, turned)
-            for turned in ((False,) if alone else (False, True))
-        ]
-        return best_ways(ways, self.responses(ways) @ duals)
+    def ways(self, learner: Feature) -> Sequence[Feature]:
+        is_alone = learner.feature < 0 and self._whole
+        ways = (False,) if is_alone else (False, True)
+        return [self._learner(learner.feature, turned) for turned in ways]
 
     @override
     def responses(self, learners: Sequence[Feature]) -> NDArray[Any]:

@@ -15,13 +15,8 @@ from numpy.typing import NDArray
 
 from structboost._typing import FloatArray, IntArray, override
 from structboost.files.schema import Array
-from structboost.learners.base import (
-    Candidate,
-    WeakLearnerFamily,
-    check_family_arguments,
-    check_has_rows,
-)
-from structboost.learners.candidates import best_on_channels, largest_norms
+from structboost.learners.base import check_family_arguments, check_has_rows
+from structboost.learners.candidates import Listed, ListedFamily
 from structboost.learners.table import LearnerTable
 from structboost.runtime.extras import require
 from structboost.validation import checked_seed, checked_whole_number, is_whole, shown
@@ -176,7 +171,7 @@ class PatchTable(LearnerTable):
         return out.reshape(len(self), n_features)
 
 
-class PatchFamily(WeakLearnerFamily):
+class PatchFamily(ListedFamily):
     """Family of templates drawn from the training images, anew at every pricing.
 
     A group is a template with all its cells.
@@ -205,8 +200,6 @@ class PatchFamily(WeakLearnerFamily):
         Number of images on which they are compared, those with the largest duals.
     random_state : int
         Seed for drawing templates.
-    exact, n_threads
-        Ignored.
 
     Notes
     -----
@@ -228,23 +221,20 @@ class PatchFamily(WeakLearnerFamily):
         n_candidates: int = 50,
         n_priced: int = 4000,
         random_state: int = 0,
-        exact: bool | None = None,
-        n_threads: int = 1,
     ) -> None:
-        check_family_arguments(features, response, exact=exact, n_threads=n_threads)
-        for name, value in (("n_candidates", n_candidates), ("n_priced", n_priced)):
-            checked_whole_number(value, name)
-        sizes = {"side": side, "grid": grid, "overlap": overlap}
-        for name, size in sizes.items():
-            if not is_whole(size):
-                raise TypeError(f"{name} is {shown(size)}; give a whole number.")
-        if not isinstance(image_shape, tuple | list) or not (
-            len(image_shape) == 2 and all(map(is_whole, image_shape))
-        ):
+        check_family_arguments(features, response)
+        check_has_rows(features, self.name)
+        checked_whole_number(n_candidates, "n_candidates")
+        checked_whole_number(n_priced, "n_priced")
+        if not isinstance(image_shape, tuple | list) or len(image_shape) != 2:
             raise TypeError(f"image_shape is {shown(image_shape)}; give (height, width).")
+        if not all(map(is_whole, (*image_shape, side, grid, overlap))):
+            raise TypeError(
+                f"image_shape is {shown(image_shape)}, side {shown(side)}, grid {shown(grid)} and "
+                f"overlap {shown(overlap)}; give whole numbers."
+            )
         if random_state is not None:
             checked_seed(random_state, "random_state")
-        check_has_rows(features, self.name)
         self._images = np.ascontiguousarray(features)
         self.n_features = self._images.shape[1]
         height, width = image_shape
@@ -267,52 +257,7 @@ class PatchFamily(WeakLearnerFamily):
         self._contrast = _MIN_CONTRAST * float(np.ptp(self._images))
 
     @override
-    def price(self, duals: FloatArray, per_channel: int) -> Sequence[Candidate]:
-        learners, edges = self._drawn_edges(duals)
-        return best_on_channels(edges, per_channel, lambda k, channel: learners[k])
-
-    @override
-    def price_shared(self, duals: FloatArray, n_learners: int) -> Sequence[tuple[Any, FloatArray]]:
-        return largest_norms(*self._drawn_edges(duals), n_learners)
-
-    @override
-    def price_groups(
-        self, duals: FloatArray, n_groups: int
-    ) -> Sequence[Sequence[tuple[Any, FloatArray]]]:
-        learners, edges = self._drawn_edges(duals)
-        n_cells = self._pooling.grid**2
-        starts = np.arange(0, len(learners), n_cells)
-        norms = np.add.reduceat(np.abs(edges).sum(axis=1), starts)
-        return [
-            [
-                (learners[k], edges[k])
-                for k in range(starts[g], min(starts[g] + n_cells, len(learners)))
-            ]
-            for g in np.argsort(-norms, kind="stable")[:n_groups]
-        ]
-
-    @override
-    def refine(self, learner: PooledTemplate, duals: FloatArray) -> Sequence[Candidate]:
-        edges = self.responses([learner])[0] @ duals
-        return [Candidate(learner, channel, float(edge)) for channel, edge in enumerate(edges)]
-
-    @override
-    def responses(self, learners: Sequence[PooledTemplate]) -> NDArray[Any]:
-        return self.table(learners).responses(self._images)
-
-    @override
-    def table(self, learners: Sequence[PooledTemplate]) -> PatchTable:
-        templates = list(dict.fromkeys(p.template for p in learners if p.template))
-        index_of = {template: k for k, template in enumerate(templates)} | {(): -1}
-        return PatchTable.of(
-            learners,
-            templates=np.array(templates, np.float32).reshape(-1, self._pooling.side**2),
-            template=np.array([index_of[p.template] for p in learners], np.int64),
-            pooling=np.array(self._pooling, np.int64),
-        )
-
-    def _drawn_edges(self, duals: FloatArray) -> tuple[list[PooledTemplate], FloatArray]:
-        """Edges of the learners of newly drawn templates, cell by cell, with the constant last."""
+    def listed(self, duals: FloatArray) -> Listed:
         templates = self._draw()
         sample = self._pooling.responses(self._images[self._statistics], templates)
         centers = sample.mean(axis=2, dtype=np.float64)
@@ -330,8 +275,31 @@ class PatchFamily(WeakLearnerFamily):
         pooled = self._pooling.responses(self._images[rows], templates)
         scaled = (pooled - centers[:, :, None]) / scales[:, :, None]
         edges = scaled.reshape(len(learners), len(rows)) @ duals[rows]
-        constant = PooledTemplate((), -1, 0.0, 1.0)
-        return [*learners, constant], np.vstack((edges, duals.sum(axis=0)))
+        learners.append(PooledTemplate((), -1, 0.0, 1.0))
+        return Listed(
+            lambda k, turned: learners[k],
+            np.vstack((edges, duals.sum(axis=0))),
+            groups=np.arange(len(learners)) // self._pooling.grid**2,
+        )
+
+    @override
+    def ways(self, learner: PooledTemplate) -> Sequence[PooledTemplate]:
+        return [learner]
+
+    @override
+    def responses(self, learners: Sequence[PooledTemplate]) -> NDArray[Any]:
+        return self.table(learners).responses(self._images)
+
+    @override
+    def table(self, learners: Sequence[PooledTemplate]) -> PatchTable:
+        templates = list(dict.fromkeys(p.template for p in learners if p.template))
+        index_of = {template: k for k, template in enumerate(templates)} | {(): -1}
+        return PatchTable.of(
+            learners,
+            templates=np.array(templates, np.float32).reshape(-1, self._pooling.side**2),
+            template=np.array([index_of[p.template] for p in learners], np.int64),
+            pooling=np.array(self._pooling, np.int64),
+        )
 
     def _draw(self) -> NDArray[np.float32]:
         """Draw patches of enough contrast, subtract their mean and scale them to norm 1.

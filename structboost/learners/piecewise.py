@@ -13,13 +13,8 @@ from sklearn.metrics import pairwise_distances
 
 from structboost._typing import FloatArray, IntArray, override
 from structboost.files.schema import Array
-from structboost.learners.base import (
-    Candidate,
-    WeakLearnerFamily,
-    check_family_arguments,
-    check_has_rows,
-)
-from structboost.learners.candidates import best_on_channels, largest_norms
+from structboost.learners.base import check_family_arguments, check_has_rows
+from structboost.learners.candidates import Listed, ListedFamily
 from structboost.learners.table import LearnerTable, shares_of_one
 from structboost.validation import (
     checked_array,
@@ -81,7 +76,7 @@ class PiecewiseTable(LearnerTable):
         return shares_of_one(self.feature, n_features)
 
 
-class PiecewiseFamily(WeakLearnerFamily):
+class PiecewiseFamily(ListedFamily):
     """Family of features inside balls around the centres of k-means.
 
     The radii are quantiles of the distances.  A group is all features of a ball.  Each learner is
@@ -100,8 +95,6 @@ class PiecewiseFamily(WeakLearnerFamily):
         Fractions of the parts inside the balls of a centre.
     random_state : int
         Seed for k-means.
-    exact, n_threads
-        Ignored.
 
     Raises
     ------
@@ -126,10 +119,8 @@ class PiecewiseFamily(WeakLearnerFamily):
         n_centers: int = 20,
         quantiles: Sequence[float] = (0.05, 0.1, 0.2, 0.4),
         random_state: int = 0,
-        exact: bool | None = None,
-        n_threads: int = 1,
     ) -> None:
-        check_family_arguments(features, response, exact=exact, n_threads=n_threads)
+        check_family_arguments(features, response)
         checked_whole_number(n_centers, "n_centers")
         checked_seed(random_state, "random_state")
         quantiles = checked_array(quantiles, "quantiles", 1).tolist()
@@ -137,7 +128,7 @@ class PiecewiseFamily(WeakLearnerFamily):
             raise ValueError(
                 f"quantiles is {shown(quantiles)}; give fractions above 0 and at most 1."
             )
-        check_has_rows(features, "piecewise")
+        check_has_rows(features, self.name)
         bad = first_unusable(features, missing=False)
         if bad is not None:
             raise ValueError(f"features[{bad}] has {unusable(False)} entries; impute or drop them.")
@@ -166,36 +157,21 @@ class PiecewiseFamily(WeakLearnerFamily):
         self._columns = np.vstack((scaled.T, np.ones(len(rows))))
 
     @override
-    def price(self, duals: FloatArray, per_channel: int) -> Sequence[Candidate]:
-        flat = self._edges(duals).reshape(-1, duals.shape[1])
-        return best_on_channels(
-            np.abs(flat), per_channel, lambda k, channel: self._signed(k, flat[k, channel])
+    def listed(self, duals: FloatArray) -> Listed:
+        edges = np.concatenate(
+            [self._columns[:, inside] @ duals[inside] for inside in self._inside]
         )
+        n_pieces = self.n_features + 1
+
+        def learner(k: int, turned: bool) -> Piece:
+            ball, row = divmod(k, n_pieces)
+            return Piece(ball, -1 if row == self.n_features else row, -1.0 if turned else 1.0)
+
+        return Listed(learner, edges, -edges, np.arange(len(edges)) // n_pieces)
 
     @override
-    def price_shared(self, duals: FloatArray, n_learners: int) -> Sequence[tuple[Any, FloatArray]]:
-        flat = self._edges(duals).reshape(-1, duals.shape[1])
-        learners = [self._learner(*divmod(k, self.n_features + 1)) for k in range(len(flat))]
-        return largest_norms(learners, flat, n_learners)
-
-    @override
-    def price_groups(
-        self, duals: FloatArray, n_groups: int
-    ) -> Sequence[Sequence[tuple[Any, FloatArray]]]:
-        edges = self._edges(duals)
-        order = np.argsort(-np.abs(edges).sum(axis=(1, 2)), kind="stable")[:n_groups]
-        return [
-            [(self._learner(int(ball), f), edges[ball, f]) for f in range(self.n_features + 1)]
-            for ball in order
-        ]
-
-    @override
-    def refine(self, learner: Piece, duals: FloatArray) -> Sequence[Candidate]:
-        edges = self.responses([learner._replace(sign=1.0)])[0] @ duals
-        return [
-            Candidate(learner._replace(sign=-1.0 if edge < 0 else 1.0), channel, float(abs(edge)))
-            for channel, edge in enumerate(edges)
-        ]
+    def ways(self, learner: Piece) -> Sequence[Piece]:
+        return [learner._replace(sign=sign) for sign in (1.0, -1.0)]
 
     @override
     def responses(self, learners: Sequence[Piece]) -> NDArray[Any]:
@@ -208,25 +184,10 @@ class PiecewiseFamily(WeakLearnerFamily):
         balls, place = np.unique([p.ball for p in learners], return_inverse=True)
         balls = balls.astype(np.int64)
         return PiecewiseTable(
-            place.astype(np.int64),
-            np.array([p.feature for p in learners], np.int64),
-            self._centers[balls],
-            self._radii[balls],
-            self._means,
-            self._scales,
+            place.astype(np.int64), np.array([p.feature for p in learners], np.int64),
+            self._centers[balls], self._radii[balls], self._means, self._scales,
             np.array([p.sign for p in learners], np.float64),
-        )
-
-    def _learner(self, ball: int, row: int) -> Piece:
-        return Piece(ball, -1 if row == self.n_features else row)
-
-    def _signed(self, k: int, edge: float) -> Piece:
-        """Learner with index ``k``, and the sign of its edge."""
-        piece = self._learner(*divmod(k, self.n_features + 1))
-        return piece._replace(sign=-1.0) if edge < 0 else piece
-
-    def _edges(self, duals: FloatArray) -> FloatArray:
-        return np.stack([self._columns[:, inside] @ duals[inside] for inside in self._inside])
+        )  # fmt: skip
 
 
 def _inside(scaled: FloatArray, centers: FloatArray, radii: FloatArray) -> NDArray[np.bool_]:

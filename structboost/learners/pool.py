@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -12,8 +11,8 @@ from numpy.typing import NDArray
 
 from structboost._typing import FloatArray, IntArray, override
 from structboost.files.schema import Array
-from structboost.learners.base import Candidate, WeakLearnerFamily, check_family_arguments
-from structboost.learners.candidates import best_on_channels, best_ways, largest_norms
+from structboost.learners.base import check_family_arguments
+from structboost.learners.candidates import Listed, ListedFamily
 from structboost.learners.table import LearnerTable
 from structboost.validation import checked_array, shown
 
@@ -157,7 +156,7 @@ class PoolTable(LearnerTable):
         )
 
 
-class PoolFamily(WeakLearnerFamily):
+class PoolFamily(ListedFamily):
     """Family of given functions of the features, priced exactly whatever they are.
 
     Each function is a weak learner in both orientations.  The bound of a fit, and so its
@@ -176,8 +175,6 @@ class PoolFamily(WeakLearnerFamily):
         (n_parts, n_functions).
     both_signs : bool
         Whether a weight may be that of a function times -1.
-    exact, n_threads
-        Ignored: the search is one product of matrices.
 
     Raises
     ------
@@ -192,8 +189,7 @@ class PoolFamily(WeakLearnerFamily):
 
     Examples
     --------
-    >>> from functools import partial
-    >>> import numpy as np
+    >>>     >>> import numpy as np
     >>> from structboost import MulticlassTask, StructBoost
     >>> from structboost.learners import PoolFamily
     >>> X = np.linspace(-1, 1, 40)[:, None]
@@ -217,10 +213,8 @@ class PoolFamily(WeakLearnerFamily):
         *,
         functions: Functions,
         both_signs: bool = True,
-        exact: bool = False,
-        n_threads: int = 1,
     ) -> None:
-        check_family_arguments(features, response, exact=exact, n_threads=n_threads)
+        check_family_arguments(features, response)
         self.n_features = features.shape[1]
         self.functions = functions
         self.both_signs = both_signs
@@ -234,22 +228,18 @@ class PoolFamily(WeakLearnerFamily):
             )
 
     @override
-    def price(self, duals: FloatArray, per_channel: int) -> Sequence[Candidate]:
+    def listed(self, duals: FloatArray) -> Listed:
         edges = self._responses @ duals
-        sizes = np.abs(edges) if self.both_signs else edges
-        return best_on_channels(sizes, per_channel, partial(self._member, edges))
+        return Listed(
+            lambda k, turned: PoolMember(k, -1.0 if turned else 1.0),
+            edges,
+            -edges if self.both_signs else -np.inf,
+        )
 
     @override
-    def price_shared(self, duals: FloatArray, n_learners: int) -> Sequence[tuple[Any, FloatArray]]:
-        edges = self._responses @ duals
-        return largest_norms([PoolMember(k, 1.0) for k in range(len(edges))], edges, n_learners)
-
-    @override
-    def refine(self, learner: PoolMember, duals: FloatArray) -> Sequence[Candidate]:
+    def ways(self, learner: PoolMember) -> Sequence[PoolMember]:
         signs = (1.0, -1.0) if self.both_signs else (1.0,)
-        edges = self._responses[learner.function] @ duals
-        ways = [PoolMember(learner.function, sign) for sign in signs]
-        return best_ways(ways, np.multiply.outer(signs, edges))
+        return [learner._replace(sign=sign) for sign in signs]
 
     @override
     def responses(self, learners: Sequence[PoolMember]) -> FloatArray:
@@ -263,6 +253,3 @@ class PoolFamily(WeakLearnerFamily):
     @override
     def restored(self, values: Sequence[Any]) -> PoolMember:
         return PoolMember(int(values[0]), float(values[1]))
-
-    def _member(self, edges: FloatArray, index: int, channel: int) -> PoolMember:
-        return PoolMember(index, -1.0 if self.both_signs and edges[index, channel] < 0 else 1.0)
