@@ -223,8 +223,11 @@ class ActiveFeatureFamily(ListedFamily):
     def price(self, duals: FloatArray, per_channel: int) -> list[Candidate]:
         candidates: list[Candidate] = []
         for first in range(0, duals.shape[1], _CHANNELS_AT_ONCE):
-            found = super().price(duals[:, first : first + _CHANNELS_AT_ONCE], per_channel)
-            candidates += [c._replace(channel=first + c.channel) for c in found]
+            block = duals[:, first : first + _CHANNELS_AT_ONCE]
+            candidates += [
+                candidate._replace(channel=first + candidate.channel)
+                for candidate in super().price(block, per_channel)
+            ]
         return best_first(candidates)
 
     @override

@@ -95,11 +95,13 @@ def alternatives(weak_learner: WeakLearners) -> list[WeakLearners]:
     for of_kind in groups.values():
         if len(of_kind) > 1:
             families.extend(group for group in of_kind if group not in families)
-    found: list[Any] = [by_kind] + [
+    alternatives_by_kind: list[Any] = [by_kind] + [
         {kind: family if family in groups[kind] else default for kind, default in by_kind.items()}
         for family in families
     ]
-    return found if is_mapping else [alternative[""] for alternative in found]
+    if is_mapping:
+        return alternatives_by_kind
+    return [alternative[""] for alternative in alternatives_by_kind]
 
 
 def _inseparable(members: Sequence[Any]) -> list[list[WeakLearner]]:
@@ -234,7 +236,7 @@ def families_of(
     that search features in memory.  ValueError if a family needs features in memory that are only
     in shards.  TypeError if a callable does not return a family.
     """
-    made = {}
+    by_kind = {}
     for kind, union in members.items():
         rows = None if features.rows is None else features.rows[kind]
         for member in union:
@@ -258,15 +260,15 @@ def families_of(
                 family = IN_SHARDS[member].of_kind(features, kind, response, exact=exact)
             else:
                 maker = SPARSE[member] if is_sparse and member in SPARSE else _called(member)
-                own = rows if _declared(member, "reads_bins") else copied_in_order(rows)
+                table = rows if _declared(member, "reads_bins") else copied_in_order(rows)
                 options = {"exact": exact, "n_threads": n_threads}
                 taken = {name: options[name] for name in _OPTIONS if _takes(maker, name)}
-                family = maker(own, response, **taken)
+                family = maker(table, response, **taken)
             if not isinstance(family, WeakLearnerFamily):
                 raise TypeError(
                     f"weak_learner made {shown(family)}; it must return a WeakLearnerFamily, as "
                     "StumpFamily does."
                 )
             families.append(family)
-        made[kind] = families[0] if len(families) == 1 else UnionFamily(families)
-    return made
+        by_kind[kind] = families[0] if len(families) == 1 else UnionFamily(families)
+    return by_kind

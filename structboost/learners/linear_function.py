@@ -28,7 +28,7 @@ from structboost.learners.base import (
     check_family_arguments,
 )
 from structboost.learners.block_measures import BlockMeasure, entry_values
-from structboost.learners.candidates import best_first
+from structboost.learners.candidates import Listed, ListedFamily, best_first, best_ways
 from structboost.learners.lookup_table import LinearAndSteps, LookupTable
 from structboost.learners.responses import DualsInShards, FeaturesOfRows, ResponsesInShard
 from structboost.learners.standardisation import Standardisation
@@ -158,14 +158,10 @@ class LinearFunctionSearch(WeakLearnerFamily):
     @override
     def refine(self, learner: LinearFunction, duals: Any) -> list[Candidate]:
         edges = learner.coefficients @ self._sums(duals)
+        if not self.standardisation.bias:
+            return best_ways([learner], edges[None])
         turned = LinearFunction.of(-learner.coefficients)
-        may_turn = self.standardisation.bias
-        return [
-            Candidate(turned, channel, -edge)
-            if may_turn and edge < 0
-            else Candidate(learner, channel, edge)
-            for channel, edge in enumerate(edges.tolist())
-        ]
+        return best_ways([learner, turned], np.array([edges, -edges]))
 
     @override
     def table(self, learners: Sequence[LinearFunction]) -> LinearFunctionTable:
@@ -211,14 +207,14 @@ class LinearFunctionSearch(WeakLearnerFamily):
 class LinearFunctionFamily(LinearFunctionSearch):
     """Family of linear functions on features in memory.
 
+    Sparse features are standardised without more memory.
+
     Parameters
     ----------
-    features : ndarray, shape (n_parts, n_features)
+    features : ndarray or sparse array by rows, shape (n_parts, n_features)
         Features of the training parts.
     response : (float, float)
         The two responses (:class:`structboost.PartKind`).
-    exact, n_threads
-        Ignored: the search is one product of matrices.
 
     Raises
     ------
@@ -226,64 +222,28 @@ class LinearFunctionFamily(LinearFunctionSearch):
         If responses must not be negative, and a feature is.
     """
 
-    def __init__(
-        self,
-        features: NDArray[Any],
-        response: tuple[float, float] = (-1.0, 1.0),
-        *,
-        exact: bool | None = None,
-        n_threads: int = 1,
-    ) -> None:
-        check_family_arguments(features, response, exact=exact, n_threads=n_threads)
+    def __init__(self, features: Any, response: tuple[float, float] = (-1.0, 1.0)) -> None:
+        check_family_arguments(features, response)
         super().__init__(Standardisation.of(features, response))
-        self._rows = self.standardisation.rows(features)
+        self._columns: Any = None
+        if sparse.issparse(features):
+            self.standardisation.check_signs(features)
+            self._rows: Any = sparse.csr_array(features, dtype=np.float64)
+            self._columns = self._rows.T.tocsr()
+        else:
+            self._rows = self.standardisation.rows(features)
 
     @override
     def responses(self, learners: Sequence[LinearFunction]) -> NDArray[np.float32]:
-        functions = _matrix(learners, self.standardisation.width)
-        return np.asarray(functions @ self._rows.T, np.float32)
-
-    @override
-    def _sums(self, duals: FloatArray) -> FloatArray:
-        return np.asarray(self._rows.T @ duals)
-
-
-class SparseLinearFunctions(LinearFunctionSearch):
-    """Family of linear functions on sparse features, standardised without more memory.
-
-    Parameters
-    ----------
-    features : sparse array by rows, shape (n_parts, n_features)
-    response : (float, float)
-        The two responses (:class:`structboost.PartKind`).
-    exact, n_threads
-        Ignored.
-
-    Raises
-    ------
-    TaskError
-        If responses must not be negative, and a feature is.
-    """
-
-    def __init__(
-        self,
-        features: Any,
-        response: tuple[float, float] = (-1.0, 1.0),
-        *,
-        exact: bool | None = None,
-        n_threads: int = 1,
-    ) -> None:
-        super().__init__(Standardisation.of(features, response))
-        self.standardisation.check_signs(features)
-        self._rows = sparse.csr_array(features, dtype=np.float64)
-        self._columns = self._rows.T.tocsr()
-
-    @override
-    def responses(self, learners: Sequence[LinearFunction]) -> NDArray[np.float32]:
+        if self._columns is None:
+            functions = _matrix(learners, self.standardisation.width)
+            return np.asarray(functions @ self._rows.T, np.float32)
         return np.asarray(self.table(learners).responses(self._rows), np.float32)
 
     @override
     def _sums(self, duals: FloatArray) -> FloatArray:
+        if self._columns is None:
+            return np.asarray(self._rows.T @ duals)
         z, totals = self.standardisation, duals.sum(axis=0)
         shift = z.centers / z.scales
         sums = (self._columns @ duals) / z.scales[:, None] - shift[:, None] * totals
@@ -304,7 +264,7 @@ class CrossFittedWeights(NamedTuple):
     folds: IntArray
 
 
-class CrossFittedFunction(WeakLearnerFamily):
+class CrossFittedFunction(ListedFamily):
     """Family of one linear function that was learned on other examples.
 
     Stumps alone rebuild in steps what is linear, and over-fit where examples are few.  Beside this
@@ -348,13 +308,13 @@ class CrossFittedFunction(WeakLearnerFamily):
         self._responses = responses.astype(np.float32)
 
     @override
-    def price(self, duals: FloatArray, per_channel: int) -> list[Candidate]:
-        return best_first(self.refine(self._function, duals))
+    def listed(self, duals: FloatArray) -> Listed:
+        edges = self._responses.astype(np.float64) @ duals
+        return Listed(lambda k, turned: self._function, edges[None])
 
     @override
-    def refine(self, learner: LinearFunction, duals: FloatArray) -> list[Candidate]:
-        edges = self._responses.astype(np.float64) @ duals
-        return [Candidate(learner, channel, edge) for channel, edge in enumerate(edges.tolist())]
+    def ways(self, learner: LinearFunction) -> Sequence[LinearFunction]:
+        return [learner]
 
     @override
     def responses(self, learners: Sequence[LinearFunction]) -> NDArray[np.float32]:

@@ -42,7 +42,7 @@ SPARSE = Registry(
     "weak_learner",
     {
         "stump": f"{_BASE}.stump:SparseStumpFamily",
-        "linear": f"{_BASE}.linear_function:SparseLinearFunctions",
+        "linear": f"{_BASE}.linear_function:LinearFunctionFamily",
         "tree": f"{_BASE}.tree:TreeFamily",
         "pair_tree": f"{_BASE}.pair_tree:PairTreeFamily",
     },

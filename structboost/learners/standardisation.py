@@ -86,8 +86,15 @@ class Standardisation(NamedTuple):
 
     def check_signs(self, features: Any) -> None:
         """Raise TaskError if responses must not be negative, and a feature is."""
-        if not self.bias and features.shape[0]:
-            _check_not_negative(features)
+        if self.bias or not features.shape[0]:
+            return
+        negative = np.flatnonzero(_extremes(features)[0] < 0)
+        if len(negative):
+            raise TaskError(
+                f"Feature {negative[0]} of a kind whose scores must not be negative is negative in "
+                "places, so weak_learner='linear' cannot learn on it; shift the features to 0 and "
+                "above, or take 'stump' for this kind."
+            )
 
 
 def _dense(features: Any) -> NDArray[Any]:
@@ -144,34 +151,15 @@ def _dimension(features: Any, centers: FloatArray, scales: FloatArray) -> float:
     squared, divided by the number of rows.
     """
     n_rows, n_features = features.shape
-    products = _products_of_rows if n_rows < n_features else _products_of_features
-    of_rows = products(features, centers, scales)
-    total = float(np.trace(of_rows))
+    if sparse.issparse(features) and n_rows < n_features:
+        scaled, shift = features.multiply(1.0 / scales).tocsr(), centers / scales
+        along = np.asarray(scaled @ shift)
+        products = (scaled @ scaled.T).toarray() - along[:, None] - along + shift @ shift
+    else:
+        rows = (_dense(features) - centers) / scales
+        products = rows @ rows.T if n_rows < n_features else rows.T @ rows
+    total = float(np.trace(products))
     if not total:
         return 1.0
-    excess = float(np.square(of_rows).sum()) / total**2 - 1.0 / n_rows
+    excess = float(np.square(products).sum()) / total**2 - 1.0 / n_rows
     return float(1.0 / min(max(excess, 1.0 / n_features), 1.0))
-
-
-def _products_of_rows(features: Any, centers: FloatArray, scales: FloatArray) -> FloatArray:
-    if not sparse.issparse(features):
-        rows = (features - centers) / scales
-        return np.asarray(rows @ rows.T)
-    scaled, shift = features.multiply(1.0 / scales).tocsr(), centers / scales
-    along = np.asarray(scaled @ shift)
-    return np.asarray((scaled @ scaled.T).toarray() - along[:, None] - along + shift @ shift)
-
-
-def _products_of_features(features: Any, centers: FloatArray, scales: FloatArray) -> FloatArray:
-    rows = (_dense(features) - centers) / scales
-    return np.asarray(rows.T @ rows)
-
-
-def _check_not_negative(features: Any) -> None:
-    negative = np.flatnonzero(_extremes(features)[0] < 0)
-    if len(negative):
-        raise TaskError(
-            f"Feature {negative[0]} of a kind whose scores must not be negative is negative in "
-            "places, so weak_learner='linear' cannot learn on it; shift the features to 0 and "
-            "above, or take 'stump' for this kind."
-        )

@@ -191,22 +191,22 @@ class StumpSearch(WeakLearnerFamily):
 
     def _splits(self, duals: Any) -> Splits:
         shape = (self.bins.n_columns, duals.shape[1])
-        found = np.empty(shape), np.empty(shape, np.int64), np.empty(shape, np.bool_)
-        splits = Splits(self._search(duals, best_splits, found), *found)
+        arrays = np.empty(shape), np.empty(shape, np.int64), np.empty(shape, np.bool_)
+        splits = Splits(self._search(duals, best_splits, arrays), *arrays)
         for j in np.flatnonzero(self.directions).tolist():
             self._keep_direction(j, self._sums(duals, j, j + 1), splits)
         return splits
 
     def _search(
-        self, duals: Any, kernel: Callable[..., None], found: tuple[NDArray[Any], ...]
+        self, duals: Any, kernel: Callable[..., None], arrays: tuple[NDArray[Any], ...]
     ) -> FloatArray:
         """Fill arrays, a row for each column, by a kernel of histograms, and return the totals."""
 
         def run(group: Group) -> FloatArray:
             sums = self._sums(duals, *group)
             rows = slice(*group)
-            of_rows = (array[rows] for array in found)
-            kernel(sums[:-1], self.bins.n_bins[rows], sums[-1], self.low, self.high, *of_rows)
+            filled = (array[rows] for array in arrays)
+            kernel(sums[:-1], self.bins.n_bins[rows], sums[-1], self.low, self.high, *filled)
             return np.asarray(sums[-1])
 
         groups = feature_groups(self.bins.n_bins, duals.shape[1], self.n_threads)

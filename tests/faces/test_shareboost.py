@@ -17,7 +17,7 @@ from structboost import MulticlassTask, ShareBoostClassifier, SparsityPathDispla
 from structboost.learners.feature import FeatureFamily
 from structboost.learners.free_sign import CHOICES, FreeSign
 from structboost.learners.patch import PatchFamily, Pooling
-from structboost.learners.piecewise import PiecewiseFamily
+from structboost.learners.piecewise import Piece, PiecewiseFamily
 from structboost.learners.stump import StumpFamily
 from structboost.learners.terms import Terms
 from structboost.objectives import Logistic
@@ -273,7 +273,7 @@ def test_pieces_are_the_features_inside_balls(tmp_path):
     """The map of section 3.2, computed here on its own."""
     X = load_iris().data
     family = PiecewiseFamily(X, n_centers=3, quantiles=(0.2, 0.5))
-    learners = [family._learner(ball, row) for ball in range(7) for row in range(5)]
+    learners = [Piece(ball, f) for ball in range(7) for f in (0, 1, 2, 3, -1)]
     table = family.table(learners)
     scaled = (X - table.means) / table.scales
     for learner, answer in zip(learners, table.responses(X), strict=True):

@@ -17,7 +17,7 @@ from structboost import (
     StructuredSVM,
     StructuredSVMClassifier,
 )
-from structboost.learners.linear_function import LinearFunctionFamily, SparseLinearFunctions
+from structboost.learners.linear_function import LinearFunctionFamily
 from structboost.learners.standardisation import Standardisation
 
 LEARNERS = ("perceptron", "feature", "svm", "lda", "piecewise", ["stump", "lda"])
@@ -172,7 +172,7 @@ def test_sparse_columns_are_standardised_as_arrays_are(shape, response):
     found, expected = Standardisation.of(X, response), Standardisation.of(X.toarray(), response)
     for name in ("centers", "scales", "dimension"):
         np.testing.assert_allclose(getattr(found, name), getattr(expected, name), rtol=1e-9)
-    families = SparseLinearFunctions(X, response), LinearFunctionFamily(X.toarray(), response)
+    families = LinearFunctionFamily(X, response), LinearFunctionFamily(X.toarray(), response)
     duals = rng.normal(size=(shape[0], 2))
     for own, other in zip(*(family.price(duals, 1) for family in families), strict=True):
         assert own.edge == pytest.approx(other.edge)
