@@ -12,16 +12,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from structboost._typing import FloatArray, IntArray
+from structboost._typing import FloatArray, IntArray, override
 from structboost.contract.parts import StackedParts
 from structboost.learners.terms import Terms
 from structboost.runtime.compiled import compiled
-from structboost.solvers.linear_scores import DENSE, KindLayout, starts_of
-
-_Features = tuple[FloatArray, IntArray]
+from structboost.solvers.linear_scores import DENSE, KindLayout, Scores, starts_of
 
 
-class ColumnScores:
+class ColumnScores(Scores):
     """Columns of a master as features of :class:`structboost.solvers.block_frank_wolfe.Scores`.
 
     All weights are bounded.
@@ -57,7 +55,7 @@ class ColumnScores:
         self.offsets = offsets
         self.layouts: list[KindLayout] = []
         self.n_scores = self.n_weights = 0
-        self.features: _Features = np.zeros(0), np.zeros(0, np.int64)
+        self.features = np.zeros(0), np.zeros(0, np.int64)
         columns = []
         # For each kind: terms channel by channel, where channels begin, responses.
         self._kinds: list[tuple[Terms, IntArray, NDArray[Any]]] = []
@@ -79,32 +77,28 @@ class ColumnScores:
         self._first_feature = np.full(self.n_scores, -1)
         self._n_gathered = 0
 
-    @property
-    def n_examples(self) -> int:
-        """Number of examples."""
-        return len(self.offsets[self.layouts[0].kind]) - 1
-
     def flatten(self, scores: StackedParts, places: IntArray, flat: FloatArray) -> None:
         """Fill these ``places`` of the flat array of scores, row after row, kind after kind."""
-        of_kind, rows, channels = self._places(places)
+        of_kind, rows, channels = self.origins(places)
         for index, a in enumerate(self.layouts):
             entries = np.flatnonzero(of_kind == index)
             flat[places[entries]] = scores.rows[a.kind][rows[entries], channels[entries]]
 
     def by_kind(self, flat: FloatArray) -> dict[str, FloatArray]:
         """Split a flat array of scores by kind."""
-        spans = {a.kind: (a.first_score, a.n_rows, a.n_channels) for a in self.layouts}
-        return {kind: flat[at : at + n * m].reshape(n, m) for kind, (at, n, m) in spans.items()}
+        ends = [a.first_score for a in self.layouts[1:]]
+        parts = zip(self.layouts, np.split(flat, ends), strict=True)
+        return {a.kind: of_kind.reshape(-1, a.n_channels) for a, of_kind in parts}
 
+    @override
     def project(self, sums: FloatArray) -> FloatArray:
-        """Projection ``max(A, 0)``."""
         return np.maximum(sums, 0.0)
 
+    @override
     def place(
         self, scores: IntArray
     ) -> tuple[IntArray, IntArray, IntArray, NDArray[np.bool_], NDArray[np.int8]]:
-        """Gather the features of flat ``scores``, as ``LinearScores.place`` does."""
-        of_kind, rows, channels = self._places(scores)
+        of_kind, rows, channels = self.origins(scores)
         lengths, first_weight = np.zeros(len(scores), np.int64), np.zeros(len(scores), np.int64)
         for index, (a, (_, starts, _)) in enumerate(zip(self.layouts, self._kinds, strict=True)):
             entries = np.flatnonzero(of_kind == index)
@@ -133,12 +127,6 @@ class ColumnScores:
             self.features = longer, self.features[1]
         self._n_gathered = n
         return self.features[0]
-
-    def _places(self, scores: IntArray) -> tuple[IntArray, IntArray, IntArray]:
-        first = np.array([a.first_score for a in self.layouts])
-        of_kind = np.searchsorted(first, scores, side="right") - 1
-        n_channels = np.array([a.n_channels for a in self.layouts])
-        return of_kind, *np.divmod(scores - first[of_kind], n_channels[of_kind])
 
 
 @compiled

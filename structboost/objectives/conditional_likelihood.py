@@ -93,11 +93,7 @@ class ConditionalLikelihoodMaster(RestrictedMaster):
         self._n_channels = {kind: part.n_channels for kind, part in kinds.items()}
         self._likelihood = Likelihood(problem)
         self._at = self._point(self.weights)
-        self._keep(self._at)
-
-    @override
-    def set_C(self, C: float) -> None:
-        self.C = C
+        self.risk = self._risk()
 
     @override
     def is_exact(self, task: Task) -> bool:
@@ -124,45 +120,35 @@ class ConditionalLikelihoodMaster(RestrictedMaster):
         if not len(self.weights):
             return
 
-        def objective(weights: FloatArray) -> tuple[float, FloatArray]:
-            self._at = self._point(weights)
-            return self.value_and_gradient_at(self._at)
-
         def stop_at_gap(weights: FloatArray) -> None:
             raise_if_interrupted()
-            at = self._at
-            if not np.array_equal(at.weights, weights):
-                at = self._at = self._point(weights)
-            value, gradient = self.value_and_gradient_at(at)
-            if value - self._bound(at, float((1.0 - gradient).max())) <= tolerance * value:
+            self._go_to(weights)
+            value, gradient = self._value_and_gradient()
+            if value - self.bound(float((1.0 - gradient).max())) <= tolerance * value:
                 raise StopIteration
 
         result = minimize(
-            objective, self.weights, jac=True, method="L-BFGS-B", callback=stop_at_gap,
-            bounds=[(0.0, np.inf)] * len(self.weights),
+            self.value_and_gradient, self.weights, jac=True, method="L-BFGS-B",
+            callback=stop_at_gap, bounds=[(0.0, np.inf)] * len(self.weights),
             options={"maxiter": _MAX_ITERATIONS, "maxcor": _MEMORY, "ftol": 0.0, "gtol": 0.0},
         )  # fmt: skip
-        weights = np.asarray(result.x, np.float64)
-        if not np.array_equal(self._at.weights, weights):
-            self._at = self._point(weights)
+        self._go_to(np.asarray(result.x, np.float64))
         if not np.isfinite(self._at.likelihood.losses).all():
             raise SolverError("The conditional likelihood is not finite; choose a smaller C.")
-        self._keep(self._at)
+        self.weights, self.risk = self._at.weights, self._risk()
 
     def value_and_gradient(self, weights: FloatArray) -> tuple[float, FloatArray]:
         """Objective and its gradient by the weights of the columns so far."""
-        return self.value_and_gradient_at(self._point(weights))
+        self._at = self._point(weights)
+        return self._value_and_gradient()
 
-    def value_and_gradient_at(self, at: _Point) -> tuple[float, FloatArray]:
-        """Objective and its gradient from the marginals."""
-        value = float(at.weights.sum()) + self.C * self._risk(at)
-        gradient = np.ones(len(at.weights))
+    def _value_and_gradient(self) -> tuple[float, FloatArray]:
+        weights, likelihood = self._at
+        gradient = np.ones(len(weights))
         for kind, terms in self._columns.terms.items():
-            edges = terms.coefficients * self._responses[kind].edges(
-                terms, at.likelihood.slopes[kind]
-            )
-            np.subtract.at(gradient, terms.columns, self.C * edges)
-        return value, gradient
+            edges = self._responses[kind].edges(terms, likelihood.slopes[kind])
+            np.subtract.at(gradient, terms.columns, self.C * (terms.coefficients * edges))
+        return float(weights.sum()) + self.C * self._risk(), gradient
 
     @override
     def duals(self) -> dict[str, FloatArray]:
@@ -172,25 +158,24 @@ class ConditionalLikelihoodMaster(RestrictedMaster):
         }
 
     @override
-    def bound(self, largest_edge: float) -> float | None:
-        return self._bound(self._at, largest_edge)
-
-    def _bound(self, at: _Point, largest_edge: float) -> float:
-        """Mean entropy of ``(1 - s) truth + s q`` times C, with s such that no edge exceeds 1."""
+    def bound(self, largest_edge: float) -> float:
+        # Mean entropy of ``(1 - s) truth + s q`` times C, with s such that no edge exceeds 1.
+        losses, entropies, *_ = self._at.likelihood
         s = min(1.0, 1.0 / max(largest_edge, 1e-300))
-        true = np.exp(-at.likelihood.losses)
+        true = np.exp(-losses)
         # Entropy without the term of the truth, whose probability becomes ``mixed``.
-        others = at.likelihood.entropies - true * at.likelihood.losses
-        mixed = 1.0 - s * -np.expm1(-at.likelihood.losses)
-        entropies = s * others + s * np.expm1(-at.likelihood.losses) * np.log(s)
+        others = entropies - true * losses
+        mixed = 1.0 - s * -np.expm1(-losses)
+        entropies = s * others + s * np.expm1(-losses) * np.log(s)
         entropies -= mixed * np.log(np.maximum(mixed, 1e-300))
         return max(0.0, self.C * float(self._problem.example_weights @ entropies))
 
-    def _risk(self, at: _Point) -> float:
-        return float(self._problem.example_weights @ at.likelihood.losses)
+    def _risk(self) -> float:
+        return float(self._problem.example_weights @ self._at.likelihood.losses)
 
-    def _keep(self, at: _Point) -> None:
-        self.weights, self.risk = at.weights, self._risk(at)
+    def _go_to(self, weights: FloatArray) -> None:
+        if not np.array_equal(self._at.weights, weights):
+            self._at = self._point(weights)
 
     def _point(self, weights: FloatArray) -> _Point:
         self._calls += 1

@@ -209,10 +209,8 @@ class CutOracle(Described, ColumnOracle):
         """
 
     @abstractmethod
-    def restored_cuts(
-        self, arrays: Mapping[str, NDArray[Any]], n_cuts: int
-    ) -> list[tuple[Cut, FloatArray]]:
-        """Cuts of a state, each with its products with the columns.
+    def restored_cuts(self, arrays: Mapping[str, NDArray[Any]], n_cuts: int) -> list[Cut]:
+        """Cuts of a state.
 
         Parameters
         ----------
@@ -223,7 +221,7 @@ class CutOracle(Described, ColumnOracle):
 
         Returns
         -------
-        cuts : list of (Cut, ndarray of shape (n_columns,))
+        cuts : list of Cut
             In the order of the state.
 
         Raises

@@ -16,7 +16,6 @@ from structboost.contract.optional_methods import codes_of
 from structboost.errors import SolverError, TaskError
 from structboost.files.schema import (
     Array,
-    DamagedFileError,
     Part,
     Schema,
     damaged_content,
@@ -43,8 +42,6 @@ _KEY_WORDS = 624
 LARGEST_WEIGHT = 30.0
 # Solves after which the pair weights are computed afresh from the scores.
 _REFRESH = 10
-# Share of the largest by which pair weights that were updated in turn differ from those of scores.
-_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
@@ -122,7 +119,12 @@ class ExponentialMaster(SingleTermMaster):
         self._starts = np.searchsorted(labels, np.arange(n_outputs + 1)).astype(np.int64)
         code = codes.codes.astype(np.int8)
         self._code = code
-        _check_memory(n_outputs, code.shape[1], len(labels))
+        check_memory(
+            code.shape[1] * n_outputs**2 + 2 * 8 * n_outputs * len(labels),
+            "The signs of all pairs of outputs and the weights of all pairs, for the exponential "
+            f"loss over {n_outputs} outputs and {len(labels)} examples,",
+            "use formulation='one_slack' (StructBoostClassifier)",
+        )
         self._signs = np.empty((code.shape[1], n_outputs, n_outputs), np.int8)
         for signs, column in zip(self._signs, code.T, strict=True):
             np.subtract.outer(column, column, out=signs)
@@ -250,11 +252,6 @@ class ExponentialMaster(SingleTermMaster):
             self._log_scale = finite_number(scalars["log_scale"], "scale")
             position = whole_number(scalars["random_position"], "position", 0, _KEY_WORDS)
         self.weights, self._pairs = arrays["weights"], arrays["pairs"]
-        with np.errstate(over="ignore", invalid="ignore"):
-            pairs = self._rho * np.exp(-self._margins(self.weights) - self._log_scale)
-        allowed = _ROUNDING * self._pairs.max(initial=0.0)
-        if not np.allclose(pairs, self._pairs, _ROUNDING, allowed):
-            raise DamagedFileError("its pair weights are not those of its weights on these data")
         # A generator of its own: the user's may have gone on.
         self._random = np.random.RandomState()
         self._random.set_state(("MT19937", arrays["random_key"], position, 0, 0.0))
@@ -321,13 +318,3 @@ class ExponentialMaster(SingleTermMaster):
             self.value_and_gradient, self.weights, jac=True, method="L-BFGS-B", bounds=bounds
         )
         self.start_at(np.asarray(result.x, np.float64))
-
-
-def _check_memory(n_outputs: int, n_channels: int, n_examples: int) -> None:
-    """Raise MemoryError if signs and pair weights need more than the memory of the machine."""
-    check_memory(
-        n_channels * n_outputs**2 + 2 * 8 * n_outputs * n_examples,
-        f"The signs of all pairs of outputs and the weights of all pairs, for the exponential loss "
-        f"over {n_outputs} outputs and {n_examples} examples,",
-        "use formulation='one_slack' (StructBoostClassifier)",
-    )

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 
 from structboost._typing import FloatArray
-from structboost.files.schema import Array, DamagedFileError, below, prefixed
+from structboost.files.schema import DamagedFileError
 
 # Logarithms of the temperatures that are searched.
 _LOWEST, _HIGHEST = math.log(0.02), math.log(20.0)
@@ -70,75 +70,6 @@ class Temperature(NamedTuple):
 def damped(factor: float) -> float:
     """Factor of scores of parts that no round has seen, from the factor of parts left out."""
     return float(_SCALE * factor**_EXPONENT)
-
-
-class HeldOutScores:
-    """Scores of each part by the columns of the rounds that left it out.
-
-    A part has the sum of the responses of these columns, scaled as if all rounds had left it out.
-    Kinds whose learners are fitted to all parts have their scores.
-
-    Parameters
-    ----------
-    shapes : dict of str to (int, int)
-        Number of channels and of parts of each kind.
-    """
-
-    def __init__(self, shapes: Mapping[str, tuple[int, int]]) -> None:
-        self._sums = {kind: np.zeros(shape) for kind, shape in shapes.items()}
-        self._counts = {kind: np.zeros(n_parts, np.int64) for kind, (_, n_parts) in shapes.items()}
-        self._waiting: dict[str, HeldOut] = {}
-
-    def add(self, kind: str, held_out: HeldOut) -> None:
-        """Store the responses of the columns of a round until their steps are available."""
-        self._waiting[kind] = held_out
-
-    def step(self, steps: Mapping[int, float]) -> None:
-        """Add the responses of the columns of the round times their steps."""
-        for kind, held_out in self._waiting.items():
-            sums = self._sums[kind]
-            for column, channel, responses in zip(*held_out[1:], strict=True):
-                sums[channel] += steps[column] * responses
-            self._counts[kind] += held_out.parts
-        self.forget_round()
-
-    def arrays_of(self, kind: str) -> tuple[FloatArray, NDArray[np.int64]]:
-        """Return sums and counts of the parts of a kind, which may be changed in place."""
-        return self._sums[kind], self._counts[kind]
-
-    def forget_round(self) -> None:
-        """Drop the responses of a round that took no step."""
-        self._waiting.clear()
-
-    def scores(
-        self, of_all: Mapping[str, FloatArray], n_rounds: int
-    ) -> dict[str, FloatArray] | None:
-        """Held-out scores by kind, shape (n_channels, n_parts), or None if no part was left out.
-
-        ``of_all`` are the scores by all columns, after ``n_rounds`` so far.
-        """
-        if not any(of_kind.any() for of_kind in self._counts.values()):
-            return None
-        return {
-            kind: self._sums[kind] * (n_rounds / np.maximum(counts, 1)) if counts.any() else of_kind
-            for (kind, counts), of_kind in zip(self._counts.items(), of_all.values(), strict=True)
-        }
-
-    def arrays(self) -> dict[str, NDArray[np.generic]]:
-        """Arrays of a checkpoint."""
-        return {**prefixed("held_out/", self._sums), **prefixed("left_out/", self._counts)}
-
-    def schema(self) -> dict[str, Array]:
-        """Types and shapes of :meth:`arrays`."""
-        sums = {kind: Array("float64", of_kind.shape) for kind, of_kind in self._sums.items()}
-        counts = {
-            kind: Array("int64", of_kind.shape, low=0) for kind, of_kind in self._counts.items()
-        }
-        return {**prefixed("held_out/", sums), **prefixed("left_out/", counts)}
-
-    def restore(self, arrays: Mapping[str, NDArray[np.generic]]) -> None:
-        """Restore a state that :meth:`schema` accepted."""
-        self._sums, self._counts = below("held_out/", arrays), below("left_out/", arrays)
 
 
 def fitted_temperature(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,10 +19,8 @@ from structboost.solvers.bundle import Bundle
 from structboost.solvers.cut_pool import CutPool
 from structboost.solvers.cut_program import CutProgram
 
-OracleType = TypeVar("OracleType", bound=ColumnOracle)
 
-
-class HingeMaster(RestrictedMaster, Generic[OracleType]):
+class HingeMaster(RestrictedMaster):
     """Master of the hinge loss, which sees the training set through its cuts.
 
     Parameters
@@ -41,7 +39,7 @@ class HingeMaster(RestrictedMaster, Generic[OracleType]):
     """
 
     def __init__(
-        self, oracle: OracleType, C: float, pool: CutPool, norm: float | None = None
+        self, oracle: ColumnOracle, C: float, pool: CutPool, norm: float | None = None
     ) -> None:
         super().__init__(C)
         self.oracle = oracle
@@ -108,9 +106,10 @@ class HingeMaster(RestrictedMaster, Generic[OracleType]):
         """Products of the stored cuts with new columns, shape (n_cuts, n_new)."""
 
 
-class CuttingPlaneMaster(HingeMaster[CutOracle], Bundle):
+class CuttingPlaneMaster(HingeMaster, Bundle):
     """Hinge master with one slack for all examples, where a cut has an output for each example."""
 
+    oracle: CutOracle
     takes_sparse_responses = True
 
     @override

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from structboost._typing import FloatArray, IntArray, override
 from structboost.files.schema import (
     Array,
-    DamagedFileError,
     Part,
     Schema,
     below,
@@ -27,7 +26,6 @@ from structboost.learners.terms import Terms, check_single_terms
 from structboost.objectives.base import Boosting
 from structboost.objectives.held_out import (
     HeldOut,
-    HeldOutScores,
     Temperature,
     damped,
     fitted_temperature,
@@ -39,8 +37,6 @@ from structboost.validation import checked_not_negative, checked_positive, check
 _TINY = np.finfo(np.float64).tiny
 # Rounds between two looks at the loss on the parts left out.
 _LOOK = 20
-# Relative difference between scores that were added up round by round and those of all columns.
-_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
@@ -151,14 +147,16 @@ class NewtonBooster(Booster):
     def _steps(self, selected: IntArray) -> dict[int, float]:
         """Step the columns chosen last, add the steps to their weights and return them."""
         self._calls += 1
-        columns = sorted(set(selected.tolist()))
-        steps = [self._step(self._terms[column]) for column in columns]
-        for column, step in zip(columns, steps, strict=True):
-            self.weights[column] += step
-        self._add_to(self._scores, columns, steps)
+        steps = {j: self._step(self._terms[j]) for j in sorted(set(selected.tolist()))}
+        for column, step in steps.items():
+            if step:
+                self.weights[column] += step
+                for kind, learner, channel, coefficient in self._terms[column]:
+                    responses = self._responses[kind, learner]
+                    add_scaled(responses, step * coefficient, self._scores[kind][channel])
         self._has_stepped = True
         self._measure()
-        return dict(zip(columns, steps, strict=True))
+        return steps
 
     @override
     def gradient(self) -> dict[str, FloatArray]:
@@ -181,23 +179,9 @@ class NewtonBooster(Booster):
         with damaged_content():
             self._calls = whole_number(scalars["calls"], "number of calls", 0, 1 << 62)
         self.weights = arrays["weights"]
-        self._add_to(self._scores, range(len(self.weights)), self.weights)
         self._has_stepped = True
-        stored = below("scores/", arrays)
-        for kind, summed in self._scores.items():
-            if not np.allclose(stored[kind], summed, _ROUNDING, _ROUNDING):
-                raise DamagedFileError("its scores are not those of its weights on these data")
-        self._scores = stored
+        self._scores = below("scores/", arrays)
         self._measure()
-
-    def _add_to(
-        self, scores: Mapping[str, FloatArray], columns: Iterable[int], weights: Iterable[float]
-    ) -> None:
-        for column, weight in zip(columns, weights, strict=True):
-            if weight:
-                for kind, learner, channel, coefficient in self._terms[column]:
-                    responses = self._responses[kind, learner]
-                    add_scaled(responses, weight * coefficient, scores[kind][channel])
 
     def _step(self, terms: Sequence[tuple[str, int, int, float]]) -> float:
         """Shrunken Newton step along the column of these terms."""
@@ -256,7 +240,11 @@ class HeldOutBooster(NewtonBooster):
     ) -> None:
         super().__init__(formulation, shapes)
         self._example_weights = example_weights
-        self._held_out = HeldOutScores(shapes)
+        # Scores of each part by the rounds that left it out, the number of these rounds, and the
+        # responses of a round whose steps are not available yet.
+        self._sums = {kind: np.zeros(shape) for kind, shape in shapes.items()}
+        self._counts = {kind: np.zeros(n_parts, np.int64) for kind, (_, n_parts) in shapes.items()}
+        self._waiting: dict[str, HeldOut] = {}
         # Steps of the channels and risk of each round that has been run, but not been taken.
         self._ahead: deque[tuple[list[float], float]] = deque()
         # The last temperature of the parts left out, the least loss on them, and its round.
@@ -283,16 +271,19 @@ class HeldOutBooster(NewtonBooster):
 
     def add_held_out(self, kind: str, held_out: HeldOut) -> None:
         """Store the held-out responses for the next :meth:`step`."""
-        self._held_out.add(kind, held_out)
+        self._waiting[kind] = held_out
 
     @override
     def step(self, selected: IntArray) -> None:
         self._measured = None
-        if not len(selected):
-            self._held_out.forget_round()
-            return
-        self._held_out.step(self._steps(selected))
-        self._look_if_due()
+        if len(selected):
+            steps = self._steps(selected)
+            for kind, held_out in self._waiting.items():
+                for column, channel, responses in zip(*held_out[1:], strict=True):
+                    self._sums[kind][channel] += steps[column] * responses
+                self._counts[kind] += held_out.parts
+            self._look_if_due()
+        self._waiting.clear()
 
     @property
     def rounds_ahead(self) -> int:
@@ -338,9 +329,15 @@ class HeldOutBooster(NewtonBooster):
 
     def _fitted(self, start: float | None) -> Temperature | None:
         """Fit the temperature with the least loss on the parts left out, near ``start``."""
-        scores = self._held_out.scores(self._scores, self._calls)
-        if scores is None:
+        if not any(counts.any() for counts in self._counts.values()):
             return None
+        # Scaled as if all rounds had left a part out; of kinds that none did, those by all columns.
+        scores = {
+            kind: self._sums[kind] * (self._calls / np.maximum(counts, 1))
+            if counts.any()
+            else self._scores[kind]
+            for kind, counts in self._counts.items()
+        }
         examples = np.flatnonzero(self._example_weights)
         weights = self._example_weights[examples]
         losses = self._losses_at(scores, examples)
@@ -359,18 +356,22 @@ class HeldOutBooster(NewtonBooster):
         scalars, arrays = super().state()
         least = self._least_loss if np.isfinite(self._least_loss) else None
         scalars["held_out"] = [self._factor, least, self._best_round]
-        return scalars, arrays | self._held_out.arrays()
+        held_out = {**prefixed("held_out/", self._sums), **prefixed("left_out/", self._counts)}
+        return scalars, arrays | held_out
 
     @override
     def schema(self, n_learners: Mapping[str, int]) -> Schema:
-        arrays = super().schema(n_learners)[""].arrays
-        return {"": Part({**arrays, **self._held_out.schema()})}
+        arrays = dict(super().schema(n_learners)[""].arrays)
+        for kind, counts in self._counts.items():
+            arrays[f"held_out/{kind}"] = Array("float64", self._sums[kind].shape)
+            arrays[f"left_out/{kind}"] = Array("int64", counts.shape, low=0)
+        return {"": Part(arrays)}
 
     @override
     def restore(self, scalars: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
         super().restore(scalars, arrays)
         with damaged_content():
-            self._held_out.restore(arrays)
+            self._sums, self._counts = below("held_out/", arrays), below("left_out/", arrays)
             factor, least, best = scalars["held_out"]
             self._factor = finite_number(factor, "factor of held-out scores", 0.0)
             if least is not None:

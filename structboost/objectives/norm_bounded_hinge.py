@@ -23,7 +23,6 @@ from structboost.solvers.proximal_step import no_curvature, proximal_step
 
 # Gap up to which a solution is accepted, as a fraction of the loss of no weights.
 _ACCURACY = 1e-7
-_MAX_NEWTON_STEPS = 500
 # Totally corrective: after each round the weights are near the optimum over the columns so far.
 _COARSEST = 1e-3
 # Losses smaller than this fraction of the loss of no weights are rounding of the scores.
@@ -159,9 +158,9 @@ class NormBoundedHingeMaster(CuttingPlaneMaster):
         # The step's own cost, sum(w), is taken back by 1 in every product.
         products = np.ascontiguousarray(np.vstack((products, products - penalty)) + 1.0)
         losses = np.append(losses, losses - penalty * self.theta)
-        weights, _, _, _ = proximal_step(
+        weights, _, _ = proximal_step(
             products, losses, 1.0, self.weights, step, multipliers, 1e-2 * accuracy,
-            _MAX_NEWTON_STEPS, no_curvature(len(self.weights)),
+            no_curvature(len(self.weights)),
         )  # fmt: skip
         self._proximal = multipliers.reshape(2, -1)
         pool.age(self._proximal[:, 1:].max(axis=0))

@@ -37,7 +37,6 @@ from structboost.validation import check_declares, checked_flag, checked_not_neg
 _MAX_CUTS_PER_SOLVE = 5000
 # Cuts of a loose solution; after these, new columns help more than new cuts.
 _MAX_LOOSE_CUTS = 20
-_MAX_NEWTON_STEPS = 500
 _LONGER = 100.0
 _MAX_LONG_STEPS = 30
 # With longer steps, the cuts cannot separate the center from the optimum.
@@ -220,9 +219,9 @@ class OneSlackMaster(CuttingPlaneMaster):
         multipliers = pool.multipliers.copy()
         weights, step, curvature = self.weights, _LONGER * self.step_length, pool.curvature_by_row()
         for _ in range(_MAX_LONG_STEPS):
-            weights, _, _, curvature = proximal_step(
+            weights, _, curvature = proximal_step(
                 pool.matrix, pool.losses, self.C, weights, step, multipliers, 0.05 * accuracy,
-                _MAX_NEWTON_STEPS, curvature,
+                curvature,
             )  # fmt: skip
             self._take_duals(multipliers / (multipliers @ pool.matrix).max(initial=1.0))
             if self.primal - self.dual_value <= accuracy:
@@ -277,29 +276,26 @@ class StabilisedMaster(OneSlackMaster):
 
     @override
     def restore(self, scalars: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
-        _check_state(scalars, arrays, self.C)
-        matrix, losses = arrays["matrix"], arrays["losses"]
-        cuts = []
-        restored = self.oracle.restored_cuts(arrays, len(losses) - 1)
-        for row, loss, (cut, products) in zip(matrix[1:], losses[1:], restored, strict=True):
-            # Another machine may add products up in another order.
-            allowed = _ROUNDING * max(1.0, float(np.abs(row).max(initial=0.0)))
-            is_near = abs(cut.loss - loss) <= _ROUNDING * max(1.0, abs(loss))
-            if not is_near or not np.allclose(products, row, rtol=0.0, atol=allowed):
-                raise DamagedFileError("its cuts are not those of these data")
-            cuts.append(cut)
-        risk = self.oracle.risk_at(arrays["weights"])
-        if abs(risk - scalars["risk"]) > _ROUNDING * max(1.0, risk):
+        with damaged_content():
+            risk = finite_number(scalars["risk"], "risk", 0.0)
+            self.dual_value = finite_number(scalars["dual_value"], "dual_value", 0.0)
+            self.step_length = finite_number(scalars["step"], "step", np.finfo(np.float64).tiny)
+            calls = whole_number(scalars["calls"], "number of calls", 1, 1 << 62)
+            n_made = whole_number(scalars["n_made"], "number of cuts", 1, 1 << 62)
+        if len(np.unique(arrays["known_cuts"])) < len(arrays["known_cuts"]):
+            raise DamagedFileError("it has products of a cut twice")
+        cuts = self.oracle.restored_cuts(arrays, len(arrays["losses"]) - 1)
+        # The file has no hash of outputs in a Dask collection.
+        found = self.oracle.risk_at(arrays["weights"])
+        if abs(risk - found) > _ROUNDING * max(1.0, found):
             raise DamagedFileError("its risk is not that of its weights on these data")
-        self.weights, self.risk = arrays["weights"], scalars["risk"]
-        self.dual_value, self.step_length = scalars["dual_value"], scalars["step"]
-        pool = self.pool
-        pool.add(cuts, matrix[1:], losses[1:])
+        self.weights, self.risk, pool = arrays["weights"], risk, self.pool
+        pool.add(cuts, arrays["matrix"][1:], arrays["losses"][1:])
         for name in _OF_CUTS:
             setattr(pool, name, arrays[name])
-        pool.n_made = scalars["n_made"]
+        pool.n_made = n_made
         pool.curvature = Curvature(*(arrays[name] for name in _OF_CURVATURE))
-        self.oracle.calls = scalars["calls"]
+        self.oracle.calls = calls
 
     @override
     def spread(self, limit: float) -> None:
@@ -341,34 +337,3 @@ class StabilisedMaster(OneSlackMaster):
             fraction = (limit - self.primal) / (beyond[1] - self.primal)
             mixed = self.weights + fraction * (beyond[0] - self.weights)
             self.weights, self.risk = mixed, self.oracle.cut_at(mixed)[2]
-
-
-def _check_state(scalars: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], C: float) -> None:
-    """Raise DamagedFileError unless values and arrays of a state, which kernels trust, agree."""
-    with damaged_content():
-        for name in ("risk", "dual_value"):
-            finite_number(scalars[name], name, 0.0)
-        finite_number(scalars["step"], "step", np.finfo(np.float64).tiny)
-        whole_number(scalars["calls"], "number of calls", 1, 1 << 62)
-        n_made = whole_number(scalars["n_made"], "number of cuts", 1, 1 << 62)
-    losses, multipliers, duals, indices = (
-        arrays[name] for name in ("losses", "multipliers", "duals", "known_cuts")
-    )
-    if (
-        not len(losses)
-        or losses[0] != 0.0
-        or arrays["matrix"][0].any()
-        or arrays["numbers"][0] != 0
-    ):
-        raise DamagedFileError("its first cut is not the empty one")
-    if (
-        arrays["numbers"][-1] >= n_made
-        or indices.max(initial=0) >= n_made
-        or len(np.unique(indices)) != len(indices)
-    ):
-        raise DamagedFileError("its cuts are not numbered in order")
-    if abs(multipliers.sum() - C) > _ROUNDING * C or duals.sum() > C * (1 + _ROUNDING):
-        raise DamagedFileError("its multipliers do not add up to C")
-    dual_value = float(duals @ losses)
-    if abs(dual_value - scalars["dual_value"]) > _ROUNDING * max(1.0, dual_value):
-        raise DamagedFileError("its dual value is not that of its multipliers")

@@ -29,12 +29,14 @@ class LargeCError(SolverError, ValueError):
     """Error of a C at which slacks of all examples are not solved to the required accuracy."""
 
 
-class SlackProgramMaster(HingeMaster[SlackOracle]):
+class SlackProgramMaster(HingeMaster):
     """Master in which every example, or every pair of a ranking, has a slack.
 
     The program holds constraints that were violated once, and drops those that had no dual for some
     solves.
     """
+
+    oracle: SlackOracle
 
     def __init__(self, oracle: SlackOracle, C: float) -> None:
         super().__init__(oracle, C, CutPool())

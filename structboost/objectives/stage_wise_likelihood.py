@@ -122,7 +122,7 @@ class StageWiseLikelihoodBooster(HeldOutBooster):
         steps = np.empty((len(growth.seeds), len(self._scores[kind])))
         risks, of = np.empty(len(steps)), self.formulation
         settings = float(of.shrinkage), float(of.largest_step), float(of.enough)
-        state = self._scores[kind], self._derivatives, *self._held_out.arrays_of(kind)
+        state = self._scores[kind], self._derivatives, self._sums[kind], self._counts[kind]
         n_done = run_rounds(tuple(growth), self._loss, state, settings, steps, risks)
         self._ahead.extend(zip(steps[:n_done].tolist(), risks[:n_done].tolist(), strict=True))
         self._responses.clear()

@@ -23,7 +23,6 @@ from structboost.solvers.products import ordered_product, ordered_times_vector
 from structboost.solvers.proximal_step import proximal_step
 
 _MAX_CUTS = 5000
-_MAX_NEWTON_STEPS = 500
 # Fractions of the requested accuracy: what a step must promise to be worth a cut, by which factor
 # less after each proof that failed, and how exactly a step is solved.
 _PROMISE = 0.3
@@ -121,9 +120,9 @@ class Bundle(ABC):
         pool = self.pool
         # Both squares are one, about a center nearer to zero.
         shortened = 1.0 / (self.ridge + 1.0 / step) if self.ridge else step
-        weights, _, _, curvature = proximal_step(
+        weights, _, curvature = proximal_step(
             pool.matrix, pool.losses, self.C, self.weights * (shortened / step), shortened,
-            pool.multipliers, _STEP_ACCURACY * accuracy, _MAX_NEWTON_STEPS,
+            pool.multipliers, _STEP_ACCURACY * accuracy,
             pool.curvature_by_row(), ordered=self.ordered,
         )  # fmt: skip
         pool.curvature = curvature._replace(cuts=pool.numbers[curvature.cuts])

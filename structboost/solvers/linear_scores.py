@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from structboost._typing import FloatArray, IntArray
+from structboost._typing import FloatArray, IntArray, override
 from structboost.contract.parts import PartKind, StackedParts
 from structboost.contract.separation import Separation
 from structboost.errors import TaskError
@@ -37,8 +38,8 @@ class KindLayout(NamedTuple):
     first_score: int
 
 
-class Scores(Protocol):
-    """Interface of features for block-coordinate Frank-Wolfe, described at :class:`LinearScores`.
+class Scores(ABC):
+    """Base of features for block-coordinate Frank-Wolfe, described at :class:`LinearScores`.
 
     The features of a part may differ from channel to channel.
     """
@@ -53,17 +54,27 @@ class Scores(Protocol):
     @property
     def n_examples(self) -> int:
         """Number of examples."""
+        return len(self.offsets[self.layouts[0].kind]) - 1
 
+    @abstractmethod
     def project(self, sums: FloatArray) -> FloatArray:
         """Project bounded weights to ``max(A, 0)``, and return the others as they are."""
 
+    @abstractmethod
     def place(
         self, scores: IntArray
     ) -> tuple[IntArray, IntArray, IntArray, NDArray[np.bool_], NDArray[np.int8]]:
         """First feature, first weight, number of features, bound and form of flat ``scores``."""
 
+    def origins(self, scores: IntArray) -> tuple[IntArray, IntArray, IntArray]:
+        """Index of the kind, row and channel of flat ``scores``."""
+        first = np.array([a.first_score for a in self.layouts])
+        of_kind = np.searchsorted(first, scores, side="right") - 1
+        n_channels = np.array([a.n_channels for a in self.layouts])
+        return of_kind, *np.divmod(scores - first[of_kind], n_channels[of_kind])
 
-class LinearScores:
+
+class LinearScores(Scores):
     """Parts of all examples and the linear scores on them, all kinds in one flat array.
 
     A kind whose weak learners respond in (-1, 1) gets a constant feature 1, the bias, as its last.
@@ -146,11 +157,6 @@ class LinearScores:
         self.has_bounds = any(a.bounded for a in self.layouts)
         self.features = np.concatenate(values), np.concatenate(indices)
 
-    @property
-    def n_examples(self) -> int:
-        """Number of examples."""
-        return len(self.offsets[self.layouts[0].kind]) - 1
-
     def scores(self, weights: FloatArray) -> tuple[FloatArray, StackedParts]:
         """Scores of all parts under the flat ``weights``, as a flat array and as views by kind."""
         flat = np.empty(self.n_scores)
@@ -184,8 +190,8 @@ class LinearScores:
         end = layout.first_weight + layout.n_columns * layout.n_channels
         return weights[layout.first_weight : end].reshape(layout.n_channels, layout.n_columns).T
 
+    @override
     def project(self, sums: FloatArray) -> FloatArray:
-        """Project bounded weights to ``max(A, 0)``, and return the others as they are."""
         weights = sums.copy()
         for a in self.layouts:
             if a.bounded:
@@ -193,18 +199,16 @@ class LinearScores:
                 np.maximum(matrix, 0.0, out=matrix)
         return weights
 
+    @override
     def place(
         self, scores: IntArray
     ) -> tuple[IntArray, IntArray, IntArray, NDArray[np.bool_], NDArray[np.int8]]:
-        """First feature, first weight, number of features, bound and form of flat ``scores``."""
-        starts = np.array([a.first_score for a in self.layouts])
-        of_kind = np.searchsorted(starts, scores, side="right") - 1
+        of_kind, row, channel = self.origins(scores)
 
         def column(name: str) -> NDArray[Any]:
             return np.array([getattr(a, name) for a in self.layouts])[of_kind]
 
         lengths = column("n_columns").astype(np.int64)
-        row, channel = np.divmod(scores - starts[of_kind], column("n_channels"))
         first_weight = column("first_weight") + channel * lengths
         first_feature = column("first_feature") + row * lengths
         for index, a in enumerate(self.layouts):

@@ -23,6 +23,8 @@ from structboost.solvers.products import (
     weighted_rows,
 )
 
+_MAX_NEWTON_STEPS = 500
+
 
 class Curvature(NamedTuple):
     """Products of cuts over the columns of positive weight, which one step passes to the next.
@@ -54,11 +56,10 @@ def proximal_step(
     step: float,
     multipliers: FloatArray,
     tolerance: float,
-    max_iterations: int,
     curvature: Curvature,
     *,
     ordered: bool = False,
-) -> tuple[FloatArray, float, int, Curvature]:
+) -> tuple[FloatArray, float, Curvature]:
     """Minimise ``sum(w) + budget * max(losses - matrix @ w) + |w - center|^2 / (2 step)``, w >= 0.
 
     Solved in its dual, a concave piecewise quadratic over the simplex ``multipliers >= 0, sum =
@@ -87,25 +88,24 @@ def proximal_step(
     -------
     weights : ndarray, shape (n_columns,)
     gap : float
-    n_iterations : int
     curvature : Curvature
     """
     n_cuts = len(losses)
     weights, positive = np.empty(len(center)), curvature.positive.copy()
     order, gram = np.empty(n_cuts, np.int64), np.empty((n_cuts, n_cuts))
-    gap, n_iterations, n = _proximal_step(
+    gap, n = _proximal_step(
         (matrix.reshape(-1), losses),
         (budget, step),
         center,
         multipliers,
-        (tolerance, max_iterations),
+        tolerance,
         (curvature.cuts, curvature.gram.reshape(-1)),
         weights,
         (order, gram.reshape(-1), positive),
         (np.empty(n_cuts, np.int64), np.empty(n_cuts + 1, np.int32)),
         ORDERED if ordered else BLAS,
     )
-    return weights, gap, n_iterations, Curvature(order[:n], gram[:n, :n].copy(), positive)
+    return weights, gap, Curvature(order[:n], gram[:n, :n].copy(), positive)
 
 
 @compiled
@@ -114,21 +114,20 @@ def _proximal_step(
     budget_and_step: tuple[float, float],
     center: FloatArray,
     multipliers: FloatArray,
-    limits: tuple[float, int],
+    tolerance: float,
     products: tuple[IntArray, FloatArray],
     weights: FloatArray,
     curvature: tuple[IntArray, FloatArray, NDArray[np.bool_]],
     space: tuple[IntArray, IntArray],
     sums: bool | None,
-) -> tuple[float, int, int]:
-    """Make the step, and return the gap, the iterations and the number of cuts of the curvature.
+) -> tuple[float, int]:
+    """Make the step, and return the gap and the number of cuts of the curvature.
 
     ``weights``, ``multipliers`` and ``curvature`` (order of its cuts, their products, positive
     columns) are filled in.
     """
     matrix, losses = cuts
     budget, step = budget_and_step
-    tolerance, max_iterations = limits
     order, gram, positive = curvature
     # Free cuts: those that had a multiplier, in the order in which they got it; the known ones come
     # first. Their rows stand together: a Newton step then touches them only, and a pass over all
@@ -155,7 +154,7 @@ def _proximal_step(
             direction[i] = slope[order[i]]
             is_free |= order[i] == steepest
         gap = budget * (slope[steepest] - inner_product(n_free, in_order, direction, sums) / budget)
-        if gap <= tolerance or stuck or n_iterations >= max_iterations:
+        if gap <= tolerance or stuck or n_iterations >= _MAX_NEWTON_STEPS:
             break
         if not is_free:
             order[n_free] = steepest
@@ -167,7 +166,7 @@ def _proximal_step(
             entering = _shortfalls(n_free, level, rows, weights, slope, sums)
             slack = inner_product(n_free, in_order, slope, sums) / budget
             left = budget * (slope[entering] - slack)
-            at_rest = left <= max(0.1 * gap, 0.5 * tolerance) or n_iterations >= max_iterations
+            at_rest = left <= max(0.1 * gap, 0.5 * tolerance) or n_iterations >= _MAX_NEWTON_STEPS
             if at_rest and n_iterations > begun:
                 break
             n_iterations += 1
@@ -198,7 +197,7 @@ def _proximal_step(
         multipliers[i] = 0.0
     for i in range(n_free):
         multipliers[order[i]] = in_order[i]
-    return gap, n_iterations, n_known
+    return gap, n_known
 
 
 @compiled

@@ -167,9 +167,7 @@ class ShardedOracle(CutOracle):
         }
 
     @override
-    def restored_cuts(
-        self, arrays: Mapping[str, NDArray[Any]], n_cuts: int
-    ) -> list[tuple[Cut, FloatArray]]:
+    def restored_cuts(self, arrays: Mapping[str, NDArray[Any]], n_cuts: int) -> list[Cut]:
         models: list[dict[str, Terms]] = [{} for _ in range(n_cuts)]
         for kind in self._shards.n_channels:
             of_kind = below(f"models/{kind}/", arrays)
@@ -180,7 +178,7 @@ class ShardedOracle(CutOracle):
             parts = (np.split(of_kind[name], ends) for name in _SAVED)
             for model, terms in zip(models, zip(*parts, strict=True), strict=False):
                 model[kind] = Terms(np.zeros(len(terms[0]), np.int64), *terms)
-        return [self._cut(model)[:2] for model in models]
+        return [self._cut(model)[0] for model in models]
 
     def _cut(self, model: Model) -> tuple[Cut, FloatArray, float]:
         wanted, key = self.columns.terms, self._n_cuts
