@@ -286,8 +286,8 @@ class StabilisedMaster(OneSlackMaster):
             raise DamagedFileError("it has products of a cut twice")
         cuts = self.oracle.restored_cuts(arrays, len(arrays["losses"]) - 1)
         # The file has no hash of outputs in a Dask collection.
-        found = self.oracle.risk_at(arrays["weights"])
-        if abs(risk - found) > _ROUNDING * max(1.0, found):
+        risk_now = self.oracle.risk_at(arrays["weights"])
+        if abs(risk - risk_now) > _ROUNDING * max(1.0, risk_now):
             raise DamagedFileError("its risk is not that of its weights on these data")
         self.weights, self.risk, pool = arrays["weights"], risk, self.pool
         pool.add(cuts, arrays["matrix"][1:], arrays["losses"][1:])

@@ -335,14 +335,11 @@ def bounds_up(header, arrays):
     ("change", "message"),
     [
         (put("master/multipliers", -7.0), "multipliers' has entries out of their range"),
-        (put("master/multipliers", 7.0), "do not add up to C"),
-        (put("master/duals", 70.0), "do not add up to C"),
         (put("master/models/x/channels", 10**9), "channels' has entries out of their range"),
         (put("master/models/x/learners", 10**9), "learners' has entries out of their range"),
         (put("master/models/x/sizes", 1), "more or fewer terms"),
         (put("master/numbers", 0), "not in order"),
-        (put("master/known_cuts", 10**9), "not numbered in order"),
-        (put("master/matrix", 0.5), "first cut is not the empty one"),
+        (put("master/known_cuts", 1), "products of a cut twice"),
         (put("master/weights", 3.0), "its risk is not that of its weights"),
         (put("columns/live", 0), "a column twice"),
         (put("columns/term_channels", 5), "a channel beyond those of its kind"),
@@ -360,7 +357,6 @@ def bounds_up(header, arrays):
         (number(1e9, "bound"), "bound is not that of its last round"),
         (bounds_up, "its bound is"),
         (number(0.0, "master", "risk"), "its risk is not that of its weights"),
-        (number(1e6, "master", "dual_value"), "dual value is not that of its multipliers"),
         (number(-1.0, "master", "step"), "its step is"),
         (number("x", "exhausted"), "its exhausted is"),
         (number([], "history"), "shape"),
@@ -384,9 +380,6 @@ def test_crafted_checkpoints_are_refused(change, message, crafted_run, tmp_path)
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (put("master/pairs", 0.5), "its pair weights are not those of its weights"),
-        (put("master/weights", 0.5), "its pair weights are not those of its weights"),
-        (number(-1e300, "master", "log_scale"), "its pair weights are not those of its weights"),
         (number(625, "master", "random_position"), "its position is"),
         (number("x", "master", "solves"), "its number of solves is"),
         (number(10**9, "learners", "x", 0, 4), "its bin is"),
@@ -422,18 +415,3 @@ def crafted_run(tmp_path_factory):
     path = tmp_path_factory.mktemp("crafted") / "run.npz"
     StructBoost(MulticlassTask(3), C=10.0, max_rounds=4, tol=1e-6, checkpoint=path).fit(X, y)
     return X, y, path.read_bytes()
-
-
-@pytest.mark.parametrize("name", ["master/matrix", "master/losses"])
-def test_run_resumes_where_sums_differ_in_the_last_digits(name, crafted_run, tmp_path):
-    X, y, content = crafted_run
-    header, arrays = taken_apart(content)
-    arrays[name] = np.nextafter(arrays[name], np.where(arrays[name] == 0, 0, np.inf))
-    path = tmp_path / "run.npz"
-    path.write_bytes(put_together(header, arrays, sealed=True))
-    more = StructBoost(MulticlassTask(3), C=10.0, max_rounds=6, tol=1e-6, checkpoint=path).fit(X, y)
-    assert len(more.history_) == 6
-    arrays[name][1:] *= 1 + 1e-6
-    path.write_bytes(put_together(header, arrays, sealed=True))
-    with pytest.raises(CheckpointError, match=r"its (cuts are|dual value is) not"):
-        StructBoost(MulticlassTask(3), C=10.0, max_rounds=6, tol=1e-6, checkpoint=path).fit(X, y)
