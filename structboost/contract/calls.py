@@ -9,21 +9,21 @@ from typing import Any
 import numpy as np
 
 from structboost._typing import FloatArray, IntArray
-from structboost.contract.comparison import check_plain_argmax
+from structboost.contract.exactness import check_pass
 from structboost.contract.listed_outputs import Marginals
-from structboost.contract.losses import loss_of
 from structboost.contract.measures import OF_ARGMAX, joint_features
 from structboost.contract.optional_methods import HasSlacks
 from structboost.contract.parts import StackedParts, of_kind
 from structboost.contract.results import (
     LARGEST,
-    check_finite,
+    check_one_each,
     hint,
+    loss_of,
     refused_output,
+    returned_none,
     shaped_array,
 )
-from structboost.contract.returned_outputs import check_one_each, returned_none
-from structboost.contract.separation import KeptTruth, Separation
+from structboost.contract.separation import KeptTruth, Separation, check_separation
 from structboost.contract.task import Task
 from structboost.errors import (
     TaskError,
@@ -114,11 +114,11 @@ def separation(
         _name_culprit(error, "separate", len(Y), alone, first)
         raise
     if task.defines("separate"):
-        _check_separation(task, result, scores)
+        check_separation(task, result, scores)
     if truth is not None and truth.counts_passes:
         truth.n_passes += 1
         try:
-            check_plain_argmax(task, X, Y, scores, result, truth.n_passes)
+            check_pass(task, X, Y, scores, truth.n_passes)
         except Exception as error:
             count_examples_from(error, first)
             raise
@@ -158,36 +158,6 @@ def separation_of(
         for kind, measure in worst.differences.items()
     }
     return Separation(losses, differences, indptr)
-
-
-def _check_separation(task: Task, result: Any, scores: StackedParts) -> None:
-    """Raise TaskError if the result of an overridden ``separate`` is malformed."""
-    if not isinstance(result, Separation):
-        raise TaskError(
-            f"separate returned {shown(result)}; it must return a Separation{hint(result)}."
-        )
-    losses, n_examples = np.asarray(result.losses), scores.n_examples
-    if len(losses) != n_examples:
-        raise TaskError(
-            f"separate gave {len(losses)} outputs for {n_examples} examples; it must give one for "
-            "each."
-        )
-    bad = np.flatnonzero(~((losses >= 0) & (losses <= LARGEST)))
-    if len(bad):
-        raise TaskError(
-            "The loss-augmented argmax of X[{sample}] has a loss or joint feature that is not "
-            f"finite, or is negative: separate gave it the loss {losses[bad[0]]}.",
-            int(bad[0]),
-        )
-    for kind, part in task.kinds.items():
-        difference = of_kind(task.kinds, result.differences, kind, None, "separate")
-        for name, index, n in (
-            ("part", difference.parts, len(scores.rows[kind])),
-            ("channel", difference.channels, part.n_channels),
-        ):
-            if len(index) and not 0 <= index.min() <= index.max() < n:
-                raise TaskError(f"separate names a {name} outside 0..{n - 1} of {kind!r}.")
-        check_finite(difference.values, "separate", None, kind)
 
 
 def slack_separation(

@@ -3,23 +3,61 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterable, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import numpy as np
 
-from structboost.contract.batch_forms import check_batch_forms
-from structboost.contract.equality import deeply_equal
-from structboost.contract.sampled_outputs import OutputListing
-from structboost.contract.single_examples import SingleExamples
+from structboost._typing import FloatArray
+from structboost.contract.calls import marginals, separation, slack_separation, stacked
+from structboost.contract.equality import deep_copy, deeply_equal
+from structboost.contract.exactness import Probe, beaten, check_same_parts, size_of
+from structboost.contract.listed_outputs import OutputCodes
+from structboost.contract.optional_methods import HasCodes, HasSlacks
+from structboost.contract.parts import StackedParts, stack_parts
+from structboost.contract.results import SLIP, loss_of
+from structboost.contract.separation import Separation, check_separation
+from structboost.contract.sum_probe import has_sums, probe_sums_of
 from structboost.contract.task import Task, check_is_task
-from structboost.contract.watched_task import WatchedTask, stacked
-from structboost.errors import TaskError
-from structboost.validation import by_position, checked_positive, checked_whole_number
+from structboost.errors import (
+    ExampleNote,
+    SampledOutputsWarning,
+    TaskError,
+    TooManyOutputsError,
+    UnsureOutputWarning,
+    examples_numbered,
+    on_example,
+    warn_user,
+)
+from structboost.validation import (
+    by_position,
+    checked_positive,
+    checked_whole_number,
+    rows_of,
+    shown,
+)
 
-# Examples for the methods of one example, and those tried after pickling.  Batch forms get all.
+# Examples that are tried, and those tried after pickling.
 _MAX_EXAMPLES = 200
 _MAX_PICKLED = 10
+# True outputs of other examples tried on each.
+_MAX_FOREIGN = 20
+# Standard deviations of the random scores.  At 0, all outputs tie or only the loss decides.
+_SCALES = (0.0, 1.0, 1.0, 0.1, 10.0)
+# Multiples of a set of scores, at some of which a wrongly scaled loss changes the argmax.
+_MULTIPLES = tuple(np.geomspace(1e-3, 30.0, 20).tolist())
+# Sets of scores to multiply, over all examples, and at least one for each.
+_MULTIPLIED_SETS = 8
+# Outputs up to which sums are compared with all of them.
+_MOST_LISTED = 2000
+# Rows up to which the m-slack form must list all its outputs.
+_MAX_ROWS_FOR_ALL_SLACKS = 1000
+# Random mixtures tried for an example, as a fraction of the outputs that may be listed.
+_MIXED_FRACTION = 0.25
+# Fraction of the time of an example for its listing, if mixtures follow.
+_LISTING_FRACTION = 0.5
 
 
 def check_task(
@@ -67,7 +105,7 @@ def check_task(
     task : Task
         The task to check.
     X, Y : sequence
-        Inputs and true outputs.  Of more than 200 examples, a random 200 are tried one by one.
+        Inputs and true outputs.  Of more than 200 examples, a random 200 are tried.
     outputs : sequence of iterables, optional
         Some outputs for each example, valid for its input.
     random_state : int or numpy Generator
@@ -97,19 +135,32 @@ def check_task(
     _check_arguments(task, X, Y, outputs)
     checked_whole_number(max_outputs, "max_outputs")
     checked_positive(max_seconds, "max_seconds")
-    X, Y = by_position(X), by_position(Y)
     random = np.random.default_rng(random_state)
-    examples: list[int] = sorted(random.permutation(len(X))[:_MAX_EXAMPLES].tolist())
-    kit = SingleExamples(task, X, Y, examples, random, comparable_outputs)
-    kit.check_parts()
-    listing = OutputListing(len(examples), max_outputs, max_seconds)
-    for i in examples:
-        kit.check_truth(i)
-        kit.check_argmax(i, () if outputs is None else outputs[i], listing)
-    check_batch_forms(kit, kit.rows, comparable_outputs)
-    _check_pickling(kit)
-    listing.warn()
-    kit.warn()
+    examples = np.sort(random.permutation(len(Y))[:_MAX_EXAMPLES])
+    with _task_errors(), examples_numbered(examples):
+        checker = _Checker(
+            task, rows_of(by_position(X), examples), rows_of(by_position(Y), examples), random
+        )
+        checker.comparable, checker.most_outputs = comparable_outputs, max_outputs
+        checker.seconds = max_seconds / len(examples)
+        for place, i in enumerate(examples.tolist()):
+            checker.check_example(place, () if outputs is None else outputs[i])
+        checker.check_batches()
+        checker.check_pickling()
+    if checker.unsure is not None:
+        warn_user(
+            "A true output of another input may be no output of this one; define is_valid(x, y), "
+            f"so that check_task knows.  If it is one, the task is wrong: {checker.unsure}",
+            UnsureOutputWarning,
+        )
+    if checker.sampled:
+        warn_user(
+            f"For {len(checker.sampled)} of {len(examples)} examples, the first of which is "
+            f"X[{examples[checker.sampled[0]]}], the argmax was compared with a sample of the "
+            "outputs only: the first ones, and mixtures where the task defines is_valid. Give "
+            "smaller examples, or raise max_outputs and max_seconds.",
+            SampledOutputsWarning,
+        )
 
 
 def _check_arguments(task: Any, X: Any, Y: Any, outputs: Any) -> None:
@@ -128,30 +179,404 @@ def _check_arguments(task: Any, X: Any, Y: Any, outputs: Any) -> None:
         )
 
 
-def _check_pickling(original: SingleExamples) -> None:
-    """Raise TaskError unless a pickled and unpickled task does the same."""
+@contextmanager
+def _task_errors() -> Iterator[None]:
+    """Turn any error of a task into a TaskError with the method and the example."""
     try:
-        twin = pickle.loads(pickle.dumps(original.task))
+        yield
+    except TaskError:
+        raise
     except Exception as error:
-        raise TaskError(
-            f"task cannot be pickled ({type(error).__name__}: {error}); define its class at "
-            "the top of a module, and store no open files, lambdas or solver objects in it."
-        ) from error
-    examples = original.examples[:_MAX_PICKLED]
-    other = WatchedTask(twin, original.X, original.Y, examples, original.random)
-    other.sizes = original.sizes
-    for i in examples:
-        scores = original.random_scores(i, 1.0)
-        sets = stacked([scores])
-        same = deeply_equal(original.parts[i], other.call("parts", i, x=original.X[i]))
-        for with_truth in (False, True):
-            rated = (
-                kit.evaluate(i, "", kit.argmax(i, scores, with_truth), sets)
-                for kit in (original, other)
-            )
-            same = same and deeply_equal(*rated)
-        if not same:
+        notes = [n for n in getattr(error, "__notes__", []) if isinstance(n, ExampleNote)]
+        if not notes:
+            raise
+        (note,) = notes
+        where = f" for X[{note.first}]" if note.first == note.last else ""
+        raise TaskError(f"{note.method} raised {type(error).__name__}{where}: {error}") from error
+
+
+class _Checker:
+    """Task with the examples that it is tried on.
+
+    Attributes
+    ----------
+    unsure : TaskError or None
+        What is wrong with an example, if an output of another one is an output of it.
+    sampled : list of int
+        Examples whose argmax was not compared with all outputs.
+    """
+
+    comparable = True
+    most_outputs = 1000
+    seconds = 60.0
+
+    def __init__(
+        self, task: Task, X: Sequence[Any], Y: Sequence[Any], random: np.random.Generator
+    ) -> None:
+        self.task, self.X, self.Y, self._random = task, X, Y, random
+        self.unsure: TaskError | None = None
+        self.sampled: list[int] = []
+        self._before = [(deep_copy(x), deep_copy(y)) for x, y in zip(X, Y, strict=True)]
+        parts = [on_example("parts", i, task.parts, x) for i, x in enumerate(X)]
+        self._parts = stack_parts(task.kinds, parts)
+        for i, x in enumerate(X):
+            check_same_parts(task, x, i)
+            self._check_unchanged("parts", i)
+
+    def check_example(self, i: int, outputs: Iterable[Any]) -> None:
+        """Check the methods of one example, and that its argmax is optimal at random scores."""
+        task, x, y = self.task, self.X[i], self.Y[i]
+        self._check_valid(i, "the true output Y[{sample}]", y)
+        probe = self._probe(task, i)
+        probe.check_truth()
+        sets = [self._random_scores(i, scale) for scale in _SCALES]
+        found: list[int] = []
+        for scores in sets:
+            first, second = probe.search(scores), probe.search(scores)
+            if not deeply_equal(probe.rated(first), probe.rated(second)):
+                raise TaskError(
+                    "argmax(X[{sample}], scores) is not deterministic: two calls gave different "
+                    "outputs.",
+                    i,
+                )
+            found += first
+        for _ in range(max(1, _MULTIPLIED_SETS // len(self.Y))):
+            base = self._random_scores(i, 1.0)
+            for multiple in _MULTIPLES:
+                found += probe.search({kind: multiple * rows for kind, rows in base.items()})
+        pool = [probe.known[k].output for k in found if probe.known[k].output is not ...]
+        for output in pool:
+            self._check_valid(i, "an output of the argmax", output)
+        rows = sets[1] if len(sets[1]) > 1 else next(iter(sets[1].values()))
+        on_example("predict", i, task.predict, x, rows)
+        if has_sums(task):
+            with suppress(TooManyOutputsError), examples_numbered([i]):
+                probe_sums_of(task, [x], y, sets[1], _MOST_LISTED)
+        if task.exact_argmax:
+            n_found = len(probe.known)
+            is_listed = self._add_candidates(probe, outputs, [y, *pool])
+            probe.check(comparable=self.comparable)
+            if self.comparable or len(probe.known) == n_found:
+                probe.check_loss_scores()
+            is_sure = task.defines("is_valid") or is_listed or not self.comparable
+            for j in () if is_sure else self._foreign(i):
+                probe.add(f"Y[{j}]", self.Y[j])
+            try:
+                probe.check(comparable=self.comparable)
+            except TaskError as error:
+                self.unsure = self.unsure or error
+        self._check_unchanged("argmax, joint_feature, loss or is_valid", i)
+
+    def _add_candidates(self, probe: Probe, outputs: Iterable[Any], pool: list[Any]) -> bool:
+        """Add outputs to compare with the argmax, and return whether these are all outputs."""
+        task, i = self.task, probe.i
+        began = time.monotonic()
+        listed = on_example("outputs", i, task.outputs, self.X[i])
+        sources = {"outputs[{sample}]": outputs, "outputs(X[{sample}])": listed or ()}
+        left_out, has_truth = False, listed is None
+        for name, source in sources.items():
+            for k, output in enumerate(source):
+                is_late = time.monotonic() - began > _LISTING_FRACTION * self.seconds
+                if k >= self.most_outputs or is_late:
+                    left_out = True
+                    break
+                self._check_valid(i, f"output {k} of {name}", output)
+                probe.add(f"output {k} of {name}", output)
+                if source is listed:
+                    has_truth = has_truth or loss_of(task, i, self.Y[i], output) <= SLIP
+        if not has_truth and not left_out:
             raise TaskError(
-                f"The task gives other results for X[{i}] after pickling; store what its methods "
-                "read in attributes that are pickled."
+                "outputs(X[{sample}]) does not list the true output Y[{sample}]: none of them has "
+                "the loss 0. List all outputs of an input, or correct Y[{sample}].",
+                i,
             )
+        is_listed = listed is not None and not left_out
+        if task.defines("is_valid"):
+            for j in self._foreign(i) if self.comparable and not is_listed else ():
+                probe.add(f"the output Y[{j}]", self.Y[j])
+            for _ in range(max(1, int(_MIXED_FRACTION * self.most_outputs)) if left_out else 0):
+                first, second = (pool[k] for k in self._random.integers(len(pool), size=2))
+                output = mixture(first, second, self._random)
+                if output is not None and self._is_valid(i, output):
+                    probe.add(f"the valid output {shown(output)}", output)
+                if time.monotonic() - began > self.seconds:
+                    break
+        if left_out:
+            self.sampled.append(i)
+        return is_listed
+
+    def _foreign(self, i: int) -> list[int]:
+        """List examples whose true outputs the task takes as outputs of example ``i``."""
+        task, n_parts = self.task, self._n_parts(i)
+        is_known = task.defines("is_valid")
+        others = np.flatnonzero(np.arange(len(self.Y)) != i)
+        alike = [j for j in others.tolist() if is_known or self._n_parts(j) == n_parts]
+        chosen = self._random.permutation(alike)[:_MAX_FOREIGN].astype(int).tolist()
+        if is_known:
+            return [j for j in chosen if self._is_valid(i, self.Y[j])]
+        fitting = []
+        for j in chosen:
+            with suppress(Exception):  # with any error, the task refuses the output
+                self._probe(task, i).add("", self.Y[j])
+                fitting.append(j)
+        return fitting
+
+    # -- batch forms -------------------------------------------------------------------------------
+
+    def check_batches(self) -> None:
+        """Check that the batch forms of all examples do what they do for each one alone."""
+        task, X, Y = self.task, self.X, self.Y
+        stack = stacked(task, X)
+        self._check_stack(stack)
+        for scale in (0.0, 1.0, 10.0):
+            rows = {kind: self._random_rows(kind, len(r), scale) for kind, r in stack.rows.items()}
+            scores = StackedParts(rows, stack.offsets)
+            before = deep_copy(rows)
+            whole = separation(task, X, Y, scores)
+            _check_rows(whole, scores)
+            if not task.reads_inputs and not deeply_equal(whole, separation(task, None, Y, scores)):
+                raise TaskError(
+                    "separate(None, Y, scores) differs from separate(X, Y, scores); leave X "
+                    "alone, or set reads_inputs = True."
+                )
+            if task.exact_argmax:
+                self._compare("separate", _separated, scores)
+            if task.defines("argmax_batch"):
+                for i, output in enumerate(task.argmax_batch(X, scores)):
+                    self._check_valid(i, "an output of argmax_batch", output)
+                if task.exact_argmax and self.comparable:
+                    self._compare("argmax_batch", _searched, scores)
+            if has_sums(task):
+                with suppress(TooManyOutputsError):
+                    self._compare("marginals_batch", _summed, scores)
+            if isinstance(task, HasCodes) and task.exact_argmax:
+                check_codes(task, task.codes(Y), scores, whole.violations(scores))
+            if isinstance(task, HasSlacks):
+                self._check_slacks(task, whole, scores)
+            if not deeply_equal(rows, before):
+                raise TaskError("A batch form changed the scores in place; work on a copy.")
+        for i in range(len(Y)):
+            self._check_unchanged("a batch form", i)
+
+    def _compare(
+        self,
+        name: str,
+        values_of: Callable[[Task, Any, Any, StackedParts], Any],
+        scores: StackedParts,
+    ) -> None:
+        """Check that a batch form gives each example the values that it has alone."""
+        whole = values_of(self.task, self.X, self.Y, scores)
+        for i in range(len(self.Y)):
+            one = scores.only(i)
+            with examples_numbered([i]):
+                alone = values_of(self.task, self.X[i : i + 1], self.Y[i : i + 1], one)
+            for kind, value in whole.items():
+                rows = slice(i, i + 1) if not kind else slice(*scores.offsets[kind][i : i + 2])
+                low, high = (
+                    np.minimum(value[rows], alone[kind]),
+                    np.maximum(value[rows], alone[kind]),
+                )
+                if beaten(low, high, size_of(one, 0) + 1.0).any():
+                    raise TaskError(
+                        f"{name} gives X[{{sample}}] another result than alone: "
+                        f"{shown(value[rows])}, not {shown(alone[kind])}.",
+                        i,
+                    )
+
+    def _check_stack(self, stack: Any) -> None:
+        """Check that ``stack(X)`` is well formed and has the rows of ``parts``."""
+        if not isinstance(stack, StackedParts):
+            raise TaskError(f"stack(X) returned {type(stack).__name__}; return StackedParts.")
+        for kind, starts in self._parts.offsets.items():
+            if kind not in stack.rows or not np.array_equal(stack.offsets.get(kind, ()), starts):
+                raise TaskError(
+                    f"stack(X).offsets[{kind!r}] must be the first rows of the examples, and "
+                    f"their number: {shown(starts)}."
+                )
+            rows, wanted = np.asarray(stack.rows[kind]), self._parts.rows[kind]
+            if rows.shape != wanted.shape:
+                raise TaskError(
+                    f"stack(X).rows[{kind!r}] has the shape {rows.shape}, parts(x) of all inputs "
+                    f"{wanted.shape}."
+                )
+            wrong = np.flatnonzero(~np.isclose(rows, wanted, rtol=1e-6, atol=0).all(axis=1))
+            if len(wrong):
+                i = int(np.searchsorted(starts, wrong[0], side="right")) - 1
+                raise TaskError(
+                    f"stack(X) differs from parts(X[{{sample}}]) in the rows of kind {kind!r}.", i
+                )
+
+    def _check_slacks(self, task: HasSlacks, whole: Separation, scores: StackedParts) -> None:
+        """Check the outputs of the m-slack form, which give the 1-slack risk (Theorem 2.1)."""
+        n, n_rows = len(self.Y), max(len(rows) for rows in scores.rows.values())
+        is_small = self.task.exact_argmax and n_rows <= _MAX_ROWS_FOR_ALL_SLACKS
+        limit = max(n_rows, n) ** 2 if is_small else 2 * n
+        found = slack_separation(task, self.X, self.Y, scores, limit)
+        check_separation(self.task, found, scores, "separate_slacks")
+        weights = np.full(n, 1.0 / n)
+        if found.slacks is not None:
+            slacks, weights = np.asarray(found.slacks), np.asarray(found.weights, np.float64)
+            if slacks.dtype.kind not in "iu" or len(np.unique(slacks)) != len(found.losses):
+                raise TaskError(
+                    "separate_slacks must give each of its outputs another slack index."
+                )
+            if weights.shape != slacks.shape or not (weights >= 0).all():
+                raise TaskError("separate_slacks must give each of its slacks a weight from 0.")
+        risk = float(weights @ np.maximum(found.violations(scores), 0.0))
+        wanted = float(np.maximum(whole.violations(scores), 0.0).mean())
+        size = 1.0 + sum(size_of(scores, i) for i in range(n)) / n
+        if is_small and beaten(min(risk, wanted), max(risk, wanted), size):
+            raise TaskError(
+                f"separate_slacks with a limit of {limit} has the risk {risk:.6g}, separate has "
+                f"{wanted:.6g} at the same scores; give every violated slack, with weights that "
+                "make the risks equal."
+            )
+
+    def check_pickling(self) -> None:
+        """Check that a pickled and unpickled task does the same."""
+        try:
+            twin = pickle.loads(pickle.dumps(self.task))
+        except Exception as error:
+            raise TaskError(
+                f"task cannot be pickled ({type(error).__name__}: {error}); define its class at "
+                "the top of a module, and store no open files, lambdas or solver objects in it."
+            ) from error
+        for i in range(min(len(self.Y), _MAX_PICKLED)):
+            scores, x = self._random_scores(i, 1.0), self.X[i]
+            same = deeply_equal(self.task.parts(x), on_example("parts", i, twin.parts, x))
+            probes = [self._probe(task, i) for task in (self.task, twin)]
+            if not same or not deeply_equal(*(p.rated(p.search(scores)) for p in probes)):
+                raise TaskError(
+                    "The task gives other results for X[{sample}] after pickling; store what its "
+                    "methods read in attributes that are pickled.",
+                    i,
+                )
+
+    # -- parts of the checks -----------------------------------------------------------------------
+
+    def _n_parts(self, i: int) -> dict[str, int]:
+        return {kind: int(at[i + 1] - at[i]) for kind, at in self._parts.offsets.items()}
+
+    def _probe(self, task: Task, i: int) -> Probe:
+        return Probe(task, self.X[i], self.Y[i], i, self._n_parts(i))
+
+    def _random_scores(self, i: int, scale: float) -> dict[str, FloatArray]:
+        return {kind: self._random_rows(kind, n, scale) for kind, n in self._n_parts(i).items()}
+
+    def _random_rows(self, kind: str, n_rows: int, scale: float) -> FloatArray:
+        """Draw normal scores, or absolute values if scores must not be negative."""
+        part = self.task.kinds[kind]
+        scores = scale * self._random.standard_normal((n_rows, part.n_channels))
+        return np.abs(scores) if min(part.response) >= 0 else scores
+
+    def _is_valid(self, i: int, y: Any) -> bool:
+        return bool(on_example("is_valid", i, self.task.is_valid, self.X[i], y))
+
+    def _check_valid(self, i: int, name: str, y: Any) -> None:
+        """Raise TaskError if ``is_valid`` refuses an output of an example, called ``name``."""
+        if not self._is_valid(i, y):
+            raise TaskError(
+                f"is_valid(X[{{sample}}], y) is False for {name}; it must be True for every output "
+                "of X[{sample}].",
+                i,
+            )
+
+    def _check_unchanged(self, what: str, i: int) -> None:
+        """Raise TaskError if the calls so far changed an input or a true output."""
+        for argument, now, then in zip("XY", (self.X[i], self.Y[i]), self._before[i], strict=True):
+            if then is not None and not deeply_equal(now, then):
+                raise TaskError(
+                    f"{what} changed {argument}[{{sample}}] in place; work on a copy.", i
+                )
+
+
+# Values of each example by "", and of each row by kind.
+def _separated(task: Task, X: Any, Y: Any, scores: StackedParts) -> dict[str, FloatArray]:
+    return {"": separation(task, X, Y, scores).violations(scores)}
+
+
+def _searched(task: Task, X: Any, Y: Any, scores: StackedParts) -> dict[str, FloatArray]:
+    outputs = task.argmax_batch(X, scores)
+    found = Separation.from_outputs(task, X, Y, outputs, scores.offsets)
+    return {"": found.violations(scores) - found.losses}
+
+
+def _summed(task: Task, X: Any, Y: Any, scores: StackedParts) -> dict[str, FloatArray]:
+    sums = marginals(task, X, scores)
+    return {"": sums.log_sums, **sums.expected}
+
+
+def _check_rows(found: Separation, scores: StackedParts) -> None:
+    """Check that the weights of each output are on parts of its example."""
+    for kind, starts in scores.offsets.items():
+        owners = np.repeat(np.arange(len(found.losses)), np.diff(found.indptr[kind]))
+        parts = found.differences[kind].parts
+        stray = np.flatnonzero((parts < starts[owners]) | (parts >= starts[owners + 1]))
+        if len(stray):
+            raise TaskError(
+                f"separate gave the output of X[{{sample}}] weight on row {parts[stray[0]]} of "
+                f"kind {kind!r}, no part of X[{{sample}}]; parts are rows of the stack.",
+                int(owners[stray[0]]),
+            )
+
+
+def check_codes(task: Task, codes: Any, scores: StackedParts, augmented: FloatArray) -> None:
+    """Raise TaskError unless ``codes(Y)`` are well formed and agree with the augmented argmax.
+
+    ``augmented`` is ``loss - <difference, scores>`` of the argmax of each example.
+    """
+    if not isinstance(codes, OutputCodes):
+        raise TaskError(f"codes(Y) returned {type(codes).__name__}; return OutputCodes.")
+    ((kind, rows),) = scores.rows.items()
+    table, labels = np.asarray(codes.codes), np.asarray(codes.labels)
+    losses, n_outputs = np.asarray(codes.losses, np.float64), len(table)
+    for name, array, shape in (
+        ("codes", table, (n_outputs, task.kinds[kind].n_channels)),
+        ("labels", labels, (len(rows),)),
+        ("losses", losses, (n_outputs, n_outputs)),
+    ):
+        if array.shape != shape:
+            raise TaskError(f"codes(Y).{name} has the shape {array.shape}; give {shape}.")
+    if not np.isin(labels, range(n_outputs)).all():
+        raise TaskError(f"codes(Y).labels must be outputs in 0..{n_outputs - 1}.")
+    if not (losses >= 0).all() or np.diag(losses).any():
+        raise TaskError("codes(Y).losses must be >= 0, and zero on the diagonal.")
+    by_output = rows @ table.T
+    true = by_output[np.arange(len(labels)), labels]
+    values = (losses[labels] + by_output - true[:, None]).max(axis=1)
+    sizes = np.abs(by_output).sum(axis=1)
+    wrong = np.flatnonzero(
+        beaten(np.minimum(values, augmented), np.maximum(values, augmented), sizes)
+    )
+    if len(wrong):
+        i = int(wrong[0])
+        raise TaskError(
+            "codes and separate disagree on X[{sample}]: the largest loss minus difference of "
+            f"scores is {values[i]:.6g} by codes(Y), {augmented[i]:.6g} by separate.",
+            i,
+        )
+
+
+def mixture(first: Any, second: Any, random: np.random.Generator) -> Any:
+    """Return ``first`` with some entries of ``second``, often just one.
+
+    Return None unless both are arrays, lists or tuples of one length.  Few outputs beat an argmax
+    that is wrong at one part only, and they differ little from it.
+    """
+    if type(first) is not type(second) or not isinstance(first, (np.ndarray, list, tuple)):
+        return None
+    if isinstance(first, np.ndarray) and (
+        first.shape != second.shape or first.dtype != second.dtype or not first.ndim
+    ):
+        return None
+    n = len(first)
+    if n != len(second) or n == 0 or type(first) not in (np.ndarray, list, tuple):
+        return None
+    taken = random.random(n) < random.random()
+    if random.random() < 0.5 or not taken.any():
+        taken = np.arange(n) == random.integers(n)
+    if isinstance(first, np.ndarray):
+        mixed = first.copy()
+        mixed[taken] = second[taken]
+        return mixed
+    return type(first)(b if take else a for a, b, take in zip(first, second, taken, strict=True))

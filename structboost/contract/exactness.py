@@ -12,21 +12,31 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from structboost._typing import FloatArray, IntArray
-from structboost.contract.calls import separation
-from structboost.contract.comparison import SLIP, beaten, check_found, compare_plain_argmax
 from structboost.contract.equality import deeply_equal
-from structboost.contract.losses import check_loss_of_truth, loss_of
-from structboost.contract.measures import SparseFeature, measure_of
+from structboost.contract.measures import FeatureRows, SparseFeature, measure_of
 from structboost.contract.parts import StackedParts
-from structboost.contract.returned_outputs import returned_none
-from structboost.contract.separation import KeptTruth, Separation
+from structboost.contract.results import (
+    SLIP,
+    check_loss_of_truth,
+    check_not_none,
+    check_one_each,
+    loss_of,
+    returned_none,
+)
+from structboost.contract.separation import (
+    KeptTruth,
+    Separation,
+    check_separation,
+    stacked_loss_scores,
+)
 from structboost.contract.task import Task
-from structboost.errors import TaskError, examples_numbered, on_example
+from structboost.errors import TaskError, examples_numbered, note_examples, on_example
 
 # Minimum (if there are enough) and maximum number of probed examples, examples per further probe,
 # and number of candidates.
@@ -42,6 +52,48 @@ _STRENGTH = 4.0
 _LEAST_WEIGHT = 1e-9
 # Units of a loss to try if the search without scores gives none.
 _UNITS = (1.0, 1e4, 1e8)
+# Examples of a pass for each that is searched again, and the most of them.
+_EXAMPLES_PER_CHECK, _MOST_CHECKED = 256, 4
+# Step from one checked example to the next: a prime, so that passes check various ones.
+_STRIDE = 7919
+_REMEDY = (
+    "Search all outputs, and add the loss as it is: run check_task(task, X, Y), or set "
+    "exact_argmax = False."
+)
+
+# Scores of one example by kind, even if there is only one.
+Scores = Mapping[str, FloatArray]
+
+
+def beaten(value: Any, rival: Any, size: Any) -> NDArray[np.bool_]:
+    """Return where ``rival`` exceeds ``value`` by more than rounding of terms of this ``size``."""
+    return np.asarray(rival - value > SLIP * (np.abs(value) + np.abs(rival) + size))
+
+
+def check_found(
+    values: FloatArray, rivals: FloatArray, losses: FloatArray, scores: StackedParts, first: int = 0
+) -> None:
+    """Raise TaskError if an earlier output violates its margin more than the argmax.
+
+    ``values`` and ``rivals`` are the largest violations, of the argmax and of the outputs it is
+    compared with, and ``losses`` those of the outputs of the argmax.  The message has the index of
+    the example, counted from ``first``.
+    """
+    for i in np.flatnonzero(beaten(values, rivals, losses)).tolist():
+        if beaten(values[i], rivals[i], losses[i] + size_of(scores, i)):
+            raise TaskError(
+                "The loss-augmented argmax of X[{sample}] is not exact: it found an output of "
+                f"value {values[i]:.6g}, an earlier output has {rivals[i]:.6g}. {_REMEDY}",
+                first + i,
+            )
+
+
+def size_of(scores: StackedParts, i: int) -> float:
+    """Return the sum of the largest absolute scores of the parts of an example."""
+    return sum(
+        float(np.abs(rows[slice(*scores.offsets[kind][i : i + 2])]).max(axis=1, initial=0.0).sum())
+        for kind, rows in scores.rows.items()
+    )
 
 
 class LastOutputs:
@@ -73,6 +125,233 @@ class LastOutputs:
         self._last = separation
 
 
+class _Known(NamedTuple):
+    """Output of an example, with its loss, and whether a search without loss found it."""
+
+    name: str
+    output: Any
+    loss: float
+    is_plain: bool = False
+
+
+class _Search(NamedTuple):
+    """Call that found an output at a set of scores, with the loss or without it."""
+
+    call: str
+    at: int
+    found: int
+    has_loss: bool
+
+
+class Probe:
+    """Outputs of one example, rated at the scores of all searches.
+
+    Parameters
+    ----------
+    task : Task
+    x, y
+        Input and true output; x may be None if the task does not read it.
+    i : int
+        Index of the example in errors.
+    n_parts : dict of str to int
+        Number of its parts, by kind.
+    """
+
+    def __init__(self, task: Task, x: Any, y: Any, i: int, n_parts: Mapping[str, int]) -> None:
+        self.task, self.x, self.y, self.i = task, x, y, i
+        self.n_parts = n_parts
+        self.known: list[_Known] = []
+        self._features = FeatureRows(
+            {kind: (n, task.kinds[kind].n_channels) for kind, n in n_parts.items()}
+        )
+        self._sets: list[Scores] = []
+        self._searches: list[_Search] = []
+        self._memo = KeptTruth(counts_passes=False)
+        self._offsets = {kind: np.array([0, n], np.int64) for kind, n in n_parts.items()}
+        self._truth = self.measures(y, "Y[{sample}]")
+        self._append(_Known("the true output", y, loss_of(task, i, y, y)), self._truth)
+
+    def measures(self, output: Any, name: str = "y") -> dict[str, SparseFeature]:
+        """Return the joint feature of an output, checked, by kind."""
+        value = on_example("joint_feature", self.i, self.task.joint_feature, self.x, output)
+        return {
+            kind: measure_of(self.task.kinds, value, kind, n, self.i, name)
+            for kind, n in self.n_parts.items()
+        }
+
+    def channels(self) -> set[tuple[str, int]]:
+        """Return the channels of the true output."""
+        return {
+            (kind, c) for kind, of_kind in self._truth.items() for c in of_kind.channels.tolist()
+        }
+
+    def check_truth(self) -> None:
+        """Check that two calls give the truth one joint feature, and that its loss is 0."""
+        if not deeply_equal(self._truth, self.measures(self.y)):
+            raise TaskError(
+                "joint_feature(X[{sample}], Y[{sample}]) is not deterministic: two calls gave "
+                "different weights.",
+                self.i,
+            )
+        check_loss_of_truth(self.task, self.i, self.y)
+        self.check_loss_scores()
+
+    def add(self, name: str, output: Any, *, is_plain: bool = False) -> int:
+        """Add an output, called ``name`` in errors, and return its index."""
+        known = _Known(name, output, loss_of(self.task, self.i, self.y, output), is_plain)
+        return self._append(known, self.measures(output))
+
+    def search(self, scores: Scores) -> list[int]:
+        """Search at some scores with and without the loss, in all forms that the task defines.
+
+        Returns the indices of the outputs, of which the first was found with the loss.
+        """
+        task, rows = self.task, scores if len(scores) > 1 else next(iter(scores.values()))
+        self._sets.append({kind: of_kind.copy() for kind, of_kind in scores.items()})
+        n_before = len(self._searches)
+        # An argmax among listed outputs is that of the library.
+        for has_loss in () if task.is_enumerated else (True, False):
+            try:
+                if has_loss:
+                    output = task.augmented_argmax(self.x, rows, self.y)
+                else:
+                    output = task.argmax(self.x, rows)
+            except Exception as error:
+                note_examples(error, "argmax", self.i, self.i)
+                raise
+            check_not_none(task, self.x, self.y, output, self.i)
+            self._note("argmax", output, has_loss=has_loss)
+        stack = StackedParts(scores, self._offsets, self._memo)
+        if task.defines("argmax_batch"):
+            with examples_numbered([self.i]):
+                outputs = on_example("argmax_batch", 0, task.argmax_batch, [self.x], stack)
+            check_one_each(outputs, 1)
+            self._note("argmax_batch", outputs[0], has_loss=False)
+        if task.defines("separate", "argmax_batch") or task.is_enumerated:
+            with examples_numbered([self.i]):
+                found = on_example("separate", 0, task.separate, [self.x], [self.y], stack)
+                check_separation(task, found, stack)
+            self._note("separate", found, has_loss=True)
+        if not deeply_equal(dict(scores), dict(self._sets[-1])):
+            raise TaskError(
+                "argmax or separate changed the scores of X[{sample}] in place; work on a copy.",
+                self.i,
+            )
+        return [search.found for search in self._searches[n_before:]]
+
+    def search_near_truth(self) -> None:
+        """Search at zero, and at scores against and for the truth, which outweigh any loss."""
+        favouring = {}
+        for kind, measure in self._truth.items():
+            favouring[kind] = np.zeros(self._features.shapes[kind])
+            # Scores of other kinds must not be negative, but may be zero.
+            if min(self.task.kinds[kind].response) < 0:
+                np.add.at(favouring[kind], (measure.parts, measure.channels), measure.values)
+        largest = max(float(np.abs(rows).max(initial=0.0)) for rows in favouring.values())
+        # At these scores the truth gains about 1 per part over others.
+        factor = 1.0 / max(largest, _LEAST_WEIGHT) ** 2
+
+        def search(strength: float) -> float:
+            """Return the loss of the argmax at these scores."""
+            scores = {kind: strength * factor * rows for kind, rows in favouring.items()}
+            return self.known[self.search(scores)[0]].loss
+
+        loss = search(0.0)
+        # If the search without scores gives the truth, only scores against it give the unit.
+        for unit in (loss,) if loss else _UNITS:
+            loss = max(loss, search(-_STRENGTH * unit))
+            if loss:
+                break
+        search(_STRENGTH * (loss or 1.0))
+
+    def rated(self, indices: Sequence[int]) -> list[NDArray[Any]]:
+        """Return losses and joint features of outputs, as arrays to compare."""
+        rows = self._features.matrix()[indices]
+        losses = np.array([self.known[k].loss for k in indices])
+        return [losses, rows.data, rows.indices, rows.indptr]
+
+    def check(self, *, comparable: bool = True) -> None:
+        """Raise TaskError if a search fell behind any output at its scores.
+
+        If outputs are not ``comparable``, those found without the loss are compared only with each
+        other, and those found with it only with the rest.
+        """
+        matrix, losses = self._features.matrix(), np.array([known.loss for known in self.known])
+        flat = np.stack([self._features.flat(scores) for scores in self._sets], axis=1)
+        values, sizes = matrix @ flat, abs(matrix) @ np.abs(flat) + losses[:, None]
+        is_plain = np.array([known.is_plain for known in self.known])
+        for call, at, found, has_loss in self._searches:
+            gains = has_loss * losses + values[:, at]
+            better = beaten(gains[found], gains, sizes[found, at] + sizes[:, at])
+            if not comparable:
+                better &= is_plain != has_loss
+            if better.any():
+                rival = int(np.flatnonzero(better)[0])
+                if self.known[found].output is None and self.y is not None:
+                    raise returned_none("argmax", self.i)
+                terms = "value" if has_loss else "score"
+                raise TaskError(
+                    f"{call} is not exact: it found an output (loss {losses[found]:.6g}) of "
+                    f"{terms} {gains[found]:.6g}, {self.known[rival].name} has "
+                    f"{gains[rival]:.6g}. {_REMEDY}",
+                    self.i,
+                )
+
+    def check_loss_scores(self) -> None:
+        """Raise TaskError unless the scores of the loss give each output its loss."""
+        with examples_numbered([self.i]):
+            added = stacked_loss_scores(self.task, [self.x], [self.y], self._offsets)
+        if added is None:
+            return
+        for kind, rows in added.items():
+            if min(self.task.kinds[kind].response) >= 0 and (rows < 0).any():
+                raise TaskError(
+                    f"loss_scores(X[{{sample}}], Y[{{sample}}]) is negative for kind {kind!r}, "
+                    "whose scores must not be; put the loss on another kind.",
+                    self.i,
+                )
+        shapes = self._features.shapes
+        flat = self._features.flat({k: added.get(k, np.zeros(shapes[k])) for k in shapes})
+        matrix = self._features.matrix()
+        gains, sizes = matrix @ flat, abs(matrix) @ np.abs(flat)
+        for known, gain, size in zip(self.known, gains - gains[0], sizes + sizes[0], strict=True):
+            if beaten(min(known.loss, gain), max(known.loss, gain), size):
+                raise TaskError(
+                    f"loss_scores and loss disagree on X[{{sample}}]: {known.name} has the loss "
+                    f"{known.loss:.6g}, and loss_scores(X[{{sample}}], Y[{{sample}}]) gives it "
+                    f"{gain:.6g} more than the truth. Run check_task(task, X, Y) and correct one "
+                    "of them.",
+                    self.i,
+                )
+
+    def _note(self, method: str, output: Any, *, has_loss: bool) -> None:
+        """Note an output, or a separation, that a search found at the last scores."""
+        if isinstance(output, Separation):
+            measures = {
+                kind: truth.append(of_kind._replace(values=-of_kind.values))
+                for (kind, truth), of_kind in zip(
+                    self._truth.items(), output.differences.values(), strict=True
+                )
+            }
+            known = _Known("another output", ..., float(output.losses[0]))
+            found = self._append(known, measures)
+        else:
+            found = self.add("another output", output, is_plain=not has_loss)
+        call = f"{method}: the argmax of X[{{sample}}]"
+        if method == "argmax":
+            call = (
+                "The loss-augmented argmax of X[{sample}]"
+                if has_loss
+                else "argmax(X[{sample}], scores)"
+            )
+        self._searches.append(_Search(call, len(self._sets) - 1, found, has_loss))
+
+    def _append(self, known: _Known, measures: Mapping[str, SparseFeature]) -> int:
+        self._features.append(measures)
+        self.known.append(known)
+        return len(self.known) - 1
+
+
 def probe_argmax(
     task: Task, X: Sequence[Any] | None, Y: Sequence[Any], offsets: Mapping[str, IntArray]
 ) -> None:
@@ -81,7 +360,7 @@ def probe_argmax(
     Each is searched at zero scores, and at scores against and for the truth.  No output may fall
     behind another one, or behind the truth, at the scores where it was found.  The argmax without
     loss is a candidate as well, a batch form must reach the same values, the scores of a loss must
-    give it, and arguments must stay as they are.  A task is not probed if its argmax is declared
+    give it, and scores must stay as they are.  A task is not probed if its argmax is declared
     inexact, or training does not use it.  ``X`` may be None if the task does not read it.
     TaskError names the example.
     """
@@ -89,191 +368,73 @@ def probe_argmax(
         return
     n = len(Y)
     for i in np.unique(np.linspace(0, n - 1, min(n, _MOST_LOSSES)).astype(int)).tolist():
-        check_loss_of_truth(loss_of(task, i, Y[i], Y[i]), SLIP, i)
+        check_loss_of_truth(task, i, Y[i])
+    if X is not None and task.reads_inputs:
+        check_same_parts(task, X[0], 0)
     candidates = np.unique(np.linspace(0, n - 1, min(n, _CANDIDATES)).astype(int)).tolist()
-    _check_same_parts(task, _input(task, X, 0))
-    truths = {i: _truth(task, _input(task, X, i), Y[i], offsets, i) for i in candidates}
-    for i in _various(truths, min(_PROBED, 1 + n // _EXAMPLES_PER_PROBE)):
-        x, favouring = _input(task, X, i), _favouring(task, truths[i], offsets, i)
-        try:
-            _probe(task, x, Y[i], favouring, i)
-        except TaskError:
-            if not any(y is None for y in Y) and _returns_none(task, x, favouring):
-                raise returned_none("argmax", i) from None
-            raise
+    probes = [_probe(task, X, Y, offsets, i) for i in candidates]
+    for probe in _various(probes, min(_PROBED, 1 + n // _EXAMPLES_PER_PROBE)):
+        probe.check_truth()
+        probe.search_near_truth()
+        probe.check()
+        probe.check_loss_scores()
 
 
-def _returns_none(task: Task, x: Any, scores: StackedParts) -> bool:
-    """Whether the argmax of an example is None."""
-    try:
-        return bool(task.argmax_batch([x], scores)[0] is None)
-    except Exception:
-        return False
+def check_pass(
+    task: Task, X: Sequence[Any] | None, Y: Sequence[Any], scores: StackedParts, n_passes: int
+) -> None:
+    """Compare the argmax with and without the loss on a few examples of a pass.
+
+    Either output is a candidate of the other search: the plain one, with its loss, must not beat
+    the augmented one, nor the augmented one, without its loss, the plain one.  Passes whose number
+    is a power of 2 are checked, so that the cost is below a hundredth of theirs.  A task is not
+    checked if its argmax is declared inexact, is the best of its listed outputs, or is replaced by
+    a compiled ``separate``.  ``X`` may be None if the task does not read it.  TaskError names the
+    example and the method.
+    """
+    is_checked = task.exact_argmax and not (task.separates_in_batches or task.is_enumerated)
+    n = len(Y)
+    if not is_checked or n_passes & (n_passes - 1) or not n:
+        return
+    n_checked = min(max(1, n // _EXAMPLES_PER_CHECK), _MOST_CHECKED)
+    rows = (n_passes + np.arange(n_checked)) * _STRIDE % n
+    for i in np.unique(rows).tolist():
+        probe = _probe(task, X, Y, scores.offsets, i)
+        probe.search(scores.only(i).rows)
+        probe.check()
 
 
-def _input(task: Task, X: Sequence[Any] | None, i: int) -> Any:
-    """Return input ``i``, or None if the task reads none."""
-    return None if X is None or not task.reads_inputs else X[i]
+def _probe(
+    task: Task,
+    X: Sequence[Any] | None,
+    Y: Sequence[Any],
+    offsets: Mapping[str, IntArray],
+    i: int,
+) -> Probe:
+    n_parts = {kind: int(starts[i + 1] - starts[i]) for kind, starts in offsets.items()}
+    return Probe(task, None if X is None or not task.reads_inputs else X[i], Y[i], i, n_parts)
 
 
-def _truth(
-    task: Task, x: Any, y: Any, offsets: Mapping[str, IntArray], i: int
-) -> dict[str, SparseFeature]:
-    """Return the joint feature of the true output of example ``i``, by kind."""
-    value = on_example("joint_feature", i, task.joint_feature, x, y)
-    sizes = {kind: int(offsets[kind][i + 1] - offsets[kind][i]) for kind in task.kinds}
-    return {
-        kind: measure_of(task.kinds, value, kind, sizes[kind], i, "Y[{sample}]")
-        for kind in task.kinds
-    }
-
-
-def _various(truths: Mapping[int, Mapping[str, SparseFeature]], n: int) -> list[int]:
+def _various(probes: Sequence[Probe], n: int) -> list[Probe]:
     """Choose at most ``n`` examples whose true outputs cover as many channels as possible."""
-    channels = {
-        i: {(kind, c) for kind, measure in truth.items() for c in measure.channels.tolist()}
-        for i, truth in truths.items()
-    }
-    chosen: list[int] = []
+    left = {probe: probe.channels() for probe in probes}
+    chosen: list[Probe] = []
     seen: set[tuple[str, int]] = set()
-    while channels and len(chosen) < n:
-        best = max(channels, key=lambda i: len(channels[i] - seen))
-        if len(chosen) >= _LEAST_PROBED and channels[best] <= seen:
+    while left and len(chosen) < n:
+        best = max(left, key=lambda probe: len(left[probe] - seen))
+        if len(chosen) >= _LEAST_PROBED and left[best] <= seen:
             break
-        seen |= channels.pop(best)
+        seen |= left.pop(best)
         chosen.append(best)
     return chosen
 
 
-def _favouring(
-    task: Task, truth: Mapping[str, SparseFeature], offsets: Mapping[str, IntArray], i: int
-) -> StackedParts:
-    """Return scores at which the truth of example ``i`` gains about 1 per part over others."""
-    rows, starts = {}, {}
-    for kind, measure in truth.items():
-        n_parts = int(offsets[kind][i + 1] - offsets[kind][i])
-        rows[kind] = np.zeros((n_parts, task.kinds[kind].n_channels))
-        # Scores of other kinds must not be negative, but may be zero.
-        if min(task.kinds[kind].response) < 0:
-            np.add.at(rows[kind], (measure.parts, measure.channels), measure.values)
-        starts[kind] = np.array([0, n_parts], np.int64)
-    largest = max(float(np.abs(of_kind).max(initial=0.0)) for of_kind in rows.values())
-    return _times(StackedParts(rows, starts), 1.0 / max(largest, _LEAST_WEIGHT) ** 2)
-
-
-def _times(scores: StackedParts, factor: float) -> StackedParts:
-    return StackedParts({kind: factor * rows for kind, rows in scores.rows.items()}, scores.offsets)
-
-
-def _probe(task: Task, x: Any, y: Any, favouring: StackedParts, i: int) -> None:
-    """Search example ``i`` at scores of several strengths, and compare the outputs."""
-    _check_same_twice(task, x, y, i)
-    probes: list[tuple[StackedParts, Separation]] = []
-    truth = KeptTruth(counts_passes=False)
-
-    def search(strength: float) -> float:
-        """Return the loss of the argmax at these scores."""
-        scores = _times(favouring, strength)
-        probes.append((scores, separation(task, [x], [y], scores, i, truth)))
-        if not deeply_equal(dict(scores.rows), dict(_times(favouring, strength).rows)):
-            raise TaskError(
-                "argmax or separate changed the scores of X[{sample}] in place; work on a copy.", i
-            )
-        return float(probes[-1][1].losses[0])
-
-    loss = search(0.0)
-    # If the search without scores gives the truth, only scores against it give the unit.
-    for unit in (loss,) if loss else _UNITS:
-        loss = max(loss, search(-_STRENGTH * unit))
-        if loss:
-            break
-    against = probes[-1]
-    search(_STRENGTH * (loss or 1.0))
-    for scores, output in probes:
-        others = max(float(other.violations(scores)[0]) for _, other in probes)
-        rival = "the true output" if others <= 0 else "another output"
-        names = f"it found an output (loss {output.losses[0]:.6g})", rival
-        size = output.losses + sum(_size(other, scores) for _, other in probes)
-        best = np.array([max(others, 0.0)])
-        check_found(output.violations(scores), best, size, scores, i, names)
-    _check_separate(task, x, y, *against, i)
-    if not task.is_enumerated:
-        compare_plain_argmax(task, x, y, *against, i)
-    _check_loss_scores(task, x, y, [output for _, output in probes], favouring, i)
-
-
-def _check_same_parts(task: Task, x: Any) -> None:
-    """Check that the parts of the first input, if it is read, are the same in two calls."""
-    if x is None:
-        return
-    first = deepcopy(on_example("parts", 0, task.parts, x))
-    if not deeply_equal(first, on_example("parts", 0, task.parts, x)):
+def check_same_parts(task: Task, x: Any, i: int) -> None:
+    """Check that the parts of an input are the same in two calls."""
+    first = deepcopy(on_example("parts", i, task.parts, x))
+    if not deeply_equal(first, on_example("parts", i, task.parts, x)):
         raise TaskError(
             "parts(X[{sample}]) is not deterministic: two calls gave different features. Draw "
             "nothing at random there, and work on a copy of X[{sample}].",
-            0,
-        )
-
-
-def _check_same_twice(task: Task, x: Any, y: Any, i: int) -> None:
-    """Check that joint feature of the truth is the same in two calls."""
-    first, second = (
-        on_example("joint_feature", i, task.joint_feature, x, y, argument="Y") for _ in range(2)
-    )
-    if not deeply_equal(first, second):
-        raise TaskError(
-            "joint_feature(X[{sample}], Y[{sample}]) is not deterministic: two calls gave "
-            "different weights.",
             i,
         )
-
-
-def _check_separate(
-    task: Task, x: Any, y: Any, scores: StackedParts, batch: Separation, i: int
-) -> None:
-    """Check that a ``separate`` of the task reaches the value of its argmax."""
-    if not task.defines("separate"):
-        return
-    with examples_numbered([i]):
-        single = Task.separate(task, [x], [y], scores)
-    values = float(batch.violations(scores)[0]), float(single.violations(scores)[0])
-    size = float(batch.losses[0] + single.losses[0]) + _size(batch, scores) + _size(single, scores)
-    if beaten(min(values), max(values), size):
-        raise TaskError(
-            "separate and argmax disagree on X[{sample}]: loss minus difference of scores is "
-            f"{values[0]:.6g} by separate, {values[1]:.6g} by the loss-augmented argmax. "
-            "Run check_task(task, X, Y) and correct one of them.",
-            i,
-        )
-
-
-def _check_loss_scores(
-    task: Task, x: Any, y: Any, outputs: Sequence[Separation], shapes: StackedParts, i: int
-) -> None:
-    """Check that the scores of the loss give each output its loss."""
-    added = KeptTruth().loss_scores(task, [x], [y], shapes.offsets)
-    if added is None:
-        return
-    rows = {
-        kind: np.asarray(added.get(kind, np.zeros_like(of_kind)), np.float64)
-        for kind, of_kind in shapes.rows.items()
-    }
-    scores = StackedParts(rows, shapes.offsets)
-    for output in outputs:
-        loss = float(output.losses[0])
-        gain = float(output.violations(scores)[0]) - loss
-        if beaten(min(loss, gain), max(loss, gain), _size(output, scores)):
-            raise TaskError(
-                f"loss_scores and loss disagree on X[{{sample}}]: an output has the loss "
-                f"{loss:.6g}, and loss_scores(X[{{sample}}], Y[{{sample}}]) gives it {gain:.6g} "
-                "more than the truth. Run check_task(task, X, Y) and correct one of them.",
-                i,
-            )
-
-
-def _size(output: Separation, scores: StackedParts) -> float:
-    """Return the sum of the absolute terms in the score difference of an output and the truth."""
-    return sum(
-        float(np.abs(m.values * scores.rows[kind][m.parts, m.channels]).sum())
-        for kind, m in output.differences.items()
-    )

@@ -5,17 +5,14 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import reduce
-from itertools import accumulate
 from operator import add
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 
-from structboost._typing import FloatArray, IntArray, override
-from structboost.contract.measures import SparseFeature, measure_of
-from structboost.contract.members import TaskMembers
+from structboost._typing import FloatArray, IntArray
+from structboost.contract.measures import FeatureRows, SparseFeature, measure_of
 from structboost.contract.parts import StackedParts
 from structboost.contract.results import refused_output
 from structboost.errors import TaskError, TooManyOutputsError, on_example
@@ -65,25 +62,35 @@ class OutputCodes(NamedTuple):
     losses: FloatArray
 
 
-class _Rated(NamedTuple):
-    """Output with its score of each kind."""
-
-    output: Any
-    scores: list[float]
-
-
-def best_listed(task: TaskMembers, x: Any, scores: Any, added: Callable[[Any], float]) -> Any:
+def best_listed(task: Any, x: Any, scores: Any, added: Callable[[Any], float]) -> Any:
     """Return the first of :meth:`Task.outputs` with the highest score plus ``added``.
 
     TaskError if the task does not list its outputs, or has none.
     """
-    rated = _rated_outputs(task, x, _by_kind(task, scores), _NEED_ARGMAX)
+    by_kind = _by_kind(task, scores)
+    n_parts = {kind: len(rows) for kind, rows in by_kind.items()}
+    rated = (
+        (_value(measures, by_kind, added(output)), output)
+        for output, measures in _listed(task, x, n_parts, _NEED_ARGMAX)
+    )
+    return max(rated, key=lambda pair: pair[0])[1]
+
+
+def _value(
+    measures: Mapping[str, SparseFeature], scores: Mapping[str, FloatArray], amount: float
+) -> float:
+    """Return the score of an output plus an amount."""
+    terms = (float(m.values @ scores[kind][m.parts, m.channels]) for kind, m in measures.items())
     # A plain sum, because ``sum`` of Python 3.12 rounds differently.
-    return max(rated, key=lambda r: reduce(add, r.scores, added(r.output))).output
+    return reduce(add, terms, amount)
+
+
+class _TooLarge(Exception):
+    """Signal that the outputs of an input take too much memory."""
 
 
 class ListedOutputs:
-    """Joint features of all outputs of an input, as the rows of a sparse matrix.
+    """All outputs of an input, with the sparse matrix of their joint features.
 
     Parameters
     ----------
@@ -92,141 +99,88 @@ class ListedOutputs:
         The input.
     shapes : dict of str to (int, int)
         Number of parts and of channels, by kind.
+    added : callable, optional
+        Function of an output that returns the amount to add to its score, such as its loss.  With
+        it the best output is found; without it there are sums over all.
+    most_bytes : int
+        Above this, _TooLarge is raised where the best output is to be found.
 
     Raises
     ------
     TaskError
-        If the task does not list its outputs, has none, or lists more than ``most``.
+        If the task does not list its outputs, has none, or lists more than ``most`` to sum over.
     """
 
-    need = _NEED
     most = 1 << 17
-
-    def __init__(self, task: TaskMembers, x: Any, shapes: Mapping[str, tuple[int, int]]) -> None:
-        places: list[IntArray] = [np.zeros(0, np.int64)]
-        values: list[FloatArray] = [np.zeros(0)]
-        ends = [0]
-        sizes = {kind: n_parts * n_channels for kind, (n_parts, n_channels) in shapes.items()}
-        firsts = dict(zip(shapes, accumulate(sizes.values(), initial=0), strict=False))
-        n_parts = {kind: n for kind, (n, _) in shapes.items()}
-        for output, measures in _listed(task, x, n_parts, self.need):
-            n_entries = ends[-1]
-            for kind, (parts, channels, amounts) in measures.items():
-                places.append(firsts[kind] + parts * shapes[kind][1] + channels)
-                values.append(amounts)
-                n_entries += len(amounts)
-            ends.append(n_entries)
-            self._note(output, len(ends) - 1, n_entries)
-        entries = np.concatenate(values), np.concatenate(places), np.array(ends, np.int64)
-        self._shapes = dict(shapes)
-        self._matrix = csr_array(entries, shape=(len(ends) - 1, sum(sizes.values())))
-        self._ends = np.cumsum(list(sizes.values()))[:-1]
-
-    @property
-    def n_bytes(self) -> int:
-        """Memory in bytes."""
-        matrix = self._matrix
-        return int(matrix.data.nbytes + matrix.indices.nbytes + matrix.indptr.nbytes)
-
-    def marginals(self, scores: Mapping[str, FloatArray]) -> tuple[dict[str, FloatArray], float]:
-        """Return the expected joint feature, by kind, and the log of the sum of ``exp(score)``."""
-        flat = np.concatenate(
-            [np.asarray(scores[kind], np.float64).ravel() for kind in self._shapes]
-        )
-        values = self._matrix @ flat
-        largest = float(values.max())
-        weights = np.exp(values - largest)
-        total = float(weights.sum())
-        blocks = np.split(self._matrix.T @ (weights / total), self._ends)
-        pairs = zip(self._shapes.items(), blocks, strict=True)
-        expected = {kind: block.reshape(shape) for (kind, shape), block in pairs}
-        return expected, largest + float(np.log(total))
-
-    def _note(self, output: Any, n_outputs: int, n_entries: int) -> None:
-        """Store an output, with the numbers of outputs and entries so far."""
-        if n_outputs > self.most:
-            raise TooManyOutputsError(
-                f"outputs(x) lists more than {self.most} outputs, over which formulation='log' and "
-                "predict_marginals sum one by one; take another formulation, or define marginals "
-                "and log_sum."
-            )
-
-
-class _TooLarge(Exception):
-    """Signal that the outputs of an input take too much memory."""
-
-
-class RatedOutputs(ListedOutputs):
-    """Outputs of an input with amounts to add to their scores, to find the best one.
-
-    Parameters
-    ----------
-    task : Task
-    x
-        The input.
-    scores : dict of str to ndarray, shape (n_parts, n_channels)
-        Arrays in the shapes of later scores.
-    added : callable
-        Function of an output that returns the amount to add to its score, such as its loss.
-    most_bytes : int
-        Above this, _TooLarge is raised.
-    """
-
-    need = _NEED_ARGMAX
 
     def __init__(
         self,
-        task: TaskMembers,
+        task: Any,
         x: Any,
-        scores: Mapping[str, FloatArray],
-        added: Callable[[Any], float],
-        most_bytes: int,
+        shapes: Mapping[str, tuple[int, int]],
+        added: Callable[[Any], float] | None = None,
+        most_bytes: int = 0,
     ) -> None:
+        self._rows = rows = FeatureRows(shapes)
         self._outputs: list[Any] = []
-        self._n_beside, self._most_bytes = 0, most_bytes
-        super().__init__(task, x, {kind: rows.shape for kind, rows in scores.items()})
-        self._added = [added(output) for output in self._outputs]
+        n_beside = 0
+        n_parts = {kind: n for kind, (n, _) in shapes.items()}
+        need = _NEED if added is None else _NEED_ARGMAX
+        for n_outputs, (output, measures) in enumerate(_listed(task, x, n_parts, need), 1):
+            rows.append(measures)
+            if added is not None:
+                self._outputs.append(output)
+                n_beside += _OUTPUT_BYTES + sys.getsizeof(output)
+                if n_beside + _ENTRY_BYTES * rows.n_entries > most_bytes:
+                    raise _TooLarge
+            elif n_outputs > self.most:
+                raise TooManyOutputsError(
+                    f"outputs(x) lists more than {self.most} outputs, over which formulation='log' "
+                    "and predict_marginals sum one by one; take another formulation, or define "
+                    "marginals and log_sum."
+                )
+        self._matrix = matrix = rows.matrix()
+        self.n_bytes = n_beside + int(
+            matrix.data.nbytes + matrix.indices.nbytes + matrix.indptr.nbytes
+        )
+        self._added = [] if added is None else [added(output) for output in self._outputs]
+        self._floats = np.array([float(amount) for amount in self._added])
         # Sums in a type of fewer digits would round more.
         self._is_exact = all(isinstance(a, int | float | np.integer) for a in self._added)
-        self._floats = np.array([float(a) for a in self._added])
-        matrix = self._matrix
-        rows = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
-        largest = np.bincount(rows, np.abs(matrix.data), matrix.shape[0]).max()
-        self._sizes = float(largest), float(np.abs(self._floats).max())
+        largest = float(abs(matrix).sum(axis=1).max())
+        self._sizes = largest, float(np.abs(self._floats).max(initial=0.0))
 
-    @property
-    @override
-    def n_bytes(self) -> int:
-        return super().n_bytes + self._n_beside
+    def marginals(self, scores: Mapping[str, FloatArray]) -> tuple[dict[str, FloatArray], float]:
+        """Return the expected joint feature, by kind, and the log of the sum of ``exp(score)``."""
+        values = self._matrix @ self._rows.flat(scores).astype(np.float64, copy=False)
+        largest = float(values.max())
+        weights = np.exp(values - largest)
+        total = float(weights.sum())
+        expected = self._rows.by_kind(self._matrix.T @ (weights / total))
+        return expected, largest + float(np.log(total))
 
     def best(self, scores: Mapping[str, FloatArray]) -> Any:
         """Return the same output as :func:`best_listed`, to the last bit."""
-        flat = np.concatenate([np.asarray(scores[kind]).ravel() for kind in self._shapes])
+        flat = self._rows.flat(scores)
         values = self._matrix @ flat + self._floats
         size = self._sizes[0] * float(np.abs(flat).max(initial=0.0)) + self._sizes[1]
         near = np.flatnonzero(values >= values.max() - _ROUNDING * size)
-        if len(near) > 1 or not self._is_exact:
-            among = near.tolist() if self._is_exact else range(len(values))
-            return self._outputs[max(among, key=lambda k: self._value(k, scores))]
-        return self._outputs[near[0]]
+        if self._is_exact and len(near) == 1:
+            return self._outputs[near[0]]
+        among = near.tolist() if self._is_exact else range(len(values))
+        return self._outputs[max(among, key=lambda k: self._exact_value(k, scores))]
 
-    def _value(self, k: int, scores: Mapping[str, FloatArray]) -> float:
+    def _exact_value(self, k: int, scores: Mapping[str, FloatArray]) -> float:
         """Return the score of output ``k`` plus its amount, summed as in :func:`best_listed`."""
         row = slice(*self._matrix.indptr[k : k + 2])
-        places, amounts, first, of_kinds = self._matrix.indices[row], self._matrix.data[row], 0, []
-        for kind, (n_parts, n_channels) in self._shapes.items():
+        places, amounts, first = self._matrix.indices[row], self._matrix.data[row], 0
+        measures = {}
+        for kind, (n_parts, n_channels) in self._rows.shapes.items():
             is_of_kind = (places >= first) & (places < first + n_parts * n_channels)
-            at = np.divmod(places[is_of_kind] - first, n_channels)
-            of_kinds.append(float(amounts[is_of_kind] @ scores[kind][at]))
+            parts, channels = np.divmod(places[is_of_kind] - first, n_channels)
+            measures[kind] = SparseFeature(parts, channels, amounts[is_of_kind])
             first += n_parts * n_channels
-        return reduce(add, of_kinds, self._added[k])
-
-    @override
-    def _note(self, output: Any, n_outputs: int, n_entries: int) -> None:
-        self._outputs.append(output)
-        self._n_beside += _OUTPUT_BYTES + sys.getsizeof(output)
-        if self._n_beside + _ENTRY_BYTES * n_entries > self._most_bytes:
-            raise _TooLarge
+        return _value(measures, scores, self._added[k])
 
 
 class KeptListings:
@@ -239,12 +193,10 @@ class KeptListings:
 
     def __init__(self) -> None:
         self._listed: dict[int, ListedOutputs] = {}
-        self._rated: dict[int, RatedOutputs | None] = {}
+        self._rated: dict[int, ListedOutputs | None] = {}
         self._n_bytes = 0
 
-    def of(
-        self, i: int, task: TaskMembers, x: Any, scores: Mapping[str, FloatArray]
-    ) -> ListedOutputs:
+    def of(self, i: int, task: Any, x: Any, scores: Mapping[str, FloatArray]) -> ListedOutputs:
         """Return the outputs of example ``i``."""
         outputs = self._listed.get(i)
         if outputs is None:
@@ -254,15 +206,14 @@ class KeptListings:
                 self._n_bytes += outputs.n_bytes
         return outputs
 
-    def best(
-        self, i: int, task: TaskMembers, x: Any, scores: Any, added: Callable[[Any], float]
-    ) -> Any:
+    def best(self, i: int, task: Any, x: Any, scores: Any, added: Callable[[Any], float]) -> Any:
         """Call :func:`best_listed` for example ``i``, always with the same function ``added``."""
         by_kind = _by_kind(task, scores)
         if i not in self._rated:
+            shapes = {kind: rows.shape for kind, rows in by_kind.items()}
             left = self.most_bytes - self._n_bytes
             try:
-                outputs = self._rated[i] = RatedOutputs(task, x, by_kind, added, left)
+                outputs = self._rated[i] = ListedOutputs(task, x, shapes, added, left)
                 self._n_bytes += outputs.n_bytes
             except _TooLarge:
                 self._rated[i] = None
@@ -270,7 +221,7 @@ class KeptListings:
         return best_listed(task, x, by_kind, added) if rated is None else rated.best(by_kind)
 
 
-def listed_marginals(task: TaskMembers, x: Any, scores: Any) -> tuple[dict[str, FloatArray], float]:
+def listed_marginals(task: Any, x: Any, scores: Any) -> tuple[dict[str, FloatArray], float]:
     """Return :class:`Marginals` of one example by a sum over :meth:`Task.outputs`.
 
     TaskError if the task does not list its outputs, or has none.
@@ -280,7 +231,7 @@ def listed_marginals(task: TaskMembers, x: Any, scores: Any) -> tuple[dict[str, 
 
 
 def listed_batch(
-    task: TaskMembers, X: Sequence[Any], scores: StackedParts, cache: KeptListings | None = None
+    task: Any, X: Sequence[Any], scores: StackedParts, cache: KeptListings | None = None
 ) -> Marginals:
     """Return the marginals of all examples, with a cache of outputs for further calls."""
     listings = cache or KeptListings()
@@ -299,24 +250,12 @@ def listed_batch(
     return Marginals(expected, log_sums)
 
 
-def _by_kind(task: TaskMembers, scores: Any) -> Mapping[str, FloatArray]:
+def _by_kind(task: Any, scores: Any) -> Mapping[str, FloatArray]:
     return scores if isinstance(scores, Mapping) else dict.fromkeys(task.kinds, scores)
 
 
-def _rated_outputs(
-    task: TaskMembers, x: Any, scores: Mapping[str, FloatArray], need: str
-) -> Iterator[_Rated]:
-    """Iterate over all outputs of ``x`` with their scores."""
-    n_parts = {kind: len(rows) for kind, rows in scores.items()}
-    for output, measures in _listed(task, x, n_parts, need):
-        of_kinds = [
-            float(m.values @ scores[kind][m.parts, m.channels]) for kind, m in measures.items()
-        ]
-        yield _Rated(output, of_kinds)
-
-
 def _listed(
-    task: TaskMembers, x: Any, n_parts: Mapping[str, int], need: str
+    task: Any, x: Any, n_parts: Mapping[str, int], need: str
 ) -> Iterator[tuple[Any, dict[str, SparseFeature]]]:
     """Iterate over all outputs of ``x``, or raise TaskError with this ``need``."""
     listed = task.outputs(x)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from structboost._typing import FloatArray, IntArray
-from structboost.contract.members import TaskMembers
 from structboost.contract.parts import PartKind, of_kind
 from structboost.contract.results import (
     LARGEST,
@@ -72,6 +73,53 @@ class SparseFeature(NamedTuple):
             All entries; pairs in both are not merged.
         """
         return SparseFeature(*(np.concatenate(pair) for pair in zip(self, other, strict=True)))
+
+
+class FeatureRows:
+    """Joint features of outputs of one input, as the rows of a sparse matrix.
+
+    Parameters
+    ----------
+    shapes : dict of str to (int, int)
+        Number of parts and of channels, by kind; the columns of the matrix are all pairs.
+    """
+
+    def __init__(self, shapes: Mapping[str, tuple[int, int]]) -> None:
+        self.shapes = dict(shapes)
+        self._firsts = [0, *accumulate(n * m for n, m in self.shapes.values())]
+        self._places: list[IntArray] = [np.zeros(0, np.int64)]
+        self._values: list[FloatArray] = [np.zeros(0)]
+        self._ends = [0]
+
+    @property
+    def n_entries(self) -> int:
+        """Number of entries of the matrix."""
+        return self._ends[-1]
+
+    def append(self, measures: Mapping[str, SparseFeature]) -> None:
+        """Add the joint feature of an output."""
+        n_entries = self.n_entries
+        for first, (kind, (_, n_channels)) in zip(self._firsts, self.shapes.items(), strict=False):
+            parts, channels, values = measures[kind]
+            self._places.append(first + parts * n_channels + channels)
+            self._values.append(values)
+            n_entries += len(values)
+        self._ends.append(n_entries)
+
+    def matrix(self) -> csr_array:
+        """Return the matrix, in which entries of a repeated pair add up."""
+        entries = (np.concatenate(self._values), np.concatenate(self._places), np.array(self._ends))
+        return csr_array(entries, shape=(len(self._ends) - 1, self._firsts[-1]))
+
+    def flat(self, scores: Mapping[str, NDArray[Any]]) -> NDArray[Any]:
+        """Return scores by kind as a vector on the columns of the matrix."""
+        return np.concatenate([np.asarray(scores[kind]).ravel() for kind in self.shapes])
+
+    def by_kind(self, flat: FloatArray) -> dict[str, FloatArray]:
+        """Return a vector on the columns of the matrix as arrays by kind."""
+        blocks = np.split(flat, self._firsts[1:-1])
+        pairs = zip(self.shapes.items(), blocks, strict=True)
+        return {kind: block.reshape(shape) for (kind, shape), block in pairs}
 
 
 def measure_of(
@@ -152,7 +200,7 @@ def _are_plain(parts: Any, channels: Any, values: Any) -> bool:
 
 
 def joint_features(
-    task: TaskMembers,
+    task: Any,
     X: Sequence[Any],
     outputs: Sequence[Any],
     offsets: Mapping[str, IntArray],

@@ -9,8 +9,8 @@ import numpy as np
 
 from structboost.contract.calls import predictions
 from structboost.contract.equality import deeply_equal
-from structboost.contract.losses import loss_of
 from structboost.contract.parts import StackedParts
+from structboost.contract.results import loss_of
 from structboost.contract.task import Task
 from structboost.errors import ConstantPredictionWarning, warn_user
 from structboost.validation import by_position, rows_of

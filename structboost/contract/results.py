@@ -1,18 +1,21 @@
-"""Checks of numbers that methods of a task return, whose errors name method and example."""
+"""Checks of what methods of a task return, whose errors name method and example."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from structboost._typing import FloatArray, IntArray
-from structboost.errors import TaskError
+from structboost.errors import TaskError, note_examples
 from structboost.validation import shown
 
 # Largest loss and weight of a joint feature: products and squares of larger ones may overflow.
 LARGEST = 1e100
+# Loss of a true output, and relative difference of values, that may be rounding.
+SLIP = 1e-6
 
 
 def real_number(value: Any, call: str, i: int | None = None) -> float:
@@ -119,3 +122,77 @@ def _array(value: Any, call: str, i: int | None) -> NDArray[Any]:
         raise TaskError(
             f"{call} is {shown(value)}, which is no array ({error}); give an array of numbers.", i
         ) from error
+
+
+def loss_of(task: Any, i: int, y: Any, y_pred: Any) -> float:
+    """Return the loss of an output of example ``i`` as a float.
+
+    TaskError if the task returns no number, or one that is negative, not finite or too large.
+    """
+    try:
+        value = task.loss(y, y_pred)
+    except Exception as error:
+        takes_truth = takes(task.loss, y, y)
+        if takes_truth and not isinstance(error, TaskError):
+            name = "The output for X[{sample}], by argmax or predict,"
+            raise refused_output(name, y_pred, "loss", error, i) from error
+        both = "Y[{sample}] and the output for X[{sample}]"
+        note_examples(error, "loss", i, i, both if takes_truth else "Y")
+        raise
+    loss = real_number(value, "loss(Y[{sample}], y_pred)", i)
+    if not 0 <= loss <= LARGEST:
+        wanted = f"<= {LARGEST:g}" if LARGEST < loss < np.inf else "finite and >= 0"
+        raise TaskError(f"loss(Y[{{sample}}], y_pred) is {loss}; a loss must be {wanted}.", i)
+    return loss
+
+
+def check_loss_of_truth(task: Any, i: int, y: Any) -> None:
+    """Raise TaskError if the true output of example ``i`` has a loss, beyond rounding."""
+    loss = loss_of(task, i, y, y)
+    if loss > SLIP:
+        raise TaskError(
+            f"loss(Y[{{sample}}], Y[{{sample}}]) is {loss:.6g}; the loss of the true output must "
+            "be 0.",
+            i,
+        )
+
+
+def check_one_each(outputs: Any, n_examples: int, method: str = "argmax_batch") -> None:
+    """Raise TaskError unless a batch form gave one output per example."""
+    if isinstance(outputs, str) or not hasattr(outputs, "__len__"):
+        raise TaskError(
+            f"{method} gave {shown(outputs)}; give a list of outputs, one for each example"
+            f"{hint(outputs)}."
+        )
+    if len(outputs) != n_examples:
+        raise TaskError(
+            f"{method} gave {len(outputs)} outputs for {n_examples} examples; give one for each."
+        )
+
+
+def check_not_none(task: Any, x: Any, y: Any, output: Any, i: int) -> None:
+    """Raise TaskError if the argmax of example ``i`` gave None, which is no output of it.
+
+    It is one if the true output is None, or if both ``joint_feature`` and ``loss`` take it.
+    """
+    if output is None and y is not None:
+        if not (takes(task.joint_feature, x, None) and takes(task.loss, y, None)):
+            raise returned_none("argmax", i)
+
+
+def returned_none(method: str, i: int) -> TaskError:
+    """Make the error of a method that ends without return for example ``i``."""
+    return TaskError(
+        f"{method} returned None for X[{{sample}}], which is no output; end the method with return "
+        "and the best output.",
+        i,
+    )
+
+
+def takes(method: Callable[..., Any], *arguments: Any) -> bool:
+    """Whether a call raises no error."""
+    try:
+        method(*arguments)
+    except Exception:
+        return False
+    return True

@@ -11,17 +11,21 @@ from numpy.typing import NDArray
 
 from structboost._typing import FloatArray, IntArray
 from structboost.contract.listed_outputs import KeptListings
-from structboost.contract.losses import check_loss_of_truth, loss_of
 from structboost.contract.measures import OF_ARGMAX, SparseFeature, joint_features
-from structboost.contract.members import TaskMembers
-from structboost.contract.parts import StackedParts, check_known
-from structboost.contract.results import finite_array
-from structboost.contract.returned_outputs import check_one_each, check_returned
+from structboost.contract.parts import StackedParts, check_known, of_kind
+from structboost.contract.results import (
+    LARGEST,
+    check_finite,
+    check_loss_of_truth,
+    check_not_none,
+    check_one_each,
+    finite_array,
+    hint,
+    loss_of,
+)
 from structboost.errors import TaskError, note_examples
 from structboost.runtime.compiled import compiled
-
-# Loss of a true output that may be rounding.
-_SLIP = 1e-6
+from structboost.validation import shown
 
 
 @dataclass(frozen=True)
@@ -61,7 +65,7 @@ class Separation:
     @classmethod
     def from_outputs(
         cls,
-        task: TaskMembers,
+        task: Any,
         X: Sequence[Any],
         Y: Sequence[Any],
         outputs: Sequence[Any],
@@ -90,7 +94,8 @@ class Separation:
         check_one_each(outputs, len(Y))
         true = (truth or KeptTruth()).joint_features(task, X, Y, offsets)
         if any(output is None for output in outputs):
-            check_returned(task, X, Y, outputs)
+            for i, output in enumerate(outputs):
+                check_not_none(task, X[i], Y[i], output, i)
         losses = np.empty(len(Y))
         for i, output in enumerate(outputs):
             losses[i] = loss_of(task, i, Y[i], output)
@@ -106,7 +111,7 @@ class Separation:
         # An output that scores like the truth and has a loss may be the truth.
         sizes = sum(np.diff(starts) for starts in indptr.values())
         for i in np.flatnonzero((losses > 0) & (sizes == 0)).tolist():
-            check_loss_of_truth(loss_of(task, i, Y[i], Y[i]), _SLIP, i)
+            check_loss_of_truth(task, i, Y[i])
         return cls(losses, differences, indptr)
 
     def violations(self, scores: StackedParts) -> FloatArray:
@@ -132,23 +137,42 @@ class Separation:
             _subtract_products(parts, channels, values, self.indptr[kind], rows, out)
         return out
 
-    def only(self, i: int, first_rows: Mapping[str, int]) -> Separation:
-        """Return output ``i`` alone.
 
-        Parameters
-        ----------
-        i : int
-            Index of the output.
-        first_rows : dict of str to int
-            Row of the stack that becomes row 0, by kind.
-        """
-        differences, indptr = {}, {}
-        for kind, difference in self.differences.items():
-            first, last = self.indptr[kind][i : i + 2]
-            of_output = difference.take(np.arange(first, last))
-            differences[kind] = of_output._replace(parts=of_output.parts - first_rows[kind])
-            indptr[kind] = np.array([0, last - first], np.int64)
-        return Separation(self.losses[i : i + 1], differences, indptr)
+def check_separation(
+    task: Any, result: Any, scores: StackedParts, method: str = "separate"
+) -> None:
+    """Raise TaskError if types, lengths, ranges or values of a separation are wrong.
+
+    Unless its outputs have slacks, there is one for each example.
+    """
+    if not isinstance(result, Separation):
+        raise TaskError(f"{method} returned {shown(result)}; return a Separation{hint(result)}.")
+    losses = np.asarray(result.losses)
+    n = len(losses) if result.slacks is not None else scores.n_examples
+    if losses.shape != (n,):
+        raise TaskError(f"{method} gave {len(losses)} outputs for {n} examples; give one for each.")
+    bad = np.flatnonzero(~((losses >= 0) & (losses <= LARGEST)))
+    if len(bad):
+        raise TaskError(
+            "The loss-augmented argmax of X[{sample}] has a loss or joint feature that is not "
+            f"finite, or is negative: {method} gave it the loss {losses[bad[0]]}.",
+            int(bad[0]) if result.slacks is None else None,
+        )
+    for kind, part in task.kinds.items():
+        difference = of_kind(task.kinds, result.differences, kind, None, method)
+        ends = np.asarray(of_kind(task.kinds, result.indptr, kind, None, method))
+        n_entries = len(difference.values)
+        if ends.shape != (n + 1,) or ends[0] != 0 or ends[-1] != n_entries:
+            raise TaskError(f"{method}: indptr of {kind!r} must rise from 0 to {n_entries}.")
+        for name, index, size in (
+            ("part", difference.parts, len(scores.rows[kind])),
+            ("channel", difference.channels, part.n_channels),
+        ):
+            if len(index) != n_entries:
+                raise TaskError(f"{method} gave {len(index)} {name}s for {n_entries} values.")
+            if len(index) and not 0 <= index.min() <= index.max() < size:
+                raise TaskError(f"{method} names a {name} outside 0..{size - 1} of {kind!r}.")
+        check_finite(difference.values, method, None, kind)
 
 
 class KeptTruth:
@@ -186,7 +210,7 @@ class KeptTruth:
         return self._listings
 
     def joint_features(
-        self, task: TaskMembers, X: Sequence[Any], Y: Sequence[Any], offsets: Mapping[str, IntArray]
+        self, task: Any, X: Sequence[Any], Y: Sequence[Any], offsets: Mapping[str, IntArray]
     ) -> dict[str, SparseFeature]:
         """Return the joint features by kind, on rows of the stack."""
         if self._by_kind is None:
@@ -194,16 +218,16 @@ class KeptTruth:
         return self._by_kind
 
     def loss_scores(
-        self, task: TaskMembers, X: Sequence[Any], Y: Sequence[Any], offsets: Mapping[str, IntArray]
+        self, task: Any, X: Sequence[Any], Y: Sequence[Any], offsets: Mapping[str, IntArray]
     ) -> dict[str, NDArray[Any]] | None:
         """Return the loss scores by kind, as rows of the stack, or None if the task has none."""
         if self._losses is None and self._has_losses:
-            self._losses = _stacked_loss_scores(task, X, Y, offsets)
+            self._losses = stacked_loss_scores(task, X, Y, offsets)
             self._has_losses = self._losses is not None
         return self._losses
 
     def best_listed(
-        self, task: TaskMembers, X: Sequence[Any], Y: Sequence[Any], scores: StackedParts
+        self, task: Any, X: Sequence[Any], Y: Sequence[Any], scores: StackedParts
     ) -> list[Any]:
         """Return the best listed output of each example, loss included."""
         has_losses = self._has_losses
@@ -238,8 +262,8 @@ class KeptTruth:
         return subset
 
 
-def _stacked_loss_scores(
-    task: TaskMembers, X: Sequence[Any], Y: Sequence[Any], offsets: Mapping[str, IntArray]
+def stacked_loss_scores(
+    task: Any, X: Sequence[Any], Y: Sequence[Any], offsets: Mapping[str, IntArray]
 ) -> dict[str, NDArray[Any]] | None:
     """Stack :meth:`Task.loss_scores` of all examples by kind, or return None without any."""
     added: dict[str, list[NDArray[Any]]] = {}

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from itertools import islice
 from typing import Any
 
@@ -10,8 +11,8 @@ import numpy as np
 
 from structboost._typing import FloatArray, IntArray
 from structboost.contract.calls import marginals
-from structboost.contract.listed_outputs import Marginals, listed_batch
-from structboost.contract.measures import OF_ARGMAX, SparseFeature, joint_features
+from structboost.contract.listed_outputs import listed_batch
+from structboost.contract.measures import OF_ARGMAX, FeatureRows, joint_features
 from structboost.contract.parts import StackedParts
 from structboost.contract.task import Task
 from structboost.errors import TaskError, examples_numbered
@@ -40,9 +41,17 @@ def probe_sums(task: Task, X: Any, Y: Sequence[Any], offsets: Mapping[str, IntAr
     n = len(Y)
     n_probed = min(1 + n // _EXAMPLES_PER_PROBE, _MOST_PROBED, n)
     for i in np.linspace(0, n - 1, n_probed).astype(int).tolist():
+        random = np.random.default_rng(i)
+        rows = {}
+        for kind, part in task.kinds.items():
+            drawn = random.standard_normal(
+                (int(offsets[kind][i + 1] - offsets[kind][i]), part.n_channels)
+            )
+            rows[kind] = drawn if min(part.response) < 0 else np.abs(drawn) + 0.1
         with examples_numbered([i]):
-            inputs = X[[i]] if hasattr(X, "indptr") else [X[i]]
-            probe_sums_of(task, inputs, Y[i], _random(task, offsets, i), _MOST_LISTED)
+            probe_sums_of(
+                task, X[[i]] if hasattr(X, "indptr") else [X[i]], Y[i], rows, _MOST_LISTED
+            )
 
 
 def has_sums(task: Task) -> bool:
@@ -61,82 +70,62 @@ def check_sum(log_sum: float, score: float, size: float, i: int, output: str) ->
         )
 
 
-def _random(task: Task, offsets: Mapping[str, IntArray], i: int) -> StackedParts:
-    """Draw scores of example ``i``, not negative where they must not be."""
-    random = np.random.default_rng(i)
-    rows, starts = {}, {}
-    for kind, part in task.kinds.items():
-        size = int(offsets[kind][i + 1] - offsets[kind][i])
-        drawn = random.standard_normal((size, part.n_channels))
-        rows[kind] = drawn if min(part.response) < 0 else np.abs(drawn) + 0.1
-        starts[kind] = np.array([0, size], np.int64)
-    return StackedParts(rows, starts)
-
-
-def probe_sums_of(task: Task, X: Any, y: Any, scores: StackedParts, most_listed: int) -> None:
+def probe_sums_of(
+    task: Task, X: Any, y: Any, scores: Mapping[str, FloatArray], most_listed: int
+) -> None:
     """Check the sums of a single example, which has index 0.
 
     They are compared with all outputs if the task lists at most ``most_listed``.
     """
-    sums = marginals(task, X, scores)
-    log_sum = float(sums.log_sums[0])
-    inputs = [X[0]] if task.reads_inputs else [None]
-    outputs = {
-        "the true output": [y],
-        "the output of argmax": task.argmax_batch(X, scores),
-    }
-    for name, output in outputs.items():
-        features = joint_features(task, inputs, output, scores.offsets, OF_ARGMAX)
-        check_sum(log_sum, *_score(features, scores), 0, name)
-    _check_slope(task, X, scores, sums)
-    _check_limit(task, X, inputs, scores)
-    listed = task.outputs(X[0]) if task.reads_inputs else None
+    features = FeatureRows({kind: rows.shape for kind, rows in scores.items()})
+    offsets = {kind: np.array([0, len(rows)], np.int64) for kind, rows in scores.items()}
+
+    def sums_at(flat: FloatArray) -> tuple[FloatArray, float]:
+        """Return the expected joint feature and the log of the sum at these scores."""
+        found = marginals(task, X, StackedParts(features.by_kind(flat), offsets))
+        return features.flat(found.expected), float(found.log_sums[0])
+
+    def best_at(flat: FloatArray) -> Any:
+        return task.argmax_batch(X, StackedParts(features.by_kind(flat), offsets))[0]
+
+    flat = features.flat(scores)
+    large = _LARGE * flat
+    known = {"the true output": y, "the output of argmax": best_at(flat), "": best_at(large)}
+    x = X[0] if task.reads_inputs else None
+    for output in known.values():
+        features.append(joint_features(task, [x], [output], offsets, OF_ARGMAX))
+    matrix = features.matrix()
+    expected, log_sum = sums_at(flat)
+    values, sizes = matrix @ flat, abs(matrix) @ np.abs(flat)
+    for name, score, size in zip([*known][:2], values, sizes, strict=False):
+        check_sum(log_sum, float(score), float(size), 0, name)
+    _check_slope(sums_at, flat, expected, log_sum)
+    excess, best = 0.0, matrix[[2]].toarray()[0]
+    with suppress(TaskError), np.errstate(all="ignore"):  # a sum may be right, and overflow
+        expected_at_large, log_sum_at_large = sums_at(large)
+        if np.abs(expected_at_large - best).max() <= _CERTAIN:
+            excess = log_sum_at_large - float(best @ large)
+    _check_limit(excess)
+    listed = task.outputs(x) if task.reads_inputs else None
     if listed is not None and sum(1 for _ in islice(listed, most_listed + 1)) <= most_listed:
-        expected = listed_batch(task, X, scores)
-        pairs = {"log_sum": (sums.log_sums, expected.log_sums)}
-        pairs |= {
-            f"marginals of {k!r}": (sums.expected[k], expected.expected[k]) for k in scores.rows
-        }
-        for name, (value, of_list) in pairs.items():
-            if not np.allclose(value, of_list, rtol=_OF_SUMS, atol=_OF_SUMS):
+        of_list = listed_batch(task, X, StackedParts(scores, offsets))
+        for name, value, other in (
+            ("log_sum", log_sum, of_list.log_sums[0]),
+            ("marginals", expected, features.flat(of_list.expected)),
+        ):
+            if not np.allclose(value, other, rtol=_OF_SUMS, atol=_OF_SUMS):
                 raise TaskError(
                     f"{name} at X[{{sample}}] differs from the sum over outputs(X[{{sample}}]), by "
-                    f"up to {np.abs(value - of_list).max():.3g}; correct one of them.",
+                    f"up to {np.abs(value - other).max():.3g}; correct one of them.",
                     0,
                 )
 
 
-def _score(features: Mapping[str, SparseFeature], scores: StackedParts) -> tuple[float, float]:
-    """Return the score of an output, and the sum of its absolute terms."""
-    terms = [
-        feature.values * scores.rows[kind][feature.parts, feature.channels]
-        for kind, feature in features.items()
-    ]
-    sums = ((float(of_kind.sum()), float(np.abs(of_kind).sum())) for of_kind in terms)
-    score, size = (sum(column) for column in zip(*sums, strict=True))
-    return score, size
+def _check_limit(excess: float) -> None:
+    """Check that a sum exceeds the only score that counts by the log of a number of outputs.
 
-
-def _check_limit(task: Task, X: Any, inputs: Sequence[Any], scores: StackedParts) -> None:
-    """Check that sums at large scores exceed the best score by the log of a number of outputs.
-
-    They do if the probability is on outputs of one joint feature, which are mostly one.
+    The probability is on outputs of one joint feature, which are mostly one.
     """
-    rows = {kind: _LARGE * of_kind for kind, of_kind in scores.rows.items()}
-    large = StackedParts(rows, scores.offsets)
-    try:
-        with np.errstate(all="ignore"):
-            sums = marginals(task, X, large)
-    except TaskError:  # a sum may be right, and overflow
-        return
-    output = task.argmax_batch(X, large)
-    features = joint_features(task, inputs, output, scores.offsets, OF_ARGMAX)
-    for kind, (parts, channels, values) in features.items():
-        of_output = np.zeros_like(sums.expected[kind])
-        np.add.at(of_output, (parts, channels), values)
-        if np.abs(sums.expected[kind] - of_output).max(initial=0.0) > _CERTAIN:
-            return
-    excess = float(sums.log_sums[0]) - _score(features, large)[0]
     n_outputs = float(np.exp(min(excess, _LARGEST_EXCESS)))
     if abs(n_outputs - max(1.0, round(n_outputs))) > _OF_NUMBERS * n_outputs:
         raise TaskError(
@@ -146,26 +135,21 @@ def _check_limit(task: Task, X: Any, inputs: Sequence[Any], scores: StackedParts
         )
 
 
-def _check_slope(task: Task, X: Any, scores: StackedParts, sums: Marginals) -> None:
+def _check_slope(
+    sums_at: Callable[[FloatArray], tuple[FloatArray, float]],
+    flat: FloatArray,
+    expected: FloatArray,
+    log_sum: float,
+) -> None:
     """Check that the marginals are the gradient of the sum along a random direction."""
-    random = np.random.default_rng(0)
-    direction = {kind: random.standard_normal(rows.shape) for kind, rows in scores.rows.items()}
-
-    def log_sum(step: float) -> float:
-        rows: dict[str, FloatArray] = {
-            kind: of_kind + step * direction[kind] for kind, of_kind in scores.rows.items()
-        }
-        return float(marginals(task, X, StackedParts(rows, scores.offsets)).log_sums[0])
-
-    slope = (log_sum(_STEP) - log_sum(-_STEP)) / (2.0 * _STEP)
-    terms = [sums.expected[kind] * direction[kind] for kind in scores.rows]
-    expected = sum(float(of_kind.sum()) for of_kind in terms)
-    size = 1.0 + sum(float(np.abs(of_kind).sum()) for of_kind in terms)
-    rounding = 1e-15 * abs(float(sums.log_sums[0])) / _STEP
-    if abs(slope - expected) > _OF_DIFFERENCES * size**3 + rounding:
+    direction = np.random.default_rng(0).standard_normal(len(flat))
+    rise = sums_at(flat + _STEP * direction)[1] - sums_at(flat - _STEP * direction)[1]
+    slope, wanted = rise / (2.0 * _STEP), float(expected @ direction)
+    size = 1.0 + float(np.abs(expected * direction).sum())
+    if abs(slope - wanted) > _OF_DIFFERENCES * size**3 + 1e-15 * abs(log_sum) / _STEP:
         raise TaskError(
             "marginals(X[{sample}], scores) is not the gradient of log_sum: along a random "
-            f"direction log_sum rises by {slope:.6g}, by the marginals it must be {expected:.6g}. "
+            f"direction log_sum rises by {slope:.6g}, by the marginals it must be {wanted:.6g}. "
             "Run check_task(task, X, Y).",
             0,
         )

@@ -21,8 +21,7 @@ from sklearn.utils import check_random_state
 
 from structboost._typing import FloatArray
 from structboost.contract.calls import separation, stacked
-from structboost.contract.comparison import check_found
-from structboost.contract.exactness import probe_argmax
+from structboost.contract.exactness import check_found, probe_argmax
 from structboost.contract.parts import StackedParts
 from structboost.contract.separation import KeptTruth
 from structboost.contract.task import Task

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structboost._typing import FloatArray, override
-from structboost.contract.comparison import beaten
+from structboost.contract.exactness import beaten
 from structboost.errors import TaskError
 from structboost.learners.terms import Terms
 from structboost.objectives.cut_oracle import ColumnOracle, CutOracle

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structboost._typing import FloatArray, IntArray, override
-from structboost.contract.comparison import check_found
+from structboost.contract.exactness import check_found
 from structboost.contract.optional_methods import HasSlacks
 from structboost.contract.task import Task
 from structboost.learners.terms import Terms

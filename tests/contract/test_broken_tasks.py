@@ -120,8 +120,8 @@ class LocalRows(Choose):
 
 class TooFewOutputs(Choose):
     def separate(self, X, Y, scores):
-        found = super().separate(X[:-1], Y[:-1], scores)
-        return found
+        n = max(1, len(Y) - 1)
+        return super().separate(X[:n], Y[:n], scores)
 
 
 class BadIndptr(Choose):
@@ -151,7 +151,7 @@ class BatchChangesScores(Choose):
 
 class BatchChangesInput(Choose):
     def separate(self, X, Y, scores):
-        X[3][0, 0] = 9.0
+        X[3 % len(X)][0, 0] += len(X) > 1
         return super().separate(X, Y, scores)
 
 
@@ -303,42 +303,38 @@ def test_a_kind_of_parts_without_channels_is_refused():
     [
         (OtherWidth, r"parts\(X\[3\]\) gave shape .* expected \(n_parts, 3\)"),
         (NoFeatures, r"parts\(X\[0\]\) has no features for kind 'x'; give at least one"),
-        (ForgetsOutputs, r"task.outputs\(X\[0\]\) does not list the true output Y\[0\]"),
-        (StrayPart, r"joint_feature\(X\[3\], y\) names a part outside"),
-        (StrayChannel, r"joint_feature\(X\[3\], y\) names a channel outside"),
-        (
-            BrokenPart,
-            r"joint_feature\(X\[3\], y\) names a part or channel that is not a whole number",
-        ),
+        (ForgetsOutputs, r"outputs\(X\[0\]\) does not list the true output Y\[0\]"),
+        (StrayPart, r"joint_feature\(X\[3\], Y\[3\]\) names a part outside"),
+        (StrayChannel, r"joint_feature\(X\[3\], Y\[3\]\) names a channel outside"),
+        (BrokenPart, r"parts, of joint_feature\(X\[3\], Y\[3\]\) is .* give whole numbers"),
         (RaisingJointFeature, r"joint_feature raised KeyError for X\[3\]: 'no such box'"),
-        (FirstTwoOnly, r"argmax\(X\[\d+\], scores\) is beaten"),
-        (Shy, r"is beaten: .*output Y\[\d+\] .*has"),
+        (FirstTwoOnly, r"argmax\(X\[\d+\], scores\) is not exact"),
+        (Shy, r"is not exact: .*output Y?.*has"),
         (RandomArgmax, r"argmax\(X\[\d+\], scores\) is not deterministic"),
         (NoSuchOutput, r"joint_feature\(X\[0\], y\) names a part outside"),
-        (ChangesInput, r"parts changed its argument 'x' in place for X\[3\]"),
+        (ChangesInput, r"parts changed X\[3\] in place"),
         (BadPredict, r"predict raised IndexError for X\[0\]"),
         (BadStack, r"stack\(X\) differs from parts\(X\[3\]\)"),
-        (BadOffsets, r"stack\(X\).offsets\['x'\] must rise from 0"),
+        (BadOffsets, r"stack\(X\).offsets\['x'\] must be"),
         (NoStack, r"stack\(X\) returned ndarray"),
         (
             LocalRows,
-            r"separate gave the output of X\[\d+\] weight on row \d+ of kind 'x', which is "
-            r"not a part",
+            r"separate gave the output of X\[\d+\] weight on row \d+ of kind 'x', no part",
         ),
         (TooFewOutputs, r"separate gave 11 outputs for 12 examples"),
-        (BadIndptr, r"separate: indptr of kind 'x' must rise from 0"),
-        (BadBatchLoss, r"separate gave output 3 the loss nan"),
-        (BadBatchWeight, r"separate: output 0 has a part or channel of kind 'x' out of range"),
-        (BatchChangesScores, r"separate changed the scores in place"),
-        (BatchChangesInput, r"separate changed X\[3\] in place"),
-        (BatchRaises, r"separate raised IndexError: out of luck"),
+        (BadIndptr, r"separate: indptr of 'x' must rise from 0"),
+        (BadBatchLoss, r"argmax of X\[3\] has a loss.*separate gave it the loss nan"),
+        (BadBatchWeight, r"separate names a channel outside 0..0 of 'x'"),
+        (BatchChangesScores, r"separate changed the scores of X\[0\] in place"),
+        (BatchChangesInput, r"a batch form changed X\[3\] in place"),
+        (BatchRaises, r"separate raised IndexError for X\[0\]: out of luck"),
         (
             SlacksWithoutWeights,
-            r"separate_slacks must give each of its 12 slacks a weight",
+            r"separate_slacks must give each of its slacks a weight",
         ),
         (
             RepeatedSlacks,
-            r"separate_slacks must give each of its 12 outputs another slack index",
+            r"separate_slacks must give each of its outputs another slack index",
         ),
         (LightSlacks, r"separate_slacks with a limit of \d+ has the risk"),
         (Unpicklable, r"task cannot be pickled"),
@@ -349,15 +345,15 @@ def test_a_kind_of_parts_without_channels_is_refused():
         ),
         (
             LeavesOutputs,
-            r"is_valid\(X\[3\], y\) is False for the output of argmax\(X\[3\], scores\)",
+            r"is_valid\(X\[3\], y\) is False for an output of the argmax",
         ),
-        (ListsTooMany, r"is_valid\(X\[3\], y\) is False for output \d of task.outputs\(X\[3\]\)"),
+        (ListsTooMany, r"is_valid\(X\[3\], y\) is False for output \d of outputs\(X\[3\]\)"),
         (RaisingIsValid, r"is_valid raised KeyError for X\[0\]"),
         (NegativeLossScores, r"loss_scores\(X\[0\], Y\[0\]\) is negative for kind 'x'"),
-        (BatchOfWorst, r"argmax_batch and argmax disagree on X\[\d+\]"),
-        (BatchOfWorstPlain, r"argmax_batch and argmax disagree on .*: the output has the score"),
+        (BatchOfWorst, r"\w+: the argmax of X\[\d+\] is not exact"),
+        (BatchOfWorstPlain, r"argmax_batch: the argmax of X\[\d+\] is not exact"),
         (BatchOfStrangers, r"joint_feature\(X\[3\], y\) names a part outside"),
-        (BatchIgnoresTruths, r"argmax_batch and argmax disagree on X\[\d+\]"),
+        (BatchIgnoresTruths, r"\w+: the argmax of X\[\d+\] is not exact"),
         (NoArgmax, r"NoArgmax defines neither argmax\(x, scores\) nor outputs\(x\)"),
         (ListsNothing, r"outputs\(x\) is empty; give at least one output"),
         (NoKinds, r"task.kinds is {}"),

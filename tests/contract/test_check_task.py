@@ -123,7 +123,7 @@ def test_tasks_that_read_no_inputs_accept_none():
     rng = np.random.default_rng(0)
     with pytest.raises(TaskError, match=r"separate\(None, Y, scores\) differs .* reads_inputs"):
         check_task(PeeksAtInputs(), rng.normal(size=(20, 2)), np.tile([1, -1], 10))
-    with pytest.raises(TaskError, match=r"separate raised TypeError"):
+    with pytest.raises(TaskError, match=r"argmax raised TypeError for X\[0\]"):
         check_task(NeedsInputs(), *candidates())
 
 
@@ -132,11 +132,11 @@ def test_true_outputs_and_listed_outputs_are_tried():
         outputs = Task.outputs
 
     X = [np.ones((3, 1))]
-    with pytest.raises(TaskError, match=r"output 2 of task.outputs\(X\[0\]\) has"):
+    with pytest.raises(TaskError, match=r"output 2 of outputs\(X\[0\]\) has"):
         check_task(FirstTwoOnly(), X, [0])
-    with pytest.raises(TaskError, match=r"the true output Y\[0\] has"):
+    with pytest.raises(TaskError, match=r"the true output has"):
         check_task(Last(), X, [2])
-    with pytest.raises(TaskError, match=r"outputs\[0\]\[0\] has"):
+    with pytest.raises(TaskError, match=r"output 0 of outputs\[0\] has"):
         check_task(Last(), X, [0], outputs=[[2]])
 
 
@@ -151,7 +151,7 @@ def test_outputs_of_the_argmax_at_other_scores_are_tried():
             return start + int(np.argmax(scores[start : start + 2, 0]))
 
     X = [np.ones((4, 1)) for _ in range(5)]
-    with pytest.raises(TaskError, match="its output at other scores"):
+    with pytest.raises(TaskError, match="another output has"):
         check_task(Moody(), X, [1] * 5)
 
 
@@ -214,19 +214,19 @@ def test_unlisted_true_outputs_of_other_examples_are_not_tried():
 def test_is_valid_decides_which_outputs_of_other_examples_are_tried():
     X = [np.full((3 + i % 2, 1), i % 3) for i in range(12)]
     Y = [(i + 1) % 3 for i in range(12)]
-    message = r"^A true output of another input may be no output of X\[0\]; define is_valid.*beaten"
+    message = r"^A true output of another input .* define is_valid.*X\[0\] is not exact"
     with pytest.warns(UnsureOutputWarning, match=message):
         check_task(Neighbours(), X, Y)
     check_task(DeclaredNeighbours(), X, Y)
-    with pytest.raises(TaskError, match=r"is_valid\(X\[0\], y\) is False for outputs\[0\]\[1\]"):
+    with pytest.raises(
+        TaskError, match=r"is_valid\(X\[0\], y\) is False for output 1 of outputs\[0\]"
+    ):
         check_task(DeclaredNeighbours(), X[:1], Y[:1], outputs=[[1, 0]])
 
     # Only X[0], of two parts, has the output 0: only is_valid says that X[1] has it as well.
     X, Y = [np.ones((2, 1))] + [np.ones((3, 1))] * 5, [0, 1, 1, 1, 1, 1]
     check_task(ShyOfThree(), X, Y)
-    with pytest.raises(
-        TaskError, match=r"argmax\(X\[1\], scores\) is beaten: .*the output Y\[0\] has"
-    ):
+    with pytest.raises(TaskError, match=r"X\[1\].* is not exact: .*the output Y\[0\] has"):
         check_task(DeclaredShy(), X, Y)
 
 
@@ -277,9 +277,7 @@ def test_a_loss_that_the_argmax_scales_differently_raises_an_error(n_parts, n_ex
             check_task(Tags(), X, Y)
             check_task(Averaged(), X, Y)
         for broken in (CountedAndAveraged(), AveragedAndCounted()):
-            with pytest.raises(
-                TaskError, match=r"scores, Y\[\d\]\) is beaten: .*add the loss as it is"
-            ):
+            with pytest.raises(TaskError, match=r"X\[\d\] is not exact: .*add the loss as it is"):
                 check_task(broken, X, Y, random_state=seed)
 
 

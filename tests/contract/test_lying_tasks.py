@@ -223,7 +223,7 @@ def examples():
     return X, Y
 
 
-NOT_EXACT = r"argmax of X\[\d+\] is not exact"
+NOT_EXACT = r"argmax of X\[\d+\] is not exact|argmax\(X\[\d+\], scores\) is not exact"
 
 
 def test_parts_that_change_their_input_are_named(examples):
@@ -232,44 +232,43 @@ def test_parts_that_change_their_input_are_named(examples):
         HINGES["svm"](ChangesInput()).fit(X, Y)
 
 
-BEATEN = r"argmax\(X\[\d+\], scores.*\) is beaten"
-DISAGREE = r"{} and {} disagree on X\[\d+\]"
 NOT_SAME = r"{} is not deterministic"
-# What training says of each task, and what check_task says where it is something else.
 LYING = {
-    TrueLater: (NOT_EXACT,),
-    Twice: (NOT_EXACT + r"|argmax\(X\[\d+\], scores\) is not exact", BEATEN),
-    Half: (NOT_EXACT, BEATEN),
-    Ignores: (NOT_EXACT, BEATEN),
-    Subtracts: (NOT_EXACT, BEATEN),
-    PlainIsConstant: (r"argmax\(X\[\d+\], scores\) is not exact: its output scores", BEATEN),
-    AugmentedIsTrue: (NOT_EXACT + r".* the one of argmax\(X\[\d+\], scores\)", BEATEN),
-    Short: (NOT_EXACT, BEATEN),
-    Minimises: (NOT_EXACT, BEATEN),
-    ChangesScores: (
-        r"argmax or separate changed the scores of X\[\d+\] in place",
-        r"argmax changed its argument 'scores' in place for X\[\d+\]",
+    **dict.fromkeys(
+        (
+            Twice,
+            Half,
+            Ignores,
+            Subtracts,
+            PlainIsConstant,
+            AugmentedIsTrue,
+            Short,
+            Minimises,
+            TrueLater,
+            SeparateOfTruths,
+        ),
+        NOT_EXACT,
     ),
-    TruthCosts: (r"loss\(Y\[133\], Y\[133\]\) is 1; the loss of the true output must be 0",),
-    Negative: (r"loss\(Y\[\d+\], y_pred\) is -\d",),
-    RandomFeature: (NOT_SAME.format(r"joint_feature\(X\[\d+\], Y\[\d+\]\)"),),
-    RandomParts: (NOT_SAME.format(r"parts\(X\[0\]\)"),),
-    OtherLossScores: (DISAGREE.format("loss_scores", "loss"),),
-    SeparateOfTruths: (DISAGREE.format("separate", "argmax"),),
-    ListsTooFew: (NOT_EXACT, r"does not list the true output|is beaten"),
+    ChangesScores: r"argmax or separate changed the scores of X\[\d+\] in place",
+    TruthCosts: r"loss\(Y\[133\], Y\[133\]\) is 1; the loss of the true output must be 0",
+    Negative: r"loss\(Y\[\d+\], y_pred\) is -\d",
+    RandomFeature: NOT_SAME.format(r"joint_feature\(X\[\d+\], Y\[\d+\]\)"),
+    RandomParts: NOT_SAME.format(r"parts\(X\[0\]\)"),
+    OtherLossScores: r"loss_scores and loss disagree on X\[\d+\]",
+    ListsTooFew: NOT_EXACT + "|does not list the true output",
 }
 
 
 @pytest.mark.parametrize("task", LYING)
 @pytest.mark.parametrize("make", HINGES.values(), ids=HINGES)
 def test_a_lying_argmax_or_loss_is_named(examples, make, task):
-    with pytest.raises(TaskError, match=LYING[task][0]):
+    with pytest.raises(TaskError, match=LYING[task]):
         make(task()).fit(*examples)
 
 
-@pytest.mark.parametrize("task", [*LYING][1:])
+@pytest.mark.parametrize("task", [task for task in LYING if task is not TrueLater])
 def test_check_task_names_a_lying_argmax_or_loss(examples, task):
-    with pytest.raises(TaskError, match=LYING[task][-1]):
+    with pytest.raises(TaskError, match=LYING[task]):
         check_task(task(), *examples)
 
 
@@ -288,7 +287,7 @@ def test_check_task_names_a_lying_argmax_or_loss(examples, task):
 def test_lying_sums_are_named(examples, task, message):
     with pytest.raises(TaskError, match=message):
         likelihood(task()).fit(*examples)
-    with pytest.raises(TaskError, match=r"log_sum|marginals|does not list the true output|beaten"):
+    with pytest.raises(TaskError, match=r"log_sum|marginals|does not list the true output"):
         check_task(task(), *examples)
 
 

@@ -6,10 +6,9 @@ import warnings
 import numpy as np
 import pytest
 
-from structboost.contract import sampled_outputs
-from structboost.contract.check_task import check_task
+from structboost.contract import check_task as checks
+from structboost.contract.check_task import check_task, mixture
 from structboost.contract.equality import deep_copy, deeply_equal
-from structboost.contract.sampled_outputs import mixture
 from structboost.contract.task import Task
 from structboost.errors import SampledOutputsWarning, TaskError
 from structboost.tasks.ranking import PairOrder
@@ -63,7 +62,7 @@ def test_too_many_outputs_are_sampled_with_a_warning():
         check_task(SuperpixelCRFTask(2), X, Y, max_outputs=40)
     assert len(said) == 1
     assert said[0].filename == __file__
-    with pytest.raises(TaskError, match=r"is beaten: .*the valid output array\("):
+    with pytest.raises(TaskError, match=r"is not exact: .*the valid output array\("):
         check_task(TiesTwo(2, pairwise=False), X, Y, max_outputs=2000)
     # Without is_valid there are no mixtures: the first outputs alone do not find it.
     with pytest.warns(SampledOutputsWarning):
@@ -104,7 +103,7 @@ def test_at_most_max_outputs_are_listed():
 
 def test_listing_ends_when_its_time_is_up(monkeypatch):
     seconds = itertools.count()
-    monkeypatch.setattr(sampled_outputs.time, "monotonic", lambda: float(next(seconds)))
+    monkeypatch.setattr(checks.time, "monotonic", lambda: float(next(seconds)))
     listed = []
 
     with pytest.warns(SampledOutputsWarning, match="For 3 of 3 examples"):
