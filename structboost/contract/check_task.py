@@ -230,7 +230,7 @@ class _Checker:
         probe = self._probe(task, i)
         probe.check_truth()
         sets = [self._random_scores(i, scale) for scale in _SCALES]
-        found: list[int] = []
+        places: list[int] = []
         for scores in sets:
             first, second = probe.search(scores), probe.search(scores)
             if not deeply_equal(probe.rated(first), probe.rated(second)):
@@ -239,12 +239,12 @@ class _Checker:
                     "outputs.",
                     i,
                 )
-            found += first
+            places += first
         for _ in range(max(1, _MULTIPLIED_SETS // len(self.Y))):
             base = self._random_scores(i, 1.0)
             for multiple in _MULTIPLES:
-                found += probe.search({kind: multiple * rows for kind, rows in base.items()})
-        pool = [probe.known[k].output for k in found if probe.known[k].output is not ...]
+                places += probe.search({kind: multiple * rows for kind, rows in base.items()})
+        pool = [output for k in places if (output := probe.candidates[k].output) is not ...]
         for output in pool:
             self._check_valid(i, "an output of the argmax", output)
         rows = sets[1] if len(sets[1]) > 1 else next(iter(sets[1].values()))
@@ -253,10 +253,10 @@ class _Checker:
             with suppress(TooManyOutputsError), examples_numbered([i]):
                 probe_sums_of(task, [x], y, sets[1], _MOST_LISTED)
         if task.exact_argmax:
-            n_found = len(probe.known)
+            n_before = len(probe.candidates)
             is_listed = self._add_candidates(probe, outputs, [y, *pool])
             probe.check(comparable=self.comparable)
-            if self.comparable or len(probe.known) == n_found:
+            if self.comparable or len(probe.candidates) == n_before:
                 probe.check_loss_scores()
             is_sure = task.defines("is_valid") or is_listed or not self.comparable
             for j in () if is_sure else self._foreign(i):
@@ -411,18 +411,19 @@ class _Checker:
         n, n_rows = len(self.Y), max(len(rows) for rows in scores.rows.values())
         is_small = self.task.exact_argmax and n_rows <= _MAX_ROWS_FOR_ALL_SLACKS
         limit = max(n_rows, n) ** 2 if is_small else 2 * n
-        found = slack_separation(task, self.X, self.Y, scores, limit)
-        check_separation(self.task, found, scores, "separate_slacks")
+        separated = slack_separation(task, self.X, self.Y, scores, limit)
+        check_separation(self.task, separated, scores, "separate_slacks")
         weights = np.full(n, 1.0 / n)
-        if found.slacks is not None:
-            slacks, weights = np.asarray(found.slacks), np.asarray(found.weights, np.float64)
-            if slacks.dtype.kind not in "iu" or len(np.unique(slacks)) != len(found.losses):
+        if separated.slacks is not None:
+            slacks = np.asarray(separated.slacks)
+            weights = np.asarray(separated.weights, np.float64)
+            if slacks.dtype.kind not in "iu" or len(np.unique(slacks)) != len(separated.losses):
                 raise TaskError(
                     "separate_slacks must give each of its outputs another slack index."
                 )
             if weights.shape != slacks.shape or not (weights >= 0).all():
                 raise TaskError("separate_slacks must give each of its slacks a weight from 0.")
-        risk = float(weights @ np.maximum(found.violations(scores), 0.0))
+        risk = float(weights @ np.maximum(separated.violations(scores), 0.0))
         wanted = float(np.maximum(whole.violations(scores), 0.0).mean())
         size = 1.0 + sum(size_of(scores, i) for i in range(n)) / n
         if is_small and beaten(min(risk, wanted), max(risk, wanted), size):
@@ -497,8 +498,8 @@ def _separated(task: Task, X: Any, Y: Any, scores: StackedParts) -> dict[str, Fl
 
 def _searched(task: Task, X: Any, Y: Any, scores: StackedParts) -> dict[str, FloatArray]:
     outputs = task.argmax_batch(X, scores)
-    found = Separation.from_outputs(task, X, Y, outputs, scores.offsets)
-    return {"": found.violations(scores) - found.losses}
+    separated = Separation.from_outputs(task, X, Y, outputs, scores.offsets)
+    return {"": separated.violations(scores) - separated.losses}
 
 
 def _summed(task: Task, X: Any, Y: Any, scores: StackedParts) -> dict[str, FloatArray]:
@@ -506,11 +507,11 @@ def _summed(task: Task, X: Any, Y: Any, scores: StackedParts) -> dict[str, Float
     return {"": sums.log_sums, **sums.expected}
 
 
-def _check_rows(found: Separation, scores: StackedParts) -> None:
+def _check_rows(separated: Separation, scores: StackedParts) -> None:
     """Check that the weights of each output are on parts of its example."""
     for kind, starts in scores.offsets.items():
-        owners = np.repeat(np.arange(len(found.losses)), np.diff(found.indptr[kind]))
-        parts = found.differences[kind].parts
+        owners = np.repeat(np.arange(len(separated.losses)), np.diff(separated.indptr[kind]))
+        parts = separated.differences[kind].parts
         stray = np.flatnonzero((parts < starts[owners]) | (parts >= starts[owners + 1]))
         if len(stray):
             raise TaskError(

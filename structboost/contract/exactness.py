@@ -125,7 +125,7 @@ class LastOutputs:
         self._last = separation
 
 
-class _Known(NamedTuple):
+class _Candidate(NamedTuple):
     """Output of an example, with its loss, and whether a search without loss found it."""
 
     name: str
@@ -139,7 +139,7 @@ class _Search(NamedTuple):
 
     call: str
     at: int
-    found: int
+    output: int
     has_loss: bool
 
 
@@ -160,7 +160,7 @@ class Probe:
     def __init__(self, task: Task, x: Any, y: Any, i: int, n_parts: Mapping[str, int]) -> None:
         self.task, self.x, self.y, self.i = task, x, y, i
         self.n_parts = n_parts
-        self.known: list[_Known] = []
+        self.candidates: list[_Candidate] = []
         self._features = FeatureRows(
             {kind: (n, task.kinds[kind].n_channels) for kind, n in n_parts.items()}
         )
@@ -169,7 +169,7 @@ class Probe:
         self._memo = KeptTruth(counts_passes=False)
         self._offsets = {kind: np.array([0, n], np.int64) for kind, n in n_parts.items()}
         self._truth = self.measures(y, "Y[{sample}]")
-        self._append(_Known("the true output", y, loss_of(task, i, y, y)), self._truth)
+        self._append(_Candidate("the true output", y, loss_of(task, i, y, y)), self._truth)
 
     def measures(self, output: Any, name: str = "y") -> dict[str, SparseFeature]:
         """Return the joint feature of an output, checked, by kind."""
@@ -198,8 +198,8 @@ class Probe:
 
     def add(self, name: str, output: Any, *, is_plain: bool = False) -> int:
         """Add an output, called ``name`` in errors, and return its index."""
-        known = _Known(name, output, loss_of(self.task, self.i, self.y, output), is_plain)
-        return self._append(known, self.measures(output))
+        candidate = _Candidate(name, output, loss_of(self.task, self.i, self.y, output), is_plain)
+        return self._append(candidate, self.measures(output))
 
     def search(self, scores: Scores) -> list[int]:
         """Search at some scores with and without the loss, in all forms that the task defines.
@@ -229,15 +229,15 @@ class Probe:
             self._note("argmax_batch", outputs[0], has_loss=False)
         if task.defines("separate", "argmax_batch") or task.is_enumerated:
             with examples_numbered([self.i]):
-                found = on_example("separate", 0, task.separate, [self.x], [self.y], stack)
-                check_separation(task, found, stack)
-            self._note("separate", found, has_loss=True)
+                separated = on_example("separate", 0, task.separate, [self.x], [self.y], stack)
+                check_separation(task, separated, stack)
+            self._note("separate", separated, has_loss=True)
         if not deeply_equal(dict(scores), dict(self._sets[-1])):
             raise TaskError(
                 "argmax or separate changed the scores of X[{sample}] in place; work on a copy.",
                 self.i,
             )
-        return [search.found for search in self._searches[n_before:]]
+        return [search.output for search in self._searches[n_before:]]
 
     def search_near_truth(self) -> None:
         """Search at zero, and at scores against and for the truth, which outweigh any loss."""
@@ -254,7 +254,7 @@ class Probe:
         def search(strength: float) -> float:
             """Return the loss of the argmax at these scores."""
             scores = {kind: strength * factor * rows for kind, rows in favouring.items()}
-            return self.known[self.search(scores)[0]].loss
+            return self.candidates[self.search(scores)[0]].loss
 
         loss = search(0.0)
         # If the search without scores gives the truth, only scores against it give the unit.
@@ -267,7 +267,7 @@ class Probe:
     def rated(self, indices: Sequence[int]) -> list[NDArray[Any]]:
         """Return losses and joint features of outputs, as arrays to compare."""
         rows = self._features.matrix()[indices]
-        losses = np.array([self.known[k].loss for k in indices])
+        losses = np.array([self.candidates[k].loss for k in indices])
         return [losses, rows.data, rows.indices, rows.indptr]
 
     def check(self, *, comparable: bool = True) -> None:
@@ -276,23 +276,24 @@ class Probe:
         If outputs are not ``comparable``, those found without the loss are compared only with each
         other, and those found with it only with the rest.
         """
-        matrix, losses = self._features.matrix(), np.array([known.loss for known in self.known])
+        matrix = self._features.matrix()
+        losses = np.array([candidate.loss for candidate in self.candidates])
         flat = np.stack([self._features.flat(scores) for scores in self._sets], axis=1)
         values, sizes = matrix @ flat, abs(matrix) @ np.abs(flat) + losses[:, None]
-        is_plain = np.array([known.is_plain for known in self.known])
-        for call, at, found, has_loss in self._searches:
+        is_plain = np.array([candidate.is_plain for candidate in self.candidates])
+        for call, at, place, has_loss in self._searches:
             gains = has_loss * losses + values[:, at]
-            better = beaten(gains[found], gains, sizes[found, at] + sizes[:, at])
+            better = beaten(gains[place], gains, sizes[place, at] + sizes[:, at])
             if not comparable:
                 better &= is_plain != has_loss
             if better.any():
                 rival = int(np.flatnonzero(better)[0])
-                if self.known[found].output is None and self.y is not None:
+                if self.candidates[place].output is None and self.y is not None:
                     raise returned_none("argmax", self.i)
                 terms = "value" if has_loss else "score"
                 raise TaskError(
-                    f"{call} is not exact: it found an output (loss {losses[found]:.6g}) of "
-                    f"{terms} {gains[found]:.6g}, {self.known[rival].name} has "
+                    f"{call} is not exact: it found an output (loss {losses[place]:.6g}) of "
+                    f"{terms} {gains[place]:.6g}, {self.candidates[rival].name} has "
                     f"{gains[rival]:.6g}. {_REMEDY}",
                     self.i,
                 )
@@ -314,13 +315,15 @@ class Probe:
         flat = self._features.flat({k: added.get(k, np.zeros(shapes[k])) for k in shapes})
         matrix = self._features.matrix()
         gains, sizes = matrix @ flat, abs(matrix) @ np.abs(flat)
-        for known, gain, size in zip(self.known, gains - gains[0], sizes + sizes[0], strict=True):
-            if beaten(min(known.loss, gain), max(known.loss, gain), size):
+        for candidate, gain, size in zip(
+            self.candidates, gains - gains[0], sizes + sizes[0], strict=True
+        ):
+            if beaten(min(candidate.loss, gain), max(candidate.loss, gain), size):
                 raise TaskError(
-                    f"loss_scores and loss disagree on X[{{sample}}]: {known.name} has the loss "
-                    f"{known.loss:.6g}, and loss_scores(X[{{sample}}], Y[{{sample}}]) gives it "
-                    f"{gain:.6g} more than the truth. Run check_task(task, X, Y) and correct one "
-                    "of them.",
+                    f"loss_scores and loss disagree on X[{{sample}}]: {candidate.name} has the "
+                    f"loss {candidate.loss:.6g}, and loss_scores(X[{{sample}}], Y[{{sample}}]) "
+                    f"gives it {gain:.6g} more than the truth. Run check_task(task, X, Y) "
+                    "and correct one of them.",
                     self.i,
                 )
 
@@ -333,10 +336,10 @@ class Probe:
                     self._truth.items(), output.differences.values(), strict=True
                 )
             }
-            known = _Known("another output", ..., float(output.losses[0]))
-            found = self._append(known, measures)
+            candidate = _Candidate("another output", ..., float(output.losses[0]))
+            place = self._append(candidate, measures)
         else:
-            found = self.add("another output", output, is_plain=not has_loss)
+            place = self.add("another output", output, is_plain=not has_loss)
         call = f"{method}: the argmax of X[{{sample}}]"
         if method == "argmax":
             call = (
@@ -344,12 +347,12 @@ class Probe:
                 if has_loss
                 else "argmax(X[{sample}], scores)"
             )
-        self._searches.append(_Search(call, len(self._sets) - 1, found, has_loss))
+        self._searches.append(_Search(call, len(self._sets) - 1, place, has_loss))
 
-    def _append(self, known: _Known, measures: Mapping[str, SparseFeature]) -> int:
+    def _append(self, candidate: _Candidate, measures: Mapping[str, SparseFeature]) -> int:
         self._features.append(measures)
-        self.known.append(known)
-        return len(self.known) - 1
+        self.candidates.append(candidate)
+        return len(self.candidates) - 1
 
 
 def probe_argmax(

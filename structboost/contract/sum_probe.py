@@ -82,22 +82,22 @@ def probe_sums_of(
 
     def sums_at(flat: FloatArray) -> tuple[FloatArray, float]:
         """Return the expected joint feature and the log of the sum at these scores."""
-        found = marginals(task, X, StackedParts(features.by_kind(flat), offsets))
-        return features.flat(found.expected), float(found.log_sums[0])
+        sums = marginals(task, X, StackedParts(features.by_kind(flat), offsets))
+        return features.flat(sums.expected), float(sums.log_sums[0])
 
     def best_at(flat: FloatArray) -> Any:
         return task.argmax_batch(X, StackedParts(features.by_kind(flat), offsets))[0]
 
     flat = features.flat(scores)
     large = _LARGE * flat
-    known = {"the true output": y, "the output of argmax": best_at(flat), "": best_at(large)}
+    outputs = {"the true output": y, "the output of argmax": best_at(flat), "": best_at(large)}
     x = X[0] if task.reads_inputs else None
-    for output in known.values():
+    for output in outputs.values():
         features.append(joint_features(task, [x], [output], offsets, OF_ARGMAX))
     matrix = features.matrix()
     expected, log_sum = sums_at(flat)
     values, sizes = matrix @ flat, abs(matrix) @ np.abs(flat)
-    for name, score, size in zip([*known][:2], values, sizes, strict=False):
+    for name, score, size in zip([*outputs][:2], values, sizes, strict=False):
         check_sum(log_sum, float(score), float(size), 0, name)
     _check_slope(sums_at, flat, expected, log_sum)
     excess, best = 0.0, matrix[[2]].toarray()[0]
