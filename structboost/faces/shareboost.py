@@ -10,7 +10,7 @@ from structboost.contract.task import Task
 from structboost.faces.classifiers import TaxonomyClassifier
 from structboost.faces.parameters import estimator
 from structboost.learners.families import WeakLearners
-from structboost.learners.free_sign import FreeSign
+from structboost.learners.pricing import FreeSign
 from structboost.objectives.base import Formulation
 from structboost.objectives.logistic import Logistic
 from structboost.validation import checked_whole_number, shown
@@ -35,7 +35,7 @@ class ShareBoostClassifier(TaxonomyClassifier):
         groups=...)`` chooses groups of features, ``functools.partial(PatchFamily,
         image_shape=...)`` templates of image patches.
     choice : {"gradient", "line_search", "column_search", "refit"}
-        Rule that chooses the next feature (:class:`structboost.learners.free_sign.FreeSign`).
+        Rule that chooses the next feature (:class:`structboost.learners.pricing.FreeSign`).
     short_list : int
         Number of features of largest gradient that the choices other than ``gradient`` compare.
     C : float

@@ -8,7 +8,6 @@ from .base import WeakLearnerFamily as WeakLearnerFamily
 from .category import CategoryFamily as CategoryFamily
 from .contributions import Contributions as Contributions
 from .feature import FeatureFamily as FeatureFamily
-from .free_sign import FreeSign as FreeSign
 from .label_augmented import LabelAugmented as LabelAugmented
 from .linear import LDAFamily as LDAFamily
 from .linear import PerceptronFamily as PerceptronFamily
@@ -24,6 +23,7 @@ from .pricing import BestChannel as BestChannel
 from .pricing import BestCode as BestCode
 from .pricing import CandidateRule as CandidateRule
 from .pricing import CodeWord as CodeWord
+from .pricing import FreeSign as FreeSign
 from .pricing import PerChannel as PerChannel
 from .pricing import PricingRule as PricingRule
 from .pricing import SharedOverChannels as SharedOverChannels

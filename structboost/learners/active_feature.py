@@ -93,21 +93,14 @@ class ActiveFeatureTable(LearnerTable):
 
     @override
     def responses(self, features: NDArray[Any]) -> FloatArray:
-        rows = np.asarray(features).astype(np.int64)
-        everywhere = np.where(self.feature < 0, self.present, self.absent)
-        out = np.repeat(everywhere[:, None], len(rows), axis=1)
-        order = np.argsort(self.feature, kind="stable")
-        parts, slots = np.nonzero(rows >= 0)
-        first, end = (
-            np.searchsorted(self.feature[order], rows[parts, slots], side=side)
-            for side in ("left", "right")
-        )
-        # Learners of the feature of each slot, which may be several.
-        counts = end - first
-        starts = np.cumsum(counts) - counts
-        learners = order[np.arange(counts.sum()) + np.repeat(first - starts, counts)]
-        out[learners, np.repeat(parts, counts)] = self.present[learners]
-        return out
+        indices, ends = _active(np.asarray(features))
+        width = max(indices.max(initial=-1), self.feature.max(initial=-1)) + 1
+        ones = np.ones(len(indices), np.bool_)
+        table = sparse.csr_array((ones, indices, ends), (len(features), width))
+        used = self.feature >= 0
+        is_present = np.ones((len(self), len(features)), np.bool_)
+        is_present[used] = table[:, self.feature[used]].toarray().T
+        return np.where(is_present, self.present[:, None], self.absent[:, None])
 
     @override
     def checked_rows(self, features: Any, n_features: int) -> NDArray[Any]:
@@ -173,10 +166,7 @@ class ActiveFeatureScores:
         if sparse.issparse(rows):
             indices, ends = rows.indices, rows.indptr
         else:
-            columns = np.asarray(rows)
-            is_active = columns >= 0
-            indices = columns[is_active]
-            ends = np.concatenate(([0], np.cumsum(is_active.sum(axis=1))))
+            indices, ends = _active(np.asarray(rows))
         out = np.tile(self.base, (rows.shape[0], 1))
         listed = indices.astype(np.int32, copy=False), ends.astype(np.int64, copy=False)
         _add_gains(*listed, self.place, self.gains, out)
@@ -286,6 +276,13 @@ class ActiveFeatureFamily(ListedFamily):
         if learner.feature < 0:
             return len(self._features)
         return int(np.searchsorted(self._features, learner.feature))
+
+
+def _active(rows: NDArray[Any]) -> tuple[IntArray, IntArray]:
+    """Return the active features of all rows, one after the other, and where each row begins."""
+    is_active = rows >= 0
+    ends = np.append(0, np.cumsum(is_active.sum(axis=1)))
+    return rows[is_active].astype(np.int64), ends
 
 
 @compiled

@@ -21,15 +21,13 @@ sums give the largest over all thresholds exactly.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
 from structboost._typing import FloatArray, IntArray, override
 from structboost.learners.base import Column, WeakLearnerFamily
+from structboost.learners.histogram import histograms
 from structboost.learners.pricing import PricingRule
-from structboost.learners.stump import Stump, StumpFamily
+from structboost.learners.stump import Stump, StumpFamily, feature_groups
 from structboost.learners.terms import Term
 from structboost.runtime.compiled import compiled
 
@@ -108,7 +106,7 @@ def _split_column(
     family: StumpFamily, node: int, feature: int, bin_: int, far_sum: float
 ) -> Column:
     """Column ``phi - phi(0)`` on ``node``, oriented so that the edge is positive."""
-    threshold = float(family.binned.bins.values[family.binned.bins.indptr[feature] + bin_])
+    threshold = float(family.bins.values[family.bins.indptr[feature] + bin_])
     far, near = (family.high, family.low) if far_sum > 0 else (family.low, family.high)
     left, right = (near, far) if threshold >= 0 else (far, near)
     stump = Term(Stump(feature, threshold, left, right, bin_), node, 1.0)
@@ -133,73 +131,42 @@ def _constant(family: StumpFamily, node: int, value: float) -> Term:
 
 
 def _best_far_sides(family: StumpFamily, duals: FloatArray) -> tuple[FloatArray, IntArray]:
-    """Largest sums over far sides, and their bins, shape (n_features, n_channels)."""
-    binned = family.binned
-    shape = (binned.n_columns, duals.shape[1])
-    sums, bins = np.empty(shape), np.empty(shape, np.int64)
-    below_zero = np.concatenate(([0], np.cumsum(binned.bins.values < 0)))
-    best_far_sides(
-        binned.codes,
-        binned.bins.n_bins,
-        np.diff(below_zero[binned.bins.indptr]),
-        np.flatnonzero(duals.any(axis=1)),
-        np.ascontiguousarray(duals, np.float64),
-        sums,
-        bins,
-    )
+    """Find splits whose side away from 0 has the largest absolute sum of duals.
+
+    Returns signed sums, and the bins after which to split, shape (n_features, n_channels), or 0 and
+    -1 if all sums are 0.
+    """
+    thresholds, n_bins = family.bins, family.bins.n_bins
+    shape = (thresholds.n_columns, duals.shape[1])
+    sums, bins = np.zeros(shape), np.full(shape, -1)
+    below_zero = np.append(0, np.cumsum(thresholds.values < 0))
+    n_negative = np.diff(below_zero[thresholds.indptr])
+    for first, last in feature_groups(n_bins, duals.shape[1]):
+        _fill_far_sides(
+            histograms(family.binned, duals, first, last), n_bins[first:last],
+            n_negative[first:last], sums[first:last], bins[first:last],
+        )  # fmt: skip
     return sums, bins
 
 
 @compiled
-def best_far_sides(
-    codes: NDArray[Any],
-    n_bins: IntArray,
-    n_negative: IntArray,
-    rows: IntArray,
-    duals: FloatArray,
-    sums: FloatArray,
-    bins: IntArray,
+def _fill_far_sides(
+    histograms: FloatArray, n_bins: IntArray, n_negative: IntArray, sums: FloatArray, bins: IntArray
 ) -> None:
-    """Find splits whose side away from 0 has the largest absolute sum of duals.
+    """Fill the sums and bins from the histograms of the features, one below the other.
 
-    Parameters
-    ----------
-    codes : ndarray, shape (n_features, n_rows)
-    n_bins : ndarray, shape (n_features,)
-    n_negative : ndarray, shape (n_features,)
-        Number of thresholds below 0: the side away from 0 is left of those, right of the others.
-    rows : ndarray, shape (n_active,)
-        Rows where the duals are not all zero.
-    duals : ndarray, shape (n_rows, n_channels)
-    sums, bins : ndarray, shape (n_features, n_channels)
-        Filled with the signed sum and the bin after which to split, or 0 and -1 if all sums are 0.
+    The side away from 0 is left of the ``n_negative`` thresholds below 0, right of the others.
     """
-    n_channels = duals.shape[1]
-    histogram = np.empty((n_bins.max(), n_channels))
-    far = np.zeros(n_channels)
-    for f in range(len(codes)):
-        histogram[: n_bins[f]] = 0.0
-        for row in rows:
-            bin_ = codes[f, row]
-            for c in range(n_channels):
-                histogram[bin_, c] += duals[row, c]
-        sums[f] = 0.0
-        bins[f] = -1
-        far[:] = 0.0
-        for b in range(n_negative[f]):
-            _add_bin(b, b, histogram, far, sums[f], bins[f])
-        far[:] = 0.0
-        for b in range(n_bins[f] - 2, n_negative[f] - 1, -1):
-            _add_bin(b + 1, b, histogram, far, sums[f], bins[f])
-
-
-@compiled
-def _add_bin(
-    bin_: int, split: int, histogram: FloatArray, far: FloatArray, sums: FloatArray, bins: IntArray
-) -> None:
-    """Move a bin to the far side, and store the split after bin ``split`` if it is the best."""
-    for c in range(len(far)):
-        far[c] += histogram[bin_, c]
-        if abs(far[c]) > abs(sums[c]):
-            sums[c] = far[c]
-            bins[c] = split
+    start = 0
+    for f in range(len(n_bins)):
+        for c in range(sums.shape[1]):
+            far = 0.0
+            for b in range(n_bins[f] - 1):
+                # The thresholds below 0 from the first, then the others from the last.
+                split = b if b < n_negative[f] else n_bins[f] - 2 - (b - n_negative[f])
+                if b == n_negative[f]:
+                    far = 0.0
+                far += histograms[start + split + (b >= n_negative[f]), c]
+                if abs(far) > abs(sums[f, c]):
+                    sums[f, c], bins[f, c] = far, split
+        start += n_bins[f]

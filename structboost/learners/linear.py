@@ -24,9 +24,10 @@ from structboost.learners.base import (
     check_has_rows,
     check_sizes,
 )
-from structboost.learners.candidates import best_first, largest_norms, response_type
+from structboost.learners.candidates import best_first, best_ways, largest_norms, response_type
 from structboost.learners.stump import StumpFamily
 from structboost.learners.table import LearnerTable, shares_of_coefficients
+from structboost.validation import check_flag_or_none
 
 # Largest size of values, and of its inverse: their squares are numbers.
 _LARGEST = 1e150
@@ -85,8 +86,6 @@ class LinearFamily(WeakLearnerFamily):
         Features of the training parts, finite.
     response : (float, float)
         The two responses.
-    exact, n_threads
-        Ignored.
 
     Raises
     ------
@@ -100,11 +99,8 @@ class LinearFamily(WeakLearnerFamily):
         self,
         features: NDArray[Any],
         response: tuple[float, float],
-        *,
-        exact: bool | None = None,
-        n_threads: int = 1,
     ) -> None:
-        check_family_arguments(features, response, exact=exact, n_threads=n_threads)
+        check_family_arguments(features, response)
         check_has_rows(features, self.name)
         rows = np.asarray(features, np.float64)
         check_sizes(rows, self.name, _LARGEST)
@@ -133,17 +129,14 @@ class LinearFamily(WeakLearnerFamily):
     @override
     def price(self, duals: FloatArray, per_channel: int) -> list[Candidate]:
         candidates = []
-        for channel in range(duals.shape[1]):
-            of_channel = np.ascontiguousarray(duals[:, channel])
-            plane = self._plane(
-                self.direction(of_channel) if of_channel.any() else np.zeros(self.n_features + 1)
-            )
-            candidates.append(
-                max(
-                    self._both_ways(plane, of_channel, channel),
-                    key=lambda candidate: candidate.edge,
-                )
-            )
+        for channel, weights in enumerate(np.ascontiguousarray(duals.T)):
+            direction = np.zeros(self.n_features + 1)
+            if weights.any():
+                direction = self.direction(weights)
+            coefficients = direction[:-1] / self._spreads
+            intercept = float(direction[-1] - coefficients @ self._means)
+            plane = Hyperplane(tuple(coefficients.tolist()), intercept, self.low, self.high)
+            candidates.append(self._turned(plane, weights, channel))
         return best_first(candidates)
 
     @override
@@ -155,10 +148,13 @@ class LinearFamily(WeakLearnerFamily):
 
     @override
     def refine(self, learner: Hyperplane, duals: FloatArray) -> list[Candidate]:
-        return [
-            max(self._both_ways(learner, duals[:, c], c), key=lambda candidate: candidate.edge)
-            for c in range(duals.shape[1])
-        ]
+        return [self._turned(learner, weights, c) for c, weights in enumerate(duals.T)]
+
+    def _turned(self, plane: Hyperplane, duals: FloatArray, channel: int) -> Candidate:
+        """Choose the way of larger edge on a channel."""
+        ways = [plane, plane._replace(left=plane.right, right=plane.left)]
+        (best,) = best_ways(ways, (self.responses(ways) @ duals)[:, None])
+        return best._replace(channel=channel)
 
     @override
     def responses(self, learners: Sequence[Hyperplane]) -> NDArray[Any]:
@@ -170,16 +166,6 @@ class LinearFamily(WeakLearnerFamily):
         coefficients = np.array([h.coefficients for h in learners], np.float64)
         shape = (-1, self.n_features)
         return HyperplaneTable.of(learners, coefficients=coefficients.reshape(shape))
-
-    def _plane(self, direction: FloatArray) -> Hyperplane:
-        coefficients = direction[:-1] / self._spreads
-        intercept = float(direction[-1] - coefficients @ self._means)
-        return Hyperplane(tuple(coefficients.tolist()), intercept, self.low, self.high)
-
-    def _both_ways(self, plane: Hyperplane, duals: FloatArray, channel: int) -> list[Candidate]:
-        ways = [plane, plane._replace(left=plane.right, right=plane.left)]
-        edges = self.responses(ways) @ duals
-        return [Candidate(way, channel, float(edge)) for way, edge in zip(ways, edges, strict=True)]
 
 
 class PerceptronFamily(LinearFamily):
@@ -205,9 +191,9 @@ class PerceptronFamily(LinearFamily):
         response: tuple[float, float],
         *,
         exact: bool | None = None,
-        n_threads: int = 1,
     ) -> None:
-        super().__init__(features, response, exact=exact, n_threads=n_threads)
+        check_flag_or_none(exact, "exact")
+        super().__init__(features, response)
         self._stumps = StumpFamily(self._scaled, (-1.0, 1.0), exact=bool(exact))
 
     @override

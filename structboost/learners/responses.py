@@ -22,8 +22,10 @@ from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from structboost._typing import FloatArray, IntArray, override
+from structboost.errors import TaskError
 from structboost.learners.binning import Thresholds, codes_sum
 from structboost.learners.block_measures import BlockMeasure, entry_values
 from structboost.learners.terms import Terms
@@ -32,6 +34,8 @@ from structboost.runtime.compiled import compiled
 from structboost.runtime.described import Described
 from structboost.runtime.memory import GrowingMatrix
 
+# Start of each row of a sparse matrix, with columns and values of the entries.
+Stored = tuple[IntArray, NDArray[np.int32], FloatArray]
 # Sums may be taken in any order, which lets them be vectorised.
 _FASTMATH = {"reassoc", "nsz"}
 # Rows whose scores of a channel are added up at a time: they stay in the first cache.
@@ -299,6 +303,64 @@ class StoredResponses(Responses):
         return out
 
 
+class SparseResponses(Responses):
+    """Sparse responses of any learners, as a matrix in compressed rows.
+
+    Parameters
+    ----------
+    n_rows : int
+    """
+
+    def __init__(self, n_rows: int) -> None:
+        self.n_rows = n_rows
+        self._stored: Stored = np.zeros(1, np.int64), np.zeros(0, np.int32), np.zeros(0)
+
+    @classmethod
+    def instead_of(cls, held: Responses) -> SparseResponses:
+        """Return ``held``, or a store of sparse responses in place of an empty one.
+
+        TaskError if ``held`` has dense responses: a family must always return one form.
+        """
+        if isinstance(held, SparseResponses):
+            return held
+        if not isinstance(held, StoredResponses) or len(held.rows):
+            raise TaskError(
+                "A family of weak learners gave arrays as responses, and then sparse ones; give "
+                "one form always."
+            )
+        return cls(held.rows.shape[1])
+
+    @override
+    def add(self, new: sparse.csr_array) -> int:
+        starts, rows, values = self._stored
+        self._stored = (
+            np.append(starts, new.indptr[1:] + starts[-1]),
+            np.append(rows, new.indices.astype(np.int32, copy=False)),
+            np.append(values, new.data.astype(np.float64)),
+        )
+        return len(starts) - 1
+
+    @override
+    def add_scores(self, terms: Terms, first: int, out: FloatArray) -> None:
+        _add_sparse_scores(self._stored, *terms[1:], first, out)
+
+    @override
+    def add_products(
+        self, terms: Terms, measure: BlockMeasure, first: int, out: FloatArray
+    ) -> None:
+        n_rows = int(measure.parts.max(initial=0)) + 1
+        _add_sparse_products(
+            self._stored, terms.learners, terms.channels, (*measure,), first,
+            np.argsort(terms.channels, kind="stable"), np.zeros(n_rows), out,
+        )  # fmt: skip
+
+    def edges(self, terms: Terms, duals: FloatArray) -> FloatArray:
+        """Edges of the terms for duals of shape (n_channels, n_rows)."""
+        out = np.zeros(len(terms.learners))
+        _sparse_edges(self._stored, terms.learners, terms.channels, duals, out)
+        return out
+
+
 @compiled
 def _add_stored_scores(
     responses: NDArray[Any],
@@ -355,3 +417,74 @@ def _stored_edges(
         for i in range(len(row)):
             total += row[i] * response[i]
         out[j] = total
+
+
+@compiled
+def _add_sparse_scores(
+    stored: Stored,
+    learners: IntArray,
+    channels: IntArray,
+    weights: FloatArray,
+    first: int,
+    out: FloatArray,
+) -> None:
+    starts, rows, values = stored
+    end = first + out.shape[1]
+    for t in range(len(learners)):
+        k = learners[t]
+        of_channel = out[channels[t]]
+        e = starts[k] + np.searchsorted(rows[starts[k] : starts[k + 1]], first)
+        while e < starts[k + 1] and rows[e] < end:
+            of_channel[rows[e] - first] += weights[t] * values[e]
+            e += 1
+
+
+@compiled
+def _add_sparse_products(
+    stored: Stored,
+    learners: IntArray,
+    channels: IntArray,
+    measure: tuple[NDArray[np.uint16], NDArray[np.uint8], FloatArray, IntArray],
+    first: int,
+    order: IntArray,
+    by_row: FloatArray,
+    out: FloatArray,
+) -> None:
+    starts, rows, values = stored
+    parts, codes, levels, indptr = measure
+    measured = entry_values(codes, levels)
+    end = first + len(by_row)
+    t = 0
+    while t < len(order):
+        channel = channels[order[t]]
+        for e in range(indptr[channel], indptr[channel + 1]):
+            by_row[parts[e]] += measured[e]
+        while t < len(order) and channels[order[t]] == channel:
+            k = learners[order[t]]
+            total = 0.0
+            e = starts[k] + np.searchsorted(rows[starts[k] : starts[k + 1]], first)
+            while e < starts[k + 1] and rows[e] < end:
+                total += values[e] * by_row[rows[e] - first]
+                e += 1
+            out[order[t]] += total
+            t += 1
+        for e in range(indptr[channel], indptr[channel + 1]):
+            by_row[parts[e]] = 0.0
+
+
+@compiled
+def _sparse_edges(
+    stored: Stored,
+    learners: IntArray,
+    channels: IntArray,
+    duals: FloatArray,
+    out: FloatArray,
+) -> None:
+    starts, rows, values = stored
+    for t in range(len(learners)):
+        k = learners[t]
+        of_channel = duals[channels[t]]
+        total = 0.0
+        for e in range(starts[k], starts[k + 1]):
+            total += values[e] * of_channel[rows[e]]
+        out[t] = total

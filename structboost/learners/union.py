@@ -292,9 +292,7 @@ class UnionFamily(WeakLearnerFamily):
         self, duals: FloatArray, n_learners: int
     ) -> Sequence[tuple[OfMember, FloatArray]]:
         groups = [
-            [(OfMember(i, learner), edges)]
-            for i, family in enumerate(self.members)
-            for learner, edges in family.price_shared(duals, n_learners)
+            [[of] for of in family.price_shared(duals, n_learners)] for family in self.members
         ]
         return [group[0] for group in _largest(groups, n_learners)]
 
@@ -302,12 +300,7 @@ class UnionFamily(WeakLearnerFamily):
     def price_groups(
         self, duals: FloatArray, n_groups: int
     ) -> Sequence[Sequence[tuple[OfMember, FloatArray]]]:
-        groups = [
-            [(OfMember(i, learner), edges) for learner, edges in group]
-            for i, family in enumerate(self.members)
-            for group in family.price_groups(duals, n_groups)
-        ]
-        return _largest(groups, n_groups)
+        return _largest([family.price_groups(duals, n_groups) for family in self.members], n_groups)
 
     @override
     def restored(self, values: Sequence[Any]) -> OfMember:
@@ -349,9 +342,14 @@ class UnionFamily(WeakLearnerFamily):
 
 
 def _largest(
-    groups: Sequence[list[tuple[OfMember, FloatArray]]], n_groups: int
+    by_member: Sequence[Sequence[Sequence[tuple[Any, FloatArray]]]], n_groups: int
 ) -> list[list[tuple[OfMember, FloatArray]]]:
     """Take the groups of largest summed l1 norm of edges, with ties in order."""
+    groups = [
+        [(OfMember(i, learner), edges) for learner, edges in group]
+        for i, of_member in enumerate(by_member)
+        for group in of_member
+    ]
     norms = [-sum(float(np.abs(edges).sum()) for _, edges in group) for group in groups]
     return [groups[int(k)] for k in np.argsort(norms, kind="stable")[:n_groups]]
 

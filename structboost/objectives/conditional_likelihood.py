@@ -14,8 +14,7 @@ from scipy.sparse import issparse
 from structboost._typing import FloatArray, IntArray, override
 from structboost.contract.task import Task
 from structboost.errors import SolverError
-from structboost.learners.responses import StoredResponses
-from structboost.learners.sparse_responses import SparseResponses
+from structboost.learners.responses import SparseResponses, StoredResponses
 from structboost.learners.terms import Terms, TermsByKind
 from structboost.objectives.base import Formulation, Problem
 from structboost.objectives.likelihood import Likelihood, LikelihoodAt

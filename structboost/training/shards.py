@@ -25,9 +25,9 @@ from structboost.learners.responses import (
     Responses,
     ResponsesInShard,
     ShardFeatures,
+    SparseResponses,
     StoredResponses,
 )
-from structboost.learners.sparse_responses import SparseResponses
 from structboost.learners.terms import Terms
 from structboost.runtime.blocks import Blocks, tree_runs, tree_sum
 from structboost.training.engines import Engine, Layout, Workers

@@ -15,9 +15,9 @@ from sklearn.datasets import load_digits, load_iris
 
 from structboost import MulticlassTask, ShareBoostClassifier, SparsityPathDisplay, StructBoost
 from structboost.learners.feature import FeatureFamily
-from structboost.learners.free_sign import CHOICES, FreeSign
 from structboost.learners.patch import PatchFamily, Pooling
 from structboost.learners.piecewise import Piece, PiecewiseFamily
+from structboost.learners.pricing import CHOICES, FreeSign
 from structboost.learners.stump import StumpFamily
 from structboost.learners.terms import Terms
 from structboost.objectives import Logistic

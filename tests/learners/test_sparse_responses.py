@@ -9,8 +9,7 @@ from scipy import sparse
 from structboost.contract.measures import SparseFeature
 from structboost.errors import TaskError
 from structboost.learners.block_measures import block_measure
-from structboost.learners.responses import StoredResponses
-from structboost.learners.sparse_responses import SparseResponses
+from structboost.learners.responses import SparseResponses, StoredResponses
 from structboost.learners.terms import Terms
 
 

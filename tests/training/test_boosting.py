@@ -23,8 +23,7 @@ from structboost import (
 from structboost.contract import StackedParts
 from structboost.errors import InterruptedFitWarning, SolverError, TaskError
 from structboost.learners.base import Column
-from structboost.learners.free_sign import FreeSign
-from structboost.learners.pricing import BestCode, PerChannel, SharedOverChannels
+from structboost.learners.pricing import BestCode, FreeSign, PerChannel, SharedOverChannels
 from structboost.objectives import Exponential, Logistic
 from structboost.objectives.m_slack import MSlack
 from structboost.objectives.norm_bounded import NormBounded
